@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Third-party libraries, as Debian packages them. Header-only where a cross build has no libraries of the other machine.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(CMAKE_CROSSCOMPILING)
+  add_library(exeunt_fmt ALIAS fmt::fmt-header-only)
+else()
+  add_library(exeunt_fmt ALIAS fmt::fmt)
+endif()
+
+if(EXEUNT_BUILD_TESTS)
+  if(CMAKE_CROSSCOMPILING)
+    add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+    add_library(exeunt_gtest_main ALIAS gtest_main)
+    add_library(exeunt_gmock ALIAS gmock)
+  else()
+    find_package(GTest REQUIRED)
+    add_library(exeunt_gtest_main ALIAS GTest::gtest_main)
+    add_library(exeunt_gmock ALIAS GTest::gmock)
+  endif()
+endif()

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every switch of the build, in one place. Presets choose among them.
+option(EXEUNT_BUILD_APPS "Build the exeunt command" ON)
+option(EXEUNT_BUILD_TESTS "Build the tests" OFF)
+option(EXEUNT_BUILD_BENCHMARKS "Build the benchmarks" OFF)
+option(EXEUNT_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
+option(EXEUNT_WARNINGS_AS_ERRORS "Treat our own warnings as errors" OFF)
+set(EXEUNT_CUDA "AUTO" CACHE STRING "CUDA backend: ON, OFF, or AUTO (on where nvcc is present)")
+set_property(CACHE EXEUNT_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(EXEUNT_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler settings shared by all targets.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+# The same sources give the same bytes wherever the checkout lies.
+add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
+add_link_options(-Wl,--build-id=sha1)
+
+# Results are promised bit for bit: no contraction or reassociation behind our back.
+add_compile_options(-ffp-contract=off)
+
+if(EXEUNT_SANITIZE)
+  add_compile_options(-fsanitize=${EXEUNT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${EXEUNT_SANITIZE})
+endif()
+
+# Our own targets get strict warnings; other people's headers are SYSTEM and stay silent.
+function(exeunt_strict target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wnon-virtual-dtor
+    -Woverloaded-virtual -Wimplicit-fallthrough $<$<BOOL:${EXEUNT_WARNINGS_AS_ERRORS}>:-Werror>)
+endfunction()
+
+# exeunt_library(name SOURCES ... [LINKS ...] [PRIVATE_LINKS ...]): the library of one folder under exeunt/.
+function(exeunt_library name)
+  cmake_parse_arguments(LIB "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(exeunt_${name} STATIC ${LIB_SOURCES})
+  add_library(exeunt::${name} ALIAS exeunt_${name})
+  target_include_directories(exeunt_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+  target_link_libraries(exeunt_${name} PUBLIC ${LIB_LINKS} PRIVATE ${LIB_PRIVATE_LINKS})
+  exeunt_strict(exeunt_${name})
+endfunction()
+
+# exeunt_test(folder SOURCES ... LINKS ...): one GoogleTest program per tested folder.
+function(exeunt_test folder)
+  cmake_parse_arguments(TEST "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${folder}_test ${TEST_SOURCES})
+  target_link_libraries(${folder}_test PRIVATE ${TEST_LINKS} exeunt_gtest_main exeunt_gmock)
+  target_include_directories(${folder}_test PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_definitions(${folder}_test PRIVATE EXEUNT_TEST_DATA="${CMAKE_SOURCE_DIR}/tests")
+  exeunt_strict(${folder}_test)
+  add_test(NAME ${folder} COMMAND ${folder}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${folder} PROPERTIES TIMEOUT 600 LABELS unit)
+endfunction()

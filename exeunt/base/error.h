@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one exception of Exeunt. It says what failed, where, what was found and wanted, and what to do next.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace exeunt {
+
+// What went wrong, as the exit status the command ends with.
+enum class Code { failure = 1, usage = 2, resources = 3, bad_file = 4 };
+
+// Something outside our control (a file, a flag, data, a request) is not as it should be.
+// `message` is one line, "where: what: got X, want Y"; `hint` is what the user can do about it, or empty.
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, std::string message, std::string hint = {})
+      : std::runtime_error(std::move(message)), code_(code), hint_(std::move(hint)) {}
+
+  [[nodiscard]] Code code() const noexcept { return code_; }
+  [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  Code code_;
+  std::string hint_;
+};
+
+// A file that does not hold what it should: Code::bad_file with a formatted message. `where` names the file and,
+// where there is one, the tensor, line or field: "model.safetensors: tensor 'x'".
+template <class... Args>
+[[noreturn]] void throw_bad_file(std::string_view where, fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(Code::bad_file, fmt::format("{}: {}", where, fmt::format(text, std::forward<Args>(args)...)));
+}
+
+// A mistake of our own, never of the user's: ends in std::logic_error that names the place.
+void check(bool condition, std::string_view what, std::source_location place = std::source_location::current());
+
+}  // namespace exeunt

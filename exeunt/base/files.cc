@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/files.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+// A failed write is a matter of resources (a full disk, a read-only folder), not of what the file says.
+[[noreturn]] void throw_write_error(const fs::path& path, std::string_view action) {
+  const int error = errno;
+  std::string hint;
+  if (error == ENOSPC || error == EDQUOT) hint = "free some space or choose another --out";
+  if (error == EACCES || error == EROFS || error == EPERM) hint = "choose a folder you may write to";
+  throw Error(Code::resources, fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(error)), hint);
+}
+
+void write_all(int descriptor, const fs::path& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_write_error(path, "write");
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void flush_path(const fs::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC);
+  if (descriptor < 0) throw_write_error(path, "open to flush");
+  const int result = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  errno = error;
+  if (result != 0) throw_write_error(path, "flush");
+}
+
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// A hidden name beside `path` that no other writer of this or another process uses.
+fs::path name_beside(const fs::path& path, std::string_view tag) {
+  static std::atomic<unsigned> counter{0};
+  const fs::path clean = path.has_filename() ? path : path.parent_path();
+  return parent_of(clean) / fmt::format(".{}.{}-{}-{}", clean.filename().string(), tag, ::getpid(), counter++);
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) throw_bad_file(path.string(), "cannot open: {}", std::strerror(errno));
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(descriptor);
+    throw_bad_file(path.string(), "got a {}, want a regular file", S_ISDIR(info.st_mode) ? "folder" : "special file");
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  void* data = nullptr;
+  if (size > 0) {
+    data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    const int error = errno;
+    if (data == MAP_FAILED) {
+      ::close(descriptor);
+      throw_bad_file(path.string(), "cannot map {} bytes: {}", size, std::strerror(error));
+    }
+  }
+  ::close(descriptor);
+  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string_view MappedFile::text() const noexcept {
+  return {reinterpret_cast<const char*>(data_), size_};
+}
+
+std::string read_text(const fs::path& path, size_t limit) {
+  const auto file = MappedFile::open(path);
+  if (file->bytes().size() > limit) {
+    throw_bad_file(path.string(), "got {} bytes, want at most {}", file->bytes().size(), limit);
+  }
+  return std::string(file->text());
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(name_beside(path_, "partial")) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) throw_write_error(path_, "create");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  write_all(descriptor_, path_, bytes);
+}
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text)));
+}
+
+void AtomicFile::commit() {
+  check(descriptor_ >= 0, "a file is committed once");
+  if (::fsync(descriptor_) != 0) throw_write_error(path_, "flush");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_write_error(path_, "rename into place");
+  ::close(descriptor_);
+  descriptor_ = -1;
+  flush_path(parent_of(path_), O_RDONLY | O_DIRECTORY);
+}
+
+void write_atomically(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+AtomicFolder::AtomicFolder(fs::path target, bool replace)
+    : target_(target.has_filename() ? std::move(target) : target.parent_path()),
+      staging_(name_beside(target_, "partial")),
+      replace_(replace) {
+  std::error_code ignored;
+  if (fs::exists(target_, ignored) && !replace_) {
+    throw Error(Code::usage, fmt::format("{}: already exists", target_.string()), "choose another name or add --force");
+  }
+  fs::create_directories(parent_of(target_), ignored);
+  if (::mkdir(staging_.c_str(), 0755) != 0) throw_write_error(target_, "create folder");
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;
+  if (!done_) fs::remove_all(staging_, ignored);
+}
+
+void AtomicFolder::commit() {
+  check(!done_, "a folder is committed once");
+  for (const auto& entry : fs::recursive_directory_iterator(staging_)) {
+    flush_path(entry.path(), entry.is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY);
+  }
+  flush_path(staging_, O_RDONLY | O_DIRECTORY);
+  std::error_code ignored;
+  const bool occupied = fs::exists(target_, ignored);
+  if (occupied && !replace_) throw Error(Code::usage, fmt::format("{}: already exists", target_.string()));
+  const fs::path retired = name_beside(target_, "old");
+  if (occupied && ::rename(target_.c_str(), retired.c_str()) != 0)
+    throw_write_error(target_, "move the old folder aside");
+  if (::rename(staging_.c_str(), target_.c_str()) != 0) {
+    const int error = errno;
+    if (occupied) ::rename(retired.c_str(), target_.c_str());
+    errno = error;
+    throw_write_error(target_, "rename into place");
+  }
+  done_ = true;
+  if (occupied) fs::remove_all(retired, ignored);
+  flush_path(parent_of(target_), O_RDONLY | O_DIRECTORY);
+}
+
+}  // namespace exeunt

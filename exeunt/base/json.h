@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON from files, guarded: depth, size, duplicate keys and broken UTF-8 are errors with a place, never a crash.
+// Objects are read strictly through JsonObject: an unknown field is an error that names the nearest known one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace exeunt {
+
+using Json = nlohmann::json;                 // for reading: look-up stays fast in objects with 50,000 keys
+using OrderedJson = nlohmann::ordered_json;  // for writing: keys stay in the order we give them
+
+inline constexpr int kMaxJsonDepth = 64;
+
+// Parses one document. `where` (a file name) opens every error message; errors carry line and column.
+[[nodiscard]] Json parse_json(std::string_view text, std::string_view where);
+[[nodiscard]] Json read_json(const std::filesystem::path& path, size_t limit = size_t{1} << 28);
+
+// Two-space indentation and a final newline.
+[[nodiscard]] std::string json_text(const OrderedJson& value);
+
+// Reads the fields of one object by name and type, remembers which were asked for, and finish() refuses the rest.
+// Wrong types and ranges are errors: "config.json: field 'hidden_size': got -3, want a whole number from 1 to 65536".
+class JsonObject {
+ public:
+  JsonObject(const Json& value, std::string where);
+
+  [[nodiscard]] bool has(std::string_view name) const;  // present and not null
+  [[nodiscard]] int64_t integer(std::string_view name, int64_t low, int64_t high);
+  [[nodiscard]] int64_t integer_or(std::string_view name, int64_t low, int64_t high, int64_t absent);
+  [[nodiscard]] double number(std::string_view name);  // finite
+  [[nodiscard]] double number_or(std::string_view name, double absent);
+  [[nodiscard]] bool boolean_or(std::string_view name, bool absent);
+  [[nodiscard]] std::string string(std::string_view name);
+  [[nodiscard]] std::string string_or(std::string_view name, std::string absent);
+  [[nodiscard]] std::vector<std::string> strings(std::string_view name);
+  // One of `allowed`; the error suggests the nearest.
+  [[nodiscard]] std::string choice(std::string_view name, const std::vector<std::string>& allowed);
+  [[nodiscard]] const Json* find(std::string_view name);  // null pointer if absent or null
+  [[nodiscard]] const Json& get(std::string_view name);   // error if absent
+  void ignore(std::string_view name);                     // known, not needed here
+  void finish() const;                                    // error if a field was never asked for
+
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  [[noreturn]] void fail(std::string_view name, std::string_view got, std::string_view want) const;
+
+ private:
+  const Json& value_;
+  std::string where_;
+  std::vector<std::string> asked_;
+};
+
+// A short look at a JSON value for error messages: "-3", "\"abc\"", "a list".
+[[nodiscard]] std::string glimpse(const Json& value);
+
+}  // namespace exeunt

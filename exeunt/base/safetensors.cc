@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "exeunt/base/checked.h"
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+
+namespace exeunt {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensor files are little-endian, and so must the machine be");
+
+constexpr uint64_t kMaxHeader = uint64_t{16} << 20;
+constexpr size_t kMaxTensors = 100'000;
+constexpr size_t kMaxName = 512;
+constexpr size_t kMaxRank = 8;
+
+struct Extent {
+  uint64_t begin, end;
+  std::string name;
+};
+
+// One entry of the header, checked against the data that follow it.
+TensorView read_entry(const Json& value, const std::string& where, std::span<const std::byte> data, Extent& extent) {
+  JsonObject entry(value, where);
+  const std::string type = entry.string("dtype");
+  const auto dtype = dtype_named(type);
+  if (!dtype) throw_bad_file(where, "got dtype {}, want one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL", type);
+
+  TensorView view{.dtype = *dtype, .shape = {}, .strides = {}, .bytes = {}};
+  const Json& shape = entry.get("shape");
+  if (!shape.is_array() || shape.size() > kMaxRank) entry.fail("shape", glimpse(shape), "a list of at most 8 sizes");
+  for (const Json& side : shape) {
+    if (!side.is_number_unsigned() || side.get<uint64_t>() > INT64_MAX)
+      entry.fail("shape", glimpse(side), "sizes from 0 on");
+    view.shape.push_back(side.get<int64_t>());
+  }
+  const Json& offsets = entry.get("data_offsets");
+  const bool pair =
+      offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned();
+  if (!pair) entry.fail("data_offsets", glimpse(offsets), "[begin, end]");
+  extent.begin = offsets[0].get<uint64_t>();
+  extent.end = offsets[1].get<uint64_t>();
+  entry.finish();
+
+  if (extent.begin > extent.end || extent.end > data.size()) {
+    throw_bad_file(where, "got data offsets [{}, {}], want them within the file's {} bytes of data", extent.begin,
+                   extent.end, data.size());
+  }
+  const auto elements = checked_elements(view.shape);
+  const auto bytes = elements ? checked_mul(*elements, size_of(*dtype)) : std::nullopt;
+  if (!bytes || *bytes != extent.end - extent.begin) {
+    throw_bad_file(where, "shape {} of {} does not take the {} bytes its offsets give", shape_text(view.shape), type,
+                   extent.end - extent.begin);
+  }
+  view.bytes = data.subspan(extent.begin, extent.end - extent.begin);
+  return view;
+}
+
+// Sorted by place, the tensors must follow each other from the first byte of data to the last.
+void check_extents(std::vector<Extent> extents, uint64_t total, std::string_view where) {
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  uint64_t reached = 0;
+  for (const Extent& extent : extents) {
+    if (extent.begin < reached)
+      throw_bad_file(where, "tensor '{}' overlaps the one before it at byte {}", extent.name, extent.begin);
+    if (extent.begin > reached)
+      throw_bad_file(where, "tensor '{}' leaves a hole of {} bytes before it", extent.name, extent.begin - reached);
+    reached = extent.end;
+  }
+  if (reached != total)
+    throw_bad_file(where, "got {} bytes of data, want {}: the file is cut short or has a tail", total, reached);
+}
+
+}  // namespace
+
+TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view where) {
+  uint64_t header_size = 0;
+  if (bytes.size() < sizeof header_size)
+    throw_bad_file(where, "got {} bytes, want at least 8: no safetensors file", bytes.size());
+  std::memcpy(&header_size, bytes.data(), sizeof header_size);
+  if (header_size > kMaxHeader)
+    throw_bad_file(where, "got a header of {} bytes, want at most {}", header_size, kMaxHeader);
+  if (header_size > bytes.size() - 8)
+    throw_bad_file(where, "got {} bytes, want {} of header: the file is cut short", bytes.size(), header_size + 8);
+
+  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_size);
+  if (header.empty() || header.front() != '{')
+    throw_bad_file(where, "the header does not start with '{{': no safetensors file");
+  const Json parsed = parse_json(header, std::string(where) + ": header");
+  const auto data = bytes.subspan(8 + header_size);
+  if (parsed.size() > kMaxTensors) throw_bad_file(where, "got {} tensors, want at most {}", parsed.size(), kMaxTensors);
+
+  TensorSet set;
+  std::vector<Extent> extents;
+  for (const auto& [name, value] : parsed.items()) {
+    if (name == "__metadata__") {
+      if (!value.is_object()) throw_bad_file(where, "__metadata__: got {}, want an object of strings", glimpse(value));
+      for (const auto& [key, text] : value.items()) {
+        if (!text.is_string()) throw_bad_file(where, "__metadata__: '{}': got {}, want a string", key, glimpse(text));
+        set.metadata.emplace(key, text.get<std::string>());
+      }
+      continue;
+    }
+    if (name.empty() || name.size() > kMaxName)
+      throw_bad_file(where, "got a tensor name of {} bytes, want 1 to {}", name.size(), kMaxName);
+    Extent extent{0, 0, name};
+    set.tensors.emplace(name, read_entry(value, fmt::format("{}: tensor '{}'", where, name), data, extent));
+    extents.push_back(std::move(extent));
+  }
+  check_extents(std::move(extents), data.size(), where);
+  return set;
+}
+
+TensorSet read_safetensors(const std::filesystem::path& path) {
+  auto file = MappedFile::open(path);
+  TensorSet set = parse_safetensors(file->bytes(), path.string());
+  set.owners.push_back(std::move(file));
+  return set;
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const Metadata& metadata) {
+  OrderedJson header = OrderedJson::object();
+  for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
+  uint64_t offset = 0;
+  // Through push_back: ordered_json looks keys up by walking, which would make many tensors quadratic.
+  std::vector<std::pair<std::string, OrderedJson>> entries;
+  for (const auto& [name, view] : tensors) {
+    const uint64_t bytes = static_cast<uint64_t>(view.elements()) * size_of(view.dtype);
+    entries.emplace_back(name, OrderedJson{{"dtype", std::string(name_of(view.dtype))},
+                                           {"shape", view.shape},
+                                           {"data_offsets", {offset, offset + bytes}}});
+    offset += bytes;
+  }
+  auto& object = header.get_ref<OrderedJson::object_t&>();
+  for (auto& [name, entry] : entries) object.emplace_back(std::move(name), std::move(entry));
+
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // data start on a multiple of eight
+  const uint64_t size = text.size();
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(&size, 1)));
+  file.write(text);
+  std::vector<std::byte> packed;
+  for (const auto& [name, view] : tensors) {
+    const size_t bytes = static_cast<size_t>(view.elements()) * size_of(view.dtype);
+    if (view.contiguous()) {
+      file.write(view.bytes.first(bytes));
+      continue;
+    }
+    packed.resize(bytes);
+    copy_raw(view, packed);
+    file.write(packed);
+  }
+  file.commit();
+}
+
+}  // namespace exeunt

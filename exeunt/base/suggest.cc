@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/suggest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace exeunt {
+namespace {
+
+// Levenshtein distance, one row at a time.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string> known) {
+  if (word.size() > 64) return {};  // no slip of the finger; and the distance would cost as much as the word is long
+  const size_t limit = std::max<size_t>(2, word.size() / 3);
+  const std::string* best = nullptr;
+  size_t best_distance = limit + 1;
+  for (const std::string& candidate : known) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best = &candidate;
+      best_distance = distance;
+    }
+  }
+  return best == nullptr ? std::string{} : *best;
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string> known) {
+  const std::string best = nearest(word, known);
+  if (!best.empty()) return fmt::format("did you mean '{}'?", best);
+  return fmt::format("known: {}", fmt::join(known, ", "));
+}
+
+}  // namespace exeunt

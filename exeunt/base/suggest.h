@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// "Did you mean": the known word nearest to a mistyped one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace exeunt {
+
+// Nearest of `known` by edit distance, or empty if nothing is near enough to be a likely slip.
+[[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> known);
+
+// "did you mean 'x'?" or, where nothing is near, "known: a, b, c".
+[[nodiscard]] std::string suggestion(std::string_view word, std::span<const std::string> known);
+
+}  // namespace exeunt

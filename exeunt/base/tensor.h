@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors as files hold them: a type, a shape, and bytes that somebody else owns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace exeunt {
+
+enum class DType { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
+
+[[nodiscard]] size_t size_of(DType type) noexcept;
+[[nodiscard]] std::string_view name_of(DType type) noexcept;  // as safetensors writes it: "F32", "BF16", "BOOL" …
+[[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
+[[nodiscard]] bool is_floating(DType type) noexcept;
+
+// A look at a tensor inside a file. Reading never copies: a transposed kernel of TensorFlow or a strided tensor of
+// PyTorch keeps its bytes where they are and says so in `strides`.
+struct TensorView {
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;      // in elements; empty = row-major and contiguous
+  std::span<const std::byte> bytes;  // from the first element on; may be unaligned
+
+  [[nodiscard]] int64_t elements() const noexcept;
+  [[nodiscard]] bool contiguous() const noexcept;
+};
+
+// The same bytes seen with two sides exchanged. `view` must have two sides.
+[[nodiscard]] TensorView transposed(const TensorView& view);
+
+// Elements in row-major order. `out` has exactly view.elements() places.
+void copy_to_float(const TensorView& view, std::span<float> out);  // any floating type, converted
+void copy_raw(const TensorView& view, std::span<std::byte> out);   // elements() * size_of(dtype) bytes, as they are
+[[nodiscard]] std::vector<float> to_floats(const TensorView& view);
+[[nodiscard]] std::string shape_text(std::span<const int64_t> shape);  // "[768, 3072]"
+
+// Named tensors of one or several files, and what keeps their bytes alive.
+struct TensorSet {
+  std::map<std::string, TensorView, std::less<>> tensors;
+  std::map<std::string, std::string, std::less<>> metadata;
+  std::vector<std::shared_ptr<const void>> owners;
+
+  [[nodiscard]] const TensorView* find(std::string_view name) const;
+};
+
+}  // namespace exeunt

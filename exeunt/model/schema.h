@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every tensor a model has: our name, its shape, whether it must be there, and the names others give it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exeunt/model/spec.h"
+
+namespace exeunt {
+
+struct TensorInfo {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool required = true;
+  std::vector<std::string> aliases;  // in other systems' files, prefix (bert., roberta., …) stripped
+};
+
+// Our names, d = hidden, e = embedding, f = inner, w = exit width:
+//   embeddings.{word[V,e],position[P,e],segment[S,e]}.weight   embeddings.norm.{weight,bias}[e]
+//   embeddings.project.{weight[d,e],bias[d]}                    (ALBERT only)
+//   layer.{i}.{query,key,value,output}.{weight[d,d],bias[d]}    layer.{i}.attention_norm.{weight,bias}[d]
+//   layer.{i}.ffn1.{weight[f,d],bias[f]}  layer.{i}.ffn2.{weight[d,f],bias[d]}  layer.{i}.ffn_norm.{weight,bias}[d]
+//   (ALBERT: group.{g}.… instead of layer.{i}.…; i and g from 0)
+//   pooler.{weight[d,d],bias[d]} or, ElasticBERT, pooler.{i}.…: the pretrained ones, optional
+//   exits.reader.{r}.weight[d]  exits.pooler.{p}.{weight[w, d or 2d],bias[w]}
+//   exits.classifier.{c}.{weight,bias}  exits.classifier.{c}.inner.{weight,bias}  exits.lte.{weight[1,w],bias[1]}
+//   With `inner` (fc2) the classifier is [inner, w] and its inner is [C, inner], tanh between; else it is [C, w].
+[[nodiscard]] std::vector<TensorInfo> schema(const ModelSpec& spec, const ExitLayout& exits);
+
+// "layer.3" or, where weights are shared, "group.0": the name in front of a layer's tensors. `index` from 0.
+[[nodiscard]] std::string layer_prefix(const ModelSpec& spec, int index);
+
+}  // namespace exeunt

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model is, as plain data: the backbone (ModelSpec) and where and how it exits (ExitLayout).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace exeunt {
+
+enum class Family { bert, roberta, albert, elasticbert };
+enum class Activation { gelu, gelu_new, relu };  // gelu: erf form; gelu_new: tanh form
+enum class PoolInput { cls, mean, max, cls_mean, cls_max, mean_max };
+enum class Problem { classification, regression };
+enum class LastRamp { final, ramp };  // which head answers at the last layer of an imported DeeBERT checkpoint
+
+[[nodiscard]] std::string_view name_of(Family family) noexcept;
+[[nodiscard]] std::string_view name_of(Activation activation) noexcept;
+[[nodiscard]] std::string_view name_of(PoolInput input) noexcept;  // "cls", "cls+mean" …
+[[nodiscard]] std::string_view name_of(Problem problem) noexcept;
+
+struct ModelSpec {
+  Family family = Family::bert;
+  int layers = 0, hidden = 0, heads = 0, inner = 0, vocab = 0;
+  int positions = 512;  // rows of the position table; RoBERTa's first usable row is position_offset
+  int segments = 2;
+  int embedding = 0;  // width of the embedding tables: `hidden`, except ALBERT's factorised one
+  int groups = 0;     // ALBERT: sets of shared layer weights; 0 = every layer has its own
+  int pad_id = 0;
+  int position_offset = 0;  // RoBERTa: pad_id + 1
+  float norm_eps = 1e-12F;
+  Activation activation = Activation::gelu;
+  float hidden_dropout = 0.1F, attention_dropout = 0.1F, classifier_dropout = 0.1F;  // for training only
+
+  [[nodiscard]] int max_tokens() const noexcept { return positions - position_offset; }
+  // Which set of weights layer `index` (from 0) uses.
+  [[nodiscard]] int weights_of(int index) const noexcept { return groups == 0 ? index : index * groups / layers; }
+};
+
+// One exit: after which layer (from 1), through which reader, pooler and classifier. An equal index is a shared one.
+struct ExitSite {
+  int after = 0;
+  std::optional<int> reader, pooler;
+  int classifier = 0;
+};
+
+struct ExitLayout {
+  Problem problem = Problem::classification;
+  int outputs = 0;                                 // C
+  std::vector<std::string> labels;                 // the one label order; empty for regression
+  std::optional<std::pair<double, double>> range;  // of a regression's labels
+  PoolInput input = PoolInput::cls;
+  std::vector<ExitSite> sites;  // rising `after`; the last one is the last layer; empty = no heads yet
+  int width = 0;                // w, of the pooled vector
+  std::optional<int> inner;     // fc2: width between classifier and inner classifier
+  bool lte = false;             // learning-to-exit head
+  struct Ramp {
+    int pooler, classifier;
+  };
+  std::optional<Ramp> last_ramp;  // DeeBERT's highway of the last layer, beside its final head
+  LastRamp compat_last_ramp = LastRamp::final;
+
+  [[nodiscard]] int readers() const noexcept;  // how many distinct ones there are (largest index + 1)
+  [[nodiscard]] int poolers() const noexcept;
+  [[nodiscard]] int classifiers() const noexcept;
+};
+
+}  // namespace exeunt

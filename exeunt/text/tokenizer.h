@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// From text to token ids, for the three tokenizer families. Results equal Hugging Face's tokenizers to the last id.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace exeunt {
+
+// Half-open range of code points of the original text (of the first or second text, by the token's sequence).
+using Offset = std::pair<uint32_t, uint32_t>;
+
+struct Encoding {
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> types;
+  std::vector<Offset> offsets;  // (0, 0) for special tokens
+  bool truncated = false;
+};
+
+struct EncodeOptions {
+  int max_length = 512;  // special tokens included; longest_first truncation
+  bool special_tokens = true;
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // `pair` absent: one text. Invalid UTF-8 is replaced (U+FFFD per maximal subpart). Safe to call from many threads.
+  [[nodiscard]] virtual Encoding encode(std::string_view text, std::optional<std::string_view> pair,
+                                        const EncodeOptions& options) const = 0;
+  [[nodiscard]] virtual int vocabulary() const noexcept = 0;
+  [[nodiscard]] virtual std::string_view family() const noexcept = 0;  // "wordpiece", "unigram", "bpe"
+  [[nodiscard]] virtual std::string token(int32_t id) const = 0;       // "" if there is none
+  [[nodiscard]] virtual std::optional<int32_t> id(std::string_view token) const = 0;
+};
+
+// From a model folder: tokenizer.json where there is one, else vocab.txt, spiece.model (30k-clean.model), or
+// vocab.json + merges.txt; tokenizer_config.json and special_tokens_map.json are honoured. Throws Error.
+[[nodiscard]] std::unique_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
+
+}  // namespace exeunt

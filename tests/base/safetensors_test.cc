@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/safetensors.h"
+
+#include <cstring>
+
+#include "exeunt/base/files.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+std::string file_of(std::string header, size_t data_bytes) {
+  uint64_t size = header.size();
+  std::string out(8, '\0');
+  std::memcpy(out.data(), &size, 8);
+  return out + header + std::string(data_bytes, '\1');
+}
+
+std::string message_for(const std::string& content) {
+  return error_of([&] { (void)parse_safetensors(std::as_bytes(std::span(content)), "f"); }).what();
+}
+
+TEST(Safetensors, WhatIsWrittenIsReadBack) {
+  const Scratch scratch;
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const TensorView view{.dtype = DType::f32, .shape = {2, 3}, .strides = {}, .bytes = std::as_bytes(std::span(values))};
+  write_safetensors(scratch.path() / "x",
+                    {{"b", view},
+                     {"a", transposed(view)},
+                     {"none", {.dtype = DType::i64, .shape = {0, 4}, .strides = {}, .bytes = {}}}},
+                    {{"format", "test"}});
+  const TensorSet set = read_safetensors(scratch.path() / "x");
+  EXPECT_EQ(set.metadata.at("format"), "test");
+  EXPECT_EQ(to_floats(*set.find("b")), values);
+  EXPECT_EQ(set.find("a")->shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(to_floats(*set.find("a")), (std::vector<float>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(set.find("none")->elements(), 0);
+  EXPECT_EQ(set.find("c"), nullptr);
+}
+
+TEST(Safetensors, HostileFilesAreRefusedByName) {
+  EXPECT_THAT(message_for("abc"), HasSubstr("want at least 8"));
+  EXPECT_THAT(message_for(std::string(8, '\xff')), HasSubstr("want at most"));
+  EXPECT_THAT(message_for(file_of("{}", 0).substr(0, 9)), HasSubstr("cut short"));
+  EXPECT_THAT(message_for(file_of("[]", 0)), HasSubstr("does not start"));
+  EXPECT_THAT(message_for(file_of("{}", 3)), HasSubstr("tail"));
+  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
+              HasSubstr("within the file's 4 bytes"));
+  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8)),
+              HasSubstr("tensor 'x': got dtype F31"));
+  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8)),
+              HasSubstr("does not take the 8 bytes"));
+  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8)),
+              HasSubstr("want sizes from 0 on"));
+  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0)),
+              HasSubstr("does not take"));
+  EXPECT_THAT(
+      message_for(file_of(
+          R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
+          6)),
+      HasSubstr("'y' overlaps"));
+  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[1,5]}})", 5)),
+              HasSubstr("hole of 1 bytes"));
+  EXPECT_THAT(
+      message_for(file_of(
+          R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+          1)),
+      HasSubstr("stands twice"));
+  EXPECT_THAT(message_for(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("want a string"));
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/sha256.h"
+
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "exeunt/base/sha256_blocks.h"
+
+namespace exeunt {
+namespace {
+
+// FIPS 180-4 examples.
+TEST(Sha256, KnownAnswers) {
+  EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256_hex(std::string(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, PiecesGiveTheSameAsTheWhole) {
+  std::mt19937 random(7);
+  const std::string text(1000, 'x');
+  for (int trial = 0; trial < 50; ++trial) {
+    Sha256 hash;
+    for (size_t at = 0; at < text.size();) {
+      const size_t taken = std::min<size_t>(random() % 130, text.size() - at);
+      hash.add(std::string_view(text).substr(at, taken));
+      at += taken;
+    }
+    ASSERT_EQ(hash.hex(), sha256_hex(text));
+  }
+}
+
+TEST(Sha256, TheCpusInstructionsAgreeWithTheDefinition) {
+  std::mt19937 random(11);
+  std::vector<uint8_t> data(64 * 9);
+  for (auto& byte : data) byte = static_cast<uint8_t>(random());
+  std::vector<uint32_t> fast(8, 5), plain(8, 5);
+  sha256_blocks(fast.data(), data.data(), 9);
+  sha256_blocks_plain(plain.data(), data.data(), 9);
+  EXPECT_EQ(fast, plain);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/suggest.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace exeunt {
+namespace {
+
+const std::vector<std::string> kWords{"convert", "info", "tokenize"};
+
+TEST(Suggest, ASlipFindsItsWord) {
+  EXPECT_EQ(nearest("convret", kWords), "convert");
+  EXPECT_EQ(nearest("tokenise", kWords), "tokenize");
+  EXPECT_EQ(suggestion("inof", kWords), "did you mean 'info'?");
+}
+
+TEST(Suggest, AStrangeWordGetsTheList) {
+  EXPECT_EQ(nearest("banana", kWords), "");
+  EXPECT_EQ(suggestion("banana", kWords), "known: convert, info, tokenize");
+  EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kWords), "");
+}
+
+}  // namespace
+}  // namespace exeunt
