@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wire form of protocol buffers, read field by field without a schema compiler. SentencePiece models and TensorFlow
+// checkpoints are made of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace exeunt {
+
+// Takes a base-128 number off the front of `rest`; nothing if it is cut short or longer than 64 bits.
+[[nodiscard]] std::optional<uint64_t> take_varint(std::span<const std::byte>& rest) noexcept;
+
+struct ProtoField {
+  enum class Type : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+  uint32_t number = 0;
+  Type type = Type::varint;
+  uint64_t value = 0;                // of varint, fixed64 and fixed32
+  std::span<const std::byte> bytes;  // of bytes: text, a nested message, a packed list
+
+  [[nodiscard]] std::string_view text() const noexcept {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  [[nodiscard]] int64_t integer() const noexcept { return static_cast<int64_t>(value); }  // int32, int64, enum, bool
+  [[nodiscard]] float real() const noexcept;                                              // a float, of fixed32
+};
+
+// Walks over the fields of one message. Broken bytes are a bad_file Error that opens with `where`.
+class ProtoReader {
+ public:
+  ProtoReader(std::span<const std::byte> message, std::string where)
+      : rest_(message), size_(message.size()), where_(std::move(where)) {}
+
+  // The next field; nothing at the end. The caller skips numbers it does not know.
+  [[nodiscard]] std::optional<ProtoField> next();
+  // Error unless `field` has the wire type its number calls for.
+  void expect(const ProtoField& field, ProtoField::Type type) const;
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
+
+ private:
+  std::span<const std::byte> rest_;
+  size_t size_;
+  std::string where_;
+};
+
+}  // namespace exeunt
