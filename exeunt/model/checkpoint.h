@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,30 +13,36 @@
 
 namespace exeunt {
 
+// Where a checkpoint came from, for messages and for finding the files beside the weights.
+struct Origin {
+  std::filesystem::path folder = {};                           // where the tokenizer files lie; empty = made in memory
+  std::string where = "checkpoint";                            // opens error messages
+  std::map<std::string, std::string, std::less<>> names = {};  // our name → the file's, where they differ
+  std::vector<std::string> notices = {};                       // one line each, worth telling the user
+};
+
 class Checkpoint {
  public:
   // Opens our own folder, a Hugging Face folder, a folder of any of the five systems, a TensorFlow checkpoint, or
   // `org/name` in the local Hugging Face cache. Tensors stay in the mapped files. Throws Error.
   static Checkpoint open(const std::string& model);
 
-  Checkpoint(ModelSpec spec, ExitLayout exits, TensorSet tensors);  // checks the tensors against schema()
+  // Checks the layout's rules, and the tensors against schema(). Throws Error.
+  Checkpoint(ModelSpec spec, ExitLayout exits, TensorSet tensors, Origin origin = {});
 
   [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const ExitLayout& exits() const noexcept { return exits_; }
   [[nodiscard]] const TensorSet& tensors() const noexcept { return tensors_; }  // names of schema() only
   [[nodiscard]] const TensorView& get(std::string_view name) const;             // our bug if absent
   [[nodiscard]] const TensorView* find(std::string_view name) const;
-  [[nodiscard]] const std::filesystem::path& folder() const noexcept {
-    return folder_;
-  }  // where the tokenizer files lie
-  [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return notices_; }
+  [[nodiscard]] const std::filesystem::path& folder() const noexcept { return origin_.folder; }
+  [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return origin_.notices; }
 
  private:
   ModelSpec spec_;
   ExitLayout exits_;
   TensorSet tensors_;
-  std::filesystem::path folder_;
-  std::vector<std::string> notices_;
+  Origin origin_;
 };
 
 }  // namespace exeunt

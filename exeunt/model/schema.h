@@ -11,10 +11,10 @@
 namespace exeunt {
 
 struct TensorInfo {
-  std::string name;
-  std::vector<int64_t> shape;
+  std::string name = {};
+  std::vector<int64_t> shape = {};
   bool required = true;
-  std::vector<std::string> aliases;  // in other systems' files, prefix (bert., roberta., …) stripped
+  std::vector<std::string> aliases = {};  // in other systems' files, prefix (bert., roberta., …) stripped
 };
 
 // Our names, d = hidden, e = embedding, f = inner, w = exit width:

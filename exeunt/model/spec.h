@@ -3,8 +3,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace exeunt {
@@ -19,6 +21,19 @@ enum class LastRamp { final, ramp };  // which head answers at the last layer of
 [[nodiscard]] std::string_view name_of(Activation activation) noexcept;
 [[nodiscard]] std::string_view name_of(PoolInput input) noexcept;  // "cls", "cls+mean" …
 [[nodiscard]] std::string_view name_of(Problem problem) noexcept;
+[[nodiscard]] std::string_view name_of(LastRamp ramp) noexcept;
+
+// The way back; nothing if there is no such name.
+[[nodiscard]] std::optional<Family> family_named(std::string_view name) noexcept;
+[[nodiscard]] std::optional<PoolInput> pool_input_named(std::string_view name) noexcept;
+[[nodiscard]] std::optional<Problem> problem_named(std::string_view name) noexcept;
+[[nodiscard]] std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept;
+[[nodiscard]] std::span<const std::string_view> family_names() noexcept;
+[[nodiscard]] std::span<const std::string_view> pool_input_names() noexcept;
+
+// Largest sizes a file may ask for. They bound what is allocated and keep every cost figure exact in 64 bits.
+inline constexpr int kMaxLayers = 512, kMaxHidden = 16384, kMaxInner = 131072, kMaxPositions = 131072;
+inline constexpr int kMaxVocab = 1 << 24, kMaxSegments = 65536, kMaxOutputs = 65536;
 
 struct ModelSpec {
   Family family = Family::bert;
@@ -41,24 +56,24 @@ struct ModelSpec {
 // One exit: after which layer (from 1), through which reader, pooler and classifier. An equal index is a shared one.
 struct ExitSite {
   int after = 0;
-  std::optional<int> reader, pooler;
+  std::optional<int> reader = {}, pooler = {};
   int classifier = 0;
 };
 
 struct ExitLayout {
   Problem problem = Problem::classification;
-  int outputs = 0;                                 // C
-  std::vector<std::string> labels;                 // the one label order; empty for regression
-  std::optional<std::pair<double, double>> range;  // of a regression's labels
+  int outputs = 0;                                      // C
+  std::vector<std::string> labels = {};                 // the one label order; empty for regression
+  std::optional<std::pair<double, double>> range = {};  // of a regression's labels
   PoolInput input = PoolInput::cls;
-  std::vector<ExitSite> sites;  // rising `after`; the last one is the last layer; empty = no heads yet
-  int width = 0;                // w, of the pooled vector
-  std::optional<int> inner;     // fc2: width between classifier and inner classifier
-  bool lte = false;             // learning-to-exit head
+  std::vector<ExitSite> sites = {};  // rising `after`; the last one is the last layer; empty = no heads yet
+  int width = 0;                     // w, of the pooled vector
+  std::optional<int> inner = {};     // fc2: width between classifier and inner classifier
+  bool lte = false;                  // learning-to-exit head
   struct Ramp {
     int pooler, classifier;
   };
-  std::optional<Ramp> last_ramp;  // DeeBERT's highway of the last layer, beside its final head
+  std::optional<Ramp> last_ramp = {};  // DeeBERT's highway of the last layer, beside its final head
   LastRamp compat_last_ramp = LastRamp::final;
 
   [[nodiscard]] int readers() const noexcept;  // how many distinct ones there are (largest index + 1)

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/schema.h"
+
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/model/layout.h"
+
+namespace exeunt {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// The linear maps and norms of one layer, with the names BERT and ALBERT give them.
+struct LayerPart {
+  std::string_view ours, bert, albert;
+};
+constexpr std::array<LayerPart, 8> kLayerParts{{
+    {"query", "attention.self.query", "attention.query"},
+    {"key", "attention.self.key", "attention.key"},
+    {"value", "attention.self.value", "attention.value"},
+    {"output", "attention.output.dense", "attention.dense"},
+    {"attention_norm", "attention.output.LayerNorm", "attention.LayerNorm"},
+    {"ffn1", "intermediate.dense", "ffn"},
+    {"ffn2", "output.dense", "ffn_output"},
+    {"ffn_norm", "output.LayerNorm", "full_layer_layer_norm"},
+}};
+
+class SchemaBuilder {
+ public:
+  SchemaBuilder(const ModelSpec& spec, const ExitLayout& exits) : spec_(spec), exits_(exits) {}
+
+  std::vector<TensorInfo> build() {
+    embeddings();
+    const int sets = spec_.groups == 0 ? spec_.layers : spec_.groups;
+    for (int set = 0; set < sets; ++set) layer(set);
+    if (exits_.sites.empty()) {
+      backbone_poolers();
+    } else {
+      exits();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // One tensor; `aliases` are names without their ending, which is `suffix` for them as for us.
+  void tensor(const std::string& name, std::string_view suffix, std::vector<int64_t> shape, const Names& aliases) {
+    TensorInfo info{
+        .name = name + std::string(suffix), .shape = std::move(shape), .required = required_, .aliases = {}};
+    for (const std::string& alias : aliases) info.aliases.push_back(alias + std::string(suffix));
+    out_.push_back(std::move(info));
+  }
+
+  void linear(const std::string& name, int64_t rows, int64_t columns, const Names& aliases) {
+    tensor(name, ".weight", {rows, columns}, aliases);
+    tensor(name, ".bias", {rows}, aliases);
+  }
+
+  void norm(const std::string& name, int64_t size, const Names& aliases) {
+    tensor(name, ".weight", {size}, aliases);
+    tensor(name, ".bias", {size}, aliases);
+  }
+
+  void embeddings() {
+    const int64_t width = spec_.embedding;
+    tensor("embeddings.word", ".weight", {spec_.vocab, width}, {"embeddings.word_embeddings"});
+    tensor("embeddings.position", ".weight", {spec_.positions, width}, {"embeddings.position_embeddings"});
+    tensor("embeddings.segment", ".weight", {spec_.segments, width}, {"embeddings.token_type_embeddings"});
+    norm("embeddings.norm", width, {"embeddings.LayerNorm"});
+    if (spec_.family == Family::albert) {
+      linear("embeddings.project", spec_.hidden, width, {"encoder.embedding_hidden_mapping_in"});
+    }
+  }
+
+  void layer(int set) {
+    const int64_t d = spec_.hidden, f = spec_.inner;
+    const bool shared = spec_.groups != 0;
+    const std::string ours = fmt::format("{}.{}.", shared ? "group" : "layer", set);
+    const std::string theirs = shared ? fmt::format("encoder.albert_layer_groups.{}.albert_layers.0.", set)
+                                      : fmt::format("encoder.layer.{}.", set);
+    for (const LayerPart& part : kLayerParts) {
+      const std::string name = ours + std::string(part.ours);
+      const Names aliases{theirs + std::string(shared ? part.albert : part.bert)};
+      if (part.ours.ends_with("norm")) {
+        norm(name, d, aliases);
+      } else {
+        linear(name, part.ours == "ffn1" ? f : d, part.ours == "ffn2" ? f : d, aliases);
+      }
+    }
+  }
+
+  // A pretrained pooler is where heads start from. Many encoders come without one.
+  void backbone_poolers() {
+    required_ = false;
+    if (spec_.family == Family::elasticbert) {
+      for (int i = 0; i < spec_.layers; ++i) {
+        Names aliases{fmt::format("encoder.pooler.{}.dense", i)};
+        if (i + 1 == spec_.layers) aliases.push_back("pooler.dense");
+        linear(fmt::format("pooler.{}", i), spec_.hidden, spec_.hidden, aliases);
+      }
+    } else {
+      linear("pooler", spec_.hidden, spec_.hidden, {pooler_name()});
+    }
+    required_ = true;
+  }
+
+  [[nodiscard]] std::string pooler_name() const { return spec_.family == Family::albert ? "pooler" : "pooler.dense"; }
+
+  void exits() {
+    for (int r = 0; r < exits_.readers(); ++r) {
+      tensor(fmt::format("exits.reader.{}", r), ".weight", {spec_.hidden}, {});
+    }
+    for (int p = 0; p < exits_.poolers(); ++p) {
+      const int64_t columns = pooler_has_reader(exits_, p) ? int64_t{2} * spec_.hidden : spec_.hidden;
+      linear(fmt::format("exits.pooler.{}", p), exits_.width, columns, pooler_aliases(p));
+    }
+    for (int c = 0; c < exits_.classifiers(); ++c) {
+      const std::string name = fmt::format("exits.classifier.{}", c);
+      if (exits_.inner) {
+        linear(name, *exits_.inner, exits_.width, elbert_names(c, exits_.classifiers(), "classifier1"));
+        linear(name + ".inner", exits_.outputs, *exits_.inner, elbert_names(c, exits_.classifiers(), "classifier2"));
+      } else {
+        linear(name, exits_.outputs, exits_.width, classifier_aliases(c));
+      }
+    }
+    if (exits_.lte) linear("exits.lte", 1, exits_.width, {"encoder.lte_classifier"});
+  }
+
+  // ELBERT has one head for all layers, or one for each group of layers.
+  static Names elbert_names(int index, int count, std::string_view part) {
+    Names names{fmt::format("encoder.exit_out_layers.{}.{}", index, part)};
+    if (count == 1) names.push_back(fmt::format("encoder.exit_out_layer.{}", part));
+    return names;
+  }
+
+  // In the order of preference: a head's own weights come before those of the backbone it could also mean.
+  [[nodiscard]] Names pooler_aliases(int pooler) const {
+    Names names;
+    if (exits_.last_ramp && exits_.last_ramp->pooler == pooler) {
+      return {fmt::format("encoder.highway.{}.pooler.dense", spec_.layers - 1)};
+    }
+    const std::vector<size_t> users = users_of([&](const ExitSite& site) { return site.pooler == pooler; });
+    const bool last = users.back() + 1 == exits_.sites.size();
+    if (users.size() > 1) names = elbert_names(pooler, exits_.poolers(), "pooler");
+    if (users.size() == 1) {
+      const int after = exits_.sites[users.front()].after;
+      if (!last) names.push_back(fmt::format("encoder.highway.{}.pooler.dense", after - 1));
+      if (spec_.family == Family::elasticbert) names.push_back(fmt::format("encoder.pooler.{}.dense", after - 1));
+    }
+    if (last && spec_.family == Family::roberta) names.push_back("classifier.dense");
+    if (last) names.push_back(pooler_name());
+    return names;
+  }
+
+  [[nodiscard]] Names classifier_aliases(int classifier) const {
+    if (exits_.last_ramp && exits_.last_ramp->classifier == classifier) {
+      return {fmt::format("encoder.highway.{}.classifier", spec_.layers - 1)};
+    }
+    const std::vector<size_t> users = users_of([&](const ExitSite& site) { return site.classifier == classifier; });
+    const bool last = users.back() + 1 == exits_.sites.size();
+    Names names = elbert_names(classifier, exits_.classifiers(), "classifier");
+    if (users.size() == 1) {
+      const int after = exits_.sites[users.front()].after;
+      names.push_back(fmt::format("classifiers.{}", users.front()));
+      if (!last) names.push_back(fmt::format("encoder.highway.{}.classifier", after - 1));
+    }
+    if (last && spec_.family == Family::roberta) names.push_back("classifier.out_proj");
+    if (last) names.push_back("classifier");
+    return names;
+  }
+
+  // Which sites (by place in the list) use a part. check_layout() has made sure that each part has a user.
+  template <class Uses>
+  [[nodiscard]] std::vector<size_t> users_of(Uses uses) const {
+    std::vector<size_t> users;
+    for (size_t i = 0; i < exits_.sites.size(); ++i) {
+      if (uses(exits_.sites[i])) users.push_back(i);
+    }
+    check(!users.empty(), "every pooler and classifier of a layout is used");
+    return users;
+  }
+
+  const ModelSpec& spec_;
+  const ExitLayout& exits_;
+  std::vector<TensorInfo> out_;
+  bool required_ = true;
+};
+
+}  // namespace
+
+std::vector<TensorInfo> schema(const ModelSpec& spec, const ExitLayout& exits) {
+  return SchemaBuilder(spec, exits).build();
+}
+
+std::string layer_prefix(const ModelSpec& spec, int index) {
+  return fmt::format("{}.{}", spec.groups == 0 ? "layer" : "group", spec.weights_of(index));
+}
+
+}  // namespace exeunt

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/schema.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tests/model/tiny.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+std::map<std::string, TensorInfo> by_name(const ModelSpec& spec, const ExitLayout& exits) {
+  std::map<std::string, TensorInfo> map;
+  for (TensorInfo& info : schema(spec, exits)) {
+    const std::string name = info.name;
+    EXPECT_TRUE(map.emplace(name, std::move(info)).second) << name << " stands twice";
+  }
+  return map;
+}
+
+TEST(Schema, NamesEveryTensorOfABertWithItsShape) {
+  const auto map = by_name(tiny::spec(Family::bert), {});
+  EXPECT_THAT(map.at("embeddings.word.weight").shape, ElementsAre(11, 8));
+  EXPECT_THAT(map.at("embeddings.position.weight").shape, ElementsAre(10, 8));
+  EXPECT_THAT(map.at("embeddings.segment.weight").shape, ElementsAre(2, 8));
+  EXPECT_THAT(map.at("layer.3.ffn1.weight").shape, ElementsAre(12, 8));
+  EXPECT_THAT(map.at("layer.3.ffn1.bias").shape, ElementsAre(12));
+  EXPECT_THAT(map.at("layer.3.ffn2.weight").shape, ElementsAre(8, 12));
+  EXPECT_THAT(map.at("layer.0.attention_norm.bias").shape, ElementsAre(8));
+  EXPECT_THAT(map.at("layer.0.output.weight").aliases, ElementsAre("encoder.layer.0.attention.output.dense.weight"));
+  EXPECT_FALSE(map.at("pooler.weight").required);
+  EXPECT_EQ(map.size(), 5U + 4 * 16 + 2);
+}
+
+TEST(Schema, SharesALayersWeightsInAlbert) {
+  const ModelSpec spec = tiny::spec(Family::albert);
+  const auto map = by_name(spec, {});
+  EXPECT_THAT(map.at("embeddings.word.weight").shape, ElementsAre(11, 4));
+  EXPECT_THAT(map.at("embeddings.project.weight").shape, ElementsAre(8, 4));
+  EXPECT_THAT(map.at("group.0.ffn_norm.weight").aliases,
+              ElementsAre("encoder.albert_layer_groups.0.albert_layers.0.full_layer_layer_norm.weight"));
+  EXPECT_THAT(map.at("pooler.bias").aliases, ElementsAre("pooler.bias"));
+  EXPECT_EQ(map.size(), 7U + 16 + 2);
+  EXPECT_EQ(layer_prefix(spec, 3), "group.0");
+  ModelSpec two = spec;
+  two.groups = 2;
+  EXPECT_EQ(layer_prefix(two, 1), "group.0");
+  EXPECT_EQ(layer_prefix(two, 2), "group.1");
+  EXPECT_EQ(layer_prefix(tiny::spec(Family::bert), 2), "layer.2");
+}
+
+TEST(Schema, GivesElasticBertAPoolerPerLayer) {
+  const auto map = by_name(tiny::spec(Family::elasticbert), {});
+  EXPECT_THAT(map.at("pooler.2.weight").aliases, ElementsAre("encoder.pooler.2.dense.weight"));
+  EXPECT_FALSE(map.at("pooler.2.weight").required);
+}
+
+TEST(Schema, ReplacesTheBackbonesPoolerByTheExits) {
+  const ModelSpec spec = tiny::spec(Family::bert);
+  const auto map = by_name(spec, tiny::own_heads(spec));
+  EXPECT_FALSE(map.contains("pooler.weight"));
+  EXPECT_THAT(map.at("exits.pooler.3.weight").shape, ElementsAre(8, 8));
+  EXPECT_THAT(map.at("exits.pooler.3.weight").aliases, ElementsAre("pooler.dense.weight"));
+  EXPECT_THAT(map.at("exits.pooler.1.bias").aliases, ElementsAre("encoder.highway.1.pooler.dense.bias"));
+  EXPECT_THAT(map.at("exits.classifier.3.weight").shape, ElementsAre(3, 8));
+  EXPECT_THAT(map.at("exits.classifier.3.weight").aliases, Contains("classifier.weight"));
+  EXPECT_THAT(map.at("exits.classifier.3.weight").aliases, Not(Contains("encoder.highway.3.classifier.weight")));
+}
+
+TEST(Schema, WidensPoolersBehindAReaderAndKnowsEveryPart) {
+  const ModelSpec spec = tiny::spec(Family::bert);
+  const auto map = by_name(spec, tiny::everything(spec));
+  EXPECT_THAT(map.at("exits.reader.2.weight").shape, ElementsAre(8));
+  EXPECT_FALSE(map.contains("exits.reader.3.weight"));
+  EXPECT_THAT(map.at("exits.pooler.2.weight").shape, ElementsAre(6, 16));
+  EXPECT_THAT(map.at("exits.pooler.3.weight").shape, ElementsAre(6, 8));
+  EXPECT_THAT(map.at("exits.pooler.4.weight").aliases, ElementsAre("encoder.highway.3.pooler.dense.weight"));
+  EXPECT_THAT(map.at("exits.classifier.0.weight").shape, ElementsAre(5, 6));
+  EXPECT_THAT(map.at("exits.classifier.0.inner.weight").shape, ElementsAre(3, 5));
+  EXPECT_THAT(map.at("exits.lte.weight").shape, ElementsAre(1, 6));
+  EXPECT_THAT(map.at("exits.lte.bias").shape, ElementsAre(1));
+}
+
+TEST(Schema, NeverGivesOneAliasToTwoTensors) {
+  for (const Family family : {Family::bert, Family::roberta, Family::albert, Family::elasticbert}) {
+    const ModelSpec spec = tiny::spec(family);
+    for (const ExitLayout& exits : {ExitLayout{}, tiny::own_heads(spec), tiny::shared_pooler(spec),
+                                    tiny::shared_head(spec), tiny::raw_heads(spec), tiny::everything(spec)}) {
+      std::set<std::string> seen;
+      for (const TensorInfo& info : schema(spec, exits)) {
+        for (const std::string& alias : info.aliases) {
+          EXPECT_TRUE(seen.insert(alias).second) << alias << " in " << name_of(family);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace exeunt
