@@ -37,6 +37,16 @@ template <class... Args>
   throw Error(Code::bad_file, fmt::format("{}: {}", where, fmt::format(text, std::forward<Args>(args)...)));
 }
 
+// What the user can do about an error, as the first thing after `where`: throw_bad_file(where, Hint{"…"}, "got {}", x).
+struct Hint {
+  std::string_view text;
+};
+template <class... Args>
+[[noreturn]] void throw_bad_file(std::string_view where, Hint hint, fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(Code::bad_file, fmt::format("{}: {}", where, fmt::format(text, std::forward<Args>(args)...)),
+              std::string(hint.text));
+}
+
 // A mistake of our own, never of the user's: ends in std::logic_error that names the place.
 void check(bool condition, std::string_view what, std::source_location place = std::source_location::current());
 

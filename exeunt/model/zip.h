@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Zip archives as PyTorch writes them: entries stored as they are, one after the other, listed once at the end. All
+// else a zip file may be (compressed, encrypted, in parts, with holes, self-contradicting) is refused, because readers
+// that disagree about such files are how hostile ones get past checks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/model/crc.h"
+
+namespace exeunt {
+
+struct ZipEntry {
+  std::string_view name;  // both inside the archive
+  std::span<const std::byte> bytes;
+};
+
+// Every entry in the order of the archive's directory. `where` (the file) opens error messages.
+[[nodiscard]] std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_view where,
+                                              CrcCheck crc = CrcCheck::verify);
+
+}  // namespace exeunt
