@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one exit says about one text. This is the only place where logits become probabilities.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "exeunt/exits/host_device.h"
+
+namespace exeunt {
+
+// p = softmax(z / temperature), natural logarithms. One output (a regression) has a value and no probabilities.
+struct Evidence {
+  int label = 0;           // argmax; the lowest index among equals
+  float value = 0;         // z[0] as it came: the prediction of a regression
+  float entropy = 0;       // H(p) = -sum p ln p
+  float nentropy = 0;      // H(p) / ln C, from 0 to 1
+  float confidence = 1;    // the largest p
+  float margin = 1;        // the largest p minus the second largest
+  float first = 1;         // p[0]
+  float shift = INFINITY;  // Jensen-Shannon divergence to the exit evaluated before; infinite at the first
+  float lte = 0;           // score of the learning-to-exit head: "should continue"
+};
+
+struct Reading {
+  const float* logits;  // [classes], raw
+  int classes;
+  float temperature = 1;
+  float lte = 0;
+};
+
+// Floats that `weigh` keeps of an exit for the next one to compute `shift`: a mark and the probabilities.
+EXEUNT_HOST_DEVICE constexpr int memory_floats(int classes) {
+  return 1 + classes;
+}
+
+// One class of 2 JSD(p, q): p ln(p/m) + q ln(q/m) with m = (p+q)/2, written so that equal p and q give exactly zero.
+EXEUNT_HOST_DEVICE inline float divergence_term(float p, float q) noexcept {
+  const float sum = p + q;
+  if (!(sum > 0)) return 0;
+  const float tilt = (p - q) / sum;
+  const float left = p > 0 ? p * std::log1p(tilt) : 0.0F;
+  const float right = q > 0 ? q * std::log1p(-tilt) : 0.0F;
+  return left + right > 0 ? left + right : 0.0F;
+}
+
+// Jensen-Shannon divergence between the exit in `memory` and this one, which then takes its place.
+// `scale` turns exp((z - peak) / T) into a probability.
+EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading, float peak, float scale) noexcept {
+  float twice = 0;
+  for (int c = 0; c < reading.classes; ++c) {
+    const float p = std::exp((reading.logits[c] - peak) / reading.temperature) * scale;
+    twice += divergence_term(memory[1 + c], p);
+    memory[1 + c] = p;
+  }
+  const bool begun = memory[0] != 0;
+  memory[0] = 1;
+  return begun ? twice / 2 : INFINITY;
+}
+
+// Stable for any finite logits: every exponent is at most zero, and what underflows counts as p = 0.
+// `memory` is null where no rule asks for `shift`; all zeros before the first exit.
+EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory = nullptr) noexcept {
+  Evidence e;
+  e.value = reading.logits[0];
+  e.lte = reading.lte;
+  if (reading.classes < 2) return e;
+  for (int c = 1; c < reading.classes; ++c)
+    if (reading.logits[c] > reading.logits[e.label]) e.label = c;
+
+  const float peak = reading.logits[e.label];
+  float rest = 0, weighted = 0, second = -INFINITY;  // over all classes but the label: sum e^d, sum e^d d, max d
+  for (int c = 0; c < reading.classes; ++c) {
+    if (c == e.label) continue;
+    const float d = (reading.logits[c] - peak) / reading.temperature;  // -inf where the gap exceeds fp32
+    const float power = std::exp(d);
+    rest += power;
+    if (power > 0) weighted += power * d;
+    if (d > second) second = d;
+  }
+  const float total = 1 + rest;
+  e.entropy = std::log1p(rest) - weighted / total;  // keeps its digits where p is almost 1
+  e.nentropy = e.entropy / std::log(static_cast<float>(reading.classes));
+  e.confidence = 1 / total;
+  e.margin = -std::expm1(second) / total;
+  e.first = std::exp((reading.logits[0] - peak) / reading.temperature) / total;
+  if (memory != nullptr) e.shift = shift_from(memory, reading, peak, 1 / total);
+  return e;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an exit rule is made of. A rule is a struct of static members in a file of its own under rules/: its name, its
+// parameters, and `leave`, an inline function of evidence and a few floats of state. rules/list.h lists them all.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "exeunt/exits/evidence.h"
+
+namespace exeunt {
+
+// A rule's place in rules/list.h; rule_of<EntropyRule> and the like name them.
+enum class Rule : uint8_t {};
+
+inline constexpr int kMaxParams = 6;
+inline constexpr int kMaxPatience = 1000;
+
+enum class ParamKind { number, whole, word };
+
+struct ParamInfo {
+  std::string_view name;
+  ParamKind kind = ParamKind::number;
+  float low = 0, high = 1;                       // both included
+  bool keyed = false;                            // written name=value, and may be left out
+  float absent = 0;                              // what it is when left out
+  std::span<const std::string_view> words = {};  // kind word: the value is an index into these
+};
+
+// What per-exit values stand for: a threshold in the place of params[0], or a weight (1 where none are given).
+enum class PerExit { none, threshold, weight };
+
+inline constexpr ParamInfo kWeightParam{.name = "weight", .low = 0, .high = 1e6F};
+
+// What a rule sees of the model when the two are put together.
+struct Ground {
+  bool regression = false;
+  int classes = 2;
+  bool lte = false;
+};
+
+// The numbers a rule works with at one exit.
+struct RuleArgs {
+  const float* params;  // [kMaxParams]
+  float own;            // this exit's threshold or weight
+  int nth;              // which of the evaluated exits this is, from 0
+};
+
+inline constexpr int kEveryExit = -1;
+inline constexpr int kLastExit = 0;
+
+// What most rules say; a rule hides what differs.
+struct RuleDefaults {
+  static constexpr PerExit kPerExit = PerExit::none;
+  static constexpr bool kReadsShift = false;
+  static constexpr int kBolder = 0;  // +1: a larger first parameter leaves earlier; -1: a smaller one does
+
+  // Floats of state per text, all zero at its start.
+  static int state_floats(const float*, int) noexcept { return 0; }
+  // The one layer that answers, where the parameters leave no choice: kLastExit, a layer from 1, or kEveryExit.
+  static int sole_layer(const float*) noexcept { return kEveryExit; }
+  // Fills in what only the model can tell.
+  static void settle(float*, const Ground&) noexcept {}
+  // Why these parameters do not go together; empty if they do.
+  static std::string_view conflict(const float*) noexcept { return {}; }
+  // Why the rule does not suit the model; empty if it does.
+  static std::string_view misfit(const float*, const Ground& ground) noexcept {
+    return ground.regression ? "it reads class probabilities, and the model predicts one number" : std::string_view{};
+  }
+};
+
+}  // namespace exeunt

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// All exit rules. A new rule is its own file here and one row (with its include) in this list; text forms, sweeps,
+// replay, engine and calibration take it from there.
+#pragma once
+
+#include <array>
+#include <type_traits>
+
+#include "exeunt/exits/rules/confidence.h"
+#include "exeunt/exits/rules/divergence.h"
+#include "exeunt/exits/rules/entropy.h"
+#include "exeunt/exits/rules/full.h"
+#include "exeunt/exits/rules/layer.h"
+#include "exeunt/exits/rules/lte.h"
+#include "exeunt/exits/rules/margin.h"
+#include "exeunt/exits/rules/nentropy.h"
+#include "exeunt/exits/rules/patience.h"
+#include "exeunt/exits/rules/pcee.h"
+#include "exeunt/exits/rules/vote.h"
+#include "exeunt/exits/rules/window.h"
+
+namespace exeunt {
+
+template <class... R>
+struct RuleList {};
+
+using Rules = RuleList<FullRule,        //
+                       LayerRule,       //
+                       EntropyRule,     //
+                       NentropyRule,    //
+                       ConfidenceRule,  //
+                       MarginRule,      //
+                       PatienceRule,    //
+                       WindowRule,      //
+                       PceeRule,        //
+                       DivergenceRule,  //
+                       VoteRule,        //
+                       LteRule>;
+
+// A rule as data, for what works by table: parsing, printing, checking.
+struct RuleInfo {
+  std::string_view name;
+  std::span<const ParamInfo> params;
+  PerExit per_exit;
+  bool reads_shift;
+  int bolder;
+  int (*state_floats)(const float* params, int exits);
+  int (*sole_layer)(const float* params);
+  void (*settle)(float* params, const Ground& ground);
+  std::string_view (*conflict)(const float* params);
+  std::string_view (*misfit)(const float* params, const Ground& ground);
+};
+
+namespace detail {
+
+template <class Wanted, class... R>
+constexpr Rule place_of(RuleList<R...>) {
+  uint8_t place = 0;
+  (void)((std::is_same_v<Wanted, R> || (++place, false)) || ...);
+  return Rule{place};
+}
+
+template <class... R>
+constexpr std::array<RuleInfo, sizeof...(R)> infos(RuleList<R...>) {
+  static_assert(((R::kParams.size() <= kMaxParams) && ...));
+  return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kBolder, &R::state_floats, &R::sole_layer,
+                   &R::settle, &R::conflict, &R::misfit}...};
+}
+
+template <class... R>
+EXEUNT_HOST_DEVICE inline bool leave_by(RuleList<R...>, Rule rule, const RuleArgs& args, const Evidence& e,
+                                        float* state) noexcept {
+  bool leaves = false;
+  int place = 0;
+  (void)((static_cast<int>(rule) == place++ && (leaves = R::leave(args, e, state), true)) || ...);
+  return leaves;
+}
+
+}  // namespace detail
+
+template <class R>
+inline constexpr Rule rule_of = detail::place_of<R>(Rules{});
+
+inline constexpr auto kRules = detail::infos(Rules{});
+
+[[nodiscard]] inline const RuleInfo& info_of(Rule rule) {
+  return kRules[static_cast<size_t>(rule)];
+}
+
+}  // namespace exeunt

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// margin:t: leave when the largest probability leads the second by more than t.
+#pragma once
+
+#include "exeunt/exits/rule.h"
+
+namespace exeunt {
+
+struct MarginRule : RuleDefaults {
+  static constexpr std::string_view kName = "margin";
+  static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 1}};
+  static constexpr std::span<const ParamInfo> kParams = kList;
+  static constexpr PerExit kPerExit = PerExit::threshold;
+  static constexpr int kBolder = -1;
+
+  EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
+    return e.margin > args.own;
+  }
+};
+
+}  // namespace exeunt

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/exits/sweep.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/text_parts.h"
+
+namespace exeunt {
+namespace {
+
+// "a..b/s" as texts; a plain value is itself.
+std::vector<std::string> expand_range(std::string_view item, const PolicySource& source) {
+  const size_t dots = item.find("..");
+  if (dots == std::string_view::npos) return {std::string(item)};
+  const std::string_view ends = item.substr(dots + 2);
+  const size_t slash = ends.find('/');
+  const bool stepless = slash == std::string_view::npos;
+  const auto low = number_of<double>(item.substr(0, dots));
+  const auto high = number_of<double>(ends.substr(0, slash));
+  const auto step = stepless ? std::optional(1.0) : number_of<double>(ends.substr(slash + 1));
+  const std::string hint = "ranges are written low..high/step, as in 0..0.7/0.05";
+  if (!low || !high || !step) source.fail(fmt::format("'{}' is no range", item.substr(0, 64)), hint);
+  if (stepless && (*low != std::floor(*low) || *high != std::floor(*high)))
+    source.fail(fmt::format("range '{}' has no step", item.substr(0, 64)), hint);
+  if (!(*step > 0) || *high < *low)
+    source.fail(fmt::format("range '{}': want a rising range and a step above 0", item.substr(0, 64)), hint);
+  const double steps = std::floor((*high - *low) / *step + 1e-6);  // 0.7 / 0.05 is a hair below 14
+  if (steps >= static_cast<double>(kMaxSettings))
+    source.fail(fmt::format("range '{}' has more than {} values", item.substr(0, 64), kMaxSettings));
+  std::vector<std::string> values;
+  for (size_t i = 0; i <= static_cast<size_t>(steps); ++i)
+    values.push_back(shortest(static_cast<float>(*low + static_cast<double>(i) * *step)));
+  return values;
+}
+
+// All values of one comma-separated place, each with its "name=" in front.
+std::vector<std::string> expand_place(std::string_view place, const PolicySource& source) {
+  const size_t equals = place.find('=');
+  const size_t prefix = equals == std::string_view::npos ? 0 : equals + 1;
+  std::vector<std::string> values;
+  for (const std::string_view item : split(place.substr(prefix), '|'))
+    for (const std::string& value : expand_range(item, source))
+      values.push_back(std::string(place.substr(0, prefix)) + value);
+  return values;
+}
+
+}  // namespace
+
+std::vector<PolicySpec> parse_sweep(std::string_view text) {
+  const PolicySource source(text, {});
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return {parse_policy(text)};
+  std::vector<std::string> settings{std::string(text.substr(0, colon))};
+  char mark = ':';
+  for (const std::string_view place : split(text.substr(colon + 1), ',')) {
+    const std::vector<std::string> values = expand_place(place, source);
+    if (settings.size() * values.size() > kMaxSettings)
+      source.fail(fmt::format("got more than {} settings", kMaxSettings));
+    std::vector<std::string> longer;
+    for (const std::string& setting : settings)
+      for (const std::string& value : values) longer.push_back(setting + mark + value);
+    settings = std::move(longer);
+    mark = ',';
+  }
+  std::vector<PolicySpec> policies;
+  for (const std::string& setting : settings) policies.push_back(parse_policy(setting));
+  return policies;
+}
+
+}  // namespace exeunt
