@@ -45,18 +45,27 @@ class Guard {
   std::vector<std::set<std::string>> keys_;
 };
 
-}  // namespace
-
-Json parse_json(std::string_view text, std::string_view where) {
+// `place` turns the byte offset of a mistake into words.
+template <class Place>
+Json parse_guarded(std::string_view text, std::string_view where, Place&& place) {
   Guard guard(where);
   try {
     return Json::parse(text.begin(), text.end(), std::ref(guard));
   } catch (const Json::parse_error& error) {
-    const size_t offset = error.byte > 0 ? error.byte - 1 : 0;
-    throw_bad_file(where, "no valid JSON at {}", place_in(text, offset));
+    throw_bad_file(where, "no valid JSON at {}", place(error.byte > 0 ? error.byte - 1 : 0));
   } catch (const Json::exception& error) {  // a number out of range
     throw_bad_file(where, "no valid JSON: {}", error.what());
   }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view where) {
+  return parse_guarded(text, where, [&](size_t offset) { return place_in(text, offset); });
+}
+
+Json parse_json_line(std::string_view line, std::string_view where) {
+  return parse_guarded(line, where, [](size_t offset) { return fmt::format("column {}", offset + 1); });
 }
 
 Json read_json(const std::filesystem::path& path, size_t limit) {

@@ -22,6 +22,8 @@ inline constexpr int kMaxJsonDepth = 64;
 
 // Parses one document. `where` (a file name) opens every error message; errors carry line and column.
 [[nodiscard]] Json parse_json(std::string_view text, std::string_view where);
+// One document that has a line to itself: `where` names that line, errors carry the column alone.
+[[nodiscard]] Json parse_json_line(std::string_view line, std::string_view where);
 [[nodiscard]] Json read_json(const std::filesystem::path& path, size_t limit = size_t{1} << 28);
 
 // Two-space indentation and a final newline.

@@ -14,6 +14,12 @@ TEST(Json, BrokenTextNamesLineAndColumn) {
   EXPECT_THAT(error.what(), HasSubstr("f.json: no valid JSON at line 3 column 3"));
 }
 
+TEST(Json, ALineOfItsOwnNamesTheColumnAlone) {
+  const Error error = error_of([] { (void)parse_json_line(R"({"a": oops})", "f.jsonl:17"); });
+  EXPECT_STREQ(error.what(), "f.jsonl:17: no valid JSON at column 7");
+  EXPECT_EQ(parse_json_line(R"({"a": 1})", "f.jsonl:17")["a"], 1);
+}
+
 TEST(Json, DeepNestingIsRefusedQuickly) {
   const std::string deep(1'000'000, '[');
   EXPECT_THAT(error_of([&] { (void)parse_json(deep, "f"); }).what(), HasSubstr("deeper than 64"));
