@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labelled texts in memory, and the reader of GLUE's and ELUE's files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exeunt/base/error.h"
+#include "exeunt/tasks/task.h"
+
+namespace exeunt {
+
+// Larger files are refused before anything is read.
+inline constexpr uint64_t kMaxDataBytes = uint64_t{1} << 33;
+
+struct Example {
+  std::string text;
+  std::optional<std::string> pair;
+  float gold = 0;     // label index or value; NaN where the file has no labels
+  int64_t index = 0;  // row in the file, from 0, header not counted
+};
+
+struct Dataset {
+  std::string task;   // name in the table; own data: empty
+  std::string split;  // "train", "dev", "test"; own data: empty
+  bool regression = false;
+  bool labelled = false;
+  std::vector<std::string> labels;                 // in index order; empty for a regression
+  std::optional<std::pair<double, double>> range;  // of a regression's values
+  std::vector<Example> examples;
+  std::vector<std::string> columns;  // the header; empty where there is none
+  std::vector<std::string> notices;  // what the reader had to decide by itself
+  int64_t skipped = 0;               // rows left out
+  std::string sha256;                // of the file's bytes
+};
+
+// Told of a row that cannot be used, which is then left out and counted. Without it the first such row is an Error.
+using OnBadRow = std::function<void(const Error&)>;
+
+// One split from `folder`, which is the task's own folder or the one above it. Throws Error: usage if the task has no
+// such split, bad_file for a file that is missing or wrong, with line and column.
+[[nodiscard]] Dataset read_split(const Task& task, Split split, const std::filesystem::path& folder,
+                                 const OnBadRow& on_bad_row = {});
+
+// Where read_split looks: the file if it exists in one of the places, else nothing.
+[[nodiscard]] std::optional<std::filesystem::path> find_split(const Task& task, Split split,
+                                                              const std::filesystem::path& folder);
+
+// The same over bytes in memory; `where` opens error messages.
+[[nodiscard]] Dataset parse_split(const Task& task, Split split, std::string_view bytes, const std::string& where,
+                                  const OnBadRow& on_bad_row = {});
+
+// Puts gold into another label order, by name: a model keeps the order it was trained with. Throws Error bad_file if
+// a label that occurs in the data is not in `labels`.
+void reorder_labels(Dataset& data, const std::vector<std::string>& labels);
+
+}  // namespace exeunt

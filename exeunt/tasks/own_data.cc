@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/tasks/own_data.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/base/suggest.h"
+#include "exeunt/tasks/labels.h"
+#include "exeunt/tasks/rows.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// Collects labels. Where neither labels nor the kind of problem are given, all rows must be seen before the first
+// gold is known: read() then remembers which label each row had, and finish() fills gold in.
+class GoldReader {
+ public:
+  explicit GoldReader(const OwnColumns& columns) : regression_(columns.regression) {
+    if (!columns.labels.empty()) {
+      if (regression_.value_or(false)) throw Error(Code::usage, "a regression has no list of labels");
+      given_.emplace(columns.labels);
+      names_ = columns.labels;
+      regression_ = false;
+    }
+  }
+
+  [[nodiscard]] float read(std::string_view label, std::string_view where) {
+    if (regression_.value_or(false)) return gold_value(label, std::nullopt, where);
+    if (given_) return given_->gold(label, where);
+    if (label.empty()) throw_bad_file(where, "got an empty label, want a name");
+    const auto [found, added] = seen_.emplace(label, names_.size());
+    if (added) names_.emplace_back(label);
+    rows_.push_back(found->second);
+    return kNaN;
+  }
+
+  void finish(Dataset& data, std::string_view where) {
+    data.regression = regression_ ? *regression_ : looks_like_numbers();
+    if (data.regression) {
+      finish_regression(data);
+    } else if (given_) {
+      data.labels = names_;
+    } else {
+      finish_labels(data, where);
+    }
+  }
+
+ private:
+  // Whole numbers alone are class indices; a number with a fraction is a measurement.
+  [[nodiscard]] bool looks_like_numbers() const {
+    const auto number = [](const std::string& name) { return parse_number(name).has_value(); };
+    const auto whole = [](const std::string& name) { return parse_whole_number(name).has_value(); };
+    return std::all_of(names_.begin(), names_.end(), number) && !std::all_of(names_.begin(), names_.end(), whole);
+  }
+
+  void finish_regression(Dataset& data) const {
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    for (size_t i = 0; i < data.examples.size(); ++i) {
+      Example& example = data.examples[i];
+      if (!regression_) example.gold = static_cast<float>(*parse_number(names_[rows_[i]]));
+      low = std::min<double>(low, example.gold);
+      high = std::max<double>(high, example.gold);
+    }
+    if (low <= high) data.range = {low, high};
+  }
+
+  void finish_labels(Dataset& data, std::string_view where) {
+    if (names_.size() > kMaxLabels) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: got {} different labels, want at most {}", where, names_.size(), kMaxLabels),
+                  "check that the label column is the right one; numbers may be meant as a regression");
+    }
+    if (names_.size() == 1) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: got one label only, {}, want at least two", where, shown(names_.front())),
+                  "give the list of labels if this file has just one of them");
+    }
+    data.labels = names_;
+    sort_labels(data.labels);
+    std::vector<float> place(names_.size());
+    for (size_t i = 0; i < data.labels.size(); ++i) place[seen_.find(data.labels[i])->second] = static_cast<float>(i);
+    for (size_t i = 0; i < data.examples.size(); ++i) data.examples[i].gold = place[rows_[i]];
+  }
+
+  std::optional<bool> regression_;
+  std::optional<LabelIndex> given_;
+  std::map<std::string, size_t, std::less<>> seen_;
+  std::vector<std::string> names_;
+  std::vector<size_t> rows_;  // per row, its label's place in names_
+};
+
+class OwnReader {
+ public:
+  OwnReader(std::string where, const OwnColumns& columns)
+      : where_(std::move(where)), columns_(columns), gold_(columns) {}
+
+  Dataset read(std::string_view bytes, const OnBadRow& on_bad_row);
+
+ private:
+  void find_columns(const Row& header);
+  [[nodiscard]] size_t find_column(const std::string& name, const Row& header) const;
+  void take_fields(const Row& row);
+  void take_object(const Row& row);
+  [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
+
+  std::string where_;
+  const OwnColumns& columns_;
+  GoldReader gold_;
+  size_t text_ = 0, pair_ = 0, label_ = 0;
+  int64_t index_ = 0;
+  Dataset out_;
+};
+
+size_t OwnReader::find_column(const std::string& name, const Row& header) const {
+  const auto count = std::count(header.fields.begin(), header.fields.end(), name);
+  if (count == 1) {
+    return static_cast<size_t>(std::find(header.fields.begin(), header.fields.end(), name) - header.fields.begin());
+  }
+  const std::string place = place_of(where_, header.line);
+  if (count > 1) throw_bad_file(place, "column {} stands {} times in the header", shown(name), count);
+  std::vector<std::string> known;
+  for (const auto field : header.fields) known.push_back(shown(field));
+  known.resize(std::min<size_t>(known.size(), 12));
+  const std::string best = nearest(shown(name), known);
+  throw Error(Code::bad_file,
+              fmt::format("{}: no column {} in the header, got {}", place, shown(name), fmt::join(known, ", ")),
+              best.empty() ? "name the columns of text, pair and label; the first line must be a header"
+                           : fmt::format("did you mean {}?", best));
+}
+
+void OwnReader::find_columns(const Row& header) {
+  out_.columns.assign(header.fields.begin(), header.fields.end());
+  text_ = find_column(columns_.text, header);
+  if (!columns_.pair.empty()) pair_ = find_column(columns_.pair, header);
+  if (!columns_.label.empty()) label_ = find_column(columns_.label, header);
+}
+
+void OwnReader::take_fields(const Row& row) {
+  check_utf8(row, where_, out_.columns);
+  if (row.fields.size() != out_.columns.size()) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: got {} columns, want {} as in the header", place_of(where_, row.line),
+                            row.fields.size(), out_.columns.size()),
+                columns_.format == OwnFormat::csv
+                    ? "put fields that contain a separator or a line break in quotes"
+                    : "TSV has no quoting: a text may contain neither TAB nor line break");
+  }
+  Example example;
+  example.text = row.fields[text_];
+  if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
+  example.gold = kNaN;
+  if (!columns_.label.empty()) {
+    example.gold = gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
+  }
+  example.index = index_;
+  out_.examples.push_back(std::move(example));
+}
+
+std::string OwnReader::text_of(const Json& object, const std::string& name, std::string_view where) const {
+  const auto found = object.find(name);
+  if (found == object.end()) {
+    std::vector<std::string> known;
+    for (const auto& [key, value] : object.items()) known.push_back(key);
+    throw Error(Code::bad_file, fmt::format("{}: no field {}", where, shown(name)), suggestion(name, known));
+  }
+  if (found->is_string()) return found->get<std::string>();
+  const bool label = name == columns_.label;
+  if (label && (found->is_number() || found->is_boolean())) return found->dump();
+  throw_bad_file(fmt::format("{}: field {}", where, shown(name)), "got {}, want a {}", glimpse(*found),
+                 label ? "string or a number" : "string");
+}
+
+void OwnReader::take_object(const Row& row) {
+  check_utf8(row, where_, out_.columns);
+  const std::string place = place_of(where_, row.line);
+  const Json object = parse_json_line(row.fields[0], place);
+  if (!object.is_object()) throw_bad_file(place, "got {}, want one object per line", glimpse(object));
+  Example example;
+  example.text = text_of(object, columns_.text, place);
+  if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
+  example.gold = kNaN;
+  if (!columns_.label.empty()) {
+    const std::string label = text_of(object, columns_.label, place);
+    example.gold = gold_.read(label, fmt::format("{}: field {}", place, shown(columns_.label)));
+  }
+  example.index = index_;
+  out_.examples.push_back(std::move(example));
+}
+
+Dataset OwnReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
+  refuse_utf16(bytes, where_);
+  const bool objects = columns_.format == OwnFormat::jsonl;
+  const RowFormat format = objects                             ? RowFormat::lines
+                           : columns_.format == OwnFormat::csv ? RowFormat::csv
+                                                               : RowFormat::tsv;
+  RowReader reader(bytes, where_, format, columns_.separator);
+  Row row;
+  for (bool header = !objects; reader.next(row);) {
+    if (row.fields.size() == 1 && row.fields[0].find_first_not_of(" \t") == std::string_view::npos) continue;
+    if (header) {
+      check_utf8(row, where_, out_.columns);
+      find_columns(row);
+      header = false;
+      continue;
+    }
+    try {
+      objects ? take_object(row) : take_fields(row);
+    } catch (const Error& error) {
+      if (!on_bad_row) throw;
+      ++out_.skipped;
+      on_bad_row(error);
+    }
+    ++index_;
+  }
+  if (index_ == 0) throw_bad_file(where_, "got {}, want rows", bytes.empty() ? "an empty file" : "no row of data");
+  out_.labelled = !columns_.label.empty();
+  if (out_.labelled && !out_.examples.empty()) gold_.finish(out_, where_);
+  return std::move(out_);
+}
+
+OwnFormat format_of(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".csv") return OwnFormat::csv;
+  if (ending == ".tsv") return OwnFormat::tsv;
+  if (ending == ".jsonl" || ending == ".ndjson") return OwnFormat::jsonl;
+  throw Error(Code::usage, fmt::format("{}: got ending '{}', want .csv, .tsv or .jsonl", path.string(), ending),
+              "rename the file or say which format it has");
+}
+
+}  // namespace
+
+Dataset parse_own(std::string_view bytes, const std::string& where, const OwnColumns& columns,
+                  const OnBadRow& on_bad_row) {
+  check(columns.format.has_value(), "bytes in memory have no file ending to go by");
+  Dataset out = OwnReader(where, columns).read(bytes, on_bad_row);
+  out.sha256 = sha256_hex(bytes);
+  return out;
+}
+
+Dataset read_own(const fs::path& path, const OwnColumns& columns, const OnBadRow& on_bad_row) {
+  OwnColumns known = columns;
+  if (!known.format) known.format = format_of(path);
+  const auto mapped = MappedFile::open(path);
+  if (mapped->bytes().size() > kMaxDataBytes) {
+    throw_bad_file(path.string(), "got {} bytes, want at most {}", mapped->bytes().size(), kMaxDataBytes);
+  }
+  return parse_own(mapped->text(), path.string(), known, on_bad_row);
+}
+
+}  // namespace exeunt

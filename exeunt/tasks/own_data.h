@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The user's own data: CSV (RFC 4180), TSV (no quoting) or JSONL, with the columns the user names.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/tasks/dataset.h"
+
+namespace exeunt {
+
+enum class OwnFormat { csv, tsv, jsonl };
+
+struct OwnColumns {
+  std::string text = "text";
+  std::string pair;             // empty: one text per row
+  std::string label = "label";  // empty: no labels, gold is NaN
+  // Left open, the problem is a regression if every label is a number and one of them is not whole.
+  std::optional<bool> regression;
+  // In index order. Left empty they are inferred: all that occur, by value if all are whole numbers, else by bytes.
+  std::vector<std::string> labels;
+  std::optional<OwnFormat> format;  // left open: by the file's ending, .csv .tsv .jsonl .ndjson
+  char separator = ',';             // of CSV
+};
+
+// Empty lines are passed over; columns that are not named are ignored. Throws Error bad_file with line and column.
+[[nodiscard]] Dataset read_own(const std::filesystem::path& path, const OwnColumns& columns,
+                               const OnBadRow& on_bad_row = {});
+
+// The same over bytes in memory; `columns.format` must be set. `where` opens error messages.
+[[nodiscard]] Dataset parse_own(std::string_view bytes, const std::string& where, const OwnColumns& columns,
+                                const OnBadRow& on_bad_row = {});
+
+}  // namespace exeunt

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of text files, one at a time: TAB-separated as GLUE writes them (no quoting at all), CSV as RFC 4180 says, and
+// plain lines for JSONL. Fields look into the file's bytes; nothing is copied but CSV fields with doubled quotes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace exeunt {
+
+enum class RowFormat { tsv, csv, lines };
+
+// No row of real data comes near these; a file that passes them is not what it claims to be.
+inline constexpr size_t kMaxRowBytes = size_t{1} << 26;
+inline constexpr size_t kMaxColumns = 4096;
+
+struct Row {
+  std::vector<std::string_view> fields;  // valid until the next row is read
+  int64_t line = 0;                      // where it starts, from 1
+};
+
+// Ends a line: LF, CR LF, or CR alone (as Python's text files do). A byte order mark at the start is passed over.
+class RowReader {
+ public:
+  // `where` (a file name) opens every error. The bytes stay the caller's.
+  RowReader(std::string_view bytes, std::string where, RowFormat format, char separator = ',');
+
+  // The next row, or false at the end. Throws Error bad_file for a stray or unclosed quote, and for giant rows.
+  [[nodiscard]] bool next(Row& row);
+
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
+
+ private:
+  void split_tabs(std::string_view line, Row& row) const;
+  void read_csv(Row& row);
+  [[nodiscard]] std::string_view quoted_field(const Row& row);
+  [[nodiscard]] std::string_view bare_field(const Row& row);
+  [[nodiscard]] std::string_view take_line();
+  void take_line_end();
+  void check_size(const Row& row, size_t start) const;
+
+  std::string_view bytes_;
+  std::string where_;
+  RowFormat format_;
+  char separator_;
+  size_t at_ = 0;
+  int64_t line_ = 1;
+  std::deque<std::string> unescaped_;  // CSV fields of the current row that had doubled quotes
+};
+
+// "file:17" and "file:17: column 3 ('label')": how errors about rows name their place. `column` is from 0.
+[[nodiscard]] std::string place_of(std::string_view where, int64_t line);
+[[nodiscard]] std::string place_of(std::string_view where, int64_t line, size_t column, std::string_view name);
+
+// A value as an error message shows it: in quotes, short, control characters and broken UTF-8 replaced.
+[[nodiscard]] std::string shown(std::string_view value);
+
+// Throws Error bad_file at the first field that is not UTF-8. `names` are the columns' names as far as known.
+void check_utf8(const Row& row, std::string_view where, const std::vector<std::string>& names);
+
+// Throws Error bad_file if the file is not UTF-8 from its first bytes on (UTF-16 marks).
+void refuse_utf16(std::string_view bytes, std::string_view where);
+
+}  // namespace exeunt

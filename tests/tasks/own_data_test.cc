@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/tasks/own_data.h"
+
+#include <cmath>
+
+#include "exeunt/base/sha256.h"
+#include "exeunt/tasks/labels.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Dataset csv(std::string_view bytes, OwnColumns columns = {}) {
+  columns.format = OwnFormat::csv;
+  return parse_own(bytes, "f.csv", columns);
+}
+
+Dataset jsonl(std::string_view bytes, OwnColumns columns = {}) {
+  columns.format = OwnFormat::jsonl;
+  return parse_own(bytes, "f.jsonl", columns);
+}
+
+template <class Act>
+std::string message(Act&& act) {
+  const Error error = error_of(act);
+  EXPECT_EQ(error.code(), Code::bad_file);
+  return std::string(error.what()) + " | " + error.hint();
+}
+
+std::vector<float> gold(const Dataset& data) {
+  std::vector<float> out;
+  for (const Example& example : data.examples) out.push_back(example.gold);
+  return out;
+}
+
+TEST(OwnData, LabelsAreInferredInAnOrderOfTheirOwn) {
+  const Dataset data = csv("id,text,label\n1,a,spam\n2,b,ham\n3,c,spam\n");
+  EXPECT_FALSE(data.regression);
+  EXPECT_THAT(data.labels, ElementsAre("ham", "spam"));
+  EXPECT_THAT(gold(data), ElementsAre(1, 0, 1));
+  EXPECT_THAT(csv("text,label\na,10\nb,9\n").labels, ElementsAre("9", "10"));
+  EXPECT_THAT(csv("text,label\na,-1\nb,1\n").labels, ElementsAre("-1", "1"));
+}
+
+TEST(OwnData, GivenLabelsKeepTheirOrderAndRefuseOthers) {
+  OwnColumns columns;
+  columns.labels = {"spam", "ham"};
+  EXPECT_THAT(gold(csv("text,label\na,ham\nb,ham\n", columns)), ElementsAre(1, 1));
+  EXPECT_THAT(message([&] { (void)csv("text,label\na,ham\nb,hamm\n", columns); }),
+              HasSubstr("f.csv:3: column 2 ('label'): got label 'hamm', want one of spam, ham | did you mean 'ham'?"));
+}
+
+TEST(OwnData, QuotedFieldsPairsAndOtherColumnNames) {
+  OwnColumns columns;
+  columns.text = "question";
+  columns.pair = "the answer";
+  columns.label = "ok";
+  const Dataset data = csv("ok,question,note,the answer\r\nyes,\"a, \"\"b\"\"\nc\",,d\r\nno,e,x,\"\"\r\n", columns);
+  ASSERT_EQ(data.examples.size(), 2U);
+  EXPECT_EQ(data.examples[0].text, "a, \"b\"\nc");
+  EXPECT_EQ(data.examples[0].pair, "d");
+  EXPECT_EQ(data.examples[1].pair, "");
+  EXPECT_THAT(data.labels, ElementsAre("no", "yes"));
+}
+
+TEST(OwnData, NumbersWithAFractionAreARegression) {
+  const Dataset data = csv("text,label\na,1\nb,2.5\nc,-3e0\n");
+  EXPECT_TRUE(data.regression);
+  EXPECT_THAT(gold(data), ElementsAre(1, 2.5F, -3));
+  EXPECT_THAT(data.labels, IsEmpty());
+  EXPECT_EQ(data.range, std::make_pair(-3.0, 2.5));
+}
+
+TEST(OwnData, TheKindOfProblemCanBeSaid) {
+  OwnColumns columns;
+  columns.regression = true;
+  EXPECT_THAT(gold(csv("text,label\na,1\nb,2\n", columns)), ElementsAre(1, 2));
+  EXPECT_THAT(message([&] { (void)csv("text,label\na,1\nb,good\n", columns); }),
+              HasSubstr("f.csv:3: column 2 ('label'): got 'good', want a finite number"));
+  columns.regression = false;
+  EXPECT_THAT(csv("text,label\na,1.5\nb,2.5\n", columns).labels, ElementsAre("1.5", "2.5"));
+  columns.regression = true;
+  columns.labels = {"a", "b"};
+  EXPECT_EQ(error_of([&] { (void)csv("text,label\na,1\n", columns); }).code(), Code::usage);
+}
+
+TEST(OwnData, WithoutALabelColumnThereIsNoGold) {
+  OwnColumns columns;
+  columns.label = "";
+  const Dataset data = csv("text\na\n\nb\n", columns);
+  ASSERT_EQ(data.examples.size(), 2U);
+  EXPECT_TRUE(std::isnan(data.examples[0].gold));
+  EXPECT_FALSE(data.labelled);
+}
+
+TEST(OwnData, MissingAndDoubledColumnsNameTheHeader) {
+  EXPECT_THAT(message([] { (void)csv("sentence,label\na,b\n"); }),
+              HasSubstr("f.csv:1: no column 'text' in the header, got 'sentence', 'label'"));
+  OwnColumns columns;
+  columns.text = "sentense";
+  EXPECT_THAT(message([&] { (void)csv("sentence,label\na,b\n", columns); }), HasSubstr("did you mean 'sentence'?"));
+  EXPECT_THAT(message([] { (void)csv("text,label,text\na,b,c\n"); }),
+              HasSubstr("column 'text' stands 2 times in the header"));
+}
+
+TEST(OwnData, RowsOfAnotherWidthAreErrors) {
+  EXPECT_THAT(message([] { (void)csv("text,label\na,b\nc, d,e\n"); }),
+              HasSubstr("f.csv:3: got 3 columns, want 2 as in the header | put fields that contain a separator"));
+  OwnColumns columns;
+  columns.format = OwnFormat::tsv;
+  EXPECT_THAT(message([&] { (void)parse_own("text\tlabel\na\n", "f.tsv", columns); }),
+              HasSubstr("f.tsv:2: got 1 columns, want 2 as in the header | TSV has no quoting"));
+}
+
+TEST(OwnData, EmptySingleAndTooManyLabelsAreErrors) {
+  EXPECT_THAT(message([] { (void)csv("text,label\na,x\nb,\n"); }),
+              HasSubstr("f.csv:3: column 2 ('label'): got an empty label"));
+  EXPECT_THAT(message([] { (void)csv("text,label\na,x\nb,x\n"); }), HasSubstr("got one label only, 'x'"));
+  std::string many = "text,label\n";
+  for (size_t i = 0; i <= kMaxLabels; ++i) many += "a,l" + std::to_string(i) + "\n";
+  EXPECT_THAT(message([&] { (void)csv(many); }), HasSubstr("got 65537 different labels, want at most 65536"));
+}
+
+TEST(OwnData, BrokenUtf8StrayQuotesAndEmptyFilesAreErrors) {
+  EXPECT_THAT(message([] { (void)csv("text,label\nok,x\n\"caf\xE9\",y\n"); }),
+              HasSubstr("f.csv:3: column 1 ('text'): byte 4 is 0xE9, want valid UTF-8"));
+  EXPECT_THAT(message([] { (void)csv("text,label\n5\" disk,x\n"); }), HasSubstr("f.csv:2: column 1: got a quote"));
+  EXPECT_THAT(message([] { (void)csv(""); }), HasSubstr("got an empty file"));
+  EXPECT_THAT(message([] { (void)csv("text,label\n"); }), HasSubstr("got no row of data"));
+  EXPECT_THAT(message([] { (void)csv(std::string_view("\xFF\xFEt\0", 4)); }), HasSubstr("UTF-16"));
+}
+
+TEST(OwnData, JsonlTakesStringsNumbersAndTruthAsLabels) {
+  const Dataset words =
+      jsonl("{\"text\":\"a\\nb\",\"label\":\"x\",\"other\":[1]}\n\n{\"label\":\"y\",\"text\":\"\\u00e9\"}");
+  EXPECT_EQ(words.examples[0].text, "a\nb");
+  EXPECT_EQ(words.examples[1].text, "é");
+  EXPECT_EQ(words.examples[1].index, 1);
+  EXPECT_THAT(jsonl("{\"text\":\"a\",\"label\":1}\n{\"text\":\"b\",\"label\":0}").labels, ElementsAre("0", "1"));
+  EXPECT_THAT(jsonl("{\"text\":\"a\",\"label\":true}\n{\"text\":\"b\",\"label\":false}").labels,
+              ElementsAre("false", "true"));
+  EXPECT_THAT(gold(jsonl("{\"text\":\"a\",\"label\":1.25}\n{\"text\":\"b\",\"label\":3}")), ElementsAre(1.25F, 3));
+}
+
+TEST(OwnData, JsonlMistakesNameTheLine) {
+  const std::string good = "{\"text\":\"a\",\"label\":\"x\"}\n";
+  EXPECT_THAT(message([&] { (void)jsonl(good + "{\"text\":\"a\",}\n"); }),
+              HasSubstr("f.jsonl:2: no valid JSON at column 13"));
+  EXPECT_THAT(message([&] { (void)jsonl(good + "[1]\n"); }), HasSubstr("f.jsonl:2: got a list, want one object"));
+  EXPECT_THAT(message([&] { (void)jsonl(good + "{\"txt\":\"a\",\"label\":\"x\"}\n"); }),
+              HasSubstr("f.jsonl:2: no field 'text' | did you mean 'txt'?"));
+  EXPECT_THAT(message([&] { (void)jsonl(good + "{\"text\":7,\"label\":\"x\"}\n"); }),
+              HasSubstr("f.jsonl:2: field 'text': got 7, want a string"));
+  EXPECT_THAT(message([&] { (void)jsonl(good + "{\"text\":\"a\",\"label\":null}\n"); }),
+              HasSubstr("f.jsonl:2: field 'label': got null, want a string or a number"));
+  EXPECT_THAT(message([&] { (void)jsonl(good + "{\"text\":\"\xFF\",\"label\":\"x\"}\n"); }),
+              HasSubstr("f.jsonl:2: column 1: byte 10 is 0xFF, want valid UTF-8"));
+}
+
+TEST(OwnData, FilesAreReadByTheirEnding) {
+  const Scratch scratch;
+  const std::string tsv = "text\tlabel\n\"a\tx\nb\ty\n";
+  const Dataset data = read_own(scratch.write("d.tsv", tsv), {});
+  EXPECT_EQ(data.examples[0].text, "\"a");
+  EXPECT_EQ(data.sha256, sha256_hex(tsv));
+  EXPECT_EQ(read_own(scratch.write("d.csv", "text,label\na,x\nb,y\n"), {}).examples.size(), 2U);
+  EXPECT_EQ(read_own(scratch.write("d.ndjson", "{\"text\":\"a\",\"label\":0.5}"), {}).examples.size(), 1U);
+  const Error error = error_of([&] { (void)read_own(scratch.write("d.xlsx", "PK"), {}); });
+  EXPECT_EQ(error.code(), Code::usage);
+  EXPECT_THAT(error.what(), HasSubstr("got ending '.xlsx', want .csv, .tsv or .jsonl"));
+  EXPECT_EQ(error_of([&] { (void)read_own(scratch.path() / "none.csv", {}); }).code(), Code::bad_file);
+}
+
+TEST(OwnData, BadRowsCanBeCollectedInstead) {
+  OwnColumns columns;
+  columns.format = OwnFormat::csv;
+  int problems = 0;
+  const Dataset data = parse_own("text,label\na,x\nb\nc,y\n", "f.csv", columns, [&](const Error&) { ++problems; });
+  EXPECT_EQ(problems, 1);
+  EXPECT_EQ(data.skipped, 1);
+  EXPECT_THAT(gold(data), ElementsAre(0, 1));
+  EXPECT_EQ(data.examples[1].index, 2);
+}
+
+}  // namespace
+}  // namespace exeunt
