@@ -3,9 +3,8 @@
 
 namespace exeunt {
 
-void check(bool condition, std::string_view what, std::source_location place) {
-  if (!condition)
-    throw std::logic_error(fmt::format("internal error: {} ({}:{})", what, place.file_name(), place.line()));
+void check(bool condition, std::string_view what, const char* file, int line) {
+  if (!condition) throw std::logic_error(fmt::format("internal error: {} ({}:{})", what, file, line));
 }
 
 }  // namespace exeunt

@@ -2,7 +2,6 @@
 // The one exception of Exeunt. It says what failed, where, what was found and wanted, and what to do next.
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,6 +47,7 @@ template <class... Args>
 }
 
 // A mistake of our own, never of the user's: ends in std::logic_error that names the place.
-void check(bool condition, std::string_view what, std::source_location place = std::source_location::current());
+// (std::source_location would say the same, but clang 14 lacks it.)
+void check(bool condition, std::string_view what, const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 }  // namespace exeunt
