@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, how long a file is.
+
+    check_layers.py [ROOT]      prints one line per breach, exit status 1 if there is any
+"""
+import re
+import sys
+from pathlib import Path
+
+# The arrows of docs/architecture.md, as they stand there. What an arrow reaches, it reaches with all that lies below.
+ARROWS = {
+    'base': [],
+    'text': ['base'], 'tasks': ['base'], 'model': ['base'], 'exits': ['base'],
+    'data': ['text', 'tasks', 'model'],
+    'eval': ['exits', 'tasks', 'model'],
+    'runtime': ['exits', 'model', 'text'],
+    'train': ['eval', 'data', 'exits', 'model'],
+    'flows': ['eval', 'data', 'runtime'],
+    'serve': ['runtime', 'exits', 'model', 'text'],
+    'apps': ['flows', 'serve', 'eval', 'data', 'runtime', 'exits', 'model', 'text', 'tasks'],
+}
+
+
+def reach(layer):
+    return set(ARROWS[layer]).union(*(reach(below) for below in ARROWS[layer]))
+
+
+ALLOWED = {layer: reach(layer) for layer in ARROWS}
+MAX_LINES = 600
+SOURCES = {'.h', '.cc', '.cu', '.cuh'}
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
+LIBRARY = re.compile(r'exeunt_library\s*\(([^)]*)\)', re.S)
+
+
+def layer_of(path):
+    """'exeunt/text/x.cc' is of text, 'apps/exeunt/x.cc' of apps; anything else belongs to no layer."""
+    parts = path.parts
+    if parts[0] == 'exeunt' and len(parts) > 2:
+        return parts[1]
+    return 'apps' if parts[0] == 'apps' else None
+
+
+def breaches_of_source(path, text):
+    layer = layer_of(path)
+    lines = text.split('\n')
+    count = len(lines) - (lines[-1] == '')
+    if count > MAX_LINES:
+        yield f'{path}: {count} lines, want at most {MAX_LINES}: split it at its second idea'
+    if layer is None:
+        return
+    if layer not in ALLOWED:
+        yield f'{path}: folder {layer} has no place in the table of docs/architecture.md'
+        return
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        target = match.group(1)
+        top = target.split('/')[0]
+        if top in ('torch', 'ATen', 'c10') and layer != 'train':
+            yield f'{path}:{number}: includes {target}; torch belongs in train alone'
+        if top in ('apps', 'tests', 'benchmarks') and layer != 'apps':
+            yield f'{path}:{number}: includes {target}; a library includes only exeunt/ and other libraries'
+        if '..' in target.split('/'):
+            yield f'{path}:{number}: includes {target}; include paths start at the root of the repository'
+        other = layer_of(Path(target)) if top == 'exeunt' else None
+        if other and other != layer and other not in ALLOWED[layer]:
+            yield f'{path}:{number}: {layer} includes {target}; there is no arrow from {layer} to {other}'
+
+
+def breaches_of_links(path, text):
+    """The same arrows for exeunt_library(name … LINKS …) in CMake."""
+    for match in LIBRARY.finditer(re.sub(r'#.*', '', text)):
+        words = match.group(1).split()
+        layer = words[0]
+        if layer not in ALLOWED:
+            yield f'{path}: library {layer} has no place in the table of docs/architecture.md'
+            continue
+        for word in words[1:]:
+            linked = re.fullmatch(r'exeunt(?:::|_)(\w+)', word)
+            other = linked.group(1) if linked else None
+            if other in ALLOWED and other != layer and other not in ALLOWED[layer]:
+                yield f'{path}: {layer} links {word}; there is no arrow from {layer} to {other}'
+            if re.search(r'torch', word, re.I) and layer != 'train':
+                yield f'{path}: {layer} links {word}; torch belongs in train alone'
+
+
+def breaches(root):
+    for top in ('exeunt', 'apps', 'tests', 'benchmarks', 'examples'):
+        for file in sorted((root / top).rglob('*')):
+            path = file.relative_to(root)
+            if file.suffix in SOURCES:
+                yield from breaches_of_source(path, file.read_text(encoding='utf-8'))
+            elif file.name == 'CMakeLists.txt' and top in ('exeunt', 'apps'):
+                yield from breaches_of_links(path, file.read_text(encoding='utf-8'))
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else '.')
+    if not (root / 'exeunt').is_dir():
+        print(f'check_layers: {root} has no folder exeunt', file=sys.stderr)
+        return 2
+    found = list(breaches(root))
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Proves that check_layers.py can fail: small trees with one breach each, and one without."""
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+CHECKER = Path(__file__).with_name('check_layers.py')
+
+
+def run(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding='utf-8')
+        done = subprocess.run([sys.executable, CHECKER, folder], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+
+class Layers(unittest.TestCase):
+    def breach(self, files, expected):
+        code, out = run(files)
+        self.assertEqual(code, 1, out)
+        self.assertEqual(len(out.splitlines()), 1, out)
+        self.assertIn(expected, out)
+
+    def test_the_allowed_arrows_pass(self):
+        code, out = run({
+            'exeunt/base/a.h': '#include <vector>\n',
+            'exeunt/text/a.cc': '#include "exeunt/text/b.h"\n#include "exeunt/base/a.h"\n',
+            'exeunt/data/a.cc': '#include "exeunt/text/b.h"\n',
+            'exeunt/data/CMakeLists.txt': 'exeunt_library(data SOURCES a.cc LINKS exeunt::text exeunt_fmt)\n',
+            'exeunt/train/a.cc': '#include <torch/torch.h>\n',
+            'apps/exeunt/main.cc': '#include "exeunt/runtime/a.h"\n#include "apps/exeunt/verb.h"\n',
+            'tests/text/a_test.cc': '#include "exeunt/runtime/a.h"\n' + '\n' * 599,
+        })
+        self.assertEqual((code, out), (0, ''))
+
+    def test_a_sibling_is_out_of_sight(self):
+        self.breach({'exeunt/text/a.cc': '\n#include "exeunt/model/spec.h"\n'},
+                    'exeunt/text/a.cc:2: text includes exeunt/model/spec.h; there is no arrow from text to model')
+
+    def test_base_includes_nothing_of_ours(self):
+        self.breach({'exeunt/base/a.cc': '  #  include <exeunt/text/a.h>\n'}, 'no arrow from base to text')
+
+    def test_a_folder_below_a_layer_belongs_to_it(self):
+        self.breach({'exeunt/runtime/cpu/a.cc': '#include "exeunt/tasks/a.h"\n'}, 'no arrow from runtime to tasks')
+
+    def test_apps_never_include_train(self):
+        self.breach({'exeunt/base/a.h': '', 'apps/exeunt/a.cc': '#include "exeunt/train/a.h"\n'},
+                    'no arrow from apps to train')
+
+    def test_torch_belongs_in_train(self):
+        for header in ('torch/torch.h', 'ATen/ATen.h', 'c10/util/Half.h'):
+            self.breach({'exeunt/eval/a.cc': f'#include <{header}>\n'}, 'torch belongs in train alone')
+        self.breach({'exeunt/eval/CMakeLists.txt': 'exeunt_library(eval SOURCES a.cc LINKS ${TORCH_LIBRARIES})\n'},
+                    'torch belongs in train alone')
+
+    def test_links_follow_the_same_arrows(self):
+        self.breach({'exeunt/exits/CMakeLists.txt': 'exeunt_library(exits\n  SOURCES a.cc\n  LINKS exeunt::tasks)\n'},
+                    'exits links exeunt::tasks; there is no arrow from exits to tasks')
+        self.breach({'exeunt/x/CMakeLists.txt': 'exeunt_library(exits SOURCES a.cc PRIVATE_LINKS exeunt_runtime)\n'},
+                    'there is no arrow from exits to runtime')
+
+    def test_an_unknown_folder_needs_a_place_in_the_table(self):
+        self.breach({'exeunt/misc/a.cc': ''}, 'folder misc has no place')
+        self.breach({'exeunt/base/CMakeLists.txt': 'exeunt_library(misc SOURCES a.cc)\n'}, 'library misc has no place')
+
+    def test_libraries_do_not_include_tests_or_climb_folders(self):
+        self.breach({'exeunt/text/a.cc': '#include "tests/scratch.h"\n'}, 'a library includes only exeunt/')
+        self.breach({'exeunt/text/a.cc': '#include "../base/a.h"\n'}, 'start at the root')
+
+    def test_a_file_of_601_lines_is_too_long(self):
+        self.breach({'exeunt/text/a.cc': '\n' * 601}, '601 lines, want at most 600')
+        self.breach({'exeunt/base/a.h': '', 'tests/text/a_test.cc': 'x\n' * 600 + 'x'}, '601 lines')
+
+
+if __name__ == '__main__':
+    unittest.main()
