@@ -26,6 +26,9 @@ if(EXEUNT_SANITIZE)
   add_compile_options(-fsanitize=${EXEUNT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${EXEUNT_SANITIZE})
 endif()
+if(EXEUNT_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # libFuzzer is steered by what our own code covers
+endif()
 
 # Our own targets get strict warnings; other people's headers are SYSTEM and stay silent.
 function(exeunt_strict target)
