@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin: each target is one or two commands that also work by hand. `make help` lists them.
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+.DEFAULT_GOAL := help
+.PHONY: help build test check demo bench fuzz parity format
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+build:  ## packages that are missing, then build/release/bin/exeunt and the tests
+	@scripts/setup
+	@cmake --preset release --log-level=WARNING
+	@cmake --build --preset release -j $(JOBS)
+
+test: build  ## build and run every test
+	@ctest --preset release -j $(JOBS) --no-label-summary
+
+check:  ## slower checks: sanitizers, clang-tidy, fuzz replay, the other architecture, equal builds
+	@scripts/check
+
+demo: build  ## a tiny model of our own, through what Exeunt can do today
+	@scripts/demo build/release/bin/exeunt
+
+bench:  ## benchmarks
+	@scripts/setup bench
+	@cmake --preset bench --log-level=WARNING
+	@cmake --build --preset bench -j $(JOBS)
+	@scripts/bench
+
+fuzz:  ## every parser under libFuzzer for FUZZ_SECONDS (60) each
+	@scripts/fuzz --seconds $(FUZZ_SECONDS)
+
+parity: build  ## the tokenizers against the npm package, 200,000 strings a family
+	@scripts/setup node
+	@scripts/parity
+
+format:  ## clang-format on every tracked source
+	@scripts/format
