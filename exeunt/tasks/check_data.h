@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks through a folder of GLUE or ELUE data and reports what is there: rows, columns, labels, and every mistake with
+// its place. A file with fewer rows than the complete one is incomplete, not broken: samples of a task are of use too.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/tasks/task.h"
+
+namespace exeunt {
+
+// From best to worst. `oversized`: more rows than the complete file has.
+enum class DataState { complete, incomplete, oversized, broken };
+
+[[nodiscard]] std::string_view name_of(DataState state) noexcept;
+
+// Problems kept per file; the rest are only counted.
+inline constexpr size_t kMaxProblems = 20;
+
+struct SplitReport {
+  Split split = Split::train;
+  std::filesystem::path path;
+  DataState state = DataState::complete;
+  int64_t rows = 0;      // usable examples
+  int64_t expected = 0;  // in the complete file
+  int64_t skipped = 0;   // rows left out: QQP's short ones, and those with problems
+  std::vector<std::string> columns;
+  std::vector<int64_t> label_counts;  // per label of the task; empty for a regression and without labels
+  std::vector<std::string> notices;
+  std::vector<std::string> problems;  // "file:line: …", at most kMaxProblems
+  int64_t problem_count = 0;
+  std::string sha256;
+};
+
+struct TaskReport {
+  const Task* task = nullptr;
+  std::filesystem::path folder;
+  std::vector<SplitReport> splits;   // those found
+  std::vector<std::string> missing;  // names of files not there
+
+  // The worst of its files; incomplete where one is missing.
+  [[nodiscard]] DataState state() const noexcept;
+};
+
+struct DataReport {
+  std::vector<TaskReport> tasks;
+
+  [[nodiscard]] bool broken() const noexcept;
+};
+
+// `folder` is a task's folder, one that holds task folders, or one above such folders. A folder name that GLUE and
+// ELUE share is taken for the suite whose sizes fit better. Throws Error bad_file if no task is found at all.
+[[nodiscard]] DataReport check_data(const std::filesystem::path& folder);
+
+}  // namespace exeunt
