@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Little-endian numbers at any place of a file.
+// Small looks into a file's bytes: little-endian numbers at any place, and text fit for an error message.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "exeunt/base/utf8.h"
 
 namespace exeunt {
 
@@ -19,6 +22,15 @@ template <class T>
 
 [[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// A name out of a file for an error message: one line, not long, whatever the file says.
+[[nodiscard]] inline std::string printable(std::string_view text, size_t limit = 80) {
+  std::string out = replace_invalid_utf8(text.substr(0, limit));
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text.size() > limit ? out + "…" : out;
 }
 
 }  // namespace exeunt

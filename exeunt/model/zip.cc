@@ -35,6 +35,10 @@ struct Record {
   uint16_t flags = 0;
 };
 
+std::string entry_place(std::string_view file, std::string_view name) {
+  return fmt::format("{}: entry '{}'", file, printable(name));
+}
+
 // The archive ends with the record of its directory: no comment, nothing behind it.
 Directory find_directory(std::span<const std::byte> bytes, std::string_view where) {
   if (bytes.size() < kEndSize) throw_bad_file(where, kCopyAgain, "got {} bytes: no zip archive", bytes.size());
@@ -118,7 +122,7 @@ Record take_record(std::span<const std::byte>& rest, std::string_view file) {
   Record record;
   record.name = text_of(rest.subspan(kCentralSize, name_size));
   check_name(record.name, file);
-  const std::string where = fmt::format("{}: entry '{}'", file, record.name);
+  const std::string where = entry_place(file, record.name);
   record.flags = load_at<uint16_t>(rest, 8);
   record.crc = load_at<uint32_t>(rest, 16);
   if ((record.flags & kEncrypted) != 0) throw_bad_file(where, kResave, "it is encrypted");
@@ -182,18 +186,18 @@ void check_tail(std::span<const std::byte> body, const Record& record, uint64_t 
 
 // In order of place, entries must fill the archive from its first byte to the directory; no name may stand twice.
 void check_layout(std::span<const std::byte> body, std::vector<Record> records, std::string_view file) {
-  const auto entry = [&](const Record& record) { return fmt::format("{}: entry '{}'", file, record.name); };
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.name < b.name; });
   const auto twin = std::adjacent_find(records.begin(), records.end(),
                                        [](const Record& a, const Record& b) { return a.name == b.name; });
-  if (twin != records.end()) throw_bad_file(entry(*twin), kResave, "it stands twice in the zip directory");
+  if (twin != records.end())
+    throw_bad_file(entry_place(file, twin->name), kResave, "it stands twice in the zip directory");
 
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.header < b.header; });
   if (!records.empty() && records.front().header != 0)
     throw_bad_file(file, kResave, "the first {} bytes belong to no entry", records.front().header);
   for (size_t i = 0; i < records.size(); ++i) {
     const uint64_t next = i + 1 < records.size() ? records[i + 1].header : body.size();
-    check_tail(body, records[i], next, entry(records[i]));
+    check_tail(body, records[i], next, entry_place(file, records[i].name));
   }
 }
 
@@ -207,7 +211,7 @@ std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_vi
   records.reserve(directory.count);
   for (uint64_t i = 0; i < directory.count; ++i) {
     records.push_back(take_record(rest, where));
-    check_local(body, records.back(), fmt::format("{}: entry '{}'", where, records.back().name));
+    check_local(body, records.back(), entry_place(where, records.back().name));
   }
   if (!rest.empty()) throw_bad_file(where, kResave, "got {} bytes behind the last entry of the directory", rest.size());
   check_layout(body, records, where);
@@ -218,7 +222,7 @@ std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_vi
     const auto data = body.subspan(record.begin, record.size);
     // PyTorch writes 0 where it was told not to compute checksums.
     if (crc == CrcCheck::verify && record.crc != 0 && crc32(data) != record.crc)
-      throw_bad_file(fmt::format("{}: entry '{}'", where, record.name), kCopyAgain, "its bytes do not match their CRC");
+      throw_bad_file(entry_place(where, record.name), kCopyAgain, "its bytes do not match their CRC");
     entries.push_back({record.name, data});
   }
   return entries;

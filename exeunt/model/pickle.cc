@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/pickle.h"
+
+#include <algorithm>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/utf8.h"
+#include "exeunt/model/bytes.h"
+#include "exeunt/model/pickle_names.h"
+
+namespace exeunt {
+namespace {
+
+using Kind = PickleValue::Kind;
+using Role = PickleName::Role;
+
+// A state dict of a thousand tensors makes about 20,000 values. The limits keep a hostile pickle under 40 MiB.
+constexpr size_t kMaxValues = 1 << 18, kMaxStack = 1 << 18, kMaxMemo = 1 << 20, kMaxItems = 1 << 20;
+constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxNameLine = 256;
+constexpr PickleRef kUnset = ~PickleRef{0};
+
+constexpr Hint kResave{"save only the weights, torch.save(model.state_dict(), …), or re-save them with safetensors"};
+
+// Every opcode this reader knows.
+enum class Op : uint8_t {
+  mark = '(',
+  empty_tuple = ')',
+  stop = '.',
+  binfloat = 'G',
+  binint = 'J',
+  binint1 = 'K',
+  binint2 = 'M',
+  none = 'N',
+  binpersid = 'Q',
+  reduce = 'R',
+  binstring = 'T',
+  short_binstring = 'U',
+  binunicode = 'X',
+  empty_list = ']',
+  append = 'a',
+  build = 'b',
+  global = 'c',
+  appends = 'e',
+  binget = 'h',
+  long_binget = 'j',
+  binput = 'q',
+  long_binput = 'r',
+  setitem = 's',
+  tuple = 't',
+  setitems = 'u',
+  empty_dict = '}',
+  tuple1 = 0x85,
+  tuple2 = 0x86,
+  tuple3 = 0x87,
+  newtrue = 0x88,
+  newfalse = 0x89,
+  long1 = 0x8a,
+};
+
+class Machine {
+ public:
+  Machine(std::span<const std::byte> bytes, std::string_view where) : bytes_(bytes), where_(where) {}
+
+  Pickle run() {
+    if (bytes_.size() < 2 || bytes_[0] != std::byte{0x80}) fail("no pickle of protocol 2 starts here");
+    if (const auto protocol = static_cast<int>(bytes_[1]); protocol != 2)
+      fail("got pickle protocol {}, want 2, which torch.save uses", protocol);
+    next_ = 2;
+    while (true) {
+      place_ = next_;
+      const auto op = take<Op>();
+      if (op == Op::stop) break;
+      step(op);
+    }
+    if (stack_.size() != 1 || !marks_.empty()) fail("got {} values at the end, want 1", stack_.size());
+    out_.root = stack_.back();
+    out_.size = next_;
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
+    throw_bad_file(fmt::format("{}: byte {}", where_, place_), kResave, text, std::forward<Args>(args)...);
+  }
+
+  std::span<const std::byte> take_bytes(size_t count) {
+    if (count > bytes_.size() - next_)
+      fail("the pickle is cut short: got {} bytes, want {}", bytes_.size() - next_, count);
+    next_ += count;
+    return bytes_.subspan(next_ - count, count);
+  }
+  template <class T>
+  T take() {
+    return load_at<T>(take_bytes(sizeof(T)), 0);
+  }
+  std::string_view take_line() {
+    const auto rest = text_of(bytes_.subspan(next_, std::min(bytes_.size() - next_, kMaxNameLine)));
+    const size_t end = rest.find('\n');
+    if (end == rest.npos) fail("a name is cut short or longer than {} bytes", kMaxNameLine);
+    next_ += end + 1;
+    return rest.substr(0, end);
+  }
+
+  PickleValue& value(PickleRef ref) { return out_.values[ref]; }
+  PickleValue& top() {
+    if (stack_.size() <= floor()) fail("the stack is empty");
+    return value(stack_.back());
+  }
+  size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+
+  void push(PickleRef ref) {
+    if (stack_.size() >= kMaxStack) fail("more than {} values wait on the stack", kMaxStack);
+    stack_.push_back(ref);
+  }
+  PickleRef make(PickleValue made) {
+    if (out_.values.size() >= kMaxValues) fail("more than {} values", kMaxValues);
+    out_.values.push_back(std::move(made));
+    return static_cast<PickleRef>(out_.values.size() - 1);
+  }
+  void push_new(PickleValue made) { push(make(std::move(made))); }
+  PickleRef pop() {
+    (void)top();
+    const PickleRef ref = stack_.back();
+    stack_.pop_back();
+    return ref;
+  }
+  // The values above the last mark, which goes away.
+  std::vector<PickleRef> pop_to_mark() {
+    if (marks_.empty()) fail("no mark is left");
+    std::vector<PickleRef> items(stack_.begin() + static_cast<ptrdiff_t>(marks_.back()), stack_.end());
+    stack_.resize(marks_.back());
+    marks_.pop_back();
+    return items;
+  }
+  std::vector<PickleRef> pop_last(size_t count) {
+    if (stack_.size() < floor() + count) fail("got {} values on the stack, want {}", stack_.size() - floor(), count);
+    std::vector<PickleRef> items(stack_.end() - static_cast<ptrdiff_t>(count), stack_.end());
+    stack_.resize(stack_.size() - count);
+    return items;
+  }
+
+  // Adds `items` to the value `into`, counting them all and how deep they nest.
+  void put_into(PickleRef into, std::span<const PickleRef> items) {
+    if (items.size() > kMaxItems - items_) fail("more than {} items in tuples, lists and dicts", kMaxItems);
+    items_ += items.size();
+    PickleValue& target = value(into);
+    for (const PickleRef item : items) {
+      const size_t depth = value(item).depth + size_t{1};
+      if (depth > kMaxDepth) fail("values nest more than {} deep", kMaxDepth);
+      target.depth = std::max(target.depth, static_cast<uint8_t>(depth));
+    }
+    target.items.insert(target.items.end(), items.begin(), items.end());
+  }
+  void push_tuple(const std::vector<PickleRef>& items) {
+    const PickleRef made = make({.kind = Kind::tuple});
+    put_into(made, items);
+    push(made);
+  }
+
+  void step(Op op);
+  void push_text(size_t size);
+  void push_long();
+  void push_name();
+  void remember(size_t index);
+  void recall(size_t index);
+  void store_items(const std::vector<PickleRef>& items, Kind wanted);
+  void build();
+  void reduce();
+  PickleRef ordered_dict(const std::vector<PickleRef>& arguments);
+
+  std::span<const std::byte> bytes_;
+  std::string_view where_;
+  size_t next_ = 0, place_ = 0, items_ = 0;
+  Pickle out_;
+  std::vector<PickleRef> stack_, memo_;
+  std::vector<size_t> marks_;  // heights of the stack
+};
+
+void Machine::step(Op op) {
+  switch (op) {
+    case Op::mark:
+      if (marks_.size() >= kMaxDepth) fail("more than {} marks", kMaxDepth);
+      return marks_.push_back(stack_.size());
+    case Op::none:
+      return push_new({.kind = Kind::none});
+    case Op::newtrue:
+    case Op::newfalse:
+      return push_new({.kind = Kind::boolean, .integer = op == Op::newtrue ? 1 : 0});
+    case Op::binint:
+      return push_new({.kind = Kind::integer, .integer = take<int32_t>()});
+    case Op::binint1:
+      return push_new({.kind = Kind::integer, .integer = take<uint8_t>()});
+    case Op::binint2:
+      return push_new({.kind = Kind::integer, .integer = take<uint16_t>()});
+    case Op::long1:
+      return push_long();
+    case Op::binfloat:  // no weight is written so; the number itself is not kept
+      (void)take_bytes(8);
+      return push_new({.kind = Kind::real});
+    case Op::binunicode:
+    case Op::binstring:
+      return push_text(take<uint32_t>());
+    case Op::short_binstring:
+      return push_text(take<uint8_t>());
+    case Op::empty_tuple:
+      return push_tuple({});
+    case Op::tuple:
+      return push_tuple(pop_to_mark());
+    case Op::tuple1:
+      return push_tuple(pop_last(1));
+    case Op::tuple2:
+      return push_tuple(pop_last(2));
+    case Op::tuple3:
+      return push_tuple(pop_last(3));
+    case Op::empty_list:
+      return push_new({.kind = Kind::list});
+    case Op::append:
+      return store_items(pop_last(1), Kind::list);
+    case Op::appends:
+      return store_items(pop_to_mark(), Kind::list);
+    case Op::empty_dict:
+      return push_new({.kind = Kind::dict});
+    case Op::setitem:
+      return store_items(pop_last(2), Kind::dict);
+    case Op::setitems:
+      return store_items(pop_to_mark(), Kind::dict);
+    case Op::binput:
+      return remember(take<uint8_t>());
+    case Op::long_binput:
+      return remember(take<uint32_t>());
+    case Op::binget:
+      return recall(take<uint8_t>());
+    case Op::long_binget:
+      return recall(take<uint32_t>());
+    case Op::global:
+      return push_name();
+    case Op::reduce:
+      return reduce();
+    case Op::build:
+      return build();
+    case Op::binpersid: {
+      const PickleRef described = pop();
+      const PickleRef made = make({.kind = Kind::stored});
+      put_into(made, std::span(&described, 1));
+      return push(made);
+    }
+    case Op::stop:
+      break;  // ends the loop of run()
+  }
+  const auto code = static_cast<uint8_t>(op);
+  const std::string_view name = opcode_name(code);
+  fail("opcode {} ({:#04x}) is not one that weights need", name.empty() ? "unknown" : name, code);
+}
+
+void Machine::push_text(size_t size) {
+  const std::string_view text = text_of(take_bytes(size));
+  if (find_invalid_utf8(text)) fail("a string is not UTF-8");
+  push_new({.kind = Kind::text, .text = text});
+}
+
+void Machine::push_long() {
+  const size_t size = take<uint8_t>();
+  if (size > 8) fail("got a number of {} bytes, want at most 8", size);
+  const auto bytes = take_bytes(size);
+  uint64_t number = size > 0 && static_cast<uint8_t>(bytes.back()) >= 0x80 ? ~uint64_t{0} : 0;  // the sign
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(&number));
+  push_new({.kind = Kind::integer, .integer = static_cast<int64_t>(number)});
+}
+
+void Machine::push_name() {
+  const std::string_view module = take_line(), name = take_line();
+  const PickleName* known = find_pickle_name(module, name);
+  if (known == nullptr)
+    fail("it names '{}.{}', which is not one of the names that weights need", printable(module), printable(name));
+  push_new({.kind = Kind::name, .name = known});
+}
+
+void Machine::remember(size_t index) {
+  (void)top();
+  if (index >= kMaxMemo) fail("got memo place {}, want less than {}", index, kMaxMemo);
+  if (index >= memo_.size()) memo_.resize(index + 1, kUnset);
+  memo_[index] = stack_.back();
+}
+
+void Machine::recall(size_t index) {
+  if (index >= memo_.size() || memo_[index] == kUnset) fail("memo place {} is empty", index);
+  push(memo_[index]);
+}
+
+void Machine::store_items(const std::vector<PickleRef>& items, Kind wanted) {
+  PickleValue& target = top();
+  if (target.kind != wanted) fail("got {} to put items into, want {}", name_of(target.kind), name_of(wanted));
+  if (wanted == Kind::dict && items.size() % 2 != 0) fail("a dict gets a key without a value");
+  put_into(stack_.back(), items);
+}
+
+// Python would hand the state to the object. Only a dict may get some (a state dict's `_metadata`), and it is dropped.
+void Machine::build() {
+  const Kind state = value(pop()).kind, target = top().kind;
+  if (state != Kind::dict || target != Kind::dict)
+    fail("it sets the state of {} from {}, want attributes of a dict", name_of(target), name_of(state));
+}
+
+// Python would call the function. Here a dict is made, a size is a tuple, and the making of a tensor is written down.
+void Machine::reduce() {
+  const PickleRef arguments = pop(), function = pop();
+  const PickleName* name = value(function).name;
+  if (value(function).kind != Kind::name) fail("it calls {}, want a function by name", name_of(value(function).kind));
+  if (value(arguments).kind != Kind::tuple)
+    fail("it calls '{}.{}' with {}, want a tuple", name->module, name->name, name_of(value(arguments).kind));
+  const std::vector<PickleRef> items = value(arguments).items;
+  switch (name->role) {
+    case Role::ordered_dict:
+      return push(ordered_dict(items));
+    case Role::size:
+      if (items.size() != 1 || value(items[0]).kind != Kind::tuple) fail("torch.Size wants one tuple");
+      return push(items[0]);
+    case Role::rebuild_tensor:
+    case Role::rebuild_tensor_v2:
+    case Role::rebuild_parameter: {
+      const PickleRef made = make({.kind = Kind::call, .name = name});
+      put_into(made, items);
+      return push(made);
+    }
+    case Role::storage:
+    case Role::dtype:
+      break;
+  }
+  fail("it calls '{}.{}', which is no function", name->module, name->name);
+}
+
+// OrderedDict(), or OrderedDict([[key, value], …]) as Python 2 wrote it.
+PickleRef Machine::ordered_dict(const std::vector<PickleRef>& arguments) {
+  const PickleRef made = make({.kind = Kind::dict});
+  if (arguments.empty()) return made;
+  if (arguments.size() != 1 || value(arguments[0]).kind != Kind::list) fail("OrderedDict wants nothing or one list");
+  const std::vector<PickleRef> pairs = value(arguments[0]).items;
+  for (const PickleRef pair : pairs) {
+    const PickleValue& entry = value(pair);
+    if ((entry.kind != Kind::list && entry.kind != Kind::tuple) || entry.items.size() != 2)
+      fail("OrderedDict wants pairs of key and value");
+    put_into(made, std::vector<PickleRef>(entry.items));
+  }
+  return made;
+}
+
+}  // namespace
+
+Pickle parse_pickle(std::span<const std::byte> bytes, std::string_view where) {
+  return Machine(bytes, where).run();
+}
+
+std::string_view name_of(PickleValue::Kind kind) noexcept {
+  switch (kind) {
+    case Kind::none:
+      return "None";
+    case Kind::boolean:
+      return "a boolean";
+    case Kind::integer:
+      return "an integer";
+    case Kind::real:
+      return "a float";
+    case Kind::text:
+      return "a string";
+    case Kind::tuple:
+      return "a tuple";
+    case Kind::list:
+      return "a list";
+    case Kind::dict:
+      return "a dict";
+    case Kind::name:
+      return "a name";
+    case Kind::call:
+      return "a tensor";
+    case Kind::stored:
+      return "a storage";
+  }
+  return "?";
+}
+
+}  // namespace exeunt

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's weight files (pytorch_model.bin, *.pt): the zip form of torch 1.6 and later, and the plain stream of
+// pickles and storages before it. Tensors stay where they are in the file, strided and shared ones too; no code runs.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "exeunt/base/tensor.h"
+#include "exeunt/model/crc.h"
+
+namespace exeunt {
+
+// Maps the file and gives the tensors of its state dict, which may lie under "state_dict", "model_state_dict" or
+// "model"; names stay as they are. Everything else in the file is checked and passed over. Throws Error.
+[[nodiscard]] TensorSet read_torch(const std::filesystem::path& path);
+
+// The same over bytes in memory, which the caller keeps alive. `where` opens error messages.
+[[nodiscard]] TensorSet parse_torch(std::span<const std::byte> bytes, std::string_view where);
+[[nodiscard]] TensorSet parse_torch_zip(std::span<const std::byte> bytes, std::string_view where,
+                                        CrcCheck crc = CrcCheck::verify);
+[[nodiscard]] TensorSet parse_torch_legacy(std::span<const std::byte> bytes, std::string_view where);
+
+}  // namespace exeunt
