@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens that stand outside the model: found whole in the text before, or after, it is normalised.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "exeunt/base/json.h"
+#include "exeunt/text/byte_trie.h"
+#include "exeunt/text/normalizer.h"
+#include "exeunt/text/vocabulary.h"
+
+namespace exeunt {
+
+struct AddedToken {
+  std::string content;
+  std::optional<int32_t> id;  // as the file says; must agree with the vocabulary
+  bool single_word = false;   // only where no word character touches it
+  bool lstrip = false;        // takes the white space before it along
+  bool rstrip = false;        // and behind it
+  bool normalized = true;     // looked for in the normalised text, itself normalised
+  bool special = false;
+};
+
+// The list "added_tokens" of tokenizer.json.
+[[nodiscard]] std::vector<AddedToken> parse_added_tokens(const Json& value, const std::string& where);
+
+class AddedTokens {
+ public:
+  // One stretch of a text: an added token, or what lies between them (id < 0). Bytes.
+  struct Part {
+    size_t begin, end;
+    int32_t id;
+  };
+
+  AddedTokens() = default;
+  // Gives each token its id: the vocabulary's, or the next one behind it. Throws Error where the file disagrees.
+  AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocabulary, const Normalizer& normalizer,
+              const std::string& where);
+
+  // Parts of a raw text and of a normalised one, in order, none of them empty. They may overlap where a token that
+  // takes white space along meets one that begins with it, as the oracle has it.
+  void split_raw(std::string_view text, std::vector<Part>& parts) const { split(raw_, text, parts); }
+  void split_normalized(std::string_view text, std::vector<Part>& parts) const { split(normalized_, text, parts); }
+
+  [[nodiscard]] std::optional<int32_t> id(std::string_view content) const;
+  [[nodiscard]] const std::string* content(int32_t id) const;  // null pointer if no added token has this id
+  [[nodiscard]] int32_t id_limit() const noexcept { return id_limit_; }
+
+ private:
+  // The patterns of one kind; trie values are indices into `tokens`, and these are indices into tokens_.
+  struct Matcher {
+    ByteTrie trie;
+    std::vector<size_t> tokens;
+    std::array<bool, 256> starts{};  // bytes a pattern begins with
+  };
+  struct Match {
+    size_t end = 0;
+    ptrdiff_t token = -1;
+  };
+  void build(Matcher& matcher, bool normalized, const Normalizer& normalizer);
+  [[nodiscard]] static Match longest_at(const Matcher& matcher, std::string_view text, size_t at) noexcept;
+  void split(const Matcher& matcher, std::string_view text, std::vector<Part>& parts) const;
+
+  std::vector<AddedToken> tokens_;
+  std::unordered_map<std::string, int32_t> by_content_;
+  std::unordered_map<int32_t, size_t> by_id_;
+  Matcher raw_, normalized_;
+  int32_t id_limit_ = 0;
+};
+
+}  // namespace exeunt

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/text/normalizer.h"
+
+#include <algorithm>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/utf8.h"
+#include "exeunt/text/bert_cleanup.h"
+#include "exeunt/text/normal_forms.h"
+#include "exeunt/text/unicode.h"
+
+namespace exeunt {
+namespace {
+
+Replace parse_replace(JsonObject& object) {
+  Replace step;
+  step.content = object.string("content");
+  JsonObject pattern(object.get("pattern"), object.where() + ": pattern");
+  if (pattern.has("String")) {
+    step.pattern = pattern.string("String");
+    if (step.pattern.empty()) pattern.fail("String", "\"\"", "a text that is not empty");
+    return step;
+  }
+  // Regular expressions are not ours to run; ALBERT's one is known by its look.
+  const std::string regex = pattern.string("Regex");
+  if (regex != " {2,}") pattern.fail("Regex", fmt::format("'{}'", regex), "' {2,}', the only one supported");
+  return Replace{" ", std::move(step.content), true};
+}
+
+BertCleanup parse_bert(JsonObject& object) {
+  BertCleanup step;
+  step.clean_text = object.boolean_or("clean_text", true);
+  step.chinese_chars = object.boolean_or("handle_chinese_chars", true);
+  step.lowercase = object.boolean_or("lowercase", true);
+  step.strip_accents = object.boolean_or("strip_accents", step.lowercase);
+  return step;
+}
+
+void parse_into(const Json& value, const std::string& where, Normalizer& out) {
+  JsonObject object(value, where);
+  const std::string type = object.choice("type", {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD",
+                                                  "Prepend", "Replace", "Sequence", "Strip", "StripAccents"});
+  if (type == "Sequence") {
+    const Json& list = object.get("normalizers");
+    if (!list.is_array()) object.fail("normalizers", glimpse(list), "a list");
+    for (size_t i = 0; i < list.size(); ++i) parse_into(list[i], fmt::format("{}: normalizers[{}]", where, i), out);
+  }
+  if (type == "BertNormalizer") out.emplace_back(parse_bert(object));
+  if (type == "Lowercase") out.emplace_back(Lowercase{});
+  if (type == "NFC") out.emplace_back(NormalForm::nfc);
+  if (type == "NFD") out.emplace_back(NormalForm::nfd);
+  if (type == "NFKC") out.emplace_back(NormalForm::nfkc);
+  if (type == "NFKD") out.emplace_back(NormalForm::nfkd);
+  if (type == "Prepend") out.emplace_back(Prepend{object.string("prepend")});
+  if (type == "Replace") out.emplace_back(parse_replace(object));
+  if (type == "Strip") {
+    out.emplace_back(Strip{object.boolean_or("strip_left", true), object.boolean_or("strip_right", true)});
+  }
+  if (type == "StripAccents") out.emplace_back(StripAccents{});
+  object.finish();
+}
+
+void apply(Lowercase, NormalizedText& text) {
+  apply_lowercase(text);
+}
+
+void apply(StripAccents, NormalizedText& text) {
+  if (text.plain()) return;  // no mark is ASCII
+  NormalizedText out(text.first());
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Decoded next = decode_utf8(text.text().substr(at));
+    if (!unicode::is_mark(next.code_point)) out.append(text, at, at + next.bytes);
+    at += next.bytes;
+  }
+  text = std::move(out);
+}
+
+void apply(const Strip& strip, NormalizedText& text) {
+  size_t begin = 0;
+  size_t end = text.size();
+  while (strip.left && begin < end) {
+    const Decoded next = decode_utf8(text.text().substr(begin));
+    if (!unicode::is_space(next.code_point)) break;
+    begin += next.bytes;
+  }
+  while (strip.right && begin < end) {
+    size_t at = end - 1;
+    while (at > begin && (static_cast<uint8_t>(text.text()[at]) & 0xC0U) == 0x80U) --at;
+    if (!unicode::is_space(decode_utf8(text.text().substr(at)).code_point)) break;
+    end = at;
+  }
+  if (begin == 0 && end == text.size()) return;
+  NormalizedText out(text.first());
+  out.append(text, begin, end);
+  text = std::move(out);
+}
+
+void apply(const Prepend& prepend, NormalizedText& text) {
+  if (text.empty()) return;
+  NormalizedText out(text.first());
+  out.reserve(prepend.text.size() + text.size());
+  out.append(prepend.text, text.origin(0));  // what is put before stands for the first code point, too
+  out.append(text, 0, text.size());
+  text = std::move(out);
+}
+
+// End of the match at `at`, or `at` if there is none.
+size_t match_end(const Replace& replace, std::string_view text, size_t at) {
+  size_t end = at;
+  size_t count = 0;
+  while (text.compare(end, replace.pattern.size(), replace.pattern) == 0) {
+    end += replace.pattern.size();
+    if (++count == 1 && !replace.runs) return end;
+  }
+  return count >= 2 ? end : at;
+}
+
+void apply(const Replace& replace, NormalizedText& text) {
+  size_t found = text.text().find(replace.pattern);
+  if (found == std::string_view::npos) return;
+  NormalizedText out(text.first());
+  size_t done = 0;
+  while (found != std::string_view::npos) {
+    const size_t end = match_end(replace, text.text(), found);
+    if (end > found) {
+      out.append(text, done, found);
+      out.append(replace.content, text.origin(end - 1));  // the last code point replaced answers for the new text
+      done = end;
+    }
+    found = text.text().find(replace.pattern, std::max(end, found + 1));
+  }
+  if (done == 0) return;
+  out.append(text, done, text.size());
+  text = std::move(out);
+}
+
+}  // namespace
+
+Normalizer parse_normalizer(const Json& value, const std::string& where) {
+  Normalizer out;
+  if (!value.is_null()) parse_into(value, where, out);
+  return out;
+}
+
+void normalize(const Normalizer& normalizer, NormalizedText& text) {
+  for (const NormalizerStep& step : normalizer) {
+    std::visit([&](const auto& s) { apply(s, text); }, step);
+  }
+}
+
+}  // namespace exeunt

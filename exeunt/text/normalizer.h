@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The "normalizer" part of tokenizer.json: steps that rewrite a text while keeping track of where it came from.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "exeunt/base/json.h"
+#include "exeunt/text/normalized_text.h"
+
+namespace exeunt {
+
+struct BertCleanup {
+  bool clean_text = true;     // drop control characters, make every space U+0020
+  bool chinese_chars = true;  // spaces around CJK ideographs
+  bool strip_accents = true;
+  bool lowercase = true;
+};
+enum class NormalForm { nfc, nfd, nfkc, nfkd };
+struct Lowercase {};
+struct StripAccents {};
+struct Strip {
+  bool left = true, right = true;
+};
+struct Prepend {
+  std::string text;
+};
+struct Replace {
+  std::string pattern;  // literal text; with `runs`, two or more of this one character in a row
+  std::string content;
+  bool runs = false;
+};
+
+using NormalizerStep = std::variant<BertCleanup, NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace>;
+using Normalizer = std::vector<NormalizerStep>;
+
+// Reads the JSON form (null: no steps). A kind or pattern we do not know is an error that names it.
+[[nodiscard]] Normalizer parse_normalizer(const Json& value, const std::string& where);
+
+void normalize(const Normalizer& normalizer, NormalizedText& text);
+
+}  // namespace exeunt

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/text/pipeline.h"
+
+#include <algorithm>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+
+Pipeline::Pipeline(Parts parts, Vocabulary vocabulary)
+    : vocabulary_(std::move(vocabulary)),
+      normalizer_(std::move(parts.normalizer)),
+      post_(std::move(parts.post)),
+      added_(std::move(parts.added), vocabulary_, normalizer_, parts.where) {
+  for (const Template* pieces : {&post_.single, &post_.pair}) {
+    for (const TemplatePiece& piece : *pieces) {
+      for (const int32_t id : piece.ids) {
+        if (vocabulary_.has(id) || added_.content(id) != nullptr) continue;
+        throw_bad_file(parts.where, "post_processor: got special token id {}, want one of the vocabulary", id);
+      }
+    }
+  }
+}
+
+int Pipeline::id_limit() const noexcept {
+  return std::max(vocabulary_.id_limit(), added_.id_limit());
+}
+
+std::string Pipeline::token(int32_t id) const {
+  const std::string* content = added_.content(id);
+  return content != nullptr ? *content : std::string(vocabulary_.token(id));
+}
+
+std::optional<int32_t> Pipeline::id(std::string_view token) const {
+  const auto added = added_.id(token);
+  return added ? added : vocabulary_.id(token);
+}
+
+uint32_t Pipeline::Place::code_points(size_t up_to) noexcept {
+  // Parts may overlap, so a position can lie before the last one asked for.
+  if (up_to < byte) {
+    count -= static_cast<uint32_t>(count_code_points(text.substr(up_to, byte - up_to)));
+  } else {
+    count += static_cast<uint32_t>(count_code_points(text.substr(byte, up_to - byte)));
+  }
+  byte = up_to;
+  return count;
+}
+
+}  // namespace exeunt

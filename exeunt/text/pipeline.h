@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the three families share: broken UTF-8, added tokens, normalisation, truncation and special tokens. A family
+// adds its model: how a stretch of normalised text becomes tokens.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/base/utf8.h"
+#include "exeunt/text/added_tokens.h"
+#include "exeunt/text/post_processor.h"
+
+namespace exeunt {
+
+class Pipeline {
+ public:
+  // `where` (a file) opens error messages. Checks that every id in use is an id of the vocabulary or an added token's.
+  struct Parts {
+    std::string where;
+    std::vector<AddedToken> added;
+    Normalizer normalizer;
+    PostProcessor post;
+  };
+  Pipeline(Parts parts, Vocabulary vocabulary);
+
+  // `model(const NormalizedText& text, size_t begin, size_t end, Tokens& out)` turns bytes [begin, end) of a
+  // normalised text, which hold no added token and are not empty, into tokens.
+  template <class Model>
+  [[nodiscard]] Encoding encode(std::string_view text, std::optional<std::string_view> pair,
+                                const EncodeOptions& options, const Model& model) const {
+    Tokens first = tokens_of(text, model);
+    std::optional<Tokens> second;
+    if (pair) second = tokens_of(*pair, model);
+    return finish(post_, std::move(first), std::move(second), options);
+  }
+
+  [[nodiscard]] const Vocabulary& vocabulary() const noexcept { return vocabulary_; }
+  [[nodiscard]] const PostProcessor& post() const noexcept { return post_; }
+  [[nodiscard]] const Normalizer& normalizer() const noexcept { return normalizer_; }
+  [[nodiscard]] int id_limit() const noexcept;  // largest id + 1, added tokens included
+  [[nodiscard]] std::string token(int32_t id) const;
+  [[nodiscard]] std::optional<int32_t> id(std::string_view token) const;
+
+ private:
+  template <class Model>
+  [[nodiscard]] Tokens tokens_of(std::string_view text, const Model& model) const {
+    std::string repaired;
+    if (!is_ascii(text) && find_invalid_utf8(text)) text = repaired = replace_invalid_utf8(text);
+    Tokens out;
+    out.ids.reserve(text.size() / 4 + 8);
+    out.offsets.reserve(text.size() / 4 + 8);
+    std::vector<AddedTokens::Part> parts, inner;
+    added_.split_raw(text, parts);
+    Place place{text};
+    for (const auto& part : parts) {
+      const uint32_t first = place.code_points(part.begin);
+      if (part.id >= 0) {
+        out.add(part.id, {first, place.code_points(part.end)});
+        continue;
+      }
+      NormalizedText normal(text.substr(part.begin, part.end - part.begin), first);
+      normalize(normalizer_, normal);
+      inner.clear();
+      added_.split_normalized(normal.text(), inner);
+      for (const auto& [begin, end, id] : inner) {
+        if (id >= 0) {
+          out.add(id, normal.origin(begin, end));
+        } else {
+          model(normal, begin, end, out);
+        }
+      }
+    }
+    return out;
+  }
+
+  // Code points before a byte, counted on from the last answer.
+  struct Place {
+    std::string_view text;
+    size_t byte = 0;
+    uint32_t count = 0;
+    uint32_t code_points(size_t up_to) noexcept;
+  };
+
+  Vocabulary vocabulary_;
+  Normalizer normalizer_;
+  PostProcessor post_;
+  AddedTokens added_;
+};
+
+}  // namespace exeunt

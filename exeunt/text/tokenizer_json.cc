@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/text/tokenizer_json.h"
+
+#include <algorithm>
+#include <map>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+// Files of old versions name no type; the fields tell.
+std::string model_type_of(const Json& model, const std::string& where) {
+  JsonObject object(model, where);
+  if (object.has("type")) return object.choice("type", {"WordPiece", "Unigram", "BPE"});
+  if (object.has("merges")) return "BPE";
+  if (object.has("continuing_subword_prefix") || object.has("max_input_chars_per_word")) return "WordPiece";
+  if (model.contains("vocab") && model["vocab"].is_array()) return "Unigram";
+  throw_bad_file(where, "field 'type' is missing: want WordPiece, Unigram or BPE");
+}
+
+// One named special token of tokenizer_config.json or special_tokens_map.json: a string, or an object with flags.
+std::optional<AddedToken> read_special(const Json& value, const std::string& where) {
+  AddedToken token;
+  token.special = true;
+  token.normalized = false;
+  if (value.is_null()) return std::nullopt;
+  if (value.is_string()) {
+    token.content = value.get<std::string>();
+    return token;
+  }
+  JsonObject object(value, where);
+  token.content = object.string("content");
+  token.single_word = object.boolean_or("single_word", false);
+  token.lstrip = object.boolean_or("lstrip", false);
+  token.rstrip = object.boolean_or("rstrip", false);
+  token.normalized = object.boolean_or("normalized", false);
+  return token;
+}
+
+class ConfigReader {
+ public:
+  explicit ConfigReader(TokenizerConfig& config) : config_(config) {}
+
+  void read(const std::filesystem::path& path) {
+    const Json value = read_json(path, size_t{1} << 26);
+    JsonObject object(value, path.string());
+    read_flag(object, "do_lower_case", config_.do_lower_case);
+    read_flag(object, "strip_accents", config_.strip_accents);
+    read_flag(object, "tokenize_chinese_chars", config_.tokenize_chinese_chars);
+    read_flag(object, "keep_accents", config_.keep_accents);
+    read_flag(object, "remove_space", config_.remove_space);
+    read_flag(object, "add_prefix_space", config_.add_prefix_space);
+    read_decoder(object);
+    read_token(object, "cls_token", config_.cls_token);
+    read_token(object, "sep_token", config_.sep_token);
+    read_token(object, "unk_token", config_.unk_token);
+    read_token(object, "pad_token", config_.pad_token);
+    read_token(object, "mask_token", config_.mask_token);
+    read_token(object, "bos_token", config_.bos_token);
+    read_token(object, "eos_token", config_.eos_token);
+    read_additional(object);
+  }
+
+  // added_tokens.json of old folders: tokens and ids, no flags.
+  void read_ids(const std::filesystem::path& path) {
+    auto tokens = read_token_ids(read_json(path, size_t{1} << 26), path.string());
+    std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (auto& [content, id] : tokens) {
+      AddedToken token;
+      token.content = std::move(content);
+      token.id = id;
+      add(std::move(token));
+    }
+  }
+
+ private:
+  // The first file to say something counts: tokenizer_config.json is read before special_tokens_map.json.
+  static void read_flag(JsonObject& object, std::string_view name, std::optional<bool>& flag) {
+    if (!flag && object.has(name)) flag = object.boolean_or(name, false);
+  }
+
+  void read_token(JsonObject& object, std::string_view name, std::optional<std::string>& slot) {
+    const Json* value = object.find(name);
+    if (value == nullptr || slot) return;
+    const auto token = read_special(*value, fmt::format("{}: field '{}'", object.where(), name));
+    slot = token->content;
+    if (value->is_object()) add(*token);
+  }
+
+  void read_decoder(JsonObject& object) {
+    const Json* decoder = object.find("added_tokens_decoder");
+    if (decoder == nullptr) return;
+    if (!decoder->is_object()) object.fail("added_tokens_decoder", glimpse(*decoder), "an object");
+    std::map<int32_t, AddedToken> by_id;  // keys are ids as text, so the object's own order is not theirs
+    for (const auto& [key, value] : decoder->items()) {
+      const std::string where = fmt::format("{}: added_tokens_decoder: '{}'", object.where(), key);
+      const bool digits = !key.empty() && key.size() < 9 &&
+                          std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+      const int32_t id = digits ? std::stoi(key) : -1;
+      if (id < 0 || id > kMaxTokenId) throw_bad_file(where, "want an id from 0 to {}", kMaxTokenId);
+      JsonObject fields(value, where);
+      AddedToken token = *read_special(value, where);
+      token.special = fields.boolean_or("special", false);
+      token.id = id;
+      by_id.emplace(id, std::move(token));
+    }
+    for (auto& [id, token] : by_id) add(std::move(token));
+  }
+
+  void read_additional(JsonObject& object) {
+    const Json* list = object.find("additional_special_tokens");
+    if (list == nullptr) return;
+    if (!list->is_array()) object.fail("additional_special_tokens", glimpse(*list), "a list");
+    for (const Json& value : *list) {
+      if (auto token = read_special(value, object.where() + ": additional_special_tokens")) add(std::move(*token));
+    }
+  }
+
+  void add(AddedToken token) {
+    const bool known = std::any_of(config_.added.begin(), config_.added.end(),
+                                   [&](const AddedToken& other) { return other.content == token.content; });
+    if (!known) config_.added.push_back(std::move(token));
+  }
+
+  TokenizerConfig& config_;
+};
+
+}  // namespace
+
+TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& where) {
+  Json document = parse_json(text, where);
+  JsonObject object(document, where);
+  for (const char* name : {"version", "truncation", "padding", "decoder"}) object.ignore(name);
+  TokenizerJson out;
+  out.where = where;
+  out.parts.where = where;
+  if (const Json* added = object.find("added_tokens")) {
+    out.parts.added = parse_added_tokens(*added, where + ": added_tokens");
+  }
+  if (const Json* normalizer = object.find("normalizer")) {
+    out.parts.normalizer = parse_normalizer(*normalizer, where + ": normalizer");
+  }
+  if (const Json* post = object.find("post_processor")) {
+    out.parts.post = parse_post_processor(*post, where + ": post_processor");
+  }
+  if (const Json* pre = object.find("pre_tokenizer")) out.pre_tokenizer = *pre;
+  out.model_type = model_type_of(object.get("model"), where + ": model");
+  object.finish();
+  out.model = std::move(document["model"]);
+  out.model.erase("type");
+  return out;
+}
+
+TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
+  TokenizerConfig config;
+  ConfigReader reader(config);
+  const auto exists = [&](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(folder / name, ignored);
+  };
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    if (exists(name)) reader.read(folder / name);
+  }
+  if (exists("added_tokens.json")) reader.read_ids(folder / "added_tokens.json");
+  return config;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens and their ids, both ways. Shared by the three tokenizer families.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exeunt/base/json.h"
+
+namespace exeunt {
+
+// Larger ids are taken for damage: no vocabulary of these families comes near, and a table is made for all ids.
+inline constexpr int32_t kMaxTokenId = (1 << 24) - 1;
+
+class Vocabulary {
+ public:
+  Vocabulary() = default;
+  // Ids may have holes. Throws Error (opened by `where`) on an id out of range, or a token or id that stands twice.
+  Vocabulary(const std::vector<std::pair<std::string, int32_t>>& tokens, std::string_view where);
+
+  [[nodiscard]] std::optional<int32_t> id(std::string_view token) const noexcept;
+  [[nodiscard]] std::string_view token(int32_t id) const noexcept;  // "" if there is none
+  [[nodiscard]] bool has(int32_t id) const noexcept;
+  [[nodiscard]] size_t count() const noexcept { return count_; }  // tokens, holes not counted
+  [[nodiscard]] int32_t id_limit() const noexcept { return static_cast<int32_t>(spans_.size()); }  // largest id + 1
+
+ private:
+  struct Span {
+    uint64_t begin = 0;
+    uint32_t size = 0;
+    bool used = false;
+  };
+  std::string bytes_;             // all tokens, one after another
+  std::vector<Span> spans_;       // by id
+  std::vector<int32_t> buckets_;  // open addressing over ids, -1 = free; a power of two
+  size_t count_ = 0;
+};
+
+// A JSON object of token → id, as in tokenizer.json and vocab.json.
+[[nodiscard]] std::vector<std::pair<std::string, int32_t>> read_token_ids(const Json& object, const std::string& where);
+
+}  // namespace exeunt
