@@ -246,7 +246,7 @@ def write_weights(model, config, task, options, out):
               "labels": labels or [], "range": None if labels else [0, 5], "pool_input": "cls", "exits": sites, "width": config["hidden_size"],
               "inner": None, "activation": "tanh", "lte": False, "last_ramp": None, "compat": {"last_ramp": "final"}}
     files = {"config.json": json.dumps(config, indent=2).encode(), "exits.json": json.dumps(layout, indent=2).encode(),
-             "model.safetensors": save(fp16_state(model))}
+             "model.safetensors": save(fp16_state(model), metadata={"format": "exeunt.model/1"})}
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
         path = pathlib.Path(options.backbone) / name
         if path.exists():

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/parallel.h"
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "exeunt/base/clock.h"
+
+namespace exeunt {
+namespace {
+
+TEST(Parallel, EveryItemIsDoneOnce) {
+  for (const int threads : {0, 1, 3, 50}) {
+    std::vector<std::atomic<int>> seen(1000);
+    parallel_for(1000, threads, [&](int64_t i) { ++seen[static_cast<size_t>(i)]; });
+    for (const auto& count : seen) ASSERT_EQ(count, 1);
+  }
+  parallel_for(0, 4, [](int64_t) { FAIL(); });
+}
+
+TEST(Parallel, AFailureComesBackToTheCaller) {
+  std::atomic<int> done{0};
+  EXPECT_THROW(parallel_for(100'000, 2,
+                            [&](int64_t i) {
+                              if (i == 10) throw std::runtime_error("ten");
+                              ++done;
+                            }),
+               std::runtime_error);
+  EXPECT_LT(done, 100'000);
+}
+
+TEST(Clock, TheTimeIsInUtcAndReadable) {
+  const std::string now = now_rfc3339();
+  ASSERT_EQ(now.size(), 20U);
+  EXPECT_EQ(now[10], 'T');
+  EXPECT_EQ(now.back(), 'Z');
+}
+
+}  // namespace
+}  // namespace exeunt
