@@ -160,6 +160,8 @@ class Machine {
   }
 
   void step(Op op);
+  bool push_scalar(Op op);
+  bool collect(Op op);
   void push_text(size_t size);
   void push_long();
   void push_name();
@@ -178,54 +180,91 @@ class Machine {
   std::vector<size_t> marks_;  // heights of the stack
 };
 
-void Machine::step(Op op) {
+// Opcodes that stand for a value. False if `op` is none of them.
+bool Machine::push_scalar(Op op) {
+  switch (op) {
+    case Op::none:
+      push_new({.kind = Kind::none});
+      return true;
+    case Op::newtrue:
+    case Op::newfalse:
+      push_new({.kind = Kind::boolean, .integer = op == Op::newtrue ? 1 : 0});
+      return true;
+    case Op::binint:
+      push_new({.kind = Kind::integer, .integer = take<int32_t>()});
+      return true;
+    case Op::binint1:
+      push_new({.kind = Kind::integer, .integer = take<uint8_t>()});
+      return true;
+    case Op::binint2:
+      push_new({.kind = Kind::integer, .integer = take<uint16_t>()});
+      return true;
+    case Op::long1:
+      push_long();
+      return true;
+    case Op::binfloat:  // no weight is written so; the number itself is not kept
+      (void)take_bytes(8);
+      push_new({.kind = Kind::real});
+      return true;
+    case Op::binunicode:
+    case Op::binstring:
+      push_text(take<uint32_t>());
+      return true;
+    case Op::short_binstring:
+      push_text(take<uint8_t>());
+      return true;
+    case Op::global:
+      push_name();
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Opcodes that make and fill tuples, lists and dicts. False if `op` is none of them.
+bool Machine::collect(Op op) {
   switch (op) {
     case Op::mark:
       if (marks_.size() >= kMaxDepth) fail("more than {} marks", kMaxDepth);
-      return marks_.push_back(stack_.size());
-    case Op::none:
-      return push_new({.kind = Kind::none});
-    case Op::newtrue:
-    case Op::newfalse:
-      return push_new({.kind = Kind::boolean, .integer = op == Op::newtrue ? 1 : 0});
-    case Op::binint:
-      return push_new({.kind = Kind::integer, .integer = take<int32_t>()});
-    case Op::binint1:
-      return push_new({.kind = Kind::integer, .integer = take<uint8_t>()});
-    case Op::binint2:
-      return push_new({.kind = Kind::integer, .integer = take<uint16_t>()});
-    case Op::long1:
-      return push_long();
-    case Op::binfloat:  // no weight is written so; the number itself is not kept
-      (void)take_bytes(8);
-      return push_new({.kind = Kind::real});
-    case Op::binunicode:
-    case Op::binstring:
-      return push_text(take<uint32_t>());
-    case Op::short_binstring:
-      return push_text(take<uint8_t>());
+      marks_.push_back(stack_.size());
+      return true;
     case Op::empty_tuple:
-      return push_tuple({});
+      push_tuple({});
+      return true;
     case Op::tuple:
-      return push_tuple(pop_to_mark());
+      push_tuple(pop_to_mark());
+      return true;
     case Op::tuple1:
-      return push_tuple(pop_last(1));
     case Op::tuple2:
-      return push_tuple(pop_last(2));
     case Op::tuple3:
-      return push_tuple(pop_last(3));
+      push_tuple(pop_last(static_cast<size_t>(op) - static_cast<size_t>(Op::tuple1) + 1));
+      return true;
     case Op::empty_list:
-      return push_new({.kind = Kind::list});
+      push_new({.kind = Kind::list});
+      return true;
     case Op::append:
-      return store_items(pop_last(1), Kind::list);
+      store_items(pop_last(1), Kind::list);
+      return true;
     case Op::appends:
-      return store_items(pop_to_mark(), Kind::list);
+      store_items(pop_to_mark(), Kind::list);
+      return true;
     case Op::empty_dict:
-      return push_new({.kind = Kind::dict});
+      push_new({.kind = Kind::dict});
+      return true;
     case Op::setitem:
-      return store_items(pop_last(2), Kind::dict);
+      store_items(pop_last(2), Kind::dict);
+      return true;
     case Op::setitems:
-      return store_items(pop_to_mark(), Kind::dict);
+      store_items(pop_to_mark(), Kind::dict);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Machine::step(Op op) {
+  if (push_scalar(op) || collect(op)) return;
+  switch (op) {
     case Op::binput:
       return remember(take<uint8_t>());
     case Op::long_binput:
@@ -234,8 +273,6 @@ void Machine::step(Op op) {
       return recall(take<uint8_t>());
     case Op::long_binget:
       return recall(take<uint32_t>());
-    case Op::global:
-      return push_name();
     case Op::reduce:
       return reduce();
     case Op::build:
@@ -246,12 +283,12 @@ void Machine::step(Op op) {
       put_into(made, std::span(&described, 1));
       return push(made);
     }
-    case Op::stop:
-      break;  // ends the loop of run()
+    default: {
+      const auto code = static_cast<uint8_t>(op);
+      const std::string_view name = opcode_name(code);
+      fail("opcode {} ({:#04x}) is not one that weights need", name.empty() ? "unknown" : name, code);
+    }
   }
-  const auto code = static_cast<uint8_t>(op);
-  const std::string_view name = opcode_name(code);
-  fail("opcode {} ({:#04x}) is not one that weights need", name.empty() ? "unknown" : name, code);
 }
 
 void Machine::push_text(size_t size) {

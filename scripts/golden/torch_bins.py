@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Saves small state dicts with the real torch.save, as zip and in the form before torch 1.6, and beside each what they
-hold, read back by torch itself. Writes FOLDER/torch-VERSION/NAME.{zip.bin,legacy.bin,json}; tests/model reads all such folders.
+"""Saves small state dicts with the real torch.save, as zip and in the form before torch 1.6, and beside each what it
+holds. Writes FOLDER/torch-VERSION/NAME.{zip.bin,legacy.bin,json}; tests/model reads all such folders.
 
     scripts/golden/torch_bins.py tests/model/data
 """
@@ -46,7 +46,8 @@ def views():
     base = torch.arange(120.0)
     matrix = base.reshape(10, 12)
     return {
-        "base": base, "transposed": matrix.t(), "rows": matrix[2:5], "columns": matrix[:, 3:7], "every_third": base[1::3],
+        "base": base, "transposed": matrix.t(), "rows": matrix[2:5], "columns": matrix[:, 3:7],
+        "every_third": base[1::3],
         "cube": base.reshape(2, 3, 20).permute(2, 0, 1)[4:9], "scalar": base[7], "one": base[7:8], "empty": base[5:5],
         "empty_matrix": torch.zeros(0, 3), "half": base.reshape(4, 30).to(torch.float16).t(),
         "parameter": torch.nn.Parameter(matrix[:2, :2]),

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// TensorFlow checkpoints of version 2, as Google ships BERT and ALBERT: NAME.index, a sorted table of what is where,
+// and NAME.data-00000-of-0000n, the tensors' bytes. TF-Hub modules hold the same under variables/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/base/tensor.h"
+#include "exeunt/model/crc.h"
+
+namespace exeunt {
+
+// Opens the checkpoint called `path`: its common prefix (model.ckpt-best), one of its files, or a folder that holds one
+// checkpoint. Shards are mapped and every checksum is verified. Names and shapes are the file's; state of the optimiser
+// (is_optimizer_slot) and text are left out. Throws Error.
+[[nodiscard]] TensorSet read_tf_checkpoint(const std::filesystem::path& path);
+
+// Moments and counters that training leaves in a checkpoint: ".../adam_m", "global_step" and their kind.
+[[nodiscard]] bool is_optimizer_slot(std::string_view name) noexcept;
+
+// What the index says of one tensor.
+struct TfEntry {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  uint32_t shard = 0;
+  uint64_t offset = 0, size = 0;
+  uint32_t masked_crc = 0;
+};
+
+struct TfIndex {
+  uint32_t shards = 0;
+  std::vector<TfEntry> entries;  // by name; text is left out
+};
+
+// Reads the bytes of a .index file; `where` opens error messages.
+[[nodiscard]] TfIndex parse_tf_index(std::span<const std::byte> bytes, std::string_view where,
+                                     CrcCheck crc = CrcCheck::verify);
+
+// The tensors of `index` as views of the shards' bytes, which the caller keeps alive.
+struct TfShard {
+  std::string where;                      // opens error messages
+  std::span<const std::byte> bytes = {};  // of the whole file
+};
+[[nodiscard]] TensorSet view_tf_tensors(const TfIndex& index, std::span<const TfShard> shards,
+                                        CrcCheck crc = CrcCheck::verify);
+
+}  // namespace exeunt
