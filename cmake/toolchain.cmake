@@ -16,11 +16,13 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # The same sources give the same bytes wherever the checkout lies.
-add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
+# (Here and below nvcc would not know the options, so they are for C++ alone.)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>
+  $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_BINARY_DIR}=build>)
 add_link_options(-Wl,--build-id=sha1)
 
 # Results are promised bit for bit: no contraction or reassociation behind our back.
-add_compile_options(-ffp-contract=off)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(EXEUNT_SANITIZE)
   add_compile_options(-fsanitize=${EXEUNT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -32,8 +34,8 @@ endif()
 
 # Our own targets get strict warnings; other people's headers are SYSTEM and stay silent.
 function(exeunt_strict target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wnon-virtual-dtor
-    -Woverloaded-virtual -Wimplicit-fallthrough $<$<BOOL:${EXEUNT_WARNINGS_AS_ERRORS}>:-Werror>)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wvla;\
+-Wnon-virtual-dtor;-Woverloaded-virtual;-Wimplicit-fallthrough;$<$<BOOL:${EXEUNT_WARNINGS_AS_ERRORS}>:-Werror>>")
 endfunction()
 
 # exeunt_library(name SOURCES ... [LINKS ...] [PRIVATE_LINKS ...]): the library of one folder under exeunt/.

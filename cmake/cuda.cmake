@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# Decides EXEUNT_HAVE_CUDA from the option EXEUNT_CUDA (ON, OFF, AUTO) and from what the machine has.
+set(EXEUNT_HAVE_CUDA OFF)
+if(EXEUNT_CUDA AND NOT (EXEUNT_CUDA STREQUAL "AUTO" AND CMAKE_CROSSCOMPILING))
+  # Code for Hopper, and PTX that any GPU from Turing on can translate.
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90)
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    find_program(EXEUNT_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
+    if(EXEUNT_NVCC)
+      set(CMAKE_CUDA_COMPILER ${EXEUNT_NVCC})
+    endif()
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc has C++20
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+    if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+      set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+    endif()
+    set(EXEUNT_HAVE_CUDA ON)
+  elseif(NOT EXEUNT_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "EXEUNT_CUDA=${EXEUNT_CUDA}, but no working nvcc was found: install the CUDA toolkit, "
+      "put nvcc on the PATH, or configure with -DEXEUNT_CUDA=OFF")
+  endif()
+endif()
+message(STATUS "CUDA backend: ${EXEUNT_HAVE_CUDA}")

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any other architecture: nothing is known, the plain kernels serve.
+#include <thread>
+
+#include "exeunt/runtime/cpu/features.h"
+
+namespace exeunt {
+
+CpuFeatures cpu_features() {
+  CpuFeatures f;
+  f.name = "unknown";
+  f.architecture = "unknown";
+  f.threads = static_cast<int>(std::thread::hardware_concurrency());
+  if (f.threads < 1) f.threads = 1;
+  return f;
+}
+
+}  // namespace exeunt

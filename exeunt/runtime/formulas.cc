@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/runtime/formulas.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+void add(std::span<float> sum, std::span<const float> other) noexcept {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+}
+
+std::vector<float> mean_row(std::span<const float> rows, size_t hidden) {
+  std::vector<float> mean(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(hidden));
+  for (size_t at = hidden; at < rows.size(); at += hidden) add(mean, rows.subspan(at, hidden));
+  const auto count = static_cast<float>(rows.size() / hidden);
+  for (float& value : mean) value /= count;
+  return mean;
+}
+
+std::vector<float> max_row(std::span<const float> rows, size_t hidden) {
+  std::vector<float> largest(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(hidden));
+  for (size_t at = hidden; at < rows.size(); at += hidden) {
+    for (size_t i = 0; i < hidden; ++i) largest[i] = std::max(largest[i], rows[at + i]);
+  }
+  return largest;
+}
+
+}  // namespace
+
+float gelu(float x) noexcept {
+  return 0.5F * x * (1.0F + std::erf(x / std::numbers::sqrt2_v<float>));
+}
+
+float gelu_new(float x) noexcept {
+  constexpr float kScale = 0.7978845608F;  // √(2/π)
+  return 0.5F * x * (1.0F + std::tanh(kScale * (x + 0.044715F * x * x * x)));
+}
+
+float sigmoid(float x) noexcept {
+  // exp of a negative number only: it cannot overflow.
+  const float e = std::exp(-std::abs(x));
+  return x >= 0 ? 1.0F / (1.0F + e) : e / (1.0F + e);
+}
+
+void activate(Activation activation, std::span<float> values) noexcept {
+  switch (activation) {
+    case Activation::gelu:
+      for (float& value : values) value = gelu(value);
+      break;
+    case Activation::gelu_new:
+      for (float& value : values) value = gelu_new(value);
+      break;
+    case Activation::relu:
+      for (float& value : values) value = std::max(value, 0.0F);
+      break;
+  }
+}
+
+void tanh_all(std::span<float> values) noexcept {
+  for (float& value : values) value = std::tanh(value);
+}
+
+void softmax(std::span<float> values) noexcept {
+  if (values.empty()) return;
+  const float largest = *std::max_element(values.begin(), values.end());
+  float sum = 0;
+  for (float& value : values) {
+    value = std::exp(value - largest);
+    sum += value;
+  }
+  for (float& value : values) value /= sum;
+}
+
+void layer_norm(std::span<float> rows, const NormWeights& norm) noexcept {
+  const size_t width = norm.weight.size();
+  for (size_t at = 0; at < rows.size(); at += width) {
+    const std::span<float> row = rows.subspan(at, width);
+    float mean = 0;
+    for (const float x : row) mean += x;
+    mean /= static_cast<float>(width);
+    float variance = 0;
+    for (const float x : row) variance += (x - mean) * (x - mean);
+    variance /= static_cast<float>(width);
+    const float deviation = std::sqrt(variance + norm.epsilon);
+    for (size_t i = 0; i < width; ++i) row[i] = (row[i] - mean) / deviation * norm.weight[i] + norm.bias[i];
+  }
+}
+
+std::vector<float> attend(const AttentionInput& input) {
+  const auto hidden = static_cast<size_t>(input.hidden), heads = static_cast<size_t>(input.heads);
+  const size_t rows = input.query.size() / hidden, width = hidden / heads;
+  const float root = std::sqrt(static_cast<float>(width));
+  std::vector<float> context(rows * hidden, 0.0F), scores(rows), keys(width * rows);
+  for (size_t head = 0; head < heads; ++head) {
+    const size_t column = head * width;
+    for (size_t t = 0; t < rows; ++t) {  // this head's keys as [width, rows]: the score loop then runs along rows
+      for (size_t c = 0; c < width; ++c) keys[c * rows + t] = input.key[t * hidden + column + c];
+    }
+    for (size_t t = 0; t < rows; ++t) {
+      std::fill(scores.begin(), scores.end(), 0.0F);
+      for (size_t c = 0; c < width; ++c) {
+        const float q = input.query[t * hidden + column + c];
+        for (size_t other = 0; other < rows; ++other) scores[other] += q * keys[c * rows + other];
+      }
+      for (float& score : scores) score /= root;
+      softmax(scores);
+      float* out = context.data() + t * hidden + column;
+      for (size_t other = 0; other < rows; ++other) {
+        const float* value = input.value.data() + other * hidden + column;
+        for (size_t c = 0; c < width; ++c) out[c] += scores[other] * value[c];
+      }
+    }
+  }
+  return context;
+}
+
+std::vector<float> pool_input(std::span<const float> rows, int hidden, PoolInput kind) {
+  const auto width = static_cast<size_t>(hidden);
+  check(!rows.empty() && rows.size() % width == 0, "pool_input: no whole rows");
+  const auto sum = [](std::vector<float> a, const std::vector<float>& b) {
+    add(a, b);
+    return a;
+  };
+  const auto first = [&] { return std::vector<float>(rows.begin(), rows.begin() + hidden); };
+  switch (kind) {
+    case PoolInput::cls:
+      return first();
+    case PoolInput::mean:
+      return mean_row(rows, width);
+    case PoolInput::max:
+      return max_row(rows, width);
+    case PoolInput::cls_mean:
+      return sum(first(), mean_row(rows, width));
+    case PoolInput::cls_max:
+      return sum(first(), max_row(rows, width));
+    case PoolInput::mean_max:
+      return sum(mean_row(rows, width), max_row(rows, width));
+  }
+  check(false, "pool_input: unknown pool input");
+  return {};
+}
+
+std::vector<float> reader_input(std::span<const float> rows, std::span<const float> query) {
+  const size_t width = query.size();
+  check(!rows.empty() && rows.size() % width == 0, "reader_input: no whole rows");
+  std::vector<float> attention(rows.size() / width, 0.0F);
+  for (size_t t = 0; t < attention.size(); ++t) {
+    for (size_t c = 0; c < width; ++c) attention[t] += rows[t * width + c] * query[c];
+  }
+  softmax(attention);
+  std::vector<float> out(2 * width, 0.0F);
+  std::copy_n(rows.data(), width, out.data());
+  for (size_t t = 0; t < attention.size(); ++t) {
+    for (size_t c = 0; c < width; ++c) out[width + c] += attention[t] * rows[t * width + c];
+  }
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formulas of a BERT encoder and of its exits, one plain fp32 function each. They define what every faster engine
+// must compute. Sums run from the first element to the last; rows are [rows, width], row-major, without padding.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "exeunt/model/spec.h"
+
+namespace exeunt {
+
+[[nodiscard]] float gelu(float x) noexcept;      // x Φ(x) with the error function
+[[nodiscard]] float gelu_new(float x) noexcept;  // its approximation by tanh
+[[nodiscard]] float sigmoid(float x) noexcept;
+void activate(Activation activation, std::span<float> values) noexcept;
+void tanh_all(std::span<float> values) noexcept;
+
+// p_i = exp(x_i − max x) / Σ exp(x_j − max x), in place.
+void softmax(std::span<float> values) noexcept;
+
+struct NormWeights {
+  std::vector<float> weight, bias;
+  float epsilon = 0;
+};
+// Each row: (x − mean) / √(variance + ε) · weight + bias, with the variance over all values (÷ n), in place.
+void layer_norm(std::span<float> rows, const NormWeights& norm) noexcept;
+
+// Multi-head attention of one text: softmax(Q Kᵀ / √d_head) V for each head, side by side. All are [rows, hidden].
+struct AttentionInput {
+  std::span<const float> query, key, value;
+  int hidden = 0, heads = 0;
+};
+[[nodiscard]] std::vector<float> attend(const AttentionInput& input);
+
+// What a pooler reads, [hidden]: row 0, the mean, the largest values by column, or the sum of two of these.
+[[nodiscard]] std::vector<float> pool_input(std::span<const float> rows, int hidden, PoolInput kind);
+
+// What a pooler behind a reader reads, [2 · hidden]: row 0, then Σ_t a_t h_t with a = softmax_t(h_t · query).
+[[nodiscard]] std::vector<float> reader_input(std::span<const float> rows, std::span<const float> query);
+
+}  // namespace exeunt

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference forward: one text through BERT, RoBERTa, ALBERT or ElasticBERT and all of its exits, in plain fp32
+// loops that read as the definition. Every faster engine is tested against it. A text has no padding, so there is no
+// mask.
+//   h_0 = norm(word + position + segment)            (ALBERT: then projected to the hidden size)
+//   a_i = norm(h + output(attend(query h, key h, value h)))   h_{i+1} = norm(a + ffn2(act(ffn1 a)))
+//   exit: x = row 0, or what pool_input or a reader says; v = tanh(pooler x); logits = classifier v
+// All arithmetic is fp32 in one fixed order (see linear.h and formulas.h), so a result does not depend on the company
+// of other texts, on threads, or on the vector width of the machine; only exp, erf and tanh are the C library's.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+
+struct ExitOutput {
+  int after = 0;                   // the layer, from 1
+  std::vector<float> input = {};   // what the pooler reads: [hidden], behind a reader [2 · hidden]
+  std::vector<float> pooled = {};  // [width]; without a pooler the input itself
+  std::vector<float> logits = {};  // [outputs]
+  std::optional<float> lte = {};   // how sure the learning-to-exit head is that the answer is wrong
+};
+
+struct ReferenceOutput {
+  int tokens = 0, hidden = 0;
+  // [layers + 1][tokens, hidden]: after the embeddings, then after every layer that was run.
+  std::vector<std::vector<float>> rows = {};
+  std::vector<ExitOutput> exits = {};
+  std::optional<ExitOutput> ramp = {};  // DeeBERT's highway of the last layer, beside the final head
+
+  [[nodiscard]] std::span<const float> row(int layer, int token) const;  // layer 0 = the embeddings
+};
+
+struct ReferenceOptions {
+  bool keep_rows = true;                             // false: `rows` stays empty
+  int max_layers = std::numeric_limits<int>::max();  // stop early; exits further up are then missing
+};
+
+// All raw logits of one text, as a trace holds them.
+struct ExitLogits {
+  std::vector<float> logits = {};  // [exits, outputs]
+  std::vector<float> lte = {};     // [exits], or empty
+  std::vector<float> ramp = {};    // [outputs], or empty
+};
+
+class Reference {
+ public:
+  explicit Reference(const Checkpoint& checkpoint);  // copies the weights to fp32; the checkpoint may go away
+  ~Reference();
+  Reference(Reference&&) noexcept;
+  Reference& operator=(Reference&&) noexcept;
+
+  // Throws Error if the text is empty, longer than the model takes, or holds an id or type the model does not have.
+  // Safe to call from many threads.
+  [[nodiscard]] ReferenceOutput run(std::span<const int32_t> ids, std::span<const uint8_t> types,
+                                    const ReferenceOptions& options = {}) const;
+  [[nodiscard]] ReferenceOutput run(const Encoding& text, const ReferenceOptions& options = {}) const;
+  [[nodiscard]] ExitLogits trace(const Encoding& text) const;
+
+  [[nodiscard]] const ModelSpec& spec() const noexcept;
+  [[nodiscard]] const ExitLayout& exits() const noexcept;
+
+ private:
+  struct Weights;
+  std::unique_ptr<const Weights> weights_;
+};
+
+}  // namespace exeunt
