@@ -125,8 +125,7 @@ TensorSet read_safetensors(const std::filesystem::path& path) {
   return set;
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                       const Metadata& metadata) {
+void stream_safetensors(const std::vector<NamedTensor>& tensors, const Metadata& metadata, const ByteSink& sink) {
   OrderedJson header = OrderedJson::object();
   for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
   uint64_t offset = 0;
@@ -145,20 +144,25 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // data start on a multiple of eight
   const uint64_t size = text.size();
-  AtomicFile file(path);
-  file.write(std::as_bytes(std::span(&size, 1)));
-  file.write(text);
+  sink(std::as_bytes(std::span(&size, 1)));
+  sink(std::as_bytes(std::span(text)));
   std::vector<std::byte> packed;
   for (const auto& [name, view] : tensors) {
     const size_t bytes = static_cast<size_t>(view.elements()) * size_of(view.dtype);
     if (view.contiguous()) {
-      file.write(view.bytes.first(bytes));
+      sink(view.bytes.first(bytes));
       continue;
     }
     packed.resize(bytes);
     copy_raw(view, packed);
-    file.write(packed);
+    sink(packed);
   }
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const Metadata& metadata) {
+  AtomicFile file(path);
+  stream_safetensors(tensors, metadata, [&](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,5 +27,9 @@ struct NamedTensor {
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {});
+
+// The same bytes handed to `sink` piece by piece: to hash a file without writing it, or while it is written.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+void stream_safetensors(const std::vector<NamedTensor>& tensors, const Metadata& metadata, const ByteSink& sink);
 
 }  // namespace exeunt

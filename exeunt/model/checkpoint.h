@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +19,20 @@ struct Origin {
   std::filesystem::path folder = {};                           // where the tokenizer files lie; empty = made in memory
   std::string where = "checkpoint";                            // opens error messages
   std::map<std::string, std::string, std::less<>> names = {};  // our name → the file's, where they differ
+  std::string weights_sha256 = {};                             // from the manifest of our own folder; empty elsewhere
+  std::optional<std::string> policy = {};                      // the exit rule the files ask for, as policy text
   std::vector<std::string> notices = {};                       // one line each, worth telling the user
+};
+
+struct OpenOptions {
+  bool verify = false;  // hash the weights of our own folder against its manifest, too
 };
 
 class Checkpoint {
  public:
   // Opens our own folder, a Hugging Face folder, a folder of any of the five systems, a TensorFlow checkpoint, or
   // `org/name` in the local Hugging Face cache. Tensors stay in the mapped files. Throws Error.
-  static Checkpoint open(const std::string& model);
+  static Checkpoint open(const std::string& model, const OpenOptions& options = {});
 
   // Checks the layout's rules, and the tensors against schema(). Throws Error.
   Checkpoint(ModelSpec spec, ExitLayout exits, TensorSet tensors, Origin origin = {});
@@ -36,6 +43,10 @@ class Checkpoint {
   [[nodiscard]] const TensorView& get(std::string_view name) const;             // our bug if absent
   [[nodiscard]] const TensorView* find(std::string_view name) const;
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return origin_.folder; }
+  // The exit rule an ELBERT folder asks for, as policy text; nothing elsewhere.
+  [[nodiscard]] const std::optional<std::string>& native_policy() const noexcept { return origin_.policy; }
+  // Of model.safetensors as the manifest has it; empty elsewhere. weights_sha256() in own_folder.h always answers.
+  [[nodiscard]] const std::string& stored_sha256() const noexcept { return origin_.weights_sha256; }
   [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return origin_.notices; }
 
  private:

@@ -102,12 +102,15 @@ class SchemaBuilder {
         linear(fmt::format("pooler.{}", i), spec_.hidden, spec_.hidden, aliases);
       }
     } else {
-      linear("pooler", spec_.hidden, spec_.hidden, {pooler_name()});
+      linear("pooler", spec_.hidden, spec_.hidden, pooler_names());
     }
     required_ = true;
   }
 
-  [[nodiscard]] std::string pooler_name() const { return spec_.family == Family::albert ? "pooler" : "pooler.dense"; }
+  // transformers' name first; Google's ALBERT says "dense" where transformers' does not.
+  [[nodiscard]] Names pooler_names() const {
+    return spec_.family == Family::albert ? Names{"pooler", "pooler.dense"} : Names{"pooler.dense"};
+  }
 
   void exits() {
     for (int r = 0; r < exits_.readers(); ++r) {
@@ -136,22 +139,23 @@ class SchemaBuilder {
     return names;
   }
 
+  static void add(Names& names, const Names& more) { names.insert(names.end(), more.begin(), more.end()); }
+
   // In the order of preference: a head's own weights come before those of the backbone it could also mean.
   [[nodiscard]] Names pooler_aliases(int pooler) const {
-    Names names;
     if (exits_.last_ramp && exits_.last_ramp->pooler == pooler) {
       return {fmt::format("encoder.highway.{}.pooler.dense", spec_.layers - 1)};
     }
     const std::vector<size_t> users = users_of([&](const ExitSite& site) { return site.pooler == pooler; });
     const bool last = users.back() + 1 == exits_.sites.size();
-    if (users.size() > 1) names = elbert_names(pooler, exits_.poolers(), "pooler");
+    Names names = elbert_names(pooler, exits_.poolers(), "pooler");
     if (users.size() == 1) {
       const int after = exits_.sites[users.front()].after;
       if (!last) names.push_back(fmt::format("encoder.highway.{}.pooler.dense", after - 1));
       if (spec_.family == Family::elasticbert) names.push_back(fmt::format("encoder.pooler.{}.dense", after - 1));
     }
     if (last && spec_.family == Family::roberta) names.push_back("classifier.dense");
-    if (last) names.push_back(pooler_name());
+    if (last) add(names, pooler_names());
     return names;
   }
 

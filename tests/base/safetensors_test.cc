@@ -40,6 +40,19 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(set.find("c"), nullptr);
 }
 
+TEST(Safetensors, StreamsTheBytesItWrites) {
+  const Scratch scratch;
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const TensorView view{.dtype = DType::f32, .shape = {2, 3}, .strides = {}, .bytes = std::as_bytes(std::span(values))};
+  const std::vector<NamedTensor> tensors{{"b", view}, {"a", transposed(view)}};
+  write_safetensors(scratch.path() / "x", tensors, {{"format", "test"}});
+  std::string streamed;
+  stream_safetensors(tensors, {{"format", "test"}}, [&](std::span<const std::byte> bytes) {
+    streamed.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
+  EXPECT_EQ(streamed, read_text(scratch.path() / "x"));
+}
+
 TEST(Safetensors, HostileFilesAreRefusedByName) {
   EXPECT_THAT(message_for("abc"), HasSubstr("want at least 8"));
   EXPECT_THAT(message_for(std::string(8, '\xff')), HasSubstr("want at most"));

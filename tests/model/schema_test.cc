@@ -45,7 +45,7 @@ TEST(Schema, SharesALayersWeightsInAlbert) {
   EXPECT_THAT(map.at("embeddings.project.weight").shape, ElementsAre(8, 4));
   EXPECT_THAT(map.at("group.0.ffn_norm.weight").aliases,
               ElementsAre("encoder.albert_layer_groups.0.albert_layers.0.full_layer_layer_norm.weight"));
-  EXPECT_THAT(map.at("pooler.bias").aliases, ElementsAre("pooler.bias"));
+  EXPECT_THAT(map.at("pooler.bias").aliases, ElementsAre("pooler.bias", "pooler.dense.bias"));
   EXPECT_EQ(map.size(), 7U + 16 + 2);
   EXPECT_EQ(layer_prefix(spec, 3), "group.0");
   ModelSpec two = spec;
@@ -66,8 +66,9 @@ TEST(Schema, ReplacesTheBackbonesPoolerByTheExits) {
   const auto map = by_name(spec, tiny::own_heads(spec));
   EXPECT_FALSE(map.contains("pooler.weight"));
   EXPECT_THAT(map.at("exits.pooler.3.weight").shape, ElementsAre(8, 8));
-  EXPECT_THAT(map.at("exits.pooler.3.weight").aliases, ElementsAre("pooler.dense.weight"));
-  EXPECT_THAT(map.at("exits.pooler.1.bias").aliases, ElementsAre("encoder.highway.1.pooler.dense.bias"));
+  EXPECT_THAT(map.at("exits.pooler.3.weight").aliases,
+              ElementsAre("encoder.exit_out_layers.3.pooler.weight", "pooler.dense.weight"));
+  EXPECT_THAT(map.at("exits.pooler.1.bias").aliases, Contains("encoder.highway.1.pooler.dense.bias"));
   EXPECT_THAT(map.at("exits.classifier.3.weight").shape, ElementsAre(3, 8));
   EXPECT_THAT(map.at("exits.classifier.3.weight").aliases, Contains("classifier.weight"));
   EXPECT_THAT(map.at("exits.classifier.3.weight").aliases, Not(Contains("encoder.highway.3.classifier.weight")));

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
+
+namespace exeunt {
+namespace {
+
+// What transformers assumes for a field that is not there.
+struct Defaults {
+  int vocab, hidden, layers, heads, inner, pad;
+  std::string_view activation;
+  double dropout;
+};
+constexpr Defaults kBert{30522, 768, 12, 12, 3072, 0, "gelu", 0.1};
+constexpr Defaults kRoberta{50265, 768, 12, 12, 3072, 1, "gelu", 0.1};
+constexpr Defaults kAlbert{30000, 4096, 12, 64, 16384, 0, "gelu_new", 0.0};
+
+const Defaults& defaults_of(Family family) {
+  if (family == Family::albert) return kAlbert;
+  return family == Family::roberta ? kRoberta : kBert;
+}
+
+// ElasticBERT goes to transformers as a plain BERT; this field lets it come back as what it was.
+constexpr std::string_view kFamilyField = "exeunt_family";
+
+std::vector<std::string> known_families() {
+  const auto names = family_names();
+  return {names.begin(), names.end()};
+}
+
+Family family_of(JsonObject& fields, std::optional<Family> guess) {
+  for (const std::string_view field : {kFamilyField, std::string_view("model_type")}) {
+    if (!fields.has(field)) continue;
+    const std::string type = fields.string(field);
+    if (const auto family = family_named(type)) return *family;
+    throw Error(Code::bad_file,
+                fmt::format("{}: field '{}': got '{}', want one of {}", fields.where(), field, type,
+                            fmt::join(family_names(), ", ")),
+                "only these encoders can be read");
+  }
+  // Files older than `model_type`: tell the family by fields that only it has, then by what the weights look like.
+  if (fields.has("max_output_layers") || fields.has("num_output_layers")) return Family::elasticbert;
+  if (fields.has("num_hidden_groups") || fields.has("inner_group_num") || fields.has("embedding_size")) {
+    return Family::albert;
+  }
+  if (guess) return *guess;
+  throw Error(Code::bad_file, fmt::format("{}: field 'model_type' is missing", fields.where()),
+              fmt::format("add it: one of {}", fmt::join(known_families(), ", ")));
+}
+
+Activation activation_of(JsonObject& fields, const Defaults& defaults) {
+  // The same two functions go by several names.
+  constexpr std::pair<std::string_view, Activation> kNames[] = {{"gelu", Activation::gelu},
+                                                                {"gelu_python", Activation::gelu},
+                                                                {"gelu_new", Activation::gelu_new},
+                                                                {"gelu_pytorch_tanh", Activation::gelu_new},
+                                                                {"relu", Activation::relu}};
+  const std::string name = fields.string_or("hidden_act", std::string(defaults.activation));
+  for (const auto& [known, activation] : kNames) {
+    if (known == name) return activation;
+  }
+  fields.fail("hidden_act", "'" + name + "'", "one of gelu, gelu_new, relu");
+}
+
+float dropout_of(JsonObject& fields, std::string_view name, double absent) {
+  const double rate = fields.number_or(name, absent);
+  if (rate < 0 || rate >= 1) fields.fail(name, fmt::format("{}", rate), "a number from 0 to below 1");
+  return static_cast<float>(rate);
+}
+
+int size_of_field(JsonObject& fields, std::string_view name, int64_t high, int64_t absent) {
+  return static_cast<int>(fields.integer_or(name, 1, high, absent));
+}
+
+// What would change the arithmetic must be refused, not passed over.
+void refuse_unsupported(JsonObject& fields) {
+  const std::string positions = fields.string_or("position_embedding_type", "absolute");
+  if (positions != "absolute") fields.fail("position_embedding_type", "'" + positions + "'", "'absolute'");
+  for (const std::string_view name : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
+    if (fields.boolean_or(name, false)) fields.fail(name, "true", "false: only encoders can be read");
+  }
+  if (const Json* pruned = fields.find("pruned_heads"); pruned != nullptr && !pruned->empty()) {
+    fields.fail("pruned_heads", glimpse(*pruned), "no pruned heads");
+  }
+}
+
+ModelSpec read_spec(JsonObject& fields, Family family) {
+  const Defaults& defaults = defaults_of(family);
+  ModelSpec spec{.family = family};
+  spec.vocab = size_of_field(fields, "vocab_size", kMaxVocab, defaults.vocab);
+  spec.hidden = size_of_field(fields, "hidden_size", kMaxHidden, defaults.hidden);
+  spec.layers = size_of_field(fields, "num_hidden_layers", kMaxLayers, defaults.layers);
+  spec.heads = size_of_field(fields, "num_attention_heads", kMaxHidden, defaults.heads);
+  spec.inner = size_of_field(fields, "intermediate_size", kMaxInner, defaults.inner);
+  spec.positions = size_of_field(fields, "max_position_embeddings", kMaxPositions, 512);
+  spec.segments = size_of_field(fields, "type_vocab_size", kMaxSegments, 2);
+  spec.embedding = spec.hidden;
+  if (spec.hidden % spec.heads != 0) {
+    fields.fail("num_attention_heads", std::to_string(spec.heads),
+                fmt::format("a divisor of hidden_size, {}", spec.hidden));
+  }
+  spec.pad_id = static_cast<int>(fields.integer_or("pad_token_id", 0, spec.vocab - 1, defaults.pad));
+  if (family == Family::roberta) spec.position_offset = spec.pad_id + 1;
+  if (spec.max_tokens() < 1) {
+    fields.fail("max_position_embeddings", std::to_string(spec.positions),
+                fmt::format("more than {}, where RoBERTa's positions start", spec.position_offset));
+  }
+  if (family == Family::albert) {
+    spec.embedding = size_of_field(fields, "embedding_size", kMaxHidden, 128);
+    spec.groups = size_of_field(fields, "num_hidden_groups", spec.layers, 1);
+    const int64_t within = fields.integer_or("inner_group_num", 1, kMaxLayers, 1);
+    if (within != 1)
+      fields.fail("inner_group_num", std::to_string(within), "1, the only value ALBERT was released with");
+  }
+  const double eps = fields.number_or("layer_norm_eps", 1e-12);
+  if (!(eps > 0 && eps < 1)) fields.fail("layer_norm_eps", fmt::format("{}", eps), "a small number above 0");
+  spec.norm_eps = static_cast<float>(eps);
+  spec.activation = activation_of(fields, defaults);
+  spec.hidden_dropout = dropout_of(fields, "hidden_dropout_prob", defaults.dropout);
+  spec.attention_dropout = dropout_of(fields, "attention_probs_dropout_prob", defaults.dropout);
+  spec.classifier_dropout = family == Family::albert ? dropout_of(fields, "classifier_dropout_prob", 0.1)
+                                                     : dropout_of(fields, "classifier_dropout", spec.hidden_dropout);
+  return spec;
+}
+
+std::optional<size_t> index_in(std::string_view text) {
+  size_t index = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return index;
+}
+
+// id2label has string keys "0", "1", … in any order; label2id is its inverse.
+std::vector<std::string> read_labels(JsonObject& fields) {
+  std::vector<std::string> labels;
+  const Json* by_index = fields.find("id2label");
+  const Json* by_name = fields.find("label2id");
+  const std::string_view field = by_index != nullptr ? "id2label" : "label2id";
+  const Json* given = by_index != nullptr ? by_index : by_name;
+  if (given == nullptr) return labels;
+  if (!given->is_object()) fields.fail(field, glimpse(*given), "an object");
+  if (given->size() > kMaxOutputs) {
+    fields.fail(field, fmt::format("{} labels", given->size()), fmt::format("at most {}", kMaxOutputs));
+  }
+  labels.resize(given->size());
+  std::vector<bool> set(labels.size(), false);
+  for (const auto& [key, value] : given->items()) {
+    std::optional<size_t> index;
+    if (by_index != nullptr) {
+      index = index_in(key);
+    } else if (value.is_number_unsigned()) {
+      index = value.get<size_t>();
+    }
+    if (!index || *index >= labels.size() || set[*index] || (by_index != nullptr && !value.is_string())) {
+      fields.fail(field, fmt::format("{}: {}", key, glimpse(value)),
+                  fmt::format("each index from 0 to {} once, with a name", labels.size() - 1));
+    }
+    labels[*index] = by_index != nullptr ? value.get<std::string>() : key;
+    set[*index] = true;
+  }
+  return labels;
+}
+
+std::optional<ElbertFields> read_elbert(JsonObject& fields) {
+  const bool any = fields.has("num_exit_layers") || fields.has("use_out_pooler") || fields.has("thres_name");
+  if (!any) return std::nullopt;
+  ElbertFields out;
+  out.heads = size_of_field(fields, "num_exit_layers", kMaxLayers, 1);
+  out.shared_pooler = fields.boolean_or("use_out_pooler", true);
+  out.inner = fields.boolean_or("use_fc2", false);
+  std::string input = fields.string_or("pooler_input", "cls");
+  std::replace(input.begin(), input.end(), '-', '+');  // ELBERT writes the sum of two inputs as "cls-mean"
+  const auto named = pool_input_named(input);
+  if (!named) fields.fail("pooler_input", "'" + input + "'", "one of cls, mean, max, cls-mean, cls-max, mean-max");
+  out.input = *named;
+  out.rule = fields.string_or("thres_name", "");
+  out.threshold = fields.number_or("exit_thres", 0);
+  out.margin = fields.number_or("margin", 0);
+  out.window = static_cast<int>(fields.integer_or("cnt_thres", 0, kMaxLayers, 0));
+  if (fields.has("range_tmp")) out.range = fields.number("range_tmp");
+  return out;
+}
+
+std::string first_architecture(JsonObject& fields) {
+  const Json* list = fields.find("architectures");
+  if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string()) return {};
+  return list->front().get<std::string>();
+}
+
+// The shortest decimal that is this float, so that 1e-12F is written as 1e-12.
+double tidy(float value) {
+  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
+}
+
+void add_sizes(OrderedJson& out, const ModelSpec& spec) {
+  out["vocab_size"] = spec.vocab;
+  if (spec.family == Family::albert) out["embedding_size"] = spec.embedding;
+  out["hidden_size"] = spec.hidden;
+  out["num_hidden_layers"] = spec.layers;
+  if (spec.family == Family::albert) {
+    out["num_hidden_groups"] = spec.groups;
+    out["inner_group_num"] = 1;
+  }
+  out["num_attention_heads"] = spec.heads;
+  out["intermediate_size"] = spec.inner;
+  out["max_position_embeddings"] = spec.positions;
+  out["type_vocab_size"] = spec.segments;
+  out["pad_token_id"] = spec.pad_id;
+  out["layer_norm_eps"] = tidy(spec.norm_eps);
+  out["hidden_act"] = std::string(name_of(spec.activation));
+  out["hidden_dropout_prob"] = tidy(spec.hidden_dropout);
+  out["attention_probs_dropout_prob"] = tidy(spec.attention_dropout);
+  out[spec.family == Family::albert ? "classifier_dropout_prob" : "classifier_dropout"] = tidy(spec.classifier_dropout);
+  out["position_embedding_type"] = "absolute";
+}
+
+}  // namespace
+
+ModelConfig parse_config(const Json& value, const std::string& where, std::optional<Family> guess) {
+  JsonObject fields(value, where);
+  ModelConfig config;
+  const Family family = family_of(fields, guess);
+  refuse_unsupported(fields);
+  config.spec = read_spec(fields, family);
+  config.heads.labels = read_labels(fields);
+  config.heads.problem_type = fields.string_or("problem_type", "");
+  config.heads.architecture = first_architecture(fields);
+  if (family == Family::elasticbert && fields.has("num_output_layers")) {
+    const int64_t exits = fields.integer("num_output_layers", 1, kMaxLayers);
+    if (exits > config.spec.layers) {
+      fields.fail("num_output_layers", std::to_string(exits),
+                  fmt::format("at most num_hidden_layers, {}", config.spec.layers));
+    }
+    config.heads.output_layers = static_cast<int>(exits);
+  }
+  if (family == Family::albert) config.heads.elbert = read_elbert(fields);
+  return config;
+}
+
+OrderedJson own_config(const ModelSpec& spec) {
+  OrderedJson out;
+  out["model_type"] = std::string(name_of(spec.family));
+  add_sizes(out, spec);
+  return out;
+}
+
+OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, std::string_view architecture,
+                                DType dtype) {
+  OrderedJson out;
+  const bool elastic = spec.family == Family::elasticbert;
+  out["architectures"] = {std::string(architecture)};
+  out["model_type"] = elastic ? "bert" : std::string(name_of(spec.family));
+  if (elastic) out[std::string(kFamilyField)] = std::string(name_of(spec.family));
+  add_sizes(out, spec);
+  if (!exits.sites.empty()) {
+    const bool regression = exits.problem == Problem::regression;
+    const std::vector<std::string> labels = regression ? std::vector<std::string>{"LABEL_0"} : exits.labels;
+    for (size_t i = 0; i < labels.size(); ++i) out["id2label"][std::to_string(i)] = labels[i];
+    for (size_t i = 0; i < labels.size(); ++i) out["label2id"][labels[i]] = i;
+    out["problem_type"] = regression ? "regression" : "single_label_classification";
+  }
+  out["torch_dtype"] = dtype == DType::f16 ? "float16" : dtype == DType::bf16 ? "bfloat16" : "float32";
+  return out;
+}
+
+std::optional<std::string> elbert_policy(const ElbertFields& fields, int outputs) {
+  if (fields.rule == "entropy") return fmt::format("nentropy:{}", fields.threshold);
+  // "logits" leaves when the smallest probability is below the threshold; with two classes the other one is above.
+  if (fields.rule == "logits" && outputs == 2) return fmt::format("confidence:{}", 1 - fields.threshold);
+  const bool known = fields.rule == "bias_1" || fields.rule == "bias_2" || fields.rule == "bias_3";
+  if (!known || fields.window < 1 || (fields.rule == "bias_3" && !fields.range)) return std::nullopt;
+  std::string text = fmt::format("window:{},{},{}", fields.threshold, fields.window, fields.rule);
+  if (fields.margin != 0) text += fmt::format(",margin={}", fields.margin);
+  if (fields.rule == "bias_3") text += fmt::format(",range={}", *fields.range);
+  return text;
+}
+
+}  // namespace exeunt

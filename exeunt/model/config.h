@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of Hugging Face folders and of the five systems, and Google's bert_config.json and albert_config.json.
+// These files carry many fields that do not concern us, so unknown ones are passed over.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/base/json.h"
+#include "exeunt/base/tensor.h"
+#include "exeunt/model/spec.h"
+
+namespace exeunt {
+
+// ELBERT keeps its heads' shape and its exit rule in config.json.
+struct ElbertFields {
+  int heads = 1;              // num_exit_layers
+  bool shared_pooler = true;  // use_out_pooler
+  bool inner = false;         // use_fc2
+  PoolInput input = PoolInput::cls;
+  std::string rule = {};  // thres_name: bias_1, bias_2, bias_3, entropy, logits; empty = none given
+  double threshold = 0, margin = 0;
+  int window = 0;
+  std::optional<double> range = {};
+};
+
+// What a configuration says about heads, before the weights have been looked at.
+struct HeadHints {
+  std::vector<std::string> labels = {};   // in the order of the outputs; empty = not given
+  std::string problem_type = {};          // Hugging Face's word, or empty
+  std::string architecture = {};          // first of `architectures`, or empty
+  std::optional<int> output_layers = {};  // ElasticBERT: exits at the last so many layers
+  std::optional<ElbertFields> elbert = {};
+};
+
+struct ModelConfig {
+  ModelSpec spec = {};
+  HeadHints heads = {};
+  std::vector<std::string> notices = {};
+};
+
+// `guess` is the family to assume where the file names none. Throws Error naming the field, got and wanted.
+[[nodiscard]] ModelConfig parse_config(const Json& value, const std::string& where, std::optional<Family> guess = {});
+
+// Our own config.json: the backbone alone, since exits.json holds the rest.
+[[nodiscard]] OrderedJson own_config(const ModelSpec& spec);
+
+// For transformers. `architecture` is the class that loads the folder; ElasticBERT goes as a plain BERT.
+[[nodiscard]] OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits,
+                                              std::string_view architecture, DType dtype);
+
+// ELBERT's rule as policy text ("window:0.1,8,bias_1"), or nothing where there is none or it has no such form.
+[[nodiscard]] std::optional<std::string> elbert_policy(const ElbertFields& fields, int outputs);
+
+}  // namespace exeunt

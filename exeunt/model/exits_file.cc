@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/exits_file.h"
+
+#include "exeunt/base/error.h"
+#include "exeunt/model/layout.h"
+
+namespace exeunt {
+namespace {
+
+constexpr std::string_view kFormat = "exeunt.exits/1";
+
+template <class Names>
+std::vector<std::string> strings_of(const Names& names) {
+  return {names.begin(), names.end()};
+}
+
+std::optional<int> index_of(JsonObject& fields, std::string_view name) {
+  if (fields.find(name) == nullptr) return std::nullopt;
+  return static_cast<int>(fields.integer(name, 0, kMaxLayers));
+}
+
+// `reader` and `pooler` may be null but must be written: leaving one out by accident would change the model.
+ExitSite parse_site(const Json& value, const std::string& where) {
+  JsonObject fields(value, where);
+  ExitSite site{.after = static_cast<int>(fields.integer("after", 1, kMaxLayers))};
+  for (const char* name : {"reader", "pooler"}) {
+    if (!value.contains(name)) throw_bad_file(where, "field '{}' is missing: want an index, or null for none", name);
+  }
+  site.reader = index_of(fields, "reader");
+  site.pooler = index_of(fields, "pooler");
+  site.classifier = static_cast<int>(fields.integer("classifier", 0, kMaxLayers));
+  fields.finish();
+  return site;
+}
+
+void parse_ramp(JsonObject& fields, ExitLayout& exits) {
+  if (const Json* ramp = fields.find("last_ramp")) {
+    JsonObject parts(*ramp, fields.where() + ": last_ramp");
+    exits.last_ramp = ExitLayout::Ramp{static_cast<int>(parts.integer("pooler", 0, kMaxLayers)),
+                                       static_cast<int>(parts.integer("classifier", 0, kMaxLayers))};
+    parts.finish();
+  }
+  if (const Json* compat = fields.find("compat")) {
+    JsonObject parts(*compat, fields.where() + ": compat");
+    exits.compat_last_ramp = *last_ramp_named(parts.choice("last_ramp", {"final", "ramp"}));
+    parts.finish();
+  }
+}
+
+std::pair<double, double> parse_range(JsonObject& fields, const Json& range) {
+  if (!range.is_array() || range.size() != 2 || !range[0].is_number() || !range[1].is_number()) {
+    fields.fail("range", glimpse(range), "[low, high] or null");
+  }
+  return {range[0].get<double>(), range[1].get<double>()};
+}
+
+}  // namespace
+
+ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::string& where) {
+  JsonObject fields(value, where);
+  const std::string format = fields.string("format");
+  if (format != kFormat) {
+    throw Error(Code::bad_file, fmt::format("{}: got format '{}', want '{}'", where, format, kFormat),
+                "the file was written by another version");
+  }
+  ExitLayout exits;
+  exits.problem = *problem_named(fields.choice("problem", {"classification", "regression"}));
+  exits.outputs = static_cast<int>(fields.integer("outputs", 0, kMaxOutputs));
+  exits.labels = fields.strings("labels");
+  if (const Json* range = fields.find("range")) exits.range = parse_range(fields, *range);
+  exits.input = *pool_input_named(fields.choice("pool_input", strings_of(pool_input_names())));
+  const Json& sites = fields.get("exits");
+  if (!sites.is_array() || sites.size() > static_cast<size_t>(kMaxLayers)) {
+    fields.fail("exits", glimpse(sites), fmt::format("a list of at most {} exits", kMaxLayers));
+  }
+  for (size_t i = 0; i < sites.size(); ++i) {
+    exits.sites.push_back(parse_site(sites[i], fmt::format("{}: exits[{}]", where, i)));
+  }
+  exits.width = static_cast<int>(fields.integer("width", 0, kMaxHidden));
+  if (fields.find("inner") != nullptr) exits.inner = static_cast<int>(fields.integer("inner", 1, kMaxHidden));
+  (void)fields.choice("activation", {"tanh"});
+  exits.lte = fields.boolean_or("lte", false);
+  parse_ramp(fields, exits);
+  fields.finish();
+  check_layout(spec, exits, where);
+  return exits;
+}
+
+OrderedJson exits_json(const ExitLayout& exits) {
+  const auto or_null = [](const auto& value) { return value ? OrderedJson(*value) : OrderedJson(nullptr); };
+  OrderedJson out;
+  out["format"] = std::string(kFormat);
+  out["problem"] = std::string(name_of(exits.problem));
+  out["outputs"] = exits.outputs;
+  out["labels"] = exits.labels;
+  out["range"] = exits.range ? OrderedJson{exits.range->first, exits.range->second} : OrderedJson(nullptr);
+  out["pool_input"] = std::string(name_of(exits.input));
+  out["exits"] = OrderedJson::array();
+  for (const ExitSite& site : exits.sites) {
+    out["exits"].push_back({{"after", site.after},
+                            {"reader", or_null(site.reader)},
+                            {"pooler", or_null(site.pooler)},
+                            {"classifier", site.classifier}});
+  }
+  out["width"] = exits.width;
+  out["inner"] = or_null(exits.inner);
+  out["activation"] = "tanh";
+  out["lte"] = exits.lte;
+  out["last_ramp"] = nullptr;
+  if (exits.last_ramp) {
+    out["last_ramp"] = {{"pooler", exits.last_ramp->pooler}, {"classifier", exits.last_ramp->classifier}};
+  }
+  out["compat"] = {{"last_ramp", std::string(name_of(exits.compat_last_ramp))}};
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/manifest.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/sha256.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kFormat = "exeunt.manifest/1";
+constexpr uint64_t kQuickLimit = uint64_t{1} << 20;
+
+// A name that stays in its folder.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
+}
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 64 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+}  // namespace
+
+Manifest parse_manifest(const Json& value, const std::string& where) {
+  JsonObject fields(value, where);
+  const std::string format = fields.string("format");
+  if (format != kFormat) throw_bad_file(where, "got format '{}', want '{}'", format, kFormat);
+  const Json& files = fields.get("files");
+  if (!files.is_object()) fields.fail("files", glimpse(files), "an object");
+  fields.finish();
+  Manifest manifest;
+  for (const auto& [name, entry] : files.items()) {
+    if (!is_plain_name(name)) throw_bad_file(where, "got the file name '{}', want one inside the folder", name);
+    JsonObject parts(entry, fmt::format("{}: '{}'", where, name));
+    ManifestEntry out{.bytes = static_cast<uint64_t>(parts.integer("bytes", 0, INT64_MAX))};
+    out.sha256 = parts.string("sha256");
+    if (!is_sha256(out.sha256)) parts.fail("sha256", glimpse(entry["sha256"]), "64 hexadecimal digits");
+    parts.finish();
+    manifest.emplace(name, std::move(out));
+  }
+  return manifest;
+}
+
+OrderedJson manifest_json(const Manifest& manifest) {
+  OrderedJson out;
+  out["format"] = std::string(kFormat);
+  out["files"] = OrderedJson::object();
+  for (const auto& [name, entry] : manifest) out["files"][name] = {{"bytes", entry.bytes}, {"sha256", entry.sha256}};
+  return out;
+}
+
+void verify_manifest(const Manifest& manifest, const fs::path& folder, Verify verify) {
+  for (const auto& [name, entry] : manifest) {
+    const fs::path path = folder / name;
+    std::error_code missing;
+    const uint64_t bytes = fs::file_size(path, missing);
+    if (missing) throw_bad_file(path.string(), "is missing, but the manifest lists it");
+    if (bytes != entry.bytes) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: got {} bytes, want {} as the manifest says", path.string(), bytes, entry.bytes),
+                  "the folder was changed or copied in part: copy or make it again");
+    }
+    if (verify == Verify::quick && bytes > kQuickLimit) continue;
+    const std::string hash = sha256_file(path);
+    if (hash != entry.sha256) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: got SHA-256 {}, want {} as the manifest says", path.string(), hash, entry.sha256),
+                  "the file was changed after it was written: copy or make the folder again");
+    }
+  }
+}
+
+}  // namespace exeunt

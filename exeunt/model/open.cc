@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoint::open(): from what the user names to a checkpoint.
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/json.h"
+#include "exeunt/base/safetensors.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/config.h"
+#include "exeunt/model/exits_file.h"
+#include "exeunt/model/hub_cache.h"
+#include "exeunt/model/import.h"
+#include "exeunt/model/manifest.h"
+#include "exeunt/model/own_folder.h"
+#include "exeunt/model/weights.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+Checkpoint open_own(const fs::path& folder, const OpenOptions& options) {
+  const std::string manifest_where = (folder / kManifestFile).string();
+  const Manifest manifest = parse_manifest(read_json(folder / kManifestFile), manifest_where);
+  for (const char* needed : {kConfigFile, kExitsFile, kWeightsFile}) {
+    if (!manifest.contains(needed)) throw_bad_file(manifest_where, "does not list '{}'", needed);
+  }
+  verify_manifest(manifest, folder, options.verify ? Verify::full : Verify::quick);
+  const fs::path config = folder / kConfigFile, exits = folder / kExitsFile, weights = folder / kWeightsFile;
+  const ModelSpec spec = parse_config(read_json(config), config.string()).spec;
+  ExitLayout layout = parse_exits(read_json(exits), spec, exits.string());
+  TensorSet tensors = read_safetensors(weights);
+  const auto format = tensors.metadata.find("format");
+  if (format == tensors.metadata.end() || format->second != kWeightsFormat) {
+    throw_bad_file(weights.string(), "got format '{}', want '{}'",
+                   format == tensors.metadata.end() ? "" : format->second, kWeightsFormat);
+  }
+  return Checkpoint(spec, std::move(layout), std::move(tensors),
+                    {.folder = folder, .where = weights.string(), .weights_sha256 = manifest.at(kWeightsFile).sha256});
+}
+
+// The configuration beside the weights, and the family its name gives away.
+std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
+  if (is_file(folder / kConfigFile)) return {folder / kConfigFile, std::nullopt};
+  for (const fs::path& place : {folder, folder / "assets"}) {
+    if (is_file(place / "albert_config.json")) return {place / "albert_config.json", Family::albert};
+    if (is_file(place / "bert_config.json")) return {place / "bert_config.json", Family::bert};
+  }
+  throw Error(Code::bad_file, fmt::format("{}: got no config.json", folder.string()),
+              "put the model's config.json (or Google's bert_config.json, albert_config.json) beside the weights");
+}
+
+// ELBERT ships an exit_config.json that is empty and otherwise repeats config.json.
+void notice_exit_config(const fs::path& folder, Origin& origin) {
+  const fs::path path = folder / "exit_config.json";
+  std::error_code ignored;
+  if (!is_file(path)) return;
+  const bool empty = fs::file_size(path, ignored) == 0 || read_json(path).empty();
+  if (empty) origin.notices.push_back("exit_config.json is empty: exit settings are taken from config.json");
+}
+
+Checkpoint open_other(const WeightsFile& weights) {
+  ImportSource source{.tensors = read_weights(weights), .style = style_of(weights.kind)};
+  const auto format = source.tensors.metadata.find("format");
+  if (format != source.tensors.metadata.end() && format->second == kWeightsFormat) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: got our own weights without {}", weights.folder.string(), kManifestFile),
+                "the folder is incomplete: copy or make it again");
+  }
+  const auto [config, guess] = find_config(weights.folder);
+  source.config = read_json(config);
+  source.config_where = config.string();
+  source.guess = guess;
+  const fs::path exits = weights.folder / kExitsFile;
+  if (is_file(exits)) source.exits = read_json(exits);
+  source.exits_where = exits.string();
+  source.origin = {.folder = weights.folder, .where = weights.path.string()};
+  notice_exit_config(weights.folder, source.origin);
+  return import_checkpoint(std::move(source));
+}
+
+// TensorFlow names a checkpoint by the part its files share: "model.ckpt-best" for model.ckpt-best.index and others.
+fs::path resolve(const std::string& model) {
+  std::error_code ignored;
+  if (fs::exists(model, ignored)) return model;
+  if (is_file(model + ".index")) return model + ".index";
+  if (is_hub_name(model)) return find_in_hub_cache(model, hub_cache_folder());
+  throw Error(Code::bad_file, fmt::format("{}: no such file or folder", model));
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::string& model, const OpenOptions& options) {
+  const fs::path path = resolve(model);
+  if (is_file(path / kManifestFile) && is_file(path / kExitsFile)) return open_own(path, options);
+  return open_other(find_weights(path));
+}
+
+}  // namespace exeunt

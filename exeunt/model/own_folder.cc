@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/own_folder.h"
+
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/model/config.h"
+#include "exeunt/model/exits_file.h"
+#include "exeunt/model/manifest.h"
+#include "exeunt/model/schema.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kRecipeFile = "recipe.json";
+constexpr const char* kPolicyFile = "policy.json";
+constexpr const char* kPrecisionFile = "precision.json";
+
+// Everything a tokenizer may need, copied byte for byte.
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.txt",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "spiece.model",
+                                           "spiece.vocab",
+                                           "30k-clean.model",
+                                           "30k-clean.vocab"};
+
+std::vector<NamedTensor> in_schema_order(const Checkpoint& checkpoint) {
+  std::vector<NamedTensor> tensors;
+  for (const TensorInfo& info : schema(checkpoint.spec(), checkpoint.exits())) {
+    if (const TensorView* view = checkpoint.find(info.name)) tensors.push_back({info.name, *view});
+  }
+  return tensors;
+}
+
+Metadata own_metadata() {
+  return {{"format", std::string(kWeightsFormat)}};
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// Fills the folder that is being written and keeps the manifest as it goes.
+class FolderWriter {
+ public:
+  FolderWriter(const Checkpoint& checkpoint, fs::path folder) : checkpoint_(checkpoint), folder_(std::move(folder)) {}
+
+  void text(const char* name, std::string_view content) {
+    write_atomically(folder_ / name, content);
+    manifest_[name] = {content.size(), sha256_hex(content)};
+  }
+
+  // Writes and hashes in one pass over the tensors.
+  std::string weights(const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+    AtomicFile file(folder_ / kWeightsFile);
+    Sha256 hash;
+    uint64_t bytes = 0;
+    stream_safetensors(tensors, metadata, [&](std::span<const std::byte> piece) {
+      file.write(piece);
+      hash.add(piece);
+      bytes += piece.size();
+    });
+    file.commit();
+    manifest_[kWeightsFile] = {bytes, hash.hex()};
+    return manifest_[kWeightsFile].sha256;
+  }
+
+  void tokenizer() {
+    bool any = false;
+    for (const char* name : kTokenizerFiles) any = copy(name) || any;
+    if (!any) notices_.push_back("no tokenizer files beside the weights: texts cannot be encoded with this folder");
+  }
+
+  void recipe(const std::string& given) {
+    if (!given.empty()) {
+      text(kRecipeFile, given);
+    } else {
+      (void)copy(kRecipeFile);
+    }
+  }
+
+  // A policy is bound to the weights it was made for; with others it means nothing.
+  void policy(const std::string& weights) {
+    const std::optional<fs::path> source = find(kPolicyFile);
+    if (!source) {
+      if (checkpoint_.native_policy()) write_unlisted(kPolicyFile, json_text(uncertified_policy(weights)));
+      return;
+    }
+    const Json value = read_json(*source);
+    if (!value.is_object() || value.value("weights", "") != weights) {
+      notices_.push_back("policy.json was made for other weights and is left out");
+      return;
+    }
+    write_unlisted(kPolicyFile, read_text(*source));
+    if (const auto precision = find(kPrecisionFile)) write_unlisted(kPrecisionFile, read_text(*precision));
+  }
+
+  void manifest() { write_unlisted(kManifestFile, json_text(manifest_json(manifest_))); }
+  void notice(std::string line) { notices_.push_back(std::move(line)); }
+  [[nodiscard]] std::vector<std::string> notices() && { return std::move(notices_); }
+
+ private:
+  void write_unlisted(const char* name, std::string_view content) { write_atomically(folder_ / name, content); }
+
+  // TF-Hub keeps the tokenizer's files in assets/.
+  [[nodiscard]] std::optional<fs::path> find(const char* name) const {
+    const fs::path& from = checkpoint_.folder();
+    if (from.empty()) return std::nullopt;
+    for (const fs::path& path : {from / name, from / "assets" / name}) {
+      if (is_file(path)) return path;
+    }
+    return std::nullopt;
+  }
+
+  bool copy(const char* name) {
+    const std::optional<fs::path> source = find(name);
+    if (!source) return false;
+    text(name, MappedFile::open(*source)->text());
+    return true;
+  }
+
+  [[nodiscard]] OrderedJson uncertified_policy(const std::string& weights) const {
+    const std::vector<ExitSite>& sites = checkpoint_.exits().sites;
+    std::vector<int> exits;
+    for (const ExitSite& site : sites) exits.push_back(site.after);
+    OrderedJson entry;
+    entry["precision_map"] = nullptr;
+    entry["exits"] = exits;
+    entry["temperature"] = std::vector<double>(sites.size(), 1.0);
+    entry["policy"] = *checkpoint_.native_policy();
+    entry["points"] = OrderedJson::array();
+    entry["certificate"] = nullptr;
+    OrderedJson out;
+    out["format"] = "exeunt.policy/1";
+    out["weights"] = weights;
+    out["default_precision"] = "fp32";
+    out["entries"]["fp32"] = std::move(entry);
+    return out;
+  }
+
+  const Checkpoint& checkpoint_;
+  fs::path folder_;
+  Manifest manifest_;
+  std::vector<std::string> notices_;
+};
+
+// transformers' class for a family, by whether the folder has its one head.
+std::string architecture_of(Family family, bool with_head) {
+  const char* name = family == Family::roberta ? "Roberta" : family == Family::albert ? "Albert" : "Bert";
+  return fmt::format("{}{}", name, with_head ? "ForSequenceClassification" : "Model");
+}
+
+// transformers' one head reads row 0 through a tanh pooler as wide as the encoder.
+bool last_exit_fits(const Checkpoint& checkpoint) {
+  const ExitLayout& exits = checkpoint.exits();
+  if (exits.sites.empty() || exits.input != PoolInput::cls || exits.inner) return false;
+  const ExitSite& last = exits.sites.back();
+  return last.pooler && !last.reader && exits.width == checkpoint.spec().hidden;
+}
+
+// The last exit under the names transformers gives its one head.
+void add_last_exit(const Checkpoint& checkpoint, const std::string& prefix, std::vector<NamedTensor>& tensors) {
+  const ExitSite& last = checkpoint.exits().sites.back();
+  const Family family = checkpoint.spec().family;
+  const bool roberta = family == Family::roberta;
+  const std::string pooler =
+      roberta ? "classifier.dense" : prefix + (family == Family::albert ? "pooler" : "pooler.dense");
+  const std::string classifier = roberta ? "classifier.out_proj" : "classifier";
+  for (const std::string ending : {".weight", ".bias"}) {
+    tensors.push_back({pooler + ending, checkpoint.get(fmt::format("exits.pooler.{}{}", *last.pooler, ending))});
+    tensors.push_back(
+        {classifier + ending, checkpoint.get(fmt::format("exits.classifier.{}{}", last.classifier, ending))});
+  }
+}
+
+std::vector<NamedTensor> hugging_face_tensors(const Checkpoint& checkpoint, bool with_head) {
+  const ModelSpec& spec = checkpoint.spec();
+  const Family named_as = spec.family == Family::elasticbert ? Family::bert : spec.family;
+  const std::string prefix = with_head ? std::string(name_of(named_as)) + "." : "";
+  std::vector<NamedTensor> tensors;
+  for (const TensorInfo& info : schema(spec, checkpoint.exits())) {
+    const TensorView* view = checkpoint.find(info.name);
+    if (view == nullptr) continue;
+    const bool exit = info.name.starts_with("exits.");
+    tensors.push_back({exit ? info.name : prefix + info.aliases.front(), *view});
+  }
+  if (with_head) add_last_exit(checkpoint, prefix, tensors);
+  // ElasticBERT's pooler of the last layer is the one a plain BERT has.
+  for (const std::string ending : {".weight", ".bias"}) {
+    const TensorView* pooler = checkpoint.find(fmt::format("pooler.{}{}", spec.layers - 1, ending));
+    if (pooler != nullptr) tensors.push_back({"pooler.dense" + ending, *pooler});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<std::string> write_folder(const Checkpoint& checkpoint, const fs::path& out, const WriteOptions& options) {
+  AtomicFolder folder(out, options.replace);
+  FolderWriter writer(checkpoint, folder.path());
+  writer.text(kConfigFile, json_text(own_config(checkpoint.spec())));
+  writer.text(kExitsFile, json_text(exits_json(checkpoint.exits())));
+  const std::string weights = writer.weights(in_schema_order(checkpoint), own_metadata());
+  writer.tokenizer();
+  writer.recipe(options.recipe);
+  writer.policy(weights);
+  writer.manifest();
+  folder.commit();
+  return std::move(writer).notices();
+}
+
+std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const fs::path& out,
+                                             const WriteOptions& options) {
+  const bool with_head = last_exit_fits(checkpoint);
+  const std::string architecture = architecture_of(checkpoint.spec().family, with_head);
+  AtomicFolder folder(out, options.replace);
+  FolderWriter writer(checkpoint, folder.path());
+  const DType dtype = checkpoint.get("embeddings.word.weight").dtype;
+  writer.text(kConfigFile, json_text(hugging_face_config(checkpoint.spec(), checkpoint.exits(), architecture, dtype)));
+  writer.text(kExitsFile, json_text(exits_json(checkpoint.exits())));
+  (void)writer.weights(hugging_face_tensors(checkpoint, with_head), {{"format", "pt"}});
+  writer.tokenizer();
+  writer.recipe(options.recipe);
+  writer.policy(weights_sha256(checkpoint));
+  if (!with_head && !checkpoint.exits().sites.empty()) {
+    writer.notice(
+        fmt::format("the last exit has no counterpart in transformers: the folder loads there as {}, an "
+                    "encoder without heads; the exits lie beside it as exits.*",
+                    architecture));
+  }
+  folder.commit();
+  return std::move(writer).notices();
+}
+
+std::string weights_sha256(const Checkpoint& checkpoint) {
+  if (!checkpoint.stored_sha256().empty()) return checkpoint.stored_sha256();
+  Sha256 hash;
+  stream_safetensors(in_schema_order(checkpoint), own_metadata(),
+                     [&](std::span<const std::byte> piece) { hash.add(piece); });
+  return hash.hex();
+}
+
+}  // namespace exeunt

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own model folder: config.json, exits.json, model.safetensors, the tokenizer's files as they came, recipe.json,
+// and manifest.json; policy.json and precision.json beside them. Written whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/base/safetensors.h"
+#include "exeunt/model/checkpoint.h"
+
+namespace exeunt {
+
+inline constexpr const char* kConfigFile = "config.json";
+inline constexpr const char* kExitsFile = "exits.json";
+inline constexpr const char* kWeightsFile = "model.safetensors";
+inline constexpr std::string_view kWeightsFormat = "exeunt.model/1";  // in the weights' metadata
+
+struct WriteOptions {
+  bool replace = false;     // an existing folder is exchanged for the new one
+  std::string recipe = {};  // text of recipe.json; empty = the one in the checkpoint's folder, if any
+};
+
+// Returns what the user should know, one line each. Throws Error; then nothing is left behind.
+std::vector<std::string> write_folder(const Checkpoint& checkpoint, const std::filesystem::path& out,
+                                      const WriteOptions& options = {});
+
+// A folder for transformers: its names, its configuration, and beside them every exit as exits.* with exits.json.
+std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const std::filesystem::path& out,
+                                             const WriteOptions& options = {});
+
+// What identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_folder() writes it.
+// So a folder of another system and our conversion of it have the same one.
+[[nodiscard]] std::string weights_sha256(const Checkpoint& checkpoint);
+
+}  // namespace exeunt
