@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # Decides EXEUNT_HAVE_CUDA from the option EXEUNT_CUDA (ON, OFF, AUTO) and from what the machine has.
 set(EXEUNT_HAVE_CUDA OFF)
-if(EXEUNT_CUDA AND NOT (EXEUNT_CUDA STREQUAL "AUTO" AND CMAKE_CROSSCOMPILING))
+if(EXEUNT_CUDA STREQUAL "AUTO" AND (CMAKE_CROSSCOMPILING OR EXEUNT_SANITIZE))
+  message(STATUS "CUDA backend: not looked for in a cross build or under sanitizers")
+elseif(EXEUNT_CUDA)
   # Code for Hopper, and PTX that any GPU from Turing on can translate.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90)
   endif()
-  if(NOT CMAKE_CUDA_COMPILER)
-    find_program(EXEUNT_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
-    if(EXEUNT_NVCC)
-      set(CMAKE_CUDA_COMPILER ${EXEUNT_NVCC})
-    endif()
+  find_program(EXEUNT_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
+  if(EXEUNT_NVCC AND NOT DEFINED ENV{CUDACXX})
+    set(ENV{CUDACXX} ${EXEUNT_NVCC})
   endif()
   include(CheckLanguage)
-  check_language(CUDA)
+  check_language(CUDA)  # builds a program, so a broken nvcc does not count
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc has C++20
