@@ -18,8 +18,8 @@ enum class Code { failure = 1, usage = 2, resources = 3, bad_file = 4 };
 // `message` is one line, "where: what: got X, want Y"; `hint` is what the user can do about it, or empty.
 class Error : public std::runtime_error {
  public:
-  Error(Code code, std::string message, std::string hint = {})
-      : std::runtime_error(std::move(message)), code_(code), hint_(std::move(hint)) {}
+  Error(Code code, const std::string& message, std::string hint = {})
+      : std::runtime_error(message), code_(code), hint_(std::move(hint)) {}
 
   [[nodiscard]] Code code() const noexcept { return code_; }
   [[nodiscard]] const std::string& hint() const noexcept { return hint_; }

@@ -66,6 +66,7 @@ std::vector<PolicySpec> parse_sweep(std::string_view text) {
     mark = ',';
   }
   std::vector<PolicySpec> policies;
+  policies.reserve(settings.size());
   for (const std::string& setting : settings) policies.push_back(parse_policy(setting));
   return policies;
 }
