@@ -32,7 +32,7 @@ class Layers(unittest.TestCase):
             'exeunt/base/a.h': '#include <vector>\n',
             'exeunt/text/a.cc': '#include "exeunt/text/b.h"\n#include "exeunt/base/a.h"\n',
             'exeunt/data/a.cc': '#include "exeunt/text/b.h"\n',
-            'exeunt/data/CMakeLists.txt': 'exeunt_library(data SOURCES a.cc LINKS exeunt::text exeunt_fmt)\n',
+            'exeunt/data/CMakeLists.txt': 'exeunt_library(data SOURCES torch_a.cc LINKS exeunt::text exeunt_fmt)\n',
             'exeunt/train/a.cc': '#include <torch/torch.h>\n',
             'apps/exeunt/main.cc': '#include "exeunt/runtime/a.h"\n#include "apps/exeunt/verb.h"\n',
             'tests/text/a_test.cc': '#include "exeunt/runtime/a.h"\n' + '\n' * 599,
