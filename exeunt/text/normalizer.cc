@@ -6,6 +6,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/bert_cleanup.h"
+#include "exeunt/text/charsmap.h"
 #include "exeunt/text/normal_forms.h"
 #include "exeunt/text/unicode.h"
 
@@ -38,8 +39,9 @@ BertCleanup parse_bert(JsonObject& object) {
 
 void parse_into(const Json& value, const std::string& where, Normalizer& out) {
   JsonObject object(value, where);
-  const std::string type = object.choice("type", {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD",
-                                                  "Prepend", "Replace", "Sequence", "Strip", "StripAccents"});
+  const std::string type =
+      object.choice("type", {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Precompiled", "Prepend",
+                             "Replace", "Sequence", "Strip", "StripAccents"});
   if (type == "Sequence") {
     const Json& list = object.get("normalizers");
     if (!list.is_array()) object.fail("normalizers", glimpse(list), "a list");
@@ -51,6 +53,7 @@ void parse_into(const Json& value, const std::string& where, Normalizer& out) {
   if (type == "NFD") out.emplace_back(NormalForm::nfd);
   if (type == "NFKC") out.emplace_back(NormalForm::nfkc);
   if (type == "NFKD") out.emplace_back(NormalForm::nfkd);
+  if (type == "Precompiled") out.emplace_back(parse_charsmap(object.string("precompiled_charsmap"), where));
   if (type == "Prepend") out.emplace_back(Prepend{object.string("prepend")});
   if (type == "Replace") out.emplace_back(parse_replace(object));
   if (type == "Strip") {
@@ -58,6 +61,10 @@ void parse_into(const Json& value, const std::string& where, Normalizer& out) {
   }
   if (type == "StripAccents") out.emplace_back(StripAccents{});
   object.finish();
+}
+
+void apply(const std::shared_ptr<const Charsmap>& charsmap, NormalizedText& text) {
+  apply_charsmap(*charsmap, text);
 }
 
 void apply(Lowercase, NormalizedText& text) {

@@ -2,6 +2,7 @@
 // The "normalizer" part of tokenizer.json: steps that rewrite a text while keeping track of where it came from.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "exeunt/text/normalized_text.h"
 
 namespace exeunt {
+
+class Charsmap;  // charsmap.h: the map that sentencepiece models carry
 
 struct BertCleanup {
   bool clean_text = true;     // drop control characters, make every space U+0020
@@ -32,7 +35,8 @@ struct Replace {
   bool runs = false;
 };
 
-using NormalizerStep = std::variant<BertCleanup, NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace>;
+using NormalizerStep = std::variant<BertCleanup, NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace,
+                                    std::shared_ptr<const Charsmap>>;
 using Normalizer = std::vector<NormalizerStep>;
 
 // Reads the JSON form (null: no steps). A kind or pattern we do not know is an error that names it.

@@ -12,6 +12,12 @@ Pipeline::Pipeline(Parts parts, Vocabulary vocabulary)
       normalizer_(std::move(parts.normalizer)),
       post_(std::move(parts.post)),
       added_(std::move(parts.added), vocabulary_, normalizer_, parts.where) {
+  if (post_.trim_offsets) {
+    blanks_.resize(static_cast<size_t>(vocabulary_.id_limit()));
+    for (size_t id = 0; id < blanks_.size(); ++id) {
+      blanks_[id] = count_blanks(vocabulary_.token(static_cast<int32_t>(id)));
+    }
+  }
   for (const Template* pieces : {&post_.single, &post_.pair}) {
     for (const TemplatePiece& piece : *pieces) {
       for (const int32_t id : piece.ids) {
@@ -34,6 +40,17 @@ std::string Pipeline::token(int32_t id) const {
 std::optional<int32_t> Pipeline::id(std::string_view token) const {
   const auto added = added_.id(token);
   return added ? added : vocabulary_.id(token);
+}
+
+Offset Pipeline::trimmed(Offset offset, std::string_view found, bool first) const {
+  return post_.trim_offsets ? trim_blanks(offset, count_blanks(found), post_.add_prefix_space, first) : offset;
+}
+
+void Pipeline::trim(Tokens& tokens, size_t from) const {
+  for (size_t i = from; i < tokens.ids.size(); ++i) {
+    const Blanks& blanks = blanks_[static_cast<size_t>(tokens.ids[i])];
+    tokens.offsets[i] = trim_blanks(tokens.offsets[i], blanks, post_.add_prefix_space, i == 0);
+  }
 }
 
 uint32_t Pipeline::Place::code_points(size_t up_to) noexcept {

@@ -57,7 +57,8 @@ class Pipeline {
     for (const auto& part : parts) {
       const uint32_t first = place.code_points(part.begin);
       if (part.id >= 0) {
-        out.add(part.id, {first, place.code_points(part.end)});
+        const Offset offset{first, place.code_points(part.end)};
+        out.add(part.id, trimmed(offset, text.substr(part.begin, part.end - part.begin), out.ids.empty()));
         continue;
       }
       NormalizedText normal(text.substr(part.begin, part.end - part.begin), first);
@@ -66,14 +67,22 @@ class Pipeline {
       added_.split_normalized(normal.text(), inner);
       for (const auto& [begin, end, id] : inner) {
         if (id >= 0) {
-          out.add(id, normal.origin(begin, end));
+          const std::string_view found = normal.text().substr(begin, end - begin);
+          out.add(id, trimmed(normal.origin(begin, end), found, out.ids.empty()));
         } else {
+          const size_t before = out.ids.size();
           model(normal, begin, end, out);
+          if (post_.trim_offsets) trim(out, before);
         }
       }
     }
     return out;
   }
+
+  // With trim_offsets, white space at either end of a token is no part of its offset. Of an added token the text that
+  // was found counts, of all others the token's own text.
+  [[nodiscard]] Offset trimmed(Offset offset, std::string_view found, bool first) const;
+  void trim(Tokens& tokens, size_t from) const;
 
   // Code points before a byte, counted on from the last answer.
   struct Place {
@@ -87,6 +96,7 @@ class Pipeline {
   Normalizer normalizer_;
   PostProcessor post_;
   AddedTokens added_;
+  std::vector<Blanks> blanks_;  // by id; only with trim_offsets
 };
 
 }  // namespace exeunt

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/utf8.h"
+#include "exeunt/text/unicode.h"
 
 namespace exeunt {
 namespace {
@@ -113,6 +115,27 @@ void put(const Tokens& tokens, size_t count, uint8_t type, Encoding& out) {
 }
 
 }  // namespace
+
+Blanks count_blanks(std::string_view token) noexcept {
+  Blanks blanks;
+  bool inside = false;
+  while (!token.empty()) {
+    const Decoded next = decode_utf8(token);
+    const bool blank = next.code_point == 0x120 || unicode::is_space(next.code_point);
+    inside |= !blank;
+    if (!inside) ++blanks.leading;
+    blanks.trailing = blank ? blanks.trailing + 1 : 0;
+    token.remove_prefix(next.bytes);
+  }
+  return blanks;
+}
+
+Offset trim_blanks(Offset offset, const Blanks& blanks, bool add_prefix_space, bool first) noexcept {
+  const bool put = add_prefix_space && blanks.leading == 1 && (first || offset.first == 0);
+  if (!put) offset.first = std::min(offset.first + blanks.leading, offset.second);
+  if (offset.second >= blanks.trailing) offset.second = std::max(offset.second - blanks.trailing, offset.first);
+  return offset;
+}
 
 PostProcessor bert_post_processor(int32_t cls, int32_t sep) {
   PostProcessor post;

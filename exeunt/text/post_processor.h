@@ -41,6 +41,15 @@ struct PostProcessor {
   bool add_prefix_space = false;  // as the post-processor says; matters to trim_offsets only
 };
 
+// White space at the ends of a token's text, in characters; Ġ stands for a blank.
+struct Blanks {
+  uint32_t leading = 0, trailing = 0;
+};
+[[nodiscard]] Blanks count_blanks(std::string_view token) noexcept;
+// An offset without the token's blanks. A single leading blank at the start of the text may be one that
+// `add_prefix_space` put there and stands for nothing to be trimmed.
+[[nodiscard]] Offset trim_blanks(Offset offset, const Blanks& blanks, bool add_prefix_space, bool first) noexcept;
+
 // [CLS] A [SEP] B [SEP], types 0 and 1.
 [[nodiscard]] PostProcessor bert_post_processor(int32_t cls, int32_t sep);
 // <s> A </s> </s> B </s>, all of type 0.

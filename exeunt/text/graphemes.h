@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extended grapheme clusters (Unicode annex 29), as far as the oracle's normalisation can tell them apart: pairs of
+// regional indicators are left out, because no cluster with one is small enough to matter there.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace exeunt {
+
+// Bytes of the cluster at the start of `text`, which must be valid UTF-8 and not empty.
+[[nodiscard]] size_t grapheme_bytes(std::string_view text) noexcept;
+
+}  // namespace exeunt
