@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// NumPy's .npy files: arrays of numbers read (versions 1 to 3, C and Fortran order), arrays of float64 written, and
+// the one object array that DeeBERT's plots are drawn from.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "exeunt/base/tensor.h"
+
+namespace exeunt {
+
+// An array in a mapped file. Fortran order shows in the view's strides.
+struct NpyArray {
+  TensorView view;
+  std::shared_ptr<const void> owner;
+};
+
+// Throws Error (bad_file). Objects, structures, text, big-endian and unsigned numbers wider than a byte are refused.
+[[nodiscard]] NpyArray read_npy(const std::filesystem::path& path);
+[[nodiscard]] TensorView parse_npy(std::span<const std::byte> bytes, std::string_view where);
+
+// Any numbers of an array, in row-major order, as double (exact but for integers beyond 2^53).
+[[nodiscard]] std::vector<double> to_doubles(const TensorView& view);
+
+void write_npy(const std::filesystem::path& path, std::span<const double> values, std::vector<int64_t> shape);
+
+// What DeeBERT's entropy_{S}.npy holds: np.array([{layer: texts that left there}, seconds, cost fraction, score]).
+struct DeebertRun {
+  std::map<int, int64_t> exits;
+  double seconds = 0, cost_fraction = 0, score = 0;
+};
+void write_deebert_npy(const std::filesystem::path& path, const DeebertRun& run);
+
+}  // namespace exeunt

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace: what every exit of a model said about every text of a data set, from one full pass. Everything that can be
+// asked of exit policies later (scores, sweeps, calibration) is answered from it without the model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/exits/policy.h"
+
+namespace exeunt {
+
+// Where a trace comes from. Hashes are sha256 in hex; empty = not known.
+struct TraceInfo {
+  std::string weights, tokenizer, data;
+  std::string task, split;
+  std::string precision, engine;
+  std::string tool, created;
+  bool regression = false;
+  std::vector<std::string> labels;  // one name per class, the model's order; none for a regression
+  std::vector<int> layers;          // of the exits
+  int max_length = 0;               // 0 = not known
+};
+
+struct ExitTrace {
+  TraceInfo info;
+  size_t rows = 0;
+  int exits = 0, width = 0;
+  std::vector<float> logits;     // [rows, exits, width] raw, before temperature
+  std::vector<float> lte;        // [rows, exits], or empty: no such head
+  std::vector<float> ramp;       // [rows, width], or empty: DeeBERT's ramp of the last layer
+  std::vector<float> gold;       // [rows] label index or value; NaN = none
+  std::vector<int32_t> lengths;  // [rows] tokens, or empty: not known
+  std::vector<int64_t> index;    // [rows] row in the source
+
+  [[nodiscard]] std::span<const float> at(size_t row, int exit) const noexcept {
+    const auto w = static_cast<size_t>(width);
+    return {logits.data() + (row * static_cast<size_t>(exits) + static_cast<size_t>(exit)) * w, w};
+  }
+  [[nodiscard]] float lte_at(size_t row, int exit) const noexcept {
+    return lte.empty() ? 0.0F : lte[row * static_cast<size_t>(exits) + static_cast<size_t>(exit)];
+  }
+  [[nodiscard]] bool labelled() const noexcept;  // every row has its gold
+  [[nodiscard]] ExitSites sites() const;
+};
+
+// Reads and checks all of it. Throws Error (bad_file); a logit that is no number is named by row and exit.
+[[nodiscard]] ExitTrace read_trace(const std::filesystem::path& path);
+[[nodiscard]] ExitTrace parse_trace(std::span<const std::byte> safetensors, std::string_view where);
+void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
+
+// The checks of read_trace, for traces made in memory. `where` opens error messages.
+void check_trace(const ExitTrace& trace, std::string_view where);
+
+// What a trace must agree with before it speaks for a model.
+struct TraceOwner {
+  std::string weights;
+  std::vector<std::string> labels;
+  std::vector<int> layers;
+  std::string precision;
+};
+void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_view where);
+
+// The rows `rows` of a trace, in that order.
+[[nodiscard]] ExitTrace select_rows(const ExitTrace& trace, std::span<const size_t> rows);
+
+}  // namespace exeunt
