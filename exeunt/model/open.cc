@@ -10,8 +10,8 @@
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
-#include "exeunt/model/hub_cache.h"
 #include "exeunt/model/import.h"
+#include "exeunt/model/locate.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/model/weights.h"
@@ -85,19 +85,10 @@ Checkpoint open_other(const WeightsFile& weights) {
   return import_checkpoint(std::move(source));
 }
 
-// TensorFlow names a checkpoint by the part its files share: "model.ckpt-best" for model.ckpt-best.index and others.
-fs::path resolve(const std::string& model) {
-  std::error_code ignored;
-  if (fs::exists(model, ignored)) return model;
-  if (is_file(model + ".index")) return model + ".index";
-  if (is_hub_name(model)) return find_in_hub_cache(model, hub_cache_folder());
-  throw Error(Code::bad_file, fmt::format("{}: no such file or folder", model));
-}
-
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::string& model, const OpenOptions& options) {
-  const fs::path path = resolve(model);
+  const fs::path path = locate_model(model);
   if (is_file(path / kManifestFile) && is_file(path / kExitsFile)) return open_own(path, options);
   return open_other(find_weights(path));
 }

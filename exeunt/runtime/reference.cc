@@ -139,9 +139,9 @@ std::vector<float> run_layer(const Layer& layer, const ModelSpec& spec, std::spa
   return out;
 }
 
-ExitOutput run_exit(const Heads& heads, const ExitLayout& layout, const ExitSite& site, std::span<const float> rows,
+ReferenceExit run_exit(const Heads& heads, const ExitLayout& layout, const ExitSite& site, std::span<const float> rows,
                     int hidden) {
-  ExitOutput out{.after = site.after};
+  ReferenceExit out{.after = site.after};
   out.input = site.reader ? reader_input(rows, heads.readers[static_cast<size_t>(*site.reader)])
                           : pool_input(rows, hidden, layout.input);
   out.pooled = out.input;
@@ -219,7 +219,7 @@ ReferenceOutput Reference::run(const Encoding& text, const ReferenceOptions& opt
 ExitLogits Reference::trace(const Encoding& text) const {
   const ReferenceOutput output = run(text, {.keep_rows = false});
   ExitLogits out;
-  for (const ExitOutput& exit : output.exits) {
+  for (const ReferenceExit& exit : output.exits) {
     out.logits.insert(out.logits.end(), exit.logits.begin(), exit.logits.end());
     if (exit.lte) out.lte.push_back(*exit.lte);
   }

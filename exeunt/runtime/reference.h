@@ -21,7 +21,7 @@
 
 namespace exeunt {
 
-struct ExitOutput {
+struct ReferenceExit {
   int after = 0;                   // the layer, from 1
   std::vector<float> input = {};   // what the pooler reads: [hidden], behind a reader [2 · hidden]
   std::vector<float> pooled = {};  // [width]; without a pooler the input itself
@@ -33,8 +33,8 @@ struct ReferenceOutput {
   int tokens = 0, hidden = 0;
   // [layers + 1][tokens, hidden]: after the embeddings, then after every layer that was run.
   std::vector<std::vector<float>> rows = {};
-  std::vector<ExitOutput> exits = {};
-  std::optional<ExitOutput> ramp = {};  // DeeBERT's highway of the last layer, beside the final head
+  std::vector<ReferenceExit> exits = {};
+  std::optional<ReferenceExit> ramp = {};  // DeeBERT's highway of the last layer, beside the final head
 
   [[nodiscard]] std::span<const float> row(int layer, int token) const;  // layer 0 = the embeddings
 };

@@ -106,7 +106,7 @@ TEST_P(GoldenModel, AgreesAfterEveryLayerAndAtEveryExit) {
       row0.expect(n, at_row0, out.row(layer, 0));
       mean.expect(n, at_mean, mean_of(out, layer));
     }
-    for (const ExitOutput& exit : out.exits) {
+    for (const ReferenceExit& exit : out.exits) {
       pooled.expect(n, at_pooled, exit.pooled);
       logits.expect(n, at_logits, exit.logits);
       if (exit.lte) lte.expect(n, at_lte, std::span(&*exit.lte, 1));

@@ -31,7 +31,7 @@ TEST(Reference, GivesRowsAfterEveryLayerAndOutputsOfEveryExit) {
   for (const auto& rows : out.rows) EXPECT_THAT(rows, SizeIs(5 * 12));
   ASSERT_THAT(out.exits, SizeIs(3));
   for (int i = 0; i < 3; ++i) {
-    const ExitOutput& exit = out.exits[static_cast<size_t>(i)];
+    const ReferenceExit& exit = out.exits[static_cast<size_t>(i)];
     EXPECT_EQ(exit.after, i + 1);
     EXPECT_EQ(exit.input, std::vector<float>(out.row(i + 1, 0).begin(), out.row(i + 1, 0).end()));
     EXPECT_THAT(exit.pooled, SizeIs(12));
@@ -155,7 +155,7 @@ TEST(Reference, WithoutAPoolerTheClassifierReadsTheRowItself) {
   ExitLayout layout = own_exits(spec);
   for (ExitSite& site : layout.sites) site.pooler.reset();
   const ReferenceOutput out = Reference(make_model(spec, layout)).run(random_text(spec, 3));
-  for (const ExitOutput& exit : out.exits) EXPECT_EQ(exit.pooled, exit.input);
+  for (const ReferenceExit& exit : out.exits) EXPECT_EQ(exit.pooled, exit.input);
 }
 
 TEST(Reference, InnerClassifierSeesTanh) {
@@ -178,7 +178,7 @@ TEST(Reference, LearningToExitIsASigmoidOverThePooledVector) {
   layout.lte = true;
   const Reference reference(make_model(
       spec, layout, {{"exits.lte.weight", std::vector<float>(12, 0.0F)}, {"exits.lte.bias", {std::log(3.0F)}}}));
-  for (const ExitOutput& exit : reference.run(random_text(spec, 3)).exits) {
+  for (const ReferenceExit& exit : reference.run(random_text(spec, 3)).exits) {
     ASSERT_TRUE(exit.lte.has_value());
     EXPECT_NEAR(*exit.lte, 0.75, 1e-6);
   }
@@ -206,7 +206,7 @@ TEST(Reference, TraceIsTheRawLogitsOfAllExits) {
   const ReferenceOutput out = reference.run(text);
   const ExitLogits trace = reference.trace(text);
   std::vector<float> logits, lte;
-  for (const ExitOutput& exit : out.exits) {
+  for (const ReferenceExit& exit : out.exits) {
     logits.insert(logits.end(), exit.logits.begin(), exit.logits.end());
     lte.push_back(*exit.lte);
   }

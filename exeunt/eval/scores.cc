@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/eval/scores.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "exeunt/exits/policy_text.h"
+
+namespace exeunt {
+namespace {
+
+// Expected calibration error: Σ over bins of (share of texts in the bin) · |accuracy − mean confidence|.
+class CalibrationBins {
+ public:
+  void add(float confidence, bool right) noexcept {
+    const auto bin = std::min<size_t>(kBins - 1, static_cast<size_t>(confidence * kBins));
+    ++count_[bin];
+    confidence_[bin] += confidence;
+    right_[bin] += right ? 1 : 0;
+  }
+  [[nodiscard]] double error(size_t rows) const noexcept {
+    double sum = 0;
+    for (size_t bin = 0; bin < kBins; ++bin) sum += std::fabs(right_[bin] - confidence_[bin]);
+    return rows == 0 ? 0 : sum / static_cast<double>(rows);
+  }
+
+ private:
+  static constexpr size_t kBins = 15;
+  std::array<int64_t, kBins> count_{};
+  std::array<double, kBins> confidence_{}, right_{};
+};
+
+// The layers whose exits a policy asks, the one that answers included.
+std::vector<int> evaluated_layers(const PolicySpec& spec, const ExitSites& sites) {
+  const Policy policy = bind(spec, sites);
+  std::vector<int> layers;
+  for (int i = 0; i < policy.count; ++i) layers.push_back(sites.layers[static_cast<size_t>(policy.site[i])]);
+  return layers;
+}
+
+}  // namespace
+
+LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<int>& layers) {
+  int64_t rows = 0;
+  double run = 0;
+  for (size_t exit = 0; exit < histogram.size(); ++exit) {
+    rows += histogram[exit];
+    run += static_cast<double>(histogram[exit]) * layers[exit];
+  }
+  LayerCost cost;
+  if (rows == 0) return cost;
+  const double all = layers.back();
+  cost.average_layers = run / static_cast<double>(rows);
+  cost.cost_fraction = cost.average_layers / all;
+  cost.saved_fraction = 1 - cost.cost_fraction;
+  cost.speedup_ratio = all / cost.average_layers;
+  return cost;
+}
+
+double primary_of(const std::vector<Score>& scores, Metric primary) {
+  for (const Score& score : scores) {
+    if (score.metric == primary) return score.value;
+  }
+  return scores.empty() ? std::numeric_limits<double>::quiet_NaN() : scores.front().value;
+}
+
+Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
+    : trace_(trace), options_(std::move(options)), replayer_(trace, options_.last) {
+  if (options_.metrics.empty()) options_.metrics = default_metrics(trace.info.regression, trace.info.labels.size());
+  full_depth_.reserve(trace.rows);
+  for (size_t row = 0; row < trace.rows; ++row) full_depth_.push_back(answer_of(trace.at(row, trace.exits - 1)));
+}
+
+// A label's index, or the value of a regression: what metrics take.
+float Scorer::answer_of(std::span<const float> logits) const noexcept {
+  if (trace_.info.regression) return logits[0];
+  return static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+std::vector<Score> Scorer::quality(std::span<const float> predicted) const {
+  if (!trace_.labelled()) return {};
+  return exeunt::score(options_.metrics, predicted, trace_.gold);
+}
+
+double Scorer::agreement_of(std::span<const float> predicted) const noexcept {
+  size_t same = 0;
+  for (size_t row = 0; row < predicted.size(); ++row)
+    same += std::fabs(predicted[row] - full_depth_[row]) <= 1e-6F ? 1 : 0;
+  return predicted.empty() ? 0 : static_cast<double>(same) / static_cast<double>(predicted.size());
+}
+
+PolicyScore Scorer::score(const PolicySpec& policy) {
+  return score(policy, replayer_.run(policy));
+}
+
+PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures) const {
+  PolicyScore out;
+  out.policy = str(policy);
+  out.histogram.assign(static_cast<size_t>(trace_.exits), 0);
+  std::vector<float> predicted;
+  predicted.reserve(trace_.rows);
+  for (size_t row = 0; row < trace_.rows; ++row) {
+    ++out.histogram[departures.exit[row]];
+    predicted.push_back(answer_of(replayer_.answer(departures, row)));
+  }
+  out.metrics = quality(predicted);
+  out.agreement = agreement_of(predicted);
+  out.cost = layer_cost(out.histogram, trace_.info.layers);
+  if (!options_.mflops || trace_.lengths.empty() || trace_.rows == 0) return out;
+
+  const std::vector<int> evaluated = evaluated_layers(policy, trace_.sites());
+  double real = 0, padded = 0;
+  for (size_t row = 0; row < trace_.rows; ++row) {
+    real += options_.mflops(departures.exit[row], trace_.lengths[row], evaluated);
+    if (trace_.info.max_length > 0) padded += options_.mflops(departures.exit[row], trace_.info.max_length, evaluated);
+  }
+  out.mflops = real / static_cast<double>(trace_.rows);
+  if (trace_.info.max_length > 0) out.mflops_padded = padded / static_cast<double>(trace_.rows);
+  return out;
+}
+
+std::vector<ExitScore> Scorer::each_exit() const {
+  std::vector<ExitScore> out;
+  std::vector<float> predicted(trace_.rows);
+  const bool classes = !trace_.info.regression;
+  for (int exit = 0; exit < trace_.exits; ++exit) {
+    CalibrationBins bins;
+    for (size_t row = 0; row < trace_.rows; ++row) {
+      const auto logits = trace_.at(row, exit);
+      predicted[row] = answer_of(logits);
+      if (classes && trace_.labelled()) {
+        const Evidence evidence = weigh(Reading{logits.data(), trace_.width, 1.0F, 0.0F});
+        bins.add(evidence.confidence, predicted[row] == trace_.gold[row]);
+      }
+    }
+    out.push_back({.layer = trace_.info.layers[static_cast<size_t>(exit)],
+                   .metrics = quality(predicted),
+                   .agreement = agreement_of(predicted),
+                   .calibration_error = classes && trace_.labelled() ? bins.error(trace_.rows) : 0});
+  }
+  return out;
+}
+
+}  // namespace exeunt

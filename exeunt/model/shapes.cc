@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/shapes.h"
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
+
+namespace exeunt {
+namespace {
+
+struct Size {
+  int layers, hidden, heads, inner;
+};
+
+ModelSpec bert(Size size, int vocab, Family family = Family::bert) {
+  return {.family = family,
+          .layers = size.layers,
+          .hidden = size.hidden,
+          .heads = size.heads,
+          .inner = size.inner,
+          .vocab = vocab,
+          .embedding = size.hidden};
+}
+
+ModelSpec roberta(Size size) {
+  ModelSpec spec = bert(size, 50265, Family::roberta);
+  spec.positions = 514;
+  spec.segments = 1;
+  spec.pad_id = 1;
+  spec.position_offset = 2;
+  spec.norm_eps = 1e-5F;
+  return spec;
+}
+
+// Version 1 has GELU by the error function, version 2 by tanh; the shapes are the same.
+ModelSpec albert(Size size, Activation activation) {
+  ModelSpec spec = bert(size, 30000, Family::albert);
+  spec.embedding = 128;
+  spec.groups = 1;
+  spec.activation = activation;
+  return spec;
+}
+
+std::vector<KnownShape> make_shapes() {
+  constexpr Size kBase{12, 768, 12, 3072}, kLarge{24, 1024, 16, 4096}, kXlarge{24, 2048, 16, 8192},
+      kXxlarge{12, 4096, 64, 16384};
+  constexpr auto kV1 = Activation::gelu, kV2 = Activation::gelu_new;
+  return {{"bert-base", bert(kBase, 30522)},
+          {"bert-large", bert(kLarge, 30522)},
+          {"bert-base-cased", bert(kBase, 28996)},
+          {"bert-large-cased", bert(kLarge, 28996)},
+          {"roberta-base", roberta(kBase)},
+          {"roberta-large", roberta(kLarge)},
+          {"albert-base-v1", albert(kBase, kV1)},
+          {"albert-large-v1", albert(kLarge, kV1)},
+          {"albert-xlarge-v1", albert(kXlarge, kV1)},
+          {"albert-xxlarge-v1", albert(kXxlarge, kV1)},
+          {"albert-base-v2", albert(kBase, kV2)},
+          {"albert-large-v2", albert(kLarge, kV2)},
+          {"albert-xlarge-v2", albert(kXlarge, kV2)},
+          {"albert-xxlarge-v2", albert(kXxlarge, kV2)},
+          {"albert-base", albert(kBase, kV2)},
+          {"elasticbert-base", bert(kBase, 30522, Family::elasticbert)},
+          {"elasticbert-large", bert(kLarge, 30522, Family::elasticbert)},
+          {"minilm-l6", bert({6, 384, 12, 1536}, 30522)},
+          {"minilm-l12", bert({12, 384, 12, 1536}, 30522)}};
+}
+
+}  // namespace
+
+const std::vector<KnownShape>& known_shapes() {
+  static const std::vector<KnownShape> shapes = make_shapes();
+  return shapes;
+}
+
+const KnownShape& find_shape(std::string_view name) {
+  std::vector<std::string> names;
+  for (const KnownShape& shape : known_shapes()) {
+    if (shape.name == name) return shape;
+    names.emplace_back(shape.name);
+  }
+  throw Error(Code::usage, fmt::format("unknown shape '{}'", name), suggestion(name, names));
+}
+
+}  // namespace exeunt

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/eval/scores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "exeunt/eval/sweep.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/sweep.h"
+
+namespace exeunt {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Three texts, three exits after layers 1, 2 and 4, two classes.
+ExitTrace small_trace() {
+  ExitTrace trace;
+  trace.info.labels = {"no", "yes"};
+  trace.info.layers = {1, 2, 4};
+  trace.info.max_length = 16;
+  trace.rows = 3;
+  trace.exits = 3;
+  trace.width = 2;
+  trace.logits = {5, 0, 5,    0,    5, 0,   // sure of "no" at once
+                  0, 1, 0,    6,    0, 8,   // unsure, then sure of "yes"
+                  1, 0, 0.5F, 0.4F, 0, 2};  // changes its mind at the end
+  trace.gold = {0, 1, 0};
+  trace.lengths = {4, 8, 12};
+  trace.index = {0, 1, 2};
+  return trace;
+}
+
+TEST(Scores, CostsAreNamedApart) {
+  const LayerCost cost = layer_cost({1, 1, 1}, {1, 2, 4});
+  EXPECT_DOUBLE_EQ(cost.average_layers, 7.0 / 3);
+  EXPECT_DOUBLE_EQ(cost.cost_fraction, 7.0 / 12);
+  EXPECT_DOUBLE_EQ(cost.saved_fraction, 5.0 / 12);
+  EXPECT_DOUBLE_EQ(cost.speedup_ratio, 12.0 / 7);
+}
+
+TEST(Scores, APolicyIsScoredByWhatItAnswersAndWhereItLeaves) {
+  const ExitTrace trace = small_trace();
+  Scorer scorer(trace, {.mflops = [](int exit, int tokens, const std::vector<int>&) { return 10.0 * exit + tokens; }});
+  const PolicyScore score = scorer.score(parse_policy("entropy:0.3"));
+  EXPECT_THAT(score.histogram, ElementsAre(1, 1, 1));
+  ASSERT_EQ(score.metrics.at(0).metric, Metric::accuracy);
+  EXPECT_DOUBLE_EQ(score.metrics[0].value, 2.0 / 3);  // the third is wrong at the last exit
+  EXPECT_DOUBLE_EQ(score.agreement, 1);
+  EXPECT_DOUBLE_EQ(*score.mflops, (0 + 4 + 10 + 8 + 20 + 12) / 3.0);
+  EXPECT_DOUBLE_EQ(*score.mflops_padded, (0 + 10 + 20 + 48) / 3.0);
+  const PolicyScore first = scorer.score(parse_policy("layer:1"));
+  EXPECT_DOUBLE_EQ(first.metrics[0].value, 1);
+  EXPECT_DOUBLE_EQ(first.agreement, 2.0 / 3);
+}
+
+TEST(Scores, WithoutGoldOnlyAgreementIsLeft) {
+  ExitTrace trace = small_trace();
+  trace.gold.assign(3, std::numeric_limits<float>::quiet_NaN());
+  Scorer scorer(trace);
+  const PolicyScore score = scorer.score(parse_policy("full"));
+  EXPECT_TRUE(score.metrics.empty());
+  EXPECT_DOUBLE_EQ(score.agreement, 1);
+  EXPECT_FALSE(score.mflops.has_value());
+}
+
+TEST(Scores, EachExitHasItsOwnScore) {
+  const ExitTrace trace = small_trace();
+  const auto exits = Scorer(trace).each_exit();
+  ASSERT_EQ(exits.size(), 3U);
+  EXPECT_EQ(exits[2].layer, 4);
+  EXPECT_DOUBLE_EQ(exits[0].metrics[0].value, 1);
+  EXPECT_DOUBLE_EQ(exits[2].metrics[0].value, 2.0 / 3);
+  EXPECT_GT(exits[0].calibration_error, 0);
+}
+
+// The score that plain PyTorch computed when it wrote the trace.
+TEST(Scores, ARealTraceScoresAsItsMakerSaid) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const Json made = read_json(EXEUNT_TEST_DATA "/traces/sst2-exeunt.json");
+  const auto exits = Scorer(trace).each_exit();
+  ASSERT_EQ(exits.size(), 12U);
+  for (size_t i = 0; i < exits.size(); ++i) {
+    EXPECT_THAT(exits[i].metrics.at(0).value, DoubleNear(made["scores"]["dev"][i].get<double>(), 1e-5));
+  }
+}
+
+TEST(Sweep, TheFrontHoldsWhatNothingBeats) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  Scorer scorer(trace);
+  const auto policies = parse_sweep("entropy:0..0.6/0.1");
+  const auto rows = sweep(scorer, policies, Metric::accuracy);
+  ASSERT_EQ(rows.size(), 7U);
+  for (const SweepRow& row : rows) {
+    for (const SweepRow& other : rows) {
+      if (!row.on_front) continue;
+      EXPECT_FALSE(other.score.metrics[0].value > row.score.metrics[0].value &&
+                   other.score.cost.average_layers <= row.score.cost.average_layers);
+    }
+  }
+  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.on_front; }));
+  for (size_t i = 1; i < rows.size(); ++i) {
+    EXPECT_LE(rows[i].score.cost.average_layers, rows[i - 1].score.cost.average_layers);
+  }
+}
+
+TEST(Sweep, RowsAreWrittenWithTheKeysOthersRelyOn) {
+  const ExitTrace trace = small_trace();
+  Scorer scorer(trace);
+  const auto rows = sweep(scorer, std::vector{parse_policy("entropy:0.1,0.2,0.3")}, Metric::accuracy);
+  const OrderedJson json = sweep_json(rows);
+  for (const char* key :
+       {"policy", "accuracy", "average_layers", "cost_fraction", "saved_fraction", "speedup_ratio", "mflops"}) {
+    EXPECT_TRUE(json[0].contains(key)) << key;
+  }
+  const std::string csv = sweep_csv(rows);
+  EXPECT_THAT(csv, HasSubstr("policy,accuracy,"));
+  EXPECT_THAT(csv, HasSubstr("\"entropy:0.1,0.2,0.3\","));
+}
+
+}  // namespace
+}  // namespace exeunt
