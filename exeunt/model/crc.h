@@ -14,7 +14,8 @@ enum class CrcCheck { verify, skip };
 [[nodiscard]] uint32_t crc32(std::span<const std::byte> bytes) noexcept;   // polynomial 0x04C11DB7
 [[nodiscard]] uint32_t crc32c(std::span<const std::byte> bytes) noexcept;  // polynomial 0x1EDC6F41
 
-// The same by table; crc32c, which uses the CPU's instruction where there is one, is tested against it.
+// The same by table; the two above, which use the CPU's instructions where it has them, are tested against these.
+[[nodiscard]] uint32_t crc32_plain(std::span<const std::byte> bytes) noexcept;
 [[nodiscard]] uint32_t crc32c_plain(std::span<const std::byte> bytes) noexcept;
 
 // TensorFlow and LevelDB store a CRC-32C turned and shifted, so that data that hold checksums keep good ones.
