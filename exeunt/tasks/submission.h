@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that GLUE's and ELUE's servers take. All but write_glue_submission are pure functions over predictions.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exeunt/tasks/task.h"
+
+namespace exeunt {
+
+// What a model said about a test split, in the order of its file.
+struct TestAnswers {
+  const Task* task = nullptr;
+  std::vector<std::string> labels;  // of the model, in its index order; empty for a regression
+  std::vector<float> predicted;     // label index or value, one for every row of the complete test file
+};
+
+// One file of the submission: "index\tprediction", then a row per example. Labels go by name, whatever order the model
+// has them in; similarities are held to their range and have three decimals. Throws Error bad_file for another number
+// of rows than the server wants, for labels the task does not have, and for values that are not finite.
+[[nodiscard]] std::string glue_table(const TestAnswers& answers);
+
+struct GlueSubmission {
+  std::string zip;
+  std::vector<std::string>
+      filled;  // files of tasks without answers, filled with the task's first label or lowest value
+};
+
+// The zip with all of GLUE's files, flat. The server wants all of them, so tasks without answers are filled.
+[[nodiscard]] GlueSubmission glue_submission(std::span<const TestAnswers> answers);
+
+// Writes the zip atomically; returns what was filled.
+std::vector<std::string> write_glue_submission(const std::filesystem::path& path, std::span<const TestAnswers> answers);
+
+// An evaluated exit: after which layer (from 1), and whether it reads all rows (a reader, a mean or max pool) or row 0.
+struct ElueExit {
+  int after = 0;
+  bool reads_all_rows = false;
+};
+
+struct ElueRun {
+  TestAnswers answers;
+  int hidden = 0;
+  std::vector<ElueExit> exits;  // those evaluated, rising
+  std::vector<int> tokens;      // per example, padding not counted
+  std::vector<int> layers;      // per example, the layer it left after: one of the exits
+};
+
+// The modules one example ran, with their input shapes:
+// "(10),emb; (10,768),layer_1; (768),exit_1"; an exit that reads all rows is "(10,768),exit_1".
+[[nodiscard]] std::string elue_modules(const ElueRun& run, size_t example);
+
+// ELUE's test file: index, pred, modules. Throws like glue_table.
+[[nodiscard]] std::string elue_table(const ElueRun& run);
+
+[[nodiscard]] std::string elue_exit_layers(const ElueRun& run);  // "index\texit_layer", then a row per example
+[[nodiscard]] std::string elue_lengths(const ElueRun& run);      // no header: length and layers of each example
+
+}  // namespace exeunt
