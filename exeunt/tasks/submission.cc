@@ -79,7 +79,7 @@ std::string glue_table(const TestAnswers& answers) {
 
 GlueSubmission glue_submission(std::span<const TestAnswers> answers) {
   GlueSubmission out;
-  std::vector<ZipEntry> entries;
+  std::vector<StoredFile> files;
   for (const TestAnswers& given : answers) {
     if (given.task->submission.empty()) {
       throw Error(Code::usage, fmt::format("task {} is no part of a GLUE submission", given.task->name));
@@ -93,10 +93,10 @@ GlueSubmission glue_submission(std::span<const TestAnswers> answers) {
       throw Error(Code::usage, fmt::format("task {} has answers twice", task.name));
     }
     if (found == answers.end()) out.filled.emplace_back(task.submission);
-    entries.push_back(
+    files.push_back(
         {std::string(task.submission), glue_table(found == answers.end() ? constant_answers(task) : *found)});
   }
-  out.zip = zip_stored(entries);
+  out.zip = zip_stored(files);
   return out;
 }
 

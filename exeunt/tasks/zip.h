@@ -2,22 +2,18 @@
 // Writes a zip archive with its files stored as they are: all that a submission needs, and the same bytes every time.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace exeunt {
 
-struct ZipEntry {
+struct StoredFile {
   std::string name;  // plain ASCII, no folders
   std::string content;
 };
 
 // The whole archive. Times are 1 January 1980, so equal files give equal archives. Files and archive stay under 4 GiB,
 // which the caller guarantees.
-[[nodiscard]] std::string zip_stored(std::span<const ZipEntry> entries);
-
-[[nodiscard]] uint32_t crc32(std::string_view bytes) noexcept;
+[[nodiscard]] std::string zip_stored(std::span<const StoredFile> files);
 
 }  // namespace exeunt
