@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes as the user's CSV or TSV, with and without labels; the first byte chooses. Every row read again from its
+// fields, quoted, must give the same fields.
+#include "exeunt/tasks/own_data.h"
+#include "exeunt/tasks/rows.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+std::string quoted(const exeunt::Row& row) {
+  std::string out;
+  for (const auto field : row.fields) {
+    out += out.empty() ? "\"" : ",\"";
+    for (const char c : field) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+    out += '"';
+  }
+  return out;
+}
+
+void expect_round_trip(std::string_view bytes) {
+  exeunt::RowReader reader(bytes, "input", exeunt::RowFormat::csv);
+  exeunt::Row row, again;
+  while (reader.next(row)) {
+    const std::string text = quoted(row);
+    exeunt::RowReader second(text, "again", exeunt::RowFormat::csv);
+    exeunt::check(second.next(again) && again.fields == row.fields, "quoting keeps a row");
+    exeunt::check(!second.next(again), "a quoted row is one row");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  exeunt::OwnColumns columns;
+  columns.text = "t";
+  columns.format = (data[0] & 1) != 0 ? exeunt::OwnFormat::tsv : exeunt::OwnFormat::csv;
+  columns.label = (data[0] & 2) != 0 ? "" : "l";
+  columns.pair = (data[0] & 4) != 0 ? "p" : "";
+  if ((data[0] & 8) != 0) columns.regression = (data[0] & 16) != 0;
+  if ((data[0] & 32) != 0) columns.separator = ';';
+  const auto bytes = exeunt::text_of(data + 1, size - 1);
+  exeunt::read_or_refuse([&] { expect_round_trip(bytes); });
+  return exeunt::read_or_refuse([&] { (void)exeunt::parse_own(bytes, "input", columns); });
+}
