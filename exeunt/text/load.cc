@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tokenizer a folder holds.
+#include <algorithm>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/text/families.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kMaxTokenizerJson = size_t{1} << 28;
+
+std::unique_ptr<const Tokenizer> from_json(const fs::path& path) {
+  TokenizerJson json = parse_tokenizer_json(read_text(path, kMaxTokenizerJson), path.string());
+  if (json.model_type == "Unigram") return make_unigram_tokenizer(std::move(json));
+  if (json.model_type == "BPE") return make_byte_bpe_tokenizer(std::move(json));
+  return make_wordpiece_tokenizer(std::move(json));
+}
+
+// spiece.model, Google's 30k-clean.model, or the only other *.model there is.
+fs::path find_spiece_model(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".model" && entry.is_regular_file()) found.push_back(entry.path());
+  }
+  for (const char* name : {"spiece.model", "30k-clean.model"}) {
+    const auto known = std::find(found.begin(), found.end(), folder / name);
+    if (known != found.end()) return *known;
+  }
+  if (found.size() <= 1) return found.empty() ? fs::path() : found.front();
+  std::sort(found.begin(), found.end());
+  throw Error(Code::bad_file,
+              fmt::format("{}: got {} and {}, want one tokenizer model", folder.string(), found[0].filename().string(),
+                          found[1].filename().string()),
+              "keep the right one, or name it spiece.model");
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> load_tokenizer(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
+  const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
+  if (has("tokenizer.json")) return from_json(folder / "tokenizer.json");
+  const TokenizerConfig config = read_tokenizer_config(folder);
+  if (has("vocab.txt")) return read_wordpiece_tokenizer(folder / "vocab.txt", config);
+  if (const fs::path model = find_spiece_model(folder); !model.empty()) return read_unigram_tokenizer(model, config);
+  if (has("vocab.json") && has("merges.txt")) {
+    return read_byte_bpe_tokenizer(folder / "vocab.json", folder / "merges.txt", config);
+  }
+  if (has("vocab.json") || has("merges.txt")) {
+    throw_bad_file(folder.string(), "got {} alone, want vocab.json and merges.txt",
+                   has("vocab.json") ? "vocab.json" : "merges.txt");
+  }
+  throw Error(Code::bad_file, fmt::format("{}: no tokenizer found", folder.string()),
+              "want tokenizer.json, vocab.txt, spiece.model, or vocab.json with merges.txt");
+}
+
+}  // namespace exeunt

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// WordPiece (BERT, ElasticBERT): a word is cut from the left into the longest pieces the vocabulary has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/text/byte_trie.h"
+#include "exeunt/text/vocabulary.h"
+
+namespace exeunt {
+
+class WordPieceModel {
+ public:
+  struct Options {
+    int32_t unknown = 0;
+    std::string prefix = "##";  // opens pieces that continue a word
+    size_t max_chars = 100;     // longer words are unknown as a whole
+  };
+  WordPieceModel(const Vocabulary& vocabulary, const Options& options);
+
+  // Bytes [begin, end) of a word.
+  struct Piece {
+    int32_t id;
+    uint32_t begin, end;
+  };
+
+  // The id of `word` if it is one token as a whole, else -1. Words above 16 bytes are left to cut().
+  [[nodiscard]] int32_t whole(std::string_view word) const noexcept;
+
+  // The pieces of `word` (valid UTF-8, not empty); one unknown piece if it cannot be cut.
+  void cut(std::string_view word, std::vector<Piece>& pieces) const;
+
+ private:
+  // A short word as numbers: with its size, equal keys are equal words.
+  struct Key {
+    uint64_t low = 0, high = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct Slot {
+    Key key;
+    uint32_t size = 0;  // 0 = free
+    int32_t id = -1;
+  };
+  static Key key_of(std::string_view word) noexcept;
+  [[nodiscard]] size_t slot_of(Key key, size_t size) const noexcept;
+  [[nodiscard]] bool longest(const ByteTrie& trie, std::string_view word, Piece& piece) const noexcept;
+
+  ByteTrie starts_, continuations_;  // values are indices into the two lists
+  std::vector<int32_t> start_ids_, continuation_ids_;
+  std::vector<Slot> slots_;  // open addressing, a power of two, id -1 = free
+  int shift_ = 63;
+  int32_t unknown_;
+  size_t max_chars_;
+};
+
+}  // namespace exeunt
