@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/exits/temperature.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+struct Slope {
+  double value = 0, first = 0, second = 0;  // mean of l(b) and its derivatives by b = 1 / T
+};
+
+// l(b) = ln sum_c e^(b z_c) - b z_y is convex in b: l' = E_p[z] - z_y, l'' = Var_p[z].
+Slope slope_at(const ExitTrace& trace, int exit, std::span<const int> targets, double b) {
+  Slope total;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> z = trace.at(row, exit);
+    const double peak = *std::max_element(z.begin(), z.end());
+    double sum = 0, mean = 0, square = 0;
+    for (const float logit : z) {
+      const double d = static_cast<double>(logit) - peak, weight = std::exp(b * d);
+      sum += weight;
+      mean += weight * d;
+      square += weight * d * d;
+    }
+    mean /= sum;
+    const double target = static_cast<double>(z[static_cast<size_t>(targets[row])]) - peak;
+    total.value += std::log(sum) - b * target;
+    total.first += mean - target;
+    total.second += square / sum - mean * mean;
+  }
+  const auto rows = static_cast<double>(trace.rows);
+  return {total.value / rows, total.first / rows, total.second / rows};
+}
+
+}  // namespace
+
+double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const int> targets, double temperature) {
+  return slope_at(trace, exit, targets, 1 / temperature).value;
+}
+
+float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets) {
+  check(targets.size() == trace.rows && trace.width > 1, "one target label per row");
+  // Newton's step where it stays between the bounds that the sign of l' sets, else their geometric middle.
+  double low = 1.0 / kMaxTemperature, high = 1.0 / kMinTemperature;
+  if (slope_at(trace, exit, targets, low).first >= 0) return kMaxTemperature;
+  if (slope_at(trace, exit, targets, high).first <= 0) return kMinTemperature;
+  double b = 1;
+  for (int i = 0; i < 100 && high - low > 1e-9 * high; ++i) {
+    const Slope slope = slope_at(trace, exit, targets, b);
+    (slope.first > 0 ? high : low) = b;
+    const double step = slope.second > 0 ? b - slope.first / slope.second : low;
+    const double next = step > low && step < high ? step : std::sqrt(low * high);
+    if (std::abs(next - b) <= 1e-9 * b) break;
+    b = next;
+  }
+  return static_cast<float>(1 / b);
+}
+
+std::vector<int> labels_at(const ExitTrace& trace, int exit) {
+  std::vector<int> labels;
+  labels.reserve(trace.rows);
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> z = trace.at(row, exit);
+    labels.push_back(static_cast<int>(std::max_element(z.begin(), z.end()) - z.begin()));
+  }
+  return labels;
+}
+
+std::vector<float> fit_temperatures(const ExitTrace& trace) {
+  if (trace.info.regression) return std::vector<float>(static_cast<size_t>(trace.exits), 1.0F);
+  std::vector<int> targets;
+  if (trace.labelled()) {
+    for (const float gold : trace.gold) targets.push_back(static_cast<int>(gold));
+  } else {
+    targets = labels_at(trace, trace.exits - 1);
+  }
+  std::vector<float> temperatures;
+  for (int exit = 0; exit < trace.exits; ++exit) temperatures.push_back(fit_temperature(trace, exit, targets));
+  return temperatures;
+}
+
+}  // namespace exeunt
