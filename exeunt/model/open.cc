@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/checkpoint.h"
@@ -59,10 +60,11 @@ std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
 // ELBERT ships an exit_config.json that is empty and otherwise repeats config.json.
 void notice_exit_config(const fs::path& folder, Origin& origin) {
   const fs::path path = folder / "exit_config.json";
-  std::error_code ignored;
   if (!is_file(path)) return;
-  const bool empty = fs::file_size(path, ignored) == 0 || read_json(path).empty();
-  if (empty) origin.notices.push_back("exit_config.json is empty: exit settings are taken from config.json");
+  const std::string content = read_text(path);
+  const bool blank = content.find_first_not_of(" \t\r\n") == std::string::npos;
+  if (blank || parse_json(content, path.string()).empty())
+    origin.notices.push_back("exit_config.json is empty: exit settings are taken from config.json");
 }
 
 Checkpoint open_other(const WeightsFile& weights) {

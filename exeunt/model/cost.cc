@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/cost.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/checked.h"
+#include "exeunt/base/error.h"
+#include "exeunt/model/schema.h"
+
+namespace exeunt {
+namespace {
+
+// True if the last exit uses this tensor: then a plain model with one head has it too.
+bool belongs_to_last_exit(const ExitLayout& exits, std::string_view name) {
+  const ExitSite& last = exits.sites.back();
+  if (last.reader && name.starts_with(fmt::format("exits.reader.{}.", *last.reader))) return true;
+  if (last.pooler && name.starts_with(fmt::format("exits.pooler.{}.", *last.pooler))) return true;
+  return name.starts_with(fmt::format("exits.classifier.{}.", last.classifier));
+}
+
+template <class Counts>
+ParameterCount count_if(const ModelSpec& spec, const ExitLayout& exits, Counts counts) {
+  ParameterCount count;
+  for (const TensorInfo& info : schema(spec, exits)) {
+    if (!counts(info)) continue;
+    const auto elements = static_cast<int64_t>(checked_elements(info.shape).value_or(0));
+    const bool exit = info.name.starts_with("exits.");
+    (exit ? count.exits : count.backbone) += elements;
+    if (exit && !belongs_to_last_exit(exits, info.name)) count.added += elements;
+  }
+  return count;
+}
+
+}  // namespace
+
+ParameterCount count_parameters(const Checkpoint& checkpoint) {
+  return count_if(checkpoint.spec(), checkpoint.exits(),
+                  [&](const TensorInfo& info) { return checkpoint.find(info.name) != nullptr; });
+}
+
+ParameterCount count_parameters(const ModelSpec& spec, const ExitLayout& exits, bool poolers) {
+  return count_if(spec, exits, [&](const TensorInfo& info) { return info.required || poolers; });
+}
+
+int64_t embedding_macs(const ModelSpec& spec, int64_t tokens) noexcept {
+  const int64_t norm = 2 * tokens * spec.embedding;
+  return spec.family == Family::albert ? norm + tokens * spec.embedding * spec.hidden : norm;
+}
+
+// 4sd² (query, key, value, output) + 2sdf (feed-forward) + 2s²d (scores and their use) + 2hs² (scaling and softmax)
+// + 4sd (two norms). ALBERT's layer comes to the same sum.
+int64_t layer_macs(const ModelSpec& spec, int64_t tokens) noexcept {
+  const int64_t s = tokens, d = spec.hidden, f = spec.inner, h = spec.heads;
+  return 4 * s * d * d + 2 * s * d * f + 2 * h * s * s + 2 * s * s * d + 4 * s * d;
+}
+
+// A reader scores every row and sums them up (2sd), and its pooler reads two rows' width. Pooling by mean or max is
+// no module, so the counter does not see it.
+int64_t exit_macs(const ModelSpec& spec, const ExitLayout& exits, const ExitSite& site, int64_t tokens) noexcept {
+  const int64_t d = spec.hidden, w = exits.width, outputs = exits.outputs;
+  int64_t macs = site.reader ? 2 * tokens * d : 0;
+  if (site.pooler) macs += (site.reader ? 2 * d : d) * w;
+  return macs + (exits.inner ? w * *exits.inner + *exits.inner * outputs : w * outputs);
+}
+
+int64_t lte_macs(const ExitLayout& exits) noexcept {
+  return exits.lte ? exits.width : 0;
+}
+
+int64_t departure_macs(const ModelSpec& spec, const ExitLayout& exits, const Departure& departure) {
+  check(departure.after >= 1 && departure.after <= spec.layers, "a text leaves after one of the layers");
+  int64_t macs = embedding_macs(spec, departure.tokens) + departure.after * layer_macs(spec, departure.tokens);
+  for (const ExitSite& site : exits.sites) {
+    if (site.after > departure.after) break;
+    const auto& asked = departure.evaluated;
+    if (!asked.empty() && std::find(asked.begin(), asked.end(), site.after) == asked.end()) continue;
+    macs += exit_macs(spec, exits, site, departure.tokens) + (departure.lte ? lte_macs(exits) : 0);
+  }
+  return macs;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/config.h"
+
+#include "tests/model/tiny.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ModelConfig parse(const char* text, std::optional<Family> guess = {}) {
+  return parse_config(parse_json(text, "config.json"), "config.json", guess);
+}
+
+Error refusal(const char* text) {
+  return error_of([&] { (void)parse(text); });
+}
+
+TEST(Config, FillsMissingFieldsAsTransformersDoes) {
+  const ModelSpec bert = parse(R"({"model_type": "bert"})").spec;
+  EXPECT_EQ(bert.vocab, 30522);
+  EXPECT_EQ(bert.hidden, 768);
+  EXPECT_EQ(bert.embedding, 768);
+  EXPECT_EQ(bert.groups, 0);
+  EXPECT_EQ(bert.pad_id, 0);
+  EXPECT_EQ(bert.max_tokens(), 512);
+  EXPECT_EQ(bert.norm_eps, 1e-12F);
+  EXPECT_EQ(bert.activation, Activation::gelu);
+  EXPECT_FLOAT_EQ(bert.classifier_dropout, 0.1F);
+
+  const ModelSpec roberta = parse(R"({"model_type": "roberta", "max_position_embeddings": 514})").spec;
+  EXPECT_EQ(roberta.vocab, 50265);
+  EXPECT_EQ(roberta.pad_id, 1);
+  EXPECT_EQ(roberta.position_offset, 2);
+  EXPECT_EQ(roberta.max_tokens(), 512);
+
+  const ModelSpec albert = parse(R"({"model_type": "albert"})").spec;
+  EXPECT_EQ(albert.hidden, 4096);
+  EXPECT_EQ(albert.embedding, 128);
+  EXPECT_EQ(albert.groups, 1);
+  EXPECT_EQ(albert.activation, Activation::gelu_new);
+  EXPECT_EQ(albert.hidden_dropout, 0);
+  EXPECT_FLOAT_EQ(albert.classifier_dropout, 0.1F);
+}
+
+TEST(Config, PassesOverFieldsOfNoConcern) {
+  EXPECT_EQ(parse(R"({"model_type": "bert", "torch_dtype": "float16", "dtype": "float32", "use_cache": true,
+                      "_name_or_path": "x", "classifier_dropout": null, "pad_token_id": null})")
+                .spec.hidden,
+            768);
+}
+
+TEST(Config, ReadsTheActivationUnderAllItsNames) {
+  EXPECT_EQ(parse(R"({"model_type": "bert", "hidden_act": "gelu_python"})").spec.activation, Activation::gelu);
+  EXPECT_EQ(parse(R"({"model_type": "bert", "hidden_act": "gelu_pytorch_tanh"})").spec.activation,
+            Activation::gelu_new);
+  EXPECT_EQ(parse(R"({"model_type": "bert", "hidden_act": "relu"})").spec.activation, Activation::relu);
+}
+
+TEST(Config, TellsTheFamilyOfOldFilesByTheirFields) {
+  EXPECT_EQ(parse(R"({"max_output_layers": 12})").spec.family, Family::elasticbert);
+  EXPECT_EQ(parse(R"({"num_hidden_groups": 1, "hidden_size": 768, "num_attention_heads": 12})").spec.family,
+            Family::albert);
+  EXPECT_EQ(parse(R"({})", Family::roberta).spec.family, Family::roberta);
+  EXPECT_EQ(parse(R"({"model_type": "bert"})", Family::roberta).spec.family, Family::bert);
+  const Error error = refusal("{}");
+  EXPECT_STREQ(error.what(), "config.json: field 'model_type' is missing");
+  EXPECT_EQ(error.hint(), "add it: one of bert, roberta, albert, elasticbert");
+}
+
+TEST(Config, ReadsLabelsInTheOrderOfTheirIndices) {
+  EXPECT_THAT(parse(R"({"model_type": "bert", "id2label": {"10": "k", "0": "a", "1": "b", "2": "c", "3": "d", "4": "e",
+                        "5": "f", "6": "g", "7": "h", "8": "i", "9": "j"}})")
+                  .heads.labels,
+              ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"));
+  EXPECT_THAT(parse(R"({"model_type": "bert", "label2id": {"yes": 1, "no": 0}})").heads.labels,
+              ElementsAre("no", "yes"));
+  EXPECT_THAT(parse(R"({"model_type": "bert"})").heads.labels, IsEmpty());
+}
+
+TEST(Config, RefusesLabelsThatAreNoList) {
+  for (const char* text : {R"({"model_type": "bert", "id2label": {"0": "a", "2": "b"}})",
+                           R"({"model_type": "bert", "id2label": {"0": "a", "x": "b"}})",
+                           R"({"model_type": "bert", "id2label": {"0": "a", "00": "b"}})",
+                           R"({"model_type": "bert", "id2label": {"0": 3}})",
+                           R"({"model_type": "bert", "label2id": {"a": 0, "b": -1}})"}) {
+    EXPECT_THAT(refusal(text).what(), HasSubstr("want each index from 0 to")) << text;
+  }
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "id2label": ["a"]})").what(), HasSubstr("want an object"));
+}
+
+TEST(Config, RefusesWhatWouldChangeTheArithmetic) {
+  EXPECT_THAT(refusal(R"({"model_type": "distilbert"})").what(),
+              HasSubstr("got 'distilbert', want one of bert, roberta, albert, elasticbert"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "position_embedding_type": "relative_key"})").what(),
+              HasSubstr("got 'relative_key', want 'absolute'"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "hidden_act": "silu"})").what(),
+              HasSubstr("got 'silu', want one of gelu, gelu_new, relu"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "is_decoder": true})").what(), HasSubstr("only encoders"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "pruned_heads": {"3": [1]}})").what(), HasSubstr("pruned"));
+  EXPECT_THAT(refusal(R"({"model_type": "albert", "inner_group_num": 2})").what(), HasSubstr("got 2, want 1"));
+}
+
+TEST(Config, RefusesSizesOutOfRange) {
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "hidden_size": 0})").what(),
+              HasSubstr("field 'hidden_size': got 0, want a whole number from 1 to 16384"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "num_hidden_layers": 100000})").what(), HasSubstr("from 1 to 512"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "vocab_size": 1e300})").what(), HasSubstr("vocab_size"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "num_attention_heads": 7})").what(),
+              HasSubstr("got 7, want a divisor of hidden_size, 768"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "layer_norm_eps": 0})").what(), HasSubstr("above 0"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "hidden_dropout_prob": 1})").what(), HasSubstr("below 1"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "pad_token_id": 30522})").what(), HasSubstr("from 0 to 30521"));
+  EXPECT_THAT(refusal(R"({"model_type": "roberta", "max_position_embeddings": 2})").what(),
+              HasSubstr("more than 2, where RoBERTa's positions start"));
+  EXPECT_THAT(refusal(R"({"model_type": "albert", "num_hidden_groups": 13})").what(), HasSubstr("from 1 to 12"));
+  EXPECT_THAT(refusal(R"({"model_type": "elasticbert", "num_hidden_layers": 6, "num_output_layers": 7})").what(),
+              HasSubstr("got 7, want at most num_hidden_layers, 6"));
+  EXPECT_THAT(refusal("[]").what(), HasSubstr("got a list, want an object"));
+}
+
+TEST(Config, ReadsElbertsFields) {
+  const ModelConfig config = parse(R"({"model_type": "albert", "num_exit_layers": 3, "use_out_pooler": false,
+      "use_fc2": true, "pooler_input": "mean-max", "thres_name": "bias_3", "exit_thres": 0.2, "cnt_thres": 6.0,
+      "margin": 0.1, "range_tmp": 0.3})");
+  const ElbertFields& fields = *config.heads.elbert;
+  EXPECT_EQ(fields.heads, 3);
+  EXPECT_FALSE(fields.shared_pooler);
+  EXPECT_TRUE(fields.inner);
+  EXPECT_EQ(fields.input, PoolInput::mean_max);
+  EXPECT_EQ(elbert_policy(fields, 2), "window:0.2,6,bias_3,margin=0.1,range=0.3");
+  EXPECT_THAT(refusal(R"({"model_type": "albert", "use_out_pooler": true, "pooler_input": "min"})").what(),
+              HasSubstr("pooler_input"));
+}
+
+TEST(Config, SaysElbertsOtherRulesAsPoliciesWhereItCan) {
+  ElbertFields fields{.rule = "entropy", .threshold = 0.4};
+  EXPECT_EQ(elbert_policy(fields, 3), "nentropy:0.4");
+  fields.rule = "logits";
+  fields.threshold = 0.25;
+  EXPECT_EQ(elbert_policy(fields, 2), "confidence:0.75");
+  EXPECT_EQ(elbert_policy(fields, 3), std::nullopt);
+  fields.rule = "bias_1";
+  EXPECT_EQ(elbert_policy(fields, 2), std::nullopt) << "without a window";
+  fields.rule = "bias_9";
+  fields.window = 3;
+  EXPECT_EQ(elbert_policy(fields, 2), std::nullopt);
+}
+
+TEST(Config, WhatIsWrittenReadsAsTheSameSpec) {
+  for (const Family family : {Family::bert, Family::roberta, Family::albert, Family::elasticbert}) {
+    const ModelSpec spec = tiny::spec(family);
+    const ExitLayout exits = tiny::own_heads(spec);
+    for (const OrderedJson& written : {own_config(spec), hugging_face_config(spec, exits, "BertModel", DType::bf16)}) {
+      const ModelConfig again = parse(json_text(written).c_str());
+      EXPECT_EQ(json_text(own_config(again.spec)), json_text(own_config(spec)));
+      EXPECT_EQ(again.spec.norm_eps, spec.norm_eps);
+      EXPECT_EQ(again.spec.position_offset, spec.position_offset);
+    }
+    EXPECT_THAT(parse(json_text(hugging_face_config(spec, exits, "X", DType::f32)).c_str()).heads.labels,
+                ElementsAre("no", "maybe", "yes"));
+  }
+}
+
+}  // namespace
+}  // namespace exeunt
