@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt/command.h"
+
+#include <memory>
+
+#include <fmt/format.h>
+
+namespace exeunt::apps {
+
+CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string& summary,
+                   const std::vector<std::string>& examples, std::function<void()> run) {
+  CLI::App* verb = line.app.add_subcommand(name, summary);
+  verb->add_flag("--json", line.common.json, "Print results as JSON");
+  verb->add_flag("-q,--quiet", line.common.quiet, "Print no notices and no progress");
+  if (!examples.empty()) verb->footer(fmt::format("Examples:\n  {}", fmt::join(examples, "\n  ")));
+  verb->callback([&chosen = line.chosen, run = std::move(run)] { chosen = run; });
+  return verb;
+}
+
+void add_all_verbs(CommandLine& line) {
+  add_info(line);
+  add_convert(line);
+  add_tokenize(line);
+  add_data(line);
+  add_trace(line);
+  add_eval(line);
+  add_sweep(line);
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every verb of the command shares: how it enters the command line, and where it prints.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace exeunt::apps {
+
+// Flags that every verb takes.
+struct Common {
+  bool json = false;   // results as JSON on stdout
+  bool quiet = false;  // no notices and no progress on stderr
+};
+
+// The command line as declared so far, and what to do once it has been parsed. Parsing only fills the verbs' options:
+// work starts when main() calls `chosen`, so that a usage error never leaves half a job behind.
+struct CommandLine {
+  CLI::App& app;
+  Common& common;
+  std::function<void()>& chosen;
+};
+
+// Adds the verb `name` with its options. `examples` are shown at the end of its --help. `run` is called if it is
+// chosen.
+CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string& summary,
+                   const std::vector<std::string>& examples, std::function<void()> run);
+
+// One function per verb, each in a file of its own.
+void add_info(CommandLine& line);
+void add_convert(CommandLine& line);
+void add_tokenize(CommandLine& line);
+void add_data(CommandLine& line);
+void add_trace(CommandLine& line);
+void add_eval(CommandLine& line);
+void add_sweep(CommandLine& line);
+
+// Declares all verbs on `line`.
+void add_all_verbs(CommandLine& line);
+
+}  // namespace exeunt::apps

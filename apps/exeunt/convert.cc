@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt convert`: any model we can read, written as our own folder or as a Hugging Face folder.
+#include <memory>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/own_folder.h"
+
+namespace exeunt::apps {
+namespace {
+
+struct ConvertOptions {
+  std::string source, out, to = "exeunt";
+  bool force = false;
+};
+
+void run(const Common& common, const ConvertOptions& options) {
+  const Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
+  for (const std::string& text : checkpoint.notices()) notice(common, text);
+  const WriteOptions write{.replace = options.force};
+  const auto notices = options.to == "hf" ? export_hugging_face(checkpoint, options.out, write)
+                                          : write_folder(checkpoint, options.out, write);
+  for (const std::string& text : notices) notice(common, text);
+  if (common.json) {
+    OrderedJson out;
+    out["out"] = options.out;
+    out["format"] = options.to;
+    out["family"] = std::string(name_of(checkpoint.spec().family));
+    out["layers"] = checkpoint.spec().layers;
+    out["exits"] = checkpoint.exits().sites.size();
+    out["weights"] = weights_sha256(checkpoint);
+    return print_json(out);
+  }
+  fmt::print("wrote {}: {} with {} layers and {} exits\n", options.out, name_of(checkpoint.spec().family),
+             checkpoint.spec().layers, checkpoint.exits().sites.size());
+}
+
+}  // namespace
+
+void add_convert(CommandLine& line) {
+  const auto options = std::make_shared<ConvertOptions>();
+  CLI::App* verb =
+      add_verb(line, "convert", "Read any supported model and write it as a folder of ours or of Hugging Face",
+               {"exeunt convert bert-base-uncased --out models/bert",
+                "exeunt convert saved_models/bert-base/MRPC --out models/mrpc",
+                "exeunt convert models/mrpc --out mrpc-hf --to hf"},
+               [options, &common = line.common] { run(common, *options); });
+  verb->add_option("SRC", options->source,
+                   "Folder of Exeunt, Hugging Face, DeeBERT, PABEE, ElasticBERT, RomeBERT or ELBERT; a TensorFlow "
+                   "checkpoint; or org/name in the local Hugging Face cache")
+      ->required();
+  verb->add_option("--out", options->out, "Folder to write; appears whole or not at all")->required();
+  verb->add_option("--to", options->to, "Format to write")
+      ->check(CLI::IsMember({"exeunt", "hf"}))
+      ->capture_default_str();
+  verb->add_flag("--force", options->force, "Replace the folder if it exists");
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt/data_flags.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt::apps {
+
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    std::string_view part = text.substr(0, comma);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    out.emplace_back(part);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return out;
+}
+
+void add_data_flags(CLI::App& verb, DataFlags& flags) {
+  constexpr const char* kGroup = "Data";
+  verb.add_option("--task", flags.task, "GLUE or ELUE task, e.g. SST-2, mnli, elue/imdb; leave out for your own file")
+      ->group(kGroup);
+  verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")
+      ->group(kGroup);
+  verb.add_option("--split", flags.split, "Split of the task: train, dev or test")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--text-column", flags.columns.text, "Own file: column of the text")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--pair-column", flags.columns.pair, "Own file: column of the second text")->group(kGroup);
+  verb.add_option("--label-column", flags.columns.label, "Own file: column of the label; empty = no labels")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--labels", flags.labels, "Own file: label names in index order, with commas")->group(kGroup);
+  verb.add_flag("--regression", flags.regression, "Own file: labels are numbers to predict")->group(kGroup);
+  verb.add_option("--limit", flags.limit, "Take the first N rows")->check(CLI::PositiveNumber)->group(kGroup);
+}
+
+Dataset load_data(const DataFlags& flags) {
+  Dataset data;
+  if (!flags.task.empty()) {
+    data = read_split(find_task(flags.task), split_named(flags.split), flags.data);
+  } else {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(flags.data, ignored)) {
+      throw Error(Code::usage, fmt::format("{}: got a folder without --task", flags.data),
+                  "add --task, or name a file");
+    }
+    OwnColumns columns = flags.columns;
+    columns.labels = comma_list(flags.labels);
+    if (flags.regression) columns.regression = true;
+    data = read_own(flags.data, columns);
+  }
+  if (flags.limit > 0 && data.examples.size() > static_cast<size_t>(flags.limit)) {
+    data.examples.resize(static_cast<size_t>(flags.limit));
+  }
+  if (data.examples.empty()) throw Error(Code::bad_file, fmt::format("{}: got no rows, want at least one", flags.data));
+  return data;
+}
+
+}  // namespace exeunt::apps

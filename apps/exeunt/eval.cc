@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt eval` and `exeunt sweep`: quality and cost of one policy, of every exit, or of many settings.
+#include <memory>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/base/files.h"
+#include "exeunt/eval/sweep.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/sweep.h"
+
+namespace exeunt::apps {
+namespace {
+
+struct EvalFlags {
+  RunFlags run;
+  std::string policy = "full", csv;
+  bool each_exit = false;
+  std::vector<std::string> sweeps;
+};
+
+std::string percent(double value) {
+  return fmt::format("{:.2f}", 100 * value);
+}
+
+std::vector<std::string> metric_names(const std::vector<Score>& metrics) {
+  std::vector<std::string> names;
+  for (const Score& metric : metrics) names.emplace_back(name_of(metric.metric));
+  return names;
+}
+
+void print_exits(const std::vector<ExitScore>& exits) {
+  std::vector<std::string> header{"exit after"};
+  for (const std::string& name : metric_names(exits.front().metrics)) header.push_back(name);
+  header.insert(header.end(), {"agrees with last", "calibration error"});
+  std::vector<std::vector<std::string>> rows;
+  for (const ExitScore& exit : exits) {
+    std::vector<std::string> row{fmt::format("{}", exit.layer)};
+    for (const Score& metric : exit.metrics) row.push_back(percent(metric.value));
+    row.insert(row.end(), {percent(exit.agreement), percent(exit.calibration_error)});
+    rows.push_back(std::move(row));
+  }
+  print_table(header, rows);
+}
+
+void print_score(const PolicyScore& score, const std::vector<int>& layers) {
+  std::vector<std::pair<std::string, std::string>> rows{{"policy", score.policy}};
+  for (const Score& metric : score.metrics) rows.emplace_back(name_of(metric.metric), percent(metric.value));
+  rows.emplace_back("agrees with full depth", percent(score.agreement));
+  rows.emplace_back("average layers", fmt::format("{:.2f} of {}", score.cost.average_layers, layers.back()));
+  rows.emplace_back("speed-up ratio", fmt::format("{:.2f}x fewer layers", score.cost.speedup_ratio));
+  if (score.mflops) rows.emplace_back("MFLOPs a text", fmt::format("{:.1f}", *score.mflops));
+  print_pairs(rows);
+  fmt::print("\n");
+  std::vector<std::vector<std::string>> table;
+  int64_t texts = 0;
+  for (const int64_t count : score.histogram) texts += count;
+  for (size_t exit = 0; exit < layers.size(); ++exit) {
+    const double share = static_cast<double>(score.histogram[exit]) / static_cast<double>(std::max<int64_t>(1, texts));
+    std::string bar;
+    for (int i = 0; i < static_cast<int>(share * 40 + 0.5); ++i) bar += "█";
+    table.push_back({fmt::format("{}", layers[exit]), fmt::format("{}", score.histogram[exit]), percent(share), bar});
+  }
+  print_table({"left after", "texts", "%", ""}, table);
+}
+
+void run_eval(const Common& common, const EvalFlags& flags) {
+  const Measured measured = measure(common, flags.run);
+  Scorer scorer(measured.trace, scorer_options(measured));
+  const PolicyScore score = scorer.score(parse_policy(flags.policy));
+  const std::vector<ExitScore> exits = flags.each_exit ? scorer.each_exit() : std::vector<ExitScore>{};
+  if (common.json) {
+    OrderedJson out = score_json(score);
+    out["rows"] = measured.trace.rows;
+    if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
+    return print_json(out);
+  }
+  if (flags.each_exit) {
+    print_exits(exits);
+    fmt::print("\n");
+  }
+  print_score(score, measured.trace.info.layers);
+}
+
+void print_sweep(const std::vector<SweepRow>& rows) {
+  std::vector<std::string> header{"policy"};
+  for (const std::string& name : metric_names(rows.front().score.metrics)) header.push_back(name);
+  header.insert(header.end(), {"agreement", "layers", "speed-up", "MFLOPs", "best"});
+  std::vector<std::vector<std::string>> table;
+  for (const SweepRow& row : rows) {
+    const PolicyScore& s = row.score;
+    std::vector<std::string> cells{s.policy};
+    for (const Score& metric : s.metrics) cells.push_back(percent(metric.value));
+    cells.insert(cells.end(), {percent(s.agreement), fmt::format("{:.2f}", s.cost.average_layers),
+                               fmt::format("{:.2f}", s.cost.speedup_ratio),
+                               s.mflops ? fmt::format("{:.1f}", *s.mflops) : "-", row.on_front ? "*" : ""});
+    table.push_back(std::move(cells));
+  }
+  print_table(header, table);
+}
+
+void run_sweep(const Common& common, const EvalFlags& flags) {
+  std::vector<PolicySpec> policies;
+  for (const std::string& text : flags.sweeps) {
+    for (PolicySpec& policy : parse_sweep(text)) policies.push_back(std::move(policy));
+  }
+  const Measured measured = measure(common, flags.run);
+  Scorer scorer(measured.trace, scorer_options(measured));
+  const std::vector<SweepRow> rows = sweep(scorer, policies, primary_metric(measured.trace));
+  if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(rows));
+  if (common.json) {
+    OrderedJson out;
+    out["rows"] = sweep_json(rows);
+    return print_json(out);
+  }
+  print_sweep(rows);
+}
+
+}  // namespace
+
+void add_eval(CommandLine& line) {
+  const auto flags = std::make_shared<EvalFlags>();
+  CLI::App* verb = add_verb(line, "eval", "Quality and cost of a policy on a data set",
+                            {"exeunt eval models/sst2 --task SST-2 --data glue_data --policy entropy:0.2",
+                             "exeunt eval sst2.safetensors --each-exit --json"},
+                            [flags, &common = line.common] { run_eval(common, *flags); });
+  add_run_flags(*verb, flags->run, Required::yes);
+  verb->add_option("--policy", flags->policy, "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full")
+      ->capture_default_str();
+  verb->add_flag("--each-exit", flags->each_exit, "Show the score of every exit, too");
+}
+
+void add_sweep(CommandLine& line) {
+  const auto flags = std::make_shared<EvalFlags>();
+  CLI::App* verb =
+      add_verb(line, "sweep", "Quality and cost of many settings, from one pass",
+               {"exeunt sweep models/sst2 --task SST-2 --data glue_data --policy 'entropy:0..0.6/0.05'",
+                "exeunt sweep x.safetensors --policy 'entropy:0.05|0.1|0.2' --policy 'patience:3..8' --csv sweep.csv"},
+               [flags, &common = line.common] { run_sweep(common, *flags); });
+  add_run_flags(*verb, flags->run, Required::yes);
+  verb->add_option("--policy", flags->sweeps,
+                   "Settings: ranges (entropy:0..0.7/0.05) and lists (patience:3|4|5); repeat for more")
+      ->required();
+  verb->add_option("--csv", flags->csv, "Write the rows as CSV, too");
+}
+
+}  // namespace exeunt::apps

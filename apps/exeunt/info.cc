@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt info`: this build and machine, or one model.
+#include <memory>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/base/version.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/cost.h"
+#include "exeunt/model/own_folder.h"
+#include "exeunt/model/shapes.h"
+#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cuda/cuda.h"
+
+namespace exeunt::apps {
+namespace {
+
+struct InfoOptions {
+  std::string model, shape;
+  int tokens = 128;
+  bool verify = false;
+};
+
+// A model, or only the shape of one.
+struct Subject {
+  std::string name;
+  ModelSpec spec;
+  ExitLayout exits;
+  ParameterCount parameters;
+  std::string weights;  // sha256, empty for a shape
+};
+
+Subject open_subject(const Common& common, const InfoOptions& options) {
+  if (!options.shape.empty()) {
+    const KnownShape& known = find_shape(options.shape);
+    return {std::string(known.name), known.spec, {}, count_parameters(known.spec, {}), {}};
+  }
+  const Checkpoint checkpoint = Checkpoint::open(options.model, {.verify = options.verify});
+  for (const std::string& text : checkpoint.notices()) notice(common, text);
+  return {options.model, checkpoint.spec(), checkpoint.exits(), count_parameters(checkpoint),
+          weights_sha256(checkpoint)};
+}
+
+std::string index_text(const std::optional<int>& index) {
+  return index ? fmt::format("{}", *index) : "-";
+}
+
+OrderedJson as_json(const Subject& subject, int tokens) {
+  const ModelSpec& spec = subject.spec;
+  OrderedJson model;
+  model["name"] = subject.name;
+  model["family"] = std::string(name_of(spec.family));
+  model["layers"] = spec.layers;
+  model["hidden"] = spec.hidden;
+  model["heads"] = spec.heads;
+  model["inner"] = spec.inner;
+  model["embedding"] = spec.embedding;
+  model["vocabulary"] = spec.vocab;
+  model["max_tokens"] = spec.max_tokens();
+  model["activation"] = std::string(name_of(spec.activation));
+  model["parameters"] = subject.parameters.total();
+  model["backbone_parameters"] = subject.parameters.backbone;
+  model["exit_parameters"] = subject.parameters.exits;
+  model["added_parameters"] = subject.parameters.added;
+  model["problem"] =
+      subject.exits.sites.empty() ? OrderedJson(nullptr) : OrderedJson(std::string(name_of(subject.exits.problem)));
+  model["labels"] = subject.exits.labels;
+  model["pool_input"] = std::string(name_of(subject.exits.input));
+  model["exits"] = OrderedJson::array();
+  for (const ExitSite& site : subject.exits.sites) {
+    OrderedJson row;
+    row["after"] = site.after;
+    row["reader"] = site.reader ? OrderedJson(*site.reader) : OrderedJson(nullptr);
+    row["pooler"] = site.pooler ? OrderedJson(*site.pooler) : OrderedJson(nullptr);
+    row["classifier"] = site.classifier;
+    row["mflops"] = mflops(departure_macs(spec, subject.exits, {.after = site.after, .tokens = tokens}));
+    model["exits"].push_back(std::move(row));
+  }
+  model["tokens"] = tokens;
+  model["layer_mflops"] = mflops(layer_macs(spec, tokens));
+  model["weights"] = subject.weights.empty() ? OrderedJson(nullptr) : OrderedJson(subject.weights);
+  OrderedJson out;
+  out["model"] = std::move(model);
+  return out;
+}
+
+void print_subject(const Subject& subject, int tokens) {
+  const ModelSpec& spec = subject.spec;
+  std::vector<std::pair<std::string, std::string>> rows{
+      {"model", subject.name},
+      {"family", std::string(name_of(spec.family))},
+      {"layers", fmt::format("{} of {} hidden, {} heads, {} inner", spec.layers, spec.hidden, spec.heads, spec.inner)},
+      {"parameters",
+       fmt::format("{} ({} backbone, {} exits)", short_count(static_cast<double>(subject.parameters.total())),
+                   short_count(static_cast<double>(subject.parameters.backbone)),
+                   short_count(static_cast<double>(subject.parameters.exits)))},
+      {"vocabulary", fmt::format("{}", spec.vocab)},
+      {"longest text", fmt::format("{} tokens", spec.max_tokens())},
+      {"one layer", fmt::format("{:.2f} MFLOPs at {} tokens", mflops(layer_macs(spec, tokens)), tokens)}};
+  if (!subject.exits.labels.empty())
+    rows.emplace_back("labels", fmt::format("{}", fmt::join(subject.exits.labels, ", ")));
+  if (subject.exits.sites.empty()) rows.emplace_back("exits", "none: a bare backbone");
+  if (!subject.weights.empty()) rows.emplace_back("weights", subject.weights);
+  print_pairs(rows);
+  if (subject.exits.sites.empty()) return;
+  fmt::print("\n");
+  std::vector<std::vector<std::string>> table;
+  for (const ExitSite& site : subject.exits.sites) {
+    const int64_t macs = departure_macs(spec, subject.exits, {.after = site.after, .tokens = tokens});
+    table.push_back({fmt::format("{}", site.after), index_text(site.reader), index_text(site.pooler),
+                     fmt::format("{}", site.classifier), fmt::format("{:.2f}", mflops(macs))});
+  }
+  print_table({"exit after", "reader", "pooler", "classifier", "MFLOPs to leave"}, table);
+}
+
+void show_machine(const Common& common) {
+  const CpuFeatures cpu = cpu_features();
+  const CudaDevices cuda = cuda_devices();
+  std::vector<std::string> devices;
+  for (const CudaDevice& device : cuda.devices) devices.push_back(device.name);
+  if (common.json) {
+    OrderedJson out;
+    out["version"] = std::string(version());
+    out["cpu"]["name"] = cpu.name;
+    out["cpu"]["architecture"] = cpu.architecture;
+    out["cpu"]["threads"] = cpu.threads;
+    out["cpu"]["features"] = OrderedJson::array();
+    for (const std::string_view flag : flag_names(cpu)) out["cpu"]["features"].push_back(std::string(flag));
+    out["cuda"]["built"] = cuda_built();
+    out["cuda"]["devices"] = devices;
+    out["cuda"]["reason"] = cuda.reason.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.reason);
+    return print_json(out);
+  }
+  print_pairs({{"exeunt", std::string(version())},
+               {"processor", fmt::format("{} ({}, {} threads)", cpu.name, cpu.architecture, cpu.threads)},
+               {"features", fmt::format("{}", fmt::join(flag_names(cpu), " "))},
+               {"cuda", devices.empty() ? cuda.reason : fmt::format("{}", fmt::join(devices, ", "))}});
+}
+
+void run(const Common& common, const InfoOptions& options) {
+  if (options.model.empty() && options.shape.empty()) return show_machine(common);
+  const Subject subject = open_subject(common, options);
+  common.json ? print_json(as_json(subject, options.tokens)) : print_subject(subject, options.tokens);
+}
+
+}  // namespace
+
+void add_info(CommandLine& line) {
+  const auto options = std::make_shared<InfoOptions>();
+  CLI::App* verb = add_verb(line, "info", "Describe a model, or this build and machine",
+                            {"exeunt info", "exeunt info models/sst2 --json", "exeunt info --shape albert-base-v2"},
+                            [options, &common = line.common] { run(common, *options); });
+  CLI::Option* model = verb->add_option(
+      "MODEL", options->model, "Model folder, TensorFlow checkpoint, or org/name in the local Hugging Face cache");
+  verb->add_option("--shape", options->shape, "A well-known shape instead of a model: bert-base, albert-xxlarge-v2 …")
+      ->excludes(model);
+  verb->add_option("--tokens", options->tokens, "Length of text that FLOPs are given for")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  verb->add_flag("--verify", options->verify, "Hash the weights against the folder's manifest");
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the command speaks: results on stdout, messages on stderr, colour only on a terminal that wants it.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "apps/exeunt/command.h"
+#include "exeunt/base/error.h"
+#include "exeunt/base/json.h"
+
+namespace exeunt::apps {
+
+// "error: …" and its hint on stderr. Returns the exit status that goes with it.
+int report(const Error& error);
+
+// A remark that needs no action, on stderr, unless --quiet.
+void notice(const Common& common, std::string_view text);
+
+// One result document on stdout.
+void print_json(const OrderedJson& value);
+// One result a line, for streams of them.
+void print_json_line(const OrderedJson& value);
+
+// Flushes stdout; a reader that went away or a full disk is an Error. Returns 0.
+int finish_output();
+
+// Two columns, aligned: "layers   12".
+void print_pairs(const std::vector<std::pair<std::string, std::string>>& rows);
+
+// A table with aligned columns; numbers (cells that start with a digit, '-' or '.') to the right.
+void print_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
+
+// 33212160 → "33.2 M"; 1863843840 → "1.86 G".
+[[nodiscard]] std::string short_count(double value);
+
+}  // namespace exeunt::apps

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt trace`: every exit's logits for a data set, from one pass of a model or from arrays of other software.
+#include <memory>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/base/clock.h"
+#include "exeunt/base/version.h"
+#include "exeunt/exits/trace_import.h"
+
+namespace exeunt::apps {
+namespace {
+
+struct TraceFlags {
+  RunFlags run;
+  std::string out, logits, gold, labels, exits;
+};
+
+ExitTrace imported(const TraceFlags& flags) {
+  TraceImport source{.logits = flags.logits,
+                     .gold = flags.gold,
+                     .labels = comma_list(flags.labels),
+                     .layers = {},
+                     .task = flags.run.data.task,
+                     .split = {},
+                     .tool = std::string(version()),
+                     .created = now_rfc3339()};
+  for (const std::string& layer : comma_list(flags.exits)) source.layers.push_back(whole_number(layer, "--exits"));
+  return import_trace(source);
+}
+
+void run(const Common& common, const TraceFlags& flags) {
+  const bool importing = !flags.logits.empty();
+  if (importing == !flags.run.model.empty()) {
+    throw Error(Code::usage, "got both or neither of MODEL and --import, want one of them",
+                "see 'exeunt trace --help'");
+  }
+  const ExitTrace trace = importing ? imported(flags) : trace_model(common, flags.run);
+  write_trace(flags.out, trace);
+  if (common.json) {
+    OrderedJson out;
+    out["out"] = flags.out;
+    out["rows"] = trace.rows;
+    out["exits"] = trace.info.layers;
+    out["outputs"] = trace.width;
+    out["labelled"] = trace.labelled();
+    return print_json(out);
+  }
+  fmt::print("wrote {}: {} texts, {} exits, {}\n", flags.out, trace.rows, trace.exits,
+             trace.info.regression ? "one value each" : fmt::format("{} classes", trace.width));
+}
+
+}  // namespace
+
+void add_trace(CommandLine& line) {
+  const auto flags = std::make_shared<TraceFlags>();
+  CLI::App* verb =
+      add_verb(line, "trace", "Store every exit's logits for a data set, to measure policies without the model",
+               {"exeunt trace models/sst2 --task SST-2 --data glue_data --out sst2.safetensors",
+                "exeunt trace models/topics --data my.csv --text-column body --out my.safetensors",
+                "exeunt trace --import logits.npy --gold gold.npy --labels no,yes --out theirs.safetensors"},
+               [flags, &common = line.common] { run(common, *flags); });
+  add_run_flags(*verb, flags->run, Required::no);
+  verb->add_option("--out", flags->out, "Trace file to write (safetensors)")->required();
+  constexpr const char* kGroup = "Arrays of other software";
+  verb->add_option("--import", flags->logits, "logits.npy [texts, exits, classes] instead of a model")->group(kGroup);
+  verb->add_option("--gold", flags->gold, "gold.npy [texts]: label indices or values")->group(kGroup);
+  verb->add_option("--exits", flags->exits, "Layers of the exits, with commas; 1, 2, … if left out")->group(kGroup);
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A data set through all layers and exits of a model, once: the trace that everything else is measured from.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "exeunt/exits/trace.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/tasks/dataset.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+
+struct TraceOptions {
+  int max_length = 128;
+  int threads = 0;                            // 0 = as many as the machine has
+  std::function<void(int64_t)> advance = {};  // told of every text done, from any thread, one call at a time
+};
+
+// The data's gold is mapped to the model's label order by name. Throws Error if model and data do not fit: no heads,
+// labels the model does not have, classes against a regression.
+[[nodiscard]] ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data,
+                                   const TraceOptions& options);
+
+// The exits of a model as policies see them.
+[[nodiscard]] ExitSites exit_sites(const ExitLayout& layout);
+
+// Refuses a backbone without heads (bad_file), naming the verb that needs them.
+void require_heads(const Checkpoint& model);
+
+}  // namespace exeunt

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report in a real browser: no errors, nothing fetched, readable without scripts, hover and zoom with them.
+//   REPORT=report.html [SCREENSHOTS=folder] node --test tests/browser/
+import assert from "node:assert/strict";
+import { statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const report = resolve(process.env.REPORT ?? "report.html");
+let browser;
+
+before(async () => {
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+           "--disable-component-update", "--disable-sync"],
+  });
+});
+after(async () => browser?.close());
+
+// A page with the report open, and what went wrong or was fetched on the way.
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1180, height: 900 }, ...options });
+  const page = await context.newPage();
+  const troubles = [], fetched = [];
+  page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
+  page.on("pageerror", (error) => troubles.push(String(error)));
+  page.on("request", (request) => fetched.push(request.url()));
+  await page.goto(pathToFileURL(report).href);
+  return { page, troubles, fetched, close: () => context.close() };
+}
+
+test("the file stays within 300 KB", () => assert.ok(statSync(report).size <= 300 * 1024, `${statSync(report).size} bytes`));
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`${colorScheme}: no console error, no request beyond the file itself`, async () => {
+    const { page, troubles, fetched, close } = await open({ colorScheme });
+    await page.waitForTimeout(200);
+    assert.deepEqual(troubles, []);
+    assert.deepEqual(fetched, [pathToFileURL(report).href]);
+    const [paper, ink] = await page.evaluate(() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]);
+    const bright = (colour) => colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3;
+    assert.equal(bright(paper) > bright(ink), colorScheme === "light", `${paper} under ${ink}`);
+    if (process.env.SCREENSHOTS) {
+      await page.screenshot({ path: join(process.env.SCREENSHOTS, `report-${colorScheme}.png`), fullPage: true });
+    }
+    await close();
+  });
+}
+
+test("with scripts off every chart and its values are there", async () => {
+  const { page, close } = await open({ javaScriptEnabled: false });
+  assert.ok(await page.locator("svg.chart").count() >= 3);
+  assert.ok(await page.locator("svg.chart circle title").count() > 0);
+  for (const svg of await page.locator("svg.chart").all()) assert.ok((await svg.boundingBox()).height > 100);
+  await close();
+});
+
+test("hovering a point shows its values", async () => {
+  const { page, close } = await open();
+  const point = page.locator("svg.chart circle").last();
+  await point.scrollIntoViewIfNeeded();
+  const box = await point.boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  const tip = page.locator("#tip");
+  assert.equal(await tip.isVisible(), true);
+  assert.match(await tip.textContent(), /\d/);
+  await close();
+});
+
+test("a chart zooms with the wheel and returns with a double click", async () => {
+  const { page, close } = await open();
+  const chart = page.locator('svg[data-kind="xy"]').first();
+  await chart.scrollIntoViewIfNeeded();
+  const before = await chart.getAttribute("viewBox");
+  const box = await chart.boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -400);
+  await page.keyboard.up("Control");
+  await page.waitForTimeout(100);
+  assert.notEqual(await chart.getAttribute("viewBox"), before);
+  await chart.dblclick();
+  assert.equal(await chart.getAttribute("viewBox"), before);
+  await close();
+});
