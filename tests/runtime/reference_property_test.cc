@@ -33,7 +33,7 @@ RC_GTEST_PROP(AnyModel, GivesFiniteOutputsOfTheRightSize, ()) {
     RC_ASSERT(finite(rows));
   }
   RC_ASSERT(out.exits.size() == layout.sites.size());
-  for (const ExitOutput& exit : out.exits) {
+  for (const ReferenceExit& exit : out.exits) {
     RC_ASSERT(exit.pooled.size() == static_cast<size_t>(layout.width));
     RC_ASSERT(exit.logits.size() == static_cast<size_t>(layout.outputs));
     RC_ASSERT(finite(exit.logits));
