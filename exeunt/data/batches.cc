@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/batches.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+// SplitMix64 (Steele, Lea and Flood 2014). Our own, because the standard library's shuffle differs between libraries.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t next() noexcept {
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  // Below `bound`, each equally likely: numbers from the incomplete last round are drawn again.
+  size_t below(size_t bound) noexcept {
+    const uint64_t refused = -bound % bound;
+    uint64_t drawn = next();
+    while (drawn < refused) drawn = next();
+    return drawn % bound;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+template <class Items>
+void shuffle(Items& items, Random& random) {
+  for (size_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[random.below(left)]);
+}
+
+std::vector<size_t> rows_in_order(size_t rows) {
+  std::vector<size_t> order(rows);
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
+
+std::vector<Batch> cut(const std::vector<size_t>& order, size_t size) {
+  check(size > 0, "a batch has rows");
+  std::vector<Batch> out;
+  for (size_t first = 0; first < order.size(); first += size) {
+    const size_t end = std::min(first + size, order.size());
+    out.emplace_back(order.begin() + static_cast<int64_t>(first), order.begin() + static_cast<int64_t>(end));
+  }
+  return out;
+}
+
+// Longest first; rows of one length keep their order.
+template <class Iterator>
+void sort_by_length(Iterator first, Iterator end, std::span<const int64_t> offsets) {
+  std::stable_sort(first, end,
+                   [&](size_t a, size_t b) { return offsets[a + 1] - offsets[a] > offsets[b + 1] - offsets[b]; });
+}
+
+}  // namespace
+
+std::vector<Batch> batches_in_order(size_t rows, size_t size) {
+  return cut(rows_in_order(rows), size);
+}
+
+std::vector<Batch> shuffled_batches(std::span<const int64_t> offsets, const ShuffleOptions& options) {
+  check(!offsets.empty() && options.batch > 0, "offsets of rows, and a batch size");
+  // The seed is stirred before the epoch is added, so that seed 42 of epoch 1 is not seed 43 of epoch 0.
+  Random random(Random(options.seed).next() + options.epoch);
+  std::vector<size_t> order = rows_in_order(offsets.size() - 1);
+  shuffle(order, random);
+  if (options.window == 0) return cut(order, options.batch);
+  const size_t run = options.window * options.batch;
+  for (size_t first = 0; first < order.size(); first += run) {
+    const size_t end = std::min(first + run, order.size());
+    sort_by_length(order.begin() + static_cast<int64_t>(first), order.begin() + static_cast<int64_t>(end), offsets);
+  }
+  std::vector<Batch> out = cut(order, options.batch);
+  shuffle(out, random);
+  return out;
+}
+
+std::vector<Batch> bucketed_batches(std::span<const int64_t> offsets, const BucketLimits& limits) {
+  check(!offsets.empty() && limits.rows > 0 && limits.tokens > 0, "offsets of rows, and limits above 0");
+  std::vector<size_t> order = rows_in_order(offsets.size() - 1);
+  sort_by_length(order.begin(), order.end(), offsets);
+  std::vector<Batch> out;
+  int64_t longest = 0;  // of the open batch: its first row
+  for (const size_t row : order) {
+    const auto rows_then = static_cast<int64_t>(out.empty() ? 0 : out.back().size()) + 1;
+    const bool full = out.empty() || out.back().size() == limits.rows || longest * rows_then > limits.tokens;
+    if (full) {
+      out.emplace_back();
+      longest = offsets[row + 1] - offsets[row];
+    }
+    out.back().push_back(row);
+  }
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/features.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/json.h"
+#include "exeunt/base/parallel.h"
+#include "exeunt/base/sha256.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+// Enough rows for one thread at a time that taking the next piece costs nothing beside encoding it.
+constexpr size_t kPiece = 64;
+
+FeatureInfo describe(const Dataset& data, const FeatureOptions& options) {
+  return {.tokenizer = options.tokenizer,
+          .data = data.sha256,
+          .task = data.task,
+          .split = data.split,
+          .labels = data.labels,
+          .max_length = options.max_length};
+}
+
+// One name per (data, tokenizer, labels, length), so that features of several models lie side by side.
+fs::path cache_file(const fs::path& folder, const FeatureInfo& info) {
+  const Json key = {info.tokenizer, info.data, info.task, info.split, info.labels, info.max_length};
+  return folder / fmt::format("features-{}.safetensors", sha256_hex(key.dump()).substr(0, 16));
+}
+
+}  // namespace
+
+Features make_features(const Dataset& data, const Tokenizer& tokenizer, const FeatureOptions& options) {
+  check(options.max_length > 0, "a row has room for tokens");
+  const size_t rows = data.examples.size();
+  struct Tokens {
+    std::vector<int32_t> ids;
+    std::vector<uint8_t> types;
+  };
+  std::vector<Tokens> encoded(rows);
+  std::atomic<int64_t> truncated{0};
+  const EncodeOptions encode{.max_length = options.max_length};
+  parallel_for(static_cast<int64_t>((rows + kPiece - 1) / kPiece), options.threads, [&](int64_t piece) {
+    const size_t first = static_cast<size_t>(piece) * kPiece;
+    for (size_t row = first; row < std::min(first + kPiece, rows); ++row) {
+      const Example& example = data.examples[row];
+      Encoding encoding = tokenizer.encode(example.text, example.pair, encode);
+      check(encoding.ids.size() == encoding.types.size(), "every token has a type");
+      if (encoding.truncated) ++truncated;
+      encoded[row] = {std::move(encoding.ids), std::move(encoding.types)};
+    }
+  });
+
+  Features out;
+  out.info = describe(data, options);
+  out.truncated = truncated;
+  out.offsets.reserve(rows + 1);
+  for (const Tokens& tokens : encoded) {
+    out.offsets.push_back(out.offsets.back() + static_cast<int64_t>(tokens.ids.size()));
+  }
+  out.ids.reserve(static_cast<size_t>(out.offsets.back()));
+  out.types.reserve(out.ids.capacity());
+  for (size_t row = 0; row < rows; ++row) {
+    out.ids.insert(out.ids.end(), encoded[row].ids.begin(), encoded[row].ids.end());
+    out.types.insert(out.types.end(), encoded[row].types.begin(), encoded[row].types.end());
+    out.gold.push_back(data.examples[row].gold);
+    out.index.push_back(data.examples[row].index);
+    encoded[row] = {};  // a large set is never in memory twice
+  }
+  check_features(out, "features");
+  return out;
+}
+
+void check_features(const Features& features, std::string_view where) {
+  const size_t rows = features.rows();
+  const auto tokens = static_cast<int64_t>(features.ids.size());
+  check(features.offsets.size() == rows + 1 && features.index.size() == rows &&
+            features.types.size() == features.ids.size(),
+        "features have one entry per row and per token");
+  if (features.offsets.front() != 0 || features.offsets.back() != tokens) {
+    throw_bad_file(where, "offsets: got {} to {}, want 0 to {}", features.offsets.front(), features.offsets.back(),
+                   tokens);
+  }
+  for (size_t row = 0; row < rows; ++row) {
+    const int64_t length = features.offsets[row + 1] - features.offsets[row];
+    if (length < 1 || length > features.info.max_length) {
+      throw_bad_file(where, "row {}: got {} tokens, want 1 to {}", row, length, features.info.max_length);
+    }
+    const float gold = features.gold[row];
+    const auto labels = static_cast<float>(features.info.labels.size());
+    const bool index = labels == 0 || (gold >= 0 && gold < labels && gold == std::floor(gold));
+    if (!std::isnan(gold) && !(std::isfinite(gold) && index)) {
+      throw_bad_file(where, "row {}: got gold {}, want {}", row, gold,
+                     labels == 0 ? "a finite number" : fmt::format("the index of one of {} labels", labels));
+    }
+  }
+  const auto negative = std::find_if(features.ids.begin(), features.ids.end(), [](int32_t id) { return id < 0; });
+  if (negative != features.ids.end()) {
+    throw_bad_file(where, "token {}: got id {}, want 0 or more", negative - features.ids.begin(), *negative);
+  }
+}
+
+Features cached_features(const fs::path& folder, const Dataset& data, const Tokenizer& tokenizer,
+                         const FeatureOptions& options) {
+  check(!options.tokenizer.empty() && !data.sha256.empty(), "cached features name their tokenizer and data");
+  const FeatureInfo info = describe(data, options);
+  const fs::path path = cache_file(folder, info);
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) {
+    try {
+      Features found = read_features(path);
+      if (found.info == info && found.rows() == data.examples.size()) return found;
+    } catch (const Error&) {  // damaged: made again below
+    }
+  }
+  Features made = make_features(data, tokenizer, options);
+  fs::create_directories(folder, ignored);
+  write_features(path, made);
+  return made;
+}
+
+}  // namespace exeunt
