@@ -25,6 +25,7 @@ void add_all_verbs(CommandLine& line) {
   add_trace(line);
   add_eval(line);
   add_sweep(line);
+  add_report(line);
 }
 
 }  // namespace exeunt::apps

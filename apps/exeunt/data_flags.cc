@@ -26,8 +26,7 @@ void add_data_flags(CLI::App& verb, DataFlags& flags) {
   constexpr const char* kGroup = "Data";
   verb.add_option("--task", flags.task, "GLUE or ELUE task, e.g. SST-2, mnli, elue/imdb; leave out for your own file")
       ->group(kGroup);
-  verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")
-      ->group(kGroup);
+  verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")->group(kGroup);
   verb.add_option("--split", flags.split, "Split of the task: train, dev or test")
       ->capture_default_str()
       ->group(kGroup);

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DOUT=x.cc -DHEADER=... -DFUNCTION=name -DFILES="a;b" -P embed.cmake
+# Writes a source that returns the files' contents by name, as raw strings cut into pieces that every compiler takes.
+set(text "// Generated from files of the repository.\n#include \"${HEADER}\"\n\nnamespace exeunt {\n\n")
+string(APPEND text "std::string_view ${FUNCTION}(std::string_view name) noexcept {\n")
+foreach(file ${FILES})
+  get_filename_component(name "${file}" NAME)
+  file(READ "${file}" content)
+  string(LENGTH "${content}" length)
+  set(pieces "")
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${content}" ${at} 8000 piece)
+    string(APPEND pieces "\n      R\"EXEUNT(${piece})EXEUNT\"")
+    math(EXPR at "${at} + 8000")
+  endwhile()
+  string(APPEND text "  if (name == \"${name}\") {\n    return${pieces};\n  }\n")
+endforeach()
+string(APPEND text "  return {};\n}\n\n}  // namespace exeunt\n")
+file(WRITE "${OUT}" "${text}")

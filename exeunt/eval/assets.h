@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files built into the command: the report's style and script, and the papers' published figures.
+#pragma once
+
+#include <string_view>
+
+namespace exeunt {
+
+// By file name ("report.css", "deebert.json"); empty if there is none.
+[[nodiscard]] std::string_view asset(std::string_view name) noexcept;
+
+}  // namespace exeunt
