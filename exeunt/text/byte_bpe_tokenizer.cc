@@ -50,7 +50,7 @@ class ByteBpeTokenizer : public Tokenizer {
     // A blank put before the text stands for its first character, as that character does.
     const size_t put = level_.add_prefix_space && body.front() != ' ' ? 1 : 0;
     if (put != 0) body = work.prefixed.assign(1, ' ').append(body);
-    for (size_t at = 0; at < body.size();) {
+    for (size_t at = 0; at < body.size() && !work.out.stop();) {
       const size_t word = level_.split ? word_end(body, at) : body.size();
       model_.encode(body.substr(at, word - at), work.scratch);
       for (const WordToken& token : work.scratch.tokens) {
@@ -184,7 +184,7 @@ std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(TokenizerJson json) {
   options.fuse_unknown = model.boolean_or("fuse_unk", false);
   options.byte_fallback = model.boolean_or("byte_fallback", false);
   options.ignore_merges = model.boolean_or("ignore_merges", false);
-  if (model.has("unk_token")) {
+  if (model.find("unk_token") != nullptr) {
     options.unknown = find_token(vocabulary, model.string("unk_token"), where + ": field 'unk_token'");
   }
   if (const double dropout = model.number_or("dropout", 0); dropout != 0) {

@@ -3,6 +3,7 @@
 // adds its model: how a stretch of normalised text becomes tokens.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,13 +27,14 @@ class Pipeline {
   Pipeline(Parts parts, Vocabulary vocabulary);
 
   // `model(const NormalizedText& text, size_t begin, size_t end, Tokens& out)` turns bytes [begin, end) of a
-  // normalised text, which hold no added token and are not empty, into tokens.
+  // normalised text, which hold no added token and are not empty, into tokens; it asks out.stop() before each word.
   template <class Model>
   [[nodiscard]] Encoding encode(std::string_view text, std::optional<std::string_view> pair,
                                 const EncodeOptions& options, const Model& model) const {
-    Tokens first = tokens_of(text, model);
+    const size_t limit = options.max_length < 0 ? 0 : static_cast<size_t>(options.max_length);
+    Tokens first = tokens_of(text, limit, model);
     std::optional<Tokens> second;
-    if (pair) second = tokens_of(*pair, model);
+    if (pair) second = tokens_of(*pair, limit, model);
     return finish(post_, std::move(first), std::move(second), options);
   }
 
@@ -45,16 +47,18 @@ class Pipeline {
 
  private:
   template <class Model>
-  [[nodiscard]] Tokens tokens_of(std::string_view text, const Model& model) const {
+  [[nodiscard]] Tokens tokens_of(std::string_view text, size_t limit, const Model& model) const {
     std::string repaired;
     if (!is_ascii(text) && find_invalid_utf8(text)) text = repaired = replace_invalid_utf8(text);
     Tokens out;
-    out.ids.reserve(text.size() / 4 + 8);
-    out.offsets.reserve(text.size() / 4 + 8);
+    out.limit = limit;
+    out.ids.reserve(std::min(limit, text.size() / 4 + 8));
+    out.offsets.reserve(std::min(limit, text.size() / 4 + 8));
     std::vector<AddedTokens::Part> parts, inner;
     added_.split_raw(text, parts);
     Place place{text};
     for (const auto& part : parts) {
+      if (out.stop()) break;
       const uint32_t first = place.code_points(part.begin);
       if (part.id >= 0) {
         const Offset offset{first, place.code_points(part.end)};
@@ -66,6 +70,7 @@ class Pipeline {
       inner.clear();
       added_.split_normalized(normal.text(), inner);
       for (const auto& [begin, end, id] : inner) {
+        if (out.stop()) break;
         if (id >= 0) {
           const std::string_view found = normal.text().substr(begin, end - begin);
           out.add(id, trimmed(normal.origin(begin, end), found, out.ids.empty()));

@@ -189,7 +189,7 @@ Encoding finish(const PostProcessor& post, Tokens first, std::optional<Tokens> s
   const auto [keep_first, keep_second] = longest_first(first.ids.size(), second_size, room);
 
   Encoding out;
-  out.truncated = keep_first < first.ids.size() || keep_second < second_size;
+  out.truncated = keep_first < first.ids.size() || first.cut || keep_second < second_size || (second && second->cut);
   const size_t total = keep_first + keep_second + specials;
   out.ids.reserve(total);
   out.types.reserve(total);

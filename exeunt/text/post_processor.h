@@ -14,14 +14,22 @@
 
 namespace exeunt {
 
-// Tokens of one text, before anything is put around them.
+// Tokens of one text, before anything is put around them. Words behind `limit` tokens cannot end up in the result: a
+// model asks stop() before each word and ends there. (The oracle does, too, and it shows: of two texts cut so, the
+// longer one may no longer be the longer.)
 struct Tokens {
   std::vector<int32_t> ids;
   std::vector<Offset> offsets;
+  size_t limit = SIZE_MAX;
+  bool cut = false;  // there were more words
 
   void add(int32_t id, Offset offset) {
     ids.push_back(id);
     offsets.push_back(offset);
+  }
+  [[nodiscard]] bool stop() noexcept {
+    cut |= ids.size() >= limit;
+    return cut;
   }
 };
 

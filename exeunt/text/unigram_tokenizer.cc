@@ -27,7 +27,7 @@ class UnigramTokenizer : public Tokenizer {
     MarkedWord word;
     const auto add_words = [&](const Metaspace& metaspace, const NormalizedText& source, size_t begin, size_t end,
                                Tokens& out) {
-      for (MetaspaceWords words(metaspace, source, begin, end); words.next(word);) {
+      for (MetaspaceWords words(metaspace, source, begin, end); words.next(word) && !out.stop();) {
         model_.encode(word.text, scratch);
         for (const WordToken& token : scratch.tokens) out.add(token.id, word.origin(source, token.begin, token.end));
       }

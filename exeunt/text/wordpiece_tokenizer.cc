@@ -38,7 +38,7 @@ class WordPieceTokenizer : public Tokenizer {
     const std::string_view text = source.text().substr(0, end);
     for (size_t at = begin;;) {
       const WordRange range = next_word(split_, text, at);
-      if (range.begin == range.end) return;
+      if (range.begin == range.end || out.stop()) return;
       at = range.end;
       const std::string_view word = text.substr(range.begin, range.end - range.begin);
       if (const int32_t id = model_.whole(word); id >= 0) {

