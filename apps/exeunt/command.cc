@@ -26,6 +26,7 @@ void add_all_verbs(CommandLine& line) {
   add_eval(line);
   add_sweep(line);
   add_report(line);
+  add_submit(line);
 }
 
 }  // namespace exeunt::apps

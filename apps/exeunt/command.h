@@ -39,6 +39,7 @@ void add_trace(CommandLine& line);
 void add_eval(CommandLine& line);
 void add_sweep(CommandLine& line);
 void add_report(CommandLine& line);
+void add_submit(CommandLine& line);
 
 // Declares all verbs on `line`.
 void add_all_verbs(CommandLine& line);

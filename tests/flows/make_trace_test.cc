@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/make_trace.h"
+
+#include <cmath>
+
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/test_answers.h"
+#include "exeunt/model/own_folder.h"
+#include "exeunt/runtime/reference.h"
+#include "exeunt/tasks/own_data.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kModel = EXEUNT_TEST_DATA "/models/bert-deebert";
+
+OwnColumns as_csv() {
+  OwnColumns columns;
+  columns.format = OwnFormat::csv;
+  return columns;
+}
+
+Dataset some_data(std::string_view labels = "positive negative") {
+  const bool swapped = labels != "positive negative";
+  const std::string csv = std::string("text,label\nA great film,") + (swapped ? "maybe" : "positive") +
+                          "\nA dull plot,negative\nso so,negative\n";
+  return parse_own(csv, "my.csv", as_csv());
+}
+
+TEST(MakeTrace, HoldsWhatTheModelSaysWhateverTheThreads) {
+  const Checkpoint model = Checkpoint::open(kModel);
+  const auto tokenizer = load_tokenizer(model.folder());
+  const ExitTrace one = make_trace(model, *tokenizer, some_data(), {.threads = 1});
+  const ExitTrace four = make_trace(model, *tokenizer, some_data(), {.threads = 4});
+  EXPECT_EQ(one.logits, four.logits);
+  ASSERT_EQ(one.rows, 3U);
+  EXPECT_EQ(one.info.layers, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(one.info.weights, weights_sha256(model));
+  EXPECT_EQ(one.ramp.size(), 3U * 2);  // DeeBERT's ramp of the last layer is kept beside its final head
+
+  const Reference reference(model);
+  const ExitLogits direct = reference.trace(tokenizer->encode("A dull plot", std::nullopt, {}));
+  for (int exit = 0; exit < 3; ++exit) {
+    for (size_t c = 0; c < 2; ++c) EXPECT_EQ(one.at(1, exit)[c], direct.logits[static_cast<size_t>(exit) * 2 + c]);
+  }
+}
+
+TEST(MakeTrace, GoldFollowsTheModelsLabelOrder) {
+  const Checkpoint model = Checkpoint::open(kModel);
+  const auto tokenizer = load_tokenizer(model.folder());
+  const ExitTrace trace = make_trace(model, *tokenizer, some_data(), {});
+  EXPECT_EQ(trace.gold, (std::vector<float>{1, 0, 0}));  // negative is the model's first label
+}
+
+TEST(MakeTrace, WhatDoesNotFitIsRefused) {
+  const Checkpoint model = Checkpoint::open(kModel);
+  const Checkpoint bare = Checkpoint::open(EXEUNT_TEST_DATA "/models/bert-backbone");
+  const auto tokenizer = load_tokenizer(model.folder());
+  EXPECT_THAT(error_of([&] { (void)make_trace(bare, *tokenizer, some_data(), {}); }).what(), HasSubstr("no exits"));
+  EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, some_data("maybe negative"), {}); }).what(),
+              HasSubstr("maybe"));
+  Dataset numbers = parse_own("text,label\nx,1.5\ny,2\n", "my.csv", as_csv());
+  EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, numbers, {}); }).what(),
+              HasSubstr("the data hold numbers"));
+}
+
+TEST(TestAnswers, SayWhatEachTextRan) {
+  const Checkpoint model = Checkpoint::open(kModel);
+  const auto tokenizer = load_tokenizer(model.folder());
+  const ExitTrace trace = make_trace(model, *tokenizer, some_data(), {});
+  const TestRun run = answer_test(model, trace, find_task("SST-2"), parse_policy("layer:2"));
+  EXPECT_EQ(run.run.layers, (std::vector<int>{2, 2, 2}));
+  EXPECT_EQ(run.run.tokens, std::vector<int>(trace.lengths.begin(), trace.lengths.end()));
+  EXPECT_DOUBLE_EQ(run.score.cost.average_layers, 2);
+  EXPECT_GT(*run.score.mflops, 0);
+}
+
+}  // namespace
+}  // namespace exeunt
