@@ -55,14 +55,6 @@ std::vector<std::string> parts_of(std::string_view path) {
   return parts;
 }
 
-bool is_optimiser_slot(std::string_view path) {
-  std::string lower(path);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-  constexpr std::string_view kMarks[] = {"adam", "lamb", "momentum", "global_step", "beta1_power", "beta2_power"};
-  return std::any_of(std::begin(kMarks), std::end(kMarks),
-                     [&](std::string_view mark) { return lower.find(mark) != std::string::npos; });
-}
-
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -93,7 +85,7 @@ std::string albert_name(const std::vector<std::string>& parts, const std::string
 
 std::optional<std::string> common_tensorflow_name(std::string_view path) {
   if (path.starts_with("module/")) path.remove_prefix(7);  // TF-Hub
-  if (path.starts_with("cls/") || is_optimiser_slot(path)) return std::nullopt;
+  if (path.starts_with("cls/")) return std::nullopt;
   if (path == "output_weights") return "classifier.weight";
   if (path == "output_bias") return "classifier.bias";
   for (const std::string_view prefix : {"bert/", "albert/"}) {

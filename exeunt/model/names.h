@@ -29,7 +29,7 @@ struct SourceTensors {
   [[nodiscard]] const SourceTensor* find(std::string_view name) const;
 };
 
-// Drops what is known to be of no use: buffers, optimiser slots, pretraining heads, teachers' copies. Two names of the
+// Drops what is known to be of no use: buffers, pretraining heads, teachers' copies. Two names of the
 // file that mean the same tensor are an Error; `where` opens its message.
 [[nodiscard]] SourceTensors normalise_names(const TensorSet& set, NameStyle style, std::string_view where);
 

@@ -11,18 +11,11 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
-#if __has_include("exeunt/model/tf_bundle.h")
 #include "exeunt/model/tf_bundle.h"
-#endif
 #include "exeunt/model/torch_file.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
-#if !__has_include("exeunt/model/tf_bundle.h")
-static TensorSet read_tf_checkpoint(const fs::path& path) {
-  throw_bad_file(path.string(), "TensorFlow files cannot be read by this build");
-}
-#endif
 namespace {
 
 bool is_file(const fs::path& path) {

@@ -101,6 +101,8 @@ TEST(HubCache, KnowsANameFromAPath) {
 }
 
 TEST(HubCache, LooksWhereTheEnvironmentSays) {
+  const char* home = std::getenv("HOME");
+  const std::string before = home == nullptr ? "" : home;
   const auto with = [](const char* name, const char* value) {
     for (const char* other : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) ::unsetenv(other);
     ::setenv("HOME", "/home/x", 1);
@@ -112,6 +114,7 @@ TEST(HubCache, LooksWhereTheEnvironmentSays) {
   EXPECT_EQ(with("HF_HOME", "/c"), "/c/hub");
   EXPECT_EQ(with("XDG_CACHE_HOME", "/d"), "/d/huggingface/hub");
   EXPECT_EQ(with(nullptr, nullptr), "/home/x/.cache/huggingface/hub");
+  ::setenv("HOME", before.c_str(), 1);
 }
 
 }  // namespace

@@ -84,6 +84,24 @@ TEST_P(RoundTrip, TheWeightsHashIsThatOfTheFileWeWouldWrite) {
 
 INSTANTIATE_TEST_SUITE_P(All, RoundTrip, testing::ValuesIn(cases()), [](const auto& test) { return test.param.name; });
 
+// Models that transformers and PyTorch wrote, of every system: into our folder, out to transformers, and back.
+TEST(GoldenModels, KeepEveryByteOnTheWayThroughOurFolder) {
+  int models = 0;
+  for (const auto& entry : fs::directory_iterator(EXEUNT_TEST_DATA "/golden")) {
+    if (!fs::exists(entry.path() / "config.json")) continue;
+    SCOPED_TRACE(entry.path().filename());
+    const Scratch scratch(quick_parent());
+    const Checkpoint source = Checkpoint::open(entry.path());
+    (void)write_folder(source, scratch.path() / "a");
+    EXPECT_EQ(weights_sha256(source), sha256_file(scratch.path() / "a" / kWeightsFile));
+    (void)export_hugging_face(Checkpoint::open(scratch.path() / "a"), scratch.path() / "hf");
+    (void)write_folder(Checkpoint::open(scratch.path() / "hf"), scratch.path() / "b");
+    expect_same_folder(scratch.path() / "a", scratch.path() / "b");
+    ++models;
+  }
+  EXPECT_GE(models, 40);
+}
+
 // Every tensor of a transformers folder comes back under the same name with the same bytes.
 void expect_contains(const fs::path& exported, const TensorSet& original) {
   const TensorSet set = read_safetensors(exported / "model.safetensors");

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes as a configuration: config.json of any family, or, where it calls itself so, exits.json over a small model, or
+// manifest.json. What is accepted must give a schema and cost figures, and must come back the same from our writers.
+#include "exeunt/base/json.h"
+#include "exeunt/model/config.h"
+#include "exeunt/model/cost.h"
+#include "exeunt/model/exits_file.h"
+#include "exeunt/model/layout.h"
+#include "exeunt/model/manifest.h"
+#include "exeunt/model/schema.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace exeunt {
+namespace {
+
+void use(const ModelSpec& spec, const ExitLayout& exits) {
+  check_layout(spec, exits, "input");
+  check(!schema(spec, exits).empty(), "every model has tensors");
+  check(count_parameters(spec, exits).total() > 0, "every model has parameters");
+  check(departure_macs(spec, exits, {.after = spec.layers, .tokens = spec.max_tokens()}) > 0, "costs stay in range");
+}
+
+void read_config(const Json& value) {
+  const ModelConfig config = parse_config(value, "input", Family::bert);
+  use(config.spec, {});
+  const std::string written = json_text(own_config(config.spec));
+  const ModelSpec again = parse_config(parse_json(written, "ours"), "ours").spec;
+  check(json_text(own_config(again)) == written, "what we write reads as the same model");
+  if (config.heads.elbert) (void)elbert_policy(*config.heads.elbert, 2);
+}
+
+void read_exits(const Json& value) {
+  const ModelSpec spec{.layers = 4, .hidden = 8, .heads = 2, .inner = 12, .vocab = 11, .embedding = 8};
+  const ExitLayout exits = parse_exits(value, spec, "input");
+  use(spec, exits);
+  const std::string written = json_text(exits_json(exits));
+  check(json_text(exits_json(parse_exits(parse_json(written, "ours"), spec, "ours"))) == written,
+        "what we write reads as the same layout");
+}
+
+}  // namespace
+}  // namespace exeunt
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return exeunt::read_or_refuse([&] {
+    const exeunt::Json value = exeunt::parse_json(exeunt::text_of(data, size), "input");
+    const bool named = value.is_object() && value.contains("format") && value["format"].is_string();
+    const std::string format = named ? value["format"].get<std::string>() : "";
+    if (format.starts_with("exeunt.exits")) {
+      exeunt::read_exits(value);
+    } else if (format.starts_with("exeunt.manifest")) {
+      (void)exeunt::parse_manifest(value, "input");
+    } else {
+      exeunt::read_config(value);
+    }
+  });
+}
