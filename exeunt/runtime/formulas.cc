@@ -18,8 +18,8 @@ void add(std::span<float> sum, std::span<const float> other) noexcept {
 std::vector<float> mean_row(std::span<const float> rows, size_t hidden) {
   std::vector<float> mean(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(hidden));
   for (size_t at = hidden; at < rows.size(); at += hidden) add(mean, rows.subspan(at, hidden));
-  const auto count = static_cast<float>(rows.size() / hidden);
-  for (float& value : mean) value /= count;
+  const size_t count = rows.size() / hidden;
+  for (float& value : mean) value /= static_cast<float>(count);
   return mean;
 }
 

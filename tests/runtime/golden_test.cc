@@ -72,8 +72,8 @@ std::vector<float> mean_of(const ReferenceOutput& out, int layer) {
   for (int t = 0; t < out.tokens; ++t) {
     for (size_t c = 0; c < sum.size(); ++c) sum[c] += out.row(layer, t)[c];
   }
-  std::vector<float> mean;
-  for (const double value : sum) mean.push_back(static_cast<float>(value / out.tokens));
+  std::vector<float> mean(sum.size());
+  for (size_t c = 0; c < sum.size(); ++c) mean[c] = static_cast<float>(sum[c] / out.tokens);
   return mean;
 }
 

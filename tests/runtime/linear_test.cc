@@ -34,23 +34,21 @@ TEST(Linear, MultipliesByRowsOfTheWeightAndAddsTheBias) {
 TEST(Linear, AddsInOneOrderWhateverTheSizes) {
   // Bit-equal to the plain loop, for sizes around the blocks inside.
   uint32_t seed = 0;
-  for (const int outputs : {1, 2, 31, 32, 33, 65}) {
-    for (const int inputs : {1, 3, 17}) {
-      for (const int rows : {1, 2, 3, 5}) {
-        const auto weight = random_floats(static_cast<size_t>(outputs * inputs), ++seed);
-        const auto bias = random_floats(static_cast<size_t>(outputs), ++seed);
-        const auto in = random_floats(static_cast<size_t>(rows * inputs), ++seed);
+  for (const size_t outputs : {1, 2, 31, 32, 33, 65}) {
+    for (const size_t inputs : {1, 3, 17}) {
+      for (const size_t rows : {1, 2, 3, 5}) {
+        const auto weight = random_floats(outputs * inputs, ++seed), bias = random_floats(outputs, ++seed);
+        const auto in = random_floats(rows * inputs, ++seed);
         std::vector<float> want;
-        for (int r = 0; r < rows; ++r) {
-          for (int o = 0; o < outputs; ++o) {
-            float sum = bias[static_cast<size_t>(o)];
-            for (int k = 0; k < inputs; ++k) {
-              sum += in[static_cast<size_t>(r * inputs + k)] * weight[static_cast<size_t>(o * inputs + k)];
-            }
+        for (size_t r = 0; r < rows; ++r) {
+          for (size_t o = 0; o < outputs; ++o) {
+            float sum = bias[o];
+            for (size_t k = 0; k < inputs; ++k) sum += in[r * inputs + k] * weight[o * inputs + k];
             want.push_back(sum);
           }
         }
-        const Linear map(view(weight, {outputs, inputs}), view(bias, {outputs}));
+        const auto high = static_cast<int64_t>(outputs), wide = static_cast<int64_t>(inputs);
+        const Linear map(view(weight, {high, wide}), view(bias, {high}));
         ASSERT_EQ(map(in), want) << outputs << " outputs, " << inputs << " inputs, " << rows << " rows";
       }
     }

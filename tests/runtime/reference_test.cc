@@ -45,7 +45,10 @@ TEST(Reference, RobertaPositionsStartBehindThePaddingId) {
   // Words and segments are zero, so the embeddings are the normed rows of the position table alone.
   const ModelSpec spec = small_spec(Family::roberta);
   std::vector<float> position(static_cast<size_t>(spec.positions * spec.hidden));
-  for (size_t i = 0; i < position.size(); ++i) position[i] = static_cast<float>(i % 7 * (i / 12 + 1));
+  for (size_t i = 0; i < position.size(); ++i) {
+    const size_t row = i / 12;
+    position[i] = static_cast<float>(i % 7 * (row + 1));
+  }
   const auto table = [&](int rows) { return std::vector<float>(static_cast<size_t>(rows * spec.hidden), 0.0F); };
   const Reference reference(make_model(spec, own_exits(spec),
                                        {{"embeddings.word.weight", table(spec.vocab)},
