@@ -45,4 +45,8 @@ class Tokenizer {
 // vocab.json + merges.txt; tokenizer_config.json and special_tokens_map.json are honoured. Throws Error.
 [[nodiscard]] std::unique_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 
+// sha256 over the names and bytes of the files load_tokenizer reads there: equal hashes, equal tokens. It binds traces
+// and feature files to their tokenizer. Throws Error if there is none.
+[[nodiscard]] std::string tokenizer_sha256(const std::filesystem::path& folder);
+
 }  // namespace exeunt
