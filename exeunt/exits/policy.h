@@ -3,7 +3,6 @@
 // model's exits. Policy is plain data that may be copied to a device; `step` decides with it, there and here.
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +15,7 @@ inline constexpr int kMaxExits = 128;
 
 struct PolicySpec {
   Rule rule = rule_of<FullRule>;
-  std::array<float, kMaxParams> params{};
+  Params params{};
   std::vector<float> per_exit;     // thresholds or weights, one per evaluated exit; empty = the same for all
   std::vector<float> temperature;  // one per exit of the model; empty = 1 everywhere
   std::vector<int> exits;          // layers (from 1) whose exits are evaluated; empty = all

@@ -3,9 +3,11 @@
 // parameters, and `leave`, an inline function of evidence and a few floats of state. rules/list.h lists them all.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "exeunt/exits/evidence.h"
 
@@ -40,6 +42,25 @@ struct Ground {
   bool lte = false;
 };
 
+using Params = std::array<float, kMaxParams>;
+
+// What calibration needs to know to propose settings.
+struct Scope {
+  int classes = 2;
+  int exits = 1;    // evaluated
+  float range = 0;  // of a regression's labels
+};
+
+// Values from 0 (left out) to `top`, close together near 0, where small budgets live.
+[[nodiscard]] inline std::vector<float> fine_near_zero(float top, int count) {
+  std::vector<float> values;
+  for (int i = 1; i <= count; ++i) {
+    const float share = static_cast<float>(i) / static_cast<float>(count);
+    values.push_back(top * share * share * share);
+  }
+  return values;
+}
+
 // The numbers a rule works with at one exit.
 struct RuleArgs {
   const float* params;  // [kMaxParams]
@@ -60,6 +81,8 @@ struct RuleDefaults {
   static int state_floats(const float*, int) noexcept { return 0; }
   // The one layer that answers, where the parameters leave no choice: kLastExit, a layer from 1, or kEveryExit.
   static int sole_layer(const float*) noexcept { return kEveryExit; }
+  // Settings worth trying when calibration looks for one; none = the rule is not offered there.
+  static std::vector<Params> candidates(const Scope&) { return {}; }
   // Fills in what only the model can tell.
   static void settle(float*, const Ground&) noexcept {}
   // Why these parameters do not go together; empty if they do.

@@ -72,7 +72,7 @@ ExitTrace import_trace(const TraceImport& source) {
   trace.exits = static_cast<int>(shape[1]);
   trace.width = static_cast<int>(shape[2]);
   take_names(trace, source);
-  trace.info.weights = sha256_file(source.logits);
+  trace.info.weights = trace.info.data = sha256_file(source.logits);
   trace.info.precision = trace.info.engine = kExternal;
   trace.info.task = source.task;
   trace.info.split = source.split;

@@ -14,6 +14,12 @@ struct EntropyRule : RuleDefaults {
   static constexpr PerExit kPerExit = PerExit::threshold;
   static constexpr int kBolder = 1;
 
+  static std::vector<Params> candidates(const Scope& scope) {
+    std::vector<Params> out;
+    for (const float value : fine_near_zero(std::log(static_cast<float>(scope.classes)), 200)) out.push_back({value});
+    return out;
+  }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
     return e.entropy < args.own;
   }

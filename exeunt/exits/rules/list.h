@@ -46,6 +46,7 @@ struct RuleInfo {
   int bolder;
   int (*state_floats)(const float* params, int exits);
   int (*sole_layer)(const float* params);
+  std::vector<Params> (*candidates)(const Scope& scope);
   void (*settle)(float* params, const Ground& ground);
   std::string_view (*conflict)(const float* params);
   std::string_view (*misfit)(const float* params, const Ground& ground);
@@ -64,7 +65,7 @@ template <class... R>
 constexpr std::array<RuleInfo, sizeof...(R)> infos(RuleList<R...>) {
   static_assert(((R::kParams.size() <= kMaxParams) && ...));
   return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kBolder, &R::state_floats, &R::sole_layer,
-                   &R::settle, &R::conflict, &R::misfit}...};
+                   &R::candidates, &R::settle, &R::conflict, &R::misfit}...};
 }
 
 template <class... R>

@@ -16,6 +16,12 @@ struct LteRule : RuleDefaults {
   static std::string_view misfit(const float*, const Ground& ground) noexcept {
     return ground.lte ? std::string_view{} : "the model has no learning-to-exit head";
   }
+  static std::vector<Params> candidates(const Scope&) {
+    std::vector<Params> out;
+    for (const float value : fine_near_zero(1, 200)) out.push_back({value});
+    return out;
+  }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
     return e.lte < args.own;
   }

@@ -13,6 +13,12 @@ struct MarginRule : RuleDefaults {
   static constexpr PerExit kPerExit = PerExit::threshold;
   static constexpr int kBolder = -1;
 
+  static std::vector<Params> candidates(const Scope&) {
+    std::vector<Params> out;
+    for (const float value : fine_near_zero(1, 200)) out.push_back({1 - value});
+    return out;
+  }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
     return e.margin > args.own;
   }

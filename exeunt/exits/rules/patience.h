@@ -25,6 +25,17 @@ struct PatienceRule : RuleDefaults {
                     : "numbers agree only within a tolerance: add tol=, as in patience:6,tol=0.1";
   }
 
+  static std::vector<Params> candidates(const Scope& scope) {
+    std::vector<Params> out;
+    for (int t = 1; t < scope.exits; ++t) {
+      const auto patience = static_cast<float>(t);
+      if (scope.classes > 1) out.push_back({patience, kNoTolerance});
+      for (const float tolerance : fine_near_zero(scope.range, scope.classes > 1 ? 0 : 40))
+        out.push_back({patience, tolerance});
+    }
+    return out;
+  }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float* state) noexcept {
     const bool begun = state[1] != 0;
     const bool tolerant = args.params[1] != kNoTolerance;

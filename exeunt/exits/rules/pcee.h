@@ -15,6 +15,13 @@ struct PceeRule : RuleDefaults {
 
   static int state_floats(const float*, int) noexcept { return 1; }  // run
 
+  static std::vector<Params> candidates(const Scope& scope) {
+    std::vector<Params> out;
+    for (int t = 1; t <= 4 && t < scope.exits; ++t)
+      for (const float value : fine_near_zero(1, 60)) out.push_back({value, static_cast<float>(t)});
+    return out;
+  }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float* state) noexcept {
     state[0] = e.nentropy < args.params[0] ? state[0] + 1 : 0;
     return state[0] == args.params[1];

@@ -16,6 +16,13 @@ struct VoteRule : RuleDefaults {
 
   static int state_floats(const float*, int) noexcept { return 2; }  // sum, 1 + label of the run
 
+  static std::vector<Params> candidates(const Scope& scope) {
+    std::vector<Params> out;
+    const int steps = 12 * scope.exits;  // a sum of confidences lies between 1 / C and the number of exits
+    for (int i = 1; i <= steps; ++i) out.push_back({static_cast<float>(i) / 12});
+    return out;
+  }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float* state) noexcept {
     const float label = static_cast<float>(e.label + 1);
     state[0] = (state[1] == label ? state[0] : 0) + args.own * e.confidence;

@@ -42,6 +42,15 @@ struct WindowRule : RuleDefaults {
     if (static_cast<int>(params[5]) == automatic) params[5] = ground.classes > 2 ? argmax_consistent : class0;
   }
 
+  static std::vector<Params> candidates(const Scope& scope) {
+    std::vector<Params> out;
+    for (int width = 2; width <= scope.exits && width <= 8; ++width)
+      for (const float value : fine_near_zero(1, 20))
+        for (const Mode mode : {bias_1, bias_2})
+          out.push_back({value, static_cast<float>(width), static_cast<float>(mode), 0, kNoRange, automatic});
+    return out;
+  }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float* state) noexcept {
     const int width = static_cast<int>(args.params[1]);
     const int mode = static_cast<int>(args.params[2]);

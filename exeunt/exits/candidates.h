@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of one family of policies, put in order from safest to boldest by what they do on data set aside for that.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "exeunt/exits/losses.h"
+
+namespace exeunt {
+
+struct Candidate {
+  PolicySpec policy;
+  double risk = 0;  // mean loss on the fit part
+  double cost_fraction = 1;
+};
+
+struct FamilyScope {
+  ExitSites sites;
+  std::vector<int> exits;          // evaluated; empty = all
+  std::vector<float> temperature;  // one per exit of the model; empty = 1
+  float range = 0;                 // of a regression's labels
+};
+
+// Falling cost, rising risk; the first is full depth. Of settings that cost about the same the one with the least risk
+// stays, and what another beats in both is left out. Throws Error (usage) for a family that does not suit the model.
+[[nodiscard]] std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope,
+                                                      LossMeter& fit);
+
+}  // namespace exeunt

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// One test of one budget: its p-value by the chosen method, how many rows it takes at least, and the walk through a
+// sequence of settings from safest to boldest.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "exeunt/exits/policy_file.h"
+
+namespace exeunt {
+
+struct Test {
+  Loss loss = Loss::disagreement;
+  RiskMethod method = RiskMethod::ltt_binomial;
+  double epsilon = 0.01, delta = 0.05;
+};
+
+struct Verdict {
+  size_t setting = 0;  // the boldest that passes; 0, full depth, loses nothing and needs no test
+  double losses = 0;
+  double p_value = 0;
+  double upper_bound = 0;  // on the mean loss
+};
+
+// Setting 0 is full depth. `losses(i)` gives the losses of setting i, row by row.
+[[nodiscard]] Verdict certify_sequence(const Test& test, size_t settings,
+                                       const std::function<std::vector<double>(size_t)>& losses);
+
+// Would a sample of `rows` with this mean loss pass?
+[[nodiscard]] bool would_pass(const Test& test, double mean, int64_t rows);
+
+// The fewest rows that pass if none of them loses anything.
+[[nodiscard]] int64_t rows_without_loss(const Test& test);
+// The smallest budget that `rows` rows without a loss certify.
+[[nodiscard]] double least_budget(const Test& test, int64_t rows);
+
+}  // namespace exeunt

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an early answer loses against the same model at full depth, row by row.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "exeunt/exits/policy_file.h"
+#include "exeunt/exits/replay.h"
+
+namespace exeunt {
+
+// The values a loss may take. A mean loss of `epsilon` is a share of at most this.
+struct LossRange {
+  double low = 0, high = 1;
+};
+[[nodiscard]] LossRange range_of(Loss loss) noexcept;
+
+// Losses of whole policies over one trace, which must outlive it.
+class LossMeter {
+ public:
+  // `range` is that of a regression's labels; needed for abs_diff alone. Throws Error (usage) where the loss does not
+  // suit the trace: labels for numbers, gold that is not there.
+  LossMeter(const ExitTrace& trace, Loss loss, std::optional<std::pair<double, double>> range);
+
+  struct Measured {
+    std::vector<double> losses;  // [rows]
+    double cost_fraction = 1;    // average layers over all layers
+  };
+  [[nodiscard]] Measured measure(const PolicySpec& policy);
+
+ private:
+  [[nodiscard]] double loss_of(size_t row, std::span<const float> answer) const noexcept;
+
+  const ExitTrace& trace_;
+  Loss loss_;
+  double width_ = 1;  // of the labels' range
+  Replayer replayer_;
+};
+
+}  // namespace exeunt

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/exits/calibrate.h"
+
+#include <set>
+
+#include "exeunt/exits/candidates.h"
+#include "exeunt/exits/certify.h"
+#include "exeunt/exits/losses.h"
+#include "exeunt/exits/policy_text.h"
+#include "tests/exits/traces.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Losses, AreAgainstFullDepth) {
+  ExitTrace trace = random_trace({.rows = 4, .exits = 2, .classes = 2});
+  //               exit 1   exit 2                 gold
+  trace.logits = {1, 0, 1, 0, /* both 0 */ 1, 0, 0, 1, /* 0, then 1 */ 0, 1, 1, 0, /* 1, then 0 */ 0, 1, 0, 1};
+  trace.gold = {0, 1, 1, 0};
+  const PolicySpec first = parse_policy("layer:1");
+  EXPECT_THAT(LossMeter(trace, Loss::disagreement, {}).measure(first).losses, ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(LossMeter(trace, Loss::zero_one_drop, {}).measure(first).losses, ElementsAre(0, 1, -1, 0));
+  EXPECT_EQ(LossMeter(trace, Loss::disagreement, {}).measure(first).cost_fraction, 0.5);
+  EXPECT_THAT(LossMeter(trace, Loss::disagreement, {}).measure(parse_policy("full")).losses, ElementsAre(0, 0, 0, 0));
+}
+
+TEST(Losses, OfNumbersAreSharesOfTheirRange) {
+  ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 1});
+  trace.logits = {1, 2, /**/ 3, 0.5F, /**/ 100, 0};
+  EXPECT_THAT(LossMeter(trace, Loss::abs_diff, {{0, 5}}).measure(parse_policy("layer:1")).losses,
+              ElementsAre(0.2, 0.5, 1));
+}
+
+TEST(Losses, ThatDoNotSuitAreRefused) {
+  const ExitTrace numbers = random_trace({.classes = 1});
+  ExitTrace classes = random_trace({.classes = 2});
+  EXPECT_EQ(error_of([&] { LossMeter(numbers, Loss::disagreement, {}); }).hint(), "use abs_diff");
+  EXPECT_THAT(error_of([&] { LossMeter(classes, Loss::abs_diff, {{0, 1}}); }).what(), HasSubstr("predicts classes"));
+  EXPECT_THAT(error_of([&] { LossMeter(numbers, Loss::abs_diff, {}); }).hint(), HasSubstr("--range LOW,HIGH"));
+  EXPECT_EQ(error_of([&] { LossMeter(numbers, Loss::abs_diff, {{1, 1}}); }).code(), Code::usage);
+  classes.gold[0] = NAN;
+  EXPECT_THAT(error_of([&] { LossMeter(classes, Loss::zero_one_drop, {}); }).what(), HasSubstr("needs the gold label"));
+}
+
+TEST(Split, EveryRowIsInOnePart) {
+  const ExitTrace trace = random_trace({.rows = 101});
+  const CalibrationData data = split_for_calibration(trace, 42);
+  EXPECT_EQ(data.fit.rows, 20u);
+  EXPECT_EQ(data.certify.rows, 60u);
+  EXPECT_EQ(data.report.rows, 21u);
+  std::set<int64_t> seen;
+  for (const ExitTrace* part : {&data.fit, &data.certify, &data.report}) {
+    seen.insert(part->index.begin(), part->index.end());
+    for (size_t row = 0; row < part->rows; ++row)
+      EXPECT_EQ(part->at(row, 1)[0], trace.at(static_cast<size_t>(part->index[row]), 1)[0]);
+  }
+  EXPECT_EQ(seen.size(), 101u);
+  EXPECT_EQ(split_for_calibration(trace, 42).fit.index, data.fit.index) << "the seed decides";
+  EXPECT_NE(split_for_calibration(trace, 43).fit.index, data.fit.index);
+  EXPECT_EQ(split_for_calibration(random_trace({.rows = 3}), 1).report.rows, 1u);
+  EXPECT_EQ(error_of([] { (void)split_for_calibration(random_trace({.rows = 2}), 1); }).code(), Code::failure);
+}
+
+TEST(Candidates, GoFromFullDepthToTheBoldest) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  LossMeter fit(trace, Loss::disagreement, {});
+  for (const char* family : {"entropy", "confidence", "margin", "patience", "pcee", "divergence", "vote", "window"}) {
+    const auto candidates = order_candidates(family, {trace.sites(), {}, {}, 0}, fit);
+    ASSERT_GT(candidates.size(), 4u) << family;
+    EXPECT_EQ(str(candidates[0].policy), "full");
+    EXPECT_EQ(candidates[0].risk, 0);
+    for (size_t i = 1; i < candidates.size(); ++i) {
+      EXPECT_GE(candidates[i].risk, candidates[i - 1].risk) << family;
+      EXPECT_LE(candidates[i].cost_fraction, candidates[i - 1].cost_fraction) << family;
+      EXPECT_EQ(info_of(candidates[i].policy.rule).name, family);
+    }
+    EXPECT_LT(candidates.back().cost_fraction, 0.5) << family;
+  }
+}
+
+TEST(Candidates, OfAnUnknownFamilyNameTheNearest) {
+  const ExitTrace trace = random_trace({});
+  LossMeter fit(trace, Loss::disagreement, {});
+  EXPECT_EQ(error_of([&] {
+              (void)order_candidates("entrop", {trace.sites(), {}, {}, 0}, fit);
+            }).hint(),
+            "did you mean 'entropy'?");
+  EXPECT_EQ(error_of([&] {
+              (void)order_candidates("full", {trace.sites(), {}, {}, 0}, fit);
+            }).code(),
+            Code::usage)
+      << "full depth is no family";
+}
+
+TEST(Certify, RowsWithoutLossAreTheFewestThatPass) {
+  EXPECT_EQ(rows_without_loss({.epsilon = 0.01, .delta = 0.05}), 299);
+  EXPECT_EQ(rows_without_loss({.method = RiskMethod::crc, .epsilon = 0.01}), 99);
+  EXPECT_EQ(rows_without_loss({.method = RiskMethod::ltt_hb, .epsilon = 0.01, .delta = 0.05}), 299);
+  EXPECT_GT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 299);
+  EXPECT_LT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 600);
+  EXPECT_LT(rows_without_loss({.loss = Loss::zero_one_drop, .method = RiskMethod::wsr, .epsilon = 0.01}), 600);
+  EXPECT_NEAR(least_budget({.epsilon = 0.001, .delta = 0.05}, 299), 0.01, 1e-4);
+}
+
+TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
+  // 1000 rows; setting i loses 3i of them. At 1 % and delta 0.05 four losses pass and six do not.
+  const auto losses = [](size_t i) {
+    std::vector<double> out(1000);
+    for (size_t row = 0; row < 3 * i; ++row) out[row * 7] = 1;
+    return out;
+  };
+  for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb}) {
+    const Verdict verdict = certify_sequence({.method = method, .epsilon = 0.01, .delta = 0.05}, 10, losses);
+    EXPECT_EQ(verdict.setting, 1u);
+    EXPECT_EQ(verdict.losses, 3);
+    EXPECT_LE(verdict.p_value, 0.05);
+    EXPECT_LE(verdict.upper_bound, 0.011);
+  }
+  const Verdict conformal = certify_sequence({.method = RiskMethod::crc, .epsilon = 0.01}, 10, losses);
+  EXPECT_EQ(conformal.losses, 9) << "(9 + 1) / 1001 is within 1 %";
+}
+
+TEST(Calibrate, CertifiesARealModel) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
+  const Calibration result = calibrate(data, {.budgets = {0.01, 0.02, 0.05}, .delta = 0.05});
+  ASSERT_EQ(result.outcomes.size(), 3u);
+  double cost = 1;
+  for (const BudgetOutcome& outcome : result.outcomes) {
+    EXPECT_LT(outcome.certify_cost, cost) << "a larger budget buys more";
+    EXPECT_LE(outcome.upper_bound, outcome.epsilon);
+    EXPECT_LE(outcome.p_value, 0.05 / 3);
+    EXPECT_LE(outcome.report_risk, outcome.epsilon);
+    cost = outcome.certify_cost;
+  }
+  EXPECT_LT(cost, 0.5);
+  EXPECT_EQ(result.entry.points.size(), 3u);
+  EXPECT_EQ(result.entry.policy, result.entry.points[0].policy);
+  EXPECT_EQ(result.entry.certificate->rows, 3000);
+  EXPECT_EQ(result.entry.certificate->budgets, 3);
+  EXPECT_EQ(result.entry.certificate->method, RiskMethod::ltt_binomial);
+  EXPECT_EQ(result.trials.front().family, std::string(info_of(result.entry.policy.rule).name));
+  for (const FamilyTrial& trial : result.trials) EXPECT_GE(trial.cost_fraction, result.trials.front().cost_fraction);
+  // The entry stands in a file as it is.
+  PolicyFile file{data.fit.info.weights, "fp32", {{"fp32", result.entry}}};
+  EXPECT_NO_THROW((void)parse_policy_file(parse_json(policy_file_text(file), "p"), "p"));
+  EXPECT_NO_THROW((void)bind(result.entry.complete(), data.fit.sites()));
+}
+
+TEST(Calibrate, ServesOtherLossesAndMethods) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("mnli-exeunt.held")), 42);
+  for (const Loss loss : {Loss::disagreement, Loss::zero_one_drop}) {
+    for (const RiskMethod method : {RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
+      // Hoeffding's bound knows no variance: over losses from -1 to 1 it would take 10,998 rows.
+      if (loss == Loss::zero_one_drop && method == RiskMethod::ltt_hb) continue;
+      const Calibration result = calibrate(data, {.budgets = {0.02}, .loss = loss, .method = method});
+      EXPECT_LT(result.outcomes[0].certify_cost, 0.95) << name_of(loss) << ' ' << name_of(method);
+      EXPECT_EQ(result.entry.certificate->method, method);
+      EXPECT_EQ(result.entry.certificate->loss, loss);
+    }
+  }
+}
+
+TEST(Calibrate, ServesARegression) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("stsb-exeunt.dev")), 42);
+  const Calibration result = calibrate(data, {.budgets = {0.05}, .range = {{0, 5}}});
+  EXPECT_EQ(result.entry.certificate->loss, Loss::abs_diff);
+  EXPECT_EQ(result.entry.certificate->method, RiskMethod::wsr);
+  EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
+  EXPECT_LT(result.outcomes[0].certify_cost, 0.9);
+  EXPECT_NO_THROW((void)calibrate(data, {.budgets = {0.05}})) << "the range is then that of the gold values";
+}
+
+TEST(Calibrate, NeedsNoLabels) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  std::fill(trace.gold.begin(), trace.gold.end(), NAN);
+  const Calibration result = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  EXPECT_LT(result.outcomes[0].certify_cost, 0.6);
+}
+
+TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
+  const Calibration result =
+      calibrate(data, {.budgets = {0.02}, .families = {"patience"}, .exits = {2, 4, 6, 8, 12}, .temperatures = false});
+  EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
+  EXPECT_THAT(result.entry.exits, ElementsAre(2, 4, 6, 8, 12));
+  EXPECT_EQ(result.entry.temperature, std::vector<float>(12, 1.0F));
+}
+
+TEST(Calibrate, TooLittleDataSaysHowMuchWouldDo) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
+  const Error error = error_of([&] { (void)calibrate(data, {.budgets = {0.01}}); });
+  EXPECT_EQ(error.code(), Code::failure);
+  EXPECT_STREQ(error.what(),
+               "too little data: to certify 1 % at 95 % takes 299 examples without one loss, and the certify part has "
+               "166");
+  EXPECT_EQ(error.hint(),
+            "bring 499 examples in all, add texts without labels (--unlabelled FILE), or allow more: 166 examples "
+            "certify 1.79 % at best");
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.budgets = {0.005}, .method = RiskMethod::crc}); }).what(),
+              HasSubstr("0.5 % in expectation takes 199 examples"));
+  EXPECT_NO_THROW((void)calibrate(data, {.budgets = {0.05}}));
+}
+
+TEST(Calibrate, WhereNothingPassesFullDepthIsTheAnswer) {
+  // Early exits that know nothing: they agree with the last by chance alone.
+  ExitTrace trace = random_trace({.rows = 2000, .exits = 3, .classes = 2});
+  for (size_t row = 0; row < trace.rows; ++row)
+    for (size_t exit = 0; exit < 2; ++exit)
+      trace.logits[(row * 3 + exit) * 2] = trace.logits[(row * 3 + exit) * 2 + 1] + (row % 2 == 0 ? 5.0F : -5.0F);
+  const Calibration result = calibrate(split_for_calibration(trace, 42), {.budgets = {0.01}});
+  EXPECT_EQ(str(result.entry.policy), "full");
+  EXPECT_EQ(result.outcomes[0].certify_cost, 1);
+  EXPECT_EQ(result.outcomes[0].losses, 0);
+}
+
+TEST(Calibrate, PlansThatMakeNoSenseAreRefused) {
+  const CalibrationData data = split_for_calibration(random_trace({.rows = 2000, .classes = 2}), 1);
+  const auto refused = [&](const CalibrationPlan& plan) {
+    const Error error = error_of([&] { (void)calibrate(data, plan); });
+    EXPECT_EQ(error.code(), Code::usage);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refused({.budgets = {}}), HasSubstr("no budget"));
+  EXPECT_THAT(refused({.budgets = {0}}), HasSubstr("want a share from 1e-05 to below 1"));
+  EXPECT_THAT(refused({.budgets = {1}}), HasSubstr("below 1"));
+  EXPECT_THAT(refused({.budgets = {0.02, 0.01}}), HasSubstr("rising"));
+  EXPECT_THAT(refused({.delta = 0}), HasSubstr("confidence: got 1"));
+  EXPECT_THAT(refused({.families = {"entropi"}}), HasSubstr("unknown policy family"));
+  EXPECT_THAT(refused({.families = {"lte"}}), HasSubstr("no learning-to-exit head"));
+  EXPECT_THAT(refused({.loss = Loss::zero_one_drop, .method = RiskMethod::ltt_binomial}), HasSubstr("counts losses"));
+  EXPECT_THAT(refused({.exits = {1, 9}}), HasSubstr("after layer 9"));
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/exits/policy_file.h"
+
+#include "exeunt/base/files.h"
+#include "exeunt/exits/policy_text.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kHash(64, 'a'), kOther(64, 'b');
+
+PolicyFile example() {
+  PolicyEntry entry;
+  entry.exits = {6, 7, 8, 12};
+  entry.temperature = {1.37F, 1, 0.9F, 2};
+  entry.policy = parse_policy("entropy:0.21");
+  entry.points = {{parse_policy("entropy:0.21"), 0.01, 0.47}, {parse_policy("entropy:0.4"), 0.02, 0.31}};
+  entry.certificate = Certificate{.loss = Loss::disagreement,
+                                  .method = RiskMethod::ltt_binomial,
+                                  .epsilon = 0.01,
+                                  .delta = 0.05,
+                                  .rows = 2000,
+                                  .losses = 7,
+                                  .budgets = 2,
+                                  .families = 1,
+                                  .fit = {kHash, 500},
+                                  .certify = {kOther, 2000},
+                                  .engine = "cpu/neon_bf16_i8mm",
+                                  .tool = "0.3.0",
+                                  .created = "2026-03-01T12:34:56Z"};
+  PolicyFile file;
+  file.weights = kHash;
+  file.default_precision = "bf16";
+  file.entries.emplace("bf16", entry);
+  entry.certificate.reset();
+  entry.points.clear();
+  entry.precision_map = kOther;
+  entry.policy = parse_policy("window:0.1,8,bias_1");
+  file.entries.emplace("int8", entry);
+  return file;
+}
+
+TEST(PolicyFile, ComesBackFromItsText) {
+  const std::string text = policy_file_text(example());
+  const PolicyFile back = parse_policy_file(parse_json(text, "policy.json"), "policy.json");
+  EXPECT_EQ(policy_file_text(back), text);
+  ASSERT_EQ(back.entries.size(), 2u);
+  const PolicyEntry& entry = back.entries.at("bf16");
+  EXPECT_EQ(entry.temperature, example().entries.at("bf16").temperature);
+  EXPECT_EQ(entry.points[1].policy, parse_policy("entropy:0.4"));
+  EXPECT_EQ(entry.certificate->losses, 7);
+  EXPECT_EQ(entry.certificate->certify.rows, 2000);
+  EXPECT_FALSE(back.entries.at("int8").certificate);
+  EXPECT_EQ(back.entries.at("int8").precision_map, kOther);
+}
+
+TEST(PolicyFile, HasTheFieldsOfTheFormat) {
+  const Json json = parse_json(policy_file_text(example()), "p");
+  EXPECT_EQ(json["format"], "exeunt.policy/1");
+  const Json& entry = json["entries"]["bf16"];
+  EXPECT_TRUE(entry["precision_map"].is_null());
+  EXPECT_EQ(entry["exits"], Json({6, 7, 8, 12}));
+  EXPECT_EQ(entry["temperature"].dump(), "[1.37,1.0,0.9,2.0]") << "floats in their shortest form";
+  EXPECT_EQ(entry["policy"], "entropy:0.21");
+  EXPECT_EQ(entry["points"][0], Json({{"policy", "entropy:0.21"}, {"epsilon", 0.01}, {"cost_fraction", 0.47}}));
+  EXPECT_EQ(entry["certificate"]["guarantee"], "probability");
+  EXPECT_EQ(entry["certificate"]["method"], "ltt-binomial");
+  EXPECT_EQ(entry["certificate"]["n"], 2000);
+}
+
+TEST(PolicyFile, AnEntryCompletesItsPolicies) {
+  const PolicyEntry entry = example().entries.at("bf16");
+  const PolicySpec spec = entry.complete(entry.points[1].policy);
+  EXPECT_EQ(str(spec), "entropy:0.4");
+  EXPECT_EQ(spec.exits, entry.exits);
+  EXPECT_EQ(spec.temperature, entry.temperature);
+}
+
+// The error of reading the example with one value changed.
+Error wrong(const std::string& pointer, const Json& value) {
+  Json json = parse_json(policy_file_text(example()), "p");
+  json[Json::json_pointer(pointer)] = value;
+  const Error error = error_of([&] { (void)parse_policy_file(json, "policy.json"); });
+  EXPECT_EQ(error.code(), Code::bad_file) << pointer;
+  EXPECT_THAT(error.what(), HasSubstr("policy.json")) << pointer;
+  return error;
+}
+
+TEST(PolicyFile, UnknownFieldsAndNamesAreAnsweredWithTheNearest) {
+  EXPECT_EQ(wrong("/wieghts", 1).hint(), "did you mean 'weights'?");
+  EXPECT_EQ(wrong("/entries/bf16/polcy", 1).hint(), "did you mean 'policy'?");
+  EXPECT_EQ(wrong("/entries/bf16/certificate/epsilom", 1).hint(), "did you mean 'epsilon'?");
+  EXPECT_EQ(wrong("/entries/bf16/points/0/cost", 1).hint(), "known: policy, epsilon, cost_fraction");
+  EXPECT_EQ(wrong("/entries/fp23", Json::object()).hint(), "did you mean 'fp32'?");
+  EXPECT_EQ(wrong("/entries/bf16/policy", "entrpy:0.3").hint(), "did you mean 'entropy'?");
+  EXPECT_THAT(wrong("/entries/bf16/policy", "entrpy:0.3").what(), HasSubstr("entries.bf16.policy"));
+  EXPECT_THAT(wrong("/format", "exeunt.policy/2").what(), HasSubstr("want 'exeunt.policy/1'"));
+}
+
+TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
+  EXPECT_THAT(wrong("/weights", "abc").what(), HasSubstr("want a sha256 in hex"));
+  EXPECT_THAT(wrong("/default_precision", "fp8").what(), HasSubstr("default_precision"));
+  EXPECT_THAT(wrong("/entries", 1).what(), HasSubstr("an object by precision"));
+  EXPECT_THAT(wrong("/entries/bf16/exits", Json::array()).what(), HasSubstr("want a list of 1 to 128 layers"));
+  EXPECT_THAT(wrong("/entries/bf16/exits", Json({3, 2})).what(), HasSubstr("want rising layers"));
+  EXPECT_THAT(wrong("/entries/bf16/exits", Json({0})).what(), HasSubstr("want rising layers"));
+  EXPECT_THAT(wrong("/entries/bf16/exits", Json({1.5})).what(), HasSubstr("want rising layers"));
+  EXPECT_THAT(wrong("/entries/bf16/temperature", Json({0})).what(), HasSubstr("finite numbers above 0"));
+  EXPECT_THAT(wrong("/entries/bf16/temperature", Json({1e300})).what(), HasSubstr("finite numbers above 0"));
+  EXPECT_THAT(wrong("/entries/bf16/temperature", Json({"1"})).what(), HasSubstr("finite numbers above 0"));
+  EXPECT_THAT(wrong("/entries/bf16/points", 1).what(), HasSubstr("a list of at most 1000 points"));
+  EXPECT_THAT(wrong("/entries/bf16/points/1/epsilon", 0.01).what(), HasSubstr("points of rising epsilon"));
+  EXPECT_THAT(wrong("/entries/bf16/points/0/epsilon", 0).what(), HasSubstr("above 0 and below 1"));
+  EXPECT_THAT(wrong("/entries/bf16/points/0/cost_fraction", 1.5).what(), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(wrong("/entries/bf16/points/0/policy", "full").what(), HasSubstr("want the entry's own policy"));
+  EXPECT_THAT(wrong("/entries/bf16/certificate/loss", "accuracy").what(), HasSubstr("loss"));
+  EXPECT_THAT(wrong("/entries/bf16/certificate/delta", 1).what(), HasSubstr("above 0 and below 1"));
+  EXPECT_THAT(wrong("/entries/bf16/certificate/n", 0).what(), HasSubstr("'n'"));
+  EXPECT_THAT(wrong("/entries/bf16/certificate/losses", 3000).what(), HasSubstr("from -2000 to 2000"));
+  EXPECT_THAT(wrong("/entries/bf16/certificate/fit/data", "x").what(), HasSubstr("certificate.fit"));
+  EXPECT_THAT(wrong("/entries/bf16/certificate/guarantee", "expectation").what(),
+              HasSubstr("want \"probability\": that is what ltt-binomial gives"));
+  EXPECT_THAT(wrong("/entries/bf16/certificate/method", "crc").what(), HasSubstr("that is what crc gives"));
+}
+
+TEST(PolicyFile, NamesOfLossesAndMethodsGoBothWays) {
+  for (const Loss loss : {Loss::disagreement, Loss::zero_one_drop, Loss::abs_diff})
+    EXPECT_EQ(loss_named(name_of(loss)), loss);
+  for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc})
+    EXPECT_EQ(method_named(name_of(method)), method);
+  EXPECT_EQ(error_of([] { (void)method_named("ltt-binomal"); }).hint(), "did you mean 'ltt-binomial'?");
+  EXPECT_EQ(error_of([] { (void)loss_named("x"); }).code(), Code::usage);
+}
+
+TEST(PolicyFile, IsWrittenUnderALock) {
+  const Scratch scratch;
+  const auto path = scratch.path() / "policy.json";
+  {
+    const PolicyLock lock(path);
+    const Error error = error_of([&] { const PolicyLock second(path); });
+    EXPECT_EQ(error.code(), Code::resources);
+    EXPECT_THAT(error.what(), HasSubstr("policy.json: cannot lock: another calibration is at work on it"));
+    lock.write(example());
+  }
+  EXPECT_EQ(policy_file_text(read_policy_file(path)), policy_file_text(example()));
+  EXPECT_NO_THROW(const PolicyLock again(path)) << "the lock goes with its holder";
+  size_t left = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(scratch.path())) ++left;
+  EXPECT_EQ(left, 1u) << "nothing but the file stays";
+}
+
+TEST(PolicyFile, OtherFilesInTheFolderAreNotLocked) {
+  const Scratch scratch;
+  const PolicyLock one(scratch.path() / "a.json");
+  EXPECT_NO_THROW(const PolicyLock two(scratch.path() / "b.json"));
+}
+
+TEST(PolicyFile, AFolderThatIsNotThereIsAnError) {
+  const Error error = error_of([] { const PolicyLock lock("/nonexistent/policy.json"); });
+  EXPECT_EQ(error.code(), Code::resources);
+  EXPECT_EQ(error_of([] { (void)read_policy_file("/nonexistent/policy.json"); }).code(), Code::bad_file);
+}
+
+}  // namespace
+}  // namespace exeunt
