@@ -198,12 +198,10 @@ std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(TokenizerJson json) {
   return make(std::move(json.parts), std::move(vocabulary), std::move(bpe), level);
 }
 
-std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const std::filesystem::path& vocab_json,
-                                                         const std::filesystem::path& merges_txt,
-                                                         const TokenizerConfig& config) {
-  const std::string where = vocab_json.string();
-  Vocabulary vocabulary(read_token_ids(read_json(vocab_json), where), where);
-  const std::vector<BpeMerge> merges = parse_merges_txt(read_text(merges_txt), vocabulary, merges_txt.string());
+std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(const BpeFiles& files, const TokenizerConfig& config) {
+  const std::string& where = files.vocab_where;
+  Vocabulary vocabulary(read_token_ids(parse_json(files.vocab_json, where), where), where);
+  const std::vector<BpeMerge> merges = parse_merges_txt(files.merges_txt, vocabulary, files.merges_where);
   Pipeline::Parts parts;
   parts.where = where;
   parts.added = roberta_added(vocabulary, config);
@@ -214,6 +212,14 @@ std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const std::filesystem::
   parts.post.add_prefix_space = level.add_prefix_space;
   ByteBpeModel bpe(vocabulary, merges, {});
   return make(std::move(parts), std::move(vocabulary), std::move(bpe), level);
+}
+
+std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const std::filesystem::path& vocab_json,
+                                                         const std::filesystem::path& merges_txt,
+                                                         const TokenizerConfig& config) {
+  const std::string vocab = read_text(vocab_json);
+  const std::string merges = read_text(merges_txt);
+  return make_byte_bpe_tokenizer(BpeFiles{vocab, merges, vocab_json.string(), merges_txt.string()}, config);
 }
 
 }  // namespace exeunt

@@ -14,6 +14,18 @@ namespace exeunt {
 [[nodiscard]] std::unique_ptr<const Tokenizer> make_unigram_tokenizer(TokenizerJson json);
 [[nodiscard]] std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(TokenizerJson json);
 
+// The same from files already in memory.
+struct SpieceModel;
+struct BpeFiles {
+  std::string_view vocab_json, merges_txt;
+  std::string vocab_where, merges_where;  // open error messages
+};
+[[nodiscard]] std::unique_ptr<const Tokenizer> make_unigram_tokenizer(const SpieceModel& model,
+                                                                      const TokenizerConfig& config,
+                                                                      const std::string& where);
+[[nodiscard]] std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(const BpeFiles& files,
+                                                                       const TokenizerConfig& config);
+
 // vocab.txt; spiece.model (a spiece.vocab beside it is checked against it); vocab.json with merges.txt.
 [[nodiscard]] std::unique_ptr<const Tokenizer> read_wordpiece_tokenizer(const std::filesystem::path& vocab_txt,
                                                                         const TokenizerConfig& config);

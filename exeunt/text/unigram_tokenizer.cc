@@ -185,15 +185,8 @@ std::unique_ptr<const Tokenizer> make_unigram_tokenizer(TokenizerJson json) {
   return make(std::move(json.parts), pieces, options, std::move(metaspace));
 }
 
-std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::path& spiece_model,
-                                                        const TokenizerConfig& config) {
-  const std::string where = spiece_model.string();
-  const SpieceModel model = parse_spiece_model(MappedFile::open(spiece_model)->bytes(), where);
-  std::filesystem::path vocab = spiece_model;
-  vocab.replace_extension(".vocab");
-  std::error_code ignored;
-  if (std::filesystem::exists(vocab, ignored)) check_spiece_vocab(model, read_text(vocab), vocab.string());
-
+std::unique_ptr<const Tokenizer> make_unigram_tokenizer(const SpieceModel& model, const TokenizerConfig& config,
+                                                        const std::string& where) {
   Pipeline::Parts parts;
   parts.where = where;
   parts.normalizer = albert_normalizer(model, config, where);
@@ -204,6 +197,17 @@ std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::p
   pieces.reserve(model.pieces.size());
   for (const SentencePiece& piece : model.pieces) pieces.emplace_back(piece.text, albert_score(piece));
   return make(std::move(parts), pieces, {.unknown = model.unknown}, Metaspace{});
+}
+
+std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::path& spiece_model,
+                                                        const TokenizerConfig& config) {
+  const std::string where = spiece_model.string();
+  const SpieceModel model = parse_spiece_model(MappedFile::open(spiece_model)->bytes(), where);
+  std::filesystem::path vocab = spiece_model;
+  vocab.replace_extension(".vocab");
+  std::error_code ignored;
+  if (std::filesystem::exists(vocab, ignored)) check_spiece_vocab(model, read_text(vocab), vocab.string());
+  return make_unigram_tokenizer(model, config, where);
 }
 
 }  // namespace exeunt

@@ -13,7 +13,7 @@ unbelievable unbelievably believing believer belief relief relieve re-live reliv
 tokenless tokens tokenised tokeniser unkempt unknown unknowable knowledge acknowledging known knows knew keen keener
 `;
 
-const words = text.trim().split(/\s+/u);
+export const made_up_words = text.trim().split(/\s+/u);
 
 // ---- unigram ----
 
@@ -22,7 +22,7 @@ const quarter = (x) => Math.round(x * 4) / 4;
 
 export function small_pieces() {
   const counts = new Map();
-  for (const word of words) {
+  for (const word of made_up_words) {
     const chars = [...('▁' + word.toLowerCase().normalize('NFKD').replace(/\p{M}/gu, ''))];
     for (let from = 0; from < chars.length; ++from) {
       for (let to = from + 1; to <= Math.min(chars.length, from + 9); ++to) {
@@ -32,7 +32,7 @@ export function small_pieces() {
     }
   }
   const user_defined = ['(', ')', '"', '-', '£'];
-  const total = words.length * 8;
+  const total = made_up_words.length * 8;
   const normal = [...counts].filter(([piece, n]) => !/["()£-]/u.test(piece) && ([...piece].length === 1 ? n > 1 : n > 2))
     .map(([piece, n]) => ({text: piece, score: quarter(Math.log(n / total) + 0.4 * [...piece].length), type: 1}))
     .sort((a, b) => b.score - a.score || (a.text < b.text ? -1 : 1));
