@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/crc.h"
 #include "exeunt/base/tensor.h"
-#include "exeunt/model/crc.h"
 
 namespace exeunt {
 

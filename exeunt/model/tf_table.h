@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "exeunt/model/crc.h"
+#include "exeunt/base/crc.h"
 
 namespace exeunt {
 

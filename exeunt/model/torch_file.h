@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "exeunt/base/crc.h"
 #include "exeunt/base/tensor.h"
-#include "exeunt/model/crc.h"
 
 namespace exeunt {
 

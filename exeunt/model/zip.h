@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/model/crc.h"
+#include "exeunt/base/crc.h"
 
 namespace exeunt {
 

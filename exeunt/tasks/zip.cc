@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/tasks/zip.h"
 
-#include <array>
 #include <cstdint>
-#include <string_view>
 
+#include "exeunt/base/crc.h"
 #include "exeunt/base/error.h"
 
 namespace exeunt {
 namespace {
 
-constexpr std::array<uint32_t, 256> make_crc_table() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = (value & 1U) != 0 ? 0xEDB88320U ^ (value >> 1) : value >> 1;
-    table[i] = value;
-  }
-  return table;
-}
-
-constexpr auto kCrcTable = make_crc_table();
 constexpr uint64_t kVersion = 10;      // the first version: stored files
 constexpr uint64_t kFirstDate = 0x21;  // 1 January 1980 as DOS wrote dates
-
-uint32_t crc32(std::string_view bytes) noexcept {
-  uint32_t value = ~uint32_t{0};
-  for (const char byte : bytes) value = kCrcTable[(value ^ static_cast<uint8_t>(byte)) & 0xFFU] ^ (value >> 8);
-  return ~value;
-}
 
 // Little-endian numbers of the given width.
 void put(std::string& out, uint64_t value, int bytes) {
@@ -42,7 +24,7 @@ void put_description(std::string& out, const StoredFile& file) {
   put(out, 0, 2);  // stored
   put(out, 0, 2);  // midnight
   put(out, kFirstDate, 2);
-  put(out, crc32(file.content), 4);
+  put(out, crc32(std::as_bytes(std::span(file.content))), 4);
   put(out, file.content.size(), 4);  // as stored
   put(out, file.content.size(), 4);  // as it was
   put(out, file.name.size(), 2);

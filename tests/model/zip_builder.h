@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/model/crc.h"
+#include "exeunt/base/crc.h"
 
 namespace exeunt {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two checksums of other systems' model files: CRC-32 in zip archives, CRC-32C in TensorFlow checkpoints.
+// The two checksums of other systems' files: CRC-32 in zip archives, CRC-32C in TensorFlow checkpoints.
 #pragma once
 
 #include <cstddef>

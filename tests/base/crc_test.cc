@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/crc.h"
+#include "exeunt/base/crc.h"
 
 #include <random>
 #include <string_view>
