@@ -25,6 +25,8 @@ void add_all_verbs(CommandLine& line) {
   add_trace(line);
   add_eval(line);
   add_sweep(line);
+  add_calibrate(line);
+  add_policy(line);
   add_report(line);
   add_submit(line);
 }

@@ -50,7 +50,9 @@ std::vector<std::string> expand_place(std::string_view place, const PolicySource
 }  // namespace
 
 std::vector<PolicySpec> parse_sweep(std::string_view text) {
-  const PolicySource source(text, {});
+  const PolicySource source(text.substr(0, 64), {});
+  if (text.size() > kMaxSweepText)
+    source.fail(fmt::format("got {} bytes, want at most {}", text.size(), kMaxSweepText));
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return {parse_policy(text)};
   std::vector<std::string> settings{std::string(text.substr(0, colon))};

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt calibrate`: a budget and a confidence become a certified policy.
+#include "exeunt/exits/calibrate.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/base/clock.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/model/own_folder.h"
+
+namespace exeunt::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CalibrateFlags {
+  RunFlags run;
+  std::vector<std::string> budgets{"1%"}, families;
+  std::string exits, loss, method, out, unlabelled, precision = "fp32";
+  double confidence = 0.95;
+  uint64_t seed = 42;
+  bool no_temperatures = false;
+};
+
+// "1%" or "0.01".
+double fraction_of(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  const std::string number(percent ? text.substr(0, text.size() - 1) : text);
+  char* end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  const double fraction = percent ? value / 100 : value;
+  if (number.empty() || *end != '\0' || !(fraction > 0 && fraction < 1)) {
+    throw Error(Code::usage, fmt::format("--max-drop: got '{}', want a share above 0 and below 1", text),
+                "for example 1% or 0.01");
+  }
+  return fraction;
+}
+
+CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
+  CalibrationPlan plan;
+  plan.budgets.clear();
+  for (const std::string& text : flags.budgets) {
+    for (const std::string& one : comma_list(text)) plan.budgets.push_back(fraction_of(one));
+  }
+  std::sort(plan.budgets.begin(), plan.budgets.end());
+  plan.delta = 1 - flags.confidence;
+  if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
+  if (!flags.method.empty()) plan.method = method_named(flags.method);
+  plan.families = flags.families;
+  for (const std::string& layer : comma_list(flags.exits)) plan.exits.push_back(whole_number(layer, "--exits"));
+  plan.temperatures = !flags.no_temperatures;
+  if (measured.model) plan.range = measured.model->exits().range;
+  const Task* task = find_task_or_null(measured.trace.info.task);
+  if (!plan.range && task != nullptr) plan.range = task->range;
+  return plan;
+}
+
+// Texts without labels, traced by the same model; disagreement with full depth needs none.
+Measured measured_for(const Common& common, const CalibrateFlags& flags) {
+  if (flags.unlabelled.empty()) return measure(common, flags.run);
+  RunFlags run = flags.run;
+  run.data.task.clear();
+  run.data.data = flags.unlabelled;
+  run.data.columns.label.clear();
+  return measure(common, run);
+}
+
+OrderedJson outcome_json(const BudgetOutcome& outcome) {
+  OrderedJson out;
+  out["policy"] = str(outcome.policy);
+  out["epsilon"] = outcome.epsilon;
+  out["losses"] = outcome.losses;
+  out["p_value"] = outcome.p_value;
+  out["upper_bound"] = outcome.upper_bound;
+  out["certify_cost_fraction"] = outcome.certify_cost;
+  out["report_cost_fraction"] = outcome.report_cost;
+  out["report_risk"] = outcome.report_risk;
+  return out;
+}
+
+void print_outcomes(const Calibration& calibration, const CalibrationData& data, double confidence) {
+  const Certificate& certificate = *calibration.entry.certificate;
+  const bool in_expectation = certificate.method == RiskMethod::crc;
+  std::vector<std::vector<std::string>> rows;
+  for (const BudgetOutcome& outcome : calibration.outcomes) {
+    rows.push_back({fmt::format("{:g} %", 100 * outcome.epsilon), str(outcome.policy),
+                    fmt::format("{:.3f} %", 100 * outcome.upper_bound), fmt::format("{:.2f}x", 1 / outcome.report_cost),
+                    fmt::format("{:.2f} %", 100 * outcome.report_risk)});
+  }
+  print_table({"budget", "policy", "bound", "fewer layers", "lost on report part"}, rows);
+  fmt::print("\n{} of {} against full depth, {}: {} texts certify, {} fitted, {} report\n", name_of(certificate.loss),
+             name_of(certificate.method),
+             in_expectation ? "in expectation" : fmt::format("with confidence {:g} %", 100 * confidence),
+             data.certify.rows, data.fit.rows, data.report.rows);
+}
+
+void run(const Common& common, const CalibrateFlags& flags) {
+  const Measured measured = measured_for(common, flags);
+  if (!measured.model && flags.out.empty()) {
+    throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
+  }
+  const bool own_folder = measured.model && fs::exists(measured.model->folder() / "manifest.json");
+  if (measured.model && !own_folder && flags.out.empty()) {
+    throw Error(Code::usage,
+                fmt::format("{}: policies are kept in folders of our own", measured.model->folder().string()),
+                "run 'exeunt convert' first, or name a file with --out");
+  }
+  const fs::path path = flags.out.empty() ? measured.model->folder() / "policy.json" : fs::path(flags.out);
+  const PolicyLock lock(path);
+
+  const CalibrationData data = split_for_calibration(measured.trace, flags.seed);
+  Calibration calibration = calibrate(data, plan_of(flags, measured));
+  if (calibration.entry.certificate) {
+    calibration.entry.certificate->engine = measured.trace.info.engine;
+    calibration.entry.certificate->tool = version();
+    calibration.entry.certificate->created = now_rfc3339();
+  }
+  const std::string precision = measured.model ? flags.precision : measured.trace.info.precision;
+  PolicyFile file{.weights = measured.trace.info.weights, .default_precision = precision, .entries = {}};
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) {
+    PolicyFile old = read_policy_file(path);
+    if (old.weights == file.weights) file = std::move(old);
+  }
+  file.entries[precision] = calibration.entry;
+  lock.write(file);
+
+  if (common.json) {
+    OrderedJson out;
+    out["out"] = path.string();
+    out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
+    out["points"] = OrderedJson::array();
+    for (const BudgetOutcome& outcome : calibration.outcomes) out["points"].push_back(outcome_json(outcome));
+    out["families"] = OrderedJson::array();
+    for (const FamilyTrial& trial : calibration.trials)
+      out["families"].push_back({{"family", trial.family}, {"cost_fraction", trial.cost_fraction}});
+    return print_json(out);
+  }
+  print_outcomes(calibration, data, flags.confidence);
+  fmt::print("wrote {}\n", path.string());
+}
+
+}  // namespace
+
+void add_calibrate(CommandLine& line) {
+  const auto flags = std::make_shared<CalibrateFlags>();
+  CLI::App* verb =
+      add_verb(line, "calibrate", "Turn a budget into a certified policy",
+               {"exeunt calibrate models/sst2 --task SST-2 --data glue_data --max-drop 1% --confidence 0.95",
+                "exeunt calibrate models/topics --unlabelled texts.csv --max-drop 0.5% --max-drop 1% --max-drop 2%",
+                "exeunt calibrate x.safetensors --max-drop 1% --out policy.json"},
+               [flags, &common = line.common] { run(common, *flags); });
+  add_run_flags(*verb, flags->run, Required::yes);
+  verb->add_option("--max-drop", flags->budgets, "Largest loss against full depth; several are certified together")
+      ->capture_default_str();
+  verb->add_option("--confidence", flags->confidence, "Probability that the promise holds, over the draw of the data")
+      ->check(CLI::Range(0.5, 0.999999))
+      ->capture_default_str();
+  verb->add_option("--policy", flags->families,
+                   "Family of rules to choose from (entropy, patience …); repeat for more; all that fit if left out");
+  verb->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out");
+  verb->add_option("--loss", flags->loss, "disagreement, zero_one_drop or abs_diff");
+  verb->add_option("--method", flags->method, "ltt-binomial, ltt-hb, wsr, or crc (a guarantee in expectation)");
+  verb->add_option("--unlabelled", flags->unlabelled,
+                   "File of texts without labels to certify on: disagreement needs none");
+  verb->add_option("--precision", flags->precision, "Entry of policy.json to write")
+      ->check(CLI::IsMember(policy_precisions()))
+      ->capture_default_str();
+  verb->add_option("--seed", flags->seed, "Draws the fit, certify and report parts")->capture_default_str();
+  verb->add_flag("--no-temperatures", flags->no_temperatures, "Fit no temperature per exit");
+  verb->add_option("--out", flags->out, "Policy file; the model's own policy.json if left out");
+}
+
+}  // namespace exeunt::apps
