@@ -10,29 +10,32 @@ help:  ## this list
 
 build:  ## packages that are missing, then build/release/bin/exeunt and the tests
 	@scripts/setup
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release --log-level=WARNING > /dev/null
 	@cmake --build --preset release -j $(JOBS)
 
 test: build  ## build and run every test
 	@ctest --preset release -j $(JOBS) --no-label-summary
 
-check:  ## slower checks: sanitizers, clang-tidy, fuzz replay, the other architecture, equal builds
+check:  ## slower checks: sanitizers, clang-tidy, fuzz replay, browser, the other architecture, equal builds
 	@scripts/check
 
-demo: build  ## a tiny model of our own, through what Exeunt can do today
+demo:  ## builds the command and shows what it can do today, with files of this repository alone
+	@scripts/setup
+	@cmake --preset release --log-level=WARNING > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target exeunt
 	@scripts/demo build/release/bin/exeunt
 
 bench:  ## benchmarks
 	@scripts/setup bench
-	@cmake --preset bench --log-level=WARNING
+	@cmake --preset bench --log-level=WARNING > /dev/null
 	@cmake --build --preset bench -j $(JOBS)
 	@scripts/bench
 
 fuzz:  ## every parser under libFuzzer for FUZZ_SECONDS (60) each
 	@scripts/fuzz --seconds $(FUZZ_SECONDS)
 
-parity: build  ## the tokenizers against the npm package, 200,000 strings a family
-	@scripts/setup node
+parity:  ## the tokenizers against the npm package, 200,000 strings a family
+	@scripts/setup build node
 	@scripts/parity
 
 format:  ## clang-format on every tracked source
