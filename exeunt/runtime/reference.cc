@@ -140,7 +140,7 @@ std::vector<float> run_layer(const Layer& layer, const ModelSpec& spec, std::spa
 }
 
 ReferenceExit run_exit(const Heads& heads, const ExitLayout& layout, const ExitSite& site, std::span<const float> rows,
-                    int hidden) {
+                       int hidden) {
   ReferenceExit out{.after = site.after};
   out.input = site.reader ? reader_input(rows, heads.readers[static_cast<size_t>(*site.reader)])
                           : pool_input(rows, hidden, layout.input);
