@@ -14,9 +14,14 @@ size_t hash_of(std::string_view token) noexcept {
   return std::hash<std::string_view>{}(token);
 }
 
-void check_id(const std::string& token, int64_t id, std::string_view where) {
-  if (id >= 0 && id <= kMaxTokenId) return;
-  throw_bad_file(where, "token '{}': got id {}, want 0 to {}", token, id, kMaxTokenId);
+void check_id(const std::string& token, int64_t id, int64_t largest, std::string_view where) {
+  if (id >= 0 && id <= largest) return;
+  throw_bad_file(where, "token '{}': got id {}, want 0 to {}", token, id, largest);
+}
+
+// Holes in proportion to the tokens: memory follows the size of the file, not what it claims.
+int64_t largest_id_for(size_t tokens) {
+  return std::min<int64_t>(kMaxTokenId, 65536 + 4 * static_cast<int64_t>(tokens));
 }
 
 }  // namespace
@@ -26,7 +31,7 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
   int32_t largest = -1;
   size_t bytes = 0;
   for (const auto& [token, id] : tokens) {
-    check_id(token, id, where);
+    check_id(token, id, largest_id_for(tokens.size()), where);
     largest = std::max(largest, id);
     bytes += token.size();
   }
@@ -76,7 +81,7 @@ std::vector<std::pair<std::string, int32_t>> read_token_ids(const Json& object, 
       throw_bad_file(where, "token '{}': got {}, want a whole number", token, glimpse(value));
     const bool fits = !value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX);
     const int64_t id = fits ? value.get<int64_t>() : INT64_MAX;
-    check_id(token, id, where);
+    check_id(token, id, kMaxTokenId, where);
     tokens.emplace_back(token, static_cast<int32_t>(id));
   }
   return tokens;

@@ -13,13 +13,14 @@
 
 namespace exeunt {
 
-// Larger ids are taken for damage: no vocabulary of these families comes near, and a table is made for all ids.
+// Larger ids are taken for damage: no vocabulary of these families comes near.
 inline constexpr int32_t kMaxTokenId = (1 << 24) - 1;
 
 class Vocabulary {
  public:
   Vocabulary() = default;
-  // Ids may have holes. Throws Error (opened by `where`) on an id out of range, or a token or id that stands twice.
+  // Ids may have holes, but tables are made for all of them, so an id far beyond the number of tokens is refused.
+  // Throws Error (opened by `where`) on that, and on a token or id that stands twice.
   Vocabulary(const std::vector<std::pair<std::string, int32_t>>& tokens, std::string_view where);
 
   [[nodiscard]] std::optional<int32_t> id(std::string_view token) const noexcept;

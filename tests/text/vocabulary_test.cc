@@ -52,6 +52,8 @@ TEST(Vocabulary, TwiceTheSameTokenOrIdIsAnError) {
 TEST(Vocabulary, AnIdFarOutIsRefusedBeforeATableIsMadeForIt) {
   EXPECT_THAT(error_of([] { Vocabulary({{"a", INT32_MAX}}, "f"); }).what(), HasSubstr("got id 2147483647"));
   EXPECT_THAT(error_of([] { Vocabulary({{"a", -1}}, "f"); }).what(), HasSubstr("got id -1"));
+  EXPECT_THAT(error_of([] { Vocabulary({{"a", 65541}}, "f"); }).what(), HasSubstr("got id 65541, want 0 to 65540"));
+  EXPECT_EQ(Vocabulary({{"a", 65540}}, "f").id_limit(), 65541);
 }
 
 TEST(Vocabulary, TokenIdsInJsonAreCheckedOneByOne) {
