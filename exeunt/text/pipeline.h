@@ -58,11 +58,11 @@ class Pipeline {
     added_.split_raw(text, parts);
     Place place{text};
     for (const auto& part : parts) {
-      if (out.stop()) break;
+      if (out.stopped()) break;
       const uint32_t first = place.code_points(part.begin);
       if (part.id >= 0) {
         const Offset offset{first, place.code_points(part.end)};
-        out.add(part.id, trimmed(offset, text.substr(part.begin, part.end - part.begin), out.ids.empty()));
+        out.add_added(part.id, trimmed(offset, text.substr(part.begin, part.end - part.begin), out.ids.empty()));
         continue;
       }
       NormalizedText normal(text.substr(part.begin, part.end - part.begin), first);
@@ -70,10 +70,10 @@ class Pipeline {
       inner.clear();
       added_.split_normalized(normal.text(), inner);
       for (const auto& [begin, end, id] : inner) {
-        if (out.stop()) break;
+        if (out.stopped()) break;
         if (id >= 0) {
           const std::string_view found = normal.text().substr(begin, end - begin);
-          out.add(id, trimmed(normal.origin(begin, end), found, out.ids.empty()));
+          out.add_added(id, trimmed(normal.origin(begin, end), found, out.ids.empty()));
         } else {
           const size_t before = out.ids.size();
           model(normal, begin, end, out);

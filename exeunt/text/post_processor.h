@@ -14,21 +14,32 @@
 
 namespace exeunt {
 
-// Tokens of one text, before anything is put around them. Words behind `limit` tokens cannot end up in the result: a
-// model asks stop() before each word and ends there. (The oracle does, too, and it shows: of two texts cut so, the
-// longer one may no longer be the longer.)
+// Tokens of one text, before anything is put around them. Once a word has brought them to `limit`, what follows cannot
+// end up in the result and is left out. The oracle does the same, and it shows: of two texts cut so, the longer one may
+// no longer be the longer.
 struct Tokens {
   std::vector<int32_t> ids;
   std::vector<Offset> offsets;
   size_t limit = SIZE_MAX;
-  bool cut = false;  // there were more words
+  bool cut = false;         // there was more
+  bool after_word = false;  // the last token is of a word, not an added one
 
   void add(int32_t id, Offset offset) {
     ids.push_back(id);
     offsets.push_back(offset);
   }
+  void add_added(int32_t id, Offset offset) {
+    add(id, offset);
+    after_word = false;
+  }
+  // To be asked before anything else is added: is it left out?
+  [[nodiscard]] bool stopped() noexcept {
+    cut |= after_word && ids.size() >= limit;
+    return cut;
+  }
+  // The same, asked by a model before each word.
   [[nodiscard]] bool stop() noexcept {
-    cut |= ids.size() >= limit;
+    after_word |= !stopped();
     return cut;
   }
 };

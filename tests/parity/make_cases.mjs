@@ -9,6 +9,7 @@ import {fileURLToPath} from 'url';
 import {Random, dress, generators} from './generators.mjs';
 import {gpt2_tokenizer_json, roberta_tokenizer_json, roberta_vocab} from './models.mjs';
 import {albert_tokenizer_json, read_spiece} from './spiece.mjs';
+import {awkward_tokenizer_json, bert_tokenizer_json, composed_tokenizer_json, small_wordpieces} from './small_wordpiece.mjs';
 import {small_bpe, small_charsmap, small_pieces, write_spiece} from './small.mjs';
 
 const {Tokenizer} = createRequire(import.meta.url)('tokenizers');
@@ -97,3 +98,16 @@ for (const [name, options, seed] of [['bpe_unknown', {unk_token: '<unk>', fuse_u
   if (name === 'bpe_dropped') json.pre_tokenizer.use_regex = false;
   await make(name, {'tokenizer.json': json_text(json)}, json, 300, seed);
 }
+
+const lower = small_wordpieces(new Random(31));
+const mixed = small_wordpieces(new Random(32), {cased: true});
+const vocab_txt = (tokens) => tokens.join('\n') + '\n';
+const uncased = bert_tokenizer_json(lower);
+await make('wordpiece', {'tokenizer.json': json_text(uncased), 'vocab.txt': vocab_txt(lower)}, uncased, 1200, 33);
+await make('wordpiece_uncased', {'vocab.txt': vocab_txt(lower)}, uncased, 600, 34);
+await make('wordpiece_cased', {'vocab.txt': vocab_txt(mixed), 'tokenizer_config.json': json_text({do_lower_case: false})},
+  bert_tokenizer_json(mixed, {lowercase: false}), 900, 35);
+const awkward = awkward_tokenizer_json(mixed);
+await make('wordpiece_added', {'tokenizer.json': json_text(awkward)}, awkward, 900, 36);
+const composed = composed_tokenizer_json(lower);
+await make('wordpiece_composed', {'tokenizer.json': json_text(composed)}, composed, 600, 37);

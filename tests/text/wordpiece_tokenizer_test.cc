@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "exeunt/text/families.h"
 #include "tests/scratch.h"
 
@@ -47,6 +49,58 @@ TEST(WordPieceTokenizer, PairsGetTypesAndTheLongerTextGives) {
   EXPECT_THAT(out.ids, ElementsAre(2, 5, 5, 3, 10, 3));
   EXPECT_THAT(out.types, ElementsAre(0, 0, 0, 0, 1, 1));
   EXPECT_TRUE(out.truncated);
+}
+
+std::string repeat(std::string_view text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+// A word of `size` pieces.
+std::string word_of(int size) {
+  return repeat("ba", size / 2) + (size % 2 != 0 ? "b" : "");
+}
+
+// Which text is the longer one decides who gets the odd place. The oracle stops behind the word that brings a text to
+// max_length; so a second text of known size tells how many tokens of the first were counted.
+int counted(const Tokenizer& tokenizer, const std::string& first) {
+  constexpr int kLength = 12;
+  for (int size = 1;; ++size) {
+    const std::string second = repeat("b ", kLength - 1) + word_of(size);
+    const Encoding out = tokenizer.encode(first, second, {.max_length = kLength});
+    const auto of_first = std::count(out.types.begin(), out.types.end(), 0);
+    if (of_first - 2 <= static_cast<ptrdiff_t>(out.ids.size()) - of_first - 1) return kLength - 1 + size;
+  }
+}
+
+// Counts were read off the oracle.
+TEST(WordPieceTokenizer, TokensBehindTheLengthAreNotCountedUnlessAddedOrOfTheSameWord) {
+  const auto tokenizer = from_vocab("[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##a\n##b\n");
+  const std::string a = "a ";
+  const std::string mask = "[MASK]";
+  EXPECT_EQ(counted(*tokenizer, repeat(a, 12)), 12);
+  EXPECT_EQ(counted(*tokenizer, repeat(a, 20)), 12);
+  EXPECT_EQ(counted(*tokenizer, repeat(word_of(5) + " ", 4)), 15);
+  EXPECT_EQ(counted(*tokenizer, repeat(mask, 30)), 30);
+  EXPECT_EQ(counted(*tokenizer, repeat(mask, 30) + " a a a a a"), 31);
+  EXPECT_EQ(counted(*tokenizer, repeat(a, 6) + repeat(mask, 8) + repeat(a, 10)), 15);
+  EXPECT_EQ(counted(*tokenizer, repeat(a, 6) + repeat(mask, 4) + repeat(a, 10)), 12);
+  EXPECT_EQ(counted(*tokenizer, repeat(a, 11) + mask + repeat(a, 9)), 13);
+  EXPECT_EQ(counted(*tokenizer, repeat(a, 11) + repeat(mask, 5) + repeat(a, 9)), 17);
+  EXPECT_EQ(counted(*tokenizer, repeat(a, 12) + repeat(mask, 5)), 12);
+  EXPECT_EQ(counted(*tokenizer, repeat(mask, 5) + repeat(a, 7) + repeat(mask, 5)), 12);
+  EXPECT_EQ(counted(*tokenizer, repeat(mask, 12) + "a"), 13);
+  EXPECT_EQ(counted(*tokenizer, repeat(mask, 11) + "a" + repeat(mask, 4)), 12);
+}
+
+TEST(WordPieceTokenizer, SaysThatATextWasCutOnlyIfItWas) {
+  const auto tokenizer = from_vocab(kVocab);
+  const EncodeOptions bare{.max_length = 2, .special_tokens = false};
+  EXPECT_FALSE(tokenizer->encode("a a  ", std::nullopt, bare).truncated);
+  EXPECT_TRUE(tokenizer->encode("a a a", std::nullopt, bare).truncated);
+  EXPECT_TRUE(tokenizer->encode("a a [MASK]", std::nullopt, bare).truncated);
+  EXPECT_FALSE(tokenizer->encode("a [MASK] ", std::nullopt, bare).truncated);
 }
 
 TEST(WordPieceTokenizer, CapitalsInTheVocabularyMeanACasedModel) {
