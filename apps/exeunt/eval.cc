@@ -15,7 +15,7 @@ namespace {
 
 struct EvalFlags {
   RunFlags run;
-  std::string policy = "full", csv;
+  std::string policy, csv;
   bool each_exit = false;
   std::vector<std::string> sweeps;
 };
@@ -68,7 +68,7 @@ void print_score(const PolicyScore& score, const std::vector<int>& layers) {
 void run_eval(const Common& common, const EvalFlags& flags) {
   const Measured measured = measure(common, flags.run);
   Scorer scorer(measured.trace, scorer_options(measured));
-  const PolicyScore score = scorer.score(parse_policy(flags.policy));
+  const PolicyScore score = scorer.score(choose_policy(common, measured, flags.policy).policy);
   const std::vector<ExitScore> exits = flags.each_exit ? scorer.each_exit() : std::vector<ExitScore>{};
   if (common.json) {
     OrderedJson out = score_json(score);
@@ -126,8 +126,8 @@ void add_eval(CommandLine& line) {
                              "exeunt eval sst2.safetensors --each-exit --json"},
                             [flags, &common = line.common] { run_eval(common, *flags); });
   add_run_flags(*verb, flags->run, Required::yes);
-  verb->add_option("--policy", flags->policy, "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full")
-      ->capture_default_str();
+  verb->add_option("--policy", flags->policy,
+                   "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full; the model's own if left out");
   verb->add_flag("--each-exit", flags->each_exit, "Show the score of every exit, too");
 }
 

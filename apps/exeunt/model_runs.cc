@@ -6,6 +6,8 @@
 
 #include "apps/exeunt/output.h"
 #include "exeunt/base/progress.h"
+#include "exeunt/exits/policy_file.h"
+#include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/tasks/task.h"
@@ -84,6 +86,34 @@ Metric primary_metric(const ExitTrace& trace) {
   const Task* task = find_task_or_null(trace.info.task);
   if (task != nullptr) return task->primary;
   return default_metrics(trace.info.regression, trace.info.labels.size()).front();
+}
+
+ChosenPolicy choose_policy(const Common& common, const Measured& measured, const std::string& text) {
+  if (!text.empty()) return {parse_policy(text), std::nullopt};
+  const ChosenPolicy full{parse_policy("full"), std::nullopt};
+  if (!measured.model) return full;
+  const std::filesystem::path path = measured.model->folder() / "policy.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return full;
+  const PolicyFile file = read_policy_file(path);
+  if (file.weights != measured.trace.info.weights) {
+    notice(common, fmt::format("{}: made for other weights; running at full depth", path.string()));
+    return full;
+  }
+  const auto entry = file.entries.find(measured.trace.info.precision);
+  if (entry == file.entries.end()) {
+    notice(common,
+           fmt::format("{}: no entry for {}; running at full depth", path.string(), measured.trace.info.precision));
+    return full;
+  }
+  notice(common, fmt::format("{}: policy {}, {}", path.string(), str(entry->second.policy),
+                             entry->second.certificate ? "certified" : "without a certificate"));
+  ChosenPolicy chosen{entry->second.complete(), std::nullopt};
+  if (entry->second.certificate) {
+    const Json whole = parse_json(policy_file_text(file), path.string());
+    chosen.certificate = OrderedJson(whole["entries"][entry->first]["certificate"]);
+  }
+  return chosen;
 }
 
 int whole_number(const std::string& text, std::string_view flag) {

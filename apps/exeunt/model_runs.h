@@ -9,6 +9,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
+#include "exeunt/base/json.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/exits/trace.h"
 #include "exeunt/model/checkpoint.h"
@@ -42,6 +43,14 @@ struct Measured {
 // Metrics of the trace's task (or of its kind of problem), and MFLOPs where the model is known.
 [[nodiscard]] ScorerOptions scorer_options(const Measured& measured);
 [[nodiscard]] Metric primary_metric(const ExitTrace& trace);
+
+// What a model runs by default: `text` if it is given, else the entry of its policy.json for the trace's precision,
+// else full depth. Says which, as a notice.
+struct ChosenPolicy {
+  PolicySpec policy;
+  std::optional<OrderedJson> certificate;
+};
+[[nodiscard]] ChosenPolicy choose_policy(const Common& common, const Measured& measured, const std::string& text);
 
 // A whole number from a flag; an Error that names the flag otherwise.
 [[nodiscard]] int whole_number(const std::string& text, std::string_view flag);

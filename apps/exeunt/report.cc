@@ -67,14 +67,14 @@ void run(const Common& common, const ReportFlags& flags) {
   std::vector<ReportRun> runs;
   for (size_t i = 0; i < measured.size(); ++i) {
     const ExitTrace& trace = measured[i].trace;
-    const std::string policy = !flags.policy.empty() ? flags.policy : trace.info.regression ? "full" : "entropy:0.2";
+    ChosenPolicy chosen = choose_policy(common, measured[i], flags.policy);
     runs.push_back({.name = name_of_run(flags.runs[i]),
                     .trace = &trace,
                     .scoring = scorer_options(measured[i]),
                     .primary = primary_metric(trace),
-                    .policy = parse_policy(policy),
+                    .policy = chosen.policy,
                     .settings = settings_of(flags, trace),
-                    .certificate = {},
+                    .certificate = chosen.certificate,
                     .text = texts});
   }
   ReportOptions options{.title = flags.title, .published = !flags.no_published, .environment = {}};
@@ -116,7 +116,7 @@ void add_report(CommandLine& line) {
   add_data_flags(*verb, flags->run.data);
   verb->add_option("--out", flags->out, "HTML file; .csv, .json and .vl.json are written beside it")
       ->capture_default_str();
-  verb->add_option("--policy", flags->policy, "Policy whose exits and examples are shown; entropy:0.2 if left out");
+  verb->add_option("--policy", flags->policy, "Policy whose exits and examples are shown; the model's own if left out");
   verb->add_option("--settings", flags->settings, "Settings of the curves, as for sweep; repeat for more");
   verb->add_option("--title", flags->title, "Heading of the page")->capture_default_str();
   verb->add_flag("--no-published", flags->no_published, "Leave out the papers' published figures");

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SubmitFlags {
-  std::string data, policy = "full", out, task;
+  std::string data, policy, out, task;
   std::vector<std::string> models;  // TASK=DIR
   int max_length = 128, threads = 0;
 };
@@ -46,8 +46,9 @@ TestRun answer(const Common& common, const SubmitFlags& flags, const Task& task,
   run.data.split = "test";
   run.max_length = flags.max_length;
   run.threads = flags.threads;
-  const Checkpoint checkpoint = Checkpoint::open(model);
-  return answer_test(checkpoint, trace_model(common, run), task, parse_policy(flags.policy));
+  const Measured measured = measure(common, run);
+  if (!measured.model) throw Error(Code::usage, fmt::format("{}: got a trace, want a model", model));
+  return answer_test(*measured.model, measured.trace, task, choose_policy(common, measured, flags.policy).policy);
 }
 
 OrderedJson cost_json(const Task& task, const PolicyScore& score) {
@@ -122,7 +123,7 @@ void add_suite(CommandLine& line, const std::string& name, const std::string& su
   verb->add_option("--data", flags->data, "Folder that holds the task folders")->required();
   verb->add_option("--model", flags->models, "TASK=DIR, one per task; MNLI's model also answers MNLI-mm and AX")
       ->required();
-  verb->add_option("--policy", flags->policy, "Exit policy, chosen on dev")->capture_default_str();
+  verb->add_option("--policy", flags->policy, "Exit policy, chosen on dev; the model's own if left out");
   verb->add_option("--out", flags->out, name == "glue" ? "Zip to write; with --task a TSV" : "Folder to write")
       ->required();
   if (name == "glue") verb->add_option("--task", flags->task, "Write one task's TSV instead of the zip");
