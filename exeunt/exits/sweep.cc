@@ -41,9 +41,11 @@ std::vector<std::string> expand_place(std::string_view place, const PolicySource
   const size_t equals = place.find('=');
   const size_t prefix = equals == std::string_view::npos ? 0 : equals + 1;
   std::vector<std::string> values;
-  for (const std::string_view item : split(place.substr(prefix), '|'))
+  for (const std::string_view item : split(place.substr(prefix), '|')) {
     for (const std::string& value : expand_range(item, source))
       values.push_back(std::string(place.substr(0, prefix)) + value);
+    if (values.size() > kMaxSettings) source.fail(fmt::format("got more than {} settings", kMaxSettings));
+  }
   return values;
 }
 
@@ -55,21 +57,25 @@ std::vector<PolicySpec> parse_sweep(std::string_view text) {
     source.fail(fmt::format("got {} bytes, want at most {}", text.size(), kMaxSweepText));
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return {parse_policy(text)};
-  std::vector<std::string> settings{std::string(text.substr(0, colon))};
-  char mark = ':';
+  std::vector<std::vector<std::string>> places;
+  size_t count = 1;
   for (const std::string_view place : split(text.substr(colon + 1), ',')) {
-    const std::vector<std::string> values = expand_place(place, source);
-    if (settings.size() * values.size() > kMaxSettings)
-      source.fail(fmt::format("got more than {} settings", kMaxSettings));
-    std::vector<std::string> longer;
-    for (const std::string& setting : settings)
-      for (const std::string& value : values) longer.push_back(setting + mark + value);
-    settings = std::move(longer);
-    mark = ',';
+    places.push_back(expand_place(place, source));
+    count *= places.back().size();  // each factor and the product so far are at most kMaxSettings: no overflow
+    if (count > kMaxSettings) source.fail(fmt::format("got more than {} settings", kMaxSettings));
   }
+  if (count * text.size() > kMaxSweepBytes) source.fail(fmt::format("{} settings of this length are too many", count));
   std::vector<PolicySpec> policies;
-  policies.reserve(settings.size());
-  for (const std::string& setting : settings) policies.push_back(parse_policy(setting));
+  policies.reserve(count);
+  for (size_t number = 0; number < count; ++number) {
+    // The places as an odometer: the last one turns fastest.
+    std::vector<size_t> turn(places.size());
+    size_t rest = number;
+    for (size_t i = places.size(); i-- > 0; rest /= places[i].size()) turn[i] = rest % places[i].size();
+    std::string setting(text.substr(0, colon));
+    for (size_t i = 0; i < places.size(); ++i) setting += (i == 0 ? ':' : ',') + places[i][turn[i]];
+    policies.push_back(parse_policy(setting));
+  }
   return policies;
 }
 
