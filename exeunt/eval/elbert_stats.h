@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The statistics of ELBERT's DataWriter: loss, entropy, class-0 probability and correctness of every text at every
+// exit, as arrays and as summary tables, for all texts and for those that left there.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "exeunt/exits/replay.h"
+#include "exeunt/exits/trace.h"
+
+namespace exeunt {
+
+// Writes, per quantity Q of loss, entropy, logits, is_right and per M of all, exit: Q_M_eval.npy [rows, exits] and
+// Q_info_M_eval.csv; cnt_info__exit_eval.csv and info__exit_eval.json. In the "exit" arrays a text has a number only
+// where it left, and NaN elsewhere. Throws Error (usage) where the trace has no gold.
+void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const Departures& departures);
+
+// count, mean, sample deviation, minimum, quartiles and maximum of the numbers among `values`, as pandas' describe();
+// NaN where there are none.
+struct Summary {
+  double count = 0, mean = 0, deviation = 0, low = 0, first = 0, middle = 0, third = 0, high = 0;
+};
+[[nodiscard]] Summary summarise(std::vector<double> values);
+
+}  // namespace exeunt

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a model that can stop early compares with the same kind of model cut to fewer layers: ELUE's score, and an area
+// that does not depend on which points one chose to show.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exeunt/base/json.h"
+
+namespace exeunt {
+
+// What a text costs on average, and how good the answers are, in percent.
+struct CostPoint {
+  double mflops = 0, performance = 0;
+};
+
+// Beyond the ends of the baseline: its last value, or the line through its last two points.
+enum class Extrapolate { clamp, linear };
+
+// One task of a baseline: points of rising cost, joined by straight lines.
+using Baseline = std::vector<CostPoint>;
+[[nodiscard]] double baseline_at(const Baseline& baseline, double mflops, Extrapolate beyond = Extrapolate::clamp);
+
+struct ElueScore {
+  double score = 0;  // mean over the points of performance minus baseline at the same cost; two decimals, half up
+  double area = 0;   // the same over a fixed grid of costs, with the best point affordable at each
+  int outside = 0;   // points that cost less or more than all of the baseline
+};
+
+// `points` in any order, at least one. Throws Error (usage) where there is none or a number is not finite.
+[[nodiscard]] ElueScore elue_score(std::span<const CostPoint> points, const Baseline& baseline,
+                                   Extrapolate beyond = Extrapolate::clamp);
+
+// The mean over ELUE's six tasks, where all six are there.
+[[nodiscard]] std::optional<double> elue_overall(const std::map<std::string, double>& score_by_task);
+
+// { "format":"exeunt.elue_baseline/1", "source":"…", "tasks":{ "SST-2":[{"mflops":…,"performance":…}, …], … } }
+struct BaselineTable {
+  std::string source;
+  std::map<std::string, Baseline> tasks;
+};
+[[nodiscard]] BaselineTable read_baseline_table(const std::filesystem::path& path);
+[[nodiscard]] BaselineTable parse_baseline_table(const Json& json, const std::string& where);
+
+}  // namespace exeunt
