@@ -40,6 +40,7 @@ class MetaspaceWords {
  public:
   MetaspaceWords(const Metaspace& metaspace, const NormalizedText& source, size_t begin, size_t end)
       : metaspace_(metaspace), source_(source), at_(begin), end_(end), chunk_end_(begin) {}
+  MetaspaceWords(Metaspace&&, const NormalizedText&, size_t, size_t) = delete;  // both are kept by reference
 
   [[nodiscard]] bool next(MarkedWord& word);
 

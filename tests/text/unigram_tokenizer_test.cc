@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/files.h"
+#include "exeunt/text/families.h"
+#include "exeunt/text/spiece_model.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Kind = SentencePiece::Kind;
+
+SpieceModel albert() {
+  SpieceModel model;
+  model.pieces = {{"<pad>", 0, Kind::control},  {"<unk>", 0, Kind::unknown},  {"[CLS]", 0, Kind::control},
+                  {"[SEP]", 0, Kind::control},  {"[MASK]", 0, Kind::control}, {"-", 0, Kind::user_defined},
+                  {"▁", -2, Kind::normal},      {"▁well", -4, Kind::normal},  {"known", -5, Kind::normal},
+                  {"▁known", -5, Kind::normal}, {"▁1,", -3, Kind::normal},    {"▁1", -6, Kind::normal},
+                  {",", -3, Kind::normal},      {"\"", -3, Kind::normal},     {"e", -3, Kind::normal},
+                  {"▁E", -3, Kind::normal},     {"é", -3, Kind::normal}};
+  model.unknown = 1;
+  return model;
+}
+
+std::vector<int32_t> ids(const Tokenizer& tokenizer, std::string_view text) {
+  return tokenizer.encode(text, std::nullopt, {.max_length = 512, .special_tokens = false}).ids;
+}
+
+TEST(UnigramTokenizer, ReadsAModelAsTransformersConvertsAlberts) {
+  const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
+  const Encoding out = tokenizer->encode("Well-known  [MASK]", "É", {});
+  EXPECT_THAT(out.ids, ElementsAre(2, 7, 5, 8, 4, 3, 6, 14, 3));
+  EXPECT_THAT(out.types, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(out.offsets, ElementsAre(Offset(0, 0), Offset(0, 4), Offset(4, 5), Offset(5, 10), Offset(10, 18),
+                                       Offset(0, 0), Offset(0, 1), Offset(0, 1), Offset(0, 0)));
+  EXPECT_EQ(tokenizer->vocabulary(), 17);
+  EXPECT_EQ(tokenizer->family(), "unigram");
+  EXPECT_EQ(tokenizer->token(7), "▁well");
+  EXPECT_EQ(tokenizer->id("known"), 8);
+}
+
+TEST(UnigramTokenizer, ADigitKeepsNoComma) {
+  const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
+  EXPECT_THAT(ids(*tokenizer, "1,"), ElementsAre(11, 12));  // not "▁1,", which has the larger score
+}
+
+TEST(UnigramTokenizer, QuotesOfTwoCharactersAreOne) {
+  const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
+  EXPECT_THAT(ids(*tokenizer, "``''"), ElementsAre(6, 13, 13));
+}
+
+TEST(UnigramTokenizer, TheConfigurationKeepsCaseAndAccentsAndNamesTokens) {
+  TokenizerConfig config;
+  config.do_lower_case = false;
+  config.keep_accents = true;
+  config.cls_token = "<pad>";
+  AddedToken dash;
+  dash.content = "-";
+  dash.normalized = false;
+  config.added = {dash};
+  const auto tokenizer = make_unigram_tokenizer(albert(), config, "f");
+  EXPECT_THAT(ids(*tokenizer, "E"), ElementsAre(15));
+  EXPECT_THAT(ids(*tokenizer, "é"), ElementsAre(6, 16));
+  EXPECT_EQ(tokenizer->encode("", std::nullopt, {}).ids.front(), 0);
+  EXPECT_THAT(ids(*tokenizer, "-known"), ElementsAre(5, 9));  // an added token begins a new text behind it
+}
+
+TEST(UnigramTokenizer, AModelWithoutItsSpecialTokensIsRefused) {
+  SpieceModel model = albert();
+  model.pieces[2].text = "[cls]";
+  EXPECT_THAT(error_of([&] { (void)make_unigram_tokenizer(model, {}, "f"); }).what(),
+              HasSubstr("f: the model has no piece '[CLS]', a special token"));
+  model = albert();
+  model.charsmap = "abc";
+  EXPECT_THAT(error_of([&] { (void)make_unigram_tokenizer(model, {}, "f"); }).what(),
+              HasSubstr("f: precompiled_charsmap: got 3 bytes"));
+}
+
+TEST(UnigramTokenizer, FilesAreNamedInErrors) {
+  const Scratch folder;
+  const auto path = folder.write("spiece.model", "\x0a\x05");
+  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}); }).what(),
+              HasSubstr("spiece.model: the protocol buffer is broken or cut short at byte 0"));
+  const std::filesystem::path cases = std::filesystem::path(EXEUNT_TEST_DATA) / "text/cases/unigram";
+  std::filesystem::copy_file(cases / "spiece.model", path, std::filesystem::copy_options::overwrite_existing);
+  folder.write("spiece.vocab", "<pad>\t0\n");
+  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}); }).what(),
+              HasSubstr("spiece.vocab: got 1 lines, want"));
+  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(folder.path() / "none.model", {}); }).what(),
+              HasSubstr("none.model"));
+}
+
+std::string json_error(std::string_view model, std::string_view pre = "null") {
+  const std::string text = fmt::format(R"({{"pre_tokenizer":{},"model":{}}})", pre, model);
+  const Error error = error_of([&] { (void)make_unigram_tokenizer(parse_tokenizer_json(text, "f")); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  return error.what();
+}
+
+TEST(UnigramTokenizer, EveryWrongFieldOfTheJsonIsNamed) {
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0})"), HasSubstr("vocab"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[]})"), HasSubstr("f: model: vocab: got a list"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a"]]})"), HasSubstr("piece 0: got a list"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a","b"]]})"),
+              HasSubstr("want a piece and its score"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0],["a",1]]})"), HasSubstr("'a' stands twice"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":1,"vocab":[["a",0]]})"), HasSubstr("'unk_id': got 1"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":null,"vocab":[["a",0]]})"), HasSubstr("unk_id"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0]],"byte_falback":true})"),
+              HasSubstr("byte_falback"));
+  EXPECT_THAT(json_error(fmt::format(R"({{"type":"Unigram","unk_id":0,"vocab":[["{}",0]]}})", std::string(1025, 'a'))),
+              HasSubstr("piece 0: got 1025 bytes, want at most 1024"));
+  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0]]})", R"({"type":"Digits"})"),
+              HasSubstr("f: pre_tokenizer"));
+}
+
+TEST(UnigramTokenizer, BrokenUtf8IsReplacedNeverACrash) {
+  const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
+  EXPECT_EQ(ids(*tokenizer, "well\xFF\xC3 known\xE2\x96"), ids(*tokenizer, "well\uFFFD\uFFFD known\uFFFD"));
+}
+
+}  // namespace
+}  // namespace exeunt
