@@ -86,7 +86,11 @@ void check_features(const Features& features, std::string_view where) {
                    tokens);
   }
   for (size_t row = 0; row < rows; ++row) {
-    const int64_t length = features.offsets[row + 1] - features.offsets[row];
+    const int64_t begin = features.offsets[row], end = features.offsets[row + 1];
+    if (end < begin || end > tokens) {  // `begin` was the `end` before; nothing is subtracted that could overflow
+      throw_bad_file(where, "row {}: got offsets {} to {}, want rising ones up to {}", row, begin, end, tokens);
+    }
+    const int64_t length = end - begin;
     if (length < 1 || length > features.info.max_length) {
       throw_bad_file(where, "row {}: got {} tokens, want 1 to {}", row, length, features.info.max_length);
     }

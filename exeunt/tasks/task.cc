@@ -99,123 +99,93 @@ std::vector<SplitFile> elue_pairs(std::string_view first, std::string_view secon
 }
 
 std::vector<Task> glue_tasks() {
-  std::vector<Task> out;
-  const auto add = [&](std::string_view name, std::vector<SplitFile> splits, Labels labels) -> Task& {
-    Task task;
-    task.name = name;
-    task.folders = {name};
-    task.splits = std::move(splits);
-    task.labels = std::move(labels);
-    task.metrics = {Metric::accuracy};
-    out.push_back(std::move(task));
-    return out.back();
+  const Metrics matthews = {Metric::matthews_correlation};
+  SplitFile diagnostic = paired(Split::test, 1104, {{"sentence1"}, 1}, {{"sentence2"}, 2}, {});
+  diagnostic.file = "diagnostic.tsv";
+  return {
+      {.name = "CoLA", .splits = cola(), .labels = binary(), .metrics = matthews, .submission = "CoLA.tsv"},
+      {.name = "SST-2",
+       .aliases = {"sst"},
+       .splits = sst2(67349, 872, 1821),
+       .labels = binary(),
+       .submission = "SST-2.tsv"},
+      {.name = "MRPC", .splits = mrpc(), .labels = binary(), .metrics = paraphrase(), .submission = "MRPC.tsv"},
+      {.name = "STS-B",
+       .aliases = {"sts"},
+       .splits = stsb(),
+       .range = {{0, 5}},
+       .metrics = similarity(),
+       .submission = "STS-B.tsv"},
+      {.name = "QQP",
+       .splits = qqp(),
+       .labels = binary(),
+       .metrics = paraphrase(),
+       .submission = "QQP.tsv",
+       .skips_short_rows = true},
+      {.name = "MNLI",
+       .aliases = {"mnlim", "mnlimatched"},
+       .splits = {mnli(Split::train, "train.tsv", 392702), mnli(Split::dev, "dev_matched.tsv", 9815),
+                  mnli(Split::test, "test_matched.tsv", 9796)},
+       .labels = three_way(),
+       .submission = "MNLI-m.tsv"},
+      {.name = "MNLI-mm",
+       .aliases = {"mnlimismatched"},
+       .folders = {"MNLI"},
+       .splits = {mnli(Split::dev, "dev_mismatched.tsv", 9832), mnli(Split::test, "test_mismatched.tsv", 9847)},
+       .labels = three_way(),
+       .submission = "MNLI-mm.tsv",
+       .model_of = "MNLI"},
+      {.name = "QNLI",
+       .splits = indexed("question", "sentence", {104743, 5463, 5463}),
+       .labels = two_way(),
+       .submission = "QNLI.tsv"},
+      {.name = "RTE",
+       .splits = indexed("sentence1", "sentence2", {2490, 277, 3000}),
+       .labels = two_way(),
+       .submission = "RTE.tsv"},
+      {.name = "WNLI",
+       .splits = indexed("sentence1", "sentence2", {635, 71, 146}),
+       .labels = binary(),
+       .submission = "WNLI.tsv"},
+      {.name = "AX",
+       .aliases = {"diagnostic"},
+       .folders = {"MNLI", "AX", "diagnostic"},
+       .splits = {diagnostic},
+       .labels = three_way(),
+       .metrics = matthews,
+       .submission = "AX.tsv",
+       .model_of = "MNLI"},
   };
-  {
-    Task& task = add("CoLA", cola(), binary());
-    task.metrics = {Metric::matthews_correlation};
-    task.primary = Metric::matthews_correlation;
-    task.submission = "CoLA.tsv";
-  }
-  {
-    Task& task = add("SST-2", sst2(67349, 872, 1821), binary());
-    task.aliases = {"sst"};
-    task.submission = "SST-2.tsv";
-  }
-  {
-    Task& task = add("MRPC", mrpc(), binary());
-    task.metrics = paraphrase();
-    task.primary = Metric::combined_score;
-    task.submission = "MRPC.tsv";
-  }
-  {
-    Task& task = add("STS-B", stsb(), {});
-    task.aliases = {"sts"};
-    task.range = {0, 5};
-    task.metrics = similarity();
-    task.primary = Metric::combined_score;
-    task.submission = "STS-B.tsv";
-  }
-  {
-    Task& task = add("QQP", qqp(), binary());
-    task.metrics = paraphrase();
-    task.primary = Metric::combined_score;
-    task.submission = "QQP.tsv";
-    task.skips_short_rows = true;
-  }
-  {
-    Task& task = add("MNLI",
-                     {mnli(Split::train, "train.tsv", 392702), mnli(Split::dev, "dev_matched.tsv", 9815),
-                      mnli(Split::test, "test_matched.tsv", 9796)},
-                     three_way());
-    task.aliases = {"mnlim", "mnlimatched"};
-    task.submission = "MNLI-m.tsv";
-  }
-  {
-    Task& task =
-        add("MNLI-mm", {mnli(Split::dev, "dev_mismatched.tsv", 9832), mnli(Split::test, "test_mismatched.tsv", 9847)},
-            three_way());
-    task.aliases = {"mnlimismatched"};
-    task.folders = {"MNLI"};
-    task.submission = "MNLI-mm.tsv";
-    task.model_of = "MNLI";
-  }
-  {
-    Task& task = add("QNLI", indexed("question", "sentence", {104743, 5463, 5463}), two_way());
-    task.submission = "QNLI.tsv";
-  }
-  {
-    Task& task = add("RTE", indexed("sentence1", "sentence2", {2490, 277, 3000}), two_way());
-    task.submission = "RTE.tsv";
-  }
-  {
-    Task& task = add("WNLI", indexed("sentence1", "sentence2", {635, 71, 146}), binary());
-    task.submission = "WNLI.tsv";
-  }
-  {
-    SplitFile diagnostic = paired(Split::test, 1104, {{"sentence1"}, 1}, {{"sentence2"}, 2}, {});
-    diagnostic.file = "diagnostic.tsv";
-    Task& task = add("AX", {std::move(diagnostic)}, three_way());
-    task.aliases = {"diagnostic"};
-    task.folders = {"MNLI", "AX", "diagnostic"};
-    task.metrics = {Metric::matthews_correlation};
-    task.primary = Metric::matthews_correlation;
-    task.submission = "AX.tsv";
-    task.model_of = "MNLI";
-  }
-  return out;
 }
 
 std::vector<Task> elue_tasks() {
-  std::vector<Task> out;
-  const auto add = [&](std::string_view name, std::vector<SplitFile> splits, Labels labels) -> Task& {
-    Task task;
-    task.name = name;
-    task.suite = Suite::elue;
-    task.folders = {name.substr(name.find('/') + 1)};
-    task.splits = std::move(splits);
-    task.labels = std::move(labels);
-    task.metrics = {Metric::accuracy};
-    out.push_back(std::move(task));
-    return out.back();
+  return {
+      {.name = "elue/SST-2", .aliases = {"eluesst"}, .splits = sst2(8544, 1101, 2210), .labels = binary()},
+      {.name = "elue/IMDb", .aliases = {"imdb"}, .splits = sst2(20000, 5000, 25000), .labels = binary()},
+      // The digits of SNLI are entailment, neutral, contradiction.
+      {.name = "elue/SNLI",
+       .aliases = {"snli"},
+       .splits = elue_pairs("premise", "hypothesis", {549367, 9842, 9824}),
+       .labels = {"0", "1", "2"}},
+      {.name = "elue/SciTail",
+       .aliases = {"scitail"},
+       .splits = elue_pairs("premise", "hypothesis", {23596, 1304, 2126}),
+       .labels = binary()},
+      {.name = "elue/MRPC", .splits = mrpc(), .labels = binary(), .metrics = paraphrase()},
+      {.name = "elue/STS-B",
+       .aliases = {"eluests"},
+       .splits = elue_pairs("sentence1", "sentence2", {5749, 1500, 1379}),
+       .range = {{0, 5}},
+       .metrics = similarity()},
   };
-  add("elue/SST-2", sst2(8544, 1101, 2210), binary()).aliases = {"eluesst"};
-  add("elue/IMDb", sst2(20000, 5000, 25000), binary()).aliases = {"imdb"};
-  // The digits of SNLI are entailment, neutral, contradiction.
-  add("elue/SNLI", elue_pairs("premise", "hypothesis", {549367, 9842, 9824}), {"0", "1", "2"}).aliases = {"snli"};
-  add("elue/SciTail", elue_pairs("premise", "hypothesis", {23596, 1304, 2126}), binary()).aliases = {"scitail"};
-  {
-    Task& task = add("elue/MRPC", mrpc(), binary());
-    task.metrics = paraphrase();
-    task.primary = Metric::combined_score;
-  }
-  {
-    Task& task = add("elue/STS-B", elue_pairs("sentence1", "sentence2", {5749, 1500, 1379}), {});
-    task.aliases = {"eluests"};
-    task.range = {0, 5};
-    task.metrics = similarity();
-    task.primary = Metric::combined_score;
-  }
-  return out;
+}
+
+// What follows from the rest: files lie in a folder of the task's name unless said, and the main metric is the last.
+void complete(Task& task, Suite suite) {
+  task.suite = suite;
+  if (task.folders.empty()) task.folders = {task.name.substr(task.name.find('/') + 1)};
+  if (task.metrics.empty()) task.metrics = {Metric::accuracy};
+  task.primary = task.metrics.back();
 }
 
 }  // namespace
@@ -244,7 +214,8 @@ const SplitFile* Task::find(Split split) const noexcept {
 const std::vector<Task>& all_tasks() {
   static const std::vector<Task> table = [] {
     std::vector<Task> out = glue_tasks();
-    for (Task& task : elue_tasks()) out.push_back(std::move(task));
+    for (Task& task : out) complete(task, Suite::glue);
+    for (Task& task : elue_tasks()) complete(out.emplace_back(std::move(task)), Suite::elue);
     return out;
   }();
   return table;

@@ -141,7 +141,11 @@ TEST(Features, InconsistentFeaturesAreRefused) {
   EXPECT_THAT(message([](Features& f) { f.offsets[3] = 18; }), HasSubstr("offsets: got 0 to 18"));
   EXPECT_THAT(message([](Features& f) { f.offsets[1] = 11; }), HasSubstr("row 0: got 11 tokens, want 1 to 8"));
   EXPECT_THAT(message([](Features& f) { f.offsets[2] = f.offsets[1]; }), HasSubstr("row 1: got 0 tokens"));
-  EXPECT_THAT(message([](Features& f) { f.offsets[2] = 1; }), HasSubstr("row 1: got -5 tokens"));
+  EXPECT_THAT(message([](Features& f) { f.offsets[2] = 1; }),
+              HasSubstr("row 1: got offsets 6 to 1, want rising ones up to 19"));
+  EXPECT_THAT(message([](Features& f) { f.offsets[1] = INT64_MAX; }),
+              HasSubstr("row 0: got offsets 0 to 9223372036854"));
+  EXPECT_THAT(message([](Features& f) { f.offsets[1] = INT64_MIN; }), HasSubstr("row 0: got offsets 0 to -922337203"));
   EXPECT_THAT(message([](Features& f) { f.gold[1] = 2; }), HasSubstr("row 1: got gold 2, want the index of one of 2"));
   EXPECT_THAT(message([](Features& f) { f.gold[1] = 0.5F; }), HasSubstr("got gold 0.5"));
   EXPECT_THAT(message([](Features& f) { f.ids[4] = -7; }), HasSubstr("token 4: got id -7"));
