@@ -62,7 +62,8 @@ std::vector<KnownShape> make_shapes() {
           {"elasticbert-base", bert(kBase, 30522, Family::elasticbert)},
           {"elasticbert-large", bert(kLarge, 30522, Family::elasticbert)},
           {"minilm-l6", bert({6, 384, 12, 1536}, 30522)},
-          {"minilm-l12", bert({12, 384, 12, 1536}, 30522)}};
+          {"minilm-l12", bert({12, 384, 12, 1536}, 30522)},
+          {"gte-small", bert({12, 384, 12, 1536}, 30522)}};
 }
 
 }  // namespace

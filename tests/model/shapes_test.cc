@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/shapes.h"
+
+#include <map>
+
+#include "exeunt/model/config.h"
+#include "exeunt/model/cost.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+// Published numbers of parameters, pooler included; ElasticBERT's are BERT's with a pooler more for each other layer.
+const std::map<std::string_view, int64_t> kPublished{
+    {"bert-base", 109'482'240},       {"bert-large", 335'141'888},
+    {"bert-base-cased", 108'310'272}, {"bert-large-cased", 333'579'264},
+    {"roberta-base", 124'645'632},    {"roberta-large", 355'359'744},
+    {"albert-base-v1", 11'683'584},   {"albert-large-v1", 17'683'968},
+    {"albert-xlarge-v1", 58'724'864}, {"albert-xxlarge-v1", 222'595'584},
+    {"albert-base-v2", 11'683'584},   {"albert-large-v2", 17'683'968},
+    {"albert-xlarge-v2", 58'724'864}, {"albert-xxlarge-v2", 222'595'584},
+    {"albert-base", 11'683'584},      {"elasticbert-base", 109'482'240 + 11 * (768 * 768 + 768)},
+    {"minilm-l6", 22'713'216},        {"elasticbert-large", 335'141'888 + 23 * (1024 * 1024 + 1024)},
+    {"minilm-l12", 33'360'000},       {"gte-small", 33'360'000}};
+
+TEST(Shapes, HaveThePublishedNumberOfParameters) {
+  EXPECT_EQ(known_shapes().size(), kPublished.size());
+  for (const KnownShape& shape : known_shapes()) {
+    ASSERT_TRUE(kPublished.contains(shape.name)) << shape.name;
+    EXPECT_EQ(count_parameters(shape.spec, {}).total(), kPublished.at(shape.name)) << shape.name;
+  }
+}
+
+TEST(Shapes, AreModelsThatAConfigurationCanSay) {
+  for (const KnownShape& shape : known_shapes()) {
+    const std::string written = json_text(own_config(shape.spec));
+    EXPECT_EQ(json_text(own_config(parse_config(parse_json(written, "x"), "x").spec)), written) << shape.name;
+  }
+}
+
+TEST(Shapes, SuggestTheNearestName) {
+  EXPECT_EQ(find_shape("roberta-base").spec.position_offset, 2);
+  const Error error = error_of([] { (void)find_shape("bert-bsae"); });
+  EXPECT_EQ(error.code(), Code::usage);
+  EXPECT_EQ(error.hint(), "did you mean 'bert-base'?");
+}
+
+}  // namespace
+}  // namespace exeunt
