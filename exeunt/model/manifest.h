@@ -24,7 +24,7 @@ inline constexpr const char* kManifestFile = "manifest.json";
 [[nodiscard]] OrderedJson manifest_json(const Manifest& manifest);
 
 // `quick` checks every length, and the hashes of files up to 1 MiB: a cut or swapped file is found without reading
-// the weights. `full` hashes them too (BERT-base: about a third of a second).
+// the weights. `full` hashes them too (BERT-base: about half a second).
 enum class Verify { quick, full };
 void verify_manifest(const Manifest& manifest, const std::filesystem::path& folder, Verify verify);
 
