@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt eval` and `exeunt sweep`: quality and cost of one policy, of every exit, or of many settings.
+#include <chrono>
 #include <memory>
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/eval/elbert_stats.h"
+#include "exeunt/eval/elue.h"
 #include "exeunt/eval/sweep.h"
+#include "exeunt/eval/views.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/sweep.h"
 
@@ -18,6 +22,7 @@ struct EvalFlags {
   std::string policy, csv;
   bool each_exit = false;
   std::vector<std::string> sweeps;
+  std::string view, view_files, npy, stats, baseline;
 };
 
 std::string percent(double value) {
@@ -100,6 +105,47 @@ void print_sweep(const std::vector<SweepRow>& rows) {
   print_table(header, table);
 }
 
+// The runs as the originals' programs would have made them. The time is that of the replay: no model ran.
+std::vector<ViewRun> view_runs(const ExitTrace& trace, const std::vector<PolicySpec>& policies,
+                               const std::vector<SweepRow>& rows) {
+  std::vector<ViewRun> runs;
+  for (size_t i = 0; i < policies.size(); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const Departures departures = replay(trace, policies[i]);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    ViewRun run{.policy = policies[i],
+                .score = rows[i].score,
+                .layers = trace.info.layers,
+                .exit_layers = {},
+                .task = trace.info.task,
+                .checkpoint = {},
+                .seconds = seconds.count()};
+    for (const uint8_t exit : departures.exit) run.exit_layers.push_back(trace.info.layers[exit]);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+// ELUE's score of the rows against static models of the same shape.
+void print_elue(const EvalFlags& flags, const ExitTrace& trace, const std::vector<SweepRow>& rows) {
+  const BaselineTable table = read_baseline_table(flags.baseline);
+  const std::string task = trace.info.task.substr(trace.info.task.find('/') + 1);
+  const auto baseline = table.tasks.find(task);
+  if (baseline == table.tasks.end()) {
+    throw Error(Code::bad_file, fmt::format("{}: no baseline for task '{}'", flags.baseline, task));
+  }
+  std::vector<CostPoint> points;
+  for (const SweepRow& row : rows) {
+    if (!row.score.mflops)
+      throw Error(Code::usage, "--baseline needs MFLOPs: got a trace alone", "name the model and its data instead");
+    points.push_back({*row.score.mflops, 100 * primary_of(row.score.metrics, primary_metric(trace))});
+  }
+  const ElueScore score = elue_score(points, baseline->second);
+  fmt::print("\nELUE score {:.2f}, area {:.2f} against {}\n", score.score, score.area, table.source);
+  if (score.outside > 0)
+    fmt::print("{} points lie outside the baseline's costs and are held to its ends\n", score.outside);
+}
+
 void run_sweep(const Common& common, const EvalFlags& flags) {
   std::vector<PolicySpec> policies;
   for (const std::string& text : flags.sweeps) {
@@ -109,12 +155,23 @@ void run_sweep(const Common& common, const EvalFlags& flags) {
   Scorer scorer(measured.trace, scorer_options(measured));
   const std::vector<SweepRow> rows = sweep(scorer, policies, primary_metric(measured.trace));
   if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(rows));
+  if (!flags.npy.empty())
+    write_deebert_arrays(flags.npy, view_runs(measured.trace, policies, rows), scorer.each_exit());
+  if (!flags.stats.empty()) write_elbert_stats(flags.stats, measured.trace, replay(measured.trace, policies.front()));
+  if (!flags.view.empty()) {
+    const View view = view_named(flags.view);
+    const std::vector<ViewRun> runs = view_runs(measured.trace, policies, rows);
+    for (const ViewRun& run : runs) fmt::print("{}", view_lines(view, run));
+    if (!flags.view_files.empty()) write_view_files(view, flags.view_files, runs);
+    return;
+  }
   if (common.json) {
     OrderedJson out;
     out["rows"] = sweep_json(rows);
     return print_json(out);
   }
   print_sweep(rows);
+  if (!flags.baseline.empty()) print_elue(flags, measured.trace, rows);
 }
 
 }  // namespace
@@ -143,6 +200,12 @@ void add_sweep(CommandLine& line) {
                    "Settings: ranges (entropy:0..0.7/0.05) and lists (patience:3|4|5); repeat for more")
       ->required();
   verb->add_option("--csv", flags->csv, "Write the rows as CSV, too");
+  verb->add_option("--npy", flags->npy, "Folder for DeeBERT's arrays: each_layer.npy and entropy_{S}.npy");
+  verb->add_option("--stats", flags->stats, "Folder for ELBERT's statistics, of the first setting");
+  CLI::Option* view = verb->add_option(
+      "--view", flags->view, "Print an original's own lines instead: deebert, pabee, elasticbert, romebert, elbert");
+  verb->add_option("--view-files", flags->view_files, "Folder for the files that original writes")->needs(view);
+  verb->add_option("--baseline", flags->baseline, "Table of static models to score against as ELUE does");
 }
 
 }  // namespace exeunt::apps
