@@ -15,9 +15,10 @@ using Kind = PickleValue::Kind;
 using Role = PickleName::Role;
 
 // A state dict of a thousand tensors makes about 20,000 values. The limits keep a hostile pickle under 40 MiB.
-constexpr size_t kMaxValues = 1 << 18, kMaxStack = 1 << 18, kMaxMemo = 1 << 20, kMaxItems = 1 << 20;
+constexpr size_t kMaxValues = 1 << 18, kMaxStack = 1 << 18, kMaxItems = 1 << 20;
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxNameLine = 256;
+constexpr size_t kMemoSlack = 256;  // writers number memo places as they go, some from 1
 constexpr PickleRef kUnset = ~PickleRef{0};
 
 constexpr Hint kResave{"save only the weights, torch.save(model.state_dict(), …), or re-save them with safetensors"};
@@ -316,7 +317,8 @@ void Machine::push_name() {
 
 void Machine::remember(size_t index) {
   (void)top();
-  if (index >= kMaxMemo) fail("got memo place {}, want less than {}", index, kMaxMemo);
+  const size_t limit = out_.values.size() + kMemoSlack;
+  if (index >= limit) fail("got memo place {} after {} values, want less than {}", index, out_.values.size(), limit);
   if (index >= memo_.size()) memo_.resize(index + 1, kUnset);
   memo_[index] = stack_.back();
 }

@@ -28,14 +28,16 @@ struct Stretch {
 
 // A whole number from 0 on, or an error.
 uint64_t count_of(const PickleValue& value, std::string_view where, std::string_view what) {
-  if (value.kind != Kind::integer) throw_bad_file(where, kTorchHint, "{}: got {}", what, name_of(value.kind));
+  if (value.kind != Kind::integer)
+    throw_bad_file(where, kTorchHint, "{}: got {}, want a whole number", what, name_of(value.kind));
   if (value.integer < 0) throw_bad_file(where, kTorchHint, "{}: got {}, want 0 or more", what, value.integer);
   return static_cast<uint64_t>(value.integer);
 }
 
 std::vector<int64_t> counts_of(const Pickle& pickle, PickleRef ref, std::string_view where, std::string_view what) {
   const PickleValue& tuple = pickle.at(ref);
-  if (tuple.kind != Kind::tuple) throw_bad_file(where, kTorchHint, "{}: got {}", what, name_of(tuple.kind));
+  if (tuple.kind != Kind::tuple)
+    throw_bad_file(where, kTorchHint, "{}: got {}, want a tuple of whole numbers", what, name_of(tuple.kind));
   if (tuple.items.size() > kMaxRank)
     throw_bad_file(where, kTorchHint, "{}: got {} numbers, want at most {}", what, tuple.items.size(), kMaxRank);
   std::vector<int64_t> counts;
@@ -101,7 +103,8 @@ TensorView tensor_of(const TorchPickle& source, const TorchStorages& storages, c
                   .strides = counts_of(pickle, call.items[3], where, "stride"),
                   .bytes = {}};
   if (view.shape.size() != view.strides.size())
-    throw_bad_file(where, kTorchHint, "got {} strides for shape {}", view.strides.size(), shape_text(view.shape));
+    throw_bad_file(where, kTorchHint, "got {} strides for shape {}, want one per side", view.strides.size(),
+                   shape_text(view.shape));
 
   const auto elements = checked_elements(view.shape);
   const auto reach = elements == uint64_t{0} ? uint64_t{0} : reach_of(view);

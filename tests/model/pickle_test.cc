@@ -52,7 +52,7 @@ TEST(Pickle, ValuesOfEveryKindAreRead) {
 }
 
 TEST(Pickle, TheMemoBringsValuesBack) {
-  const std::string bytes = pickle("]q\5(K\7r\0\0\1\0h\5j\0\0\1\0e"s);
+  const std::string bytes = pickle("]q\5(K\7r\0\1\0\0h\5j\0\1\0\0e"s);
   const Pickle read = parse_pickle(bytes_of(bytes), "f");
   const PickleValue& list = read.top();
   ASSERT_EQ(list.items.size(), 3U);
@@ -197,7 +197,8 @@ std::vector<Hostile> hostile_pickles(const std::string& command) {
       {"text of 4 GiB", pickle("X\xff\xff\xff\xff"), "cut short: got 1 bytes, want 4294967295"},
       {"BINSTRING of 2 GiB", pickle("T\xff\xff\xff\x7f"), "cut short"},
       {"broken UTF-8", pickle(text("\xc0\x80")), "a string is not UTF-8"},
-      {"memo place 2^32-1", pickle("Nr\xff\xff\xff\xff"), "got memo place 4294967295, want less than 1048576"},
+      {"memo place 2^32-1", pickle("Nr\xff\xff\xff\xff"),
+       "got memo place 4294967295 after 1 values, want less than 257"},
       {"memo place never filled", pickle("h\7"), "memo place 7 is empty"},
       {"memo place between", pickle("Nq\7h\3"), "memo place 3 is empty"},
       {"memo of nothing", pickle("q\0"s), "the stack is empty"},
