@@ -91,7 +91,8 @@ Checkpoint open_other(const WeightsFile& weights) {
 
 Checkpoint Checkpoint::open(const std::string& model, const OpenOptions& options) {
   const fs::path path = locate_model(model);
-  if (is_file(path / kManifestFile) && is_file(path / kExitsFile)) return open_own(path, options);
+  const fs::path folder = path.filename() == kWeightsFile ? path.parent_path() : path;
+  if (is_file(folder / kManifestFile) && is_file(folder / kExitsFile)) return open_own(folder, options);
   return open_other(find_weights(path));
 }
 

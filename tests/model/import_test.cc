@@ -343,6 +343,14 @@ TEST(Import, RefusesHeadsThatAreNoWholeSet) {
   EXPECT_THAT(refusal(elbert, elbert_config({{"use_out_pooler", false}})).what(),
               HasSubstr("tensor 'albert.encoder.exit_out_layer.pooler.weight' is missing"));
 
+  Builder uneven;
+  uneven.albert("albert.");
+  uneven.linear("albert.pooler", kHidden, kHidden);
+  for (int k = 0; k < 3; ++k)
+    uneven.linear("albert.encoder.exit_out_layers." + std::to_string(k) + ".classifier", 2, 8);
+  EXPECT_THAT(refusal(uneven, elbert_config({{"num_exit_layers", 3}})).what(),
+              HasSubstr("got 3 exit layers, want a divisor of the 4 layers"));
+
   Builder deebert;
   deebert.bert("bert.");
   deebert.highways("bert.", "pooler.dense", 2);

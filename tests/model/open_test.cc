@@ -6,6 +6,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/own_folder.h"
+#include "exeunt/model/torch_file.h"
 #include "tests/model/others.h"
 #include "tests/model/tf_builder.h"
 
@@ -69,6 +70,21 @@ TEST(Open, JoinsShardsByTheirIndex) {
   fs::remove(folder / "model-2.safetensors");
   scratch.write("m/model.safetensors.index.json", index.dump());
   EXPECT_THAT(refusal(folder).what(), HasSubstr("model-2.safetensors: cannot open"));
+}
+
+// A file that torch.save() wrote, listed as the one shard of an index.
+TEST(Open, ReadsPyTorchFilesAloneAndAsShards) {
+  const fs::path golden = EXEUNT_TEST_DATA "/golden/deebert_bert";
+  const Checkpoint whole = Checkpoint::open(golden);
+  const Scratch scratch;
+  Json map = Json::object();
+  for (const auto& [name, view] : read_torch(golden / "pytorch_model.bin").tensors) map[name] = "part-1.bin";
+  fs::copy_file(golden / "pytorch_model.bin", scratch.path() / "part-1.bin");
+  fs::copy_file(golden / "config.json", scratch.path() / "config.json");
+  scratch.write("pytorch_model.bin.index.json", Json{{"weight_map", map}}.dump());
+  const Checkpoint sharded = Checkpoint::open(scratch.path());
+  EXPECT_EQ(weights_sha256(sharded), weights_sha256(whole));
+  EXPECT_TRUE(sharded.exits().last_ramp.has_value());
 }
 
 TEST(Open, FindsAModelInTheHubsCache) {
@@ -226,6 +242,10 @@ class OwnFolderDamage : public testing::Test {
 TEST_F(OwnFolderDamage, IsNoticedWhenTheManifestIsGone) {
   fs::remove(folder_ / "manifest.json");
   EXPECT_THAT(refusal(folder_).what(), HasSubstr("got our own weights without manifest.json"));
+}
+
+TEST_F(OwnFolderDamage, IsNotWhatNamingTheWeightsMeans) {
+  EXPECT_EQ(Checkpoint::open(folder_ / "model.safetensors").folder(), folder_);
 }
 
 TEST_F(OwnFolderDamage, IsNoticedInEveryFile) {
