@@ -84,14 +84,18 @@ function real_lines(shared, count) {
   return lines;
 }
 
-function* cases_of(name, seed, vocab, real) {
+// Of the sweep and the real lines a variant takes every eighth or so, each run of another seed others.
+function* cases_of(name, seed, share, vocab, real) {
   const random = new Random(seed);
   if (name === 'sweep') {
-    for (const text of sweep()) yield {text};
+    for (const text of sweep()) if (random.chance(share)) yield {text};
     return;
   }
   if (name === 'real') {
-    for (let i = 0; i < real.length; ++i) yield dress(random, real[i], real[(i + 1) % real.length]);
+    for (let i = 0; i < real.length; ++i) {
+      const item = dress(random, real[i], real[(i + 1) % real.length]);
+      if (random.chance(share)) yield item;
+    }
     return;
   }
   const make = generators[name];
@@ -122,11 +126,11 @@ async function run(subject, per_generator, real) {
   let total = 0;
   let line = 0;
   for (const name of ['sweep', 'real', ...Object.keys(generators)]) {
-    const limit = name === 'sweep' || name === 'real' ? Infinity : per_generator;
+    const limit = name === 'sweep' || name === 'real' ? Infinity : Math.ceil(per_generator * subject.share);
     let done = 0;
     let wrong = 0;
     let batch = [];
-    for (const item of cases_of(name, Number(flags.seed) * 1000 + ++line, vocab, real)) {
+    for (const item of cases_of(name, Number(flags.seed) * 1000 + ++line, subject.share, vocab, real)) {
       batch.push(item);
       if (batch.length < 512 && done + batch.length < limit) continue;
       wrong += await compare(subject, driver, oracle, batch, name);
@@ -151,7 +155,7 @@ const count_of = (family) => subjects.filter((s) => s.family === family).length;
 const sweep_size = Math.ceil((0x110000 - 0x800) / 16);
 const real = real_lines(flags.shared, target / 5);
 for (const subject of subjects) {
-  // Every subject sweeps all code points and reads the real lines; generators fill up to the count per subject.
+  // The sweep of all code points and the real lines come first; generators fill up to the count.
   const rest = Math.max(0, target - sweep_size - real.length);
   await run(subject, Math.max(200, Math.ceil(rest / Object.keys(generators).length)), real);
 }
