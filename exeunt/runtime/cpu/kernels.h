@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of the CPU engine: one table of functions per instruction set, all with the same meaning. A table is
+// chosen once at start (choose_kernels) and everything packed with it belongs to it.
+//
+// The promise every table keeps, for each precision: a row of a result depends on that row of the input and on the
+// weights alone, bit for bit, never on how many rows stand beside it, on where it stands, or on how the work was cut
+// into parts. So there is no split over the inner dimension and one order of additions per output.
+//
+// Rows are row-major fp32 without padding between texts. What a product reads (Operand) and its weights (PackedWeight)
+// are in a layout only the table knows. All buffers of a table are aligned to kKernelAlignment bytes; their sizes are
+// asked of the table first, and nothing here allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/model/spec.h"
+#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/precision.h"
+
+namespace exeunt {
+
+inline constexpr size_t kKernelAlignment = 64;
+
+// W [outputs, inputs] and b [outputs] of y = W x + b.
+struct PackedWeight {
+  Precision precision = Precision::fp32;
+  int inputs = 0, outputs = 0;
+  const std::byte* data = nullptr;  // packed_bytes() of them; scales and bias lie inside
+};
+
+// The left side of a product: rows rounded (bf16) or quantised with a scale per row (int8), or plain (fp32).
+struct Operand {
+  Precision precision = Precision::fp32;
+  int rows = 0, columns = 0;  // `rows` is what the buffer was sized for
+  std::byte* data = nullptr;
+};
+
+enum class Finish : uint8_t {
+  store,          // out[r, c] = y
+  add,            // out[r, c] += y: the residual stream
+  activate,       // out[r, c] = activation(y), for a next product in int8, whose scale needs the whole row first
+  store_bf16,     // the same as `store`, rounded to bf16, for attention
+  activate_next,  // activation(y) straight into the Operand `next` (fp32 or bf16)
+};
+
+// One part of y = x Wᵀ + b: rows [row, row + rows) and panels [panel, panel + panels) of the weight's outputs.
+struct Product {
+  const PackedWeight* weight = nullptr;
+  Operand input = {};
+  Finish finish = Finish::store;
+  Activation activation = Activation::gelu;
+  void* out = nullptr;  // float or bf16 (uint16_t) rows, from row 0 and column 0 of the whole product
+  size_t stride = 0;    // of `out`, in elements
+  Operand next = {};
+  int row = 0, rows = 0, panel = 0, panels = 0;
+};
+
+// Rows [row, row + rows): out = (x − mean) / √(variance + ε) · weight + bias in place, then as an operand into `next`.
+struct Normalization {
+  float* data = nullptr;
+  size_t stride = 0;
+  int columns = 0;
+  const float *weight = nullptr, *bias = nullptr;
+  float epsilon = 0;
+  Operand next = {};  // data null: none is wanted
+  int row = 0, rows = 0;
+};
+
+// Attention of one text, heads [head, head + heads), for the queries [row, row + rows) over all `tokens` keys:
+// context[r, h·d …] = softmax(q_r · k_t / √d) v. fp32 reads float, bf16 reads bf16 rows (Finish::store_bf16).
+struct Attention {
+  Precision precision = Precision::fp32;                          // fp32 or bf16
+  const void *query = nullptr, *key = nullptr, *value = nullptr;  // [tokens, stride], each from its own column 0
+  size_t stride = 0;                                              // in elements, of all three
+  int head_width = 0, tokens = 0;
+  float* context = nullptr;  // fp32 rows; null: straight into `next`
+  size_t context_stride = 0;
+  Operand next = {};
+  int head = 0, heads = 0, row = 0, rows = 0;
+  std::byte* scratch = nullptr;  // attention_scratch() bytes, this thread's own
+};
+
+// A reader: out = Σ_t a_t h_t with a = softmax_t(h_t · query), over all rows.
+struct ReaderCall {
+  const float* rows = nullptr;
+  size_t stride = 0;
+  int tokens = 0, columns = 0;
+  const float* query = nullptr;
+  float* scores = nullptr;  // [tokens], scratch
+  float* out = nullptr;     // [columns]
+};
+
+struct Kernels {
+  std::string_view name;  // "generic", "avx2", "avx512", "amx", "neon", "neon_bf16_i8mm"
+  bool (*runs_on)(const CpuFeatures&);
+  bool (*prepare)();  // asks the operating system where it must be asked (AMX); false: refused
+  bool bf16 = false;  // fp32 and int8 are in every table
+
+  // How finely a product may be cut: outputs per panel, and the rows a part should be a multiple of.
+  int (*panel_outputs)(Precision);
+  int (*row_block)(Precision);
+
+  size_t (*packed_bytes)(Precision, int inputs, int outputs);
+  // `weight` [outputs, inputs] and `bias` [outputs] in fp32.
+  void (*pack_weight)(const PackedWeight& shape, const float* weight, const float* bias, std::byte* out);
+
+  size_t (*operand_bytes)(Precision, int rows, int columns);
+  // Rows [row, row + rows) of [operand.rows, columns] fp32 rows, rounded or quantised into the operand.
+  void (*pack_rows)(const float* data, size_t stride, const Operand& out, int row, int rows);
+
+  void (*multiply)(const Product&);
+  void (*normalize)(const Normalization&);
+  size_t (*attention_scratch)(Precision, int tokens, int head_width);
+  void (*attend)(const Attention&);
+  void (*read)(const ReaderCall&);
+};
+
+[[nodiscard]] constexpr int panels_of(const Kernels& kernels, const PackedWeight& weight) {
+  const int width = kernels.panel_outputs(weight.precision);
+  return (weight.outputs + width - 1) / width;
+}
+
+// Every table of this build, the plainest first.
+[[nodiscard]] const std::vector<const Kernels*>& all_kernels();
+
+// The best table this processor runs, or the one EXEUNT_ISA names. Throws Error: usage for a name that is none of
+// them (with the nearest), resources for one this processor lacks.
+[[nodiscard]] const Kernels& choose_kernels();
+[[nodiscard]] const Kernels& kernels_named(std::string_view name);
+
+}  // namespace exeunt

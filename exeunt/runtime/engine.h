@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: texts in, answers out, each leaving at the layer where its policy is sure. `submit` is the seam for the
+// server; `answer` and `trace` are loops over it.
+//
+// On the CPU every text runs alone, without padding, depth first. Label, exit and logits of a text are bit-equal
+// whatever its batch, order and company, the number of threads, and with CLS first on or off; so a replay of an
+// engine's own trace equals its live answers bit for bit (one precision, one instruction set).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exeunt/exits/policy.h"
+#include "exeunt/exits/trace.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/precision.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+
+struct Kernels;
+
+using Clock = std::chrono::steady_clock;
+using Deadline = Clock::time_point;
+inline constexpr Deadline kNoDeadline = Deadline::max();
+inline constexpr int kAllLayers = std::numeric_limits<int>::max();
+
+// CLS first: at an exit that reads row 0 only, compute that row alone and the others only if the text stays.
+enum class ClsFirst : uint8_t {
+  automatic,  // at the last layer always, earlier where the cost model says that it pays
+  never,
+  always,  // at every exit that allows it
+};
+
+struct EngineOptions {
+  std::optional<Precision> precision = {};                        // none: bf16 where the processor has it, else fp32
+  std::map<std::string, Precision, std::less<>> exceptions = {};  // "layer.3.ffn2" → bf16: precision.json
+  int threads = 0;                                                // 0 = as many as this process may use
+  bool split = true;                                              // idle threads help with a text that runs alone
+  ClsFirst cls_first = ClsFirst::automatic;
+  const Kernels* kernels = nullptr;  // null: choose_kernels()
+};
+
+// A policy bound to a model, with what is known of it. Shared by all texts that ask for it.
+struct AskPolicy {
+  PolicySpec spec = {};
+  Policy bound = {};
+  std::vector<float> exit_rates = {};  // [evaluated exits] share of texts that leave there, from calibration; or empty
+};
+
+struct Ask {
+  std::shared_ptr<const AskPolicy> policy = {};  // null: full depth
+  int max_layers = kAllLayers;                   // the deepest exit up to here answers; usage error if there is none
+  Deadline deadline = kNoDeadline;               // then the best answer so far
+  bool details = false;
+};
+
+enum class Ended : uint8_t { policy, last_exit, max_layers, deadline, cancelled, failed };
+[[nodiscard]] std::string_view name_of(Ended ended) noexcept;
+
+struct ExitDetail {
+  int exit = 0, layer = 0;
+  std::vector<float> logits = {};
+  Evidence evidence = {};
+};
+
+struct Answer {
+  Ended ended = Ended::failed;
+  int exit = -1;  // which of the model's exits answered, from 0; -1: none was reached (deadline, cancelled, failed)
+  int layer = 0;  // after which layer that exit sits
+  int layers_run = 0;  // how many layers were begun
+  int tokens = 0;
+  Evidence evidence = {};                 // of that exit: label, value, confidence …
+  std::vector<float> logits = {};         // raw, [outputs]
+  std::vector<float> probabilities = {};  // softmax at the policy's temperature; empty for a regression
+  std::vector<ExitDetail> details = {};   // every exit evaluated, if asked for
+  std::string error = {};                 // `failed`: why
+};
+
+// A text that waits or runs. Dropping the ticket does not cancel.
+class Ticket {
+ public:
+  Ticket() = default;
+  explicit Ticket(std::shared_ptr<std::atomic<bool>> cancelled) : cancelled_(std::move(cancelled)) {}
+  void cancel() const noexcept {
+    if (cancelled_) cancelled_->store(true, std::memory_order_relaxed);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> cancelled_ = {};
+};
+
+class Engine {
+ public:
+  using Done = std::function<void(Answer&&)>;      // called once, on a thread of the engine; must not throw
+  using MakeEncoding = std::function<Encoding()>;  // tokenises on the thread that runs the text
+
+  explicit Engine(const Checkpoint& checkpoint, const EngineOptions& options = {});  // throws Error
+  ~Engine();  // cancels what waits, finishes what runs
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Binds a policy to this model; throws Error (usage) where it does not fit.
+  [[nodiscard]] std::shared_ptr<const AskPolicy> bind(const PolicySpec& policy,
+                                                      std::vector<float> exit_rates = {}) const;
+
+  // Throws Error for a text the model cannot take (empty, too long, an id it does not have) and for max_layers below
+  // the first exit. The lazy form reports the first kind as Ended::failed.
+  Ticket submit(Encoding text, const Ask& ask, Done done);
+  Ticket submit(MakeEncoding text, const Ask& ask, Done done);
+
+  [[nodiscard]] std::vector<Answer> answer(std::span<const Encoding> texts, const Ask& ask = {});
+  // Every exit of every text at full depth. Gold and index are left empty; info has engine, precision, labels, layers.
+  [[nodiscard]] ExitTrace trace(std::span<const Encoding> texts);
+  // One text through every layer, exits and row 0 kept (row_0: [layers + 1, hidden]): for tests and for `trace`.
+  struct FullPass {
+    std::vector<float> logits = {};  // [exits, outputs]
+    std::vector<float> lte = {}, ramp = {}, row_0 = {};
+  };
+  [[nodiscard]] FullPass full_pass(const Encoding& text);
+
+  [[nodiscard]] const ModelSpec& spec() const noexcept;
+  [[nodiscard]] const ExitLayout& exits() const noexcept;
+  [[nodiscard]] Precision precision() const noexcept;
+  [[nodiscard]] const Kernels& kernels() const noexcept;
+  [[nodiscard]] std::string name() const;  // "cpu/avx512"
+  [[nodiscard]] int threads() const noexcept;
+  [[nodiscard]] size_t waiting() const noexcept;       // texts submitted and not begun
+  [[nodiscard]] size_t weight_bytes() const noexcept;  // packed
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace exeunt
