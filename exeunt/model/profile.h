@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// profile.json: how long the parts of a model take on a machine, measured by the runtime and read wherever a time is
+// predicted. One entry per precision, number of threads and instruction set; milliseconds over a few lengths.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/base/json.h"
+
+namespace exeunt {
+
+inline constexpr const char* kProfileFile = "profile.json";
+
+struct ProfileEntry {
+  std::string precision = {};  // fp32, bf16, int8
+  int threads = 1;
+  std::string isa = {};                            // as `exeunt info` names it
+  std::vector<int> lengths = {};                   // tokens, rising; the columns of all that follows
+  std::vector<double> embedding_ms = {};           // [lengths]
+  std::vector<std::vector<double>> layer_ms = {};  // [layers][lengths] a text that goes on
+  std::vector<std::vector<double>> leave_ms = {};  // [layers][lengths] one that leaves there; empty = the same
+  std::vector<double> exit_ms = {};                // [lengths] one exit asked
+
+  // "fp32, 1 thread, avx512"
+  [[nodiscard]] std::string name() const;
+};
+
+struct Profile {
+  std::string device = {}, tool = {}, created = {};
+  std::vector<ProfileEntry> entries = {};
+};
+
+// Strict, as every file of ours. `layers` are those of the model it stands for. Throws Error (bad_file).
+[[nodiscard]] Profile parse_profile(const Json& json, int layers, const std::string& where);
+[[nodiscard]] Profile read_profile(const std::filesystem::path& path, int layers);
+[[nodiscard]] OrderedJson profile_json(const Profile& profile);
+
+// The entry of a precision for that many threads; 0 or none that fits = the one with the fewest. Null if the precision
+// was not measured.
+[[nodiscard]] const ProfileEntry* find_entry(const Profile& profile, std::string_view precision, int threads = 0);
+
+// One text of `tokens` tokens that leaves after layer `after`, having been asked at `asked` exits. Straight lines
+// between the measured lengths and beyond them; never below zero.
+struct TimedDeparture {
+  int after = 0, tokens = 0, asked = 0;
+};
+[[nodiscard]] double predicted_ms(const ProfileEntry& entry, const TimedDeparture& departure);
+
+}  // namespace exeunt
