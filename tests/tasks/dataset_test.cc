@@ -18,7 +18,7 @@ Dataset parse(const char* task, Split split, std::string_view bytes, const OnBad
 }
 
 Error error_in(const char* task, Split split, std::string_view bytes) {
-  const Error error = error_of([&] { (void)parse(task, split, bytes); });
+  Error error = error_of([&] { (void)parse(task, split, bytes); });
   EXPECT_EQ(error.code(), Code::bad_file);
   return error;
 }
