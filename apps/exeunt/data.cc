@@ -57,12 +57,12 @@ void print_report(const DataReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const TaskReport& task : report.tasks) {
     for (const SplitReport& split : task.splits) {
-      rows.push_back({fmt::format("{} {}", name_of(task.task->suite), task.task->name), split.path.filename().string(),
-                      fmt::format("{}", split.rows), fmt::format("{}", split.expected),
-                      std::string(name_of(split.state)), label_text(*task.task, split)});
+      rows.push_back({std::string(task.task->name), split.path.filename().string(), fmt::format("{}", split.rows),
+                      fmt::format("{}", split.expected), std::string(name_of(split.state)),
+                      label_text(*task.task, split)});
     }
     for (const std::string& name : task.missing) {
-      rows.push_back({fmt::format("{} {}", name_of(task.task->suite), task.task->name), name, "0", "", "missing", ""});
+      rows.push_back({std::string(task.task->name), name, "0", "", "missing", ""});
     }
   }
   print_table({"task", "file", "rows", "of", "state", "labels"}, rows);

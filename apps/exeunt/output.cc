@@ -37,7 +37,8 @@ size_t width_of(std::string_view text) {
 }
 
 bool is_numeric(std::string_view cell) {
-  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) != 0 || cell[0] == '-' || cell[0] == '.');
+  if (cell.empty() || cell.find(' ') != std::string_view::npos) return false;  // several words are a text
+  return std::isdigit(static_cast<unsigned char>(cell[0])) != 0 || cell[0] == '-' || cell[0] == '.';
 }
 
 std::string padded(const std::string& cell, size_t width, bool to_the_right) {

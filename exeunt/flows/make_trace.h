@@ -18,8 +18,8 @@ struct TraceOptions {
   std::function<void(int64_t)> advance = {};  // told of every text done, from any thread, one call at a time
 };
 
-// The data's gold is mapped to the model's label order by name. Throws Error if model and data do not fit: no heads,
-// labels the model does not have, classes against a regression.
+// `tokenizer` is the one of the model's folder. The data's gold is mapped to the model's label order by name. Throws
+// Error if model and data do not fit: no heads, labels the model does not have, classes against a regression.
 [[nodiscard]] ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data,
                                    const TraceOptions& options);
 

@@ -39,6 +39,7 @@ TEST(MakeTrace, HoldsWhatTheModelSaysWhateverTheThreads) {
   ASSERT_EQ(one.rows, 3U);
   EXPECT_EQ(one.info.layers, (std::vector<int>{1, 2, 3}));
   EXPECT_EQ(one.info.weights, weights_sha256(model));
+  EXPECT_EQ(one.info.tokenizer, tokenizer_sha256(model.folder()));
   EXPECT_EQ(one.ramp.size(), 3U * 2);  // DeeBERT's ramp of the last layer is kept beside its final head
 
   const Reference reference(model);
