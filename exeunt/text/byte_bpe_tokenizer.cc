@@ -154,18 +154,17 @@ std::unique_ptr<const Tokenizer> make(Pipeline::Parts parts, Vocabulary vocabula
   return std::make_unique<ByteBpeTokenizer>(Pipeline(std::move(parts), std::move(vocabulary)), std::move(model), level);
 }
 
-// RoBERTa's special tokens; the mask takes the blank before it along. What the configuration says of one counts.
+// RoBERTa's special tokens, as transformers 5 makes them. What the configuration says of one counts.
 std::vector<AddedToken> roberta_added(const Vocabulary& vocabulary, const TokenizerConfig& config) {
-  const std::string mask = config.mask_token.value_or("<mask>");
   std::vector<AddedToken> added = config.added;
-  for (const std::string& content : {config.cls_token.value_or("<s>"), config.pad_token.value_or("<pad>"),
-                                     config.sep_token.value_or("</s>"), config.unk_token.value_or("<unk>"), mask}) {
+  for (const std::string& content :
+       {config.cls_token.value_or("<s>"), config.pad_token.value_or("<pad>"), config.sep_token.value_or("</s>"),
+        config.unk_token.value_or("<unk>"), config.mask_token.value_or("<mask>")}) {
     const bool known =
         std::any_of(added.begin(), added.end(), [&](const AddedToken& token) { return token.content == content; });
     if (known || !vocabulary.id(content)) continue;
     AddedToken token;
     token.content = content;
-    token.lstrip = content == mask;
     token.normalized = false;
     token.special = true;
     added.push_back(std::move(token));

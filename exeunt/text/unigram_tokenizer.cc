@@ -95,28 +95,7 @@ UnigramModel::Vocabulary read_pieces(const Json& list, const std::string& where)
   return pieces;
 }
 
-// What Python's str.isdigit says, of Unicode 14; both ends included.
-constexpr char32_t kDigits[][2] = {
-#include "exeunt/text/digit_ranges.inc"
-};
-
-bool is_digit(char32_t c) noexcept {
-  return std::any_of(std::begin(kDigits), std::end(kDigits),
-                     [&](const char32_t(&range)[2]) { return c >= range[0] && c <= range[1]; });
-}
-
-// "▁1,": ALBERT cuts a comma off behind a digit. The conversion of transformers gets there by making such pieces so
-// unlikely that they never win.
-double albert_score(const SentencePiece& piece) {
-  constexpr double kNever = 100;
-  if (piece.text.size() < 2 || piece.text.back() != ',') return piece.score;
-  size_t start = piece.text.size() - 2;
-  while (start > 0 && (static_cast<uint8_t>(piece.text[start]) & 0xC0U) == 0x80U) --start;
-  const bool digit = is_digit(decode_utf8(std::string_view(piece.text).substr(start)).code_point);
-  return digit ? static_cast<double>(piece.score) - kNever : piece.score;
-}
-
-// As AlbertTokenizerFast of transformers has it.
+// As transformers 5 has it for ALBERT.
 Normalizer albert_normalizer(const SpieceModel& model, const TokenizerConfig& config, const std::string& where) {
   Normalizer steps{Replace{"``", "\"", false}, Replace{"''", "\"", false}};
   if (!config.keep_accents.value_or(false)) {
@@ -125,28 +104,26 @@ Normalizer albert_normalizer(const SpieceModel& model, const TokenizerConfig& co
   }
   if (config.do_lower_case.value_or(true)) steps.emplace_back(Lowercase{});
   if (!model.charsmap.empty()) steps.emplace_back(std::make_shared<const Charsmap>(model.charsmap, where));
-  steps.emplace_back(Replace{" ", " ", true});
   return steps;
 }
 
-// Control pieces and the named special tokens are found whole in the text; the mask takes the blank before it along.
-// User-defined pieces stay with the model, whose score 0 makes them always win: added tokens of their own would get a
-// ▁ behind each of them ("well-known"), which no ALBERT has been trained with.
+// Control pieces, the named special tokens and user-defined pieces are found whole in the text, before the model sees
+// it; so does transformers 5 (docs/decisions/0009).
 std::vector<AddedToken> albert_added(const SpieceModel& model, const TokenizerConfig& config) {
-  const std::string mask = config.mask_token.value_or("[MASK]");
   const std::string named[] = {config.cls_token.value_or("[CLS]"), config.sep_token.value_or("[SEP]"),
-                               config.unk_token.value_or("<unk>"), config.pad_token.value_or("<pad>"), mask};
+                               config.unk_token.value_or("<unk>"), config.pad_token.value_or("<pad>"),
+                               config.mask_token.value_or("[MASK]")};
   std::vector<AddedToken> added;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const SentencePiece& piece = model.pieces[id];
     const bool is_named = std::find(std::begin(named), std::end(named), piece.text) != std::end(named);
-    if (!is_named && piece.kind != SentencePiece::Kind::control) continue;
+    const bool special = is_named || piece.kind == SentencePiece::Kind::control;
+    if (!special && piece.kind != SentencePiece::Kind::user_defined) continue;
     AddedToken token;
     token.content = piece.text;
     token.id = static_cast<int32_t>(id);
-    token.lstrip = piece.text == mask;
     token.normalized = false;
-    token.special = true;
+    token.special = special;
     added.push_back(std::move(token));
   }
   // What the configuration says of a token counts.
@@ -195,8 +172,8 @@ std::unique_ptr<const Tokenizer> make_unigram_tokenizer(const SpieceModel& model
                                    find_piece(model, config.sep_token.value_or("[SEP]"), where));
   UnigramModel::Vocabulary pieces;
   pieces.reserve(model.pieces.size());
-  for (const SentencePiece& piece : model.pieces) pieces.emplace_back(piece.text, albert_score(piece));
-  return make(std::move(parts), pieces, {.unknown = model.unknown}, Metaspace{});
+  for (const SentencePiece& piece : model.pieces) pieces.emplace_back(piece.text, piece.score);
+  return make(std::move(parts), pieces, {.unknown = model.unknown}, Metaspace{.whitespace_split = true});
 }
 
 std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::path& spiece_model,

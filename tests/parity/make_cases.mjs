@@ -8,7 +8,7 @@ import {createRequire} from 'module';
 import {fileURLToPath} from 'url';
 import {Random, dress, generators} from './generators.mjs';
 import {gpt2_tokenizer_json, roberta_tokenizer_json, roberta_vocab} from './models.mjs';
-import {albert_tokenizer_json, read_spiece} from './spiece.mjs';
+import {albert_tokenizer_json, metaspace, read_spiece} from './spiece.mjs';
 import {awkward_tokenizer_json, bert_tokenizer_json, composed_tokenizer_json, small_wordpieces} from './small_wordpiece.mjs';
 import {small_bpe, small_charsmap, small_pieces, write_spiece} from './small.mjs';
 
@@ -54,19 +54,23 @@ const cased = albert_tokenizer_json(model, {keep_accents: true, lower: false});
 await make('unigram_cased', {'spiece.model': spiece,
   'tokenizer_config.json': json_text({keep_accents: true, do_lower_case: false})}, cased, 450, 12);
 
-const bytes = structuredClone(albert_tokenizer_json(model, {user_defined: true}));
+const bytes = structuredClone(albert_tokenizer_json(model));
 bytes.model.byte_fallback = true;
 for (let b = 0; b < 256; ++b) {
   bytes.model.vocab.push([`<0x${b.toString(16).toUpperCase().padStart(2, '0')}>`, -8]);
 }
-bytes.pre_tokenizer.prepend_scheme = 'first';
+bytes.pre_tokenizer = {...metaspace, prepend_scheme: 'first'};
 await make('unigram_bytes', {'tokenizer.json': json_text(bytes)}, bytes, 450, 13);
 
-const unsplit = structuredClone(albert_tokenizer_json(model, {whitespace_split: true}));
-unsplit.pre_tokenizer = {type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: false};
+const unsplit = albert_tokenizer_json(model, {older: true});
+unsplit.pre_tokenizer = {...metaspace, split: false};
 await make('unigram_unsplit', {'tokenizer.json': json_text(unsplit)}, unsplit, 450, 14);
 
-const words = structuredClone(albert_tokenizer_json(model, {whitespace_split: true, user_defined: true}));
+// As ALBERT's published folders have it: the older form of Metaspace, and user-defined pieces left to the model.
+const words = albert_tokenizer_json(model, {older: true});
+words.normalizer.normalizers.pop();
+words.pre_tokenizer = {type: 'Sequence', pretokenizers: [{type: 'WhitespaceSplit'},
+  {type: 'Metaspace', replacement: '▁', add_prefix_space: true}]};
 await make('unigram_words', {'tokenizer.json': json_text(words)}, words, 450, 15);
 
 const bpe = small_bpe();

@@ -41,15 +41,22 @@ function wordpiece(out, source) {
   ];
 }
 
+// As the published folders of ALBERT and RoBERTa have it: the mask takes the blank before it along.
+function with_mask_taking_blanks(json, mask) {
+  json.added_tokens.find(({content}) => content === mask).lstrip = true;
+  return json;
+}
+
 function unigram(out, file) {
   const bytes = fs.readFileSync(file);
   const model = read_spiece(bytes);
   return [
     subject(out, 'unigram', 'unigram-spiece', {'spiece.model': bytes}, albert_tokenizer_json(model)),
-    subject(out, 'unigram', 'unigram-added',
-      {'tokenizer.json': albert_tokenizer_json(model, {user_defined: true})}),
-    subject(out, 'unigram', 'unigram-split',
-      {'tokenizer.json': albert_tokenizer_json(model, {whitespace_split: true})}),
+    subject(out, 'unigram', 'unigram-json', {'tokenizer.json': albert_tokenizer_json(model)}),
+    subject(out, 'unigram', 'unigram-older', {'tokenizer.json': albert_tokenizer_json(model, {older: true})}),
+    subject(out, 'unigram', 'unigram-configured',
+      {'spiece.model': bytes, 'tokenizer_config.json': {mask_token: {__type: 'AddedToken', content: '[MASK]', lstrip: true,
+        rstrip: false, single_word: false, normalized: false}}}, with_mask_taking_blanks(albert_tokenizer_json(model), '[MASK]')),
     subject(out, 'unigram', 'unigram-accents',
       {'spiece.model': bytes, 'tokenizer_config.json': {keep_accents: true, do_lower_case: false}},
       albert_tokenizer_json(model, {keep_accents: true, lower: false})),
@@ -60,15 +67,17 @@ export function read_merges(text) {
   return text.split('\n').filter((line) => line && !line.startsWith('#version')).map((line) => line.split(' '));
 }
 
-// RoBERTa's order: its four special tokens, GPT-2's tokens by id, then the mask.
+// RoBERTa's order: its four special tokens, GPT-2's tokens by id without its own special one, then the mask.
 export function roberta_vocab(gpt2) {
-  const tokens = Object.entries(gpt2).sort((a, b) => a[1] - b[1]).map(([token]) => token);
+  const tokens = Object.entries(gpt2).sort((a, b) => a[1] - b[1]).map(([token]) => token)
+    .filter((token) => token !== '<|endoftext|>');
   return Object.fromEntries(['<s>', '<pad>', '</s>', '<unk>', ...tokens, '<mask>'].map((token, id) => [token, id]));
 }
 
+// What transformers 5 makes of vocab.json and merges.txt.
 export function roberta_tokenizer_json(vocab, merges, {add_prefix_space = false} = {}) {
-  const added = (content) => ({id: vocab[content], content, single_word: false, lstrip: content === '<mask>',
-    rstrip: false, normalized: false, special: true});
+  const added = (content) => ({id: vocab[content], content, single_word: false, lstrip: false, rstrip: false,
+    normalized: false, special: true});
   return {
     version: '1.0', truncation: null, padding: null,
     added_tokens: ['<s>', '<pad>', '</s>', '<unk>', '<mask>'].map(added),
@@ -100,7 +109,9 @@ function byte_bpe(out) {
   const merges = read_merges(text);
   const vocab = roberta_vocab(gpt2);
   return [
-    subject(out, 'bpe', 'bpe-roberta', {'tokenizer.json': roberta_tokenizer_json(vocab, merges)}),
+    subject(out, 'bpe', 'bpe-roberta', {'vocab.json': vocab, 'merges.txt': text}, roberta_tokenizer_json(vocab, merges)),
+    subject(out, 'bpe', 'bpe-roberta-published',
+      {'tokenizer.json': with_mask_taking_blanks(roberta_tokenizer_json(vocab, merges), '<mask>')}),
     subject(out, 'bpe', 'bpe-roberta-files',
       {'vocab.json': vocab, 'merges.txt': text, 'tokenizer_config.json': {add_prefix_space: true}},
       roberta_tokenizer_json(vocab, merges, {add_prefix_space: true})),

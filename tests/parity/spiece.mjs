@@ -39,9 +39,6 @@ export function read_spiece(bytes) {
   return model;
 }
 
-// "▁1," and the like: transformers lowers their scores, because ALBERT cuts the comma off after a digit.
-const digit_comma = (text) => /\p{Nd},$/u.test(text);
-
 function added(id, content, special, lstrip = false) {
   return {id, content, single_word: false, lstrip, rstrip: false, normalized: false, special};
 }
@@ -50,10 +47,12 @@ const replace = (pattern, content) => ({type: 'Replace', pattern, content});
 const template = (...pieces) => pieces.map(([id, type_id]) =>
   id.length === 1 ? {Sequence: {id, type_id}} : {SpecialToken: {id, type_id}});
 
-// Options: user_defined (user-defined pieces are added tokens too, as from transformers 4.40 on), whitespace_split (as
-// the tokenizer.json of ALBERT's own folders has it), keep_accents, lower.
+export const metaspace = {type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true};
+
+// What transformers 5 makes of ALBERT's spiece.model. Options: older (as transformers 4 did up to 4.39: user-defined
+// pieces stay with the model, blanks are joined instead of dropped, "▁1," and the like never win), keep_accents, lower.
 export function albert_tokenizer_json(model, options = {}) {
-  const {user_defined = false, whitespace_split = false, keep_accents = false, lower = true} = options;
+  const {older = false, keep_accents = false, lower = true} = options;
   const id = (text) => model.pieces.findIndex((piece) => piece.text === text);
   const normalizers = [replace({String: '``'}, '"'), replace({String: "''"}, '"')];
   if (!keep_accents) normalizers.push({type: 'NFKD'}, {type: 'StripAccents'});
@@ -61,19 +60,16 @@ export function albert_tokenizer_json(model, options = {}) {
   if (model.charsmap.length) {
     normalizers.push({type: 'Precompiled', precompiled_charsmap: model.charsmap.toString('base64')});
   }
-  if (!whitespace_split) normalizers.push(replace({Regex: ' {2,}'}, ' '));
-  const metaspace = whitespace_split
-    ? {type: 'Metaspace', replacement: '▁', add_prefix_space: true}  // the older form of the same
-    : {type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true};
+  if (older) normalizers.push(replace({Regex: ' {2,}'}, ' '));
   const special = new Set(['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]']);
   const added_tokens = model.pieces.flatMap(({text, type}, i) =>
-    special.has(text) || type === 3 ? [added(i, text, true, text === '[MASK]')]
-      : type === 4 && user_defined ? [added(i, text, false)] : []);
+    special.has(text) || type === 3 ? [added(i, text, true, older && text === '[MASK]')]
+      : type === 4 && !older ? [added(i, text, false)] : []);
+  const never = ({text}) => older && /\p{Nd},$/u.test(text);
   return {
     version: '1.0', truncation: null, padding: null, added_tokens,
     normalizer: {type: 'Sequence', normalizers},
-    pre_tokenizer: whitespace_split
-      ? {type: 'Sequence', pretokenizers: [{type: 'WhitespaceSplit'}, metaspace]} : metaspace,
+    pre_tokenizer: older ? metaspace : {type: 'Sequence', pretokenizers: [{type: 'WhitespaceSplit'}, metaspace]},
     post_processor: {
       type: 'TemplateProcessing',
       single: template(['[CLS]', 0], ['A', 0], ['[SEP]', 0]),
@@ -82,8 +78,9 @@ export function albert_tokenizer_json(model, options = {}) {
     },
     decoder: metaspace,
     model: {
-      type: 'Unigram', unk_id: model.unk_id, byte_fallback: false,
-      vocab: model.pieces.map(({text, score}) => [text, digit_comma(text) ? score - 100 : score]),
+      type: 'Unigram', unk_id: model.unk_id,
+      vocab: model.pieces.map((piece) => [piece.text, never(piece) ? piece.score - 100 : piece.score]),
+      byte_fallback: false,
     },
   };
 }
