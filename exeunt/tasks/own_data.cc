@@ -105,7 +105,6 @@ class OwnReader {
 
  private:
   void find_columns(const Row& header);
-  [[nodiscard]] size_t find_column(const std::string& name, const Row& header) const;
   void take_fields(const Row& row);
   void take_object(const Row& row);
   [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
@@ -118,28 +117,11 @@ class OwnReader {
   Dataset out_;
 };
 
-size_t OwnReader::find_column(const std::string& name, const Row& header) const {
-  const auto count = std::count(header.fields.begin(), header.fields.end(), name);
-  if (count == 1) {
-    return static_cast<size_t>(std::find(header.fields.begin(), header.fields.end(), name) - header.fields.begin());
-  }
-  const std::string place = place_of(where_, header.line);
-  if (count > 1) throw_bad_file(place, "column {} stands {} times in the header", shown(name), count);
-  std::vector<std::string> known;
-  for (const auto field : header.fields) known.push_back(shown(field));
-  known.resize(std::min<size_t>(known.size(), 12));
-  const std::string best = nearest(shown(name), known);
-  throw Error(Code::bad_file,
-              fmt::format("{}: no column {} in the header, got {}", place, shown(name), fmt::join(known, ", ")),
-              best.empty() ? "name the columns of text, pair and label; the first line must be a header"
-                           : fmt::format("did you mean {}?", best));
-}
-
 void OwnReader::find_columns(const Row& header) {
   out_.columns.assign(header.fields.begin(), header.fields.end());
-  text_ = find_column(columns_.text, header);
-  if (!columns_.pair.empty()) pair_ = find_column(columns_.pair, header);
-  if (!columns_.label.empty()) label_ = find_column(columns_.label, header);
+  text_ = find_column(header, where_, columns_.text);
+  if (!columns_.pair.empty()) pair_ = find_column(header, where_, columns_.pair);
+  if (!columns_.label.empty()) label_ = find_column(header, where_, columns_.label);
 }
 
 void OwnReader::take_fields(const Row& row) {

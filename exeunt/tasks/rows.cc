@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/tasks/rows.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/base/utf8.h"
 
 namespace exeunt {
@@ -42,6 +44,23 @@ std::string shown(std::string_view value) {
     value.remove_prefix(next.bytes);
   }
   return out + "'";
+}
+
+size_t find_column(const Row& header, std::string_view where, const std::string& name) {
+  const auto count = std::count(header.fields.begin(), header.fields.end(), name);
+  if (count == 1) {
+    return static_cast<size_t>(std::find(header.fields.begin(), header.fields.end(), name) - header.fields.begin());
+  }
+  const std::string place = place_of(where, header.line);
+  if (count > 1) throw_bad_file(place, "column {} stands {} times in the header", shown(name), count);
+  std::vector<std::string> known;
+  for (const auto field : header.fields) known.push_back(shown(field));
+  known.resize(std::min<size_t>(known.size(), 12));
+  const std::string best = nearest(shown(name), known);
+  throw Error(Code::bad_file,
+              fmt::format("{}: no column {} in the header, got {}", place, shown(name), fmt::join(known, ", ")),
+              best.empty() ? "name the columns of text, pair and label; the first line must be a header"
+                           : fmt::format("did you mean {}?", best));
 }
 
 void check_utf8(const Row& row, std::string_view where, const std::vector<std::string>& names) {

@@ -32,6 +32,12 @@ class RowReader {
   // The next row, or false at the end. Throws Error bad_file for a stray or unclosed quote, and for giant rows.
   [[nodiscard]] bool next(Row& row);
 
+  // Goes on with further bytes of the same file, which start with a new row. Line numbers go on, too.
+  void continue_with(std::string_view bytes) noexcept {
+    bytes_ = bytes;
+    at_ = 0;
+  }
+
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
 
  private:
@@ -55,6 +61,9 @@ class RowReader {
 // "file:17" and "file:17: column 3 ('label')": how errors about rows name their place. `column` is from 0.
 [[nodiscard]] std::string place_of(std::string_view where, int64_t line);
 [[nodiscard]] std::string place_of(std::string_view where, int64_t line, size_t column, std::string_view name);
+
+// Which column of a header is called `name`. Throws Error bad_file if there is none (with the nearest) or several.
+[[nodiscard]] size_t find_column(const Row& header, std::string_view where, const std::string& name);
 
 // A value as an error message shows it: in quotes, short, control characters and broken UTF-8 replaced.
 [[nodiscard]] std::string shown(std::string_view value);
