@@ -8,7 +8,11 @@
 //
 // Rows are row-major fp32 without padding between texts. What a product reads (Operand) and its weights (PackedWeight)
 // are in a layout only the table knows. All buffers of a table are aligned to kKernelAlignment bytes; their sizes are
-// asked of the table first, and nothing here allocates.
+// asked of the table first, and nothing here allocates. Values without a meaning (rows not yet written, padding) are
+// never read into a result, so buffers need not be cleared.
+//
+// int8, in every table: the scale of a row of the input and of an output's weights is its largest |value| / 127, a
+// value becomes round(value · 127 / largest), ties to even, and y = sum · (row scale · output scale) + bias.
 #pragma once
 
 #include <cstddef>
@@ -79,6 +83,7 @@ struct Attention {
   float* context = nullptr;  // fp32 rows; null: straight into `next`
   size_t context_stride = 0;
   Operand next = {};
+  int next_row = 0;  // where row 0 of this text stands in `next`
   int head = 0, heads = 0, row = 0, rows = 0;
   std::byte* scratch = nullptr;  // attention_scratch() bytes, this thread's own
 };
@@ -97,7 +102,7 @@ struct Kernels {
   std::string_view name;  // "generic", "avx2", "avx512", "amx", "neon", "neon_bf16_i8mm"
   bool (*runs_on)(const CpuFeatures&);
   bool (*prepare)();  // asks the operating system where it must be asked (AMX); false: refused
-  bool bf16 = false;  // fp32 and int8 are in every table
+  bool bf16 = false;  // fp32 and int8 are in every table; a table without bf16 has no store_bf16 and no bf16 attention
 
   // How finely a product may be cut: outputs per panel, and the rows a part should be a multiple of.
   int (*panel_outputs)(Precision);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the generic and the x86 tables lay out the left side of a product: row after row, each in whole cache lines with
+// zeros behind its last column, then for int8 one scale per row.
+//
+// Everything here and in the other headers of templates is a template over the caller's Lanes (see generic.cc for what
+// they are). Each table defines its Lanes in an anonymous namespace, so no instantiation is shared between sources that
+// are compiled for different processors: the linker would keep just one of them, and perhaps the wrong one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "exeunt/runtime/cpu/kernels.h"
+
+namespace exeunt::kernel {
+
+template <class V>
+struct Rows {
+  static constexpr size_t kLine = 64;
+
+  static constexpr size_t element_bytes(Precision precision) {
+    if (precision == Precision::fp32) return 4;
+    return precision == Precision::bf16 ? 2 : V::kQuantizedBytes;
+  }
+
+  // An odd number of cache lines: neighbouring rows then never compete for one set of the first-level cache.
+  static constexpr size_t row_bytes(Precision precision, int columns) {
+    const size_t lines = (static_cast<size_t>(columns) * element_bytes(precision) + kLine - 1) / kLine;
+    return (lines | 1) * kLine;
+  }
+
+  // Blocks of 32 rows may be read whole, so the last one is filled up.
+  static constexpr size_t padded(int rows) { return (static_cast<size_t>(rows) + 31) / 32 * 32; }
+
+  static constexpr size_t bytes(Precision precision, int rows, int columns) {
+    const size_t scales = precision == Precision::int8 ? padded(rows) * sizeof(float) : 0;
+    return padded(rows) * row_bytes(precision, columns) + scales;
+  }
+
+  static std::byte* row(const Operand& operand, int row) {
+    return operand.data + static_cast<size_t>(row) * row_bytes(operand.precision, operand.columns);
+  }
+
+  static float* scales(const Operand& operand) {
+    return reinterpret_cast<float*>(operand.data +
+                                    padded(operand.rows) * row_bytes(operand.precision, operand.columns));
+  }
+
+  // Zeros behind the last column, for products that read whole lines.
+  static void clear_padding(const Operand& operand, int at) {
+    const size_t used = static_cast<size_t>(operand.columns) * element_bytes(operand.precision);
+    std::memset(row(operand, at) + used, 0, row_bytes(operand.precision, operand.columns) - used);
+  }
+};
+
+// One row of fp32 values into row `at` of the operand.
+template <class V>
+void pack_row(const float* from, const Operand& out, int at) {
+  std::byte* to = Rows<V>::row(out, at);
+  const int columns = out.columns;
+  constexpr int w = V::kWidth;
+  if (out.precision == Precision::fp32) {
+    std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
+  } else if constexpr (V::kBf16) {
+    if (out.precision == Precision::bf16) {
+      auto* bf16 = reinterpret_cast<uint16_t*>(to);
+      int c = 0;
+      for (; c + w <= columns; c += w) V::store_bf16(bf16 + c, V::load(from + c));
+      if (c < columns) V::store_bf16_part(bf16 + c, V::load_part(from + c, columns - c), columns - c);
+    }
+  }
+  if (out.precision == Precision::int8) {
+    auto most = V::set(0);
+    int c = 0;
+    for (; c + w <= columns; c += w) most = V::max(most, V::abs(V::load(from + c)));
+    if (c < columns) most = V::max(most, V::abs(V::load_part(from + c, columns - c)));
+    const float largest = V::largest(most);
+    Rows<V>::scales(out)[at] = largest / 127.0F;
+    const auto inverse = V::set(largest > 0 ? 127.0F / largest : 0.0F);
+    for (c = 0; c + w <= columns; c += w) {
+      V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, V::load(from + c) * inverse);
+    }
+    if (c < columns) {
+      // The row ends with at least the rest of a line, so a whole vector may be written; the padding comes after.
+      V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes,
+                         V::load_part(from + c, columns - c) * inverse);
+    }
+  }
+  Rows<V>::clear_padding(out, at);
+}
+
+template <class V>
+void pack_rows(const float* data, size_t stride, const Operand& out, int row, int rows) {
+  for (int r = row; r < row + rows; ++r) pack_row<V>(data + static_cast<size_t>(r) * stride, out, r);
+}
+
+}  // namespace exeunt::kernel

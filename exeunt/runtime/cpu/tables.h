@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel tables, one per source. Which of them a build has is decided by its CMakeLists.
+#pragma once
+
+#include "exeunt/runtime/cpu/kernels.h"
+
+namespace exeunt::kernel {
+
+extern const Kernels kGeneric;
+
+// x86-64
+extern const Kernels kAvx2, kAvx512, kAmx;
+
+// aarch64
+extern const Kernels kNeon, kNeonBf16I8mm;
+
+}  // namespace exeunt::kernel
