@@ -2,6 +2,8 @@
 // `exeunt calibrate`: a budget and a confidence become a certified policy.
 #include "exeunt/exits/calibrate.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -22,11 +24,15 @@ namespace fs = std::filesystem;
 struct CalibrateFlags {
   RunFlags run;
   std::vector<std::string> budgets{"1%"}, families;
-  std::string exits, loss, method, out, unlabelled, precision = "fp32";
+  std::string exits, loss, method, out, unlabelled;
   double confidence = 0.95;
   uint64_t seed = 42;
   bool no_temperatures = false;
 };
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 // "1%" or "0.01".
 double fraction_of(std::string_view text) {
@@ -53,7 +59,7 @@ CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
   if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
   if (!flags.method.empty()) plan.method = method_named(flags.method);
   plan.families = flags.families;
-  for (const std::string& layer : comma_list(flags.exits)) plan.exits.push_back(whole_number(layer, "--exits"));
+  plan.exits = layer_list(flags.exits, "--exits");
   plan.temperatures = !flags.no_temperatures;
   if (measured.model) plan.range = measured.model->exits().range;
   const Task* task = find_task_or_null(measured.trace.info.task);
@@ -61,17 +67,40 @@ CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
   return plan;
 }
 
-// Texts without labels, traced by the same model; disagreement with full depth needs none.
+// The data of the flags, and the texts without labels traced by the same model: disagreement with full depth needs
+// none, so both can certify.
 Measured measured_for(const Common& common, const CalibrateFlags& flags) {
   if (flags.unlabelled.empty()) return measure(common, flags.run);
+  if (is_trace_file(flags.run.model))
+    throw Error(Code::usage, "--unlabelled: got a trace alone, want a model to run on these texts");
   RunFlags run = flags.run;
+  run.trace.clear();
   run.data.task.clear();
   run.data.data = flags.unlabelled;
   run.data.columns.label.clear();
-  return measure(common, run);
+  Measured measured = measure(common, run);
+  if (flags.run.data.data.empty() && flags.run.trace.empty()) return measured;
+  measured.trace = join_rows(measure(common, flags.run).trace, measured.trace, flags.unlabelled);
+  return measured;
 }
 
-OrderedJson outcome_json(const BudgetOutcome& outcome) {
+// Full depth and every budget's policy on the report part, by all metrics of the task: reported, not certified.
+std::vector<PolicyScore> report_scores(const Measured& measured, const CalibrationData& data,
+                                       const Calibration& calibration) {
+  Scorer scorer(data.report, scorer_options(measured));
+  std::vector<PolicyScore> scores{scorer.score(PolicySpec{})};
+  for (const BudgetOutcome& outcome : calibration.outcomes) scores.push_back(scorer.score(outcome.policy));
+  return scores;
+}
+
+OrderedJson metrics_json(const PolicyScore& score) {
+  OrderedJson out = OrderedJson::object();
+  for (const Score& metric : score.metrics)
+    out[std::string(name_of(metric.metric))] = std::isfinite(metric.value) ? OrderedJson(metric.value) : nullptr;
+  return out;
+}
+
+OrderedJson outcome_json(const BudgetOutcome& outcome, const PolicyScore& score) {
   OrderedJson out;
   out["policy"] = str(outcome.policy);
   out["epsilon"] = outcome.epsilon;
@@ -81,37 +110,55 @@ OrderedJson outcome_json(const BudgetOutcome& outcome) {
   out["certify_cost_fraction"] = outcome.certify_cost;
   out["report_cost_fraction"] = outcome.report_cost;
   out["report_risk"] = outcome.report_risk;
+  out["report_metrics"] = metrics_json(score);
   return out;
 }
 
-void print_outcomes(const Calibration& calibration, const CalibrationData& data, double confidence) {
-  const Certificate& certificate = *calibration.entry.certificate;
-  const bool in_expectation = certificate.method == RiskMethod::crc;
-  std::vector<std::vector<std::string>> rows;
+void print_outcomes(const Calibration& calibration, const std::vector<PolicyScore>& scores) {
+  std::vector<std::string> header{"budget", "policy", "bound", "lost", "fewer layers"};
+  for (const Score& metric : scores.front().metrics) header.emplace_back(name_of(metric.metric));
+  std::vector<std::vector<std::string>> rows{{"-", "full", "-", "0.00%", "1.00x"}};
   for (const BudgetOutcome& outcome : calibration.outcomes) {
-    rows.push_back({fmt::format("{:g} %", 100 * outcome.epsilon), str(outcome.policy),
-                    fmt::format("{:.3f} %", 100 * outcome.upper_bound), fmt::format("{:.2f}x", 1 / outcome.report_cost),
-                    fmt::format("{:.2f} %", 100 * outcome.report_risk)});
+    rows.push_back({fmt::format("{:g}%", 100 * outcome.epsilon), str(outcome.policy),
+                    fmt::format("{:.2f}%", 100 * outcome.upper_bound),
+                    fmt::format("{:.2f}%", 100 * outcome.report_risk),
+                    fmt::format("{:.2f}x", 1 / outcome.report_cost)});
   }
-  print_table({"budget", "policy", "bound", "fewer layers", "lost on report part"}, rows);
-  fmt::print("\n{} of {} against full depth, {}: {} texts certify, {} fitted, {} report\n", name_of(certificate.loss),
-             name_of(certificate.method),
-             in_expectation ? "in expectation" : fmt::format("with confidence {:g} %", 100 * confidence),
-             data.certify.rows, data.fit.rows, data.report.rows);
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (const Score& metric : scores[i].metrics) rows[i].push_back(fmt::format("{:.2f}", 100 * metric.value));
+  print_table(header, rows);
+}
+
+// What is promised, in words. A guarantee in expectation never speaks of confidence.
+void print_promise(const Calibration& calibration, const CalibrationData& data, double confidence) {
+  const Certificate& certificate = *calibration.entry.certificate;
+  const bool many = calibration.outcomes.size() > 1;
+  fmt::print("\nbound: {} against full depth, {} ({}, {} texts)\n", name_of(certificate.loss),
+             certificate.method == RiskMethod::crc
+                 ? std::string("in expectation")
+                 : fmt::format("with confidence {:g} %{}", 100 * confidence, many ? " for all budgets together" : ""),
+             name_of(certificate.method), data.certify.rows);
+  fmt::print("lost, layers{}: on {} other texts; temperatures and rule chosen on {} more\n",
+             data.report.labelled() ? " and scores" : "", data.report.rows, data.fit.rows);
+  if (calibration.trials.size() > 1) {
+    std::vector<std::string> tried;
+    for (const FamilyTrial& trial : calibration.trials)
+      tried.push_back(fmt::format("{} {:.0f} %", trial.family, 100 * trial.cost_fraction));
+    fmt::print("rules tried, with the share of layers they were expected to run: {}\n", fmt::join(tried, ", "));
+  }
 }
 
 void run(const Common& common, const CalibrateFlags& flags) {
-  const Measured measured = measured_for(common, flags);
-  if (!measured.model && flags.out.empty()) {
+  if (is_trace_file(flags.run.model) && flags.out.empty()) {
     throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
   }
-  const bool own_folder = measured.model && fs::exists(measured.model->folder() / "manifest.json");
-  if (measured.model && !own_folder && flags.out.empty()) {
-    throw Error(Code::usage,
-                fmt::format("{}: policies are kept in folders of our own", measured.model->folder().string()),
-                "run 'exeunt convert' first, or name a file with --out");
+  const Measured measured = measured_for(common, flags);
+  const std::string& precision = measured.trace.info.precision;
+  if (!contains(policy_precisions(), precision)) {
+    throw Error(Code::bad_file, fmt::format("the trace has the precision '{}', want one of {}", precision,
+                                            fmt::join(policy_precisions(), ", ")));
   }
-  const fs::path path = flags.out.empty() ? measured.model->folder() / "policy.json" : fs::path(flags.out);
+  const fs::path path = flags.out.empty() ? policy_path(*measured.model) : fs::path(flags.out);
   const PolicyLock lock(path);
 
   const CalibrationData data = split_for_calibration(measured.trace, flags.seed);
@@ -121,7 +168,6 @@ void run(const Common& common, const CalibrateFlags& flags) {
     calibration.entry.certificate->tool = version();
     calibration.entry.certificate->created = now_rfc3339();
   }
-  const std::string precision = measured.model ? flags.precision : measured.trace.info.precision;
   PolicyFile file{.weights = measured.trace.info.weights, .default_precision = precision, .entries = {}};
   std::error_code ignored;
   if (fs::exists(path, ignored)) {
@@ -131,18 +177,22 @@ void run(const Common& common, const CalibrateFlags& flags) {
   file.entries[precision] = calibration.entry;
   lock.write(file);
 
+  const std::vector<PolicyScore> scores = report_scores(measured, data, calibration);
   if (common.json) {
     OrderedJson out;
     out["out"] = path.string();
     out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
     out["points"] = OrderedJson::array();
-    for (const BudgetOutcome& outcome : calibration.outcomes) out["points"].push_back(outcome_json(outcome));
+    for (size_t i = 0; i < calibration.outcomes.size(); ++i)
+      out["points"].push_back(outcome_json(calibration.outcomes[i], scores[i + 1]));
+    out["full_depth"] = {{"report_metrics", metrics_json(scores.front())}};
     out["families"] = OrderedJson::array();
     for (const FamilyTrial& trial : calibration.trials)
       out["families"].push_back({{"family", trial.family}, {"cost_fraction", trial.cost_fraction}});
     return print_json(out);
   }
-  print_outcomes(calibration, data, flags.confidence);
+  print_outcomes(calibration, scores);
+  print_promise(calibration, data, flags.confidence);
   fmt::print("wrote {}\n", path.string());
 }
 
@@ -156,22 +206,25 @@ void add_calibrate(CommandLine& line) {
                 "exeunt calibrate models/topics --unlabelled texts.csv --max-drop 0.5% --max-drop 1% --max-drop 2%",
                 "exeunt calibrate x.safetensors --max-drop 1% --out policy.json"},
                [flags, &common = line.common] { run(common, *flags); });
-  add_run_flags(*verb, flags->run, Required::yes);
-  verb->add_option("--max-drop", flags->budgets, "Largest loss against full depth; several are certified together")
+  add_run_flags(*verb, flags->run, Takes::model_or_trace);
+  add_trace_flags(*verb, flags->run);
+  verb->add_option("--max-drop", flags->budgets, "Largest loss against full depth; repeat for more, certified together")
+      ->allow_extra_args(false)
+      ->type_name("SHARE")
       ->capture_default_str();
   verb->add_option("--confidence", flags->confidence, "Probability that the promise holds, over the draw of the data")
       ->check(CLI::Range(0.5, 0.999999))
       ->capture_default_str();
   verb->add_option("--policy", flags->families,
-                   "Family of rules to choose from (entropy, patience …); repeat for more; all that fit if left out");
+                   "Family of rules to choose from (entropy, patience …); repeat for more; all that fit if left out")
+      ->allow_extra_args(false)
+      ->type_name("FAMILY");
   verb->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out");
   verb->add_option("--loss", flags->loss, "disagreement, zero_one_drop or abs_diff");
   verb->add_option("--method", flags->method, "ltt-binomial, ltt-hb, wsr, or crc (a guarantee in expectation)");
   verb->add_option("--unlabelled", flags->unlabelled,
-                   "File of texts without labels to certify on: disagreement needs none");
-  verb->add_option("--precision", flags->precision, "Entry of policy.json to write")
-      ->check(CLI::IsMember(policy_precisions()))
-      ->capture_default_str();
+                   "File of texts without labels, beside or instead of --data: disagreement needs none")
+      ->type_name("FILE");
   verb->add_option("--seed", flags->seed, "Draws the fit, certify and report parts")->capture_default_str();
   verb->add_flag("--no-temperatures", flags->no_temperatures, "Fit no temperature per exit");
   verb->add_option("--out", flags->out, "Policy file; the model's own policy.json if left out");

@@ -18,13 +18,14 @@ int run(int argc, char** argv) {
   app.name("exeunt");
   app.set_version_flag("--version", "exeunt " + std::string(version()));
   app.require_subcommand(1);
+  app.formatter(help_layout());  // verbs inherit it
   app.footer("Run 'exeunt VERB --help' for the options and examples of a verb.");
   Common common;
   std::function<void()> chosen;
   CommandLine line{app, common, chosen};
   add_all_verbs(line);
 
-  std::vector<std::string> arguments = normalised_arguments(argc, argv);
+  const auto [arguments, notices] = normalised_arguments(argc, argv);
   if (arguments.empty()) {  // like --help, but a usage error for scripts
     std::fputs(app.help().c_str(), stderr);
     return static_cast<int>(Code::usage);
@@ -39,6 +40,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report(usage_error(app, arguments, error));
   }
+  for (const std::string& text : notices) notice(common, text);
   chosen();
   return finish_output();
 }

@@ -2,7 +2,6 @@
 #include "apps/exeunt/model_runs.h"
 
 #include <charconv>
-#include <filesystem>
 
 #include "apps/exeunt/output.h"
 #include "exeunt/base/progress.h"
@@ -10,11 +9,23 @@
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
+#include "exeunt/model/manifest.h"
+#include "exeunt/model/own_folder.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt::apps {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRunPrecision = "fp32";  // what the reference computes in
+constexpr const char* kLastRamp = "deebert-last-ramp";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
 
 ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkpoint& model) {
   for (const std::string& text : model.notices()) notice(common, text);
@@ -23,37 +34,149 @@ ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkp
     throw Error(Code::usage, "--data is required to run a model",
                 "name a data folder with --task, or a file of your own");
   }
+  if (!flags.precision.empty() && flags.precision != kRunPrecision) {
+    throw Error(Code::usage, fmt::format("--precision: got '{}', and models run in {}", flags.precision, kRunPrecision),
+                "name a trace that was made in that precision with --trace");
+  }
   Dataset data = load_data(flags.data);
   for (const std::string& text : data.notices) notice(common, text);
-  const auto tokenizer = load_tokenizer(model.folder());
+  const fs::path tokenizer_folder = flags.tokenizer.empty() ? model.folder() : fs::path(flags.tokenizer);
+  const auto tokenizer = load_tokenizer(tokenizer_folder);
   Progress progress("trace", static_cast<int64_t>(data.examples.size()), progress_on_stderr(common.quiet));
   return make_trace(model, *tokenizer, std::move(data),
-                    {.max_length = flags.max_length, .threads = flags.threads, .advance = [&](int64_t texts) {
-                       progress.advance(texts);
-                     }});
+                    {.max_length = flags.max_length,
+                     .threads = flags.threads,
+                     .tokenizer = tokenizer_folder,
+                     .advance = [&](int64_t texts) { progress.advance(texts); }});
+}
+
+// A trace made before speaks for the model only if it is the model's own.
+ExitTrace trace_of_model(const RunFlags& flags, const Checkpoint& model) {
+  require_heads(model);
+  ExitTrace trace = read_trace(flags.trace);
+  require_owner(trace,
+                {.weights = weights_sha256(model),
+                 .labels = model.exits().labels,
+                 .layers = exit_sites(model.exits()).layers,
+                 .precision = flags.precision.empty() ? kRunPrecision : flags.precision},
+                flags.trace);
+  return trace;
+}
+
+Measured measure_trace_file(const RunFlags& flags) {
+  if (!flags.trace.empty()) {
+    throw Error(Code::usage, fmt::format("--trace: got one beside the trace file {}, want a model", flags.model),
+                "name the model first: exeunt VERB MODEL --trace FILE");
+  }
+  Measured measured{.trace = read_trace(flags.model), .model = {}, .profile = {}};
+  const std::string& own = measured.trace.info.precision;
+  if (!flags.precision.empty() && flags.precision != own) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: has another precision: got {}, want {}", flags.model, own, flags.precision));
+  }
+  return measured;
+}
+
+std::optional<ProfileEntry> profile_of(const Common& common, const RunFlags& flags, const Measured& measured) {
+  const fs::path path = !flags.profile.empty() ? fs::path(flags.profile)
+                        : measured.model       ? measured.model->folder() / kProfileFile
+                                               : fs::path();
+  if (path.empty() || (flags.profile.empty() && !is_there(path))) return std::nullopt;
+  const int layers = measured.model ? measured.model->spec().layers : measured.trace.info.layers.back();
+  const Profile profile = read_profile(path, layers);
+  const ProfileEntry* entry = find_entry(profile, measured.trace.info.precision, flags.threads);
+  if (entry != nullptr) return *entry;
+  notice(common, fmt::format("{}: nothing measured in {}, so no times are predicted", path.string(),
+                             measured.trace.info.precision));
+  return std::nullopt;
+}
+
+LastHead last_head(const RunFlags& flags, const Measured& measured) {
+  const bool asked = flags.compat == kLastRamp;
+  const bool stored = measured.model && measured.model->exits().compat_last_ramp == LastRamp::ramp;
+  if (asked && measured.trace.ramp.empty()) {
+    throw Error(Code::usage, fmt::format("--compat {}: the model has no ramp at its last layer", kLastRamp),
+                "only imported checkpoints of DeeBERT and RomeBERT have one");
+  }
+  return asked || stored ? LastHead::ramp : LastHead::final;
+}
+
+std::string certificate_text(const PolicyEntry& entry) {
+  if (!entry.certificate) return "without a certificate";
+  const Certificate& c = *entry.certificate;
+  return fmt::format("certified: {} at most {:g} % {}", name_of(c.loss), 100 * c.epsilon,
+                     c.method == RiskMethod::crc ? std::string("in expectation")
+                                                 : fmt::format("with confidence {:g} %", 100 * (1 - c.delta)));
+}
+
+ChosenPolicy policy_in(const Common& common, const PolicyFile& file, const std::string& precision,
+                       const std::string& where) {
+  const PolicyEntry& entry = file.entries.at(precision);
+  notice(common, fmt::format("{}: policy {}, {}", where, str(entry.policy), certificate_text(entry)));
+  ChosenPolicy chosen{entry.complete(), std::nullopt};
+  if (entry.certificate) {
+    const OrderedJson whole = OrderedJson::parse(policy_file_text(file));
+    chosen.certificate = whole["entries"][precision]["certificate"];
+  }
+  return chosen;
+}
+
+// A file that the user names must fit; the model's own is passed over with a notice where it does not.
+ChosenPolicy named_policy(const Common& common, const Measured& measured, const std::string& path) {
+  const PolicyFile file = read_policy_file(path);
+  const TraceInfo& info = measured.trace.info;
+  if (file.weights != info.weights) {
+    throw Error(Code::bad_file, fmt::format("{}: made for other weights: got {}, want {}", path,
+                                            file.weights.substr(0, 12), info.weights.substr(0, 12)));
+  }
+  if (!file.entries.contains(info.precision))
+    throw Error(Code::bad_file, fmt::format("{}: has no entry for precision {}", path, info.precision));
+  return policy_in(common, file, info.precision, path);
 }
 
 }  // namespace
 
-void add_run_flags(CLI::App& verb, RunFlags& flags, Required required) {
+void add_run_flags(CLI::App& verb, RunFlags& flags, Takes takes) {
   CLI::Option* model = verb.add_option("MODEL", flags.model,
-                                       required == Required::yes
+                                       takes == Takes::model_or_trace
                                            ? "Model folder, org/name in the local Hugging Face cache, or a trace file"
                                            : "Model folder, or org/name in the local Hugging Face cache");
-  if (required == Required::yes) model->required();
+  if (takes == Takes::model_or_trace) model->required();
+  add_text_flags(verb, flags);
+}
+
+void add_text_flags(CLI::App& verb, RunFlags& flags) {
   add_data_flags(verb, flags.data);
   verb.add_option("--max-length", flags.max_length, "Most tokens of a text; longer ones are cut")
       ->check(CLI::Range(1, 1 << 16))
+      ->type_name("N")
       ->capture_default_str();
   verb.add_option("--threads", flags.threads, "Threads; 0 = as many as the machine has")
       ->check(CLI::Range(0, 4096))
+      ->type_name("N")
       ->capture_default_str();
+}
+
+void add_trace_flags(CLI::App& verb, RunFlags& flags) {
+  verb.add_option("--trace", flags.trace, "Trace of this model, made before; refused if it is another's")
+      ->type_name("FILE");
+  verb.add_option("--precision", flags.precision, "Precision that is measured; fp32, or that of the trace")
+      ->check(CLI::IsMember(policy_precisions()))
+      ->type_name("P");
+}
+
+void add_score_flags(CLI::App& verb, RunFlags& flags) {
+  verb.add_option("--profile", flags.profile, "Measured times to predict milliseconds from; the model's profile.json")
+      ->type_name("FILE");
+  verb.add_option("--compat", flags.compat, "deebert-last-ramp: the untrained ramp of the last layer answers, as coded")
+      ->check(CLI::IsMember({kLastRamp}))
+      ->type_name("NAME");
 }
 
 bool is_trace_file(const std::string& name) {
   std::error_code ignored;
-  return name.ends_with(".safetensors") && std::filesystem::is_regular_file(name, ignored) &&
-         !std::filesystem::exists(std::filesystem::path(name).parent_path() / "config.json", ignored);
+  return name.ends_with(".safetensors") && fs::is_regular_file(name, ignored) &&
+         !fs::exists(fs::path(name).parent_path() / "config.json", ignored);
 }
 
 ExitTrace trace_model(const Common& common, const RunFlags& flags) {
@@ -61,22 +184,36 @@ ExitTrace trace_model(const Common& common, const RunFlags& flags) {
 }
 
 Measured measure(const Common& common, const RunFlags& flags) {
-  if (is_trace_file(flags.model)) return {read_trace(flags.model), std::nullopt};
-  Checkpoint model = Checkpoint::open(flags.model);
-  ExitTrace trace = trace_opened(common, flags, model);
-  return {std::move(trace), std::move(model)};
+  Measured measured;
+  if (is_trace_file(flags.model)) {
+    measured = measure_trace_file(flags);
+  } else {
+    Checkpoint model = Checkpoint::open(flags.model);
+    measured.trace = flags.trace.empty() ? trace_opened(common, flags, model) : trace_of_model(flags, model);
+    measured.model = std::move(model);
+  }
+  measured.profile = profile_of(common, flags, measured);
+  measured.last = last_head(flags, measured);
+  return measured;
 }
 
 ScorerOptions scorer_options(const Measured& measured) {
   ScorerOptions options;
+  options.last = measured.last;
   const Task* task = find_task_or_null(measured.trace.info.task);
   if (task != nullptr) options.metrics = task->metrics;
   if (measured.model) {
-    const Checkpoint& model = *measured.model;
-    options.mflops = [&model](int exit, int tokens, const std::vector<int>& evaluated) {
+    options.mflops = [&model = *measured.model](int exit, int tokens, const std::vector<int>& evaluated) {
       const int after = model.exits().sites.at(static_cast<size_t>(exit)).after;
       return mflops(
           departure_macs(model.spec(), model.exits(), {.after = after, .tokens = tokens, .evaluated = evaluated}));
+    };
+  }
+  if (measured.profile) {
+    options.milliseconds = [&measured](int exit, int tokens, const std::vector<int>& evaluated) {
+      const int after = measured.trace.info.layers.at(static_cast<size_t>(exit));
+      const auto asked = std::upper_bound(evaluated.begin(), evaluated.end(), after) - evaluated.begin();
+      return predicted_ms(*measured.profile, {.after = after, .tokens = tokens, .asked = static_cast<int>(asked)});
     };
   }
   return options;
@@ -89,31 +226,31 @@ Metric primary_metric(const ExitTrace& trace) {
 }
 
 ChosenPolicy choose_policy(const Common& common, const Measured& measured, const std::string& text) {
+  if (text.ends_with(".json")) return named_policy(common, measured, text);
   if (!text.empty()) return {parse_policy(text), std::nullopt};
   const ChosenPolicy full{parse_policy("full"), std::nullopt};
   if (!measured.model) return full;
-  const std::filesystem::path path = measured.model->folder() / "policy.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return full;
+  const fs::path path = measured.model->folder() / "policy.json";
+  if (!is_there(path)) return full;
   const PolicyFile file = read_policy_file(path);
   if (file.weights != measured.trace.info.weights) {
     notice(common, fmt::format("{}: made for other weights; running at full depth", path.string()));
     return full;
   }
-  const auto entry = file.entries.find(measured.trace.info.precision);
-  if (entry == file.entries.end()) {
-    notice(common,
-           fmt::format("{}: no entry for {}; running at full depth", path.string(), measured.trace.info.precision));
+  const std::string& precision = measured.trace.info.precision;
+  if (!file.entries.contains(precision)) {
+    notice(common, fmt::format("{}: no entry for {}; running at full depth", path.string(), precision));
     return full;
   }
-  notice(common, fmt::format("{}: policy {}, {}", path.string(), str(entry->second.policy),
-                             entry->second.certificate ? "certified" : "without a certificate"));
-  ChosenPolicy chosen{entry->second.complete(), std::nullopt};
-  if (entry->second.certificate) {
-    const Json whole = parse_json(policy_file_text(file), path.string());
-    chosen.certificate = OrderedJson(whole["entries"][entry->first]["certificate"]);
+  return policy_in(common, file, precision, path.string());
+}
+
+fs::path policy_path(const Checkpoint& model) {
+  if (!is_there(model.folder() / kManifestFile)) {
+    throw Error(Code::usage, fmt::format("{}: policies are kept in folders of our own", model.folder().string()),
+                "run 'exeunt convert' first, or name a file with --out");
   }
-  return chosen;
+  return model.folder() / "policy.json";
 }
 
 int whole_number(const std::string& text, std::string_view flag) {
@@ -123,6 +260,12 @@ int whole_number(const std::string& text, std::string_view flag) {
     throw Error(Code::usage, fmt::format("{}: got '{}', want a whole number", flag, text));
   }
   return value;
+}
+
+std::vector<int> layer_list(const std::string& text, std::string_view flag) {
+  std::vector<int> layers;
+  for (const std::string& layer : comma_list(text)) layers.push_back(whole_number(layer, flag));
+  return layers;
 }
 
 }  // namespace exeunt::apps

@@ -8,6 +8,7 @@
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/exits/legacy.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/make_trace.h"
@@ -19,16 +20,17 @@ namespace {
 namespace fs = std::filesystem;
 
 struct PolicyFlags {
-  std::string model, policy, exits, precision = "fp32";
+  std::string model, exits, key, value, precision = "fp32";
+  std::vector<std::string> words;  // a policy, or KEY=VALUE of ELBERT's configuration
 };
 
-fs::path policy_path(const std::string& model) {
+fs::path file_of(const std::string& model) {
   std::error_code ignored;
   return fs::is_directory(model, ignored) ? fs::path(model) / "policy.json" : fs::path(model);
 }
 
 void show(const Common& common, const PolicyFlags& flags) {
-  const fs::path path = policy_path(flags.model);
+  const fs::path path = file_of(flags.model);
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
     throw Error(Code::bad_file, fmt::format("{}: no policy yet: the model runs at full depth", path.string()),
@@ -64,15 +66,48 @@ void show(const Common& common, const PolicyFlags& flags) {
   }
 }
 
+// "exit_thres=0.4" rather than "window:0.4,8,bias_3,range=0.2".
+bool is_key(const std::string& word) {
+  return word.find('=') != std::string::npos && word.find(':') == std::string::npos;
+}
+
+// ELBERT's keys change what the model runs now; where that is no policy of ELBERT's, they start from its defaults.
+ElbertExit elbert_start(const Checkpoint& model, const PolicyEntry* entry) {
+  const auto is_elberts = [](const PolicySpec& policy) {
+    return policy.rule == rule_of<WindowRule> || (policy.rule == rule_of<NentropyRule> && policy.per_exit.empty());
+  };
+  if (entry != nullptr && is_elberts(entry->policy)) return elbert_exit_of(entry->policy);
+  if (entry == nullptr && model.native_policy()) return elbert_exit_of(parse_policy(*model.native_policy()));
+  return {};
+}
+
+PolicySpec policy_of_words(const Common& common, const PolicyFlags& flags, const Checkpoint& model,
+                           const PolicyEntry* entry) {
+  std::vector<std::string> words = flags.words;
+  if (!flags.key.empty()) {
+    notice(common, fmt::format("--key and --value are old names; today: exeunt policy set {} {}={}", flags.model,
+                               flags.key, flags.value));
+    words.push_back(flags.key + "=" + flags.value);
+  }
+  if (words.empty()) throw Error(Code::usage, "got no policy to set", "for example entropy:0.2, or exit_thres=0.4");
+  if (!is_key(words.front())) {
+    if (words.size() > 1) {
+      throw Error(Code::usage, fmt::format("got '{}' after the policy '{}', want one policy", words[1], words[0]));
+    }
+    return parse_policy(words.front());
+  }
+  ElbertExit exit = elbert_start(model, entry);
+  for (const std::string& word : words) {
+    if (!is_key(word)) throw Error(Code::usage, fmt::format("got '{}' among keys, want KEY=VALUE", word));
+    set_elbert_key(exit, word.substr(0, word.find('=')), word.substr(word.find('=') + 1));
+  }
+  return policy_of(exit, model.exits().outputs);
+}
+
 void set(const Common& common, const PolicyFlags& flags) {
   const Checkpoint model = Checkpoint::open(flags.model);
   require_heads(model);
-  PolicySpec policy = parse_policy(flags.policy);
-  for (const std::string& layer : comma_list(flags.exits)) policy.exits.push_back(whole_number(layer, "--exits"));
-  const ExitSites sites = exit_sites(model.exits());
-  (void)bind(policy, sites);  // refuses what does not fit
-
-  const fs::path path = policy_path(flags.model);
+  const fs::path path = policy_path(model);
   const PolicyLock lock(path);
   PolicyFile file{.weights = weights_sha256(model), .default_precision = flags.precision, .entries = {}};
   std::error_code ignored;
@@ -80,6 +115,12 @@ void set(const Common& common, const PolicyFlags& flags) {
     PolicyFile old = read_policy_file(path);
     if (old.weights == file.weights) file = std::move(old);
   }
+  const auto before = file.entries.find(flags.precision);
+  PolicySpec policy = policy_of_words(common, flags, model, before == file.entries.end() ? nullptr : &before->second);
+  policy.exits = layer_list(flags.exits, "--exits");
+  const ExitSites sites = exit_sites(model.exits());
+  (void)bind(policy, sites);  // refuses what does not fit
+
   PolicyEntry entry;
   entry.exits = policy.exits.empty() ? sites.layers : policy.exits;
   entry.temperature.assign(sites.layers.size(), 1.0F);
@@ -87,9 +128,9 @@ void set(const Common& common, const PolicyFlags& flags) {
   entry.policy.exits.clear();
   file.entries[flags.precision] = std::move(entry);
   lock.write(file);
-  if (common.json)
-    return print_json({{"out", path.string()}, {"precision", flags.precision}, {"policy", flags.policy}});
-  fmt::print("{}: {} runs {}, without a certificate\n", path.string(), flags.precision, flags.policy);
+  const std::string text = str(policy);
+  if (common.json) return print_json({{"out", path.string()}, {"precision", flags.precision}, {"policy", text}});
+  fmt::print("{}: {} runs {}, without a certificate\n", path.string(), flags.precision, text);
 }
 
 }  // namespace
@@ -104,10 +145,18 @@ void add_policy(CommandLine& line) {
   shown->add_option("MODEL", flags->model, "Model folder, or a policy file")->required();
   CLI::App* edited = add_verb(
       inner, "set", "Choose a policy by hand; it carries no certificate",
-      {"exeunt policy set models/sst2 entropy:0.2", "exeunt policy set models/sst2 patience:4 --exits 6,8,10,12"},
+      {"exeunt policy set models/sst2 entropy:0.2", "exeunt policy set models/sst2 patience:4 --exits 6,8,10,12",
+       "exeunt policy set models/elbert exit_thres=0.4 cnt_thres=8"},
       [flags, &common = line.common] { set(common, *flags); });
   edited->add_option("MODEL", flags->model, "Model folder of our own")->required();
-  edited->add_option("POLICY", flags->policy, "e.g. entropy:0.2, patience:6, window:0.1,8,bias_1")->required();
+  edited->add_option("POLICY", flags->words,
+                     "e.g. entropy:0.2, patience:6, window:0.1,8,bias_1; or ELBERT's keys: thres_name=, exit_thres=, "
+                     "cnt_thres=, margin=, range_tmp=");
+  constexpr const char* kGroup = "Flags of the originals";
+  CLI::Option* key = edited->add_option("--key", flags->key, "ELBERT's change_config: the key")->group(kGroup);
+  CLI::Option* value = edited->add_option("--value", flags->value, "ELBERT's change_config: its value")->group(kGroup);
+  key->needs(value);
+  value->needs(key);
   edited->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out");
   edited->add_option("--precision", flags->precision, "Entry to write")
       ->check(CLI::IsMember(policy_precisions()))

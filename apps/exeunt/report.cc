@@ -9,11 +9,10 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
+#include "apps/exeunt/setting_flags.h"
 #include "exeunt/base/clock.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/sweep.h"
 #include "exeunt/runtime/cpu/features.h"
 
 namespace exeunt::apps {
@@ -22,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ReportFlags {
-  std::vector<std::string> runs, settings;
+  std::vector<std::string> runs;
+  SettingFlags settings;
   std::string out = "report.html", policy, title = "Exeunt report";
   RunFlags run;  // data for runs that are models, and for the texts of examples
   bool no_published = false;
@@ -47,16 +47,8 @@ std::string name_of_run(const std::string& path) {
   return name.ends_with(".safetensors") ? name.substr(0, name.size() - std::string_view(".safetensors").size()) : name;
 }
 
-std::vector<PolicySpec> settings_of(const ReportFlags& flags, const ExitTrace& trace) {
-  if (flags.settings.empty()) return default_settings(trace);
-  std::vector<PolicySpec> out;
-  for (const std::string& text : flags.settings) {
-    for (PolicySpec& policy : parse_sweep(text)) out.push_back(std::move(policy));
-  }
-  return out;
-}
-
 void run(const Common& common, const ReportFlags& flags) {
+  const std::vector<PolicySpec> settings = named_settings(common, flags.settings);
   std::vector<Measured> measured;
   for (const std::string& name : flags.runs) {
     RunFlags one = flags.run;
@@ -73,7 +65,7 @@ void run(const Common& common, const ReportFlags& flags) {
                     .scoring = scorer_options(measured[i]),
                     .primary = primary_metric(trace),
                     .policy = chosen.policy,
-                    .settings = settings_of(flags, trace),
+                    .settings = settings_or_default(settings, flags.settings, trace),
                     .certificate = chosen.certificate,
                     .text = texts});
   }
@@ -113,11 +105,12 @@ void add_report(CommandLine& line) {
                              "exeunt report models/sst2 --task SST-2 --data glue_data --policy entropy:0.1"},
                             [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("RUN", flags->runs, "Trace files, or models with --data")->required();
-  add_data_flags(*verb, flags->run.data);
+  add_text_flags(*verb, flags->run);
+  add_score_flags(*verb, flags->run);
   verb->add_option("--out", flags->out, "HTML file; .csv, .json and .vl.json are written beside it")
       ->capture_default_str();
   verb->add_option("--policy", flags->policy, "Policy whose exits and examples are shown; the model's own if left out");
-  verb->add_option("--settings", flags->settings, "Settings of the curves, as for sweep; repeat for more");
+  add_setting_flags(*verb, flags->settings, "--settings");
   verb->add_option("--title", flags->title, "Heading of the page")->capture_default_str();
   verb->add_flag("--no-published", flags->no_published, "Leave out the papers' published figures");
 }

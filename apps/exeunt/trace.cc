@@ -15,19 +15,18 @@ namespace {
 
 struct TraceFlags {
   RunFlags run;
-  std::string out, logits, gold, labels, exits;
+  std::string out, logits, gold, exits;
 };
 
 ExitTrace imported(const TraceFlags& flags) {
-  TraceImport source{.logits = flags.logits,
-                     .gold = flags.gold,
-                     .labels = comma_list(flags.labels),
-                     .layers = {},
-                     .task = flags.run.data.task,
-                     .split = {},
-                     .tool = std::string(version()),
-                     .created = now_rfc3339()};
-  for (const std::string& layer : comma_list(flags.exits)) source.layers.push_back(whole_number(layer, "--exits"));
+  const TraceImport source{.logits = flags.logits,
+                           .gold = flags.gold,
+                           .labels = comma_list(flags.run.data.labels),
+                           .layers = layer_list(flags.exits, "--exits"),
+                           .task = flags.run.data.task,
+                           .split = {},
+                           .tool = std::string(version()),
+                           .created = now_rfc3339()};
   return import_trace(source);
 }
 
@@ -62,7 +61,7 @@ void add_trace(CommandLine& line) {
                 "exeunt trace models/topics --data my.csv --text-column body --out my.safetensors",
                 "exeunt trace --import logits.npy --gold gold.npy --labels no,yes --out theirs.safetensors"},
                [flags, &common = line.common] { run(common, *flags); });
-  add_run_flags(*verb, flags->run, Required::no);
+  add_run_flags(*verb, flags->run, Takes::model);
   verb->add_option("--out", flags->out, "Trace file to write (safetensors)")->required();
   constexpr const char* kGroup = "Arrays of other software";
   verb->add_option("--import", flags->logits, "logits.npy [texts, exits, classes] instead of a model")->group(kGroup);

@@ -2,6 +2,8 @@
 #include "apps/exeunt/usage.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -10,6 +12,44 @@
 
 namespace exeunt::apps {
 namespace {
+
+// The originals' names of flags that mean the same as ours.
+struct OldName {
+  std::string_view old_name, new_name;
+};
+constexpr std::array<OldName, 6> kOldNames{{{"--task-name", "--task"},
+                                            {"--data-dir", "--data"},
+                                            {"--max-seq-length", "--max-length"},
+                                            {"--eval-all-checkpoints", "--all-checkpoints"},
+                                            {"--eval-each-highway", "--each-exit"},
+                                            {"--output-dir", "--out"}}};
+
+// Options with a placeholder (one of their own, N, or the last word of their name), and the default behind the
+// description.
+class HelpLayout : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0 || option->get_positional()) return {};
+    const std::string type = option->get_type_name().substr(0, option->get_type_name().find_first_of(":{"));
+    if (type == "INT" || type == "UINT" || type == "FLOAT") return " N";
+    if (type != "TEXT") return " " + type;
+    std::string name = option->get_lnames().empty() ? "X" : option->get_lnames().front();
+    name.erase(0, name.find_last_of('-') + 1);
+    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return " " + name;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string& absent = option->get_default_str();
+    std::string text = option->get_description();
+    if (option->get_required() && !option->get_positional()) text += " (required)";
+    return absent.empty() || absent == "[]" ? text : fmt::format("{} (default {})", text, unbracketed(absent));
+  }
+
+ private:
+  static std::string unbracketed(const std::string& text) {
+    return text.front() == '[' && text.back() == ']' ? text.substr(1, text.size() - 2) : text;
+  }
+};
 
 bool is_flag(const std::string& argument) {
   return argument.size() > 1 && argument[0] == '-' && argument != "--";
@@ -49,15 +89,23 @@ std::string help_hint(const CLI::App& app, const CLI::App& verb) {
 
 }  // namespace
 
-std::vector<std::string> normalised_arguments(int argc, char** argv) {
-  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  for (std::string& argument : arguments) {
-    if (argument == "--") break;
-    if (!argument.starts_with("--")) continue;
-    const auto end = argument.begin() + static_cast<ptrdiff_t>(std::min(argument.find('='), argument.size()));
-    std::replace(argument.begin(), end, '_', '-');
+Arguments normalised_arguments(int argc, char** argv) {
+  Arguments out;
+  out.words.assign(argv + (argc > 0 ? 1 : 0), argv + argc);
+  for (std::string& word : out.words) {
+    if (word == "--") break;
+    if (!word.starts_with("--")) continue;
+    const size_t end = std::min(word.find('='), word.size());
+    const std::string typed = word.substr(0, end);
+    std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
+    for (const OldName& name : kOldNames) {
+      if (word.substr(0, end) != name.old_name) continue;
+      out.notices.push_back(fmt::format("{} is an old name; today: {}", typed, name.new_name));
+      word.replace(0, end, name.new_name);
+      break;
+    }
   }
-  return arguments;
+  return out;
 }
 
 Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
@@ -85,8 +133,18 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
   return {Code::usage, error.what(), see};
 }
 
+std::shared_ptr<CLI::Formatter> help_layout() {
+  auto layout = std::make_shared<HelpLayout>();
+  layout->column_width(32);
+  return layout;
+}
+
 int print_help(const CLI::App& app) {
-  fmt::print("{}", innermost(app).help());
+  const CLI::App& verb = innermost(app);
+  std::string above;
+  for (const CLI::App* parent = verb.get_parent(); parent != nullptr; parent = parent->get_parent())
+    above = parent->get_name() + (above.empty() ? "" : " " + above);
+  fmt::print("{}", verb.help(above));
   return finish_output();
 }
 

@@ -71,6 +71,13 @@ Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
   if (options_.metrics.empty()) options_.metrics = default_metrics(trace.info.regression, trace.info.labels.size());
   full_depth_.reserve(trace.rows);
   for (size_t row = 0; row < trace.rows; ++row) full_depth_.push_back(answer_of(trace.at(row, trace.exits - 1)));
+  lengths_ = trace.lengths;
+  std::sort(lengths_.begin(), lengths_.end());
+  lengths_.erase(std::unique(lengths_.begin(), lengths_.end()), lengths_.end());
+  for (const int32_t length : trace.lengths) {
+    const auto place = std::lower_bound(lengths_.begin(), lengths_.end(), length) - lengths_.begin();
+    length_of_.push_back(static_cast<size_t>(place));
+  }
 }
 
 // A label's index, or the value of a regression: what metrics take.
@@ -108,17 +115,33 @@ PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures
   out.metrics = quality(predicted);
   out.agreement = agreement_of(predicted);
   out.cost = layer_cost(out.histogram, trace_.info.layers);
-  if (!options_.mflops || trace_.lengths.empty() || trace_.rows == 0) return out;
-
-  const std::vector<int> evaluated = evaluated_layers(policy, trace_.sites());
-  double real = 0, padded = 0;
-  for (size_t row = 0; row < trace_.rows; ++row) {
-    real += options_.mflops(departures.exit[row], trace_.lengths[row], evaluated);
-    if (trace_.info.max_length > 0) padded += options_.mflops(departures.exit[row], trace_.info.max_length, evaluated);
-  }
-  out.mflops = real / static_cast<double>(trace_.rows);
-  if (trace_.info.max_length > 0) out.mflops_padded = padded / static_cast<double>(trace_.rows);
+  if (!trace_.lengths.empty() && trace_.rows > 0) add_costs(out, policy, departures);
   return out;
+}
+
+// Texts of one length that leave at one exit cost the same, so each such cost is asked for once, not row by row.
+void Scorer::add_costs(PolicyScore& score, const PolicySpec& policy, const Departures& departures) const {
+  if (!options_.mflops && !options_.milliseconds) return;
+  const std::vector<int> evaluated = evaluated_layers(policy, trace_.sites());
+  std::vector<int64_t> count(static_cast<size_t>(trace_.exits) * lengths_.size());
+  for (size_t row = 0; row < trace_.rows; ++row) ++count[departures.exit[row] * lengths_.size() + length_of_[row]];
+
+  double mflops = 0, padded = 0, milliseconds = 0;
+  for (int exit = 0; exit < trace_.exits; ++exit) {
+    const auto left = static_cast<double>(score.histogram[static_cast<size_t>(exit)]);
+    if (options_.mflops && left > 0 && trace_.info.max_length > 0)
+      padded += left * options_.mflops(exit, trace_.info.max_length, evaluated);
+    for (size_t i = 0; i < lengths_.size() && left > 0; ++i) {
+      const auto texts = static_cast<double>(count[static_cast<size_t>(exit) * lengths_.size() + i]);
+      if (texts == 0) continue;
+      if (options_.mflops) mflops += texts * options_.mflops(exit, lengths_[i], evaluated);
+      if (options_.milliseconds) milliseconds += texts * options_.milliseconds(exit, lengths_[i], evaluated);
+    }
+  }
+  const auto rows = static_cast<double>(trace_.rows);
+  if (options_.mflops) score.mflops = mflops / rows;
+  if (options_.mflops && trace_.info.max_length > 0) score.mflops_padded = padded / rows;
+  if (options_.milliseconds) score.predicted_ms = milliseconds / rows;
 }
 
 std::vector<ExitScore> Scorer::each_exit() const {

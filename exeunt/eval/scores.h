@@ -24,9 +24,9 @@ struct LayerCost {
   double speedup_ratio = 0;   // L / average    (ElasticBERT's "Speed Up" and most papers)
 };
 
-// MFLOPs of one text of `tokens` tokens that leaves at the exit number `exit` (from 0), `evaluated` exits (layers)
-// being asked on the way.
-using MflopsOf = std::function<double(int exit, int tokens, const std::vector<int>& evaluated)>;
+// What one text of `tokens` tokens costs that leaves at the exit number `exit` (from 0), `evaluated` exits (layers)
+// being asked on the way: MFLOPs, or milliseconds.
+using CostOf = std::function<double(int exit, int tokens, const std::vector<int>& evaluated)>;
 
 struct PolicyScore {
   std::string policy;          // text form
@@ -35,6 +35,7 @@ struct PolicyScore {
   LayerCost cost;
   std::optional<double> mflops;         // mean per text at its true length
   std::optional<double> mflops_padded;  // mean per text padded to the trace's max_length, as the originals run
+  std::optional<double> predicted_ms;   // mean per text at its true length, by the model's profile
   std::vector<int64_t> histogram;       // [exits of the model] texts that leave there
 };
 
@@ -47,7 +48,8 @@ struct ExitScore {
 
 struct ScorerOptions {
   std::vector<Metric> metrics = {};  // empty = default_metrics() of the problem
-  MflopsOf mflops = {};              // empty = no MFLOPs
+  CostOf mflops = {};                // empty = no MFLOPs
+  CostOf milliseconds = {};          // empty = no times
   LastHead last = LastHead::final;
 };
 
@@ -66,11 +68,14 @@ class Scorer {
   [[nodiscard]] float answer_of(std::span<const float> logits) const noexcept;
   [[nodiscard]] std::vector<Score> quality(std::span<const float> predicted) const;
   [[nodiscard]] double agreement_of(std::span<const float> predicted) const noexcept;
+  void add_costs(PolicyScore& score, const PolicySpec& policy, const Departures& departures) const;
 
   const ExitTrace& trace_;
   ScorerOptions options_;
   Replayer replayer_;
   std::vector<float> full_depth_;  // [rows] what the last exit answers
+  std::vector<int32_t> lengths_;   // those that occur, rising; empty where they are not known
+  std::vector<size_t> length_of_;  // [rows] place in lengths_
 };
 
 [[nodiscard]] LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<int>& layers);

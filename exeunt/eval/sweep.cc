@@ -8,10 +8,6 @@
 namespace exeunt {
 namespace {
 
-double value_of(const PolicyScore& score, Metric primary) {
-  return score.metrics.empty() ? score.agreement : primary_of(score.metrics, primary);
-}
-
 // NaN is no JSON; an undefined metric is null there.
 OrderedJson number(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
@@ -28,16 +24,42 @@ std::string field(const std::string& text) {
   return out + "\"";
 }
 
+std::string csv_header(std::span<const SweepRow> rows) {
+  std::string out = "policy";
+  if (!rows.empty()) {
+    for (const Score& metric : rows.front().score.metrics) out += fmt::format(",{}", name_of(metric.metric));
+  }
+  return out +
+         ",agreement,average_layers,cost_fraction,saved_fraction,speedup_ratio,mflops,mflops_padded,predicted_ms,"
+         "pareto";
+}
+
+std::string csv_line(const SweepRow& row) {
+  const auto optional_text = [](const std::optional<double>& value) {
+    return value ? fmt::format("{}", *value) : std::string{};
+  };
+  const PolicyScore& s = row.score;
+  std::string out = field(s.policy);
+  for (const Score& metric : s.metrics) out += std::isfinite(metric.value) ? fmt::format(",{}", metric.value) : ",";
+  return out + fmt::format(",{},{},{},{},{},{},{},{},{}", s.agreement, s.cost.average_layers, s.cost.cost_fraction,
+                           s.cost.saved_fraction, s.cost.speedup_ratio, optional_text(s.mflops),
+                           optional_text(s.mflops_padded), optional_text(s.predicted_ms), row.on_front ? 1 : 0);
+}
+
 }  // namespace
+
+double quality_of(const PolicyScore& score, Metric primary) {
+  return score.metrics.empty() ? score.agreement : primary_of(score.metrics, primary);
+}
 
 std::vector<SweepRow> sweep(Scorer& scorer, std::span<const PolicySpec> policies, Metric primary) {
   std::vector<SweepRow> rows;
   for (const PolicySpec& policy : policies) rows.push_back({.score = scorer.score(policy)});
   for (SweepRow& row : rows) {
-    const double value = value_of(row.score, primary), cost = row.score.cost.average_layers;
+    const double value = quality_of(row.score, primary), cost = row.score.cost.average_layers;
     row.on_front = std::isfinite(value);
     for (const SweepRow& other : rows) {
-      const double other_value = value_of(other.score, primary), other_cost = other.score.cost.average_layers;
+      const double other_value = quality_of(other.score, primary), other_cost = other.score.cost.average_layers;
       const bool beaten = (other_value >= value && other_cost < cost) || (other_value > value && other_cost <= cost);
       if (beaten) row.on_front = false;
     }
@@ -56,6 +78,7 @@ OrderedJson score_json(const PolicyScore& score) {
   out["speedup_ratio"] = number(score.cost.speedup_ratio);
   out["mflops"] = number(score.mflops);
   out["mflops_padded"] = number(score.mflops_padded);
+  out["predicted_ms"] = number(score.predicted_ms);
   out["exits"] = score.histogram;
   return out;
 }
@@ -70,21 +93,44 @@ OrderedJson sweep_json(std::span<const SweepRow> rows) {
 }
 
 std::string sweep_csv(std::span<const SweepRow> rows) {
-  std::string out = "policy";
-  if (!rows.empty()) {
-    for (const Score& metric : rows.front().score.metrics) out += fmt::format(",{}", name_of(metric.metric));
+  std::string out = csv_header(rows) + "\n";
+  for (const SweepRow& row : rows) out += csv_line(row) + "\n";
+  return out;
+}
+
+void mark_best(std::span<CheckpointRows> all, Metric primary) {
+  for (CheckpointRows& one : all) one.best.assign(one.rows.size(), false);
+  for (size_t setting = 0; !all.empty() && setting < all.front().rows.size(); ++setting) {
+    CheckpointRows* best = nullptr;
+    for (CheckpointRows& one : all) {
+      const double value = quality_of(one.rows[setting].score, primary);
+      const bool better = best == nullptr || value > quality_of(best->rows[setting].score, primary);
+      if (std::isfinite(value) && better) best = &one;
+    }
+    if (best != nullptr) best->best[setting] = true;
   }
-  out += ",agreement,average_layers,cost_fraction,saved_fraction,speedup_ratio,mflops,mflops_padded,pareto\n";
-  const auto optional_text = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : std::string{};
-  };
-  for (const SweepRow& row : rows) {
-    const PolicyScore& s = row.score;
-    out += field(s.policy);
-    for (const Score& metric : s.metrics) out += std::isfinite(metric.value) ? fmt::format(",{}", metric.value) : ",";
-    out += fmt::format(",{},{},{},{},{},{},{},{}\n", s.agreement, s.cost.average_layers, s.cost.cost_fraction,
-                       s.cost.saved_fraction, s.cost.speedup_ratio, optional_text(s.mflops),
-                       optional_text(s.mflops_padded), row.on_front ? 1 : 0);
+}
+
+OrderedJson checkpoints_json(std::span<const CheckpointRows> all) {
+  OrderedJson out = OrderedJson::array();
+  for (const CheckpointRows& one : all) {
+    const OrderedJson rows = sweep_json(one.rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      OrderedJson row;
+      row["checkpoint"] = one.checkpoint;
+      row.update(rows[i]);
+      row["best"] = static_cast<bool>(one.best[i]);
+      out.push_back(std::move(row));
+    }
+  }
+  return out;
+}
+
+std::string checkpoints_csv(std::span<const CheckpointRows> all) {
+  std::string out = "checkpoint," + (all.empty() ? csv_header({}) : csv_header(all.front().rows)) + ",best\n";
+  for (const CheckpointRows& one : all) {
+    for (size_t i = 0; i < one.rows.size(); ++i)
+      out += fmt::format("{},{},{}\n", field(one.checkpoint), csv_line(one.rows[i]), one.best[i] ? 1 : 0);
   }
   return out;
 }

@@ -20,11 +20,24 @@ struct SweepRow {
 // the trace has no gold).
 [[nodiscard]] std::vector<SweepRow> sweep(Scorer& scorer, std::span<const PolicySpec> policies, Metric primary);
 
+// What a row is judged by: the metric `primary`, or agreement with full depth where the trace has no gold.
+[[nodiscard]] double quality_of(const PolicyScore& score, Metric primary);
+
 // Keys of docs/formats.md: policy, metrics by name, average_layers, cost_fraction, saved_fraction, speedup_ratio,
-// mflops.
+// mflops, predicted_ms.
 [[nodiscard]] OrderedJson score_json(const PolicyScore& score);
 [[nodiscard]] OrderedJson sweep_json(std::span<const SweepRow> rows);
 [[nodiscard]] std::string sweep_csv(std::span<const SweepRow> rows);
+
+// The same settings over several checkpoints of one training, in the same order everywhere.
+struct CheckpointRows {
+  std::string checkpoint;
+  std::vector<SweepRow> rows;
+  std::vector<bool> best = {};  // [rows] no other checkpoint is better with that setting; ties go to the first
+};
+void mark_best(std::span<CheckpointRows> all, Metric primary);
+[[nodiscard]] OrderedJson checkpoints_json(std::span<const CheckpointRows> all);
+[[nodiscard]] std::string checkpoints_csv(std::span<const CheckpointRows> all);
 
 [[nodiscard]] OrderedJson exit_scores_json(std::span<const ExitScore> exits);
 

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/sha256.h"
 
 namespace exeunt {
 namespace {
@@ -136,6 +137,25 @@ std::vector<Value> pick_rows(const std::vector<Value>& values, std::span<const s
 }
 
 }  // namespace
+
+ExitTrace join_rows(const ExitTrace& first, const ExitTrace& second, std::string_view where) {
+  const TraceInfo& info = first.info;
+  require_owner(second, {info.weights, info.labels, info.layers, info.precision}, where);
+  const auto append = [](auto& values, const auto& more) { values.insert(values.end(), more.begin(), more.end()); };
+  ExitTrace all = first;
+  all.rows += second.rows;
+  append(all.logits, second.logits);
+  append(all.gold, second.gold);
+  append(all.index, second.index);
+  append(all.lte, second.lte);
+  append(all.ramp, second.ramp);
+  append(all.lengths, second.lengths);
+  if (first.lengths.empty() || second.lengths.empty()) all.lengths.clear();
+  const std::string both = info.data + second.info.data;
+  all.info.data = sha256_hex(std::as_bytes(std::span(both)));
+  check_trace(all, where);
+  return all;
+}
 
 ExitTrace select_rows(const ExitTrace& trace, std::span<const size_t> rows) {
   for (const size_t row : rows) check(row < trace.rows, "a selected row exists");

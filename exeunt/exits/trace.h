@@ -65,6 +65,9 @@ struct TraceOwner {
 };
 void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_view where);
 
+// The rows of two traces of one model, one after the other. Throws Error (bad_file) where they are not of one model.
+[[nodiscard]] ExitTrace join_rows(const ExitTrace& first, const ExitTrace& second, std::string_view where);
+
 // The rows `rows` of a trace, in that order.
 [[nodiscard]] ExitTrace select_rows(const ExitTrace& trace, std::span<const size_t> rows);
 

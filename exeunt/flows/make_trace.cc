@@ -27,7 +27,7 @@ void require_fit(const Checkpoint& model, const Dataset& data) {
 TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOptions& options) {
   TraceInfo info;
   info.weights = weights_sha256(model);
-  info.tokenizer = tokenizer_sha256(model.folder());
+  info.tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : options.tokenizer);
   info.data = data.sha256;
   info.task = data.task;
   info.split = data.split;

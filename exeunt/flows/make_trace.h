@@ -2,6 +2,7 @@
 // A data set through all layers and exits of a model, once: the trace that everything else is measured from.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -15,10 +16,11 @@ namespace exeunt {
 struct TraceOptions {
   int max_length = 128;
   int threads = 0;                            // 0 = as many as the machine has
+  std::filesystem::path tokenizer = {};       // folder it was loaded from; empty = the model's
   std::function<void(int64_t)> advance = {};  // told of every text done, from any thread, one call at a time
 };
 
-// `tokenizer` is the one of the model's folder. The data's gold is mapped to the model's label order by name. Throws
+// The data's gold is mapped to the model's label order by name. Throws
 // Error if model and data do not fit: no heads, labels the model does not have, classes against a regression.
 [[nodiscard]] ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data,
                                    const TraceOptions& options);

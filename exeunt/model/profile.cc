@@ -20,7 +20,8 @@ std::vector<int> read_lengths(JsonObject& entry) {
     entry.fail("lengths", glimpse(list), fmt::format("a list of 1 to {} lengths", kMaxLengths));
   std::vector<int> lengths;
   for (const Json& value : list) {
-    const bool fits = value.is_number_unsigned() && value.get<uint64_t>() >= 1 && value.get<uint64_t>() <= kMaxPositions;
+    const bool fits =
+        value.is_number_unsigned() && value.get<uint64_t>() >= 1 && value.get<uint64_t>() <= kMaxPositions;
     if (!fits || (!lengths.empty() && value.get<int>() <= lengths.back()))
       entry.fail("lengths", glimpse(value), "rising numbers of tokens from 1 on");
     lengths.push_back(value.get<int>());

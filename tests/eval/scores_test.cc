@@ -43,7 +43,11 @@ TEST(Scores, CostsAreNamedApart) {
 
 TEST(Scores, APolicyIsScoredByWhatItAnswersAndWhereItLeaves) {
   const ExitTrace trace = small_trace();
-  Scorer scorer(trace, {.mflops = [](int exit, int tokens, const std::vector<int>&) { return 10.0 * exit + tokens; }});
+  Scorer scorer(trace, {.mflops = [](int exit, int tokens, const std::vector<int>&) { return 10.0 * exit + tokens; },
+                        .milliseconds =
+                            [](int exit, int tokens, const std::vector<int>& evaluated) {
+                              return 100.0 * exit + tokens + 1000.0 * static_cast<double>(evaluated.size());
+                            }});
   const PolicyScore score = scorer.score(parse_policy("entropy:0.3"));
   EXPECT_THAT(score.histogram, ElementsAre(1, 1, 1));
   ASSERT_EQ(score.metrics.at(0).metric, Metric::accuracy);
@@ -51,7 +55,9 @@ TEST(Scores, APolicyIsScoredByWhatItAnswersAndWhereItLeaves) {
   EXPECT_DOUBLE_EQ(score.agreement, 1);
   EXPECT_DOUBLE_EQ(*score.mflops, (0 + 4 + 10 + 8 + 20 + 12) / 3.0);
   EXPECT_DOUBLE_EQ(*score.mflops_padded, (0 + 10 + 20 + 48) / 3.0);
+  EXPECT_DOUBLE_EQ(*score.predicted_ms, (0 + 4 + 100 + 8 + 200 + 12) / 3.0 + 3000);
   const PolicyScore first = scorer.score(parse_policy("layer:1"));
+  EXPECT_DOUBLE_EQ(*first.predicted_ms, 24 / 3.0 + 1000) << "only the first exit is asked";
   EXPECT_DOUBLE_EQ(first.metrics[0].value, 1);
   EXPECT_DOUBLE_EQ(first.agreement, 2.0 / 3);
 }
@@ -64,6 +70,7 @@ TEST(Scores, WithoutGoldOnlyAgreementIsLeft) {
   EXPECT_TRUE(score.metrics.empty());
   EXPECT_DOUBLE_EQ(score.agreement, 1);
   EXPECT_FALSE(score.mflops.has_value());
+  EXPECT_FALSE(score.predicted_ms.has_value());
 }
 
 TEST(Scores, EachExitHasItsOwnScore) {
@@ -111,13 +118,38 @@ TEST(Sweep, RowsAreWrittenWithTheKeysOthersRelyOn) {
   Scorer scorer(trace);
   const auto rows = sweep(scorer, std::vector{parse_policy("entropy:0.1,0.2,0.3")}, Metric::accuracy);
   const OrderedJson json = sweep_json(rows);
-  for (const char* key :
-       {"policy", "accuracy", "average_layers", "cost_fraction", "saved_fraction", "speedup_ratio", "mflops"}) {
+  for (const char* key : {"policy", "accuracy", "average_layers", "cost_fraction", "saved_fraction", "speedup_ratio",
+                          "mflops", "predicted_ms"}) {
     EXPECT_TRUE(json[0].contains(key)) << key;
   }
   const std::string csv = sweep_csv(rows);
   EXPECT_THAT(csv, HasSubstr("policy,accuracy,"));
   EXPECT_THAT(csv, HasSubstr("\"entropy:0.1,0.2,0.3\","));
+}
+
+TEST(Sweep, TheBestCheckpointOfEachSettingIsMarked) {
+  const auto with = [](double first, double second) {
+    std::vector<SweepRow> rows(2);
+    rows[0].score.metrics = {{Metric::accuracy, first}};
+    rows[1].score.metrics = {{Metric::accuracy, second}};
+    rows[0].score.policy = "entropy:0.1";
+    rows[1].score.policy = "entropy:0.2";
+    return rows;
+  };
+  std::vector<CheckpointRows> all{
+      {"checkpoint-5", with(0.8, 0.6)}, {"checkpoint-10", with(0.9, 0.6)}, {"checkpoint-15", with(std::nan(""), 0.5)}};
+  mark_best(all, Metric::accuracy);
+  EXPECT_THAT(all[0].best, ElementsAre(false, true)) << "a tie goes to the first";
+  EXPECT_THAT(all[1].best, ElementsAre(true, false));
+  EXPECT_THAT(all[2].best, ElementsAre(false, false)) << "no number is not the best one";
+  const OrderedJson json = checkpoints_json(all);
+  ASSERT_EQ(json.size(), 6U);
+  EXPECT_EQ(json[2]["checkpoint"], "checkpoint-10");
+  EXPECT_EQ(json[2]["best"], true);
+  EXPECT_EQ(json[4]["accuracy"], nullptr);
+  const std::string csv = checkpoints_csv(all);
+  EXPECT_THAT(csv, testing::StartsWith("checkpoint,policy,accuracy,"));
+  EXPECT_THAT(csv, HasSubstr(",pareto,best\ncheckpoint-5,entropy:0.1,0.8,"));
 }
 
 }  // namespace

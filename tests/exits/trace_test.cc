@@ -188,5 +188,26 @@ TEST(Trace, RowsCanBeSelected) {
   EXPECT_EQ(part.lengths[0], trace.lengths[3]);
 }
 
+TEST(Trace, RowsOfOneModelCanBeJoined) {
+  const ExitTrace first = random_trace({.rows = 3, .lte = true});
+  ExitTrace second = random_trace({.rows = 2, .lte = true, .seed = 2});
+  second.gold.assign(2, NAN);
+  const ExitTrace all = join_rows(first, second, "texts.csv");
+  ASSERT_EQ(all.rows, 5U);
+  EXPECT_FALSE(all.labelled());
+  for (int exit = 0; exit < first.exits; ++exit) {
+    EXPECT_EQ(all.at(2, exit)[1], first.at(2, exit)[1]);
+    EXPECT_EQ(all.at(4, exit)[1], second.at(1, exit)[1]);
+    EXPECT_EQ(all.lte_at(3, exit), second.lte_at(0, exit));
+  }
+  EXPECT_EQ(all.lengths.back(), second.lengths.back());
+  EXPECT_EQ(all.info.data.size(), 64U);
+  second.lengths.clear();
+  EXPECT_TRUE(join_rows(first, second, "texts.csv").lengths.empty());
+  second.info.weights = std::string(64, 'b');
+  EXPECT_THAT(error_of([&] { (void)join_rows(first, second, "texts.csv"); }).what(),
+              HasSubstr("texts.csv: is the trace of another model"));
+}
+
 }  // namespace
 }  // namespace exeunt

@@ -71,7 +71,8 @@ TEST(Profile, OneLengthScales) {
 
 TEST(Profile, TheEntryIsThatOfThePrecisionAndThreads) {
   Profile profile;
-  for (const auto& [precision, threads] : std::vector<std::pair<const char*, int>>{{"fp32", 4}, {"fp32", 2}, {"bf16", 1}})
+  for (const auto& [precision, threads] :
+       std::vector<std::pair<const char*, int>>{{"fp32", 4}, {"fp32", 2}, {"bf16", 1}})
     profile.entries.push_back({.precision = precision, .threads = threads, .isa = "avx2"});
   EXPECT_EQ(find_entry(profile, "fp32", 4)->threads, 4);
   EXPECT_EQ(find_entry(profile, "fp32")->threads, 2) << "the fewest, where nobody asks";
