@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `exeunt`: reads the command line, runs one verb, and turns every failure into one message and a status.
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <stdexcept>
@@ -51,6 +52,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using exeunt::Code;
   using exeunt::Error;
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk, not the end of the process
   try {
     return exeunt::apps::run(argc, argv);
   } catch (const Error& error) {

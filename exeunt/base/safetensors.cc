@@ -125,6 +125,28 @@ TensorSet read_safetensors(const std::filesystem::path& path) {
   return set;
 }
 
+namespace {
+
+// Some rows at a time, so that even the largest kernel of TensorFlow needs no second copy of itself.
+void stream_strided(const TensorView& view, const ByteSink& sink) {
+  constexpr int64_t kPartBytes = 4 << 20;
+  if (view.elements() == 0) return;
+  const auto width = static_cast<int64_t>(size_of(view.dtype));
+  const int64_t row_bytes = view.elements() / view.shape[0] * width;
+  const int64_t rows = std::max<int64_t>(1, kPartBytes / row_bytes);
+  std::vector<std::byte> packed;
+  TensorView part = view;
+  for (int64_t row = 0; row < view.shape[0]; row += rows) {
+    part.shape[0] = std::min(rows, view.shape[0] - row);
+    part.bytes = view.bytes.subspan(static_cast<size_t>(row * view.strides[0] * width));
+    packed.resize(static_cast<size_t>(part.shape[0] * row_bytes));
+    copy_raw(part, packed);
+    sink(packed);
+  }
+}
+
+}  // namespace
+
 void stream_safetensors(const std::vector<NamedTensor>& tensors, const Metadata& metadata, const ByteSink& sink) {
   OrderedJson header = OrderedJson::object();
   for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
@@ -146,16 +168,12 @@ void stream_safetensors(const std::vector<NamedTensor>& tensors, const Metadata&
   const uint64_t size = text.size();
   sink(std::as_bytes(std::span(&size, 1)));
   sink(std::as_bytes(std::span(text)));
-  std::vector<std::byte> packed;
   for (const auto& [name, view] : tensors) {
-    const size_t bytes = static_cast<size_t>(view.elements()) * size_of(view.dtype);
     if (view.contiguous()) {
-      sink(view.bytes.first(bytes));
-      continue;
+      sink(view.bytes.first(static_cast<size_t>(view.elements()) * size_of(view.dtype)));
+    } else {
+      stream_strided(view, sink);
     }
-    packed.resize(bytes);
-    copy_raw(view, packed);
-    sink(packed);
   }
 }
 

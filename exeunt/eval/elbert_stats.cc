@@ -57,7 +57,7 @@ std::string summary_table(std::string_view name, const std::vector<int>& layers,
   for (const auto& [row, member] : kRows) {
     table += row;
     for (const Summary& column : columns)
-      table += std::isnan(column.*member) ? "," : "," + python_float(column.*member);
+      table += fmt::format(",{}", std::isnan(column.*member) ? "" : python_float(column.*member));
     table += "\n";
   }
   return table;

@@ -2,6 +2,7 @@
 #include "exeunt/base/safetensors.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "exeunt/base/files.h"
 #include "tests/scratch.h"
@@ -38,6 +39,23 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(to_floats(*set.find("a")), (std::vector<float>{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(set.find("none")->elements(), 0);
   EXPECT_EQ(set.find("c"), nullptr);
+}
+
+TEST(Safetensors, ALargeTransposedTensorGoesOutInPartsOfTheRightOrder) {
+  const int64_t rows = 1100, columns = 2003;  // 8.4 MiB: three parts, the last one short
+  std::vector<float> values(static_cast<size_t>(rows * columns));
+  std::iota(values.begin(), values.end(), 0.0F);
+  const TensorView view{
+      .dtype = DType::f32, .shape = {rows, columns}, .strides = {}, .bytes = std::as_bytes(std::span(values))};
+  size_t parts = 0;
+  std::vector<float> got;
+  stream_safetensors({{"a", transposed(view)}}, {}, [&](std::span<const std::byte> bytes) {
+    if (++parts <= 2) return;  // the header's length and the header
+    const auto* floats = reinterpret_cast<const float*>(bytes.data());
+    got.insert(got.end(), floats, floats + bytes.size() / sizeof(float));
+  });
+  EXPECT_EQ(parts, 5U);
+  EXPECT_TRUE(got == to_floats(transposed(view)));
 }
 
 TEST(Safetensors, StreamsTheBytesItWrites) {
