@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of plain C++ for every processor: vectors of four floats, which compilers turn into what the base
 // architecture has. It is also where Lanes are explained; the faster tables have the same functions.
-#include "exeunt/runtime/cpu/attention.h"
+#include "exeunt/runtime/cpu/table.h"
 #include "exeunt/runtime/cpu/tables.h"
 
 namespace exeunt::kernel {
@@ -61,12 +61,10 @@ struct Lanes {
   }
 };
 
-using Floats = FloatBlock<Lanes, 4, 2>;
-
 // int8: two inputs at a time. A product of two int8 values of at most 127 fits int16, and so does the sum of two.
 struct Int8Block {
   using Weight = int8_t;
-  static constexpr int kRows = 4, kColumns = 8, kGroup = 1, kOffset = 0;
+  static constexpr int kRows = 4, kColumns = 8, kOffset = 0;
   static constexpr size_t place(int k, int c) { return static_cast<size_t>(k) * kColumns + static_cast<size_t>(c); }
   static constexpr int stored_inputs(int inputs) { return (inputs + 1) / 2 * 2; }
 
@@ -117,38 +115,24 @@ struct Int8Block {
   }
 };
 
-using FloatsAttention = FloatAttention<Lanes, Floats>;
+struct Parts {
+  using Lanes = kernel::Lanes;
+  using Floats = FloatBlock<Lanes, 4, 2>;
+  using Bf16s = void;
+  using Int8s = Int8Block;
+  using FloatAttention = kernel::FloatAttention<Lanes, Floats>;
+};
+
+bool runs_on(const CpuFeatures&) {
+  return true;
+}
+
+bool prepare() {
+  return true;
+}
 
 }  // namespace
 
-const Kernels kGeneric = {
-    .name = "generic",
-    .runs_on = [](const CpuFeatures&) { return true; },
-    .prepare = [] { return true; },
-    .panel_outputs = [](Precision) { return 8; },
-    .row_block = [](Precision) { return 4; },
-    .packed_bytes =
-        [](Precision precision, int inputs, int outputs) {
-          return precision == Precision::int8 ? Panels<Int8Block>::bytes(inputs, outputs)
-                                              : Panels<Floats>::bytes(inputs, outputs);
-        },
-    .pack_weight =
-        [](const PackedWeight& shape, const float* weight, const float* bias, std::byte* out) {
-          shape.precision == Precision::int8 ? Panels<Int8Block>::pack(shape, weight, bias, out)
-                                             : Panels<Floats>::pack(shape, weight, bias, out);
-        },
-    .operand_bytes = Rows<Lanes>::bytes,
-    .pack_rows = pack_rows<Lanes>,
-    .multiply =
-        [](const Product& product) {
-          product.weight->precision == Precision::int8 ? multiply<Lanes, Int8Block>(product)
-                                                       : multiply<Lanes, Floats>(product);
-        },
-    .normalize = normalize<Lanes>,
-    .attention_scratch = [](Precision, int tokens,
-                            int head_width) { return FloatsAttention::Scratch::bytes(tokens, head_width); },
-    .attend = FloatsAttention::attend,
-    .read = read<Lanes>,
-};
+constinit const Kernels kGeneric = TableOf<Parts>::make("generic", runs_on, prepare);
 
 }  // namespace exeunt::kernel

@@ -36,7 +36,7 @@ const std::vector<const Kernels*>& all_kernels() {
   static const std::vector<const Kernels*> tables = {
       &kernel::kGeneric,
 #ifdef EXEUNT_X86_KERNELS
-      &kernel::kAvx2,    &kernel::kAvx512,       &kernel::kAmx,
+      &kernel::kAvx2,    &kernel::kAvx512,       &kernel::kAvx512Vnni, &kernel::kAvx512Bf16, &kernel::kAmx,
 #endif
 #ifdef EXEUNT_NEON_KERNELS
       &kernel::kNeon,    &kernel::kNeonBf16I8mm,

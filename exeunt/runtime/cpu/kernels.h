@@ -99,7 +99,7 @@ struct ReaderCall {
 };
 
 struct Kernels {
-  std::string_view name;  // "generic", "avx2", "avx512", "amx", "neon", "neon_bf16_i8mm"
+  std::string_view name;  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", …
   bool (*runs_on)(const CpuFeatures&);
   bool (*prepare)();  // asks the operating system where it must be asked (AMX); false: refused
   bool bf16 = false;  // fp32 and int8 are in every table; a table without bf16 has no store_bf16 and no bf16 attention

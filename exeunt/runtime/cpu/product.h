@@ -4,7 +4,6 @@
 // A weight lies in panels of B::kColumns outputs, each with its bias, scales and corrections in front, so that one
 // panel is one stretch of memory and stays in the first- or second-level cache while all rows pass. A block B gives
 //   kColumns, kRows          outputs of a panel, and the most rows it computes at once
-//   kGroup                   neighbouring inputs of one output that lie side by side
 //   Weight                   how a weight is stored: float, uint16_t (bf16) or int8_t
 //   kOffset                  what operands are shifted by to be unsigned (int8), or 0
 //   place(k, c)              where the weight of input k and output c lies in the panel
@@ -130,7 +129,7 @@ void multiply(const Product& product) {
 template <class V, int max_rows, int vectors>
 struct FloatBlock {
   using Weight = float;
-  static constexpr int kRows = max_rows, kColumns = vectors * V::kWidth, kGroup = 1, kOffset = 0;
+  static constexpr int kRows = max_rows, kColumns = vectors * V::kWidth, kOffset = 0;
   static constexpr size_t place(int k, int c) { return static_cast<size_t>(k) * kColumns + static_cast<size_t>(c); }
   static constexpr int stored_inputs(int inputs) { return inputs; }
 

@@ -9,7 +9,7 @@ namespace exeunt::kernel {
 extern const Kernels kGeneric;
 
 // x86-64
-extern const Kernels kAvx2, kAvx512, kAmx;
+extern const Kernels kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx;
 
 // aarch64
 extern const Kernels kNeon, kNeonBf16I8mm;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table for AMX: bf16 and int8 in tiles, everything else as AVX-512 does it.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "exeunt/runtime/cpu/table.h"
+#include "exeunt/runtime/cpu/tables.h"
+#include "exeunt/runtime/cpu/x86/attention_bf16.h"
+#include "exeunt/runtime/cpu/x86/blocks_amx.h"
+
+namespace exeunt::kernel {
+namespace {
+
+// tdpbssd takes signed bytes on both sides.
+struct Lanes : Avx512Lanes {
+  static constexpr size_t kQuantizedBytes = 1;
+  static void store_quantized(std::byte* p, F a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
+  }
+};
+
+struct Parts {
+  using Lanes = kernel::Lanes;
+  using Floats = FloatBlock<Lanes, 8, 3>;
+  using Bf16s = AmxBlock<Lanes, uint16_t>;
+  using Int8s = AmxBlock<Lanes, int8_t>;
+  using FloatAttention = kernel::FloatAttention<Lanes, FloatBlock<Lanes, 8, 2>>;
+  using Bf16Attention = kernel::Bf16Attention<Lanes, TilePairProducts>;
+};
+
+bool runs_on(const CpuFeatures& features) {
+  return features.avx512 && features.avx512_bf16 && features.amx_bf16 && features.amx_int8;
+}
+
+// Linux hands out the registers of tiles (8 KiB in every saved state) only to processes that ask.
+bool prepare() {
+  constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, ask, tile_data) == 0;
+}
+
+}  // namespace
+
+constinit const Kernels kAmx = TableOf<Parts>::make("amx", runs_on, prepare);
+
+}  // namespace exeunt::kernel

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention in bf16 for AVX-512, over any way M to multiply small matrices of bf16 pairs. Per head the keys and values
+// are laid out as right sides: 32 bits hold two neighbouring inputs of one output. Scores and softmax are in fp32; the
+// shares of the tokens are rounded to bf16 for the sum of the values.
+#pragma once
+
+#include "exeunt/runtime/cpu/rows.h"
+#include "exeunt/runtime/cpu/x86/lanes_avx512.h"
+
+namespace exeunt::kernel {
+namespace {
+
+// sums [rows, columns] = a [rows, 2 · pairs] b [pairs, columns]. M takes rows up to M::kRows (and may compute and store
+// up to kRows), pairs in multiples of 16 and columns in multiples of 16. Strides are in elements.
+struct PairProduct {
+  const uint16_t* a = nullptr;
+  size_t a_stride = 0;
+  const uint32_t* b = nullptr;
+  size_t b_stride = 0;
+  float* sums = nullptr;
+  size_t sums_stride = 0;
+  int rows = 0, pairs = 0, columns = 0;
+};
+
+// Sixteen rows of sixteen 32-bit values, turned.
+inline void transpose(__m512i (&x)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    x[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    x[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    x[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    x[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    x[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    x[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    x[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    x[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+template <class V, class M>
+struct Bf16Attention {
+  static constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
+
+  // Keys [width / 2] [tokens] pairs, values [tokens / 2] [width] pairs, then the rows of one block of queries.
+  struct Scratch {
+    Scratch(std::byte* data, int token_count, int head_width)
+        : tokens(round_up(token_count, 32)), inner(round_up(head_width, 32)), outer(round_up(head_width, 16)) {
+      keys = reinterpret_cast<uint32_t*>(data);
+      values = keys + inner / 2 * tokens;
+      scores = reinterpret_cast<float*>(values + tokens / 2 * outer);
+      context = scores + M::kRows * tokens;
+      shares = reinterpret_cast<uint16_t*>(context + M::kRows * outer);
+      queries = shares + M::kRows * tokens;
+    }
+    static size_t bytes(int token_count, int head_width) {
+      const auto t = static_cast<size_t>(round_up(token_count, 32)), in = static_cast<size_t>(round_up(head_width, 32)),
+                 out = static_cast<size_t>(round_up(head_width, 16));
+      return 4 * (in / 2 * t + t / 2 * out) + M::kRows * (4 * (t + out) + 2 * (t + in));
+    }
+    int tokens, inner, outer;
+    uint32_t *keys, *values;
+    float *scores, *context;
+    uint16_t *shares, *queries;
+  };
+
+  // 32 of the `count` values from `from` on, zeros behind them.
+  static __m512i load(const uint16_t* from, int at, int count) {
+    const int left = count - at;
+    if (left >= 32) return _mm512_loadu_si512(from + at);
+    return left <= 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16((1U << left) - 1U, from + at);
+  }
+
+  static const uint16_t* head_row(const void* rows, const Attention& work, int head, int row) {
+    return static_cast<const uint16_t*>(rows) + static_cast<size_t>(row) * work.stride +
+           static_cast<size_t>(head) * static_cast<size_t>(work.head_width);
+  }
+
+  static void load_keys(const Attention& work, int head, const Scratch& s) {
+    for (int t = 0; t < s.tokens; t += 16) {
+      for (int pair = 0; pair < s.inner / 2; pair += 16) {
+        __m512i x[16];
+        for (int i = 0; i < 16; ++i) {
+          x[i] = t + i < work.tokens ? load(head_row(work.key, work, head, t + i), 2 * pair, work.head_width)
+                                     : _mm512_setzero_si512();
+        }
+        transpose(x);
+        for (int i = 0; i < 16; ++i) _mm512_storeu_si512(s.keys + (pair + i) * s.tokens + t, x[i]);
+      }
+    }
+  }
+
+  static void load_values(const Attention& work, int head, const Scratch& s) {
+    // Columns 0…15 of two rows side by side, and columns 16…31.
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    for (int t = 0; t < s.tokens; t += 2) {
+      for (int c = 0; c < s.outer; c += 32) {
+        const __m512i zero = _mm512_setzero_si512();
+        const __m512i a = t < work.tokens ? load(head_row(work.value, work, head, t), c, work.head_width) : zero;
+        const __m512i b =
+            t + 1 < work.tokens ? load(head_row(work.value, work, head, t + 1), c, work.head_width) : zero;
+        uint32_t* to = s.values + t / 2 * s.outer + c;
+        _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, low, b));
+        if (c + 16 < s.outer) _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi16(a, high, b));
+      }
+    }
+  }
+
+  // 2^y for y ≤ 0 to 8e-5 of itself, well within what bf16 keeps: 2^(y − ⌊y⌋) by a cubic, then the exponent.
+  static __m512 power_of_two(__m512 y) {
+    const __m512 fraction = _mm512_reduce_ps(y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    constexpr float cubic[] = {0.99992528F, 0.69583313F, 0.22606774F, 0.07802436F};
+    return _mm512_scalef_ps(polynomial<V>(cubic, fraction), y);
+  }
+
+  // Shares e^((score − largest) · scale) of one row, not yet divided by their sum, which is returned.
+  static float share(const float* scores, uint16_t* shares, int tokens, int padded, float scale) {
+    __m512 most = V::load(scores);
+    const int whole = tokens / 16 * 16;
+    if (whole == 0) most = _mm512_mask_mov_ps(V::set(scores[0]), V::mask(tokens), most);
+    for (int t = 16; t < whole; t += 16) most = V::max(most, V::load(scores + t));
+    if (whole < tokens && whole > 0)
+      most = _mm512_mask_max_ps(most, V::mask(tokens - whole), most, V::load(scores + whole));
+    const float by = scale * 1.44269504F;
+    const __m512 factor = V::set(by), offset = V::set(-V::largest(most) * by);
+    __m512 sum = V::set(0);
+    int t = 0;
+    for (; t < whole; t += 16) {
+      const __m512 e = power_of_two(V::fma(V::load(scores + t), factor, offset));
+      V::store_bf16(shares + t, e);
+      sum = sum + e;
+    }
+    for (; t < padded; t += 16) {
+      const int n = tokens - t;
+      const __m512 e =
+          n > 0 ? V::first(power_of_two(V::fma(V::load(scores + t), factor, offset)), n) : _mm512_setzero_ps();
+      V::store_bf16(shares + t, e);
+      sum = sum + e;
+    }
+    return V::sum(sum);
+  }
+
+  static void store_row(const Attention& work, int head, int row, const float* context, __m512 by) {
+    const int width = work.head_width;
+    const auto column = static_cast<size_t>(head) * static_cast<size_t>(width);
+    float* floats = work.context + static_cast<size_t>(row) * work.context_stride + column;
+    uint16_t* bf16 = nullptr;
+    if (work.context == nullptr) {
+      std::byte* to = Rows<V>::row(work.next, work.next_row + row);
+      floats = reinterpret_cast<float*>(to) + column;
+      if (work.next.precision == Precision::bf16) bf16 = reinterpret_cast<uint16_t*>(to) + column;
+    }
+    for (int c = 0; c < width; c += 16) {
+      const __m512 y = V::load(context + c) * by;
+      const __mmask16 mask = width - c >= 16 ? static_cast<__mmask16>(0xffff) : V::mask(width - c);
+      if (bf16 != nullptr) {
+        _mm256_mask_storeu_epi16(bf16 + c, mask, V::to_bf16(y));
+      } else {
+        _mm512_mask_storeu_ps(floats + c, mask, y);
+      }
+    }
+    if (work.context == nullptr && (head + 1) * width == work.next.columns) {
+      Rows<V>::clear_padding(work.next, work.next_row + row);
+    }
+  }
+
+  static void run_rows(const Attention& work, int head, const Scratch& s, int row, int rows) {
+    for (int r = 0; r < rows; ++r) {
+      const uint16_t* query = head_row(work.query, work, head, row + r);
+      for (int c = 0; c < s.inner; c += 32) {
+        _mm512_storeu_si512(s.queries + r * s.inner + c, load(query, c, work.head_width));
+      }
+    }
+    const auto tokens = static_cast<size_t>(s.tokens), inner = static_cast<size_t>(s.inner),
+               outer = static_cast<size_t>(s.outer);
+    M::run({.a = s.queries,
+            .a_stride = inner,
+            .b = s.keys,
+            .b_stride = tokens,
+            .sums = s.scores,
+            .sums_stride = tokens,
+            .rows = rows,
+            .pairs = s.inner / 2,
+            .columns = s.tokens});
+    const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
+    float sums[M::kRows];
+    for (int r = 0; r < rows; ++r) {
+      sums[r] = share(s.scores + r * s.tokens, s.shares + r * s.tokens, work.tokens, s.tokens, scale);
+    }
+    M::run({.a = s.shares,
+            .a_stride = tokens,
+            .b = s.values,
+            .b_stride = outer,
+            .sums = s.context,
+            .sums_stride = outer,
+            .rows = rows,
+            .pairs = s.tokens / 2,
+            .columns = s.outer});
+    for (int r = 0; r < rows; ++r) {
+      store_row(work, head, row + r, s.context + r * s.outer, V::set(1.0F / sums[r]));
+    }
+  }
+
+  static void attend(const Attention& work) {
+    const Scratch scratch(work.scratch, work.tokens, work.head_width);
+    M::begin();
+    for (int head = work.head; head < work.head + work.heads; ++head) {
+      load_keys(work, head, scratch);
+      load_values(work, head, scratch);
+      const int end = work.row + work.rows;
+      for (int row = work.row; row < end; row += M::kRows) {
+        run_rows(work, head, scratch, row, end - row < M::kRows ? end - row : M::kRows);
+      }
+    }
+    M::end();
+  }
+};
+
+}  // namespace
+}  // namespace exeunt::kernel

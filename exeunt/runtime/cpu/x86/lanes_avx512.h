@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sixteen floats in a 512-bit register (AVX-512 F, BW, DQ, VL). Each source that includes this gets Lanes of its own.
+#pragma once
+
+#include <immintrin.h>
+
+#include "exeunt/runtime/cpu/operand.h"
+
+namespace exeunt::kernel {
+namespace {
+
+struct Avx512Lanes {
+  static constexpr int kWidth = 16;
+  using F = __m512;
+
+  static F set(float x) { return _mm512_set1_ps(x); }
+  static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
+  static __mmask16 mask(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
+  static F load_part(const float* p, int n) { return _mm512_maskz_loadu_ps(mask(n), p); }
+  static void store_part(float* p, F x, int n) { _mm512_mask_storeu_ps(p, mask(n), x); }
+  static F first(F x, int n) { return _mm512_maskz_mov_ps(mask(n), x); }
+  static F from_int(const int32_t* p) { return _mm512_cvtepi32_ps(_mm512_loadu_si512(p)); }
+
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F max(F a, F b) { return _mm512_max_ps(a, b); }
+  static F min(F a, F b) { return _mm512_min_ps(a, b); }
+  static F abs(F a) { return _mm512_abs_ps(a); }
+  static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static F times_power_of_two(F a, F n) { return _mm512_scalef_ps(a, n); }
+
+  static __m256 halves(F a, bool upper) { return upper ? _mm512_extractf32x8_ps(a, 1) : _mm512_castps512_ps256(a); }
+  static float sum(F a) {
+    const __m256 h = _mm256_add_ps(halves(a, false), halves(a, true));
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+  }
+  static float largest(F a) {
+    const __m256 h = _mm256_max_ps(halves(a, false), halves(a, true));
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+  }
+
+#ifdef __AVX512BF16__
+  static constexpr bool kBf16 = true;
+  static __m256i to_bf16(F a) {
+    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a));
+  }
+  static void store_bf16(uint16_t* p, F a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_bf16(a));
+  }
+  static void store_bf16_part(uint16_t* p, F a, int n) {
+    _mm256_mask_storeu_epi16(p, mask(n), to_bf16(a));
+  }
+#else
+  static constexpr bool kBf16 = false;
+#endif
+};
+
+}  // namespace
+}  // namespace exeunt::kernel
