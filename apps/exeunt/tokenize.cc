@@ -69,7 +69,9 @@ void add_tokenize(CommandLine& line) {
   verb->add_option("--max-length", options->encode.max_length, "Most tokens a line may have, special ones included")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  verb->add_flag("!--no-special-tokens", options->encode.special_tokens, "Leave out [CLS], [SEP] and the like");
+  verb->add_flag_callback(
+      "--no-special-tokens", [options] { options->encode.special_tokens = false; },
+      "Leave out [CLS], [SEP] and the like");
 }
 
 }  // namespace exeunt::apps
