@@ -2,6 +2,7 @@
 # Every switch of the build, in one place. Presets choose among them.
 option(EXEUNT_BUILD_APPS "Build the exeunt command" ON)
 option(EXEUNT_BUILD_TESTS "Build the tests" OFF)
+set(EXEUNT_TESTS "" CACHE STRING "Only the tests of these folders, e.g. base;text; empty = all")
 option(EXEUNT_BUILD_BENCHMARKS "Build the benchmarks" OFF)
 option(EXEUNT_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 option(EXEUNT_WARNINGS_AS_ERRORS "Treat our own warnings as errors" OFF)
