@@ -40,8 +40,8 @@ std::optional<float> threshold_of(const SettingFlags& flags) {
     throw Error(Code::usage, "--regression-threshold: goes with --patience", "today: --policy 'patience:6,tol=0.1'");
   const auto value = number_of<float>(flags.regression_threshold);
   if (!value || *value < 0) {
-    throw Error(Code::usage, fmt::format("--regression-threshold: got '{}', want a number from 0 on",
-                                         flags.regression_threshold));
+    throw Error(Code::usage,
+                fmt::format("--regression-threshold: got '{}', want a number from 0 on", flags.regression_threshold));
   }
   return value;
 }
@@ -68,8 +68,7 @@ void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& n
   verb.add_option("--regression-threshold", flags.regression_threshold, "PABEE: the tolerance of a regression")
       ->type_name("X")
       ->group(kGroup);
-  verb.add_option("--early-exit-entropy", flags.entropy,
-                  "DeeBERT, ElasticBERT: 0.1,0.2 is --policy 'entropy:0.1|0.2'")
+  verb.add_option("--early-exit-entropy", flags.entropy, "DeeBERT, ElasticBERT: 0.1,0.2 is --policy 'entropy:0.1|0.2'")
       ->type_name("LIST")
       ->group(kGroup);
   verb.add_option("--lte-th", flags.lte, "BERxiT: 0.2, or value,repeat groups as in '0.3,4;0.2,8'")

@@ -194,8 +194,8 @@ std::vector<Swept> sweep_checkpoints(const Common& common, const SweepFlags& fla
     all.push_back(sweep_one(common, one, named));
     all.back().checkpoint = folder == fs::path(flags.run.model) ? "final" : folder.filename().string();
     if (all.back().policies != all.front().policies) {
-      throw Error(Code::bad_file, fmt::format("{}: has other exits or outputs than {}", folder.string(),
-                                              all.front().checkpoint));
+      throw Error(Code::bad_file,
+                  fmt::format("{}: has other exits or outputs than {}", folder.string(), all.front().checkpoint));
     }
   }
   return all;
@@ -226,8 +226,8 @@ void print_checkpoints(const std::vector<CheckpointRows>& all, Metric primary) {
              gold ? std::string(name_of(primary)) : "agreement with full depth");
   if (best == nullptr) return;
   const PolicyScore& s = best->rows[best_setting].score;
-  fmt::print("best of all: {} with {}: {} after {:.2f} layers on average ({:.2f}x fewer)\n", best->checkpoint,
-             s.policy, percent(quality_of(s, primary)), s.cost.average_layers, s.cost.speedup_ratio);
+  fmt::print("best of all: {} with {}: {} after {:.2f} layers on average ({:.2f}x fewer)\n", best->checkpoint, s.policy,
+             percent(quality_of(s, primary)), s.cost.average_layers, s.cost.speedup_ratio);
 }
 
 void write_files(const SweepFlags& flags, const Swept& swept) {
@@ -291,12 +291,12 @@ void run(const Common& common, const SweepFlags& flags) {
 
 void add_sweep(CommandLine& line) {
   const auto flags = std::make_shared<SweepFlags>();
-  CLI::App* verb = add_verb(
-      line, "sweep", "Quality and cost of many settings, from one pass",
-      {"exeunt sweep models/sst2 --task SST-2 --data glue_data --policy 'entropy:0..0.6/0.05'",
-       "exeunt sweep x.safetensors --policy 'entropy:0.05|0.1|0.2' --policy 'patience:3..8' --csv sweep.csv",
-       "exeunt sweep saved_models/MRPC --all-checkpoints --task MRPC --data glue_data --patience 3,4,5,6,7,8"},
-      [flags, &common = line.common] { run(common, *flags); });
+  CLI::App* verb =
+      add_verb(line, "sweep", "Quality and cost of many settings, from one pass",
+               {"exeunt sweep models/sst2 --task SST-2 --data glue_data --policy 'entropy:0..0.6/0.05'",
+                "exeunt sweep x.safetensors --policy 'entropy:0.05|0.1|0.2' --policy 'patience:3..8' --csv sweep.csv",
+                "exeunt sweep saved_models/MRPC --all-checkpoints --task MRPC --data glue_data --patience 3,4,5,6,7,8"},
+               [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model_or_trace);
   add_trace_flags(*verb, flags->run);
   add_score_flags(*verb, flags->run);

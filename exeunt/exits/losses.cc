@@ -15,6 +15,21 @@ std::ptrdiff_t label_of(std::span<const float> logits) {
   return std::max_element(logits.begin(), logits.end()) - logits.begin();
 }
 
+struct Place {
+  size_t row;
+  int exit;
+};
+
+// What the answer of one exit loses against the last one's; `width` is that of a regression's range.
+double loss_of(const ExitTrace& trace, Place place, Loss loss, double width) {
+  const std::span<const float> answer = trace.at(place.row, place.exit), full = trace.at(place.row, trace.exits - 1);
+  if (loss == Loss::abs_diff)
+    return std::min(1.0, std::abs(static_cast<double>(answer[0]) - static_cast<double>(full[0])) / width);
+  if (loss == Loss::disagreement) return label_of(answer) == label_of(full) ? 0 : 1;
+  const auto gold = static_cast<std::ptrdiff_t>(trace.gold[place.row]);
+  return (label_of(answer) == gold ? 0 : 1) - (label_of(full) == gold ? 0 : 1);
+}
+
 }  // namespace
 
 LossRange range_of(Loss loss) noexcept {
@@ -22,7 +37,7 @@ LossRange range_of(Loss loss) noexcept {
 }
 
 LossMeter::LossMeter(const ExitTrace& trace, Loss loss, std::optional<std::pair<double, double>> range)
-    : trace_(trace), loss_(loss), replayer_(trace) {
+    : trace_(trace), replayer_(trace) {
   const bool numbers = loss == Loss::abs_diff;
   if (numbers != trace.info.regression) {
     throw Error(Code::usage,
@@ -32,28 +47,22 @@ LossMeter::LossMeter(const ExitTrace& trace, Loss loss, std::optional<std::pair<
   }
   if (loss == Loss::zero_one_drop && !trace.labelled())
     throw Error(Code::usage, "loss 'zero_one_drop' needs the gold label of every row", "use disagreement");
-  if (!numbers) return;
-  if (!range || !(range->second > range->first) || !std::isfinite(range->second - range->first))
-    throw Error(Code::usage, "loss 'abs_diff' needs the range of the labels", "give it as --range LOW,HIGH");
-  width_ = range->second - range->first;
-}
-
-double LossMeter::loss_of(size_t row, std::span<const float> answer) const noexcept {
-  const std::span<const float> full = trace_.at(row, trace_.exits - 1);
-  if (loss_ == Loss::abs_diff)
-    return std::min(1.0, std::abs(static_cast<double>(answer[0]) - static_cast<double>(full[0])) / width_);
-  if (loss_ == Loss::disagreement) return label_of(answer) == label_of(full) ? 0 : 1;
-  const auto gold = static_cast<std::ptrdiff_t>(trace_.gold[row]);
-  return (label_of(answer) == gold ? 0 : 1) - (label_of(full) == gold ? 0 : 1);
+  if (numbers && (!range || !(range->second > range->first) || !std::isfinite(range->second - range->first)))
+    throw Error(Code::usage, "loss 'abs_diff' needs the range of the labels", "give the data's gold values with them");
+  const double width = numbers ? range->second - range->first : 1;
+  losses_.reserve(trace.rows * static_cast<size_t>(trace.exits));
+  for (size_t row = 0; row < trace.rows; ++row)
+    for (int exit = 0; exit < trace.exits; ++exit) losses_.push_back(loss_of(trace, {row, exit}, loss, width));
 }
 
 LossMeter::Measured LossMeter::measure(const PolicySpec& policy) {
   const Departures departures = replayer_.run(policy);
+  const auto exits = static_cast<size_t>(trace_.exits);
   Measured measured;
   measured.losses.reserve(trace_.rows);
   double layers = 0;
   for (size_t row = 0; row < trace_.rows; ++row) {
-    measured.losses.push_back(loss_of(row, replayer_.answer(departures, row)));
+    measured.losses.push_back(losses_[row * exits + departures.exit[row]]);
     layers += trace_.info.layers[departures.exit[row]];
   }
   measured.cost_fraction = layers / static_cast<double>(trace_.rows) / trace_.info.layers.back();

@@ -31,12 +31,9 @@ class LossMeter {
   [[nodiscard]] Measured measure(const PolicySpec& policy);
 
  private:
-  [[nodiscard]] double loss_of(size_t row, std::span<const float> answer) const noexcept;
-
   const ExitTrace& trace_;
-  Loss loss_;
-  double width_ = 1;  // of the labels' range
   Replayer replayer_;
+  std::vector<double> losses_;  // [rows, exits] of each exit's answer, so that a policy only looks them up
 };
 
 }  // namespace exeunt

@@ -40,7 +40,7 @@ TEST(Losses, ThatDoNotSuitAreRefused) {
   ExitTrace classes = random_trace({.classes = 2});
   EXPECT_EQ(error_of([&] { LossMeter(numbers, Loss::disagreement, {}); }).hint(), "use abs_diff");
   EXPECT_THAT(error_of([&] { LossMeter(classes, Loss::abs_diff, {{0, 1}}); }).what(), HasSubstr("predicts classes"));
-  EXPECT_THAT(error_of([&] { LossMeter(numbers, Loss::abs_diff, {}); }).hint(), HasSubstr("--range LOW,HIGH"));
+  EXPECT_THAT(error_of([&] { LossMeter(numbers, Loss::abs_diff, {}); }).hint(), HasSubstr("gold values"));
   EXPECT_EQ(error_of([&] { LossMeter(numbers, Loss::abs_diff, {{1, 1}}); }).code(), Code::usage);
   classes.gold[0] = NAN;
   EXPECT_THAT(error_of([&] { LossMeter(classes, Loss::zero_one_drop, {}); }).what(), HasSubstr("needs the gold label"));
