@@ -88,6 +88,13 @@ std::string_view MappedFile::text() const noexcept {
   return {reinterpret_cast<const char*>(data_), size_};
 }
 
+void drop_pages(std::span<const std::byte> part) noexcept {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint: failure is no harm
+}
+
 std::string read_text(const fs::path& path, size_t limit) {
   const auto file = MappedFile::open(path);
   if (file->bytes().size() > limit) {

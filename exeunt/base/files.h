@@ -29,6 +29,9 @@ class MappedFile {
   size_t size_;
 };
 
+// Gives back the memory behind a part of a mapped file (whole pages only). The next look reads the file again.
+void drop_pages(std::span<const std::byte> part) noexcept;
+
 // The whole file as text; refuses files larger than `limit` bytes.
 [[nodiscard]] std::string read_text(const std::filesystem::path& path, size_t limit = size_t{1} << 28);
 

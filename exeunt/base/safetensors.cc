@@ -121,6 +121,7 @@ TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view w
 TensorSet read_safetensors(const std::filesystem::path& path) {
   auto file = MappedFile::open(path);
   TensorSet set = parse_safetensors(file->bytes(), path.string());
+  set.mapped.push_back(file->bytes());
   set.owners.push_back(std::move(file));
   return set;
 }

@@ -47,6 +47,7 @@ struct TensorSet {
   std::map<std::string, TensorView, std::less<>> tensors;
   std::map<std::string, std::string, std::less<>> metadata;
   std::vector<std::shared_ptr<const void>> owners;
+  std::vector<std::span<const std::byte>> mapped = {};  // of these, whole mapped files: drop_pages() may be used there
 
   [[nodiscard]] const TensorView* find(std::string_view name) const;
 };

@@ -88,4 +88,14 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
   return e;
 }
 
+// All probabilities of an exit with two classes or more, into out [classes].
+EXEUNT_HOST_DEVICE inline void probabilities(const Reading& reading, float* out) noexcept {
+  float peak = reading.logits[0], total = 0;
+  for (int c = 1; c < reading.classes; ++c)
+    if (reading.logits[c] > peak) peak = reading.logits[c];
+  for (int c = 0; c < reading.classes; ++c)
+    total += out[c] = std::exp((reading.logits[c] - peak) / reading.temperature);
+  for (int c = 0; c < reading.classes; ++c) out[c] /= total;
+}
+
 }  // namespace exeunt

@@ -115,7 +115,10 @@ Checkpoint import_checkpoint(ImportSource source) {
     take_policy(config, exits, origin);
   }
 
-  TensorSet ours{.tensors = {}, .metadata = {}, .owners = std::move(source.tensors.owners)};
+  TensorSet ours{.tensors = {},
+                 .metadata = {},
+                 .owners = std::move(source.tensors.owners),
+                 .mapped = std::move(source.tensors.mapped)};
   std::set<std::string_view> taken;
   for (const TensorInfo& info : schema(config.spec, exits)) {
     const std::string* name = name_in(names, info);

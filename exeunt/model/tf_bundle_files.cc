@@ -72,6 +72,9 @@ TensorSet read_tf_checkpoint(const fs::path& path) {
   }
   TensorSet set = view_tf_tensors(index, shards);
   set.owners = std::move(owners);
+  for (const TfShard& shard : shards) {
+    if (!shard.bytes.empty()) set.mapped.push_back(shard.bytes);
+  }
   return set;
 }
 

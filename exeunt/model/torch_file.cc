@@ -157,6 +157,7 @@ TensorSet parse_torch(std::span<const std::byte> bytes, std::string_view where) 
 TensorSet read_torch(const std::filesystem::path& path) {
   auto file = MappedFile::open(path);
   TensorSet set = parse_torch(file->bytes(), path.string());
+  set.mapped.push_back(file->bytes());
   set.owners.push_back(std::move(file));
   return set;
 }

@@ -97,6 +97,7 @@ TensorSet read_shards(const fs::path& index, TensorSet (*read)(const fs::path&))
       all.tensors[tensor] = *view;
     }
     all.owners.insert(all.owners.end(), part.owners.begin(), part.owners.end());
+    all.mapped.insert(all.mapped.end(), part.mapped.begin(), part.mapped.end());
   }
   return all;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/base/files.h"
 
+#include <fstream>
+
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -17,6 +19,25 @@ TEST(Files, MappingShowsTheBytes) {
   const Scratch scratch;
   EXPECT_EQ(MappedFile::open(scratch.write("a", "hello"))->text(), "hello");
   EXPECT_EQ(MappedFile::open(scratch.write("empty", ""))->text(), "");
+}
+
+size_t resident_pages() {
+  size_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident;
+}
+
+TEST(Files, DroppedPagesLeaveMemoryAndComeBackFromTheFile) {
+  const Scratch scratch;
+  const std::string text(size_t{16} << 20, 'x');
+  const auto file = MappedFile::open(scratch.write("big", text));
+  ASSERT_EQ(file->text(), text);
+  const size_t before = resident_pages();
+  drop_pages(file->bytes());
+  EXPECT_LT(resident_pages() + 3000, before);  // of 4096 pages of 4 KiB
+  EXPECT_EQ(file->text(), text);
+  drop_pages(file->bytes().first(10));  // no whole page: nothing to do
+  drop_pages({});
 }
 
 TEST(Files, MissingAndSpecialFilesAreErrors) {

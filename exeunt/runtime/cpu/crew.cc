@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/runtime/cpu/crew.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+// About the time between two rounds of one text; falling asleep and waking cost several times that.
+constexpr std::chrono::microseconds kSpin{20};
+
+void relax() noexcept {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // waits a little; `yield` does nothing on most cores
+#endif
+}
+
+// Spins until done() or the time is over; says whether it is done.
+template <class Done>
+bool spin_until(const Done& done) noexcept {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    for (int i = 0; i < 16; ++i) {
+      if (done()) return true;
+      relax();
+    }
+    if (std::chrono::steady_clock::now() - start > kSpin) return done();
+  }
+}
+
+constexpr uint64_t kRound = uint64_t{1} << 32;
+constexpr uint64_t parts_of(uint64_t ticket) noexcept {
+  return (ticket >> 16) & 0xffffU;
+}
+constexpr uint64_t next_of(uint64_t ticket) noexcept {
+  return ticket & 0xffffU;
+}
+constexpr bool open(uint64_t ticket) noexcept {
+  return next_of(ticket) < parts_of(ticket);
+}
+
+}  // namespace
+
+Crew::Crew(const CrewOptions& options) : options_(options) {
+  check(options.threads >= 1, "a crew has at least one thread");
+  const auto count = static_cast<size_t>(options.threads);
+  boards_ = std::make_unique<Board[]>(count);
+  members_.resize(count);
+  threads_.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    members_[i].crew_ = this;
+    members_[i].index_ = static_cast<int>(i);
+  }
+  for (Member& member : members_) threads_.emplace_back([this, &member] { loop(member); });
+}
+
+Crew::~Crew() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Crew::push(Task task) {
+  {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(task));
+    queued_.fetch_add(1);  // a spinning helper sees this and comes back for it
+  }
+  if (asleep_.load() > 0) wake_.notify_one();
+}
+
+bool Crew::room() const noexcept {
+  return options_.help && running_.load() + helping_.load() < options_.processors;
+}
+
+void Crew::loop(Member& member) {
+  while (Task task = next(member)) {
+    task(member);
+    running_.fetch_sub(1);
+  }
+}
+
+// The next task, after whatever helping there was to do; none when the crew closes.
+Crew::Task Crew::next(Member& member) {
+  std::unique_lock lock(mutex_);
+  uint64_t seen = summons_;
+  bool fresh = true;  // help first: whoever just finished a task is awake, and others may still run
+  for (;;) {
+    if (!queue_.empty()) {
+      Task task = std::move(queue_.front());
+      queue_.pop_front();
+      queued_.fetch_sub(1);
+      running_.fetch_add(1);
+      return task;
+    }
+    if (closing_) return {};
+    if ((fresh || summons_ != seen) && room() && running_.load() > 0) {
+      fresh = false;
+      seen = summons_;
+      helping_.fetch_add(1);
+      lock.unlock();
+      help(member);
+      helping_.fetch_sub(1);
+      lock.lock();
+      continue;
+    }
+    fresh = false;
+    seen = summons_;
+    asleep_.fetch_add(1);
+    wake_.wait(lock, [&] { return !queue_.empty() || closing_ || summons_ != seen; });
+    asleep_.fetch_sub(1);
+  }
+}
+
+// Works on the parts of others until there is a task to take, or nothing to do for a while.
+void Crew::help(const Member& member) noexcept {
+  const auto count = members_.size();
+  const auto one_round = [&] {
+    bool worked = false;
+    for (size_t i = 1; i < count; ++i) {
+      Board& board = boards_[(static_cast<size_t>(member.index_) + i) % count];
+      while (work_on(board, member)) worked = true;
+    }
+    return worked;
+  };
+  const auto called_away = [&] { return queued_.load(std::memory_order_relaxed) > 0; };
+  bool worked = true;
+  while (worked && !called_away()) {
+    worked = spin_until([&] { return called_away() || one_round(); });
+  }
+}
+
+bool Crew::work_on(Board& board, const Member& member) noexcept {
+  uint64_t ticket = board.ticket.load(std::memory_order_relaxed);
+  do {
+    if (!open(ticket)) return false;
+  } while (!board.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acquire));
+  board.call(board.context, static_cast<int>(next_of(ticket)), member.index_);
+  if (board.left.fetch_sub(1, std::memory_order_acq_rel) == 1) board.left.notify_one();
+  return true;
+}
+
+int Crew::Member::hands() const noexcept {
+  const int running = std::max(1, crew_->running_.load(std::memory_order_relaxed));
+  const int helping = crew_->helping_.load(std::memory_order_relaxed);
+  return 1 + (helping + running - 1) / running;  // helpers spread over the tasks that run
+}
+
+void Crew::Member::summon() noexcept {
+  if (crew_->asleep_.load(std::memory_order_relaxed) == 0 || !crew_->room()) return;
+  {
+    const std::scoped_lock lock(crew_->mutex_);
+    ++crew_->summons_;
+  }
+  crew_->wake_.notify_one();
+}
+
+void Crew::Member::share_out(int parts, Call call, const void* context) noexcept {
+  Board& board = crew_->boards_[static_cast<size_t>(index_)];
+  board.call = call;
+  board.context = context;
+  board.left.store(static_cast<uint32_t>(parts), std::memory_order_relaxed);
+  const uint64_t round = (board.ticket.load(std::memory_order_relaxed) & ~(kRound - 1)) + kRound;
+  board.ticket.store(round | static_cast<uint64_t>(parts) << 16, std::memory_order_release);
+  while (crew_->work_on(board, *this)) {
+  }
+  const auto done = [&] { return board.left.load(std::memory_order_acquire) == 0; };
+  if (spin_until(done)) return;
+  for (uint32_t left = board.left.load(std::memory_order_acquire); left != 0;
+       left = board.left.load(std::memory_order_acquire)) {
+    board.left.wait(left, std::memory_order_acquire);
+  }
+}
+
+}  // namespace exeunt

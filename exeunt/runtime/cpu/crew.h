@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads of the CPU engine. Each takes a task of its own; one that finds none helps with the parts of a task that
+// is running. Waiting is a short spin, then sleep, so that shared cores are not burnt; and no more threads help than
+// there are processors for.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace exeunt {
+
+struct CrewOptions {
+  int threads = 1;
+  int processors = 1;  // helpers and running tasks together do not exceed this
+  bool help = true;
+};
+
+class Crew {
+ public:
+  // One thread as the task it runs sees it.
+  class Member {
+   public:
+    [[nodiscard]] int index() const noexcept { return index_; }
+    // How many threads would work on parts shared now, this one included. A few more parts than this is a good cut.
+    [[nodiscard]] int hands() const noexcept;
+    // Wakes a helper if one sleeps and a processor is free. Worth calling every few hundred microseconds.
+    void summon() noexcept;
+
+    // Calls part(i, member) for every i in [0, parts), here and on helpers; `member` is the index of the thread.
+    // Returns when all are done. `part` must not throw. Allocates nothing.
+    template <class Part>
+    void share(int parts, const Part& part) {
+      if (parts <= 1 || parts > kMaxParts || hands() == 1) {
+        for (int i = 0; i < parts; ++i) part(i, index_);
+        return;
+      }
+      share_out(
+          parts, [](const void* context, int i, int member) { (*static_cast<const Part*>(context))(i, member); },
+          &part);
+    }
+
+   private:
+    friend class Crew;
+    static constexpr int kMaxParts = 0xffff;
+    using Call = void (*)(const void* context, int part, int member);
+    void share_out(int parts, Call call, const void* context) noexcept;
+
+    Crew* crew_ = nullptr;
+    int index_ = 0;
+  };
+  using Task = std::function<void(Member&)>;  // must not throw
+
+  explicit Crew(const CrewOptions& options);
+  ~Crew();  // runs what waits, then ends
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  void push(Task task);
+  [[nodiscard]] size_t waiting() const noexcept { return queued_.load(std::memory_order_relaxed); }
+  [[nodiscard]] int threads() const noexcept { return static_cast<int>(members_.size()); }
+
+ private:
+  // What a running task has shared out. `ticket` is (round, parts, next part): a part belongs to whoever moves `next`.
+  // The fields below it change only between rounds, and a round ends only when all claimed parts are done.
+  struct alignas(64) Board {
+    std::atomic<uint64_t> ticket{0};
+    std::atomic<uint32_t> left{0};
+    Member::Call call = nullptr;
+    const void* context = nullptr;
+  };
+
+  void loop(Member& member);
+  [[nodiscard]] Task next(Member& member);
+  void help(const Member& member) noexcept;
+  bool work_on(Board& board, const Member& member) noexcept;  // one part; false: there is none
+  [[nodiscard]] bool room() const noexcept;                   // for one more helper
+
+  CrewOptions options_;
+  std::vector<Member> members_;
+  std::unique_ptr<Board[]> boards_;
+  std::atomic<size_t> queued_{0};
+  std::atomic<int> running_{0}, helping_{0}, asleep_{0};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Task> queue_;  // under mutex_, like the next two
+  uint64_t summons_ = 0;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace exeunt

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as the CPU engine runs it: every matrix packed for one table of kernels, everything in one region of memory.
+// The checkpoint may go away afterwards; its mapped pages are given back while it is read.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "exeunt/base/tensor.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/cpu/region.h"
+#include "exeunt/runtime/precision_map.h"
+
+namespace exeunt {
+
+struct PackOptions {
+  Precision precision = Precision::fp32;
+  Exceptions exceptions = {};
+  int threads = 0;  // 0 = as many as the machine has
+};
+
+struct PackedNorm {
+  const float *weight = nullptr, *bias = nullptr;  // [columns]
+};
+
+// A table of rows that are only ever gathered: in the checkpoint's own type.
+struct PackedTable {
+  DType dtype = DType::f32;  // f32, f16 or bf16
+  const std::byte* data = nullptr;
+
+  void add_row(size_t row, size_t columns, float* sum) const noexcept;  // sum[c] += table[row, c]
+};
+
+struct PackedLayer {
+  PackedWeight query = {}, key_value = {};  // [d, d]; [2d, d], keys first
+  PackedWeight output = {}, ffn1 = {}, ffn2 = {};
+  PackedNorm attention_norm = {}, ffn_norm = {};
+};
+
+struct PackedClassifier {
+  PackedWeight outer = {};
+  std::optional<PackedWeight> inner = {};
+};
+
+class PackedModel {
+ public:
+  // Throws Error: bad_file for a weight that is no finite number (with the tensor's name), resources for a precision
+  // the table does not have, usage for an exception that names no matrix of the model.
+  PackedModel(const Checkpoint& checkpoint, const Kernels& kernels, const PackOptions& options);
+
+  ModelSpec spec;
+  ExitLayout exits;
+  const Kernels* kernels;
+  Precision precision;
+  Precision attention;  // bf16 for the lower precisions where the table has it, else fp32
+  Precision heads;      // the same; classifiers are always fp32
+
+  PackedTable word = {}, position = {}, segment = {};
+  PackedNorm embedding_norm = {};
+  std::optional<PackedWeight> project = {};
+  std::vector<PackedLayer> layers = {};  // distinct ones: spec.weights_of() says which a layer uses
+  std::vector<const float*> readers = {};
+  std::vector<PackedWeight> poolers = {};
+  std::vector<PackedClassifier> classifiers = {};
+  std::optional<PackedWeight> lte = {};
+
+  [[nodiscard]] const PackedLayer& layer(int index) const {
+    return layers[static_cast<size_t>(spec.weights_of(index))];
+  }
+  [[nodiscard]] size_t bytes() const noexcept { return region_.size(); }
+
+ private:
+  Region region_ = {};
+};
+
+// True if the exit `site` needs every row of its layer, not the first alone.
+[[nodiscard]] inline bool reads_all_rows(const ExitLayout& exits, const ExitSite& site) {
+  return site.reader.has_value() || exits.input != PoolInput::cls;
+}
+
+}  // namespace exeunt

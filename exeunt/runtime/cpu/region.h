@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stretch of memory of its own, zero at first, on huge pages where the system allows them, and the cutting of it
+// into aligned parts. Pages that nobody touches cost nothing.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "exeunt/runtime/cpu/kernels.h"
+
+namespace exeunt {
+
+class Region {
+ public:
+  Region() = default;
+  Region(size_t bytes, std::string_view what);  // throws Error (resources) naming `what` it was for
+  ~Region();
+  Region(Region&& other) noexcept;
+  Region& operator=(Region&& other) noexcept;
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] size_t size() const noexcept { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Adds up what a region must hold: each part begins at a multiple of kKernelAlignment. Throws Error (resources) where
+// the sum does not fit in memory's addresses.
+class RegionPlan {
+ public:
+  [[nodiscard]] size_t add(size_t bytes);                       // the part's place
+  [[nodiscard]] size_t add(size_t count, size_t element_size);  // the same, for an array
+  [[nodiscard]] size_t size() const noexcept { return size_; }
+
+ private:
+  size_t size_ = 0;
+};
+
+}  // namespace exeunt

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// One text from its tokens to its answer: the layers, the exits on the way, and when to leave.
+#pragma once
+
+#include <atomic>
+#include <span>
+
+#include "exeunt/runtime/cpu/exit_heads.h"
+#include "exeunt/runtime/cpu/forward.h"
+#include "exeunt/runtime/engine.h"
+
+namespace exeunt {
+
+// What all texts of an engine share.
+struct TextGround {
+  const PackedModel* model = nullptr;
+  std::span<Workspace> spaces = {};
+  ClsFirst cls_first = ClsFirst::automatic;
+};
+
+class TextRun {
+ public:
+  TextRun(const TextGround& ground, Crew::Member& member);
+
+  // The text is one the model can take, the ask fits the model.
+  [[nodiscard]] Answer answer(const Encoding& text, const Ask& ask, const std::atomic<bool>& cancelled);
+  [[nodiscard]] Engine::FullPass full_pass(const Encoding& text);
+
+ private:
+  // What is known before a text runs: where it leaves at the latest, and how likely it leaves before.
+  struct Plan {
+    int stop = 0;       // the site that answers at the latest
+    bool note = false;  // a deadline may strike: look at every exit on the way
+  };
+  struct Best;
+
+  [[nodiscard]] Plan plan(const Ask& ask) const;
+  [[nodiscard]] int site_after(int layer) const noexcept;  // of `layer`, from 1; -1: there is none
+  [[nodiscard]] bool runs_ahead(int site, const Ask& ask, const Plan& plan, int tokens) const noexcept;
+  bool look(int site, const LayerRows& rows, const Ask& ask, Best& best);
+  bool leave_at_last_ramp(const LayerRows& rows, const Policy& policy, Best& best);
+  [[nodiscard]] Answer finish(Best&& best, const Ask& ask) const;
+  [[nodiscard]] LayerRows rows(bool ahead) const noexcept;
+
+  const PackedModel& model_;
+  Workspace& space_;
+  ClsFirst cls_first_;
+  Forward forward_;
+  ExitHeads heads_;
+};
+
+// The deepest exit that sits after at most `max_layers` layers; -1: there is none.
+[[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
+
+// Is row 0 worth computing ahead of the others? `leaves` is the share of the texts here that leave by it; `block` the
+// rows that the kernels compute at once.
+[[nodiscard]] bool first_row_pays(double leaves, int tokens, int block) noexcept;
+
+// The share that leaves at the nth evaluated exit, among the texts that get there.
+[[nodiscard]] double leaving_share(const AskPolicy& policy, int nth) noexcept;
+
+}  // namespace exeunt

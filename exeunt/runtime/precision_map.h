@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// precision.json: which matrices of a model are kept in another precision than the rest, for each precision.
+//   {"format": "exeunt.precision/1", "int8": {"layer.3.ffn2": "bf16", …}}
+// A matrix is named by its layer and what it does: qkv (query, key and value read one operand and go together), output,
+// ffn1, ffn2. Layers that share their weights are named by their group: group.0.ffn2.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/model/spec.h"
+#include "exeunt/runtime/precision.h"
+
+namespace exeunt {
+
+inline constexpr std::string_view kPrecisionFile = "precision.json";
+
+using Exceptions = std::map<std::string, Precision, std::less<>>;
+
+struct PrecisionMap {
+  std::map<Precision, Exceptions> by_precision = {};
+
+  [[nodiscard]] const Exceptions& exceptions(Precision precision) const;  // none: an empty map
+  bool operator==(const PrecisionMap&) const = default;
+};
+
+// The matrices that can have a precision of their own, in the order they are run: "layer.0.qkv", "layer.0.output" …
+[[nodiscard]] std::vector<std::string> matrix_names(const ModelSpec& spec);
+
+// Throws Error (bad_file): unknown fields and precisions, names that are no matrix of the model.
+[[nodiscard]] PrecisionMap read_precision_map(const std::filesystem::path& path, const ModelSpec& spec);
+[[nodiscard]] PrecisionMap parse_precision_map(std::string_view text, const std::string& where, const ModelSpec& spec);
+[[nodiscard]] std::string precision_map_text(const PrecisionMap& map);
+
+// The map of the model in `folder`; without a file there, one that holds nothing.
+[[nodiscard]] PrecisionMap find_precision_map(const std::filesystem::path& folder, const ModelSpec& spec);
+
+// sha256 of the exceptions of one precision, for a policy's entry; nothing where there are none.
+[[nodiscard]] std::optional<std::string> precision_map_sha256(const Exceptions& exceptions);
+
+}  // namespace exeunt

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/runtime/cpu/crew.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace exeunt {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Runs `task` on a crew and waits for its end.
+void run_on(Crew& crew, const Crew::Task& task) {
+  std::mutex mutex;
+  std::condition_variable finished;
+  bool done = false;
+  crew.push([&](Crew::Member& member) {
+    task(member);
+    const std::scoped_lock lock(mutex);
+    done = true;
+    finished.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  finished.wait(lock, [&] { return done; });
+}
+
+// Waits until another thread helps; false after a while. Awake all the time, as a helper soon goes back to sleep.
+bool wait_for_hands(Crew::Member& member, int hands) {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < milliseconds(20000)) {
+    member.summon();
+    for (int i = 0; i < 1000; ++i) {
+      if (member.hands() >= hands) return true;
+    }
+  }
+  return false;
+}
+
+TEST(Crew, RunsEveryTaskOnceOnAnyNumberOfThreads) {
+  for (const int threads : {1, 2, 5}) {
+    std::vector<std::atomic<int>> runs(200);
+    {
+      Crew crew({.threads = threads, .processors = 2, .help = true});
+      for (auto& run : runs) crew.push([&run](Crew::Member&) { ++run; });
+    }  // the end of a crew runs what waits
+    for (const auto& run : runs) EXPECT_EQ(run, 1) << threads;
+  }
+}
+
+TEST(Crew, SharesEveryPartOnceAndComesBackWhenAllAreDone) {
+  for (const int threads : {1, 2, 4}) {
+    Crew crew({.threads = threads, .processors = threads, .help = true});
+    run_on(crew, [&](Crew::Member& member) {
+      std::vector<int> done(37);  // plain: a part that ran twice or was still running would be a race
+      for (int round = 1; round <= 300; ++round) {
+        member.summon();
+        member.share(37, [&](int part, int who) {
+          EXPECT_TRUE(who >= 0 && who < threads);
+          ++done[static_cast<size_t>(part)];
+        });
+        for (const int count : done) ASSERT_EQ(count, round);
+      }
+    });
+  }
+}
+
+TEST(Crew, AnIdleThreadHelpsATextThatRunsAlone) {
+  Crew crew({.threads = 2, .processors = 2, .help = true});
+  run_on(crew, [&](Crew::Member& member) {
+    // One part waits until the other has begun: they meet only if two threads are at it.
+    std::atomic<int> begun{0}, met{0};
+    for (int attempt = 0; attempt < 1000 && met == 0; ++attempt) {
+      begun = 0;
+      ASSERT_TRUE(wait_for_hands(member, 2));
+      member.share(2, [&](int, int) {
+        ++begun;
+        const auto start = std::chrono::steady_clock::now();
+        while (begun < 2 && std::chrono::steady_clock::now() - start < milliseconds(20)) std::this_thread::yield();
+        if (begun == 2) ++met;
+      });
+    }
+    EXPECT_GT(met, 0);
+  });
+}
+
+TEST(Crew, NobodyHelpsWhereItIsSwitchedOffOrProcessorsAreShort) {
+  for (const CrewOptions& options : {CrewOptions{.threads = 3, .processors = 3, .help = false},
+                                     CrewOptions{.threads = 3, .processors = 1, .help = true}}) {
+    Crew crew(options);
+    run_on(crew, [&](Crew::Member& member) {
+      for (int i = 0; i < 50; ++i) {
+        member.summon();
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        EXPECT_EQ(member.hands(), 1);
+      }
+      member.share(8, [&](int, int who) { EXPECT_EQ(who, member.index()); });
+    });
+  }
+}
+
+TEST(Crew, AHelperLeavesForATaskOfItsOwn) {
+  Crew crew({.threads = 2, .processors = 2, .help = true});
+  std::atomic<bool> second{false};
+  run_on(crew, [&](Crew::Member& member) {
+    ASSERT_TRUE(wait_for_hands(member, 2));
+    crew.push([&](Crew::Member& other) {
+      EXPECT_NE(other.index(), member.index());
+      second = true;
+    });
+    for (int i = 0; i < 5000 && !second; ++i) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(second);
+  });
+}
+
+TEST(Crew, CountsWhatWaits) {
+  Crew crew({.threads = 1, .processors = 1, .help = true});
+  run_on(crew, [&](Crew::Member&) {
+    EXPECT_EQ(crew.waiting(), 0U);
+    crew.push([](Crew::Member&) {});
+    crew.push([](Crew::Member&) {});
+    EXPECT_EQ(crew.waiting(), 2U);
+  });
+}
+
+// More threads than processors: spinning ones must not keep those with work from running.
+TEST(Crew, ManyThreadsOnFewProcessorsDoNotCollapse) {
+  const auto time = [](int threads) {
+    Crew crew({.threads = threads, .processors = 2, .help = true});
+    double best = 1e9;
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      const auto start = std::chrono::steady_clock::now();
+      run_on(crew, [&](Crew::Member& member) {
+        for (int round = 0; round < 100; ++round) {
+          if (round % 8 == 0) member.summon();
+          member.share(6, [](int, int) {
+            volatile double sum = 0;
+            for (int i = 0; i < 20000; ++i) sum = sum + i;
+          });
+        }
+      });
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+  };
+  const double two = time(2);
+  EXPECT_LT(time(8), 3 * two + 0.05);  // generous: this test shares its machine with others
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine against Hugging Face transformers: every model under tests/golden, after every layer and at every exit, in
+// every table of kernels and every precision this machine runs.
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "exeunt/base/safetensors.h"
+#include "exeunt/runtime/cpu/forward.h"
+#include "exeunt/runtime/engine.h"
+#include "tests/runtime/tables.h"
+
+namespace exeunt {
+namespace {
+
+// The models are tiny and random, so that their norms enlarge what rounding leaves: these bounds are for them, not for
+// trained models. bf16 rounds to 8 bits, int8 to about as many per row.
+float tolerance(Precision precision) {
+  return precision == Precision::fp32 ? 1e-5F : precision == Precision::bf16 ? 0.1F : 0.15F;
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(EXEUNT_TEST_DATA "/golden")) {
+    if (std::filesystem::exists(entry.path() / "golden.safetensors")) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+template <class T>
+std::vector<T> values(const TensorSet& set, const std::string& name) {
+  const TensorView* view = set.find(name);
+  if (view == nullptr) return {};
+  std::vector<T> out(static_cast<size_t>(view->elements()));
+  copy_raw(*view, std::as_writable_bytes(std::span(out)));
+  return out;
+}
+
+// Row 0 and the mean of all rows after the embeddings and after every layer.
+struct Rows {
+  std::vector<float> first = {}, mean = {};
+};
+
+class LayerRunner {
+ public:
+  LayerRunner(const Checkpoint& checkpoint, const Way& way)
+      : model_(checkpoint, *way.kernels, {.precision = way.precision, .threads = 1}), crew_({}) {
+    spaces_.emplace_back(model_);
+  }
+
+  Rows run(const Encoding& text) {
+    Rows out;
+    std::mutex mutex;
+    std::condition_variable finished;
+    bool done = false;
+    crew_.push([&](Crew::Member& member) {
+      Forward forward(model_, spaces_, member);
+      forward.embed(text);
+      keep(forward, out);
+      for (int layer = 0; layer < model_.spec.layers; ++layer) {
+        forward.run_layer(layer);
+        keep(forward, out);
+      }
+      const std::scoped_lock lock(mutex);
+      done = true;
+      finished.notify_all();
+    });
+    std::unique_lock lock(mutex);
+    finished.wait(lock, [&] { return done; });
+    return out;
+  }
+
+ private:
+  void keep(const Forward& forward, Rows& out) const {
+    const auto width = static_cast<size_t>(model_.spec.hidden);
+    out.first.insert(out.first.end(), forward.rows(), forward.rows() + width);
+    for (size_t c = 0; c < width; ++c) {
+      double sum = 0;
+      for (size_t t = 0; t < static_cast<size_t>(forward.tokens()); ++t) sum += forward.rows()[t * width + c];
+      out.mean.push_back(static_cast<float>(sum / forward.tokens()));
+    }
+  }
+
+  PackedModel model_;
+  std::vector<Workspace> spaces_ = {};
+  Crew crew_;
+};
+
+// The largest difference between `got` and the slice of text `n` of `golden`; checks that the sizes agree.
+float worst(const std::vector<float>& golden, size_t texts, size_t n, const std::vector<float>& got) {
+  if (golden.empty()) return 0;
+  const size_t size = golden.size() / texts;
+  EXPECT_EQ(got.size(), size);
+  if (got.size() != size) return INFINITY;
+  float most = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const float difference = std::abs(got[i] - golden[n * size + i]);
+    most = std::isnan(difference) ? INFINITY : std::max(most, difference);
+  }
+  return most;
+}
+
+class EngineOnGolden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EngineOnGolden, AgreesAfterEveryLayerAndAtEveryExitInEveryTable) {
+  const std::string folder = std::string(EXEUNT_TEST_DATA "/golden/") + GetParam();
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const TensorSet set = read_safetensors(folder + "/golden.safetensors");
+  const auto ids = values<int32_t>(set, "ids"), lengths = values<int32_t>(set, "lengths");
+  const auto types = values<uint8_t>(set, "types");
+  const size_t texts = lengths.size();
+  ASSERT_GE(texts, 8U);
+  const auto row0 = values<float>(set, "row0"), mean = values<float>(set, "mean"),
+             logits = values<float>(set, "logits"), lte = values<float>(set, "lte"), ramp = values<float>(set, "ramp");
+  for (const Way& way : ways_here()) {
+    SCOPED_TRACE(way.name());
+    LayerRunner runner(checkpoint, way);
+    std::unique_ptr<Engine> engine;
+    if (!checkpoint.exits().sites.empty())
+      engine = std::make_unique<Engine>(
+          checkpoint, EngineOptions{.precision = way.precision, .threads = 1, .kernels = way.kernels});
+    float rows_off = 0, exits_off = 0;
+    size_t begin = 0;
+    for (size_t n = 0; n < texts; ++n) {
+      const auto length = static_cast<size_t>(lengths[n]);
+      Encoding text;
+      text.ids.assign(ids.begin() + static_cast<ptrdiff_t>(begin), ids.begin() + static_cast<ptrdiff_t>(begin + length));
+      text.types.assign(types.begin() + static_cast<ptrdiff_t>(begin),
+                        types.begin() + static_cast<ptrdiff_t>(begin + length));
+      begin += length;
+      const Rows rows = runner.run(text);
+      rows_off = std::max({rows_off, worst(row0, texts, n, rows.first), worst(mean, texts, n, rows.mean)});
+      if (!engine) continue;
+      const Engine::FullPass pass = engine->full_pass(text);
+      EXPECT_EQ(pass.row_0, rows.first);
+      exits_off = std::max({exits_off, worst(logits, texts, n, pass.logits), worst(lte, texts, n, pass.lte),
+                            worst(ramp, texts, n, pass.ramp)});
+    }
+    EXPECT_LE(rows_off, tolerance(way.precision));
+    EXPECT_LE(exits_off, tolerance(way.precision));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineOnGolden, ::testing::ValuesIn(golden_names()),
+                         [](const auto& model) { return model.param; });
+
+TEST(EngineOnGoldenModels, ThereAreModelsAndTables) {
+  EXPECT_GE(golden_names().size(), 46U);
+  EXPECT_FALSE(ways_here().empty());
+}
+
+}  // namespace
+}  // namespace exeunt
