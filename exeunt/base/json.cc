@@ -45,6 +45,8 @@ class Guard {
   std::vector<std::set<std::string>> keys_;
 };
 
+constexpr std::string_view kNoJson = "the file is damaged, cut short, or no JSON at all";
+
 // `place` turns the byte offset of a mistake into words.
 template <class Place>
 Json parse_guarded(std::string_view text, std::string_view where, Place&& place) {
@@ -52,9 +54,9 @@ Json parse_guarded(std::string_view text, std::string_view where, Place&& place)
   try {
     return Json::parse(text.begin(), text.end(), std::ref(guard));
   } catch (const Json::parse_error& error) {
-    throw_bad_file(where, "no valid JSON at {}", place(error.byte > 0 ? error.byte - 1 : 0));
+    throw_bad_file(where, Hint{kNoJson}, "no valid JSON at {}", place(error.byte > 0 ? error.byte - 1 : 0));
   } catch (const Json::exception& error) {  // a number out of range
-    throw_bad_file(where, "no valid JSON: {}", error.what());
+    throw_bad_file(where, Hint{kNoJson}, "no valid JSON: {}", error.what());
   }
 }
 

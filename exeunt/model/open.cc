@@ -8,6 +8,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
+#include "exeunt/base/with_hint.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
@@ -20,6 +21,9 @@
 namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr std::string_view kDamaged = "the file is damaged or cut short: copy, download or save it again";
+constexpr std::string_view kMisfit = "weights and config.json must be of the same model: check where each came from";
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;
@@ -36,14 +40,14 @@ Checkpoint open_own(const fs::path& folder, const OpenOptions& options) {
   const fs::path config = folder / kConfigFile, exits = folder / kExitsFile, weights = folder / kWeightsFile;
   const ModelSpec spec = parse_config(read_json(config), config.string()).spec;
   ExitLayout layout = parse_exits(read_json(exits), spec, exits.string());
-  TensorSet tensors = read_safetensors(weights);
+  TensorSet tensors = with_hint(kDamaged, [&] { return read_safetensors(weights); });
   const auto format = tensors.metadata.find("format");
   if (format == tensors.metadata.end() || format->second != kWeightsFormat) {
     throw_bad_file(weights.string(), "got format '{}', want '{}'",
                    format == tensors.metadata.end() ? "" : format->second, kWeightsFormat);
   }
-  return Checkpoint(spec, std::move(layout), std::move(tensors),
-                    {.folder = folder, .where = weights.string(), .weights_sha256 = manifest.at(kWeightsFile).sha256});
+  Origin origin{.folder = folder, .where = weights.string(), .weights_sha256 = manifest.at(kWeightsFile).sha256};
+  return with_hint(kMisfit, [&] { return Checkpoint(spec, std::move(layout), std::move(tensors), std::move(origin)); });
 }
 
 // The configuration beside the weights, and the family its name gives away.
@@ -68,7 +72,8 @@ void notice_exit_config(const fs::path& folder, Origin& origin) {
 }
 
 Checkpoint open_other(const WeightsFile& weights) {
-  ImportSource source{.tensors = read_weights(weights), .style = style_of(weights.kind)};
+  ImportSource source{.tensors = with_hint(kDamaged, [&] { return read_weights(weights); }),
+                      .style = style_of(weights.kind)};
   const auto format = source.tensors.metadata.find("format");
   if (format != source.tensors.metadata.end() && format->second == kWeightsFormat) {
     throw Error(Code::bad_file,
@@ -84,7 +89,7 @@ Checkpoint open_other(const WeightsFile& weights) {
   source.exits_where = exits.string();
   source.origin = {.folder = weights.folder, .where = weights.path.string()};
   notice_exit_config(weights.folder, source.origin);
-  return import_checkpoint(std::move(source));
+  return with_hint(kMisfit, [&] { return import_checkpoint(std::move(source)); });
 }
 
 }  // namespace

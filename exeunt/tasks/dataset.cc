@@ -166,6 +166,7 @@ Dataset parse_split(const Task& task, Split split, std::string_view bytes, const
   }
   Dataset out = SplitReader(task, *file, where).read(bytes, on_bad_row);
   out.sha256 = sha256_hex(bytes);
+  out.where = where;
   return out;
 }
 
@@ -206,7 +207,7 @@ void reorder_labels(Dataset& data, const std::vector<std::string>& labels) {
     if (std::isnan(example.gold)) continue;
     const auto old = static_cast<size_t>(example.gold);
     if (std::isnan(moved[old])) {
-      moved[old] = index.gold(data.labels[old], fmt::format("row {} of {} {}", example.index, data.task, data.split));
+      moved[old] = index.gold(data.labels[old], fmt::format("{}: row {}", data.where, example.index + 1));
     }
     example.gold = moved[old];
   }

@@ -38,6 +38,7 @@ struct Dataset {
   std::vector<std::string> notices;  // what the reader had to decide by itself
   int64_t skipped = 0;               // rows left out
   std::string sha256;                // of the file's bytes
+  std::string where;                 // the file, for messages
 };
 
 // Told of a row that cannot be used, which is then left out and counted. Without it the first such row is an Error.

@@ -223,6 +223,7 @@ Dataset parse_own(std::string_view bytes, const std::string& where, const OwnCol
   check(columns.format.has_value(), "bytes in memory have no file ending to go by");
   Dataset out = OwnReader(where, columns).read(bytes, on_bad_row);
   out.sha256 = sha256_hex(bytes);
+  out.where = where;
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/with_hint.h"
 #include "exeunt/text/families.h"
 
 namespace exeunt {
@@ -37,9 +38,7 @@ fs::path find_spiece_model(const fs::path& folder) {
               "keep the right one, or name it spiece.model");
 }
 
-}  // namespace
-
-std::unique_ptr<const Tokenizer> load_tokenizer(const fs::path& folder) {
+std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
   const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
@@ -56,6 +55,15 @@ std::unique_ptr<const Tokenizer> load_tokenizer(const fs::path& folder) {
   }
   throw Error(Code::bad_file, fmt::format("{}: no tokenizer found", folder.string()),
               "want tokenizer.json, vocab.txt, spiece.model, or vocab.json with merges.txt");
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> load_tokenizer(const fs::path& folder) {
+  return with_hint(
+      "take the tokenizer's files from where the model came from; three families are read: WordPiece, "
+      "unigram and byte-level BPE",
+      [&] { return from_folder(folder); });
 }
 
 }  // namespace exeunt

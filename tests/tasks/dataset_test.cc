@@ -204,7 +204,7 @@ TEST(Dataset, GoldMovesToAModelsLabelOrderByName) {
   EXPECT_EQ(data.examples[2].gold, 2);
   const Error error = error_of([&] { reorder_labels(data, {"contradiction", "neutral"}); });
   EXPECT_EQ(error.code(), Code::bad_file);
-  EXPECT_THAT(error.what(), HasSubstr("row 2 of MNLI dev: got label 'entailment'"));
+  EXPECT_THAT(error.what(), HasSubstr("f.tsv: row 3: got label 'entailment'"));
 }
 
 TEST(Dataset, UnlabelledDataTakesAnyLabelOrder) {
