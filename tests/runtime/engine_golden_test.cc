@@ -131,7 +131,8 @@ TEST_P(EngineOnGolden, AgreesAfterEveryLayerAndAtEveryExitInEveryTable) {
     for (size_t n = 0; n < texts; ++n) {
       const auto length = static_cast<size_t>(lengths[n]);
       Encoding text;
-      text.ids.assign(ids.begin() + static_cast<ptrdiff_t>(begin), ids.begin() + static_cast<ptrdiff_t>(begin + length));
+      text.ids.assign(ids.begin() + static_cast<ptrdiff_t>(begin),
+                      ids.begin() + static_cast<ptrdiff_t>(begin + length));
       text.types.assign(types.begin() + static_cast<ptrdiff_t>(begin),
                         types.begin() + static_cast<ptrdiff_t>(begin + length));
       begin += length;

@@ -17,11 +17,11 @@
 namespace exeunt {
 namespace {
 
+using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using std::chrono::milliseconds;
 
 std::vector<Encoding> random_texts(const ModelSpec& spec, int count) {
   std::vector<Encoding> texts;
@@ -198,9 +198,8 @@ TEST(Engine, LeavesWhereThePolicySaysAndShowsEveryExitItLookedAt) {
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(patient.details[i].exit, static_cast<int>(i));
     EXPECT_EQ(patient.details[i].layer, static_cast<int>(i) + 1);
-    EXPECT_EQ(patient.details[i].logits,
-              std::vector<float>(pass.logits.begin() + static_cast<ptrdiff_t>(3 * i),
-                                 pass.logits.begin() + static_cast<ptrdiff_t>(3 * i + 3)));
+    EXPECT_EQ(patient.details[i].logits, std::vector<float>(pass.logits.begin() + static_cast<ptrdiff_t>(3 * i),
+                                                            pass.logits.begin() + static_cast<ptrdiff_t>(3 * i + 3)));
   }
 }
 
@@ -230,7 +229,8 @@ TEST(Engine, MaxLayersLetsTheDeepestExitUpToThereAnswer) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   layout.sites.erase(layout.sites.begin());  // exits after layers 2 and 3
-  for (ExitSite& site : layout.sites) site = {.after = site.after, .pooler = site.after - 2, .classifier = site.after - 2};
+  for (ExitSite& site : layout.sites)
+    site = {.after = site.after, .pooler = site.after - 2, .classifier = site.after - 2};
   Engine engine(make_model(spec, layout), {.threads = 1});
   const std::vector<Encoding> texts = {random_text(spec, 9)};
   const Answer two = engine.answer(texts, {.max_layers = 2}).front();

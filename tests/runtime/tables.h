@@ -22,9 +22,7 @@ struct Way {
   const Kernels* kernels;
   Precision precision;
 
-  [[nodiscard]] std::string name() const {
-    return std::string(kernels->name) + "_" + std::string(name_of(precision));
-  }
+  [[nodiscard]] std::string name() const { return std::string(kernels->name) + "_" + std::string(name_of(precision)); }
 };
 
 inline std::vector<Way> ways_here() {

@@ -54,6 +54,20 @@ struct Rows {
   }
 };
 
+template <class V>
+float largest_of(const float* values, int n) {
+  constexpr int w = V::kWidth;
+  typename V::F most[4] = {V::set(0), V::set(0), V::set(0),
+                           V::set(0)};  // four chains, for each step waits for its last
+  int i = 0;
+  for (; i + 4 * w <= n; i += 4 * w) {
+    for (int chain = 0; chain < 4; ++chain) most[chain] = V::max(most[chain], V::abs(V::load(values + i + chain * w)));
+  }
+  for (; i + w <= n; i += w) most[0] = V::max(most[0], V::abs(V::load(values + i)));
+  if (i < n) most[1] = V::max(most[1], V::abs(V::load_part(values + i, n - i)));
+  return V::largest(V::max(V::max(most[0], most[1]), V::max(most[2], most[3])));
+}
+
 // One row of fp32 values into row `at` of the operand.
 template <class V>
 void pack_row(const float* from, const Operand& out, int at) {
@@ -71,20 +85,21 @@ void pack_row(const float* from, const Operand& out, int at) {
     }
   }
   if (out.precision == Precision::int8) {
-    auto most = V::set(0);
-    int c = 0;
-    for (; c + w <= columns; c += w) most = V::max(most, V::abs(V::load(from + c)));
-    if (c < columns) most = V::max(most, V::abs(V::load_part(from + c, columns - c)));
-    const float largest = V::largest(most);
+    const float largest = largest_of<V>(from, columns);
     Rows<V>::scales(out)[at] = largest / 127.0F;
     const auto inverse = V::set(largest > 0 ? 127.0F / largest : 0.0F);
-    for (c = 0; c + w <= columns; c += w) {
-      V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, V::load(from + c) * inverse);
+    const auto scaled = [&](int at_column) { return V::load(from + at_column) * inverse; };
+    int c = 0;
+    if constexpr (requires { V::store_quantized(to, inverse, inverse, inverse, inverse); }) {
+      for (; c + 4 * w <= columns; c += 4 * w) {
+        V::store_quantized(to + c, scaled(c), scaled(c + w), scaled(c + 2 * w), scaled(c + 3 * w));
+      }
     }
+    for (; c + w <= columns; c += w) V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, scaled(c));
     if (c < columns) {
       // The row ends with at least the rest of a line, so a whole vector may be written; the padding comes after.
-      V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes,
-                         V::load_part(from + c, columns - c) * inverse);
+      const auto rest = V::load_part(from + c, columns - c) * inverse;
+      V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, rest);
     }
   }
   Rows<V>::clear_padding(out, at);

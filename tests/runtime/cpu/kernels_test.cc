@@ -155,8 +155,9 @@ void expect_near(const std::vector<float>& got, const Expected& product, const P
 std::vector<ProductShape> product_shapes() {
   std::vector<ProductShape> shapes;
   for (int rows = 1; rows <= 33; ++rows) shapes.push_back({.rows = rows, .inputs = 37, .outputs = 53});
-  for (const ProductShape& shape : {ProductShape{127, 131, 97}, ProductShape{5, 1, 1}, ProductShape{3, 2, 2},
-                                    ProductShape{2, 768, 3}, ProductShape{66, 64, 96}, ProductShape{17, 200, 129}}) {
+  for (const ProductShape& shape :
+       {ProductShape{127, 131, 97}, ProductShape{5, 1, 1}, ProductShape{3, 2, 2}, ProductShape{2, 768, 3},
+        ProductShape{66, 64, 96}, ProductShape{17, 200, 129}, ProductShape{130, 4200, 33}}) {
     shapes.push_back(shape);
   }
   return shapes;

@@ -14,6 +14,7 @@ namespace {
 // tdpbssd takes signed bytes on both sides.
 struct Lanes : Avx512Lanes {
   static constexpr size_t kQuantizedBytes = 1;
+  static void store_quantized(std::byte* p, F a, F b, F c, F d) { _mm512_storeu_si512(p, to_bytes(a, b, c, d)); }
   static void store_quantized(std::byte* p, F a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
   }

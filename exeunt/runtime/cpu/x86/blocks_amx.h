@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products in tiles: up to 32 rows and 32 outputs at once, each as two tiles. While the tiles of one block are summed
-// up, the vector units finish the block before it, a few rows at each step; so what follows a product costs next to
-// nothing.
+// up, the vector units finish the block before it, so an activation costs next to nothing.
 #pragma once
 
 #include "exeunt/runtime/cpu/product.h"
@@ -26,94 +25,150 @@ struct AmxBlock {
 
   using P = Panels<AmxBlock>;
 
-  // Rows of a block that is summed up but not yet finished.
+  // A block that is summed up but not yet finished.
   struct Pending {
-    Tile tile = {};
-    int left = 0;
-
-    void finish_rows(FinishTile finish, const Product& product, int rows) {
-      if (left == 0) return;
-      tile.rows = rows < left ? rows : left;
-      finish(tile, product);
-      tile.row += tile.rows;
-      tile.sums = static_cast<const float*>(tile.sums) + tile.rows * tile.stride;
-      left -= tile.rows;
+    void finish_with(FinishTile finish, const Product& product) {
+      if (tile.rows > 0) finish(tile, product);
+      tile.rows = 0;
     }
+    Tile tile = {};
   };
 
   template <bool two_row_tiles>
   static void step(const std::byte* upper, const std::byte* lower, size_t stride, const std::byte* weights) {
-    load_tile<4>(upper, stride);
+    load_passing_tile<4>(upper, stride);
     load_tile<6>(weights, 64);
     join_tiles<Weight, 0, 4, 6>();
     load_tile<7>(weights + kTileBytes, 64);
     join_tiles<Weight, 1, 4, 7>();
     if constexpr (two_row_tiles) {
-      load_tile<5>(lower, stride);
+      load_passing_tile<5>(lower, stride);
       join_tiles<Weight, 2, 5, 6>();
       join_tiles<Weight, 3, 5, 7>();
     }
   }
 
+  // A product whose tile shapes are set, with what its loops share.
   template <bool two_row_tiles>
-  static void multiply_rows(const Product& product, int block_rows, int upper_rows) {
-    const PackedWeight& weight = *product.weight;
-    const FinishTile finish = finish_of<V, P::kIntegers>(product);
-    const size_t stride = Rows<V>::row_bytes(product.input.precision, product.input.columns);
-    const int steps = stored_inputs(weight.inputs) / kStep, end = product.row + product.rows;
-    const int rows_per_step = (block_rows + steps - 1) / steps;
-    alignas(64) float sums[2][kRows * kColumns];
-    Pending pending;
-    int turn = 0;
-    for (int panel = product.panel; panel < product.panel + product.panels; ++panel) {
-      auto* data = const_cast<std::byte*>(weight.data) + static_cast<size_t>(panel) * P::panel_bytes(weight.inputs);
-      for (int row = product.row; row < end; row += block_rows, turn ^= 1) {
-        // The last block starts early enough to be whole; only its new rows are finished.
-        const int first = row + block_rows <= end ? row : end - block_rows;
-        const std::byte *upper = Rows<V>::row(product.input, first), *lower = upper + stride * upper_rows,
-                        *w = data + P::kHeader;
-        zero_tile<0>();
-        zero_tile<1>();
-        if constexpr (two_row_tiles) {
-          zero_tile<2>();
-          zero_tile<3>();
-        }
-        for (int i = 0; i < steps; ++i, upper += 64, lower += 64, w += 2 * kTileBytes) {
-          step<two_row_tiles>(upper, lower, stride, w);
-          pending.finish_rows(finish, product, rows_per_step);
-        }
-        float* to = sums[turn];
-        store_tile<0>(to, sizeof(float) * kColumns);
-        store_tile<1>(to + 16, sizeof(float) * kColumns);
-        if constexpr (two_row_tiles) {
-          store_tile<2>(to + upper_rows * kColumns, sizeof(float) * kColumns);
-          store_tile<3>(to + upper_rows * kColumns + 16, sizeof(float) * kColumns);
-        }
-        const int columns = weight.outputs - panel * kColumns;
-        pending.tile = {.sums = to + (row - first) * kColumns,
-                        .stride = kColumns,
-                        .row = row,
-                        .column = panel * kColumns,
-                        .columns = columns < kColumns ? columns : kColumns,
-                        .bias = P::bias(data),
-                        .scale = P::kIntegers ? P::scale(data) : nullptr};
-        pending.left = first + block_rows - row;
+  struct Run {
+    static constexpr size_t kSumsStride = sizeof(float) * kColumns;
+    // Inputs are taken in slices whose weights fill half of the first-level cache; between slices the sums of a few
+    // blocks rest in memory, unrounded, so the order of additions stays the same.
+    static constexpr int kSliceSteps = 12, kRestingBlocks = 4;
+
+    Run(const Product& work, int rows, int upper)
+        : product(work),
+          finish(finish_of<V, P::kIntegers, kColumns / V::kWidth>(work)),
+          stride(Rows<V>::row_bytes(work.input.precision, work.input.columns)),
+          panel_bytes(P::panel_bytes(work.weight->inputs)),
+          block_rows(rows),
+          upper_rows(upper) {}
+
+    void load_sums(const float* from) const {
+      load_tile<0>(from, kSumsStride);
+      load_tile<1>(from + 16, kSumsStride);
+      if constexpr (two_row_tiles) {
+        load_tile<2>(from + upper_rows * kColumns, kSumsStride);
+        load_tile<3>(from + upper_rows * kColumns + 16, kSumsStride);
       }
     }
-    pending.finish_rows(finish, product, kRows);
-  }
+    void store_sums(float* to) const {
+      store_tile<0>(to, kSumsStride);
+      store_tile<1>(to + 16, kSumsStride);
+      if constexpr (two_row_tiles) {
+        store_tile<2>(to + upper_rows * kColumns, kSumsStride);
+        store_tile<3>(to + upper_rows * kColumns + 16, kSumsStride);
+      }
+    }
+    static void clear_sums() {
+      zero_tile<0>();
+      zero_tile<1>();
+      if constexpr (two_row_tiles) {
+        zero_tile<2>();
+        zero_tile<3>();
+      }
+    }
+
+    // Steps [from, to) of the block that starts at row `first`. What the same steps of the next panel need comes nearer
+    // meanwhile, and the block before this one is finished.
+    void sum(int first, int from, int to, const std::byte* panel) {
+      const std::byte *upper = Rows<V>::row(product.input, first) + from * 64, *lower = upper + stride * upper_rows,
+                      *w = panel + P::kHeader + static_cast<size_t>(from) * 2 * kTileBytes;
+      for (int i = from; i < to; ++i, upper += 64, lower += 64, w += 2 * kTileBytes) {
+        step<two_row_tiles>(upper, lower, stride, w);
+        for (size_t line = next_lines; line < next_lines_end; ++line) {
+          _mm_prefetch(reinterpret_cast<const char*>(w) + panel_bytes + line * 64, _MM_HINT_T1);
+        }
+        // By now the tiles have work for a while, and the sums of the block before have reached memory.
+        if (i == from + 2) pending.finish_with(finish, product);
+      }
+      pending.finish_with(finish, product);
+    }
+
+    void run() {
+      const PackedWeight& weight = *product.weight;
+      const int steps = stored_inputs(weight.inputs) / kStep, slices = (steps + kSliceSteps - 1) / kSliceSteps;
+      const int slice_steps = (steps + slices - 1) / slices, end = product.row + product.rows;
+      const int blocks = (product.rows + block_rows - 1) / block_rows;
+      alignas(64) float sums[kRestingBlocks][kRows * kColumns];
+      for (int p = product.panel; p < product.panel + product.panels; ++p) {
+        auto* panel = const_cast<std::byte*>(weight.data) + static_cast<size_t>(p) * panel_bytes;
+        const bool last_panel = p + 1 == product.panel + product.panels;
+        for (int group = 0; group < blocks; group += kRestingBlocks) {
+          for (int from = 0; from < steps; from += slice_steps) {
+            const int to = from + slice_steps < steps ? from + slice_steps : steps;
+            for (int b = group; b < blocks && b < group + kRestingBlocks; ++b) {
+              // The last block starts early enough to be whole; only its new rows are finished.
+              const int row = product.row + b * block_rows, first = row + block_rows <= end ? row : end - block_rows;
+              next_lines = static_cast<size_t>(32 * b / blocks);
+              next_lines_end = last_panel ? 0 : static_cast<size_t>(32 * (b + 1) / blocks);
+              float* resting = sums[b - group];
+              from == 0 ? clear_sums() : load_sums(resting);
+              sum(first, from, to, panel);
+              store_sums(resting);
+              if (to == steps) set_pending(p, panel, row, first, resting);
+            }
+          }
+        }
+      }
+      pending.finish_with(finish, product);
+    }
+
+    void set_pending(int p, std::byte* panel, int row, int first, const float* sums) {
+      const int columns = product.weight->outputs - p * kColumns;
+      pending.tile = {.sums = sums + (row - first) * kColumns,
+                      .stride = kColumns,
+                      .row = row,
+                      .rows = first + block_rows - row,
+                      .column = p * kColumns,
+                      .columns = columns < kColumns ? columns : kColumns,
+                      .bias = P::bias(panel),
+                      .scale = P::kIntegers ? P::scale(panel) : nullptr};
+    }
+
+    const Product& product;
+    FinishTile finish;
+    size_t stride, panel_bytes;
+    int block_rows, upper_rows;
+    size_t next_lines = 0, next_lines_end = 0;  // of a step's 32 cache lines in the next panel
+    Pending pending = {};
+  };
 
   static void multiply(const Product& product) {
-    // Blocks of equal height: a tile takes the time of its rows, and its shape is set once for all.
-    const int blocks = (product.rows + kRows - 1) / kRows;
-    const int block_rows = (product.rows + blocks - 1) / blocks;
-    if (block_rows <= 16) {
-      TileShapes(block_rows, 0).load();
-      multiply_rows<false>(product, block_rows, block_rows);
-    } else {
-      const int upper = (block_rows + 1) / 2;
+    // So many rows at a time that they stay in the second-level cache while all panels pass.
+    constexpr size_t cache = size_t{1} << 20;
+    const int most =
+        static_cast<int>(cache / Rows<V>::row_bytes(product.input.precision, product.input.columns) / kRows);
+    const int rows_at_once = (most < 4 ? 4 : most) * kRows;
+    Product part = product;
+    for (int row = 0; row < product.rows; row += rows_at_once) {
+      part.row = product.row + row;
+      part.rows = product.rows - row < rows_at_once ? product.rows - row : rows_at_once;
+      // Blocks of equal height: a tile takes the time of its rows, and its shape is set once for all.
+      const int blocks = (part.rows + kRows - 1) / kRows, block_rows = (part.rows + blocks - 1) / blocks;
+      const int upper = block_rows <= 16 ? block_rows : (block_rows + 1) / 2;
       TileShapes(upper, block_rows - upper).load();
-      multiply_rows<true>(product, block_rows, upper);
+      upper == block_rows ? Run<false>(part, block_rows, upper).run() : Run<true>(part, block_rows, upper).run();
     }
     release_tiles();
   }

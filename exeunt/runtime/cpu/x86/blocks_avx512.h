@@ -106,6 +106,9 @@ struct MaddLanes : Avx512Lanes {
 };
 struct VnniLanes : Avx512Lanes {
   static constexpr size_t kQuantizedBytes = 1;
+  static void store_quantized(std::byte* p, F a, F b, F c, F d) {
+    _mm512_storeu_si512(p, _mm512_xor_si512(to_bytes(a, b, c, d), _mm512_set1_epi8(-128)));
+  }
   static void store_quantized(std::byte* p, F a) {
     const __m128i q = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_xor_si128(q, _mm_set1_epi8(-128)));

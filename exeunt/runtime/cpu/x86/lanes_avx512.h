@@ -43,6 +43,15 @@ struct Avx512Lanes {
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
   }
 
+  // Four vectors of values between −127 and 127 as bytes. Packing works within quarters of a register; the last step
+  // puts them in order.
+  static __m512i to_bytes(F a, F b, F c, F d) {
+    const __m512i low = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
+    const __m512i high = _mm512_packs_epi32(_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
+  }
+
 #ifdef __AVX512BF16__
   static constexpr bool kBf16 = true;
   static __m256i to_bf16(F a) {

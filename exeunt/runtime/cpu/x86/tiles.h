@@ -46,6 +46,11 @@ template <int tile>
 void load_tile(const void* from, size_t stride) {
   asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(tile), "r"(from), "r"(stride) : "memory");
 }
+// The same for what will not be needed again soon: it does not push other things out of the first-level cache.
+template <int tile>
+void load_passing_tile(const void* from, size_t stride) {
+  asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" ::"i"(tile), "r"(from), "r"(stride) : "memory");
+}
 template <int tile>
 void store_tile(void* to, size_t stride) {
   asm volatile("tilestored %%tmm%c0, (%1,%2,1)" ::"i"(tile), "r"(to), "r"(stride) : "memory");
