@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention by tiles: eight queries at a time against all keys, softmax along their rows of scores, then against all
+// values. Keys and values of a head are packed as the panels of a product are (without headers): a key is an output
+// with the head's width as inputs, and a column of the values is an output with the tokens as inputs.
+#pragma once
+
+#include <type_traits>
+
+#include "exeunt/runtime/cpu/arm/pack.h"
+#include "exeunt/runtime/cpu/rows.h"
+
+namespace exeunt::kernel {
+namespace {
+
+// What the keys, values, queries, scores and shares of one head take, in this order.
+struct HeadRoom {
+  HeadRoom(Precision precision, int tokens, int width)
+      : key_row(row_bytes(precision, width)),
+        value_row(row_bytes(precision, tokens)),
+        scores_stride((static_cast<size_t>(tokens) + kTileColumns - 1) / kTileColumns * kTileColumns),
+        value_columns((static_cast<size_t>(width) + kTileColumns - 1) / kTileColumns * kTileColumns) {}
+
+  static constexpr size_t padded(size_t bytes) { return (bytes + kAhead + 63) / 64 * 64; }
+  [[nodiscard]] size_t values() const { return padded(scores_stride * key_row); }
+  [[nodiscard]] size_t queries() const { return values() + padded(value_columns * value_row); }
+  [[nodiscard]] size_t scores() const { return queries() + padded(kTileRows * key_row); }
+  [[nodiscard]] size_t shares() const { return scores() + padded(kTileRows * scores_stride * sizeof(float)); }
+  [[nodiscard]] size_t bytes() const { return shares() + padded(kTileRows * value_row); }
+
+  size_t key_row, value_row;            // bytes of one key and of one column of the values
+  size_t scores_stride, value_columns;  // tokens and columns, filled up to whole panels
+};
+
+// T is a tile of fp32 or bf16, as in multiply.h.
+template <class T>
+struct Attending {
+  static constexpr Precision kPrecision = T::kPrecision;
+  static constexpr size_t kUnit = unit_bytes(kPrecision);
+  using Element = std::conditional_t<kPrecision == Precision::fp32, float, uint16_t>;
+
+  Attending(const Attention& attention, int in_head)
+      : work(attention),
+        head(in_head),
+        room(kPrecision, attention.tokens, attention.head_width),
+        keys(attention.scratch),
+        values(keys + room.values()),
+        queries(keys + room.queries()),
+        shares(keys + room.shares()),
+        scores(reinterpret_cast<float*>(keys + room.scores())) {}
+
+  const Attention& work;
+  int head;
+  HeadRoom room;
+  std::byte *keys, *values, *queries, *shares;
+  float* scores;
+
+  [[nodiscard]] const Element* row_of(const void* matrix, int row) const {
+    return static_cast<const Element*>(matrix) + static_cast<size_t>(row) * work.stride +
+           static_cast<size_t>(head) * static_cast<size_t>(work.head_width);
+  }
+
+  void pack_keys() const {
+    const size_t bytes = static_cast<size_t>(work.head_width) * sizeof(Element);
+    for (int t = 0; t < work.tokens; ++t) {
+      const size_t lane = static_cast<size_t>(t % kTileColumns), panel = static_cast<size_t>(t / kTileColumns);
+      put_bytes<kUnit, kTileColumns>(row_of(work.key, t), bytes,
+                                     keys + panel * kTileColumns * room.key_row + lane * kUnit);
+    }
+  }
+
+  // Where the unit of column c (a multiple of 4) that begins with token t lies.
+  [[nodiscard]] std::byte* value_at(int t, int c) const {
+    const size_t panel = static_cast<size_t>(c / kTileColumns), lane = static_cast<size_t>(c % kTileColumns);
+    const size_t unit = static_cast<size_t>(t) * sizeof(Element) / kUnit;
+    return values + panel * kTileColumns * room.value_row + (unit * kTileColumns + lane) * kUnit;
+  }
+
+  // Columns c … c + 3 of row t; zeros where there is no such token or column.
+  using Quad = std::conditional_t<kPrecision == Precision::fp32, float32x4_t, uint16x4_t>;
+  [[nodiscard]] Quad value_quad(int t, int c) const {
+    Element quad[4] = {};
+    const Element* from = quad;
+    if (t < work.tokens && c + 4 <= work.head_width) {
+      from = row_of(work.value, t) + c;
+    } else if (t < work.tokens && c < work.head_width) {
+      std::memcpy(quad, row_of(work.value, t) + c, static_cast<size_t>(work.head_width - c) * sizeof(Element));
+    }
+    if constexpr (kPrecision == Precision::fp32) {
+      return vld1q_f32(from);
+    } else {
+      return vld1_u16(from);
+    }
+  }
+
+  void pack_values() const {
+    const auto tokens = static_cast<int>(room.value_row / sizeof(Element));
+    const int columns = (work.head_width + 3) / 4 * 4;
+    if constexpr (kPrecision == Precision::fp32) {
+      for (int t = 0; t < tokens; ++t) {
+        for (int c = 0; c < columns; c += 4) vst1q_f32(reinterpret_cast<float*>(value_at(t, c)), value_quad(t, c));
+      }
+    } else {
+      for (int t = 0; t < tokens; t += 4) {
+        for (int c = 0; c < columns; c += 4) {
+          // Four tokens of each of four columns: the rows are turned into columns on their way out.
+          const uint16x4x4_t rows = {
+              {value_quad(t, c), value_quad(t + 1, c), value_quad(t + 2, c), value_quad(t + 3, c)}};
+          vst4_u16(reinterpret_cast<uint16_t*>(value_at(t, c)), rows);
+        }
+      }
+    }
+  }
+
+  void score(int row, int rows) const {
+    const size_t bytes = static_cast<size_t>(work.head_width) * sizeof(Element);
+    for (int r = 0; r < rows; ++r) {
+      put_bytes<kUnit, kTileRows>(row_of(work.query, row + r), bytes, queries + static_cast<size_t>(r) * kUnit);
+    }
+    for (size_t t = 0; t < room.scores_stride; t += kTileColumns) {
+      float32x4_t sums[24];
+      T::run(queries, keys + t * room.key_row, room.key_row / kStep, sums);
+#pragma GCC unroll 24
+      for (size_t i = 0; i < 24; ++i) vst1q_f32(scores + i / 3 * room.scores_stride + t + i % 3 * 4, sums[i]);
+    }
+  }
+
+  // Scores become shares, up to the factor they are divided by in the end.
+  void share(int rows, float (&inverse)[kTileRows]) const {
+    const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
+    for (int r = 0; r < rows; ++r) {
+      float* row = scores + static_cast<size_t>(r) * room.scores_stride;
+      inverse[r] = 1.0F / exp_all<Lanes>(row, work.tokens, scale);
+      put_row<T, kTileRows>(kPrecision, row, work.tokens, shares + static_cast<size_t>(r) * kUnit);
+    }
+  }
+
+  // `count` values of row `row` from the head's column c on.
+  void store(int row, int c, const float* from, int count) const {
+    const int column = head * work.head_width + c;
+    if (work.context != nullptr) {
+      float* to = work.context + static_cast<size_t>(row) * work.context_stride + column;
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+      return;
+    }
+    const Operand& next = work.next;
+    for (int i = 0; i < count; ++i) {
+      if constexpr (T::kBf16) {
+        if (next.precision == Precision::bf16) {
+          const auto at = static_cast<size_t>(column + i);
+          std::byte* to = units_of_row<8>(next, work.next_row + row) + at / 4 * 8 * kTileRows;
+          reinterpret_cast<uint16_t*>(to)[at % 4] = vget_lane_u16(T::to_bf16(vdupq_n_f32(from[i])), 0);
+          continue;
+        }
+      }
+      std::byte* to = units_of_row<4>(next, work.next_row + row) + static_cast<size_t>(column + i) * 4 * kTileRows;
+      *reinterpret_cast<float*>(to) = from[i];
+    }
+  }
+
+  // Behind the last head: the next operand's rows end in zeros.
+  void clear_padding(int row) const {
+    const Operand& next = work.next;
+    const auto end = static_cast<int>(row_bytes(next.precision, next.columns) / element_bytes(next.precision));
+    const int column = (head + 1) * work.head_width;
+    constexpr float zeros[kStep] = {};
+    if (work.context == nullptr && column == next.columns) store(row, work.head_width, zeros, end - column);
+  }
+
+  void sum_values(int row, int rows, const float (&inverse)[kTileRows]) const {
+    for (int c = 0; c < work.head_width; c += kTileColumns) {
+      float32x4_t sums[24];
+      T::run(shares, values + static_cast<size_t>(c) * room.value_row, room.value_row / kStep, sums);
+      float tile[kTileRows * kTileColumns];
+#pragma GCC unroll 24
+      for (int i = 0; i < 24; ++i) vst1q_f32(tile + 4 * i, sums[i]);
+      const int count = work.head_width - c < kTileColumns ? work.head_width - c : kTileColumns;
+      for (int r = 0; r < rows; ++r) {
+        float* from = tile + r * kTileColumns;
+        for (int i = 0; i < kTileColumns; i += 4) vst1q_f32(from + i, vmulq_n_f32(vld1q_f32(from + i), inverse[r]));
+        store(row + r, c, from, count);
+      }
+    }
+    for (int r = 0; r < rows; ++r) clear_padding(row + r);
+  }
+
+  static void attend(const Attention& work) {
+    for (int head = work.head; head < work.head + work.heads; ++head) {
+      const Attending one(work, head);
+      one.pack_keys();
+      one.pack_values();
+      const int end = work.row + work.rows;
+      for (int row = work.row; row < end; row += kTileRows) {
+        const int rows = end - row < kTileRows ? end - row : kTileRows;
+        float inverse[kTileRows];
+        one.score(row, rows);
+        one.share(rows, inverse);
+        one.sum_values(row, rows, inverse);
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace exeunt::kernel

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of four floats for the templates over Lanes (generic.cc explains them), by the instructions every aarch64
+// processor has. In an anonymous namespace: each source compiles its own, for its own processors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <arm_neon.h>
+
+namespace exeunt::kernel {
+namespace {
+
+struct Lanes {
+  static constexpr int kWidth = 4;
+  using F = float32x4_t;
+
+  static F set(float x) { return vdupq_n_f32(x); }
+  static F load(const float* p) { return vld1q_f32(p); }
+  static void store(float* p, F x) { vst1q_f32(p, x); }
+  // The first n < kWidth values, and zeros.
+  static F load_part(const float* p, int n) {
+    float values[kWidth] = {};
+    std::memcpy(values, p, static_cast<size_t>(n) * sizeof(float));
+    return load(values);
+  }
+  static void store_part(float* p, F x, int n) {
+    float values[kWidth];
+    store(values, x);
+    std::memcpy(p, values, static_cast<size_t>(n) * sizeof(float));
+  }
+  static F first(F x, int n) {
+    constexpr int32_t places[] = {0, 1, 2, 3};
+    const uint32x4_t kept = vcltq_s32(vld1q_s32(places), vdupq_n_s32(n));
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), kept));
+  }
+
+  static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
+  static F max(F a, F b) { return vmaxq_f32(a, b); }
+  static F min(F a, F b) { return vminq_f32(a, b); }
+  static F abs(F a) { return vabsq_f32(a); }
+  static F round(F a) { return vrndnq_f32(a); }
+  // a · 2^n for whole n between −126 and 127.
+  static F times_power_of_two(F a, F n) {
+    const int32x4_t bits = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23);
+    return vmulq_f32(a, vreinterpretq_f32_s32(bits));
+  }
+  static float sum(F a) { return vaddvq_f32(a); }
+  static float largest(F a) { return vmaxvq_f32(a); }
+};
+
+}  // namespace
+}  // namespace exeunt::kernel

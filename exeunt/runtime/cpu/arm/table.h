@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two aarch64 tables have in common.
+#pragma once
+
+#include "exeunt/runtime/cpu/arm/attention.h"
+#include "exeunt/runtime/cpu/arm/multiply.h"
+#include "exeunt/runtime/cpu/arm/tile.h"
+#include "exeunt/runtime/cpu/tables.h"
+
+namespace exeunt::kernel {
+namespace {
+
+template <class M>
+struct FloatTile : M {
+  static constexpr Precision kPrecision = Precision::fp32;
+  using Sum = float32x4_t;
+  static EXEUNT_INLINE void run(const std::byte* block, const std::byte* panel, size_t steps, Sum (&sums)[24]) {
+    EXEUNT_RUN(EXEUNT_LANE_LOOP("fmla", "4s", "s"), sums, block, panel, steps);
+  }
+};
+
+template <class M>
+void normalize_and_pack(const Normalization& work) {
+  for (int r = work.row; r < work.row + work.rows; ++r) {
+    float* row = work.data + static_cast<size_t>(r) * work.stride;
+    normalize_row<Lanes>(work, row);
+    if (work.next.data != nullptr) pack_row<M>(row, work.next, r);  // still in the first-level cache
+  }
+}
+
+// All but the name, where it runs, and its products and attention.
+template <class M>
+constexpr Kernels common_table() {
+  return {.name = {},
+          .runs_on = nullptr,
+          .prepare = [] { return true; },
+          .bf16 = M::kBf16,
+          .panel_outputs = [](Precision) { return kTileColumns; },
+          .row_block = [](Precision) { return kTileRows; },
+          .packed_bytes = packed_bytes,
+          .pack_weight = pack_weight<M>,
+          .operand_bytes = operand_bytes,
+          .pack_rows = pack_rows<M>,
+          .multiply = nullptr,
+          .normalize = normalize_and_pack<M>,
+          .attention_scratch = [](Precision precision, int tokens,
+                                  int head_width) { return HeadRoom(precision, tokens, head_width).bytes(); },
+          .attend = nullptr,
+          .read = read<Lanes>};
+}
+
+}  // namespace
+}  // namespace exeunt::kernel
