@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layer loop allocates nothing: a text that runs one layer and one that runs them all ask for memory equally often.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/runtime/engine.h"
+#include "tests/runtime/random_model.h"
+#include "tests/runtime/tables.h"
+#include "tests/scratch.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+
+void* counted(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* data = std::malloc(size == 0 ? 1 : size);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+}  // namespace
+
+void* operator new(size_t size) {
+  return counted(size);
+}
+void* operator new[](size_t size) {
+  return counted(size);
+}
+void operator delete(void* data) noexcept {
+  std::free(data);
+}
+void operator delete[](void* data) noexcept {
+  std::free(data);
+}
+void operator delete(void* data, size_t) noexcept {
+  std::free(data);
+}
+void operator delete[](void* data, size_t) noexcept {
+  std::free(data);
+}
+
+namespace exeunt {
+namespace {
+
+int64_t allocations_of(Engine& engine, const std::vector<Encoding>& texts, const Ask& ask) {
+  (void)engine.answer(texts, ask);
+  const int64_t before = allocations;
+  (void)engine.answer(texts, ask);
+  return allocations - before;
+}
+
+TEST(EngineAllocations, DoNotGrowWithTheLayers) {
+  ModelSpec spec = small_spec();
+  spec.layers = 20;
+  const Checkpoint checkpoint = make_model(spec, own_exits(spec));
+  for (const Way& way : ways_here()) {
+    for (const ClsFirst cls_first : {ClsFirst::never, ClsFirst::always}) {
+      Engine engine(checkpoint,
+                    {.precision = way.precision, .threads = 2, .cls_first = cls_first, .kernels = way.kernels});
+      const std::vector<Encoding> texts = {random_text(spec, 17)};
+      const int64_t one = allocations_of(engine, texts, {.policy = engine.bind(parse_policy("layer:1"))});
+      EXPECT_GT(one, 0);
+      EXPECT_EQ(allocations_of(engine, texts, {.policy = engine.bind(parse_policy("layer:20"))}), one) << way.name();
+      // Every exit is looked at, and none is taken before the last.
+      EXPECT_EQ(allocations_of(engine, texts, {.policy = engine.bind(parse_policy("patience:19"))}), one) << way.name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace exeunt
