@@ -14,6 +14,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/engine_choice.h"
 #include "exeunt/model/own_folder.h"
 
 namespace exeunt::apps {
@@ -174,6 +175,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
     PolicyFile old = read_policy_file(path);
     if (old.weights == file.weights) file = std::move(old);
   }
+  if (measured.model) calibration.entry.precision_map = precision_map_of(*measured.model, precision);
   file.entries[precision] = calibration.entry;
   lock.write(file);
 

@@ -7,6 +7,7 @@
 #include "exeunt/base/progress.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/engine_choice.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/manifest.h"
@@ -19,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRunPrecision = "fp32";  // what the reference computes in
 constexpr const char* kLastRamp = "deebert-last-ramp";
 
 bool is_there(const fs::path& path) {
@@ -34,8 +34,10 @@ ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkp
     throw Error(Code::usage, "--data is required to run a model",
                 "name a data folder with --task, or a file of your own");
   }
-  if (!flags.precision.empty() && flags.precision != kRunPrecision) {
-    throw Error(Code::usage, fmt::format("--precision: got '{}', and models run in {}", flags.precision, kRunPrecision),
+  const auto precision = precision_named(flags.precision);
+  if (!flags.precision.empty() && !precision) {
+    throw Error(Code::usage,
+                fmt::format("--precision: got '{}', want fp32, bf16 or int8 to run a model", flags.precision),
                 "name a trace that was made in that precision with --trace");
   }
   Dataset data = load_data(flags.data);
@@ -46,6 +48,8 @@ ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkp
   return make_trace(model, *tokenizer, std::move(data),
                     {.max_length = flags.max_length,
                      .threads = flags.threads,
+                     .precision = precision,
+                     .reference = flags.engine == "reference",
                      .tokenizer = tokenizer_folder,
                      .advance = [&](int64_t texts) { progress.advance(texts); }});
 }
@@ -58,7 +62,7 @@ ExitTrace trace_of_model(const RunFlags& flags, const Checkpoint& model) {
                 {.weights = weights_sha256(model),
                  .labels = model.exits().labels,
                  .layers = exit_sites(model.exits()).layers,
-                 .precision = flags.precision.empty() ? kRunPrecision : flags.precision},
+                 .precision = flags.precision.empty() ? trace.info.precision : flags.precision},
                 flags.trace);
   return trace;
 }
@@ -160,9 +164,19 @@ void add_text_flags(CLI::App& verb, RunFlags& flags) {
 void add_trace_flags(CLI::App& verb, RunFlags& flags) {
   verb.add_option("--trace", flags.trace, "Trace of this model, made before; refused if it is another's")
       ->type_name("FILE");
-  verb.add_option("--precision", flags.precision, "Precision that is measured; fp32, or that of the trace")
+  add_precision_flags(verb, flags);
+}
+
+void add_precision_flags(CLI::App& verb, RunFlags& flags) {
+  verb.add_option("--precision", flags.precision,
+                  "fp32, bf16 or int8; left out: that of the trace or of the model's policy.json, else bf16 where the "
+                  "processor has it")
       ->check(CLI::IsMember(policy_precisions()))
       ->type_name("P");
+  verb.add_option("--engine", flags.engine, "cpu, or reference: plain fp32 loops, exact and slow")
+      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->type_name("NAME")
+      ->capture_default_str();
 }
 
 void add_score_flags(CLI::App& verb, RunFlags& flags) {
@@ -240,6 +254,11 @@ ChosenPolicy choose_policy(const Common& common, const Measured& measured, const
   const std::string& precision = measured.trace.info.precision;
   if (!file.entries.contains(precision)) {
     notice(common, fmt::format("{}: no entry for {}; running at full depth", path.string(), precision));
+    return full;
+  }
+  if (file.entries.at(precision).precision_map != precision_map_of(*measured.model, precision)) {
+    notice(common, fmt::format("{}: {} was calibrated with another precision.json; running at full depth",
+                               path.string(), precision));
     return full;
   }
   return policy_in(common, file, precision, path.string());

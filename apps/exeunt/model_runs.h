@@ -24,8 +24,9 @@ struct RunFlags {
   DataFlags data;
   int max_length = 128, threads = 0;
   std::string trace;      // a trace of `model`, made before
-  std::string precision;  // empty = fp32 for a model, and whatever a trace alone has
-  std::string profile;    // empty = the model's own profile.json, if it has one
+  std::string precision;  // empty = the model's default, and whatever a trace alone has
+  std::string engine = "cpu";
+  std::string profile;  // empty = the model's own profile.json, if it has one
   std::string compat;
   std::string tokenizer;  // folder; empty = the model's
 };
@@ -33,9 +34,10 @@ struct RunFlags {
 enum class Takes { model, model_or_trace };
 
 void add_run_flags(CLI::App& verb, RunFlags& flags, Takes takes);
-void add_text_flags(CLI::App& verb, RunFlags& flags);   // of these, what says which texts and how they are run
-void add_trace_flags(CLI::App& verb, RunFlags& flags);  // --trace and --precision
-void add_score_flags(CLI::App& verb, RunFlags& flags);  // --profile and --compat
+void add_text_flags(CLI::App& verb, RunFlags& flags);       // of these, what says which texts and how they are run
+void add_precision_flags(CLI::App& verb, RunFlags& flags);  // --precision and --engine
+void add_trace_flags(CLI::App& verb, RunFlags& flags);      // these and --trace
+void add_score_flags(CLI::App& verb, RunFlags& flags);      // --profile and --compat
 
 // Runs the model over the data, with a progress bar.
 [[nodiscard]] ExitTrace trace_model(const Common& common, const RunFlags& flags);

@@ -106,6 +106,7 @@ void add_report(CommandLine& line) {
                             [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("RUN", flags->runs, "Trace files, or models with --data")->required();
   add_text_flags(*verb, flags->run);
+  add_precision_flags(*verb, flags->run);
   add_score_flags(*verb, flags->run);
   verb->add_option("--out", flags->out, "HTML file; .csv, .json and .vl.json are written beside it")
       ->capture_default_str();

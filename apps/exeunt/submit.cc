@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 struct SubmitFlags {
   std::string data, policy, out, task;
   std::vector<std::string> models;  // TASK=DIR
-  int max_length = 128, threads = 0;
+  int max_length = 128;
+  RunFlags engine;  // of these: precision, engine, threads
 };
 
 // Which model answers which task, by the task's name in the table.
@@ -45,7 +46,9 @@ TestRun answer(const Common& common, const SubmitFlags& flags, const Task& task,
   run.data.data = flags.data;
   run.data.split = "test";
   run.max_length = flags.max_length;
-  run.threads = flags.threads;
+  run.threads = flags.engine.threads;
+  run.precision = flags.engine.precision;
+  run.engine = flags.engine.engine;
   const Measured measured = measure(common, run);
   if (!measured.model) throw Error(Code::usage, fmt::format("{}: got a trace, want a model", model));
   return answer_test(*measured.model, measured.trace, task, choose_policy(common, measured, flags.policy).policy);
@@ -130,7 +133,8 @@ void add_suite(CommandLine& line, const std::string& name, const std::string& su
   verb->add_option("--max-length", flags->max_length, "Most tokens of a text; longer ones are cut")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  verb->add_option("--threads", flags->threads, "Threads; 0 = as many as the machine has")
+  add_precision_flags(*verb, flags->engine);
+  verb->add_option("--threads", flags->engine.threads, "Threads; 0 = as many as the machine has")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
 }

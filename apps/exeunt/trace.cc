@@ -62,6 +62,7 @@ void add_trace(CommandLine& line) {
                 "exeunt trace --import logits.npy --gold gold.npy --labels no,yes --out theirs.safetensors"},
                [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model);
+  add_precision_flags(*verb, flags->run);
   verb->add_option("--out", flags->out, "Trace file to write (safetensors)")->required();
   constexpr const char* kGroup = "Arrays of other software";
   verb->add_option("--import", flags->logits, "logits.npy [texts, exits, classes] instead of a model")->group(kGroup);

@@ -2,13 +2,17 @@
 #include "exeunt/flows/make_trace.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
+#include <span>
 
 #include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
+#include "exeunt/flows/engine_choice.h"
 #include "exeunt/model/own_folder.h"
+#include "exeunt/runtime/engine.h"
 #include "exeunt/runtime/reference.h"
 
 namespace exeunt {
@@ -31,8 +35,6 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   info.data = data.sha256;
   info.task = data.task;
   info.split = data.split;
-  info.precision = "fp32";
-  info.engine = "reference";
   info.tool = version();
   info.created = now_rfc3339();
   info.regression = model.exits().problem == Problem::regression;
@@ -42,11 +44,46 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   return info;
 }
 
-// Copies `values` to row `row` of an array of rows; the array is sized at the first row that has any.
-void put_row(std::vector<float>& array, size_t rows, size_t row, const std::vector<float>& values) {
-  if (values.empty()) return;
-  if (array.empty()) array.resize(rows * values.size());
-  std::copy(values.begin(), values.end(), array.begin() + static_cast<ptrdiff_t>(row * values.size()));
+void append(std::vector<float>& all, const std::vector<float>& part) {
+  all.insert(all.end(), part.begin(), part.end());
+}
+
+using Texts = std::span<const Encoding>;
+using Advance = std::function<void(int64_t)>;
+
+// What runs texts to full depth, one block at a time.
+using RunBlock = std::function<ExitTrace(Texts, const Advance&)>;
+
+RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, TraceInfo& info) {
+  const auto engine = std::make_shared<Engine>(model, engine_options(model, options.precision, options.threads));
+  info.engine = engine->name();
+  info.precision = name_of(engine->precision());
+  return [engine](Texts texts, const Advance& advance) { return engine->trace(texts, advance); };
+}
+
+RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, TraceInfo& info) {
+  if (options.precision.value_or(Precision::fp32) != Precision::fp32) {
+    throw Error(Code::usage, fmt::format("the reference runs in fp32: got precision {}", name_of(*options.precision)));
+  }
+  const auto reference = std::make_shared<Reference>(model);
+  info.engine = "reference";
+  info.precision = name_of(Precision::fp32);
+  return [reference, threads = options.threads](Texts texts, const Advance& advance) {
+    std::vector<ExitLogits> outputs(texts.size());
+    std::mutex telling;
+    parallel_for(static_cast<int64_t>(texts.size()), threads, [&](int64_t i) {
+      outputs[static_cast<size_t>(i)] = reference->trace(texts[static_cast<size_t>(i)]);
+      const std::scoped_lock lock(telling);
+      if (advance) advance(1);
+    });
+    ExitTrace block;
+    for (const ExitLogits& out : outputs) {
+      append(block.logits, out.logits);
+      append(block.lte, out.lte);
+      append(block.ramp, out.ramp);
+    }
+    return block;
+  };
 }
 
 }  // namespace
@@ -68,7 +105,6 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   require_heads(model);
   require_fit(model, data);
   if (data.labelled && !data.regression) reorder_labels(data, model.exits().labels);
-  const Reference reference(model);
   const EncodeOptions encode{.max_length = std::min(options.max_length, model.spec().max_tokens())};
 
   ExitTrace trace;
@@ -76,24 +112,27 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   trace.rows = data.examples.size();
   trace.exits = static_cast<int>(model.exits().sites.size());
   trace.width = model.exits().outputs;
-  trace.lengths.resize(trace.rows);
+  const RunBlock run =
+      options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, trace.info);
+  // In blocks, so that the tokens of a large data set need not all be in memory.
+  constexpr size_t kBlock = 4096;
+  for (size_t begin = 0; begin < trace.rows; begin += kBlock) {
+    const auto examples = std::span(data.examples).subspan(begin, std::min(kBlock, trace.rows - begin));
+    std::vector<Encoding> texts(examples.size());
+    parallel_for(static_cast<int64_t>(texts.size()), options.threads, [&](int64_t i) {
+      const Example& example = examples[static_cast<size_t>(i)];
+      texts[static_cast<size_t>(i)] = tokenizer.encode(example.text, example.pair, encode);
+    });
+    const ExitTrace block = run(texts, options.advance);
+    append(trace.logits, block.logits);
+    append(trace.lte, block.lte);
+    append(trace.ramp, block.ramp);
+    for (const Encoding& text : texts) trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
+  }
   for (const Example& example : data.examples) {
     trace.gold.push_back(example.gold);
     trace.index.push_back(example.index);
   }
-  std::mutex finishing;
-  parallel_for(static_cast<int64_t>(trace.rows), options.threads, [&](int64_t i) {
-    const auto row = static_cast<size_t>(i);
-    const Example& example = data.examples[row];
-    const Encoding encoding = tokenizer.encode(example.text, example.pair, encode);
-    const ExitLogits out = reference.trace(encoding);
-    const std::scoped_lock lock(finishing);
-    trace.lengths[row] = static_cast<int32_t>(encoding.ids.size());
-    put_row(trace.logits, trace.rows, row, out.logits);
-    put_row(trace.lte, trace.rows, row, out.lte);
-    put_row(trace.ramp, trace.rows, row, out.ramp);
-    if (options.advance) options.advance(1);
-  });
   check_trace(trace, data.task.empty() ? "trace" : data.task);
   return trace;
 }

@@ -46,8 +46,9 @@ ExitSites sites_of(const ExitLayout& layout) {
 class Countdown {
  public:
   explicit Countdown(size_t count) : left_(count) {}
-  void done() {
+  void done(const std::function<void(int64_t)>& tell = {}) {
     const std::scoped_lock lock(mutex_);
+    if (tell) tell(1);
     if (--left_ == 0) finished_.notify_all();  // under the lock: afterwards the waiter may be gone
   }
   void wait() {
@@ -208,7 +209,7 @@ Engine::FullPass Engine::full_pass(const Encoding& text) {
   return out;
 }
 
-ExitTrace Engine::trace(std::span<const Encoding> texts) {
+ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<void(int64_t)>& advance) {
   for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
   ExitTrace trace;
   trace.info.engine = name();
@@ -232,7 +233,7 @@ ExitTrace Engine::trace(std::span<const Encoding> texts) {
       put_row(trace.logits, i, pass.logits);
       put_row(trace.lte, i, pass.lte);
       put_row(trace.ramp, i, pass.ramp);
-      countdown.done();
+      countdown.done(advance);
     });
   }
   if (!texts.empty()) countdown.wait();

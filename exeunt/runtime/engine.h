@@ -120,7 +120,8 @@ class Engine {
 
   [[nodiscard]] std::vector<Answer> answer(std::span<const Encoding> texts, const Ask& ask = {});
   // Every exit of every text at full depth. Gold and index are left empty; info has engine, precision, labels, layers.
-  [[nodiscard]] ExitTrace trace(std::span<const Encoding> texts);
+  // `advance` is told of every text done, one call at a time.
+  [[nodiscard]] ExitTrace trace(std::span<const Encoding> texts, const std::function<void(int64_t)>& advance = {});
   // One text through every layer, exits and row 0 kept (row_0: [layers + 1, hidden]): for tests and for `trace`.
   struct FullPass {
     std::vector<float> logits = {};  // [exits, outputs]

@@ -42,11 +42,30 @@ TEST(MakeTrace, HoldsWhatTheModelSaysWhateverTheThreads) {
   EXPECT_EQ(one.info.tokenizer, tokenizer_sha256(model.folder()));
   EXPECT_EQ(one.ramp.size(), 3U * 2);  // DeeBERT's ramp of the last layer is kept beside its final head
 
-  const Reference reference(model);
-  const ExitLogits direct = reference.trace(tokenizer->encode("A dull plot", std::nullopt, {}));
-  for (int exit = 0; exit < 3; ++exit) {
-    for (size_t c = 0; c < 2; ++c) EXPECT_EQ(one.at(1, exit)[c], direct.logits[static_cast<size_t>(exit) * 2 + c]);
-  }
+  EXPECT_EQ(one.lengths[1], static_cast<int>(tokenizer->encode("A dull plot", std::nullopt, {}).ids.size()));
+}
+
+TEST(MakeTrace, RunsInThePrecisionAskedForByTheEngineOrTheReference) {
+  const Checkpoint model = Checkpoint::open(kModel);
+  const auto tokenizer = load_tokenizer(model.folder());
+  const ExitTrace plain = make_trace(model, *tokenizer, some_data(), {.reference = true});
+  EXPECT_EQ(plain.info.engine, "reference");
+  EXPECT_EQ(plain.info.precision, "fp32");
+  const ExitLogits direct = Reference(model).trace(tokenizer->encode("A dull plot", std::nullopt, {}));
+  const auto row = plain.logits.begin() + 3 * 2;
+  EXPECT_EQ(std::vector<float>(row, row + 3 * 2), direct.logits);
+
+  const ExitTrace engine = make_trace(model, *tokenizer, some_data(), {.precision = Precision::fp32});
+  EXPECT_THAT(engine.info.engine, testing::StartsWith("cpu/"));
+  EXPECT_EQ(engine.info.precision, "fp32");
+  EXPECT_THAT(engine.logits, testing::Pointwise(testing::FloatNear(1e-4F), plain.logits));
+  EXPECT_THAT(engine.ramp, testing::Pointwise(testing::FloatNear(1e-4F), plain.ramp));
+  EXPECT_EQ(make_trace(model, *tokenizer, some_data(), {.precision = Precision::int8}).info.precision, "int8");
+
+  const Error error = error_of(
+      [&] { (void)make_trace(model, *tokenizer, some_data(), {.precision = Precision::int8, .reference = true}); });
+  EXPECT_EQ(error.code(), Code::usage);
+  EXPECT_THAT(error.what(), HasSubstr("the reference runs in fp32: got precision int8"));
 }
 
 TEST(MakeTrace, GoldFollowsTheModelsLabelOrder) {

@@ -52,18 +52,17 @@ bool same(const Answer& a, const Answer& b) {
 RC_GTEST_PROP(AnyEngine, AnswersLiveAsItsTraceReplays, ()) {
   const ModelSpec spec = arbitrary_spec();
   Engine engine(make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U)), arbitrary_options(arbitrary_way()));
-  const LiveSystem system{
-      [&](std::span<const Encoding> texts) { return engine.trace(texts); },
-      [&](std::span<const Encoding> texts, const PolicySpec& policy) {
-        std::vector<float> rates;
-        const int count = engine.bind(policy)->bound.count;
-        if (pick(0, 2) == 0)
-          for (int n = 0; n < count; ++n) rates.push_back(static_cast<float>(pick(0, 11)) / 10.0F);
-        std::vector<LiveAnswer> out;
-        for (Answer& answer : engine.answer(texts, {.policy = engine.bind(policy, rates)}))
-          out.push_back({answer.exit, std::move(answer.logits)});
-        return out;
-      }};
+  const LiveSystem system{[&](std::span<const Encoding> texts) { return engine.trace(texts); },
+                          [&](std::span<const Encoding> texts, const PolicySpec& policy) {
+                            std::vector<float> rates;
+                            const int count = engine.bind(policy)->bound.count;
+                            if (pick(0, 2) == 0)
+                              for (int n = 0; n < count; ++n) rates.push_back(static_cast<float>(pick(0, 11)) / 10.0F);
+                            std::vector<LiveAnswer> out;
+                            for (Answer& answer : engine.answer(texts, {.policy = engine.bind(policy, rates)}))
+                              out.push_back({answer.exit, std::move(answer.logits)});
+                            return out;
+                          }};
   replay_equals_live(system, spec);
 }
 
@@ -71,8 +70,9 @@ RC_GTEST_PROP(AnyEngine, GivesATextTheSameBitsInAnyCompanyOnAnyThreadsAndRowZero
   const ModelSpec spec = arbitrary_spec();
   const Checkpoint checkpoint = make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U));
   const Way way = arbitrary_way();
-  Engine alone(checkpoint, {.precision = way.precision, .threads = 1, .split = false, .cls_first = ClsFirst::never,
-                            .kernels = way.kernels});
+  Engine alone(
+      checkpoint,
+      {.precision = way.precision, .threads = 1, .split = false, .cls_first = ClsFirst::never, .kernels = way.kernels});
   Engine other(checkpoint, arbitrary_options(way));
   const std::vector<Encoding> texts = arbitrary_texts(spec);
   const ExitTrace trace = alone.trace(texts);
@@ -99,7 +99,8 @@ RC_GTEST_PROP(AnyEngine, IsCloseToTheReferenceInFp32, ()) {
   const Engine::FullPass got = engine.full_pass(text);
   const auto close = [](const std::vector<float>& a, const std::vector<float>& b) {
     // A norm over a few nearly equal values can enlarge rounding, so the tolerance is loose; mistakes are far larger.
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) { return std::abs(x - y) <= 1e-2F; });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](float x, float y) { return std::abs(x - y) <= 1e-2F; });
   };
   RC_ASSERT(close(got.logits, want.logits));
   RC_ASSERT(close(got.lte, want.lte));

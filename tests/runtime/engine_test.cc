@@ -315,6 +315,30 @@ TEST(Engine, ItsEndCancelsWhatWaitsAndFinishesWhatRuns) {
   EXPECT_THAT(ended, ElementsAre(Ended::last_exit, Ended::cancelled));
 }
 
+// Large enough that phases are worth sharing, and cut across panels, heads and rows.
+TEST(Engine, SplitsOneTextOverThreadsWithoutChangingABit) {
+  ModelSpec spec = small_spec();
+  spec.hidden = spec.embedding = 96;
+  spec.heads = 2;
+  spec.inner = 200;
+  spec.positions = 90;
+  const Checkpoint checkpoint = make_model(spec, own_exits(spec));
+  const Encoding text = random_text(spec, 83);
+  for (const Way& way : ways_here()) {
+    Engine alone(checkpoint, {.precision = way.precision, .threads = 1, .kernels = way.kernels});
+    const Engine::FullPass want = alone.full_pass(text);
+    for (const ClsFirst cls_first : {ClsFirst::never, ClsFirst::always}) {
+      Engine engine(checkpoint,
+                    {.precision = way.precision, .threads = 3, .cls_first = cls_first, .kernels = way.kernels});
+      for (int i = 0; i < 10; ++i) {
+        const Engine::FullPass got = engine.full_pass(text);
+        ASSERT_EQ(got.row_0, want.row_0) << way.name();
+        ASSERT_EQ(got.logits, want.logits) << way.name();
+      }
+    }
+  }
+}
+
 TEST(Engine, NamesHowATextEnded) {
   EXPECT_EQ(name_of(Ended::policy), "policy");
   EXPECT_EQ(name_of(Ended::failed), "failed");

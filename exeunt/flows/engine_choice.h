@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a model is run when nothing else is said: in which precision, with which exceptions.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/engine.h"
+
+namespace exeunt {
+
+// The default of the model's policy.json, if it was made for these weights and this processor has that precision; else
+// bf16 where the processor has it; else fp32.
+[[nodiscard]] Precision default_precision(const Checkpoint& model);
+
+// Options for the model: `precision` or its default, and what its precision.json says of that.
+[[nodiscard]] EngineOptions engine_options(const Checkpoint& model, std::optional<Precision> precision = {},
+                                           int threads = 0);
+
+// sha256 of the exceptions with which `model` runs in the precision of that name; nothing where it has none. It binds
+// a policy's entry to what it was measured with.
+[[nodiscard]] std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view precision);
+
+}  // namespace exeunt
