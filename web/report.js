@@ -17,7 +17,7 @@
     return mark.dataset.text;
   };
   document.addEventListener("pointermove", (event) => {
-    const mark = event.target instanceof Element && event.target.closest("svg circle, svg .bars rect, svg .rule");
+    const mark = event.target instanceof Element && event.target.closest("svg .mark, svg .rule");
     tip.hidden = !mark;
     if (!mark) return;
     tip.textContent = textOf(mark);

@@ -2,6 +2,7 @@
 // `exeunt report`: runs side by side in one HTML file, with CSV, JSON and a Vega-Lite specification beside it.
 #include "exeunt/eval/report.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "exeunt/base/clock.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
+#include "exeunt/exits/policy_file.h"
 #include "exeunt/runtime/cpu/features.h"
 
 namespace exeunt::apps {
@@ -23,7 +25,8 @@ namespace fs = std::filesystem;
 struct ReportFlags {
   std::vector<std::string> runs;
   SettingFlags settings;
-  std::string out = "report.html", policy, title = "Exeunt report";
+  std::vector<std::string> policies;
+  std::string out = "report.html", title = "Exeunt report";
   RunFlags run;  // data for runs that are models, and for the texts of examples
   bool no_published = false;
 };
@@ -47,6 +50,28 @@ std::string name_of_run(const std::string& path) {
   return name.ends_with(".safetensors") ? name.substr(0, name.size() - std::string_view(".safetensors").size()) : name;
 }
 
+// A policy file speaks for the run whose weights it names; a policy's text for the others.
+const std::string& policy_for(const ReportFlags& flags, const ExitTrace& trace) {
+  static const std::string none;
+  const std::string* chosen = &none;
+  for (const std::string& policy : flags.policies) {
+    const bool file = policy.ends_with(".json");
+    if (file && read_policy_file(policy).weights == trace.info.weights) return policy;
+    if (!file) chosen = &policy;
+  }
+  return *chosen;
+}
+
+void refuse_unused_files(const ReportFlags& flags, const std::vector<Measured>& runs) {
+  for (const std::string& policy : flags.policies) {
+    if (!policy.ends_with(".json")) continue;
+    const std::string weights = read_policy_file(policy).weights;
+    const bool used =
+        std::any_of(runs.begin(), runs.end(), [&](const Measured& run) { return run.trace.info.weights == weights; });
+    if (!used) throw Error(Code::bad_file, fmt::format("{}: made for weights that no run has", policy));
+  }
+}
+
 void run(const Common& common, const ReportFlags& flags) {
   const std::vector<PolicySpec> settings = named_settings(common, flags.settings);
   std::vector<Measured> measured;
@@ -55,18 +80,21 @@ void run(const Common& common, const ReportFlags& flags) {
     one.model = name;
     measured.push_back(measure(common, one));
   }
+  refuse_unused_files(flags, measured);
   const TextOf texts = texts_of(flags);
   std::vector<ReportRun> runs;
   for (size_t i = 0; i < measured.size(); ++i) {
     const ExitTrace& trace = measured[i].trace;
-    ChosenPolicy chosen = choose_policy(common, measured[i], flags.policy);
+    const std::string& policy = policy_for(flags, trace);
+    std::optional<ChosenPolicy> chosen;
+    if (measured[i].model || !policy.empty()) chosen = choose_policy(common, measured[i], policy);
     runs.push_back({.name = name_of_run(flags.runs[i]),
                     .trace = &trace,
                     .scoring = scorer_options(measured[i]),
                     .primary = primary_metric(trace),
-                    .policy = chosen.policy,
+                    .policy = chosen ? std::optional(chosen->policy) : std::nullopt,
                     .settings = settings_or_default(settings, flags.settings, trace),
-                    .certificate = chosen.certificate,
+                    .certificate = chosen ? chosen->certificate : std::nullopt,
                     .text = texts});
   }
   ReportOptions options{.title = flags.title, .published = !flags.no_published, .environment = {}};
@@ -110,7 +138,11 @@ void add_report(CommandLine& line) {
   add_score_flags(*verb, flags->run);
   verb->add_option("--out", flags->out, "HTML file; .csv, .json and .vl.json are written beside it")
       ->capture_default_str();
-  verb->add_option("--policy", flags->policy, "Policy whose exits and examples are shown; the model's own if left out");
+  verb->add_option(
+          "--policy", flags->policies,
+          "Policy whose exits and examples are shown, for all runs, or a policy.json for the run of its weights; "
+          "repeat for more; the model's own if left out")
+      ->allow_extra_args(false);
   add_setting_flags(*verb, flags->settings, "--settings");
   verb->add_option("--title", flags->title, "Heading of the page")->capture_default_str();
   verb->add_flag("--no-published", flags->no_published, "Leave out the papers' published figures");

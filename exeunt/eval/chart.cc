@@ -2,6 +2,7 @@
 #include "exeunt/eval/chart.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -42,10 +43,10 @@ std::pair<double, double> covering(double low, double high, const std::optional<
 std::string open_picture(std::string_view kind, std::string_view title, int width, int height) {
   return fmt::format(
       R"(<svg class="chart" data-kind="{}" viewBox="0 0 {} {}" role="img" aria-label="{}" xmlns="http://www.w3.org/2000/svg">)"
-      "\n<title>{}</title>\n"
+      "\n"
       R"(<text class="title" x="12" y="20">{}</text>)"
       "\n",
-      kind, width, height, escape_html(title), escape_html(title), escape_html(title));
+      kind, width, height, escape_html(title), escape_html(title));
 }
 
 std::string y_axis(const Frame& frame, std::string_view label, bool percent) {
@@ -72,9 +73,9 @@ std::string x_label(const Frame& frame, std::string_view label) {
                      (frame.left + frame.width - frame.right) / 2, frame.height - 8, escape_html(label));
 }
 
-std::string x_axis(const Frame& frame, std::string_view label) {
+std::string x_axis(const Frame& frame, std::string_view label, int ticks) {
   std::string out;
-  for (const double tick : round_ticks(frame.x.first, frame.x.second, 8)) {
+  for (const double tick : round_ticks(frame.x.first, frame.x.second, ticks)) {
     out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", frame.to_x(tick),
                        frame.height - frame.bottom + 16, tick_text(tick));
   }
@@ -84,8 +85,32 @@ std::string x_axis(const Frame& frame, std::string_view label) {
   return out + x_label(frame, label);
 }
 
+// A point's mark around (x, y): a circle, square, triangle or diamond, as `style` says.
+std::string shape_at(int style, double x, double y, double r) {
+  switch (style % kStyles) {
+    case 1:
+      return fmt::format(R"(<rect class="mark" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">)", x - r, y - r,
+                         2 * r, 2 * r);
+    case 2:
+      return fmt::format(R"(<path class="mark" d="M{:.1f} {:.1f}l{:.1f} {:.1f}h{:.1f}z">)", x, y - 1.2 * r, 1.15 * r,
+                         2.1 * r, -2.3 * r);
+    case 3:
+      return fmt::format(
+          R"(<path class="mark" d="M{0:.1f} {1:.1f}l{2:.1f} {2:.1f}l-{2:.1f} {2:.1f}l-{2:.1f} -{2:.1f}z">)", x,
+          y - 1.3 * r, 1.3 * r);
+    default:
+      return fmt::format(R"(<circle class="mark" cx="{:.1f}" cy="{:.1f}" r="{:.1f}">)", x, y, r);
+  }
+}
+
+std::string_view closing(int style) {
+  constexpr std::array<std::string_view, kStyles> kTags{"</circle>", "</rect>", "</path>", "</path>"};
+  return kTags[static_cast<size_t>(style % kStyles)];
+}
+
 std::string draw_series(const Frame& frame, const Chart& chart, const ChartSeries& series) {
-  std::string out = fmt::format(R"(<g class="series c{}{}">)", series.colour, series.faint ? " faint" : "");
+  std::string out = fmt::format(R"(<g class="series c{} s{}{}">)", series.colour, series.style % kStyles,
+                                series.faint ? " faint" : "");
   if (series.mark == Mark::rule && !series.points.empty()) {
     out += fmt::format(
         R"(<line class="rule" x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}"><title>{3}: {4}</title></line>)",
@@ -98,14 +123,30 @@ std::string draw_series(const Frame& frame, const Chart& chart, const ChartSerie
     for (const ChartPoint& p : series.points) out += fmt::format("{:.1f},{:.1f} ", frame.to_x(p.x), frame.to_y(p.y));
     out += R"("/>)";
   }
+  const int style = series.mark == Mark::dots ? series.style : 0;
   for (const ChartPoint& p : series.points) {
     const std::string note = p.note.empty() ? "" : p.note + "; ";
-    out += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}: {}{} {}, {} {}</title></circle>)",
-                       frame.to_x(p.x), frame.to_y(p.y), series.mark == Mark::dots ? "4" : "2.6",
+    out += fmt::format("{}<title>{}: {}{} {}, {} {}</title>{}",
+                       shape_at(style, frame.to_x(p.x), frame.to_y(p.y), series.mark == Mark::dots ? 4 : 2.6),
                        escape_html(series.name), escape_html(note), escape_html(chart.x_label), tick_text(p.x),
-                       escape_html(chart.y_label), tick_text(p.y));
+                       escape_html(chart.y_label), tick_text(p.y), closing(style));
   }
   return out + "</g>\n";
+}
+
+// The sign of a series in the legend: its line as it is dashed, or its mark.
+std::string sign_of(const ChartSeries& series, double x, double y) {
+  if (series.mark == Mark::dots) return shape_at(series.style, x + 9, y, 4) + std::string(closing(series.style));
+  return fmt::format(R"(<line class="sample" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", x, x + 18, y, y);
+}
+std::string sign_of(const BarGroup&, double x, double y) {
+  return fmt::format(R"(<rect class="sample" x="{:.1f}" y="{:.1f}" width="18" height="8" rx="2"/>)", x, y - 4);
+}
+std::string class_of(const ChartSeries& series) {
+  return fmt::format("key c{} s{}{}", series.colour, series.style % kStyles, series.faint ? " faint" : "");
+}
+std::string class_of(const BarGroup& group) {
+  return fmt::format("key c{}", group.colour);
 }
 
 size_t columns_of(std::string_view text) {
@@ -118,15 +159,14 @@ std::pair<std::string, int> legend(const std::vector<Series>& all, int width, in
   std::string out;
   double x = 16, y = height + 14;
   for (const Series& series : all) {
-    const double needed = 26 + 6.6 * static_cast<double>(columns_of(series.name));
+    const double needed = 38 + 6.8 * static_cast<double>(columns_of(series.name));
     if (x > 16 && x + needed > width) {
       x = 16;
       y += 18;
     }
-    out += fmt::format(
-        R"(<g class="key c{}"><rect x="{:.1f}" y="{:.1f}" width="12" height="4" rx="2"/><text x="{:.1f}" y="{:.1f}">{}</text></g>)"
-        "\n",
-        series.colour, x, y - 6, x + 17, y, escape_html(series.name));
+    out += fmt::format(R"(<g class="{}">{}<text x="{:.1f}" y="{:.1f}">{}</text></g>)"
+                       "\n",
+                       class_of(series), sign_of(series, x, y - 4), x + 24, y, escape_html(series.name));
     x += needed;
   }
   return {out, all.empty() ? 0 : static_cast<int>(y) - height + 10};
@@ -204,14 +244,18 @@ std::string draw(const Chart& chart) {
                     .y = covering(y_low, y_high, chart.y_range)};
   const auto [key, key_height] = legend(chart.series, chart.width, chart.height);
   std::string out = open_picture("xy", chart.title, chart.width, chart.height + key_height);
-  out += y_axis(frame, chart.y_label, false) + x_axis(frame, chart.x_label);
-  out += R"(<g class="plot">)";
+  out += y_axis(frame, chart.y_label, false) + x_axis(frame, chart.x_label, chart.x_ticks);
+  // A picture of its own cuts off what a given range leaves out; marks on the frame itself stay whole.
+  const double wide = frame.width - frame.left - frame.right + 12, tall = frame.height - frame.top - frame.bottom + 12;
+  out += fmt::format(
+      R"(<svg class="plot" x="{0:.1f}" y="{1:.1f}" width="{2:.1f}" height="{3:.1f}" viewBox="{0:.1f} {1:.1f} {2:.1f} {3:.1f}">)",
+      frame.left - 6, frame.top - 6, wide, tall);
   for (const bool faint : {true, false}) {
     for (const ChartSeries& series : chart.series) {
       if (series.faint == faint) out += draw_series(frame, chart, series);
     }
   }
-  return out + "</g>\n" + key + "</svg>\n";
+  return out + "</svg>\n" + key + "</svg>\n";
 }
 
 std::string draw(const BarChart& chart) {
@@ -236,8 +280,8 @@ std::string draw(const BarChart& chart) {
       const double top = frame.to_y(group.values[i]);
       const std::string value = chart.percent ? tick_text(100 * group.values[i]) + " %" : tick_text(group.values[i]);
       out += fmt::format(
-          R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1"><title>{}, {} {}: {}</title></rect>)", x,
-          top, std::max(0.5, bar - 1), std::max(0.0, frame.height - frame.bottom - top), escape_html(group.name),
+          R"(<rect class="mark" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1"><title>{}, {} {}: {}</title></rect>)",
+          x, top, std::max(0.5, bar - 1), std::max(0.0, frame.height - frame.bottom - top), escape_html(group.name),
           escape_html(chart.x_label), escape_html(chart.labels[i]), value);
     }
     out += "</g>\n";

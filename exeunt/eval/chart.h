@@ -24,13 +24,16 @@ struct ChartSeries {
   int colour = 0;  // index into the page's palette; equal = same colour
   std::vector<ChartPoint> points = {};
   bool faint = false;  // other people's figures, drawn behind ours
+  int style = 0;       // lines: how they are dashed; dots: their shape; both repeat after kStyles
 };
+inline constexpr int kStyles = 4;
 
 struct Chart {
   std::string title, x_label, y_label;
   std::vector<ChartSeries> series;
-  std::optional<std::pair<double, double>> x_range = {}, y_range = {};
-  int width = 720, height = 420;
+  std::optional<std::pair<double, double>> x_range = {}, y_range = {};  // what lies outside is cut off
+  int x_ticks = 8;
+  int width = 720, height = 380;
 };
 
 struct BarGroup {

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -13,195 +12,135 @@
 #include "exeunt/eval/chart.h"
 #include "exeunt/eval/examples.h"
 #include "exeunt/eval/published.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/eval/report_figures.h"
 #include "exeunt/exits/sweep.h"
 
 namespace exeunt {
 namespace {
 
-constexpr int kPalette = 8;  // colours of web/report.css
-
-// What is computed once for a run and shown in several places.
-struct Shown {
-  const ReportRun* run;
-  int colour;
-  std::vector<SweepRow> rows;
-  std::vector<ExitScore> exits;
-  PolicyScore chosen;
-  Departures departures;
-};
-
-Shown look_at(const ReportRun& run, int colour) {
-  Scorer scorer(*run.trace, run.scoring);
-  Shown out{.run = &run,
-            .colour = colour % kPalette,
-            .rows = sweep(scorer, run.settings, run.primary),
-            .exits = scorer.each_exit(),
-            .chosen = {},
-            .departures = replay(*run.trace, run.policy, run.scoring.last)};
-  out.chosen = scorer.score(run.policy, out.departures);
-  return out;
-}
-
-bool labelled(const Shown& shown) {
-  return shown.run->trace->labelled();
-}
-
-std::string quality_name(const Shown& shown) {
-  return labelled(shown) ? std::string(name_of(shown.run->primary)) : "agreement with full depth";
-}
-
-double quality_of(const Shown& shown, const std::vector<Score>& metrics, double agreement) {
-  return labelled(shown) ? primary_of(metrics, shown.run->primary) : agreement;
-}
+constexpr int kRunColours = 6;  // of the palette in web/report.css; the rest is for published figures
 
 std::string percent(double fraction) {
   return std::isfinite(fraction) ? fmt::format("{:.2f}", 100 * fraction) : "–";
 }
 
-std::string rule_of(const std::string& policy) {
-  return policy.substr(0, policy.find(':'));
+// The task's own metric, unless the papers' points and curves are in another one that the run has, too.
+Metric shown_metric(const ReportRun& run, const std::vector<Score>& scores, bool published) {
+  const auto drawable = [&](Metric metric) {
+    const std::vector<PublishedFigure> figures = published_for(run.trace->info.task, metric);
+    return std::count_if(figures.begin(), figures.end(),
+                         [](const PublishedFigure& figure) { return figure.exit || figure.speedup; });
+  };
+  Metric best = run.primary;
+  for (const Score& score : scores)
+    if (published && drawable(score.metric) > drawable(best)) best = score.metric;
+  return best;
 }
 
-// One line per run and rule, from full depth on; dots where a rule has a single setting.
-Chart quality_against_speed(const std::vector<Shown>& all, bool published) {
-  Chart chart{.title = "Quality against speed-up",
-              .x_label = "layers / average layers",
-              .y_label = quality_name(all.front()),
-              .series = {}};
-  int colour = 0;
-  for (const Shown& shown : all) {
-    std::map<std::string, std::vector<ChartPoint>> lines;
-    for (const SweepRow& row : shown.rows) {
-      const double quality = quality_of(shown, row.score.metrics, row.score.agreement);
-      if (std::isfinite(quality))
-        lines[rule_of(row.score.policy)].push_back({row.score.cost.speedup_ratio, 100 * quality, row.score.policy});
-    }
-    for (auto& [rule, points] : lines) {
-      std::sort(points.begin(), points.end(), [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
-      const Mark mark = points.size() > 1 ? Mark::line : Mark::dots;
-      chart.series.push_back(
-          {fmt::format("{}, {}", shown.run->name, rule), mark, colour++ % kPalette, std::move(points)});
-    }
+const PolicySpec& fitting(const ReportRun& run, const std::vector<SweepRow>& rows, const PolicySpec& full) {
+  const PolicySpec* best = &full;
+  double layers = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const PolicyScore& score = rows[i].score;
+    if (score.agreement < kFittingAgreement || score.cost.average_layers >= layers) continue;
+    best = &run.settings[i];
+    layers = score.cost.average_layers;
   }
-  double fastest = 1;
-  for (const ChartSeries& series : chart.series) {
-    for (const ChartPoint& point : series.points) fastest = std::max(fastest, point.x);
-  }
-  chart.x_range = {1, std::max(2.0, std::ceil(fastest))};  // full depth is 1: nothing lies left of it
-  if (!published) return chart;
-  std::map<std::string, ChartSeries> theirs;
-  std::set<std::pair<std::string, Metric>> seen;
-  for (const Shown& shown : all) {
-    if (!labelled(shown) || !seen.insert({shown.run->trace->info.task, shown.run->primary}).second) continue;
-    for (const PublishedFigure& figure : published_for(shown.run->trace->info.task, shown.run->primary)) {
-      if (figure.exit || !figure.speedup || *figure.speedup > chart.x_range->second) continue;
-      ChartSeries& series = theirs[fmt::format("{} ({}, published)", figure.paper, figure.backbone)];
-      series.points.push_back({*figure.speedup, 100 * figure.score,
-                               fmt::format("{}, {}, {}", figure.method, figure.split, figure.speed_meaning)});
-    }
-  }
-  for (auto& [name, series] : theirs) {
-    series.name = name;
-    series.mark = Mark::dots;
-    series.colour = 7;
-    series.faint = true;
-    chart.series.push_back(std::move(series));
-  }
-  return chart;
+  return *best;
 }
 
-// One figure per task: every run's score at each exit, and RomeBERT's published curves behind them.
-std::vector<Chart> quality_per_exit(const std::vector<Shown>& all, bool published) {
-  std::map<std::string, Chart> charts;
-  for (const Shown& shown : all) {
-    const std::string& task = shown.run->trace->info.task;
-    Chart& chart = charts[task];
-    if (chart.series.empty()) {
-      chart = {.title = task.empty() ? "Quality at each exit" : "Quality at each exit: " + task,
-               .x_label = "exit after layer",
-               .y_label = quality_name(shown),
-               .series = {}};
-      std::map<std::string, std::vector<ChartPoint>> curves;
-      if (published && labelled(shown)) {
-        for (const PublishedFigure& figure : published_for(task, shown.run->primary)) {
-          if (figure.exit)
-            curves[fmt::format("{} ({}, published)", figure.method, figure.backbone)].push_back(
-                {static_cast<double>(*figure.exit), 100 * figure.score});
-        }
-      }
-      int colour = 4;
-      for (auto& [name, points] : curves)
-        chart.series.push_back({name, Mark::line, colour++ % kPalette, std::move(points), true});
-    }
-    ChartSeries series{shown.run->name, Mark::line, shown.colour, {}};
-    for (const ExitScore& exit : shown.exits) {
-      const double quality = quality_of(shown, exit.metrics, exit.agreement);
-      if (std::isfinite(quality)) series.points.push_back({static_cast<double>(exit.layer), 100 * quality});
-    }
-    chart.series.push_back(std::move(series));
-  }
-  std::vector<Chart> out;
-  for (auto& [task, chart] : charts) out.push_back(std::move(chart));
+ShownRun look_at(const ReportRun& run, int colour, bool published) {
+  Scorer scorer(*run.trace, run.scoring);
+  ShownRun out{.run = &run, .colour = colour % kRunColours};
+  const PolicySpec full;
+  out.rows = sweep(scorer, run.settings, run.primary);
+  out.exits = scorer.each_exit();
+  out.full = scorer.score(full);
+  const PolicySpec& chosen = run.policy ? *run.policy : fitting(run, out.rows, full);
+  out.departures = replay(*run.trace, chosen, run.scoring.last);
+  out.chosen = scorer.score(chosen, out.departures);
+  out.labelled = run.trace->labelled();
+  out.metric = shown_metric(run, out.full.metrics, published);
   return out;
 }
 
-// Runs may have different exits; bars stand at the layers that any of them has.
-std::vector<std::string> all_layers(const std::vector<Shown>& all, std::vector<int>& layers) {
-  std::set<int> every;
-  for (const Shown& shown : all)
-    every.insert(shown.run->trace->info.layers.begin(), shown.run->trace->info.layers.end());
-  layers.assign(every.begin(), every.end());
-  std::vector<std::string> names;
-  for (const int layer : layers) names.push_back(std::to_string(layer));
-  return names;
+std::string cell(const std::optional<double>& value, int decimals) {
+  return value ? fmt::format("{:.{}f}", *value, decimals) : "–";
 }
 
-BarChart per_layer(const std::vector<Shown>& all, BarChart chart,
-                   const std::function<double(const Shown&, size_t)>& value) {
-  std::vector<int> layers;
-  chart.labels = all_layers(all, layers);
-  for (const Shown& shown : all) {
-    BarGroup group{shown.run->name, shown.colour, std::vector<double>(layers.size(), 0)};
-    const std::vector<int>& own = shown.run->trace->info.layers;
-    for (size_t exit = 0; exit < own.size(); ++exit) {
-      const auto place = std::lower_bound(layers.begin(), layers.end(), own[exit]) - layers.begin();
-      group.values[static_cast<size_t>(place)] = value(shown, exit);
-    }
-    chart.groups.push_back(std::move(group));
-  }
-  return chart;
-}
-
-std::string cards(const std::vector<Shown>& all) {
-  std::string out = "<div class=\"cards\">\n";
-  const auto card = [&](const std::string& value, const std::string& what) {
-    out += fmt::format("<div class=\"card\"><b>{}</b>{}</div>\n", escape_html(value), escape_html(what));
-  };
-  for (const Shown& shown : all) {
+// One row per run: what it runs, and what that costs and keeps.
+std::string glance(const std::vector<ShownRun>& all) {
+  const bool mflops =
+      std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return s.chosen.mflops.has_value(); });
+  const bool times =
+      std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return s.chosen.predicted_ms.has_value(); });
+  std::string out =
+      "<div class=\"scroll\"><table class=\"glance\">\n<tr><th>run</th><th class=\"text\">task</th><th "
+      "class=\"text\">policy</th><th>quality</th><th>at full depth</th><th>same answer</th><th>layers</th>"
+      "<th>speed-up</th>";
+  if (mflops) out += "<th>MFLOPs</th>";
+  if (times) out += "<th>ms</th>";
+  out += "<th class=\"text\">certificate</th></tr>\n";
+  for (const ShownRun& shown : all) {
     const PolicyScore& score = shown.chosen;
-    card(fmt::format("{:.2f}×", score.cost.speedup_ratio),
-         fmt::format("fewer layers with {} ({})", score.policy, shown.run->name));
-    card(percent(quality_of(shown, score.metrics, score.agreement)) + " %",
-         fmt::format("{} ({})", quality_name(shown), shown.run->name));
-    card(percent(score.agreement) + " %", fmt::format("answered as at full depth ({})", shown.run->name));
+    const ExitTrace& trace = *shown.run->trace;
+    out += fmt::format(
+        "<tr><td class=\"c{}\"><b>{}</b></td><td class=\"text\">{}</td><td class=\"text\"><code>{}</code></td>"
+        "<td>{} % <span class=\"soft\">{}</span></td><td>{} %</td><td>{} %</td><td>{:.2f} of "
+        "{}</td><td><b>{:.2f}×</b></td>",
+        shown.colour, escape_html(shown.run->name), escape_html(trace.info.task), escape_html(score.policy),
+        percent(shown.quality(score.metrics, score.agreement)), shown.labelled ? name_of(shown.metric) : "agreement",
+        percent(shown.quality(shown.full.metrics, shown.full.agreement)), percent(score.agreement),
+        score.cost.average_layers, trace.info.layers.back(), score.cost.speedup_ratio);
+    if (mflops) out += fmt::format("<td>{}</td>", cell(score.mflops, 1));
+    if (times) out += fmt::format("<td>{}</td>", cell(score.predicted_ms, 3));
+    out += fmt::format("<td class=\"text\">{}</td></tr>\n",
+                       shown.run->certificate ? "<a href=\"#certificates\">yes</a>" : "none");
   }
-  return out + "</div>\n";
+  out += "</table></div>\n";
+  if (std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return !s.run->policy; })) {
+    out += fmt::format(
+        "<p class=\"soft\">Where no policy is in use, the fastest setting that answers as full depth on {:.0f} % of "
+        "the "
+        "texts is shown.</p>\n",
+        100 * kFittingAgreement);
+  }
+  return out;
 }
 
-std::string sweep_table(const Shown& shown) {
-  std::string out = fmt::format("<div class=\"scroll\"><table><caption>{}</caption>\n<tr><th>policy</th>",
-                                escape_html(shown.run->name));
+std::string sweep_table(const ShownRun& shown) {
+  const bool mflops = shown.full.mflops.has_value(), times = shown.full.predicted_ms.has_value();
+  std::string out =
+      fmt::format("<details><summary>{}: {} settings</summary>\n<div class=\"scroll\"><table>\n<tr><th>policy</th>",
+                  escape_html(shown.run->name), shown.rows.size());
   for (const Score& metric : shown.chosen.metrics) out += fmt::format("<th>{}</th>", name_of(metric.metric));
-  out += "<th>agreement</th><th>average layers</th><th>layers / average</th><th>MFLOPs</th></tr>\n";
+  out += "<th>same answer</th><th>layers</th><th>speed-up</th>";
+  out += std::string(mflops ? "<th>MFLOPs</th><th>padded</th>" : "") + (times ? "<th>ms</th>" : "") + "</tr>\n";
   for (const SweepRow& row : shown.rows) {
-    out += fmt::format("<tr{}><td>{}</td>", row.on_front ? " class=\"front\"" : "", escape_html(row.score.policy));
-    for (const Score& metric : row.score.metrics) out += fmt::format("<td>{}</td>", percent(metric.value));
-    out += fmt::format("<td>{}</td><td>{:.2f}</td><td>{:.2f}</td><td>{}</td></tr>\n", percent(row.score.agreement),
-                       row.score.cost.average_layers, row.score.cost.speedup_ratio,
-                       row.score.mflops ? fmt::format("{:.1f}", *row.score.mflops) : "–");
+    const PolicyScore& score = row.score;
+    out += fmt::format("<tr{}><td>{}</td>", row.on_front ? " class=\"front\"" : "", escape_html(score.policy));
+    for (const Score& metric : score.metrics) out += fmt::format("<td>{}</td>", percent(metric.value));
+    out += fmt::format("<td>{}</td><td>{:.2f}</td><td>{:.2f}</td>", percent(score.agreement), score.cost.average_layers,
+                       score.cost.speedup_ratio);
+    if (mflops) out += fmt::format("<td>{}</td><td>{}</td>", cell(score.mflops, 1), cell(score.mflops_padded, 1));
+    if (times) out += fmt::format("<td>{}</td>", cell(score.predicted_ms, 3));
+    out += "</tr>\n";
   }
-  return out + "</table></div>\n";
+  return out + "</table></div></details>\n";
+}
+
+// The promise in words, and all of it as it is stored.
+std::string certificate_part(const ShownRun& shown) {
+  const OrderedJson& c = *shown.run->certificate;
+  const double epsilon = c.value("epsilon", 0.0), delta = c.value("delta", 0.0);
+  const std::string sure = c.value("guarantee", "") == "expectation"
+                               ? "in expectation"
+                               : fmt::format("with confidence {:g} %", 100 * (1 - delta));
+  return fmt::format(
+      "<p><b>{}</b>: <code>{}</code> loses at most {:g} % against full depth ({}), {}; tested by {} on {} texts.</p>\n"
+      "<details><summary>as stored</summary><pre>{}</pre></details>\n",
+      escape_html(shown.run->name), escape_html(shown.chosen.policy), 100 * epsilon, escape_html(c.value("loss", "")),
+      sure, escape_html(c.value("method", "")), c.value("n", int64_t{0}), escape_html(json_text(c)));
 }
 
 std::string example_rows(const std::vector<ExampleRow>& examples) {
@@ -214,21 +153,22 @@ std::string example_rows(const std::vector<ExampleRow>& examples) {
   return out;
 }
 
-std::string example_tables(const Shown& shown) {
+std::string example_tables(const ShownRun& shown, bool open) {
   const ExampleSets sets = pick_examples(*shown.run->trace, shown.departures, shown.run->text);
-  std::string out;
+  std::string tables;
   const auto table = [&](const char* caption, const std::vector<ExampleRow>& rows) {
     if (rows.empty()) return;
-    out += fmt::format(
-        "<div class=\"scroll\"><table><caption>{}: {}</caption>\n<tr><th class=\"text\">text</th><th>left "
-        "after</th><th>answer</th>"
-        "<th>full depth</th><th>gold</th></tr>\n{}</table></div>\n",
-        escape_html(shown.run->name), caption, example_rows(rows));
+    tables += fmt::format(
+        "<div class=\"scroll\"><table><caption>{}</caption>\n<tr><th class=\"text\">text</th><th>left after</th>"
+        "<th>answer</th><th>full depth</th><th>gold</th></tr>\n{}</table></div>\n",
+        caption, example_rows(rows));
   };
-  table("left first", sets.early);
-  table("stayed longest", sets.late);
-  table("left with another answer than full depth", sets.wrong);
-  return out;
+  table("Left first", sets.early);
+  table("Stayed longest", sets.late);
+  table("Left with another answer than full depth", sets.wrong);
+  if (tables.empty()) return {};
+  return fmt::format("<details{}><summary>{}, <code>{}</code></summary>\n<div class=\"beside\">{}</div></details>\n",
+                     open ? " open" : "", escape_html(shown.run->name), escape_html(shown.chosen.policy), tables);
 }
 
 std::string page(const ReportOptions& options, const std::string& body) {
@@ -243,21 +183,67 @@ std::string page(const ReportOptions& options, const std::string& body) {
       escape_html(options.title), asset("report.css"), body, asset("report.js"));
 }
 
-OrderedJson vega_of(const Chart& chart) {
-  OrderedJson values = OrderedJson::array();
-  for (const ChartSeries& series : chart.series) {
-    for (const ChartPoint& point : series.points)
-      values.push_back({{"run", series.name}, {"speedup", point.x}, {"quality", point.y}, {"note", point.note}});
+std::string figures(const std::vector<Chart>& charts) {
+  std::string out;
+  for (const Chart& chart : charts) out += "<figure>" + draw(chart) + "</figure>\n";
+  return out;
+}
+
+std::string body_of(const std::vector<ShownRun>& all, const std::vector<Chart>& speed, const ReportOptions& options) {
+  std::string out = "<p class=\"soft\">Quality and cost of early exits, measured from one pass over the data.</p>\n";
+  out += glance(all);
+  out += "<h2>Quality against speed-up</h2>\n" + figures(speed);
+  if (options.published) {
+    out +=
+        "<p class=\"soft\">Hollow marks were published for other backbones and splits; their speed-up is brought to "
+        "one "
+        "meaning. Settings that lose far more are in the tables below.</p>\n";
   }
-  OrderedJson out;
-  out["$schema"] = "https://vega.github.io/schema/vega-lite/v5.json";
-  out["title"] = chart.title;
-  out["data"]["values"] = std::move(values);
-  out["mark"] = {{"type", "line"}, {"point", true}, {"tooltip", true}};
-  out["encoding"]["x"] = {{"field", "speedup"}, {"type", "quantitative"}, {"title", chart.x_label}};
-  out["encoding"]["y"] = {
-      {"field", "quality"}, {"type", "quantitative"}, {"title", chart.y_label}, {"scale", {{"zero", false}}}};
-  out["encoding"]["color"] = {{"field", "run"}, {"type", "nominal"}};
+  out += "<h2>Quality at each exit</h2>\n" + figures(quality_per_exit(all, options.published));
+  out += "<h2>Where texts leave</h2>\n<figure>" + draw(exit_shares(all)) + "</figure>\n";
+  const auto classes = [](const ShownRun& s) { return s.labelled && !s.run->trace->info.regression; };
+  if (std::any_of(all.begin(), all.end(), classes))
+    out += "<h2>Calibration</h2>\n<figure>" + draw(calibration_errors(all)) + "</figure>\n";
+  std::string certificates, settings, examples;
+  for (const ShownRun& shown : all) {
+    if (shown.run->certificate) certificates += certificate_part(shown);
+    settings += sweep_table(shown);
+    examples += example_tables(shown, &shown == &all.front());
+  }
+  if (!certificates.empty()) out += "<h2 id=\"certificates\">Certificates</h2>\n" + certificates;
+  out += "<h2>Settings</h2>\n<p class=\"soft\">● no other setting of the run is as good and cheaper.</p>\n" + settings;
+  if (!examples.empty()) out += "<h2>Examples</h2>\n" + examples;
+  out += "<h2>Environment</h2>\n<div class=\"scroll\"><table>\n";
+  for (const auto& [name, value] : options.environment)
+    out += fmt::format("<tr><td>{}</td><td class=\"text\">{}</td></tr>\n", escape_html(name), escape_html(value));
+  return out + "</table></div>\n";
+}
+
+OrderedJson run_json(const ShownRun& shown) {
+  OrderedJson run;
+  run["name"] = shown.run->name;
+  run["task"] = shown.run->trace->info.task;
+  run["rows"] = shown.run->trace->rows;
+  run["policy"] = score_json(shown.chosen);
+  run["each_exit"] = exit_scores_json(shown.exits);
+  run["sweep"] = sweep_json(shown.rows);
+  run["certificate"] = shown.run->certificate ? *shown.run->certificate : OrderedJson(nullptr);
+  return run;
+}
+
+// One table for all runs. Their metrics may differ, so every run brings its own header where it does.
+std::string all_csv(const std::vector<ShownRun>& all) {
+  std::string out, header;
+  for (const ShownRun& shown : all) {
+    const std::string csv = sweep_csv(shown.rows);
+    const size_t first = csv.find('\n') + 1;
+    if (csv.substr(0, first) != header) {
+      header = csv.substr(0, first);
+      out += (out.empty() ? "run," : "\nrun,") + header;
+    }
+    for (size_t at = first; at < csv.size(); at = csv.find('\n', at) + 1)
+      out += csv_field(shown.run->name) + "," + csv.substr(at, csv.find('\n', at) + 1 - at);
+  }
   return out;
 }
 
@@ -280,80 +266,18 @@ std::vector<PolicySpec> default_settings(const ExitTrace& trace) {
 
 Report make_report(const std::vector<ReportRun>& runs, const ReportOptions& options) {
   check(!runs.empty(), "a report has at least one run");
-  std::vector<Shown> all;
-  for (const ReportRun& run : runs) all.push_back(look_at(run, static_cast<int>(all.size())));
-
-  const Chart front = quality_against_speed(all, options.published);
-  std::string body =
-      "<p class=\"soft\">Quality and cost of early exits, measured from one pass over the data.</p>\n" + cards(all);
-  body += "<h2>Quality against speed-up</h2>\n<figure>" + draw(front) + "</figure>\n";
-  if (options.published)
-    body +=
-        "<p class=\"soft\">Grey points were published for other backbones and splits; their speed-up is brought to one "
-        "meaning.</p>\n";
-  body += "<h2>Quality at each exit</h2>\n";
-  for (const Chart& chart : quality_per_exit(all, options.published)) body += "<figure>" + draw(chart) + "</figure>\n";
-  body += "<h2>Where texts leave</h2>\n<figure>" +
-          draw(per_layer(all,
-                         {.title = "Share of texts that leave at each exit",
-                          .x_label = "layer",
-                          .y_label = "share of texts",
-                          .labels = {},
-                          .groups = {},
-                          .percent = true},
-                         [](const Shown& s, size_t exit) {
-                           return static_cast<double>(s.chosen.histogram[exit]) /
-                                  static_cast<double>(std::max<size_t>(1, s.run->trace->rows));
-                         })) +
-          "</figure>\n";
-  if (std::any_of(all.begin(), all.end(),
-                  [](const Shown& s) { return labelled(s) && !s.run->trace->info.regression; })) {
-    body += "<h2>Calibration</h2>\n<figure>" +
-            draw(per_layer(all,
-                           {.title = "Expected calibration error at each exit",
-                            .x_label = "layer",
-                            .y_label = "error",
-                            .labels = {},
-                            .groups = {},
-                            .percent = true},
-                           [](const Shown& s, size_t exit) { return s.exits[exit].calibration_error; })) +
-            "</figure>\n";
-  }
-  for (const Shown& shown : all) {
-    if (!shown.run->certificate) continue;
-    body += fmt::format("<h2>Certificate: {}</h2>\n<pre>{}</pre>\n", escape_html(shown.run->name),
-                        escape_html(json_text(*shown.run->certificate)));
-  }
-  body += "<h2>Settings</h2>\n<p class=\"soft\">● no other setting of the run is as good and cheaper.</p>\n";
-  for (const Shown& shown : all) body += sweep_table(shown);
-  std::string examples;
-  for (const Shown& shown : all) examples += example_tables(shown);
-  if (!examples.empty()) body += "<h2>Examples</h2>\n" + examples;
-  body += "<h2>Environment</h2>\n<table>\n";
-  for (const auto& [name, value] : options.environment)
-    body += fmt::format("<tr><td>{}</td><td class=\"text\">{}</td></tr>\n", escape_html(name), escape_html(value));
-  body += "</table>\n";
-
-  Report report{.html = page(options, body), .csv = {}, .json = {}, .vega_lite = vega_of(front)};
+  std::vector<ShownRun> all;
+  for (const ReportRun& run : runs) all.push_back(look_at(run, static_cast<int>(all.size()), options.published));
+  const std::vector<Chart> speed = quality_against_speed(all, options.published);
+  Report report{.html = page(options, body_of(all, speed, options)),
+                .csv = all_csv(all),
+                .json = {},
+                .vega_lite = vega_lite_of(speed)};
   report.json["format"] = "exeunt.report/1";
   report.json["runs"] = OrderedJson::array();
-  for (const Shown& shown : all) {
-    std::string csv = sweep_csv(shown.rows);
-    // One table for all runs: the run's name in front of every line, the header once.
-    const size_t first = csv.find('\n') + 1;
-    if (report.csv.empty()) report.csv = "run," + csv.substr(0, first);
-    for (size_t at = first; at < csv.size(); at = csv.find('\n', at) + 1)
-      report.csv += shown.run->name + "," + csv.substr(at, csv.find('\n', at) + 1 - at);
-    OrderedJson run;
-    run["name"] = shown.run->name;
-    run["task"] = shown.run->trace->info.task;
-    run["rows"] = shown.run->trace->rows;
-    run["policy"] = score_json(shown.chosen);
-    run["each_exit"] = exit_scores_json(shown.exits);
-    run["sweep"] = sweep_json(shown.rows);
-    run["certificate"] = shown.run->certificate ? *shown.run->certificate : OrderedJson(nullptr);
-    report.json["runs"].push_back(std::move(run));
-  }
+  for (const ShownRun& shown : all) report.json["runs"].push_back(run_json(shown));
+  report.json["environment"] = OrderedJson::object();
+  for (const auto& [name, value] : options.environment) report.json["environment"][name] = value;
   return report;
 }
 

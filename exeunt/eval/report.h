@@ -22,11 +22,14 @@ struct ReportRun {
   const ExitTrace* trace = nullptr;  // outlives the report
   ScorerOptions scoring = {};
   Metric primary = Metric::accuracy;
-  PolicySpec policy = {};                 // the one in use: its histogram and examples are shown
+  std::optional<PolicySpec> policy = {};  // the one in use, whose exits and examples are shown; nothing = a fitting one
   std::vector<PolicySpec> settings = {};  // the curve of quality against speed-up
   std::optional<OrderedJson> certificate = {};
   TextOf text = {};
 };
+
+// Without a policy in use: the fastest of the settings that answers as full depth on at least this share of the texts.
+inline constexpr double kFittingAgreement = 0.99;
 
 struct ReportOptions {
   std::string title = "Exeunt report";

@@ -16,14 +16,6 @@ OrderedJson number(const std::optional<double>& value) {
   return value ? number(*value) : OrderedJson(nullptr);
 }
 
-// A CSV field, quoted where a comma or quote asks for it.
-std::string field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 std::string csv_header(std::span<const SweepRow> rows) {
   std::string out = "policy";
   if (!rows.empty()) {
@@ -39,7 +31,7 @@ std::string csv_line(const SweepRow& row) {
     return value ? fmt::format("{}", *value) : std::string{};
   };
   const PolicyScore& s = row.score;
-  std::string out = field(s.policy);
+  std::string out = csv_field(s.policy);
   for (const Score& metric : s.metrics) out += std::isfinite(metric.value) ? fmt::format(",{}", metric.value) : ",";
   return out + fmt::format(",{},{},{},{},{},{},{},{},{}", s.agreement, s.cost.average_layers, s.cost.cost_fraction,
                            s.cost.saved_fraction, s.cost.speedup_ratio, optional_text(s.mflops),
@@ -47,6 +39,13 @@ std::string csv_line(const SweepRow& row) {
 }
 
 }  // namespace
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
 
 double quality_of(const PolicyScore& score, Metric primary) {
   return score.metrics.empty() ? score.agreement : primary_of(score.metrics, primary);
@@ -130,7 +129,7 @@ std::string checkpoints_csv(std::span<const CheckpointRows> all) {
   std::string out = "checkpoint," + (all.empty() ? csv_header({}) : csv_header(all.front().rows)) + ",best\n";
   for (const CheckpointRows& one : all) {
     for (size_t i = 0; i < one.rows.size(); ++i)
-      out += fmt::format("{},{},{}\n", field(one.checkpoint), csv_line(one.rows[i]), one.best[i] ? 1 : 0);
+      out += fmt::format("{},{},{}\n", csv_field(one.checkpoint), csv_line(one.rows[i]), one.best[i] ? 1 : 0);
   }
   return out;
 }

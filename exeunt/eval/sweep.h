@@ -28,6 +28,7 @@ struct SweepRow {
 [[nodiscard]] OrderedJson score_json(const PolicyScore& score);
 [[nodiscard]] OrderedJson sweep_json(std::span<const SweepRow> rows);
 [[nodiscard]] std::string sweep_csv(std::span<const SweepRow> rows);
+[[nodiscard]] std::string csv_field(const std::string& text);  // quoted where a comma or quote asks for it
 
 // The same settings over several checkpoints of one training, in the same order everywhere.
 struct CheckpointRows {

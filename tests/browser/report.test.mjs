@@ -22,7 +22,7 @@ after(async () => browser?.close());
 
 // A page with the report open, and what went wrong or was fetched on the way.
 async function open(options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1180, height: 900 }, ...options });
+  const context = await browser.newContext({ viewport: { width: 1060, height: 900 }, ...options });
   const page = await context.newPage();
   const troubles = [], fetched = [];
   page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
@@ -44,8 +44,15 @@ for (const colorScheme of ["light", "dark"]) {
     const bright = (colour) => colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3;
     assert.equal(bright(paper) > bright(ink), colorScheme === "light", `${paper} under ${ink}`);
     if (process.env.SCREENSHOTS) {
-      await page.screenshot({ path: join(process.env.SCREENSHOTS, `report-${colorScheme}.png`), fullPage: true });
+      const { width, height } = await page.evaluate(() => ({ width: innerWidth, height: document.documentElement.scrollHeight }));
+      const half = Math.ceil(height / 2);  // two pictures, each small enough for a repository
+      for (const part of [1, 2]) {
+        const clip = { x: 0, y: (part - 1) * half, width, height: Math.min(half, height - (part - 1) * half) };
+        await page.screenshot({ path: join(process.env.SCREENSHOTS, `report-${colorScheme}-${part}.png`), fullPage: true, clip });
+      }
     }
+    const size = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(size[0] <= size[1], `the page is ${size[0]} wide in a window of ${size[1]}`);
     await close();
   });
 }
@@ -53,14 +60,47 @@ for (const colorScheme of ["light", "dark"]) {
 test("with scripts off every chart and its values are there", async () => {
   const { page, close } = await open({ javaScriptEnabled: false });
   assert.ok(await page.locator("svg.chart").count() >= 3);
-  assert.ok(await page.locator("svg.chart circle title").count() > 0);
+  assert.ok(await page.locator("svg.chart .mark title").count() > 0);
   for (const svg of await page.locator("svg.chart").all()) assert.ok((await svg.boundingBox()).height > 100);
+  await close();
+});
+
+test("every part is there, and the certificate of the run that has one", async () => {
+  const { page, close } = await open({ javaScriptEnabled: false });
+  const parts = await page.locator("h2").allTextContents();
+  assert.deepEqual(parts, ["Quality against speed-up", "Quality at each exit", "Where texts leave", "Calibration", "Certificates",
+                           "Settings", "Examples", "Environment"]);
+  assert.match(await page.locator("#certificates + p").textContent(), /loses at most 1 % .* with confidence 95 %/);
+  assert.equal(await page.locator(".glance tr").count(), 4);
+  await close();
+});
+
+test("no text of a chart lies outside it or over another", async () => {
+  const { page, close } = await open();
+  const trouble = await page.evaluate(() => {
+    const found = [];
+    for (const svg of document.querySelectorAll("svg.chart")) {
+      const frame = svg.getBoundingClientRect();
+      const texts = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+      for (const [name, box] of texts) {
+        if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1) found.push(`${name} leaves its chart`);
+      }
+      for (let i = 0; i < texts.length; ++i) {
+        for (let j = 0; j < i; ++j) {
+          const [a, b] = [texts[i][1], texts[j][1]];
+          if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3) found.push(`${texts[i][0]} over ${texts[j][0]}`);
+        }
+      }
+    }
+    return found;
+  });
+  assert.deepEqual(trouble, []);
   await close();
 });
 
 test("hovering a point shows its values", async () => {
   const { page, close } = await open();
-  const point = page.locator("svg.chart circle").last();
+  const point = page.locator("svg.chart .plot .mark").last();
   await point.scrollIntoViewIfNeeded();
   const box = await point.boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);

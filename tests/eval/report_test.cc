@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/eval/report.h"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,6 +56,53 @@ TEST(Report, ShowsEveryRunWithoutFetchingAnything) {
   EXPECT_EQ(report.json["runs"][0]["each_exit"].size(), 12U);
   EXPECT_THAT(report.csv, HasSubstr("\nreaders,full,"));
   EXPECT_GT(report.vega_lite["data"]["values"].size(), 20U);
+}
+
+TEST(Report, TasksHaveFiguresOfTheirOwn) {
+  const ExitTrace sst2 = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const ExitTrace mrpc = read_trace(EXEUNT_TEST_DATA "/traces/mrpc-exeunt.dev.safetensors");
+  ReportRun pair = run_of(mrpc, "pairs");
+  pair.scoring.metrics = {Metric::accuracy, Metric::f1, Metric::combined_score};
+  pair.primary = Metric::combined_score;
+  const Report report = make_report({run_of(sst2, "readers"), pair}, {});
+  for (const char* part : {"accuracy, %", "f1, %", "RomeBERT (bert-base, published)"})
+    EXPECT_THAT(report.html, HasSubstr(part)) << "MRPC in F1, which the papers published";
+  EXPECT_THAT(report.csv, HasSubstr("\n\nrun,policy,accuracy,f1,")) << "a header where the metrics change";
+  std::set<std::string> tasks;
+  for (const OrderedJson& value : report.vega_lite["data"]["values"]) tasks.insert(value["task"].get<std::string>());
+  EXPECT_EQ(tasks, (std::set<std::string>{"MRPC", "SST-2"}));
+}
+
+TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  ReportRun certified = run_of(trace, "readers");
+  certified.certificate =
+      OrderedJson{{"loss", "disagreement"},     {"epsilon", 0.01},         {"delta", 0.05}, {"n", 3000},
+                  {"guarantee", "probability"}, {"method", "ltt-binomial"}};
+  const std::string promise = "loses at most 1 % against full depth (disagreement), with confidence 95 %";
+  EXPECT_THAT(make_report({certified}, {}).html, HasSubstr(promise));
+  (*certified.certificate)["guarantee"] = "expectation";
+  const std::string html = make_report({certified}, {}).html;
+  EXPECT_THAT(html, HasSubstr("(disagreement), in expectation; tested by"));
+  EXPECT_THAT(html, Not(HasSubstr("with confidence")));
+  EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, Not(HasSubstr("Certificates")));
+}
+
+TEST(Report, WithoutAPolicyInUseAFittingOneIsShown) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  ReportRun run = run_of(trace, "readers");
+  run.policy.reset();
+  const OrderedJson shown = make_report({run}, {}).json["runs"][0]["policy"];
+  EXPECT_GE(shown["agreement"].get<double>(), kFittingAgreement);
+  EXPECT_GT(shown["speedup_ratio"].get<double>(), 2);
+}
+
+TEST(Report, ShowsPredictedTimesWhereTheyAreKnown) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  ReportRun run = run_of(trace, "readers");
+  EXPECT_THAT(make_report({run}, {}).html, Not(HasSubstr("<th>ms</th>")));
+  run.scoring.milliseconds = [](int, int, const std::vector<int>&) { return 1.25; };
+  EXPECT_THAT(make_report({run}, {}).html, HasSubstr("<td>1.250</td>"));
 }
 
 TEST(Report, NamesAndTextsCannotBecomeMarkup) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report's pictures, made from runs that have been looked at once.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exeunt/eval/chart.h"
+#include "exeunt/eval/report.h"
+
+namespace exeunt {
+
+// What is computed once for a run and shown in several places.
+struct ShownRun {
+  const ReportRun* run = nullptr;
+  int colour = 0;
+  std::vector<SweepRow> rows = {};
+  std::vector<ExitScore> exits = {};
+  PolicyScore full = {}, chosen = {};
+  Departures departures = {};
+  Metric metric = Metric::accuracy;  // on the vertical axes: the task's own, or one the papers published
+  bool labelled = false;             // else agreement with full depth is shown
+
+  [[nodiscard]] std::string quality_name() const;
+  [[nodiscard]] double quality(const std::vector<Score>& metrics, double agreement) const;
+};
+
+// One figure per task: quality against speed-up, the runs' rules as lines and the published points behind them.
+[[nodiscard]] std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool published);
+// One figure per task: every run's score at each exit, and RomeBERT's published curves behind them.
+[[nodiscard]] std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool published);
+[[nodiscard]] BarChart exit_shares(const std::vector<ShownRun>& all);
+[[nodiscard]] BarChart calibration_errors(const std::vector<ShownRun>& all);
+
+// The first kind of figures as a Vega-Lite specification.
+[[nodiscard]] OrderedJson vega_lite_of(const std::vector<Chart>& charts);
+
+}  // namespace exeunt
