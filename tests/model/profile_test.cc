@@ -44,6 +44,7 @@ TEST(Profile, DrawsStraightLinesBetweenAndBeyondItsLengths) {
   entry.lengths = {10, 20, 40};
   entry.embedding_ms = {1, 2, 2};
   entry.leave_ms = {{3, 6, 6}, {9, 12, 12}};
+  entry.exit_ms = {0.5, 0.5, 0.5};
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 15, .asked = 0}), 1.5 + 4.5);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 30, .asked = 0}), 2 + 6);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 100, .asked = 0}), 2 + 6);
