@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt eval`: quality and cost of one policy, and of every exit.
+#include <cmath>
 #include <memory>
 
 #include "apps/exeunt/command.h"
@@ -58,7 +59,7 @@ void print_score(const PolicyScore& score, const Measured& measured) {
   for (size_t exit = 0; exit < layers.size(); ++exit) {
     const double share = static_cast<double>(score.histogram[exit]) / static_cast<double>(std::max<int64_t>(1, texts));
     std::string bar;
-    for (int i = 0; i < static_cast<int>(share * 40 + 0.5); ++i) bar += "█";
+    for (long i = 0; i < std::lround(share * 40); ++i) bar += "█";
     table.push_back({fmt::format("{}", layers[exit]), fmt::format("{}", score.histogram[exit]), percent(share), bar});
   }
   print_table({"left after", "texts", "%", ""}, table);

@@ -242,7 +242,7 @@ Metric primary_metric(const ExitTrace& trace) {
 ChosenPolicy choose_policy(const Common& common, const Measured& measured, const std::string& text) {
   if (text.ends_with(".json")) return named_policy(common, measured, text);
   if (!text.empty()) return {parse_policy(text), std::nullopt};
-  const ChosenPolicy full{parse_policy("full"), std::nullopt};
+  ChosenPolicy full{parse_policy("full"), std::nullopt};
   if (!measured.model) return full;
   const fs::path path = measured.model->folder() / "policy.json";
   if (!is_there(path)) return full;

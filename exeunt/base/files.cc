@@ -90,9 +90,10 @@ std::string_view MappedFile::text() const noexcept {
 
 void drop_pages(std::span<const std::byte> part) noexcept {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint: failure is no harm
+  const size_t before = (page - reinterpret_cast<uintptr_t>(part.data()) % page) % page;  // of the first whole page
+  if (part.size() < before + page) return;
+  auto* begin = const_cast<std::byte*>(part.data()) + before;
+  ::madvise(begin, (part.size() - before) / page * page, MADV_DONTNEED);  // a hint: failure is no harm
 }
 
 std::string read_text(const fs::path& path, size_t limit) {
