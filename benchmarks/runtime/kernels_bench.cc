@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every table's kernels in the shapes of BERT-base. `least_us` is the least time of all calls (the machine may have
-// other work), `Gop/s` and `of_peak` follow from it; a product's time includes the packing or quantising of its input.
+// Every table's kernels in the shapes of BERT-base. `least_us` is the least processor time of all calls (the machine
+// may have other work), `Gop/s` and `of_peak` follow from it; a product's time includes the packing or quantising of
+// its input.
 #include <random>
 #include <string>
 #include <vector>
@@ -37,9 +38,9 @@ template <class F>
 double least_of(benchmark::State& state, F call) {
   double least = 1e9;
   for (auto _ : state) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = thread_seconds();
     call();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = thread_seconds() - start;
     state.SetIterationTime(seconds);
     least = std::min(least, seconds);
   }

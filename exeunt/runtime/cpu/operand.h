@@ -47,10 +47,10 @@ struct Rows {
                                     padded(operand.rows) * row_bytes(operand.precision, operand.columns));
   }
 
-  // Zeros behind the last column, for products that read whole lines.
+  // Zeros behind the last column, up to the end of its cache line: products read whole lines.
   static void clear_padding(const Operand& operand, int at) {
     const size_t used = static_cast<size_t>(operand.columns) * element_bytes(operand.precision);
-    std::memset(row(operand, at) + used, 0, row_bytes(operand.precision, operand.columns) - used);
+    if (used % kLine != 0) std::memset(row(operand, at) + used, 0, kLine - used % kLine);
   }
 };
 
@@ -68,41 +68,56 @@ float largest_of(const float* values, int n) {
   return V::largest(V::max(V::max(most[0], most[1]), V::max(most[2], most[3])));
 }
 
-// One row of fp32 values into row `at` of the operand.
+// One row of fp32 values whose largest |value| is known, as int8 into row `at` of the operand.
 template <class V>
-void pack_row(const float* from, const Operand& out, int at) {
+void quantize_row(const float* from, float largest, const Operand& out, int at) {
+  constexpr int w = V::kWidth;
   std::byte* to = Rows<V>::row(out, at);
   const int columns = out.columns;
+  Rows<V>::scales(out)[at] = largest / 127.0F;
+  const auto inverse = V::set(largest > 0 ? 127.0F / largest : 0.0F);
+  const auto scaled = [&](int c) { return V::load(from + c) * inverse; };
+  int c = 0;
+  if constexpr (requires { V::store_quantized(to, inverse, inverse, inverse, inverse); }) {
+    for (; c + 4 * w <= columns; c += 4 * w) {
+      V::store_quantized(to + c, scaled(c), scaled(c + w), scaled(c + 2 * w), scaled(c + 3 * w));
+    }
+  }
+  for (; c + w <= columns; c += w) V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, scaled(c));
+  if (c < columns) {
+    // The row ends with at least the rest of a line, so a whole vector may be written; the padding comes after.
+    const auto rest = V::load_part(from + c, columns - c) * inverse;
+    V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, rest);
+  }
+  Rows<V>::clear_padding(out, at);
+}
+
+// One row of fp32 values into row `at` of an operand in fp32 or bf16.
+template <class V>
+void round_row(const float* from, const Operand& out, int at) {
   constexpr int w = V::kWidth;
-  if (out.precision == Precision::fp32) {
-    std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
-  } else if constexpr (V::kBf16) {
+  std::byte* to = Rows<V>::row(out, at);
+  const int columns = out.columns;
+  if constexpr (V::kBf16) {
     if (out.precision == Precision::bf16) {
       auto* bf16 = reinterpret_cast<uint16_t*>(to);
       int c = 0;
       for (; c + w <= columns; c += w) V::store_bf16(bf16 + c, V::load(from + c));
       if (c < columns) V::store_bf16_part(bf16 + c, V::load_part(from + c, columns - c), columns - c);
+      Rows<V>::clear_padding(out, at);
+      return;
     }
   }
+  std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
+}
+
+template <class V>
+void pack_row(const float* from, const Operand& out, int at) {
   if (out.precision == Precision::int8) {
-    const float largest = largest_of<V>(from, columns);
-    Rows<V>::scales(out)[at] = largest / 127.0F;
-    const auto inverse = V::set(largest > 0 ? 127.0F / largest : 0.0F);
-    const auto scaled = [&](int at_column) { return V::load(from + at_column) * inverse; };
-    int c = 0;
-    if constexpr (requires { V::store_quantized(to, inverse, inverse, inverse, inverse); }) {
-      for (; c + 4 * w <= columns; c += 4 * w) {
-        V::store_quantized(to + c, scaled(c), scaled(c + w), scaled(c + 2 * w), scaled(c + 3 * w));
-      }
-    }
-    for (; c + w <= columns; c += w) V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, scaled(c));
-    if (c < columns) {
-      // The row ends with at least the rest of a line, so a whole vector may be written; the padding comes after.
-      const auto rest = V::load_part(from + c, columns - c) * inverse;
-      V::store_quantized(to + static_cast<size_t>(c) * V::kQuantizedBytes, rest);
-    }
+    quantize_row<V>(from, largest_of<V>(from, out.columns), out, at);
+  } else {
+    round_row<V>(from, out, at);
   }
-  Rows<V>::clear_padding(out, at);
 }
 
 template <class V>

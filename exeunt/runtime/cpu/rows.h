@@ -7,67 +7,82 @@
 
 namespace exeunt::kernel {
 
-// Σ f(c) over the columns of a row, f giving a vector from column c with zeros where there is no column.
+// Σ f(c) over the columns of a row. `whole` adds the vector from column c on to a sum, `part` one of n columns.
 template <class V, class Whole, class Part>
 float sum_columns(int columns, Whole whole, Part part) {
   constexpr int w = V::kWidth;
   typename V::F sums[4] = {V::set(0), V::set(0), V::set(0), V::set(0)};  // four chains, for each addition takes a while
   int c = 0;
   for (; c + 4 * w <= columns; c += 4 * w) {
-    for (int chain = 0; chain < 4; ++chain) sums[chain] = sums[chain] + whole(c + chain * w);
+    for (int chain = 0; chain < 4; ++chain) sums[chain] = whole(sums[chain], c + chain * w);
   }
-  for (; c + w <= columns; c += w) sums[0] = sums[0] + whole(c);
-  if (c < columns) sums[1] = sums[1] + part(c, columns - c);
+  for (; c + w <= columns; c += w) sums[0] = whole(sums[0], c);
+  if (c < columns) sums[1] = part(sums[1], c, columns - c);
   return V::sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
+// Returns the largest |value| of the result, which quantising needs next.
 template <class V>
-void normalize_row(const Normalization& work, float* row) {
+float normalize_row(const Normalization& work, float* row) {
+  using F = typename V::F;
+  constexpr int w = V::kWidth;
   const int columns = work.columns;
   const auto count = static_cast<float>(columns);
-  const float mean =
+  const float mean = sum_columns<V>(
+                         columns, [&](F sum, int c) { return sum + V::load(row + c); },
+                         [&](F sum, int c, int n) { return sum + V::load_part(row + c, n); }) /
+                     count;
+  const F middle = V::set(mean);
+  const auto square = [](F sum, F d) { return V::fma(d, d, sum); };
+  const float variance =
       sum_columns<V>(
-          columns, [&](int c) { return V::load(row + c); }, [&](int c, int n) { return V::load_part(row + c, n); }) /
+          columns, [&](F sum, int c) { return square(sum, V::load(row + c) - middle); },
+          [&](F sum, int c, int n) { return square(sum, V::load_part(row + c, n) - V::first(middle, n)); }) /
       count;
-  const auto middle = V::set(mean);
-  const float variance = sum_columns<V>(
-                             columns,
-                             [&](int c) {
-                               const auto d = V::load(row + c) - middle;
-                               return d * d;
-                             },
-                             [&](int c, int n) {
-                               const auto d = V::load_part(row + c, n) - V::first(middle, n);
-                               return d * d;
-                             }) /
-                         count;
-  const auto scale = V::set(1.0F / __builtin_sqrtf(variance + work.epsilon));
+  const F scale = V::set(1.0F / __builtin_sqrtf(variance + work.epsilon));
+  F most[2] = {V::set(0), V::set(0)};
+  const auto step = [&](int c, F& largest) {
+    const F y = V::fma((V::load(row + c) - middle) * scale, V::load(work.weight + c), V::load(work.bias + c));
+    V::store(row + c, y);
+    largest = V::max(largest, V::abs(y));
+  };
   int c = 0;
-  for (; c + V::kWidth <= columns; c += V::kWidth) {
-    const auto y = (V::load(row + c) - middle) * scale;
-    V::store(row + c, V::fma(y, V::load(work.weight + c), V::load(work.bias + c)));
+  for (; c + 2 * w <= columns; c += 2 * w) {
+    step(c, most[0]);
+    step(c + w, most[1]);
   }
+  for (; c + w <= columns; c += w) step(c, most[0]);
   if (c < columns) {
     const int n = columns - c;
-    const auto y = (V::load_part(row + c, n) - middle) * scale;
-    V::store_part(row + c, V::fma(y, V::load_part(work.weight + c, n), V::load_part(work.bias + c, n)), n);
+    const F y = V::fma((V::load_part(row + c, n) - middle) * scale, V::load_part(work.weight + c, n),
+                       V::load_part(work.bias + c, n));
+    V::store_part(row + c, y, n);
+    most[1] = V::max(most[1], V::abs(V::first(y, n)));
   }
+  return V::largest(V::max(most[0], most[1]));
 }
 
 template <class V>
 void normalize(const Normalization& work) {
   for (int r = work.row; r < work.row + work.rows; ++r) {
     float* row = work.data + static_cast<size_t>(r) * work.stride;
-    normalize_row<V>(work, row);
-    if (work.next.data != nullptr) pack_row<V>(row, work.next, r);  // still in the first-level cache
+    const float largest = normalize_row<V>(work, row);
+    if (work.next.data == nullptr) continue;
+    if (work.next.precision == Precision::int8) {
+      quantize_row<V>(row, largest, work.next, r);
+    } else {
+      round_row<V>(row, work.next, r);
+    }
   }
 }
 
 template <class V>
 float dot(const float* a, const float* b, int n) {
   return sum_columns<V>(
-      n, [&](int c) { return V::load(a + c) * V::load(b + c); },
-      [&](int c, int part) { return V::load_part(a + c, part) * V::load_part(b + c, part); });
+      n, [&](typename V::F sum, int c) { return V::fma(V::load(a + c), V::load(b + c), sum); },
+      [&](typename V::F sum, int c, int part) {
+        return V::fma(V::load_part(a + c, part), V::load_part(b + c, part), sum);
+      });
 }
 
 // values[i] = e^((values[i] − largest) · scale) in place, and their sum.

@@ -53,23 +53,35 @@ template <class V, class M>
 struct Bf16Attention {
   static constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
+  // Elements of a row of n, each of `bytes`, in an odd number of cache lines: rows of a tile then never compete for one
+  // set of the first-level cache.
+  static constexpr int stride_of(int n, int bytes) { return (round_up(n * bytes, 64) / 64 | 1) * (64 / bytes); }
+
   // Keys [width / 2] [tokens] pairs, values [tokens / 2] [width] pairs, then the rows of one block of queries.
   struct Scratch {
     Scratch(std::byte* data, int token_count, int head_width)
-        : tokens(round_up(token_count, 32)), inner(round_up(head_width, 32)), outer(round_up(head_width, 16)) {
+        : tokens(round_up(token_count, 32)),
+          inner(round_up(head_width, 32)),
+          outer(round_up(head_width, 16)),
+          token_stride(stride_of(tokens, 4)),
+          share_stride(stride_of(tokens, 2)),
+          query_stride(stride_of(inner, 2)),
+          outer_stride(stride_of(outer, 4)) {
       keys = reinterpret_cast<uint32_t*>(data);
-      values = keys + inner / 2 * tokens;
-      scores = reinterpret_cast<float*>(values + tokens / 2 * outer);
-      context = scores + M::kRows * tokens;
-      shares = reinterpret_cast<uint16_t*>(context + M::kRows * outer);
-      queries = shares + M::kRows * tokens;
+      values = keys + inner / 2 * token_stride;
+      scores = reinterpret_cast<float*>(values + tokens / 2 * outer_stride);
+      context = scores + M::kRows * token_stride;
+      shares = reinterpret_cast<uint16_t*>(context + M::kRows * outer_stride);
+      queries = shares + M::kRows * share_stride;
     }
     static size_t bytes(int token_count, int head_width) {
-      const auto t = static_cast<size_t>(round_up(token_count, 32)), in = static_cast<size_t>(round_up(head_width, 32)),
-                 out = static_cast<size_t>(round_up(head_width, 16));
-      return 4 * (in / 2 * t + t / 2 * out) + M::kRows * (4 * (t + out) + 2 * (t + in));
+      const Scratch s(nullptr, token_count, head_width);
+      const int words =
+          s.inner / 2 * s.token_stride + s.tokens / 2 * s.outer_stride + M::kRows * (s.token_stride + s.outer_stride);
+      return static_cast<size_t>(4 * words + 2 * M::kRows * (s.share_stride + s.query_stride));
     }
     int tokens, inner, outer;
+    int token_stride, share_stride, query_stride, outer_stride;
     uint32_t *keys, *values;
     float *scores, *context;
     uint16_t *shares, *queries;
@@ -96,7 +108,7 @@ struct Bf16Attention {
                                      : _mm512_setzero_si512();
         }
         transpose(x);
-        for (int i = 0; i < 16; ++i) _mm512_storeu_si512(s.keys + (pair + i) * s.tokens + t, x[i]);
+        for (int i = 0; i < 16; ++i) _mm512_storeu_si512(s.keys + (pair + i) * s.token_stride + t, x[i]);
       }
     }
   }
@@ -112,7 +124,7 @@ struct Bf16Attention {
         const __m512i a = t < work.tokens ? load(head_row(work.value, work, head, t), c, work.head_width) : zero;
         const __m512i b =
             t + 1 < work.tokens ? load(head_row(work.value, work, head, t + 1), c, work.head_width) : zero;
-        uint32_t* to = s.values + t / 2 * s.outer + c;
+        uint32_t* to = s.values + t / 2 * s.outer_stride + c;
         _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, low, b));
         if (c + 16 < s.outer) _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi16(a, high, b));
       }
@@ -126,31 +138,33 @@ struct Bf16Attention {
     return _mm512_scalef_ps(polynomial<V>(cubic, fraction), y);
   }
 
-  // Shares e^((score − largest) · scale) of one row, not yet divided by their sum, which is returned.
-  static float share(const float* scores, uint16_t* shares, int tokens, int padded, float scale) {
-    __m512 most = V::load(scores);
+  // Shares e^((score − largest) · scale) of `rows` rows, not yet divided by their sums. Rows go side by side, for the
+  // steps of one row wait for each other.
+  template <int rows>
+  static void share(const float* scores, uint16_t* shares, const Scratch& s, int tokens, float scale, float* sums) {
     const int whole = tokens / 16 * 16;
-    if (whole == 0) most = _mm512_mask_mov_ps(V::set(scores[0]), V::mask(tokens), most);
-    for (int t = 16; t < whole; t += 16) most = V::max(most, V::load(scores + t));
-    if (whole < tokens && whole > 0)
-      most = _mm512_mask_max_ps(most, V::mask(tokens - whole), most, V::load(scores + whole));
-    const float by = scale * 1.44269504F;
-    const __m512 factor = V::set(by), offset = V::set(-V::largest(most) * by);
-    __m512 sum = V::set(0);
-    int t = 0;
-    for (; t < whole; t += 16) {
-      const __m512 e = power_of_two(V::fma(V::load(scores + t), factor, offset));
-      V::store_bf16(shares + t, e);
-      sum = sum + e;
+    const __mmask16 rest = V::mask(tokens - whole);
+    __m512 factor = V::set(scale * 1.44269504F), offset[rows], sum[rows];
+    for (int r = 0; r < rows; ++r) offset[r] = V::set(scores[r * s.token_stride]);
+    for (int t = 0; t < whole; t += 16) {
+      for (int r = 0; r < rows; ++r) offset[r] = V::max(offset[r], V::load(scores + r * s.token_stride + t));
     }
-    for (; t < padded; t += 16) {
-      const int n = tokens - t;
-      const __m512 e =
-          n > 0 ? V::first(power_of_two(V::fma(V::load(scores + t), factor, offset)), n) : _mm512_setzero_ps();
-      V::store_bf16(shares + t, e);
-      sum = sum + e;
+    for (int r = 0; r < rows; ++r) {
+      if (rest != 0)
+        offset[r] = _mm512_mask_max_ps(offset[r], rest, offset[r], V::load(scores + r * s.token_stride + whole));
+      offset[r] = V::set(-V::largest(offset[r])) * factor;
+      sum[r] = V::set(0);
     }
-    return V::sum(sum);
+    for (int t = 0; t < s.tokens; t += 16) {
+      const __mmask16 mask = t < whole ? static_cast<__mmask16>(0xffff) : t == whole ? rest : static_cast<__mmask16>(0);
+      for (int r = 0; r < rows; ++r) {
+        const __m512 power = power_of_two(V::fma(V::load(scores + r * s.token_stride + t), factor, offset[r]));
+        const __m512 e = _mm512_maskz_mov_ps(mask, power);
+        V::store_bf16(shares + r * s.share_stride + t, e);
+        sum[r] = sum[r] + e;
+      }
+    }
+    for (int r = 0; r < rows; ++r) sums[r] = V::sum(sum[r]);
   }
 
   static void store_row(const Attention& work, int head, int row, const float* context, __m512 by) {
@@ -181,36 +195,38 @@ struct Bf16Attention {
     for (int r = 0; r < rows; ++r) {
       const uint16_t* query = head_row(work.query, work, head, row + r);
       for (int c = 0; c < s.inner; c += 32) {
-        _mm512_storeu_si512(s.queries + r * s.inner + c, load(query, c, work.head_width));
+        _mm512_storeu_si512(s.queries + r * s.query_stride + c, load(query, c, work.head_width));
       }
     }
-    const auto tokens = static_cast<size_t>(s.tokens), inner = static_cast<size_t>(s.inner),
-               outer = static_cast<size_t>(s.outer);
+    const auto size = [](int n) { return static_cast<size_t>(n); };
     M::run({.a = s.queries,
-            .a_stride = inner,
+            .a_stride = size(s.query_stride),
             .b = s.keys,
-            .b_stride = tokens,
+            .b_stride = size(s.token_stride),
             .sums = s.scores,
-            .sums_stride = tokens,
+            .sums_stride = size(s.token_stride),
             .rows = rows,
             .pairs = s.inner / 2,
             .columns = s.tokens});
     const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
     float sums[M::kRows];
-    for (int r = 0; r < rows; ++r) {
-      sums[r] = share(s.scores + r * s.tokens, s.shares + r * s.tokens, work.tokens, s.tokens, scale);
+    int r = 0;
+    for (; r + 4 <= rows; r += 4) {
+      share<4>(s.scores + r * s.token_stride, s.shares + r * s.share_stride, s, work.tokens, scale, sums + r);
     }
+    for (; r < rows; ++r)
+      share<1>(s.scores + r * s.token_stride, s.shares + r * s.share_stride, s, work.tokens, scale, sums + r);
     M::run({.a = s.shares,
-            .a_stride = tokens,
+            .a_stride = size(s.share_stride),
             .b = s.values,
-            .b_stride = outer,
+            .b_stride = size(s.outer_stride),
             .sums = s.context,
-            .sums_stride = outer,
+            .sums_stride = size(s.outer_stride),
             .rows = rows,
             .pairs = s.tokens / 2,
             .columns = s.outer});
-    for (int r = 0; r < rows; ++r) {
-      store_row(work, head, row + r, s.context + r * s.outer, V::set(1.0F / sums[r]));
+    for (r = 0; r < rows; ++r) {
+      store_row(work, head, row + r, s.context + r * s.outer_stride, V::set(1.0F / sums[r]));
     }
   }
 

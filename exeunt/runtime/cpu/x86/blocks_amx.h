@@ -89,16 +89,12 @@ struct AmxBlock {
       }
     }
 
-    // Steps [from, to) of the block that starts at row `first`. What the same steps of the next panel need comes nearer
-    // meanwhile, and the block before this one is finished.
+    // Steps [from, to) of the block that starts at row `first`; meanwhile the block before this one is finished.
     void sum(int first, int from, int to, const std::byte* panel) {
       const std::byte *upper = Rows<V>::row(product.input, first) + from * 64, *lower = upper + stride * upper_rows,
                       *w = panel + P::kHeader + static_cast<size_t>(from) * 2 * kTileBytes;
       for (int i = from; i < to; ++i, upper += 64, lower += 64, w += 2 * kTileBytes) {
         step<two_row_tiles>(upper, lower, stride, w);
-        for (size_t line = next_lines; line < next_lines_end; ++line) {
-          _mm_prefetch(reinterpret_cast<const char*>(w) + panel_bytes + line * 64, _MM_HINT_T1);
-        }
         // By now the tiles have work for a while, and the sums of the block before have reached memory.
         if (i == from + 2) pending.finish_with(finish, product);
       }
@@ -113,15 +109,12 @@ struct AmxBlock {
       alignas(64) float sums[kRestingBlocks][kRows * kColumns];
       for (int p = product.panel; p < product.panel + product.panels; ++p) {
         auto* panel = const_cast<std::byte*>(weight.data) + static_cast<size_t>(p) * panel_bytes;
-        const bool last_panel = p + 1 == product.panel + product.panels;
         for (int group = 0; group < blocks; group += kRestingBlocks) {
           for (int from = 0; from < steps; from += slice_steps) {
             const int to = from + slice_steps < steps ? from + slice_steps : steps;
             for (int b = group; b < blocks && b < group + kRestingBlocks; ++b) {
               // The last block starts early enough to be whole; only its new rows are finished.
               const int row = product.row + b * block_rows, first = row + block_rows <= end ? row : end - block_rows;
-              next_lines = static_cast<size_t>(32 * b / blocks);
-              next_lines_end = last_panel ? 0 : static_cast<size_t>(32 * (b + 1) / blocks);
               float* resting = sums[b - group];
               from == 0 ? clear_sums() : load_sums(resting);
               sum(first, from, to, panel);
@@ -150,7 +143,6 @@ struct AmxBlock {
     FinishTile finish;
     size_t stride, panel_bytes;
     int block_rows, upper_rows;
-    size_t next_lines = 0, next_lines_end = 0;  // of a step's 32 cache lines in the next panel
     Pending pending = {};
   };
 
