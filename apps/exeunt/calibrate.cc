@@ -153,15 +153,15 @@ void run(const Common& common, const CalibrateFlags& flags) {
   if (is_trace_file(flags.run.model) && flags.out.empty()) {
     throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
   }
+  // Locked before the model runs, so that a second calibration learns at once that it comes too late.
+  const fs::path path = flags.out.empty() ? policy_path(Checkpoint::open(flags.run.model)) : fs::path(flags.out);
+  const PolicyLock lock(path);
   const Measured measured = measured_for(common, flags);
   const std::string& precision = measured.trace.info.precision;
   if (!contains(policy_precisions(), precision)) {
     throw Error(Code::bad_file, fmt::format("the trace has the precision '{}', want one of {}", precision,
                                             fmt::join(policy_precisions(), ", ")));
   }
-  const fs::path path = flags.out.empty() ? policy_path(*measured.model) : fs::path(flags.out);
-  const PolicyLock lock(path);
-
   const CalibrationData data = split_for_calibration(measured.trace, flags.seed);
   Calibration calibration = calibrate(data, plan_of(flags, measured));
   if (calibration.entry.certificate) {

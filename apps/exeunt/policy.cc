@@ -11,6 +11,7 @@
 #include "exeunt/exits/legacy.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/engine_choice.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/own_folder.h"
 
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct PolicyFlags {
-  std::string model, exits, key, value, precision = "fp32";
+  std::string model, exits, key, value, precision;
   std::vector<std::string> words;  // a policy, or KEY=VALUE of ELBERT's configuration
 };
 
@@ -109,13 +110,15 @@ void set(const Common& common, const PolicyFlags& flags) {
   require_heads(model);
   const fs::path path = policy_path(model);
   const PolicyLock lock(path);
-  PolicyFile file{.weights = weights_sha256(model), .default_precision = flags.precision, .entries = {}};
+  const std::string precision =
+      flags.precision.empty() ? std::string(name_of(default_precision(model))) : flags.precision;
+  PolicyFile file{.weights = weights_sha256(model), .default_precision = precision, .entries = {}};
   std::error_code ignored;
   if (fs::exists(path, ignored)) {
     PolicyFile old = read_policy_file(path);
     if (old.weights == file.weights) file = std::move(old);
   }
-  const auto before = file.entries.find(flags.precision);
+  const auto before = file.entries.find(precision);
   PolicySpec policy = policy_of_words(common, flags, model, before == file.entries.end() ? nullptr : &before->second);
   policy.exits = layer_list(flags.exits, "--exits");
   const ExitSites sites = exit_sites(model.exits());
@@ -126,11 +129,12 @@ void set(const Common& common, const PolicyFlags& flags) {
   entry.temperature.assign(sites.layers.size(), 1.0F);
   entry.policy = policy;
   entry.policy.exits.clear();
-  file.entries[flags.precision] = std::move(entry);
+  entry.precision_map = precision_map_of(model, precision);
+  file.entries[precision] = std::move(entry);
   lock.write(file);
   const std::string text = str(policy);
-  if (common.json) return print_json({{"out", path.string()}, {"precision", flags.precision}, {"policy", text}});
-  fmt::print("{}: {} runs {}, without a certificate\n", path.string(), flags.precision, text);
+  if (common.json) return print_json({{"out", path.string()}, {"precision", precision}, {"policy", text}});
+  fmt::print("{}: {} runs {}, without a certificate\n", path.string(), precision, text);
 }
 
 }  // namespace
@@ -158,9 +162,8 @@ void add_policy(CommandLine& line) {
   key->needs(value);
   value->needs(key);
   edited->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out");
-  edited->add_option("--precision", flags->precision, "Entry to write")
-      ->check(CLI::IsMember(policy_precisions()))
-      ->capture_default_str();
+  edited->add_option("--precision", flags->precision, "Entry to write; the precision the model runs in if left out")
+      ->check(CLI::IsMember(policy_precisions()));
 }
 
 }  // namespace exeunt::apps

@@ -124,8 +124,10 @@ void add_suite(CommandLine& line, const std::string& name, const std::string& su
   CLI::App* verb =
       add_verb(line, name, summary, {example}, [flags, work, &common = line.common] { work(common, *flags); });
   verb->add_option("--data", flags->data, "Folder that holds the task folders")->required();
-  verb->add_option("--model", flags->models, "TASK=DIR, one per task; MNLI's model also answers MNLI-mm and AX")
-      ->required();
+  verb->add_option("--model", flags->models, "Repeat for every task; MNLI's model also answers MNLI-mm and AX")
+      ->required()
+      ->allow_extra_args(false)
+      ->type_name("TASK=DIR");
   verb->add_option("--policy", flags->policy, "Exit policy, chosen on dev; the model's own if left out");
   verb->add_option("--out", flags->out, name == "glue" ? "Zip to write; with --task a TSV" : "Folder to write")
       ->required();

@@ -2,6 +2,7 @@
 // `exeunt sweep`: quality and cost of many settings from one pass, of one model or of every checkpoint of a training.
 #include "exeunt/eval/sweep.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -52,6 +53,17 @@ Swept sweep_one(const Common& common, const SweepFlags& flags, const std::vector
   return out;
 }
 
+// "SST-2" of "elue/SST-2".
+std::string plain_task(const ExitTrace& trace) {
+  return trace.info.task.substr(trace.info.task.find('/') + 1);
+}
+
+// A label's name, or the number of a regression.
+std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
+  if (trace.info.regression) return fmt::format("{}", logits[0]);
+  return trace.info.labels[static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())];
+}
+
 // The runs as the originals' programs would have made them. The time is that of the replay: no model ran.
 std::vector<ViewRun> view_runs(const Swept& swept) {
   const ExitTrace& trace = swept.measured->trace;
@@ -64,10 +76,14 @@ std::vector<ViewRun> view_runs(const Swept& swept) {
                 .score = swept.rows[i].score,
                 .layers = trace.info.layers,
                 .exit_layers = {},
-                .task = trace.info.task,
+                .task = plain_task(trace),
                 .checkpoint = swept.checkpoint,
                 .seconds = seconds.count()};
-    for (const uint8_t exit : departures.exit) run.exit_layers.push_back(trace.info.layers[exit]);
+    run.test = trace.info.split == "test" && !trace.labelled();
+    for (size_t row = 0; row < trace.rows; ++row) {
+      run.exit_layers.push_back(trace.info.layers[departures.exit[row]]);
+      if (run.test) run.answers.push_back(answer_text(trace, trace.at(row, departures.exit[row])));
+    }
     runs.push_back(std::move(run));
   }
   return runs;
@@ -107,7 +123,7 @@ struct ElueOutcome {
 // ELUE's score of the rows against static models of the same shape.
 ElueOutcome elue_of(const SweepFlags& flags, const Swept& swept) {
   const ExitTrace& trace = swept.measured->trace;
-  ElueOutcome out{.task = trace.info.task.substr(trace.info.task.find('/') + 1), .score = {}, .source = {}};
+  ElueOutcome out{.task = plain_task(trace), .score = {}, .source = {}};
   std::vector<CostPoint> points;
   for (const SweepRow& row : swept.rows) {
     if (!row.score.mflops || row.score.metrics.empty()) {
@@ -279,8 +295,10 @@ void run(const Common& common, const SweepFlags& flags) {
   }
   for (const Swept& swept : all) write_files(flags, swept);
   if (view) {
-    for (const Swept& swept : all)
-      for (const ViewRun& one : view_runs(swept)) fmt::print("{}", view_lines(*view, one));
+    for (const Swept& swept : all) {
+      for (const ViewRun& one : view_runs(swept))
+        if (!one.test) fmt::print("{}", view_lines(*view, one));
+    }
     return;
   }
   if (flags.all_checkpoints) return show_all(common, flags, std::move(all));

@@ -64,9 +64,13 @@ ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
   ExampleSets sets;
   for (size_t i = 0; i < order.size() && sets.early.size() < most; ++i) sets.early.push_back(row_of(order[i]));
   for (size_t i = order.size(); i-- > 0 && sets.late.size() < most;) sets.late.push_back(row_of(order[i]));
-  for (size_t i = 0; i < order.size() && sets.wrong.size() < most && !trace.info.regression; ++i) {
-    ExampleRow row = row_of(order[i]);
-    if (row.answer != row.full_depth) sets.wrong.push_back(std::move(row));
+  // First what full depth would have had right: those are what leaving early cost.
+  for (const bool cost : {true, false}) {
+    for (size_t i = 0; i < order.size() && sets.wrong.size() < most && !trace.info.regression; ++i) {
+      ExampleRow row = row_of(order[i]);
+      const bool costs = !row.gold.empty() && row.full_depth == row.gold;
+      if (row.answer != row.full_depth && costs == cost) sets.wrong.push_back(std::move(row));
+    }
   }
   return sets;
 }

@@ -23,7 +23,8 @@ struct ExampleSets {
   std::vector<ExampleRow> early, late, wrong;
 };
 
-// At most `most` of each kind; the surest come first among the early ones.
+// At most `most` of each kind; the surest come first among the early ones, and among the wrong ones those that full
+// depth would have had right.
 [[nodiscard]] ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
                                         const std::function<std::string(int64_t)>& text, size_t most = 8);
 

@@ -13,7 +13,7 @@
 namespace exeunt {
 namespace {
 
-constexpr int kPalette = 8;        // colours of web/report.css; the last is grey
+constexpr int kPalette = 8;         // colours of web/report.css; the last is grey
 constexpr double kShownBelow = 14;  // points of quality below full depth that a figure shows
 
 std::string rule_name(const std::string& policy) {
@@ -222,8 +222,7 @@ OrderedJson vega_lite_of(const std::vector<Chart>& charts) {
     }
   }
   const auto axis = [](const char* field, const std::string& title) {
-    return OrderedJson{
-        {"field", field}, {"type", "quantitative"}, {"title", title}, {"scale", {{"zero", false}}}};
+    return OrderedJson{{"field", field}, {"type", "quantitative"}, {"title", title}, {"scale", {{"zero", false}}}};
   };
   OrderedJson encoding;
   encoding["x"] = axis("speedup", "layers / average layers");

@@ -186,6 +186,23 @@ std::string exit_layer_table(const ViewRun& run) {
   return table;
 }
 
+std::string prediction_table(const ViewRun& run, std::string_view line_end) {
+  std::string table = fmt::format("index\tprediction{}", line_end);
+  for (size_t row = 0; row < run.answers.size(); ++row)
+    table += fmt::format("{}\t{}{}", row, run.answers[row], line_end);
+  return table;
+}
+
+void write_predictions(View view, const std::filesystem::path& folder, const ViewRun& run) {
+  const std::string task = lower(run.task);
+  if (view == View::romebert) return write_atomically(folder / (task + ".tsv"), prediction_table(run, "\n"));
+  if (view != View::elasticbert)
+    throw Error(Code::usage, fmt::format("view {}: it answers no test split", name_of(view)));
+  const std::string setting = elastic_setting(run);
+  write_atomically(folder / fmt::format("{}_{}.tsv", task, setting), prediction_table(run, "\r\n"));
+  write_atomically(folder / fmt::format("{}_infer_exit_layer_{}.tsv", task, setting), exit_layer_table(run));
+}
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -221,6 +238,11 @@ std::string view_lines(View view, const ViewRun& run) {
 
 void write_view_files(View view, const std::filesystem::path& folder, std::span<const ViewRun> runs) {
   if (runs.empty()) return;
+  if (runs.front().test) {
+    make_folder(folder);
+    for (const ViewRun& run : runs) write_predictions(view, folder, run);
+    return;
+  }
   for (const ViewRun& run : runs) (void)view_lines(view, run);  // refuses before anything is written
   make_folder(folder);
   if (view == View::elasticbert) {

@@ -23,19 +23,22 @@ enum class View { deebert, pabee, elasticbert, romebert, elbert };
 struct ViewRun {
   PolicySpec policy;
   PolicyScore score;
-  std::vector<int> layers;       // after which each exit of the model sits; the last is the model's depth
-  std::vector<int> exit_layers;  // [rows] where each text left
-  std::string task;              // "MRPC"
-  std::string checkpoint = {};   // "checkpoint-500", or empty
-  double seconds = 0;            // of the evaluation
+  std::vector<int> layers;                // after which each exit of the model sits; the last is the model's depth
+  std::vector<int> exit_layers;           // [rows] where each text left
+  std::vector<std::string> answers = {};  // [rows] as label names or numbers; needed for a test split alone
+  bool test = false;                      // a split without gold, answered for a server
+  std::string task;                       // "MRPC"
+  std::string checkpoint = {};            // "checkpoint-500", or empty
+  double seconds = 0;                     // of the evaluation
 };
 
 // What the original prints for this run, every line with its end. Throws Error (usage) for a policy that the original
 // does not have.
 [[nodiscard]] std::string view_lines(View view, const ViewRun& run);
 
-// The files the original leaves behind, in `folder`, which is made if need be. Runs come in the order they were made;
-// where the original overwrites, the last one stays.
+// The files the original leaves behind, in `folder`, which is made if need be: results and exit layers of a dev split,
+// predictions of a test split (ElasticBERT, RomeBERT). Runs come in the order they were made; where the original
+// overwrites, the last one stays.
 void write_view_files(View view, const std::filesystem::path& folder, std::span<const ViewRun> runs);
 
 // DeeBERT's arrays for its plots: entropy_{S}.npy of every run, and each_layer.npy. RomeBERT's are the same.

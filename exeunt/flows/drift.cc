@@ -45,8 +45,8 @@ Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& p
     out.average_layers_after += before.info.layers[right.exit[row]];
   }
   const auto rows = static_cast<double>(before.rows);
-  for (double* share : {&out.exits, &out.labels, &out.full_labels, &out.average_layers_before,
-                        &out.average_layers_after})
+  for (double* share :
+       {&out.exits, &out.labels, &out.full_labels, &out.average_layers_before, &out.average_layers_after})
     *share /= rows;
   for (size_t i = 0; i < before.logits.size(); ++i) {
     const double difference = std::abs(static_cast<double>(before.logits[i]) - static_cast<double>(after.logits[i]));
@@ -59,7 +59,8 @@ Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& p
 std::string drift_line(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
   const Drift d = drift(before, after, policy);
   return fmt::format(
-      "{} {} → {} {}: {:.2f} % of labels and {:.2f} % of exits change ({}, {} texts); at full depth {:.2f} % of labels; "
+      "{} {} → {} {}: {:.2f} % of labels and {:.2f} % of exits change ({}, {} texts); at full depth {:.2f} % of "
+      "labels; "
       "logits by {:.2g} on average, {:.2g} at most",
       before.info.engine, before.info.precision, after.info.engine, after.info.precision, 100 * d.labels, 100 * d.exits,
       str(policy), d.rows, 100 * d.full_labels, d.mean_logit, d.largest_logit);

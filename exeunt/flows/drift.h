@@ -11,9 +11,9 @@ namespace exeunt {
 
 struct Drift {
   size_t rows = 0;
-  double labels = 0;        // share of texts whose label under the policy changes (a regression: none)
-  double full_labels = 0;   // the same at full depth
-  double exits = 0;         // share of texts that leave elsewhere
+  double labels = 0;       // share of texts whose label under the policy changes (a regression: none)
+  double full_labels = 0;  // the same at full depth
+  double exits = 0;        // share of texts that leave elsewhere
   double average_layers_before = 0, average_layers_after = 0;
   double largest_logit = 0;  // largest difference of any logit of any exit
   double mean_logit = 0;     // and the mean

@@ -135,6 +135,7 @@ TEST(Examples, AreTheFirstTheLastAndThoseAnsweredDifferently) {
   EXPECT_EQ(sets.late[0].layer, 12);
   ASSERT_FALSE(sets.wrong.empty());
   for (const ExampleRow& row : sets.wrong) EXPECT_NE(row.answer, row.full_depth);
+  EXPECT_EQ(sets.wrong[0].full_depth, sets.wrong[0].gold) << "what leaving early cost comes first";
   EXPECT_THAT(sets.early[0].text, HasSubstr("row "));
 }
 

@@ -163,6 +163,21 @@ TEST(Views, FilesAreThoseOfTheOriginals) {
       << "header and rows in different orders, as the original has them";
 }
 
+TEST(Views, TestSplitsLeavePredictions) {
+  const Scratch scratch;
+  ViewRun run = mrpc("entropy:0.3");
+  run.test = true;
+  run.exit_layers = {10, 12};
+  run.answers = {"1", "0"};
+  write_view_files(View::elasticbert, scratch.path(), std::vector{run});
+  EXPECT_EQ(read_text(scratch.path() / "mrpc_0.3.tsv"), "index\tprediction\r\n0\t1\r\n1\t0\r\n");
+  EXPECT_EQ(read_text(scratch.path() / "mrpc_infer_exit_layer_0.3.tsv"), "index\texit_layer\r\n0\t10\r\n1\t12\r\n");
+  write_view_files(View::romebert, scratch.path(), std::vector{run});
+  EXPECT_EQ(read_text(scratch.path() / "mrpc.tsv"), "index\tprediction\n0\t1\n1\t0\n");
+  EXPECT_THAT(error_of([&] { write_view_files(View::pabee, scratch.path(), std::vector{run}); }).what(),
+              HasSubstr("view pabee: it answers no test split"));
+}
+
 TEST(Views, NothingIsWrittenWhereOneRunIsRefused) {
   const Scratch scratch;
   EXPECT_EQ(error_of([&] {

@@ -40,9 +40,9 @@ TEST(Drift, IsNothingBetweenEqualTraces) {
 
 TEST(Drift, CountsLabelsAndExitsThatChange) {
   std::vector<float> moved = kBefore;
-  moved[0] = 0.2F;   // text 1 stays, and its label is the same at the end
-  moved[4] = 4;      // text 3 leaves with the other label
-  moved[7] = 0.5F;   // text 4: another label at full depth
+  moved[0] = 0.2F;  // text 1 stays, and its label is the same at the end
+  moved[4] = 4;     // text 3 leaves with the other label
+  moved[7] = 0.5F;  // text 4: another label at full depth
   const Drift d = drift(trace_of(kBefore), trace_of(moved), parse_policy("entropy:0.2"));
   EXPECT_DOUBLE_EQ(d.exits, 0.25);
   EXPECT_DOUBLE_EQ(d.labels, 0.5);
