@@ -167,8 +167,9 @@ std::string example_tables(const ShownRun& shown, bool open) {
   table("Stayed longest", sets.late);
   table("Left with another answer than full depth", sets.wrong);
   if (tables.empty()) return {};
-  return fmt::format("<details{}><summary>{}, <code>{}</code></summary>\n<div class=\"beside\">{}</div></details>\n",
-                     open ? " open" : "", escape_html(shown.run->name), escape_html(shown.chosen.policy), tables);
+  return fmt::format("<details{}><summary>{}, <code>{}</code></summary>\n<div class=\"{}\">{}</div></details>\n",
+                     open ? " open" : "", escape_html(shown.run->name), escape_html(shown.chosen.policy),
+                     shown.run->text ? "below" : "beside", tables);  // texts want the width of the page
 }
 
 std::string page(const ReportOptions& options, const std::string& body) {
