@@ -50,7 +50,7 @@ std::string column_header(std::string_view name, const std::vector<int>& layers)
 }
 
 std::string summary_table(std::string_view name, const std::vector<int>& layers, const std::vector<Summary>& columns) {
-  const std::pair<std::string_view, double Summary::*> kRows[] = {
+  constexpr std::pair<std::string_view, double Summary::*> kRows[] = {
       {"count", &Summary::count}, {"mean", &Summary::mean},  {"std", &Summary::deviation}, {"min", &Summary::low},
       {"25%", &Summary::first},   {"50%", &Summary::middle}, {"75%", &Summary::third},     {"max", &Summary::high}};
   std::string table = fmt::format("{},{}_ori\n", column_header(name, layers), name);
