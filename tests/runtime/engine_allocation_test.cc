@@ -21,22 +21,23 @@ void* counted(size_t size) {
 }
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined, or the compiler sees malloc on one side and delete on the other, and warns.
+[[gnu::noinline]] void* operator new(size_t size) {
   return counted(size);
 }
-void* operator new[](size_t size) {
+[[gnu::noinline]] void* operator new[](size_t size) {
   return counted(size);
 }
-void operator delete(void* data) noexcept {
+[[gnu::noinline]] void operator delete(void* data) noexcept {
   std::free(data);
 }
-void operator delete[](void* data) noexcept {
+[[gnu::noinline]] void operator delete[](void* data) noexcept {
   std::free(data);
 }
-void operator delete(void* data, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* data, size_t) noexcept {
   std::free(data);
 }
-void operator delete[](void* data, size_t) noexcept {
+[[gnu::noinline]] void operator delete[](void* data, size_t) noexcept {
   std::free(data);
 }
 

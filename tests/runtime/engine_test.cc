@@ -395,11 +395,13 @@ TEST(Engine, ReplayOfItsTraceIsWhatItAnswersWithDeebertsLastRampToo) {
 }
 
 TEST(FirstRow, GoesAheadWhereEnoughTextsLeaveByIt) {
-  EXPECT_TRUE(first_row_pays(1, 128, 16));
-  EXPECT_FALSE(first_row_pays(0, 512, 16));
-  EXPECT_FALSE(first_row_pays(0.05, 128, 16));
-  EXPECT_TRUE(first_row_pays(0.3, 128, 16));
-  EXPECT_FALSE(first_row_pays(0.3, 16, 16));
+  EXPECT_TRUE(first_row_pays(1, 128, 20));
+  EXPECT_FALSE(first_row_pays(0, 512, 20));
+  EXPECT_FALSE(first_row_pays(0.05, 128, 20));
+  EXPECT_TRUE(first_row_pays(0.3, 128, 20));
+  EXPECT_FALSE(first_row_pays(0.3, 16, 20));
+  for (const Way& way : ways_here())
+    EXPECT_GE(first_row_cost(*way.kernels, way.precision), way.kernels->row_block(way.precision)) << way.name();
 }
 
 TEST(FirstRow, KnowsTheShareThatLeavesFromCalibration) {

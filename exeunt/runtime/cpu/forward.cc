@@ -82,20 +82,21 @@ void Forward::embed(const Encoding& text) noexcept {
 }
 
 // Query, key and value lie side by side: [tokens, 3d].
-void Forward::project_qkv(const PackedLayer& layer, bool query, bool key_value, int rows) noexcept {
+void Forward::project_qkv(const PackedLayer& layer, Qkv which, int rows) noexcept {
   const auto d = static_cast<size_t>(model_.spec.hidden);
   const bool half = model_.attention == Precision::bf16;
-  Product product{.weight = &layer.query,
-                  .input = operand(layer.query, space_.layer_input),
-                  .finish = half ? Finish::store_bf16 : Finish::store,
-                  .out = space_.qkv,
-                  .stride = 3 * d,
-                  .rows = rows};
-  if (query) multiply(product);
-  if (!key_value) return;
-  product.weight = &layer.key_value;
-  product.out = space_.qkv + d * (half ? sizeof(uint16_t) : sizeof(float));
-  multiply(product);
+  const Product query{.weight = &layer.query,
+                      .input = operand(layer.query, space_.layer_input),
+                      .finish = half ? Finish::store_bf16 : Finish::store,
+                      .out = space_.qkv,
+                      .stride = 3 * d,
+                      .rows = rows};
+  Product key_value = query;
+  key_value.weight = &layer.key_value;
+  key_value.out = space_.qkv + d * (half ? sizeof(uint16_t) : sizeof(float));
+  if (which == Qkv::query) return multiply_shared(kernels_, member_, query);
+  if (which == Qkv::key_value) return multiply_shared(kernels_, member_, key_value);
+  multiply_shared(kernels_, member_, query, key_value);
 }
 
 // Cuts by heads, and where those are few also by rows.
@@ -169,24 +170,24 @@ void Forward::after_qkv(int index, const Rows& rows) noexcept {
 
 void Forward::run_layer(int layer) noexcept {
   member_.summon();
-  project_qkv(model_.layer(layer), true, true, tokens_);
+  project_qkv(model_.layer(layer), Qkv::all, tokens_);
   after_qkv(layer, {tokens_, space_.rows});
 }
 
 void Forward::begin_layer(int layer) noexcept {
   member_.summon();
-  project_qkv(model_.layer(layer), false, true, tokens_);
+  project_qkv(model_.layer(layer), Qkv::key_value, tokens_);
 }
 
 // Everything but the residual stream may be overwritten by row 0: all rows are computed again if the text stays.
 void Forward::run_first_row(int layer) noexcept {
   std::copy_n(space_.rows, model_.spec.hidden, space_.first_row);
-  project_qkv(model_.layer(layer), true, false, 1);
+  project_qkv(model_.layer(layer), Qkv::query, 1);
   after_qkv(layer, {1, space_.first_row});
 }
 
 void Forward::finish_layer(int layer) noexcept {
-  project_qkv(model_.layer(layer), true, false, tokens_);
+  project_qkv(model_.layer(layer), Qkv::query, tokens_);
   after_qkv(layer, {tokens_, space_.rows});
 }
 

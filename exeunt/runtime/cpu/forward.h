@@ -42,7 +42,8 @@ class Forward {
     int count;
     float* stream;
   };
-  void project_qkv(const PackedLayer& layer, bool query, bool key_value, int rows) noexcept;
+  enum class Qkv { all, query, key_value };
+  void project_qkv(const PackedLayer& layer, Qkv which, int rows) noexcept;
   void after_qkv(int layer, const Rows& rows) noexcept;
   void attend(const PackedLayer& layer, int rows) noexcept;
   void multiply(const Product& product) noexcept;

@@ -84,6 +84,8 @@ class Packer {
       if (job.table != nullptr) pack_table(job, out);
       for (const std::string& name : job.tensors) drop(checkpoint_.get(name));
     });
+    // Reading beside a dropped part may have brought some of it back.
+    for (const std::span<const std::byte> file : checkpoint_.tensors().mapped) drop_pages(file);
     return region;
   }
 

@@ -52,21 +52,40 @@ inline int wanted_parts(const Crew::Member& member, int64_t work, int64_t least 
   return hands == 1 ? 1 : hands * kPartsPerHand;
 }
 
-// The whole product (`panel` and `panels` are set here), shared. By panels of the weight, so that each thread reads a
-// part of it.
-inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const Product& product) {
-  const PackedWeight& weight = *product.weight;
-  const int64_t work = int64_t{product.rows} * weight.inputs * weight.outputs;
-  const Grid grid(panels_of(kernels, weight), product.rows, kernels.row_block(weight.precision),
-                  wanted_parts(member, work));
-  member.share(grid.parts(), [&](int part, int) {
-    Product piece = product;
+// A whole product (`panel` and `panels` are set here) and how it is cut: by panels of the weight, so that each thread
+// reads a part of it.
+struct CutProduct {
+  const Product* product;
+  Grid grid;
+
+  CutProduct(const Kernels& kernels, const Crew::Member& member, const Product& whole)
+      : product(&whole),
+        grid(panels_of(kernels, *whole.weight), whole.rows, kernels.row_block(whole.weight->precision),
+             wanted_parts(member, int64_t{whole.rows} * whole.weight->inputs * whole.weight->outputs)) {}
+
+  void run(const Kernels& kernels, int part) const {
+    Product piece = *product;
     const Range across = grid.across_of(part), down = grid.down_of(part);
     piece.panel = across.begin;
     piece.panels = across.count;
-    piece.row = product.row + down.begin;
+    piece.row = product->row + down.begin;
     piece.rows = down.count;
     kernels.multiply(piece);
+  }
+};
+
+inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const Product& product) {
+  const CutProduct cut(kernels, member, product);
+  member.share(cut.grid.parts(), [&](int part, int) { cut.run(kernels, part); });
+}
+
+// Two products that do not need each other, in one round.
+inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const Product& first, const Product& second) {
+  const CutProduct cuts[] = {{kernels, member, first}, {kernels, member, second}};
+  const int before = cuts[0].grid.parts();
+  member.share(before + cuts[1].grid.parts(), [&](int part, int) {
+    const bool later = part >= before;
+    cuts[later ? 1 : 0].run(kernels, later ? part - before : part);
   });
 }
 

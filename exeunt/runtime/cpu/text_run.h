@@ -52,9 +52,10 @@ class TextRun {
 // The deepest exit that sits after at most `max_layers` layers; -1: there is none.
 [[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
 
-// Is row 0 worth computing ahead of the others? `leaves` is the share of the texts here that leave by it; `block` the
-// rows that the kernels compute at once.
-[[nodiscard]] bool first_row_pays(double leaves, int tokens, int block) noexcept;
+// Is row 0 worth computing ahead of the others? `leaves` is the share of the texts here that leave by it and save all
+// of their rows; `cost` is that of row 0 alone, in rows computed together.
+[[nodiscard]] bool first_row_pays(double leaves, int tokens, double cost) noexcept;
+[[nodiscard]] double first_row_cost(const Kernels& kernels, Precision precision) noexcept;
 
 // The share that leaves at the nth evaluated exit, among the texts that get there.
 [[nodiscard]] double leaving_share(const AskPolicy& policy, int nth) noexcept;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/runtime/cpu/packed_model.h"
 
-#include <cstring>
+#include <fstream>
+
+#include <unistd.h>
 
 #include "exeunt/base/half.h"
+#include "exeunt/base/safetensors.h"
 #include "tests/runtime/random_model.h"
 #include "tests/runtime/tables.h"
 #include "tests/scratch.h"
@@ -82,6 +85,37 @@ Checkpoint in_type(const Checkpoint& model, DType type) {
     set.owners.push_back(bits);
   }
   return {model.spec(), model.exits(), std::move(set)};
+}
+
+size_t resident_bytes() {
+  size_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(PackedModel, LeavesNothingOfAMappedFileInMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep memory of their own";
+#endif
+  ModelSpec spec = small_spec();
+  spec.hidden = spec.embedding = 384;
+  spec.heads = 6;
+  spec.inner = 1536;
+  const Scratch scratch(quick_parent());
+  {
+    const Checkpoint made = make_model(spec, own_exits(spec));
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, view] : made.tensors().tensors) tensors.push_back({name, view});
+    write_safetensors(scratch.path() / "m.safetensors", tensors, {});
+  }
+  const Checkpoint checkpoint(spec, own_exits(spec), read_safetensors(scratch.path() / "m.safetensors"));
+  const size_t file = std::filesystem::file_size(scratch.path() / "m.safetensors");
+  ASSERT_GT(file, size_t{20} << 20);
+  const size_t before = resident_bytes();
+  const PackedModel model = pack(checkpoint, {.threads = 2});
+  // Buffers that the allocator keeps come on top of the weights; the file would be another 20 MiB and more.
+  EXPECT_LT(resident_bytes(), before + model.bytes() + (size_t{14} << 20));
+  EXPECT_EQ(to_floats(checkpoint.get("layer.0.ffn1.bias")).size(), 1536U);  // it can be read again
 }
 
 TEST(PackedModel, TakesHalfTypesAndRefusesWhatIsNoNumberInThem) {
