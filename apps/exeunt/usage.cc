@@ -42,10 +42,23 @@ class HelpLayout : public CLI::Formatter {
     const std::string& absent = option->get_default_str();
     std::string text = option->get_description();
     if (option->get_required() && !option->get_positional()) text += " (required)";
-    return absent.empty() || absent == "[]" ? text : fmt::format("{} (default {})", text, unbracketed(absent));
+    if (!absent.empty() && absent != "[]") text += fmt::format(" (default {})", unbracketed(absent));
+    return wrapped(std::move(text), kWidth - get_column_width());
   }
 
  private:
+  static constexpr size_t kWidth = 112;  // of a line of help
+
+  // Breaks at blanks; CLI11 indents what follows a line break.
+  static std::string wrapped(std::string text, size_t width) {
+    for (size_t begin = 0; text.size() - begin > width;) {
+      const size_t blank = text.rfind(' ', begin + width);
+      if (blank == std::string::npos || blank <= begin) break;
+      text[blank] = '\n';
+      begin = blank + 1;
+    }
+    return text;
+  }
   static std::string unbracketed(const std::string& text) {
     return text.front() == '[' && text.back() == ']' ? text.substr(1, text.size() - 2) : text;
   }
