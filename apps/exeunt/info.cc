@@ -10,6 +10,7 @@
 #include "exeunt/model/own_folder.h"
 #include "exeunt/model/shapes.h"
 #include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 
 namespace exeunt::apps {
@@ -115,6 +116,7 @@ void print_subject(const Subject& subject, int tokens) {
 
 void show_machine(const Common& common) {
   const CpuFeatures cpu = cpu_features();
+  const Kernels& kernels = choose_kernels();
   const CudaDevices cuda = cuda_devices();
   std::vector<std::string> devices;
   for (const CudaDevice& device : cuda.devices) devices.push_back(device.name);
@@ -126,6 +128,7 @@ void show_machine(const Common& common) {
     out["cpu"]["threads"] = cpu.threads;
     out["cpu"]["features"] = OrderedJson::array();
     for (const std::string_view flag : flag_names(cpu)) out["cpu"]["features"].push_back(std::string(flag));
+    out["cpu"]["kernels"] = std::string(kernels.name);
     out["cuda"]["built"] = cuda_built();
     out["cuda"]["devices"] = devices;
     out["cuda"]["reason"] = cuda.reason.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.reason);
@@ -134,6 +137,7 @@ void show_machine(const Common& common) {
   print_pairs({{"exeunt", std::string(version())},
                {"processor", fmt::format("{} ({}, {} threads)", cpu.name, cpu.architecture, cpu.threads)},
                {"features", fmt::format("{}", fmt::join(flag_names(cpu), " "))},
+               {"kernels", fmt::format("{}", kernels.name)},
                {"cuda", devices.empty() ? cuda.reason : fmt::format("{}", fmt::join(devices, ", "))}});
 }
 

@@ -57,31 +57,35 @@ struct Bf16Attention {
   // set of the first-level cache.
   static constexpr int stride_of(int n, int bytes) { return (round_up(n * bytes, 64) / 64 | 1) * (64 / bytes); }
 
-  // Keys [width / 2] [tokens] pairs, values [tokens / 2] [width] pairs, then the rows of one block of queries.
-  struct Scratch {
-    Scratch(std::byte* data, int token_count, int head_width)
+  struct Sizes {
+    Sizes(int token_count, int head_width)
         : tokens(round_up(token_count, 32)),
           inner(round_up(head_width, 32)),
           outer(round_up(head_width, 16)),
           token_stride(stride_of(tokens, 4)),
           share_stride(stride_of(tokens, 2)),
           query_stride(stride_of(inner, 2)),
-          outer_stride(stride_of(outer, 4)) {
+          outer_stride(stride_of(outer, 4)) {}
+    int tokens, inner, outer;
+    int token_stride, share_stride, query_stride, outer_stride;
+  };
+
+  // Keys [width / 2] [tokens] pairs, values [tokens / 2] [width] pairs, then the rows of one block of queries.
+  struct Scratch : Sizes {
+    Scratch(std::byte* data, int token_count, int head_width) : Sizes(token_count, head_width) {
       keys = reinterpret_cast<uint32_t*>(data);
-      values = keys + inner / 2 * token_stride;
-      scores = reinterpret_cast<float*>(values + tokens / 2 * outer_stride);
-      context = scores + M::kRows * token_stride;
-      shares = reinterpret_cast<uint16_t*>(context + M::kRows * outer_stride);
-      queries = shares + M::kRows * share_stride;
+      values = keys + this->inner / 2 * this->token_stride;
+      scores = reinterpret_cast<float*>(values + this->tokens / 2 * this->outer_stride);
+      context = scores + M::kRows * this->token_stride;
+      shares = reinterpret_cast<uint16_t*>(context + M::kRows * this->outer_stride);
+      queries = shares + M::kRows * this->share_stride;
     }
     static size_t bytes(int token_count, int head_width) {
-      const Scratch s(nullptr, token_count, head_width);
+      const Sizes s(token_count, head_width);
       const int words =
           s.inner / 2 * s.token_stride + s.tokens / 2 * s.outer_stride + M::kRows * (s.token_stride + s.outer_stride);
       return static_cast<size_t>(4 * words + 2 * M::kRows * (s.share_stride + s.query_stride));
     }
-    int tokens, inner, outer;
-    int token_stride, share_stride, query_stride, outer_stride;
     uint32_t *keys, *values;
     float *scores, *context;
     uint16_t *shares, *queries;
@@ -155,13 +159,18 @@ struct Bf16Attention {
       offset[r] = V::set(-V::largest(offset[r])) * factor;
       sum[r] = V::set(0);
     }
-    for (int t = 0; t < s.tokens; t += 16) {
-      const __mmask16 mask = t < whole ? static_cast<__mmask16>(0xffff) : t == whole ? rest : static_cast<__mmask16>(0);
+    // Two vectors make one line of shares, written at once: tiles cannot read a line that is still in pieces.
+    for (int t = 0; t < s.tokens; t += 32) {
+      const auto mask = [&](int at) {
+        return at < whole ? static_cast<__mmask16>(0xffff) : at == whole ? rest : static_cast<__mmask16>(0);
+      };
+      const __mmask16 low = mask(t), high = mask(t + 16);
       for (int r = 0; r < rows; ++r) {
-        const __m512 power = power_of_two(V::fma(V::load(scores + r * s.token_stride + t), factor, offset[r]));
-        const __m512 e = _mm512_maskz_mov_ps(mask, power);
-        V::store_bf16(shares + r * s.share_stride + t, e);
-        sum[r] = sum[r] + e;
+        const float* from = scores + r * s.token_stride + t;
+        const __m512 a = _mm512_maskz_mov_ps(low, power_of_two(V::fma(V::load(from), factor, offset[r])));
+        const __m512 b = _mm512_maskz_mov_ps(high, power_of_two(V::fma(V::load(from + 16), factor, offset[r])));
+        _mm512_storeu_si512(shares + r * s.share_stride + t, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));
+        sum[r] = sum[r] + (a + b);
       }
     }
     for (int r = 0; r < rows; ++r) sums[r] = V::sum(sum[r]);
