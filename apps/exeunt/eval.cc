@@ -2,18 +2,20 @@
 // `exeunt eval`: quality and cost of one policy, and of every exit.
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/sweep.h"
+#include "exeunt/flows/drift.h"
 
 namespace exeunt::apps {
 namespace {
 
 struct EvalFlags {
   RunFlags run;
-  std::string policy, exits;
+  std::string policy, exits, against;
   bool each_exit = false;
 };
 
@@ -65,24 +67,36 @@ void print_score(const PolicyScore& score, const Measured& measured) {
   print_table({"left after", "texts", "%", ""}, table);
 }
 
+OrderedJson drift_json(const Drift& drift) {
+  return {
+      {"labels", drift.labels},         {"full_depth_labels", drift.full_labels},
+      {"exits", drift.exits},           {"average_layers", {drift.average_layers_before, drift.average_layers_after}},
+      {"mean_logit", drift.mean_logit}, {"largest_logit", drift.largest_logit}};
+}
+
 void run(const Common& common, const EvalFlags& flags) {
   const Measured measured = measure(common, flags.run);
   Scorer scorer(measured.trace, scorer_options(measured));
   PolicySpec policy = choose_policy(common, measured, flags.policy).policy;
   if (!flags.exits.empty()) policy.exits = layer_list(flags.exits, "--exits");
   const PolicyScore score = scorer.score(policy);
+  const std::optional<ExitTrace> other =
+      flags.against.empty() ? std::nullopt : std::optional(read_trace(flags.against));
   const std::vector<ExitScore> exits = flags.each_exit ? scorer.each_exit() : std::vector<ExitScore>{};
   if (common.json) {
     OrderedJson out = score_json(score);
     out["rows"] = measured.trace.rows;
     if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
+    if (other) out["drift"] = drift_json(drift(*other, measured.trace, policy));
     return print_json(out);
   }
   if (flags.each_exit) {
     print_exits(exits);
     fmt::print("\n");
   }
+  const std::string changed = other ? drift_line(*other, measured.trace, policy) : "";
   print_score(score, measured);
+  if (other) fmt::print("\n{}\n", changed);
 }
 
 }  // namespace
@@ -102,6 +116,10 @@ void add_eval(CommandLine& line) {
       "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full, or a policy.json; the model's own if left out");
   verb->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out")
       ->type_name("LAYERS");
+  verb->add_option("--against", flags->against,
+                   "Trace of the same model and texts, made in another precision or on another processor: show the "
+                   "share of labels and exits that change from it")
+      ->type_name("FILE");
   verb->add_flag("--each-exit", flags->each_exit, "Show the score of every exit, too");
 }
 

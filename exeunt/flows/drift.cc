@@ -59,9 +59,8 @@ Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& p
 std::string drift_line(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
   const Drift d = drift(before, after, policy);
   return fmt::format(
-      "{} {} → {} {}: {:.2f} % of labels and {:.2f} % of exits change ({}, {} texts); at full depth {:.2f} % of "
-      "labels; "
-      "logits by {:.2g} on average, {:.2g} at most",
+      "{} {} → {} {}: {:.2f} % of labels and {:.2f} % of exits change ({}, {} texts);\n"
+      "at full depth {:.2f} % of labels; logits by {:.2g} on average, {:.2g} at most",
       before.info.engine, before.info.precision, after.info.engine, after.info.precision, 100 * d.labels, 100 * d.exits,
       str(policy), d.rows, 100 * d.full_labels, d.mean_logit, d.largest_logit);
 }
