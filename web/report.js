@@ -18,9 +18,10 @@
   };
   document.addEventListener("pointermove", (event) => {
     const mark = event.target instanceof Element && event.target.closest("svg .mark, svg .rule");
-    tip.hidden = !mark;
-    if (!mark) return;
-    tip.textContent = textOf(mark);
+    const text = mark ? textOf(mark) : "";  // marks of a legend have none
+    tip.hidden = !text;
+    if (!text) return;
+    tip.textContent = text;
     tip.style.left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8) + "px";
     tip.style.top = Math.max(8, event.clientY - tip.offsetHeight - 10) + "px";
   });

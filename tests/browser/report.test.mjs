@@ -107,6 +107,11 @@ test("hovering a point shows its values", async () => {
   const tip = page.locator("#tip");
   assert.equal(await tip.isVisible(), true);
   assert.match(await tip.textContent(), /\d/);
+  const key = page.locator("svg.chart .key .mark").first();
+  await key.scrollIntoViewIfNeeded();
+  const sign = await key.boundingBox();
+  await page.mouse.move(sign.x + sign.width / 2, sign.y + sign.height / 2);
+  assert.equal(await tip.isVisible(), false, "a sign of the legend has nothing to say");
   await close();
 });
 
