@@ -26,7 +26,7 @@ demo:  ## builds the command and shows what it can do today, with files of this 
 	@scripts/demo build/release/bin/exeunt
 
 bench:  ## benchmarks
-	@scripts/setup bench
+	@scripts/setup bench node
 	@cmake --preset bench --log-level=WARNING > /dev/null
 	@cmake --build --preset bench -j $(JOBS)
 	@scripts/bench

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our engine beside ONNX Runtime (and PyTorch where it is installed), in one run on one machine; see `encoder`.
+
+    encoder.py --program build/bench/bin/exeunt [--shape bert-base] [--rounds 2] [--seconds 1] [--out FILE.json]
+
+Ours and theirs take turns, and the best time of all rounds counts: other work on the machine only ever adds. Nothing is
+asserted here; the JSON goes to benchmarks/results, and benchmarks/render.py makes the tables of docs/performance.md.
+"""
+import argparse
+import json
+import os
+import platform
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE = ROOT / 'benchmarks/peers/onnxruntime'
+LENGTHS = [16, 32, 64, 128]
+TRACE = ROOT / 'tests/traces/sst2-exeunt.dev.safetensors'
+
+
+def output(command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    if done.returncode != 0:
+        sys.exit(f"encoder: {' '.join(map(str, command))}\n{done.stderr}")
+    return done.stdout
+
+
+def machine():
+    name = platform.processor() or platform.machine()
+    for line in Path('/proc/cpuinfo').read_text().splitlines():
+        if line.startswith('model name'):
+            name = line.split(':', 1)[1].strip()
+            break
+    return {'cpu': name, 'architecture': platform.machine(), 'cores': len(os.sched_getaffinity(0)),
+            'load_at_start': round(os.getloadavg()[0], 1)}
+
+
+class Bench:
+    def __init__(self, flags):
+        self.flags = flags
+        probe = json.loads(output([flags.program, 'bench', '--shape', str(ROOT / 'tests/models/bert-deebert'),
+                                   '--lengths', '4', '--seconds', '0', '--json', '-q']))
+        self.machine = dict(machine(), isa=probe['isa'])
+        # bf16 is refused where the processor lacks it.
+        self.precisions = [p for p in ('fp32', 'bf16', 'int8') if subprocess.run(
+            [flags.program, 'bench', '--shape', str(ROOT / 'tests/models/bert-deebert'), '--lengths', '4', '--seconds', '0',
+             '--precision', p, '-q'], capture_output=True, check=False).returncode == 0]
+
+    def ours(self, **flags):
+        command = [self.flags.program, 'bench', '--json', '-q', '--seconds', str(self.flags.seconds)]
+        for name, value in flags.items():
+            command += ['--' + name.replace('_', '-'), str(value)]
+        return json.loads(output(command))
+
+    def peer(self, shape, precision, threads, lengths):
+        common = ['--shape', shape, '--precision', precision, '--threads', threads, '--lengths', lengths,
+                  '--seconds', str(self.flags.seconds)]
+        ort = json.loads(output(['node', NODE / 'measure.mjs', *common]))
+        torch = json.loads(output([sys.executable, ROOT / 'benchmarks/peers/torch_encoder.py', *common]))
+        return {'onnxruntime': ort, 'torch': torch}
+
+    def encoder(self, shape):
+        """precision × threads × length: the best of all rounds of each engine."""
+        threads = ','.join(map(str, self.flags.threads))
+        lengths = ','.join(map(str, LENGTHS))
+        best = {}
+        for _ in range(self.flags.rounds):
+            for precision in self.precisions:
+                runs = {'ours': self.ours(shape=shape, precision=precision, threads=threads, lengths=lengths)['rows'],
+                        **self.peer(shape, precision, threads, lengths)}
+                for engine, rows in runs.items():
+                    for row in rows:
+                        place = best.setdefault((precision, row['threads'], row['length']), {})
+                        if engine not in place or row['best_ms'] < place[engine]['best_ms']:
+                            place[engine] = row
+        return [{'precision': p, 'threads': t, 'length': n, **{
+            engine: {k: row[k] for k in ('best_ms', 'p50_ms', 'gops', 'peak_share', 'settings') if k in row}
+            for engine, row in engines.items()}} for (p, t, n), engines in sorted(best.items(), key=str)]
+
+    def exits(self, shape):
+        """Leaving after layer k, with heads that read row 0 and with readers; what exits cost that nobody takes."""
+        out = {'leave_at': [], 'unused': []}
+        low = [p for p in self.precisions if p != 'fp32'] or ['fp32']
+        for precision in low:
+            for heads in ('every', 'reader'):
+                rows = self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths=128, heads=heads,
+                                                   exit_at='1,2,3,6,9,12')['rows'], 'exit_at')
+                full = rows[12]['best_ms']
+                out['leave_at'] += [{'precision': precision, 'heads': heads, 'layer': k, 'best_ms': row['best_ms'],
+                                     'of_full': row['best_ms'] / full} for k, row in sorted(rows.items())]
+            one = self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths='32,128')['rows'], 'length')
+            all_ = self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths='32,128',
+                                               heads='every')['rows'], 'length')
+            out['unused'] += [{'precision': precision, 'length': n, 'one_exit_ms': one[n]['best_ms'],
+                               'all_exits_ms': all_[n]['best_ms']} for n in sorted(one)]
+        return out
+
+    def best(self, take, key):
+        rows = {}
+        for _ in range(self.flags.rounds):
+            for row in take():
+                if row[key] not in rows or row['best_ms'] < rows[row[key]]['best_ms']:
+                    rows[row[key]] = row
+        return rows
+
+    def whole_encoder(self, shape):
+        """CLS first off: every row of every layer, against the measured peak of the registers."""
+        out = []
+        for precision in self.precisions:
+            rows = self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths=128,
+                                               cls_first='never')['rows'], 'length')
+            out.append({'precision': precision, **{k: rows[128][k] for k in ('best_ms', 'gops', 'peak_share')}})
+        return out
+
+    def crowded(self, shape):
+        """More threads than cores must not collapse."""
+        cores = self.machine['cores']
+        rows = self.best(lambda: self.ours(shape=shape, precision=self.precisions[-1], threads=f'{cores},{4 * cores}',
+                                           lengths=128)['rows'], 'threads')
+        return {'precision': self.precisions[-1], 'threads': {str(t): row['best_ms'] for t, row in rows.items()}}
+
+    def real_text(self):
+        """Texts as long as those of SST-2's dev split, in the shape of gte-small."""
+        with open(TRACE, 'rb') as file:
+            header = json.loads(file.read(struct.unpack('<Q', file.read(8))[0]))
+            start, end = header['lengths']['data_offsets']
+            file.seek(start, 1)
+            lengths = struct.unpack(f'<{(end - start) // 4}i', file.read(end - start))
+        out = {'texts': len(lengths), 'tokens': sum(lengths) / len(lengths), 'rows': []}
+        with tempfile.TemporaryDirectory() as scratch:
+            short = Path(scratch, 'lengths.json')
+            short.write_text(json.dumps(lengths[:self.flags.texts]))
+            for precision in self.precisions:
+                row = {'precision': precision}
+                for name, flags in (('ours_unpadded_ms', {}), ('ours_padded_ms', {'pad_to': 128})):
+                    row[name] = self.ours(shape='gte-small', precision=precision, threads=1, lengths_of=TRACE,
+                                          **flags)['rows'][0]['best_ms']
+                if precision != 'bf16' or self.machine['architecture'] == 'aarch64':
+                    peer = json.loads(output(['node', NODE / 'texts.mjs', '--precision', precision, '--threads', '1',
+                                              '--lengths-file', short]))
+                    row.update(ort_unpadded_ms=peer['unpadded_ms'], ort_padded_ms=peer['padded_ms'])
+                out['rows'].append(row)
+        return out
+
+
+def check_graph(program):
+    """The peer must compute the same model as we do before its time means anything."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = []
+        for name in ('deebert_bert', 'pabee_albert', 'heads_gelu_new'):
+            golden = ROOT / 'tests/golden' / name
+            output([program, 'convert', golden, '--out', f'{scratch}/{name}', '-q'])
+            folders += [f'{scratch}/{name}', golden / 'golden.safetensors']
+        print(output(['node', NODE / 'check.mjs', *folders]), end='')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--program', default=str(ROOT / 'build/bench/bin/exeunt'))
+    parser.add_argument('--shape', default='bert-base')
+    parser.add_argument('--threads', default=None, help='with commas; 1 and all cores if left out')
+    parser.add_argument('--rounds', type=int, default=2)
+    parser.add_argument('--seconds', type=float, default=1)
+    parser.add_argument('--texts', type=int, default=200, help='texts that the peer runs of the real lengths')
+    parser.add_argument('--parts', default='encoder,exits,whole,crowded,text')
+    parser.add_argument('--out')
+    flags = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
+    flags.threads = [int(t) for t in flags.threads.split(',')] if flags.threads else sorted({1, min(2, cores), cores})
+    check_graph(flags.program)
+    bench = Bench(flags)
+    version = output([flags.program, '--version']).split()[-1]
+    commit = subprocess.run(['git', '-C', ROOT, 'describe', '--always', '--dirty=+'], capture_output=True, text=True,
+                            check=False).stdout.strip()
+    result = {'format': 'exeunt.bench/1', 'date': time.strftime('%Y-%m-%d', time.gmtime()), 'tool': version,
+              'commit': commit, 'machine': bench.machine, 'peer': 'onnxruntime-node 1.30.0', 'shape': flags.shape}
+    parts = {'encoder': lambda: bench.encoder(flags.shape), 'exits': lambda: bench.exits(flags.shape),
+             'whole': lambda: bench.whole_encoder(flags.shape), 'crowded': lambda: bench.crowded(flags.shape),
+             'text': bench.real_text}
+    for part in flags.parts.split(','):
+        result[part] = parts[part]()
+    result['machine']['load_at_end'] = round(os.getloadavg()[0], 1)
+    name = re.sub('[^a-z0-9]+', '-', result['machine']['cpu'].lower()).strip('-')
+    out = Path(flags.out or ROOT / f"benchmarks/results/{result['date']}-{name}-{flags.shape}.json")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + '\n')
+    sys.path.insert(0, str(ROOT / 'benchmarks'))
+    import render
+    print(render.tables(result))
+    print(f'wrote {out}')
+
+
+if __name__ == '__main__':
+    main()

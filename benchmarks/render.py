@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables from the figures in benchmarks/results.
+
+    render.py FILE.json          the tables of one run
+    render.py --docs             writes those of every run into docs/performance.md, between its marks
+    render.py --check            fails if docs/performance.md does not hold them
+"""
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / 'docs/performance.md'
+BEGIN, END = '<!-- tables: made by benchmarks/render.py -->', '<!-- end of tables -->'
+
+
+def table(header, rows):
+    lines = ['| ' + ' | '.join(header) + ' |', '| ' + ' | '.join('---' for _ in header) + ' |']
+    return '\n'.join(lines + ['| ' + ' | '.join(map(str, row)) + ' |' for row in rows])
+
+
+def ms(row):
+    return f"{row['best_ms']:.2f}" if row else '–'
+
+
+def ratio(theirs, ours):
+    return f"{theirs['best_ms'] / ours['best_ms']:.2f}×" if theirs else '–'
+
+
+def encoder_table(rows):
+    torch = any('torch' in row for row in rows)
+    header = ['precision', 'threads', 'length', 'ours ms', 'ONNX Runtime ms', 'ratio', 'Gop/s', '% of peak']
+    if torch:
+        header[6:6] = ['PyTorch ms', 'ratio']
+    out = []
+    for row in rows:
+        ours, ort = row['ours'], row.get('onnxruntime')
+        share = ours.get('peak_share')
+        cells = [row['precision'], row['threads'], row['length'], ms(ours), ms(ort), ratio(ort, ours)]
+        if torch:
+            cells += [ms(row.get('torch')), ratio(row.get('torch'), ours)]
+        out.append(cells + [f"{ours['gops']:.0f}", f'{100 * share:.0f}' if share else '–'])
+    return table(header, out)
+
+
+def exits_tables(exits, layers):
+    rows = []
+    for row in exits['leave_at']:
+        k = row['layer']
+        bound = (k - 0.75) / (layers - 0.75) if row['heads'] == 'every' else k / layers
+        heads = 'row 0' if row['heads'] == 'every' else 'reader'
+        rows.append([row['precision'], heads, k, f"{row['best_ms']:.2f}", f"{row['of_full']:.3f}", f'{bound:.3f}',
+                     f"{row['of_full'] / bound:.2f}"])
+    unused = [[row['precision'], row['length'], f"{row['one_exit_ms']:.2f}", f"{row['all_exits_ms']:.2f}",
+               f"{100 * (row['all_exits_ms'] / row['one_exit_ms'] - 1):+.1f} %"] for row in exits['unused']]
+    return (table(['precision', 'exits read', 'leaving after', 'ms', 'of full depth', 'ideal', 'against ideal'], rows) +
+            '\n\nExits that every text passes and none takes:\n\n' +
+            table(['precision', 'length', 'one exit ms', f'{layers} exits ms', 'cost'], unused))
+
+
+def text_table(text):
+    cell = lambda row, key: f'{row[key]:.2f}' if key in row else '–'
+    rows = [[row['precision']] + [cell(row, key) for key in ('ours_unpadded_ms', 'ours_padded_ms', 'ort_unpadded_ms',
+                                                            'ort_padded_ms')] for row in text['rows']]
+    return table(['precision', 'ours ms', 'ours padded to 128', 'ONNX Runtime ms', 'padded to 128'], rows)
+
+
+def tables(result):
+    machine = result['machine']
+    parts = [f"### {machine['cpu']}, {machine['cores']} cores, {result['shape']}\n\n{result['date']}, commit "
+             f"{result['commit']}, kernels `{machine['isa']}`, {result['peer']}; load of the machine "
+             f"{machine['load_at_start']} at the start, {machine.get('load_at_end', '?')} at the end."]
+    if 'encoder' in result:
+        parts.append('One text at a time, full depth, best time of all rounds:\n\n' + encoder_table(result['encoder']))
+    if 'whole' in result:
+        parts.append('Every row of every layer (CLS first off), length 128, one thread:\n\n' + table(
+            ['precision', 'ms', 'Gop/s', '% of register peak'],
+            [[row['precision'], f"{row['best_ms']:.2f}", f"{row['gops']:.0f}",
+              f"{100 * row['peak_share']:.0f}" if row['peak_share'] else '–'] for row in result['whole']]))
+    if 'exits' in result:
+        parts.append('Leaving early, length 128, one thread:\n\n' + exits_tables(result['exits'], 24 if 'large' in result['shape'] else 12))
+    if 'crowded' in result:
+        crowd = result['crowded']
+        parts.append('More threads than cores, length 128, ' + crowd['precision'] + ': ' +
+                     ', '.join(f'{t} threads {value:.2f} ms' for t, value in crowd['threads'].items()) + '.')
+    if 'text' in result:
+        text = result['text']
+        parts.append(f"Texts as long as SST-2's dev split ({text['texts']} texts, {text['tokens']:.1f} tokens on average), "
+                     'gte-small shape, one thread, mean of a text:\n\n' + text_table(text))
+    return '\n\n'.join(parts)
+
+
+def filled():
+    """docs/performance.md with the newest run of each machine and shape between the marks."""
+    newest = {}
+    for path in sorted((ROOT / 'benchmarks/results').glob('*.json')):
+        result = json.loads(path.read_text(encoding='utf-8'))
+        newest[result['machine']['cpu'], result['shape']] = result
+    before, rest = DOCS.read_text(encoding='utf-8').split(BEGIN)
+    after = rest.split(END)[1]
+    return before + BEGIN + '\n' + '\n\n'.join(map(tables, newest.values())) + '\n' + END + after
+
+
+def main():
+    if sys.argv[1:] == ['--docs']:
+        DOCS.write_text(filled(), encoding='utf-8')
+    elif sys.argv[1:] == ['--check']:
+        if filled() != DOCS.read_text(encoding='utf-8'):
+            sys.exit('docs/performance.md does not hold the figures of benchmarks/results: run benchmarks/render.py --docs')
+    elif len(sys.argv) == 2:
+        print(tables(json.loads(Path(sys.argv[1]).read_text(encoding='utf-8'))))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == '__main__':
+    main()
