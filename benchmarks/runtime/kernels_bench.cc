@@ -8,8 +8,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "benchmarks/runtime/register_peak.h"
 #include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/cpu/register_peak.h"
 
 namespace exeunt {
 namespace {

@@ -18,6 +18,7 @@ ARROWS = {
     'train': ['eval', 'data', 'exits', 'model'],
     'flows': ['eval', 'data', 'runtime'],
     'serve': ['runtime', 'exits', 'model', 'text'],
+    'c': ['runtime'],
     'apps': ['flows', 'serve', 'eval', 'data', 'runtime', 'exits', 'model', 'text', 'tasks'],
 }
 

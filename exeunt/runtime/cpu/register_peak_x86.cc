@@ -1,38 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most a core can multiply per second with the instruction a table uses, from registers alone: what products are
-// measured against. Loops in assembler, so that nothing is left to the compiler.
-#pragma once
-
-#include <algorithm>
+// Loops in assembler, so that nothing is left to the compiler.
 #include <cstdint>
-#include <string_view>
 
-#include <time.h>
-
-#include "exeunt/runtime/precision.h"
+#include "exeunt/runtime/cpu/register_peak.h"
 
 namespace exeunt {
-
-// Processor time of this thread: what other programs get in between does not count.
-inline double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-// The least of many runs, in seconds: caches shared with other work only ever add.
-template <class F>
-double least_seconds(F run, int times = 200) {
-  double least = 1e9;
-  for (int i = 0; i < times; ++i) {
-    const double start = thread_seconds();
-    run();
-    least = std::min(least, thread_seconds() - start);
-  }
-  return least;
-}
-
-#ifdef __x86_64__
+namespace {
 
 // Twelve independent sums, more than the instructions' latency times their rate.
 #define EXEUNT_TWELVE(line)                                                                                      \
@@ -82,8 +55,9 @@ double tile_peak() {
   return 4.0 * 100 * 2 * 16 * 16 * (int8 ? 64 : 32) / seconds;
 }
 
-// In operations per second (two per multiplication with its addition), or 0 where it is not known.
-inline double register_peak(std::string_view table, Precision precision) {
+}  // namespace
+
+double register_peak(std::string_view table, Precision precision) {
   const bool int8 = precision == Precision::int8, bf16 = precision == Precision::bf16;
   if (table == "generic") return 0;
   if (table == "avx2") return int8 ? EXEUNT_PEAK(EXEUNT_MADD_YMM, 32) : EXEUNT_PEAK(EXEUNT_FMA_YMM, 16);
@@ -92,13 +66,5 @@ inline double register_peak(std::string_view table, Precision precision) {
   if (!int8) return EXEUNT_PEAK(EXEUNT_FMA_ZMM, 32);
   return table == "avx512" ? EXEUNT_PEAK(EXEUNT_MADD_ZMM, 64) : EXEUNT_PEAK(EXEUNT_VNNI_ZMM, 128);
 }
-
-#else
-
-inline double register_peak(std::string_view, Precision) {
-  return 0;
-}
-
-#endif
 
 }  // namespace exeunt

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# `cmake --install BUILD --prefix DIR`: the command, the C library, and for C++ the static libraries of the runtime with
+# their headers, found by find_package(exeunt). Component `dev` is all but the command.
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/exeunt)
+set(layers base text model exits runtime)
+foreach(layer ${layers})
+  list(APPEND libraries exeunt_${layer})
+  set_target_properties(exeunt_${layer} PROPERTIES EXPORT_NAME ${layer})
+  target_include_directories(exeunt_${layer} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(exeunt_${layer} INTERFACE cxx_std_20)
+  install(DIRECTORY exeunt/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/exeunt COMPONENT dev FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(TARGETS ${libraries} exeunt_shared EXPORT exeunt
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev NAMELINK_COMPONENT dev)
+install(FILES exeunt/c/exeunt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+install(EXPORT exeunt NAMESPACE exeunt:: FILE exeunt-targets.cmake DESTINATION ${package} COMPONENT dev)
+configure_package_config_file(cmake/exeunt-config.cmake.in ${CMAKE_BINARY_DIR}/exeunt-config.cmake
+  INSTALL_DESTINATION ${package})
+# Below 1.0 a minor version may break what came before (docs/versioning.md).
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/exeunt-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/exeunt-config.cmake ${CMAKE_BINARY_DIR}/exeunt-config-version.cmake
+  DESTINATION ${package} COMPONENT dev)
+if(TARGET exeunt)
+  install(TARGETS exeunt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+endif()

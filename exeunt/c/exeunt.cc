@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface: Classifier behind opaque handles. No exception leaves this file.
+#include "exeunt/c/exeunt.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/version.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/runtime/classifier.h"
+
+namespace {
+
+using exeunt::Answer;
+using exeunt::Code;
+using exeunt::Encoding;
+using exeunt::Error;
+
+constexpr int kAbiVersion = EXEUNT_ABI;
+
+// What an exeunt_model really is. That type is never completed, so that the interface says nothing about it.
+struct Model {
+  Model(const std::string& folder, const exeunt::ClassifierOptions& options)
+      : classifier(folder, options),
+        policy(str(classifier.policy())),
+        precision(name_of(classifier.engine().precision())),
+        engine(classifier.engine().name()) {}
+
+  exeunt::Classifier classifier;
+  std::string policy, precision, engine;
+};
+
+Model& of(exeunt_model* model) noexcept {
+  return *reinterpret_cast<Model*>(model);
+}
+const Model& of(const exeunt_model* model) noexcept {
+  return *reinterpret_cast<const Model*>(model);
+}
+
+struct LastError {
+  std::string message, hint;
+};
+LastError& last_error() {
+  thread_local LastError last;
+  return last;
+}
+
+exeunt_status failed(exeunt_status status, const char* message, const char* hint) noexcept {
+  try {
+    last_error() = {message, hint};
+  } catch (...) {
+    last_error().message.clear();  // not even memory for the message
+  }
+  return status;
+}
+
+// Runs `act` and turns whatever it throws into a status.
+template <class Act>
+exeunt_status guarded(Act&& act) noexcept {
+  try {
+    act();
+    return EXEUNT_OK;
+  } catch (const Error& error) {
+    return failed(static_cast<exeunt_status>(error.code()), error.what(), error.hint().c_str());
+  } catch (const std::bad_alloc&) {
+    return failed(EXEUNT_RESOURCES, "out of memory", "");
+  } catch (const std::exception& error) {
+    return failed(EXEUNT_FAILURE, error.what(), "this is a bug in exeunt; please report it");
+  } catch (...) {
+    return failed(EXEUNT_FAILURE, "unknown failure", "this is a bug in exeunt; please report it");
+  }
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw Error(Code::usage, what);
+}
+
+// The caller's struct may be shorter (an older header) or longer (a newer one) than ours.
+template <class Struct>
+Struct read_struct(const Struct* given, Struct defaults) {
+  if (given == nullptr) return defaults;
+  require(given->struct_size >= sizeof(size_t), "struct_size: got 0, want the size of the struct");
+  std::memcpy(&defaults, given, std::min(given->struct_size, sizeof(Struct)));
+  return defaults;
+}
+
+void write_result(const exeunt_result& from, std::byte* to, size_t size) {
+  std::memcpy(to + sizeof(size_t), reinterpret_cast<const std::byte*>(&from) + sizeof(size_t),
+              std::min(size, sizeof(exeunt_result)) - sizeof(size_t));
+}
+
+exeunt_result result_of(const exeunt::Classifier& classifier, const Answer& answer, bool truncated) {
+  exeunt_result out = EXEUNT_RESULT_INIT;
+  const bool regression = classifier.checkpoint().exits().problem == exeunt::Problem::regression;
+  out.label = regression ? -1 : answer.evidence.label;
+  out.score = answer.evidence.confidence;
+  out.value = answer.evidence.value;
+  out.exit_layer = answer.layer;
+  out.layers_run = answer.layers_run;
+  out.tokens = answer.tokens;
+  out.truncated = truncated ? 1 : 0;
+  return out;
+}
+
+Encoding encode(const exeunt::Classifier& classifier, const char* text, const char* pair) {
+  require(text != nullptr, "text: got null, want UTF-8");
+  const auto second = pair == nullptr ? std::nullopt : std::optional<std::string_view>(pair);
+  return classifier.tokenizer().encode(text, second, classifier.encode_options());
+}
+
+}  // namespace
+
+const char* exeunt_version(void) {
+  static const std::string text(exeunt::version());
+  return text.c_str();
+}
+
+int exeunt_abi_version(void) {
+  return kAbiVersion;
+}
+
+const char* exeunt_last_error(void) {
+  return last_error().message.c_str();
+}
+
+const char* exeunt_last_hint(void) {
+  return last_error().hint.c_str();
+}
+
+exeunt_status exeunt_open(const char* folder, const exeunt_options* options, exeunt_model** model) {
+  if (model != nullptr) *model = nullptr;
+  return guarded([&] {
+    require(folder != nullptr && model != nullptr,
+            "exeunt_open: got a null pointer, want a folder and a place for the model");
+    const exeunt_options given = read_struct(options, EXEUNT_OPTIONS_INIT);
+    exeunt::ClassifierOptions wanted;
+    if (given.policy != nullptr) wanted.policy = given.policy;
+    if (given.precision != nullptr) {
+      wanted.engine.precision = exeunt::precision_named(given.precision);
+      require(wanted.engine.precision.has_value(), "precision: want fp32, bf16 or int8");
+    }
+    require(given.threads >= 0 && given.max_length >= 0, "threads and max_length: want 0 or more");
+    wanted.engine.threads = given.threads;
+    if (given.max_length > 0) wanted.max_length = given.max_length;
+    *model = reinterpret_cast<exeunt_model*>(new Model(folder, wanted));
+  });
+}
+
+void exeunt_close(exeunt_model* model) {
+  delete reinterpret_cast<Model*>(model);
+}
+
+int exeunt_label_count(const exeunt_model* model) {
+  return model == nullptr ? 0 : static_cast<int>(of(model).classifier.checkpoint().exits().labels.size());
+}
+
+const char* exeunt_label(const exeunt_model* model, int index) {
+  if (index < 0 || index >= exeunt_label_count(model)) return nullptr;
+  return of(model).classifier.checkpoint().exits().labels[static_cast<size_t>(index)].c_str();
+}
+
+const char* exeunt_policy(const exeunt_model* model) {
+  return model == nullptr ? nullptr : of(model).policy.c_str();
+}
+
+const char* exeunt_precision(const exeunt_model* model) {
+  return model == nullptr ? nullptr : of(model).precision.c_str();
+}
+
+const char* exeunt_engine(const exeunt_model* model) {
+  return model == nullptr ? nullptr : of(model).engine.c_str();
+}
+
+exeunt_status exeunt_classify(exeunt_model* model, const char* text, const char* pair, exeunt_result* result,
+                              float* scores) {
+  return guarded([&] {
+    require(model != nullptr && result != nullptr, "exeunt_classify: got a null pointer, want a model and a result");
+    require(result->struct_size > sizeof(size_t), "result: set struct_size, for example by EXEUNT_RESULT_INIT");
+    const Encoding encoding = encode(of(model).classifier, text, pair);
+    const Answer answer =
+        of(model).classifier.engine().answer(std::span(&encoding, 1), of(model).classifier.ask()).front();
+    write_result(result_of(of(model).classifier, answer, encoding.truncated), reinterpret_cast<std::byte*>(result),
+                 result->struct_size);
+    if (scores != nullptr) std::copy(answer.probabilities.begin(), answer.probabilities.end(), scores);
+  });
+}
+
+exeunt_status exeunt_classify_many(exeunt_model* model, const char* const* texts, const char* const* pairs,
+                                   size_t count, exeunt_result* results) {
+  return guarded([&] {
+    if (count == 0) return;
+    require(model != nullptr && texts != nullptr && results != nullptr,
+            "exeunt_classify_many: got a null pointer, want a model, texts and results");
+    const size_t size = results[0].struct_size;
+    require(size > sizeof(size_t), "results: set struct_size of the first, for example by EXEUNT_RESULT_INIT");
+    std::vector<Encoding> encodings;
+    for (size_t i = 0; i < count; ++i) {
+      encodings.push_back(encode(of(model).classifier, texts[i], pairs == nullptr ? nullptr : pairs[i]));
+    }
+    const std::vector<Answer> answers = of(model).classifier.engine().answer(encodings, of(model).classifier.ask());
+    auto* place = reinterpret_cast<std::byte*>(results);
+    for (size_t i = 0; i < count; ++i, place += size) {
+      std::memcpy(place, &size, sizeof size);
+      write_result(result_of(of(model).classifier, answers[i], encodings[i].truncated), place, size);
+    }
+  });
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The most one core multiplies per second with the instruction a table of kernels uses, from registers alone: what
+// speeds are measured against. Measured when asked, in some milliseconds.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include <time.h>
+
+#include "exeunt/runtime/precision.h"
+
+namespace exeunt {
+
+// Operations per second, two per multiplication with its addition; 0 where it is not known. The processor must run the
+// table, and its prepare() must have been called. One source per architecture.
+[[nodiscard]] double register_peak(std::string_view table, Precision precision);
+
+// Processor time of this thread: what other programs get in between does not count.
+inline double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// The least of many runs, in seconds: caches shared with other work only ever add.
+template <class F>
+double least_seconds(F run, int times = 200) {
+  double least = 1e9;
+  for (int i = 0; i < times; ++i) {
+    const double start = thread_seconds();
+    run();
+    least = std::min(least, thread_seconds() - start);
+  }
+  return least;
+}
+
+}  // namespace exeunt

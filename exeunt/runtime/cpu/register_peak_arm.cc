@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops in assembler, so that nothing is left to the compiler.
+#include "exeunt/runtime/cpu/register_peak.h"
+
+namespace exeunt {
+namespace {
+
+// Twenty-four independent sums: bfmmla needs at least twenty to hide its latency.
+#define EXEUNT_24(line)                                                                                             \
+  line("0") line("1") line("2") line("3") line("4") line("5") line("6") line("7") line("8") line("9") line("10")    \
+      line("11") line("12") line("13") line("14") line("15") line("16") line("17") line("18") line("19") line("20") \
+          line("21") line("22") line("23")
+#define EXEUNT_FMLA(n) "fmla v" n ".4s, v30.4s, v31.4s\n"
+#define EXEUNT_SDOT(n) "sdot v" n ".4s, v30.16b, v31.16b\n"
+#define EXEUNT_SMMLA(n) "smmla v" n ".4s, v30.16b, v31.16b\n"
+#define EXEUNT_BFMMLA(n) "bfmmla v" n ".4s, v30.8h, v31.8h\n"
+#define EXEUNT_CLOBBERED                                                                                              \
+  "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", \
+      "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31"
+// Operations per second of twenty-four instructions of `each`.
+#define EXEUNT_PEAK(line, each)                                                                                     \
+  (24.0 * (each)*200 / least_seconds([] {                                                                           \
+     asm volatile("movi v30.4s, #0\nmovi v31.4s, #0\n" ::: "v30", "v31");                                           \
+     for (int i = 0; i < 200; ++i) asm volatile(".arch armv8.6-a+bf16+i8mm\n" EXEUNT_24(line)::: EXEUNT_CLOBBERED); \
+   }))
+
+}  // namespace
+
+double register_peak(std::string_view table, Precision precision) {
+  const bool new_instructions = table == "neon_bf16_i8mm";
+  if (table == "generic") return 0;
+  if (precision == Precision::fp32) return EXEUNT_PEAK(EXEUNT_FMLA, 8);
+  if (precision == Precision::bf16) return new_instructions ? EXEUNT_PEAK(EXEUNT_BFMMLA, 32) : 0;
+  if (new_instructions) return EXEUNT_PEAK(EXEUNT_SMMLA, 64);
+  return table == "neon_dot" ? EXEUNT_PEAK(EXEUNT_SDOT, 32) : 0;
+}
+
+}  // namespace exeunt
