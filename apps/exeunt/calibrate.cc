@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/clock.h"
@@ -35,25 +36,11 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "1%" or "0.01".
-double fraction_of(std::string_view text) {
-  const bool percent = text.ends_with('%');
-  const std::string number(percent ? text.substr(0, text.size() - 1) : text);
-  char* end = nullptr;
-  const double value = std::strtod(number.c_str(), &end);
-  const double fraction = percent ? value / 100 : value;
-  if (number.empty() || *end != '\0' || !(fraction > 0 && fraction < 1)) {
-    throw Error(Code::usage, fmt::format("--max-drop: got '{}', want a share above 0 and below 1", text),
-                "for example 1% or 0.01");
-  }
-  return fraction;
-}
-
 CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
   CalibrationPlan plan;
   plan.budgets.clear();
   for (const std::string& text : flags.budgets) {
-    for (const std::string& one : comma_list(text)) plan.budgets.push_back(fraction_of(one));
+    for (const std::string& one : comma_list(text)) plan.budgets.push_back(share_of(one, "--max-drop"));
   }
   std::sort(plan.budgets.begin(), plan.budgets.end());
   plan.delta = 1 - flags.confidence;

@@ -29,6 +29,10 @@ void add_all_verbs(CommandLine& line) {
   add_policy(line);
   add_report(line);
   add_submit(line);
+  add_predict(line);
+  add_merge(line);
+  add_bench(line);
+  add_quantize(line);
 }
 
 }  // namespace exeunt::apps

@@ -42,6 +42,10 @@ void add_calibrate(CommandLine& line);
 void add_policy(CommandLine& line);
 void add_report(CommandLine& line);
 void add_submit(CommandLine& line);
+void add_predict(CommandLine& line);
+void add_merge(CommandLine& line);
+void add_bench(CommandLine& line);
+void add_quantize(CommandLine& line);
 
 // Declares all verbs on `line`.
 void add_all_verbs(CommandLine& line);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/data_flags.h"
 
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -20,6 +21,19 @@ std::vector<std::string> comma_list(std::string_view text) {
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
   return out;
+}
+
+double share_of(std::string_view text, std::string_view flag) {
+  const bool percent = text.ends_with('%');
+  const std::string number(percent ? text.substr(0, text.size() - 1) : text);
+  char* end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  const double share = percent ? value / 100 : value;
+  if (number.empty() || *end != '\0' || !(share > 0 && share < 1)) {
+    throw Error(Code::usage, fmt::format("{}: got '{}', want a share above 0 and below 1", flag, text),
+                "for example 1% or 0.01");
+  }
+  return share;
 }
 
 void add_data_flags(CLI::App& verb, DataFlags& flags) {

@@ -24,6 +24,9 @@ void add_data_flags(CLI::App& verb, DataFlags& flags);
 // Reads what the flags name. Throws Error: usage if neither a task nor a file is named.
 [[nodiscard]] Dataset load_data(const DataFlags& flags);
 
+// "1%" or "0.01": above 0 and below 1. Throws Error (usage) that names the flag.
+[[nodiscard]] double share_of(std::string_view text, std::string_view flag);
+
 // "a,b,c" without blanks around the names.
 [[nodiscard]] std::vector<std::string> comma_list(std::string_view text);
 

@@ -48,11 +48,7 @@ ProgressStyle progress_on_stderr(bool quiet) {
 }
 
 Progress::Progress(std::string what, int64_t total, ProgressStyle style)
-    : what_(std::move(what)),
-      total_(std::max<int64_t>(total, 1)),
-      style_(std::move(style)),
-      start_(style_.now()),
-      drawn_(start_) {}
+    : what_(std::move(what)), total_(total), style_(std::move(style)), start_(style_.now()), drawn_(start_) {}
 
 Progress::~Progress() {
   if (!style_.write || (!visible_ && !style_.terminal)) return;
@@ -73,6 +69,7 @@ void Progress::draw(Seconds now) {
   visible_ = true;
   const double elapsed = (now - start_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done_) / elapsed : 0;
+  if (total_ <= 0) return draw_count(elapsed, rate);
   const double share = static_cast<double>(done_) / static_cast<double>(total_);
   const std::string left = rate > 0 ? clock_text(static_cast<double>(total_ - done_) / rate) : "?";
   const std::string tail = fmt::format(" {}/{} [{}<{}, {:.1f}/s]{}{}", done_, total_, clock_text(elapsed), left, rate,
@@ -85,6 +82,12 @@ void Progress::draw(Seconds now) {
   const int room = style_.width - static_cast<int>(head.size() + tail.size()) - 3;
   const std::string middle = room >= 5 ? fmt::format("|{}|", bar(share, std::min(room, 40))) : "";
   style_.write(fmt::format("\r{}{}{}\x1b[K", head, middle, tail));
+}
+
+void Progress::draw_count(double elapsed, double rate) {
+  const std::string text = fmt::format("{} {} [{}, {:.1f}/s]{}{}", what_, done_, clock_text(elapsed), rate,
+                                       remark_.empty() ? "" : " ", remark_);
+  style_.write(style_.terminal ? fmt::format("\r{}\x1b[K", text) : text + "\n");
 }
 
 }  // namespace exeunt

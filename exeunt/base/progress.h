@@ -22,6 +22,7 @@ struct ProgressStyle {
 
 class Progress {
  public:
+  // `total` 0: not known, so a count is shown instead of a bar.
   Progress(std::string what, int64_t total, ProgressStyle style);
   ~Progress();  // ends the line
   Progress(const Progress&) = delete;
@@ -32,6 +33,7 @@ class Progress {
 
  private:
   void draw(std::chrono::duration<double> now);
+  void draw_count(double elapsed, double rate);
 
   std::string what_, remark_;
   int64_t total_, done_ = 0;

@@ -55,7 +55,9 @@ using Advance = std::function<void(int64_t)>;
 using RunBlock = std::function<ExitTrace(Texts, const Advance&)>;
 
 RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, TraceInfo& info) {
-  const auto engine = std::make_shared<Engine>(model, engine_options(model, options.precision, options.threads));
+  EngineOptions chosen = engine_options(model, options.precision, options.threads);
+  if (options.exceptions) chosen.exceptions = *options.exceptions;
+  const auto engine = std::make_shared<Engine>(model, chosen);
   info.engine = engine->name();
   info.precision = name_of(engine->precision());
   return [engine](Texts texts, const Advance& advance) { return engine->trace(texts, advance); };

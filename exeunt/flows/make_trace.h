@@ -9,7 +9,7 @@
 
 #include "exeunt/exits/trace.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/runtime/precision.h"
+#include "exeunt/runtime/precision_map.h"
 #include "exeunt/tasks/dataset.h"
 #include "exeunt/text/tokenizer.h"
 
@@ -19,6 +19,7 @@ struct TraceOptions {
   int max_length = 128;
   int threads = 0;                            // 0 = as many as the machine has
   std::optional<Precision> precision = {};    // none: the model's default (engine_choice.h)
+  std::optional<Exceptions> exceptions = {};  // matrices in another precision; none: precision.json's
   bool reference = false;                     // the plain fp32 reference instead of the engine
   std::filesystem::path tokenizer = {};       // folder it was loaded from; empty = the model's
   std::function<void(int64_t)> advance = {};  // told of every text done, from any thread, one call at a time

@@ -46,6 +46,17 @@ TEST(Progress, ALogSeesALineEveryTenSecondsAndNoCarriageReturn) {
   EXPECT_THAT(screen.text, Not(HasSubstr("\r")));
 }
 
+TEST(Progress, WithoutATotalThereIsACountAndNoBar) {
+  Screen screen;
+  {
+    Progress progress("predict", 0, screen.style(true));
+    screen.time = 10;
+    progress.advance(50, "so far");
+  }
+  EXPECT_THAT(screen.text, HasSubstr("\rpredict 50 [00:10, 5.0/s] so far"));
+  EXPECT_THAT(screen.text, Not(HasSubstr("%")));
+}
+
 TEST(Progress, AQuickJobLeavesNothingInALog) {
   Screen screen;
   { Progress(std::string("x"), 3, screen.style(false)).advance(3); }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers as lines of text: a table, JSON, or what the servers of GLUE and ELUE read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "exeunt/flows/predict.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/tasks/submission.h"
+
+namespace exeunt {
+
+//   tsv    index, label, score (its probability), exit_layer, layers_run; a regression has value instead of the two
+//   jsonl  {"index", "label", "scores": {label: probability}, "exit_layer", "layers_run"}; a regression: "value"
+//   glue   index, prediction
+//   elue   index, pred, modules: what each text ran, with input shapes
+enum class AnswerForm { tsv, jsonl, glue, elue };
+[[nodiscard]] std::optional<AnswerForm> answer_form_named(std::string_view name) noexcept;
+[[nodiscard]] std::string_view name_of(AnswerForm form) noexcept;
+
+class AnswerLines {
+ public:
+  // `policy` names the exits that are evaluated. The checkpoint may go away afterwards.
+  AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy);
+
+  [[nodiscard]] std::string head() const;                        // the first line with its end; empty: none
+  [[nodiscard]] std::string line(const Prediction& text) const;  // one line with its end
+
+ private:
+  [[nodiscard]] std::string label_of(const Prediction& text) const;
+  [[nodiscard]] std::string json_line(const Prediction& text) const;
+
+  AnswerForm form_;
+  ExitLayout exits_;
+  ElueRun run_ = {};  // without texts: what elue_modules() must know of the model
+};
+
+}  // namespace exeunt

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/bench.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/model/cost.h"
+#include "exeunt/model/schema.h"
+#include "exeunt/runtime/cpu/kernels.h"
+
+namespace exeunt {
+namespace {
+
+// A small generator of our own: the same weights on every machine, a gigabyte of them in a second or two.
+class Stream {
+ public:
+  float next() noexcept {  // from -1 to 1
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<float>(static_cast<int32_t>(state_ >> 32)) * 0x1p-31F;
+  }
+
+ private:
+  uint64_t state_ = 88172645463325252ULL;
+};
+
+ExitLayout bench_layout(const ModelSpec& spec, BenchHeads heads) {
+  ExitLayout layout;
+  layout.outputs = 2;
+  layout.labels = {"no", "yes"};
+  layout.width = spec.hidden;
+  const int first = heads == BenchHeads::last ? spec.layers : 1;
+  for (int layer = first; layer <= spec.layers; ++layer) {
+    const int index = layer - first;
+    layout.sites.push_back({.after = layer,
+                            .reader = heads == BenchHeads::reader ? std::optional<int>(index) : std::nullopt,
+                            .pooler = index,
+                            .classifier = index});
+  }
+  return layout;
+}
+
+// As wide as BERT's initial weights; norms start as they do there.
+float value_of(const std::string& name, Stream& stream) {
+  if (name.find("norm.weight") != std::string::npos) return 1;
+  if (name.find("norm.bias") != std::string::npos) return 0;
+  return 0.0346F * stream.next();  // standard deviation 0.02
+}
+
+double percentile(const std::vector<double>& sorted, double share) {
+  return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+std::vector<Encoding> random_texts(const ModelSpec& spec, std::span<const int> lengths) {
+  std::vector<Encoding> texts(lengths.size());
+  Stream stream;
+  for (size_t t = 0; t < texts.size(); ++t) {
+    const auto length = static_cast<size_t>(lengths[t]);
+    for (size_t i = 0; i < length; ++i) {
+      texts[t].ids.push_back(static_cast<int32_t>((stream.next() + 1) * 0.5F * static_cast<float>(spec.vocab - 1)));
+    }
+    texts[t].types.assign(length, 0);
+    texts[t].offsets.resize(length);
+  }
+  return texts;
+}
+
+// How long to go on, and by what each time is divided.
+struct Pace {
+  double seconds, parts;
+};
+BenchTimes time_all(Engine& engine, const Ask& ask, std::span<const Encoding> texts, Pace pace) {
+  constexpr size_t kLeastRuns = 5;
+  std::vector<double> times;
+  (void)engine.answer(texts, ask);
+  const auto end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pace.seconds));
+  do {
+    const auto start = Clock::now();
+    (void)engine.answer(texts, ask);
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() / pace.parts);
+  } while (Clock::now() < end || times.size() < kLeastRuns);
+  std::sort(times.begin(), times.end());
+  return {.best_ms = times.front(),
+          .p50_ms = percentile(times, 0.5),
+          .p90_ms = percentile(times, 0.9),
+          .runs = static_cast<int>(times.size())};
+}
+
+}  // namespace
+
+std::optional<BenchHeads> bench_heads_named(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 3> names = {"last", "every", "reader"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<BenchHeads>(i);
+  }
+  return std::nullopt;
+}
+
+Checkpoint random_model(const ModelSpec& spec, BenchHeads heads) {
+  const ExitLayout layout = bench_layout(spec, heads);
+  TensorSet set;
+  Stream stream;
+  for (const TensorInfo& info : schema(spec, layout)) {
+    if (!info.required) continue;
+    TensorView view{.dtype = DType::f32, .shape = info.shape, .strides = {}, .bytes = {}};
+    const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(view.elements()));
+    for (float& value : *data) value = value_of(info.name, stream);
+    view.bytes = std::as_bytes(std::span(*data));
+    set.tensors.emplace(info.name, view);
+    set.owners.push_back(data);
+  }
+  return {spec, layout, std::move(set), {.where = "random weights"}};
+}
+
+std::shared_ptr<const AskPolicy> leave_at(const Engine& engine, int layer) {
+  const std::vector<ExitSite>& sites = engine.exits().sites;
+  if (engine.exits().problem == Problem::regression) {  // has no entropy to go by
+    return engine.bind(parse_policy(layer == 0 ? "full" : fmt::format("layer:{}", layer)));
+  }
+  PolicySpec spec = parse_policy("entropy:0");  // no text has an entropy below 0
+  std::vector<float> rates(sites.size(), 0);
+  spec.per_exit.assign(sites.size(), 0);
+  const auto found =
+      layer == 0 ? sites.end() - 1
+                 : std::find_if(sites.begin(), sites.end(), [&](const ExitSite& site) { return site.after == layer; });
+  if (found == sites.end()) {
+    throw Error(Code::usage, fmt::format("--exit-at: got {}, but no exit sits after that layer", layer),
+                "with --shape, --heads every puts one after each layer");
+  }
+  const auto index = static_cast<size_t>(found - sites.begin());
+  spec.per_exit[index] = 16;  // and every text one below 16
+  rates[index] = 1;
+  return engine.bind(spec, rates);
+}
+
+BenchTimes time_texts(Engine& engine, const Ask& ask, const BenchPoint& point) {
+  const std::vector<int> lengths(static_cast<size_t>(point.batch), point.length);
+  return time_all(engine, ask, random_texts(engine.spec(), lengths), {point.seconds, 1});
+}
+
+BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> lengths, double seconds) {
+  return time_all(engine, ask, random_texts(engine.spec(), lengths), {seconds, static_cast<double>(lengths.size())});
+}
+
+double nominal_operations(const Engine& engine, const BenchPoint& point) {
+  const int layers = point.exit_at == 0 ? engine.spec().layers : point.exit_at;
+  const int64_t macs = embedding_macs(engine.spec(), point.length) + layers * layer_macs(engine.spec(), point.length);
+  return 2.0 * static_cast<double>(macs) * point.batch;
+}
+
+// With h the time of a run that leaves at layer k without CLS first, h(k) = embedding + k · layer + exits asked; so two
+// depths give a layer, and what is left gives the rest. All layers of a model have the same shape, so they take the
+// same time. What leaving there really takes is then the measured time of such a text less what came before.
+ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
+  const std::vector<ExitSite>& sites = model.exits().sites;
+  const auto layers = static_cast<size_t>(model.spec().layers);
+  ProfileEntry entry;
+  entry.lengths = plan.lengths;
+  entry.layer_ms.assign(layers, {});
+  entry.leave_ms.assign(layers, {});
+  const auto measure = [&](ClsFirst cls_first, auto&& take) {
+    EngineOptions options = plan.engine;
+    options.cls_first = cls_first;
+    Engine engine(model, options);
+    entry.precision = name_of(engine.precision());
+    entry.threads = engine.threads();
+    entry.isa = engine.kernels().name;
+    for (size_t i = 0; i < plan.lengths.size(); ++i) {
+      const BenchPoint point{.length = plan.lengths[i], .batch = 1, .exit_at = 0, .seconds = plan.seconds};
+      take(
+          i,
+          [&](const std::shared_ptr<const AskPolicy>& policy) {
+            return time_texts(engine, {.policy = policy}, point).best_ms;
+          },
+          engine);
+    }
+  };
+  // Every row at every layer: what a layer, an exit and the embeddings take.
+  measure(ClsFirst::never, [&](size_t, auto&& time, Engine& engine) {
+    const double all_exits = time(leave_at(engine, 0));
+    const double last_exit = time(engine.bind(parse_policy("full")));
+    const double first_exit = time(engine.bind(parse_policy(fmt::format("layer:{}", sites.front().after))));
+    const double count = static_cast<double>(sites.size());
+    const double exit = sites.size() > 1 ? std::max(0.0, (all_exits - last_exit) / (count - 1)) : 0;
+    const double depth = static_cast<double>(layers) - (sites.size() > 1 ? sites.front().after : 0);
+    const double layer = std::max(0.0, (last_exit - (sites.size() > 1 ? first_exit : 0)) / depth);
+    entry.exit_ms.push_back(exit);
+    entry.embedding_ms.push_back(std::max(0.0, last_exit - static_cast<double>(layers) * layer - exit));
+    for (auto& row : entry.layer_ms) row.push_back(layer);
+  });
+  // As it runs: what the layer takes at which a text leaves.
+  measure(plan.engine.cls_first, [&](size_t i, auto&& time, Engine& engine) {
+    double leave = entry.layer_ms.front()[i];
+    for (size_t layer = 0, site = 0; layer < layers; ++layer) {
+      if (site < sites.size() && sites[site].after == static_cast<int>(layer) + 1) {
+        const double whole = time(engine.bind(parse_policy(fmt::format("layer:{}", layer + 1))));
+        leave = std::max(0.0, whole - entry.embedding_ms[i] - entry.exit_ms[i] -
+                                  static_cast<double>(layer) * entry.layer_ms.front()[i]);
+        ++site;
+      }
+      entry.leave_ms[layer].push_back(leave);
+    }
+  });
+  return entry;
+}
+
+}  // namespace exeunt

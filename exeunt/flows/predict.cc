@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/predict.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <deque>
+#include <future>
+#include <memory>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+// Enough for every thread to find work while the oldest text still runs, little enough to keep in memory.
+constexpr size_t kWindowPerThread = 64;
+
+// A text on its way. The engine's thread writes `truncated` before it fulfils `answer`.
+struct Waiting {
+  TextRow row = {};
+  bool truncated = false;
+  std::promise<Answer> answer = {};
+};
+
+bool blank(std::string_view text) noexcept {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+void refuse_empty(const TextRow& row) {
+  if (!blank(row.text) || (row.pair && !blank(*row.pair))) return;
+  throw Error(Code::bad_file, fmt::format("{}: got an empty text, want at least one word", row.place),
+              "leave the row out");
+}
+
+class Stream {
+ public:
+  Stream(Engine& engine, const Tokenizer& tokenizer, const PredictPlan& plan)
+      : engine_(engine),
+        tokenizer_(tokenizer),
+        plan_(plan),
+        window_(kWindowPerThread * static_cast<size_t>(engine.threads())) {}
+
+  // An Error leaves texts in flight; they still write to what is waited for, and read the tokenizer.
+  ~Stream() {
+    for (const Ticket& ticket : tickets_) ticket.cancel();
+    for (const auto& [waiting, future] : waiting_) future.wait();
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  PredictCounts run() {
+    for (TextRow row; plan_.next(row);) {
+      ++counts_.rows;
+      if (!plan_.shard.has(row.index)) continue;
+      refuse_empty(row);
+      if (waiting_.size() >= window_) finish_oldest();
+      submit(std::move(row));
+      while (!waiting_.empty() && ready(waiting_.front().second)) finish_oldest();
+      row = {};
+    }
+    while (!waiting_.empty()) finish_oldest();
+    return counts_;
+  }
+
+ private:
+  static bool ready(const std::future<Answer>& answer) {
+    return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
+  void submit(TextRow&& row) {
+    auto waiting = std::make_shared<Waiting>();
+    waiting->row = std::move(row);
+    waiting_.emplace_back(waiting, waiting->answer.get_future());
+    tickets_.push_back(engine_.submit(
+        [waiting, this] {
+          Encoding encoding = tokenizer_.encode(waiting->row.text, waiting->row.pair, plan_.encode);
+          waiting->truncated = encoding.truncated;
+          return encoding;
+        },
+        plan_.ask, [waiting](Answer&& answer) { waiting->answer.set_value(std::move(answer)); }));
+  }
+
+  void finish_oldest() {
+    auto [waiting, future] = std::move(waiting_.front());
+    waiting_.pop_front();
+    tickets_.pop_front();
+    Prediction out{.index = waiting->row.index, .truncated = false, .answer = future.get()};
+    out.truncated = waiting->truncated;
+    if (out.answer.ended == Ended::failed) {
+      throw_bad_file(waiting->row.place, "{}", out.answer.error);
+    }
+    if (out.truncated && plan_.strict) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: the text is longer than {} tokens", waiting->row.place, plan_.encode.max_length),
+                  "shorten it, raise --max-length, or leave out --strict to cut it");
+    }
+    counts_.truncated += out.truncated ? 1 : 0;
+    counts_.layers += out.answer.layer;
+    ++counts_.answered;
+    plan_.answered(out);
+  }
+
+  Engine& engine_;
+  const Tokenizer& tokenizer_;
+  const PredictPlan& plan_;
+  size_t window_;
+  PredictCounts counts_ = {};
+  std::deque<std::pair<std::shared_ptr<Waiting>, std::future<Answer>>> waiting_ = {};
+  std::deque<Ticket> tickets_ = {};
+};
+
+}  // namespace
+
+Shard parse_shard(std::string_view text) {
+  Shard shard;
+  const char* end = text.data() + text.size();
+  const auto [slash, bad_number] = std::from_chars(text.data(), end, shard.number);
+  if (bad_number == std::errc{} && slash != end && *slash == '/') {
+    const auto [last, bad_count] = std::from_chars(slash + 1, end, shard.of);
+    if (bad_count == std::errc{} && last == end && shard.of >= 1 && shard.number >= 1 && shard.number <= shard.of) {
+      return shard;
+    }
+  }
+  throw Error(Code::usage, fmt::format("--shard: got '{}', want i/n with i from 1 to n", text), "for example 2/8");
+}
+
+PredictCounts predict(Engine& engine, const Tokenizer& tokenizer, const PredictPlan& plan) {
+  return Stream(engine, tokenizer, plan).run();
+}
+
+}  // namespace exeunt

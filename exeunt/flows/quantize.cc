@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <span>
+
+#include "exeunt/base/error.h"
+#include "exeunt/exits/replay.h"
+#include "exeunt/tasks/metrics.h"
+
+namespace exeunt {
+namespace {
+
+// What each text of a trace is answered with under a policy.
+struct Answered {
+  std::vector<float> predicted;  // label index or value
+  std::vector<uint8_t> exit;
+};
+
+Answered answers_of(const ExitTrace& trace, const PolicySpec& policy) {
+  Replayer replayer(trace);
+  const Departures departures = replayer.run(policy);
+  Answered out{.predicted = {}, .exit = departures.exit};
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const auto logits = replayer.answer(departures, row);
+    const auto best = static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    out.predicted.push_back(trace.info.regression ? logits[0] : best);
+  }
+  return out;
+}
+
+double quality(const ExitTrace& trace, const std::vector<float>& predicted) {
+  if (!trace.labelled()) return 0;
+  const Metric metric = trace.info.regression ? Metric::pearson : Metric::accuracy;
+  return score(std::span(&metric, 1), predicted, trace.gold).front().value;
+}
+
+// Matrices that stand and fall together, so that a deep model needs no more passes than there are trials: neighbours
+// of one kind.
+std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& matrices, size_t most) {
+  std::vector<std::vector<std::string>> groups;
+  if (matrices.empty() || most == 0) return groups;
+  const size_t together = (matrices.size() + most - 1) / most;
+  std::vector<std::string> sorted = matrices;
+  const auto kind = [](const std::string& name) { return name.substr(name.rfind('.')); };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const std::string& a, const std::string& b) { return kind(a) < kind(b); });
+  for (const std::string& name : sorted) {
+    if (groups.empty() || groups.back().size() == together || kind(groups.back().front()) != kind(name)) {
+      groups.emplace_back();
+    }
+    groups.back().push_back(name);
+  }
+  return groups;
+}
+
+class Search {
+ public:
+  Search(const ExitTrace& reference, const ExitTrace& reference_few, const QuantizePlan& plan)
+      : reference_(reference), reference_few_(reference_few), plan_(plan) {}
+
+  QuantizeOutcome run() {
+    out_.plain = out_.chosen = measure({});
+    out_.within = fits(out_.plain);
+    say("everything low", out_.plain);
+    if (out_.within || plan_.trials < 4) return finish();
+    rank();
+    shortest_list();
+    return finish();
+  }
+
+ private:
+  [[nodiscard]] bool fits(const Change& change) const {
+    return change.changed <= plan_.max_changed && change.drop() <= plan_.max_drop;
+  }
+  [[nodiscard]] bool may_try() const { return out_.trials < plan_.trials; }
+
+  Change measure(const Exceptions& exceptions) {
+    ++out_.trials;
+    return change_between(reference_, plan_.trace(exceptions, false), plan_.policy);
+  }
+
+  [[nodiscard]] Exceptions first(size_t count) const {
+    Exceptions out;
+    for (size_t i = 0; i < count; ++i) {
+      for (const std::string& name : ranked_[i]) out.emplace(name, plan_.higher);
+    }
+    return out;
+  }
+
+  // The harm of a group: how far the logits move if it alone is in the low precision. Logits say more than answers do,
+  // which change for few texts only.
+  void rank() {
+    // What follows the ranking takes about twice the logarithm of the number of groups.
+    const auto room = static_cast<size_t>(std::max(1, plan_.trials - out_.trials - 16));
+    std::vector<std::vector<std::string>> groups = grouped(plan_.matrices, std::min(room, plan_.matrices.size()));
+    Exceptions all;
+    for (const std::string& name : plan_.matrices) all.emplace(name, plan_.higher);
+    std::vector<double> harm;
+    for (const auto& group : groups) {
+      Exceptions others = all;
+      for (const std::string& name : group) others.erase(name);
+      ++out_.trials;
+      harm.push_back(drift(reference_few_, plan_.trace(others, true), plan_.policy).mean_logit);
+    }
+    std::vector<size_t> order(groups.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return harm[a] > harm[b]; });
+    for (const size_t index : order) ranked_.push_back(std::move(groups[index]));
+    if (!ranked_.empty() && plan_.say) plan_.say(fmt::format("most harmful: {}", fmt::join(ranked_.front(), ", ")));
+  }
+
+  // The fewest of the most harmful that must be kept: doubling until the bounds hold, then halving the gap.
+  void shortest_list() {
+    size_t low = 0, high = 0;
+    std::optional<Change> good;
+    for (size_t count = 1; !good && may_try(); count = std::min(2 * count, ranked_.size())) {
+      const Change change = measure(first(count));
+      say(fmt::format("{} kept higher", first(count).size()), change);
+      remember(count, change);
+      if (fits(change)) {
+        good = change;
+        high = count;
+      } else if (count == ranked_.size()) {
+        return;
+      } else {
+        low = count;
+      }
+    }
+    while (good && high - low > 1 && may_try()) {
+      const size_t middle = (low + high) / 2;
+      const Change change = measure(first(middle));
+      say(fmt::format("{} kept higher", first(middle).size()), change);
+      remember(middle, change);
+      (fits(change) ? high : low) = middle;
+    }
+  }
+
+  // A list within the bounds beats one that is not; among those within, the shorter; among the others, the less
+  // changed.
+  void remember(size_t count, const Change& change) {
+    const Exceptions exceptions = first(count);
+    const bool fit = fits(change);
+    const bool better = fit != out_.within ? fit
+                        : fit              ? exceptions.size() < out_.exceptions.size()
+                                           : change.changed < out_.chosen.changed;
+    if (!better) return;
+    out_.exceptions = exceptions;
+    out_.chosen = change;
+    out_.within = fit;
+  }
+
+  void say(const std::string& what, const Change& change) const {
+    if (!plan_.say) return;
+    plan_.say(fmt::format("{}: {:.2f} % of answers or exits change, quality {:.2f} → {:.2f}", what,
+                          100 * change.changed, 100 * change.before, 100 * change.after));
+  }
+
+  QuantizeOutcome finish() { return std::move(out_); }
+
+  const ExitTrace& reference_;
+  const ExitTrace& reference_few_;
+  const QuantizePlan& plan_;
+  std::vector<std::vector<std::string>> ranked_ = {};
+  QuantizeOutcome out_ = {};
+};
+
+}  // namespace
+
+Change change_between(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
+  Change out{.drift = drift(before, after, policy)};
+  const Answered one = answers_of(before, policy), two = answers_of(after, policy);
+  double tolerance = 0;
+  if (before.info.regression) {
+    const auto [least, most] = std::minmax_element(one.predicted.begin(), one.predicted.end());
+    tolerance = 0.01 * (*most - *least);
+  }
+  for (size_t row = 0; row < before.rows; ++row) {
+    const bool label = std::abs(one.predicted[row] - two.predicted[row]) > tolerance;
+    if (label || one.exit[row] != two.exit[row]) out.changed += 1 / static_cast<double>(before.rows);
+  }
+  out.before = quality(before, one.predicted);
+  out.after = quality(after, two.predicted);
+  return out;
+}
+
+QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& reference_few,
+                                  const QuantizePlan& plan) {
+  return Search(reference, reference_few, plan).run();
+}
+
+}  // namespace exeunt

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which matrices of a model bear a low precision, and which are better kept in a higher one. Judged by what users see:
+// answers and exits that change against fp32, and accuracy, on texts of the task.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exeunt/exits/trace.h"
+#include "exeunt/flows/drift.h"
+#include "exeunt/runtime/precision_map.h"
+
+namespace exeunt {
+
+// What a lower precision changes, under one policy and over the same texts.
+struct Change {
+  Drift drift = {};
+  double changed = 0;  // share of texts whose label or exit differs; of a regression, whose value by 1 % of its range
+  double before = 0, after = 0;  // accuracy (regression: Pearson's correlation); 0 without gold
+
+  [[nodiscard]] double drop() const noexcept { return before - after; }
+};
+[[nodiscard]] Change change_between(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy);
+
+struct QuantizePlan {
+  std::vector<std::string> matrices = {};  // all that can be kept in another precision, as matrix_names() has them
+  Precision higher = Precision::bf16;      // what the exceptions are kept in
+  PolicySpec policy = {};                  // under which exits are compared
+  double max_changed = 0.02, max_drop = 0.005;
+  int trials = 64;  // most passes over the texts
+  // Traces the texts with these exceptions; `few` asks for a part of them, which is enough to rank matrices.
+  std::function<ExitTrace(const Exceptions&, bool few)> trace = {};
+  std::function<void(const std::string&)> say = {};  // told of every step
+};
+
+struct QuantizeOutcome {
+  Exceptions exceptions = {};
+  Change plain = {};   // everything in the low precision
+  Change chosen = {};  // with the exceptions
+  int trials = 0;
+  bool within = false;  // the wanted bounds are kept
+};
+
+// `reference` and `reference_few` are fp32 traces of all texts and of the part. Greedy: matrices are ranked by the harm
+// each does alone, and as few as possible of the worst are kept in the higher precision.
+[[nodiscard]] QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& reference_few,
+                                                const QuantizePlan& plan);
+
+}  // namespace exeunt

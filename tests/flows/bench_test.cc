@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/bench.h"
+
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+ModelSpec tiny_spec() {
+  return {.layers = 4, .hidden = 32, .heads = 2, .inner = 64, .vocab = 50, .positions = 64, .embedding = 32};
+}
+
+TEST(Bench, RandomModelsHaveTheExitsAskedForAndFiniteAnswers) {
+  for (const auto& [heads, exits] : {std::pair(BenchHeads::last, 1), {BenchHeads::every, 4}, {BenchHeads::reader, 4}}) {
+    const Checkpoint model = random_model(tiny_spec(), heads);
+    EXPECT_EQ(model.exits().sites.size(), static_cast<size_t>(exits));
+    EXPECT_EQ(model.exits().sites.front().reader.has_value(), heads == BenchHeads::reader);
+    Engine engine(model, {.precision = Precision::fp32, .threads = 1});
+    const BenchTimes times = time_texts(engine, {}, {.length = 5, .batch = 2, .seconds = 0});
+    EXPECT_EQ(times.runs, 5);
+    EXPECT_LE(times.best_ms, times.p50_ms);
+    EXPECT_LE(times.p50_ms, times.p90_ms);
+  }
+}
+
+TEST(Bench, TextsLeaveAtTheLayerAskedFor) {
+  const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
+  Engine engine(model, {.precision = Precision::fp32, .threads = 1});
+  const Encoding text{.ids = {1, 2, 3}, .types = {0, 0, 0}, .offsets = {}, .truncated = false};
+  for (const int layer : {1, 3, 4}) {
+    const Answer answer = engine.answer({&text, 1}, {.policy = leave_at(engine, layer)}).front();
+    EXPECT_EQ(answer.layer, layer);
+    EXPECT_EQ(answer.layers_run, layer);
+  }
+  EXPECT_EQ(engine.answer({&text, 1}, {.policy = leave_at(engine, 0)}).front().layer, 4);
+  Engine one(random_model(tiny_spec(), BenchHeads::last), {.precision = Precision::fp32, .threads = 1});
+  EXPECT_EQ(error_of([&] { (void)leave_at(one, 2); }).code(), Code::usage);
+}
+
+TEST(Bench, AProfileIsOneThatItsReadersTake) {
+  const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
+  ProfilePlan plan;
+  plan.engine.precision = Precision::fp32;
+  plan.engine.threads = 1;
+  plan.lengths = {4, 16};
+  plan.seconds = 0;
+  Profile profile;
+  profile.entries.push_back(measure_profile(model, plan));
+  const Profile read = parse_profile(parse_json(json_text(profile_json(profile)), "profile"), 4, "profile");
+  ASSERT_EQ(read.entries.size(), 1U);
+  EXPECT_EQ(read.entries[0].precision, "fp32");
+  EXPECT_EQ(read.entries[0].layer_ms.size(), 4U);
+  EXPECT_GT(predicted_ms(read.entries[0], {.after = 4, .tokens = 16, .asked = 4}), 0);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/predict.h"
+
+#include "exeunt/flows/answer_lines.h"
+#include "exeunt/runtime/classifier.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kModel = EXEUNT_TEST_DATA "/models/bert-deebert";
+
+ClassifierOptions options_of(const std::string& policy = "full", int threads = 3) {
+  ClassifierOptions options;
+  options.engine.precision = Precision::fp32;
+  options.engine.threads = threads;
+  options.policy = policy;
+  return options;
+}
+
+// `count` texts of different lengths; `place` of each names its row.
+std::function<bool(TextRow&)> many_texts(int count, std::string_view odd = "great", int odd_row = -1) {
+  return [=, at = 0](TextRow& row) mutable {
+    if (at == count) return false;
+    std::string text = at == odd_row ? std::string(odd) : "a film";
+    for (int i = 0; i < at % 17 && at != odd_row; ++i) text += " dull great";
+    row = {.text = text, .pair = {}, .index = at, .place = "row " + std::to_string(at)};
+    ++at;
+    return true;
+  };
+}
+
+TEST(Predict, AnswersComeInTheOrderOfTheTextsAndEqualSingleOnes) {
+  Classifier classifier(kModel, options_of("entropy:0.5"));
+  std::vector<Prediction> got;
+  const PredictCounts counts = predict(classifier.engine(), classifier.tokenizer(),
+                                       {.ask = classifier.ask(),
+                                        .encode = classifier.encode_options(),
+                                        .next = many_texts(700),
+                                        .answered = [&](const Prediction& text) { got.push_back(text); }});
+  ASSERT_EQ(got.size(), 700U);
+  EXPECT_EQ(counts.rows, 700);
+  EXPECT_EQ(counts.answered, 700);
+  EXPECT_EQ(counts.truncated, 0);
+  auto next = many_texts(700);
+  for (TextRow row; next(row);) {
+    const Prediction& text = got[static_cast<size_t>(row.index)];
+    ASSERT_EQ(text.index, row.index);
+    if (row.index % 50 != 0) continue;
+    const Answer alone = classifier.answer(row.text);
+    EXPECT_EQ(text.answer.logits, alone.logits);
+    EXPECT_EQ(text.answer.layer, alone.layer);
+  }
+}
+
+TEST(Predict, OnlyAWindowOfTextsIsInFlight) {
+  Classifier classifier(kModel, options_of("full", 2));
+  int64_t read = 0, answered = 0, most = 0;
+  auto texts = many_texts(1000);
+  (void)predict(classifier.engine(), classifier.tokenizer(),
+                {.ask = classifier.ask(),
+                 .encode = classifier.encode_options(),
+                 .next =
+                     [&](TextRow& row) {
+                       most = std::max(most, read - answered);
+                       ++read;
+                       return texts(row);
+                     },
+                 .answered = [&](const Prediction&) { ++answered; }});
+  EXPECT_EQ(answered, 1000);
+  EXPECT_LE(most, 2 * 64 + 1);
+}
+
+TEST(Predict, AShardAnswersItsRowsAlone) {
+  Classifier classifier(kModel, options_of());
+  std::vector<int64_t> rows;
+  const PredictCounts counts = predict(classifier.engine(), classifier.tokenizer(),
+                                       {.ask = classifier.ask(),
+                                        .encode = classifier.encode_options(),
+                                        .shard = {.number = 2, .of = 3},
+                                        .next = many_texts(8),
+                                        .answered = [&](const Prediction& text) { rows.push_back(text.index); }});
+  EXPECT_THAT(rows, testing::ElementsAre(1, 4, 7));
+  EXPECT_EQ(counts.rows, 8);
+}
+
+TEST(Predict, EmptyAndTooLongTextsNameTheirPlace) {
+  Classifier classifier(kModel, options_of());
+  const auto run = [&](std::string_view odd, bool strict, int max_length = 8) {
+    return predict(classifier.engine(), classifier.tokenizer(),
+                   {.ask = classifier.ask(),
+                    .encode = {.max_length = max_length},
+                    .strict = strict,
+                    .next = many_texts(9, odd, 5),
+                    .answered = [](const Prediction&) {}});
+  };
+  for (const char* blank : {"", " \t ", "\v"}) {
+    const Error error = error_of([&] { (void)run(blank, false); });
+    EXPECT_EQ(error.code(), Code::bad_file);
+    EXPECT_THAT(error.what(), HasSubstr("row 5: got an empty text"));
+  }
+  EXPECT_GT(run("great", false, 8).truncated, 0);
+  EXPECT_EQ(run("great", true, 64).truncated, 0);
+  const Error error = error_of([&] { (void)run("great", true, 8); });
+  EXPECT_THAT(error.what(), HasSubstr("the text is longer than 8 tokens"));
+  EXPECT_THAT(error.what(), testing::StartsWith("row "));
+}
+
+TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
+  Classifier classifier(kModel, options_of("layer:2"));
+  const Prediction text{.index = 7, .truncated = false, .answer = classifier.answer("a great film")};
+  const auto lines = [&](AnswerForm form) {
+    return AnswerLines(form, classifier.checkpoint(), classifier.ask().policy->bound);
+  };
+  const std::string label = classifier.label(text.answer);
+  EXPECT_EQ(lines(AnswerForm::tsv).head(), "index\tlabel\tscore\texit_layer\tlayers_run\n");
+  EXPECT_EQ(lines(AnswerForm::tsv).line(text),
+            fmt::format("7\t{}\t{:.6f}\t2\t2\n", label, text.answer.evidence.confidence));
+  EXPECT_EQ(lines(AnswerForm::glue).head() + lines(AnswerForm::glue).line(text),
+            fmt::format("index\tprediction\n7\t{}\n", label));
+  EXPECT_EQ(lines(AnswerForm::elue).line(text),
+            fmt::format("7\t{}\t({}),emb; ({},{}),layer_1; ({},{}),layer_2; ({}),exit_2\n", label, text.answer.tokens,
+                        text.answer.tokens, classifier.checkpoint().spec().hidden, text.answer.tokens,
+                        classifier.checkpoint().spec().hidden, classifier.checkpoint().spec().hidden));
+  EXPECT_EQ(lines(AnswerForm::jsonl).head(), "");
+  const std::string json = lines(AnswerForm::jsonl).line(text);
+  EXPECT_THAT(json, HasSubstr("\"label\":\"" + label + "\""));
+  EXPECT_THAT(json, HasSubstr("\"exit_layer\":2,\"layers_run\":2}\n"));
+  EXPECT_THAT(json, HasSubstr("\"scores\":{\"negative\":"));
+}
+
+}  // namespace
+}  // namespace exeunt
