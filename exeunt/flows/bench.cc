@@ -69,12 +69,12 @@ std::vector<Encoding> random_texts(const ModelSpec& spec, std::span<const int> l
   return texts;
 }
 
-// How long to go on, and by what each time is divided.
+// How long to go on, by what each time is divided, and how many times are taken at least.
 struct Pace {
   double seconds, parts;
+  size_t least;
 };
 BenchTimes time_all(Engine& engine, const Ask& ask, std::span<const Encoding> texts, Pace pace) {
-  constexpr size_t kLeastRuns = 5;
   std::vector<double> times;
   (void)engine.answer(texts, ask);
   const auto end =
@@ -83,7 +83,7 @@ BenchTimes time_all(Engine& engine, const Ask& ask, std::span<const Encoding> te
     const auto start = Clock::now();
     (void)engine.answer(texts, ask);
     times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() / pace.parts);
-  } while (Clock::now() < end || times.size() < kLeastRuns);
+  } while (Clock::now() < end || times.size() < pace.least);
   std::sort(times.begin(), times.end());
   return {.best_ms = times.front(),
           .p50_ms = percentile(times, 0.5),
@@ -140,11 +140,11 @@ std::shared_ptr<const AskPolicy> leave_at(const Engine& engine, int layer) {
 
 BenchTimes time_texts(Engine& engine, const Ask& ask, const BenchPoint& point) {
   const std::vector<int> lengths(static_cast<size_t>(point.batch), point.length);
-  return time_all(engine, ask, random_texts(engine.spec(), lengths), {point.seconds, 1});
+  return time_all(engine, ask, random_texts(engine.spec(), lengths), {point.seconds, 1, 5});
 }
 
 BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> lengths, double seconds) {
-  return time_all(engine, ask, random_texts(engine.spec(), lengths), {seconds, static_cast<double>(lengths.size())});
+  return time_all(engine, ask, random_texts(engine.spec(), lengths), {seconds, static_cast<double>(lengths.size()), 2});
 }
 
 double nominal_operations(const Engine& engine, const BenchPoint& point) {
