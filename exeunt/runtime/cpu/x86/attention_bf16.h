@@ -179,9 +179,11 @@ struct Bf16Attention {
   static void store_row(const Attention& work, int head, int row, const float* context, __m512 by) {
     const int width = work.head_width;
     const auto column = static_cast<size_t>(head) * static_cast<size_t>(width);
-    float* floats = work.context + static_cast<size_t>(row) * work.context_stride + column;
+    float* floats = nullptr;
     uint16_t* bf16 = nullptr;
-    if (work.context == nullptr) {
+    if (work.context != nullptr) {
+      floats = work.context + static_cast<size_t>(row) * work.context_stride + column;
+    } else {
       std::byte* to = Rows<V>::row(work.next, work.next_row + row);
       floats = reinterpret_cast<float*>(to) + column;
       if (work.next.precision == Precision::bf16) bf16 = reinterpret_cast<uint16_t*>(to) + column;
