@@ -31,6 +31,47 @@ struct HeadRoom {
   size_t scores_stride, value_columns;  // tokens and columns, filled up to whole panels
 };
 
+// 2^x for x ≤ 0 to 8e-5 of itself, a fiftieth of what rounding to bf16 takes; below −120 it is 2^−120.
+EXEUNT_INLINE float32x4_t rough_power_of_two(float32x4_t x) {
+  const float32x4_t shift = vdupq_n_f32(0x1.8p23F);  // added, it leaves no room for a fraction
+  x = vmaxq_f32(x, vdupq_n_f32(-120.0F));
+  const float32x4_t shifted = vaddq_f32(x, shift);
+  const float32x4_t r = vsubq_f32(x, vsubq_f32(shifted, shift));
+  constexpr float cubic[] = {0.99992806F, 0.69326097F, 0.24261113F, 0.055171665F};
+  const int32x4_t power = vshlq_n_s32(vreinterpretq_s32_f32(shifted), 23);
+  return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(Lanes::polynomial(cubic, r)), power));
+}
+
+// A row of scores as e^((score − largest) · scale) in bf16, and the sum of these before they are rounded.
+template <class T>
+float share_bf16(const float* row, int tokens, float scale, std::byte* to) {
+  float32x4_t most = vdupq_n_f32(row[0]), other = most;
+  int t = 0;
+  for (; t + 8 <= tokens; t += 8) {
+    most = vmaxq_f32(most, vld1q_f32(row + t));
+    other = vmaxq_f32(other, vld1q_f32(row + t + 4));
+  }
+  float largest = vmaxvq_f32(vmaxq_f32(most, other));
+  for (; t < tokens; ++t) largest = row[t] > largest ? row[t] : largest;
+
+  const float by = scale * 1.44269504F;
+  const float32x4_t offset = vdupq_n_f32(-largest * by);
+  float32x4_t sum = vdupq_n_f32(0), second = sum;
+  for (t = 0; t < tokens; t += 8) {
+    float32x4_t low = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t), by));
+    float32x4_t high = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t + 4), by));
+    if (t + 8 > tokens) {  // behind the last token lies anything
+      low = Lanes::first(low, tokens - t);
+      high = Lanes::first(high, tokens - t - 4);
+    }
+    sum = vaddq_f32(sum, low);
+    second = vaddq_f32(second, high);
+    const uint16x8_t both = vcombine_u16(T::to_bf16(low), T::to_bf16(high));
+    store_step<8, kTileRows>(to, static_cast<size_t>(t) / 8, vreinterpretq_u8_u16(both));
+  }
+  return vaddvq_f32(vaddq_f32(sum, second));
+}
+
 // T is a tile of fp32 or bf16, as in multiply.h.
 template <class T>
 struct Attending {
@@ -125,12 +166,17 @@ struct Attending {
   }
 
   // Scores become shares, up to the factor they are divided by in the end.
-  void share(int rows, float (&inverse)[kTileRows]) const {
+  __attribute__((flatten)) void share(int rows, float (&inverse)[kTileRows]) const {
     const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
     for (int r = 0; r < rows; ++r) {
       float* row = scores + static_cast<size_t>(r) * room.scores_stride;
-      inverse[r] = 1.0F / exp_all<Lanes>(row, work.tokens, scale);
-      put_row<T, kTileRows>(kPrecision, row, work.tokens, shares + static_cast<size_t>(r) * kUnit);
+      std::byte* to = shares + static_cast<size_t>(r) * kUnit;
+      if constexpr (kPrecision == Precision::bf16) {
+        inverse[r] = 1.0F / share_bf16<T>(row, work.tokens, scale, to);
+      } else {
+        inverse[r] = 1.0F / exp_all<Lanes>(row, work.tokens, scale);
+        put_row<T, kTileRows>(kPrecision, row, work.tokens, to);
+      }
     }
   }
 
@@ -147,12 +193,13 @@ struct Attending {
       if constexpr (T::kBf16) {
         if (next.precision == Precision::bf16) {
           const auto at = static_cast<size_t>(column + i);
-          std::byte* to = units_of_row<8>(next, work.next_row + row) + at / 4 * 8 * kTileRows;
+          std::byte* to = units_of_row<Precision::bf16>(next, work.next_row + row) + at / 4 * 8 * kTileRows;
           reinterpret_cast<uint16_t*>(to)[at % 4] = vget_lane_u16(T::to_bf16(vdupq_n_f32(from[i])), 0);
           continue;
         }
       }
-      std::byte* to = units_of_row<4>(next, work.next_row + row) + static_cast<size_t>(column + i) * 4 * kTileRows;
+      std::byte* to =
+          units_of_row<Precision::fp32>(next, work.next_row + row) + static_cast<size_t>(column + i) * 4 * kTileRows;
       *reinterpret_cast<float*>(to) = from[i];
     }
   }
@@ -166,19 +213,48 @@ struct Attending {
     if (work.context == nullptr && column == next.columns) store(row, work.head_width, zeros, end - column);
   }
 
+  // Eight rows of `count` columns (a multiple of 4), straight from registers.
+  EXEUNT_INLINE void store_whole(int row, int c, const float32x4_t (&sums)[24], int count) const {
+    const int column = head * work.head_width + c;
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) {
+      std::byte* to = nullptr;
+      if (work.context != nullptr) {
+        to = reinterpret_cast<std::byte*>(work.context + static_cast<size_t>(row + r) * work.context_stride + column);
+      } else {
+        to = units_of_row<Precision::bf16>(work.next, work.next_row + row + r) +
+             static_cast<size_t>(column) * 2 * kTileRows;
+      }
+#pragma GCC unroll 3
+      for (int q = 0; q < 3; ++q) {
+        if (4 * q >= count) continue;
+        if (work.context != nullptr) vst1q_f32(reinterpret_cast<float*>(to) + 4 * q, sums[3 * r + q]);
+        if constexpr (T::kBf16) {
+          if (work.context == nullptr) {
+            vst1_u16(reinterpret_cast<uint16_t*>(to + static_cast<size_t>(q) * 8 * kTileRows),
+                     T::to_bf16(sums[3 * r + q]));
+          }
+        }
+      }
+    }
+  }
+
   void sum_values(int row, int rows, const float (&inverse)[kTileRows]) const {
+    const bool quads = work.head_width % 4 == 0 && (work.context != nullptr || work.next.precision == Precision::bf16);
     for (int c = 0; c < work.head_width; c += kTileColumns) {
+      const int count = work.head_width - c < kTileColumns ? work.head_width - c : kTileColumns;
       float32x4_t sums[24];
       T::run(shares, values + static_cast<size_t>(c) * room.value_row, room.value_row / kStep, sums);
+#pragma GCC unroll 24
+      for (int i = 0; i < 24; ++i) sums[i] = vmulq_n_f32(sums[i], inverse[i / 3]);
+      if (quads && rows == kTileRows) {
+        store_whole(row, c, sums, count);
+        continue;
+      }
       float tile[kTileRows * kTileColumns];
 #pragma GCC unroll 24
       for (int i = 0; i < 24; ++i) vst1q_f32(tile + 4 * i, sums[i]);
-      const int count = work.head_width - c < kTileColumns ? work.head_width - c : kTileColumns;
-      for (int r = 0; r < rows; ++r) {
-        float* from = tile + r * kTileColumns;
-        for (int i = 0; i < kTileColumns; i += 4) vst1q_f32(from + i, vmulq_n_f32(vld1q_f32(from + i), inverse[r]));
-        store(row + r, c, from, count);
-      }
+      for (int r = 0; r < rows; ++r) store(row + r, c, tile + r * kTileColumns, count);
     }
     for (int r = 0; r < rows; ++r) clear_padding(row + r);
   }
@@ -191,7 +267,7 @@ struct Attending {
       const int end = work.row + work.rows;
       for (int row = work.row; row < end; row += kTileRows) {
         const int rows = end - row < kTileRows ? end - row : kTileRows;
-        float inverse[kTileRows];
+        float inverse[kTileRows] = {};
         one.score(row, rows);
         one.share(rows, inverse);
         one.sum_values(row, rows, inverse);

@@ -46,6 +46,30 @@ struct Lanes {
     const int32x4_t bits = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23);
     return vmulq_f32(a, vreinterpretq_f32_s32(bits));
   }
+
+  // c[0] + c[1] x + …, four coefficients at a time as the lanes of one register. By Horner's rule each step would first
+  // copy its coefficient, since fmla overwrites what it adds to, and a copy costs as much as a product.
+  template <size_t n>
+  static inline __attribute__((always_inline)) F polynomial(const float (&c)[n], F x) {
+    const F x2 = vmulq_f32(x, x);
+    const F powers[] = {x, x2, vmulq_f32(x2, x), vmulq_f32(x2, x2)};
+    return group<0>(c, powers);
+  }
+  // c[at] + (c[at + 1] x + … + c[at + 4] x⁴) + x⁴ (the groups behind), where only the first group has its c[at].
+  template <size_t at, size_t n>
+  static inline __attribute__((always_inline)) F group(const float (&c)[n], const F (&x)[4]) {
+    constexpr size_t count = n - 1 - at < 4 ? n - 1 - at : 4;
+    float lanes[4] = {};
+    for (size_t i = 0; i < count; ++i) lanes[i] = c[at + 1 + i];
+    const F by = vld1q_f32(lanes);
+    F sum = at == 0 ? vfmaq_laneq_f32(vdupq_n_f32(c[0]), x[0], by, 0) : vmulq_laneq_f32(x[0], by, 0);
+    if constexpr (count > 1) sum = vfmaq_laneq_f32(sum, x[1], by, 1);
+    if constexpr (count > 2) sum = vfmaq_laneq_f32(sum, x[2], by, 2);
+    if constexpr (count > 3) sum = vfmaq_laneq_f32(sum, x[3], by, 3);
+    if constexpr (at + 5 < n) sum = vfmaq_f32(sum, group<at + 4>(c, x), x[3]);
+    return sum;
+  }
+
   static float sum(F a) { return vaddvq_f32(a); }
   static float largest(F a) { return vmaxvq_f32(a); }
 };

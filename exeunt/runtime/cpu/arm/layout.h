@@ -61,12 +61,12 @@ constexpr size_t operand_bytes(Precision precision, int rows, int columns) {
 inline float* row_scales(const Operand& operand) {
   return reinterpret_cast<float*>(operand.data);
 }
-// Where the units of a row begin; they are kTileRows units apart.
-template <size_t unit>
+// Where the units of a row of an operand without scales begin; they are kTileRows units apart.
+template <Precision precision>
 std::byte* units_of_row(const Operand& operand, int row) {
   const auto r = static_cast<size_t>(row);
-  return operand.data + scale_bytes(operand) +
-         r / kTileRows * kTileRows * row_bytes(operand.precision, operand.columns) + r % kTileRows * unit;
+  const size_t block = r / kTileRows * kTileRows * row_bytes(precision, operand.columns);
+  return operand.data + block + r % kTileRows * unit_bytes(precision);
 }
 
 // Puts 16 bytes of a row, the step'th of it, in its place among `rows` rows.

@@ -89,7 +89,7 @@ struct Finishing {
   }
   template <Precision precision>
   static EXEUNT_INLINE void put_next(const Place& place, int r, const Row& y) {
-    std::byte* row = units_of_row<unit_bytes(precision)>(place.product->next, place.row + r);
+    std::byte* row = units_of_row<precision>(place.product->next, place.row + r);
     for (int q = 0; q < 3; ++q) put_quad<precision>(row, place.column + 4 * q, y[q]);
   }
   // Outputs that are not there are zeros here, since their weights and biases are, so they fill the last step of the
@@ -97,7 +97,7 @@ struct Finishing {
   template <Precision precision>
   static void put_next_part(const Place& place, int r, const Row& y) {
     const Operand& next = place.product->next;
-    std::byte* row = units_of_row<unit_bytes(precision)>(next, place.row + r);
+    std::byte* row = units_of_row<precision>(next, place.row + r);
     const auto end = static_cast<int>(row_bytes(precision, next.columns) / element_bytes(precision));
     for (int q = 0; q < 3; ++q) {
       if (place.column + 4 * q < end) put_quad<precision>(row, place.column + 4 * q, y[q]);
@@ -123,7 +123,7 @@ struct Finishing {
   }
 
   template <Finish finish, Activation activation, Precision next>
-  static __attribute__((noinline)) void finish_part(const Place& place, const typename T::Sum (&sums)[24]) {
+  static __attribute__((noinline, flatten)) void finish_part(const Place& place, const typename T::Sum (&sums)[24]) {
     const int first = place.first > 0 ? place.first : 0, last = place.last < kTileRows ? place.last : kTileRows;
     for (int r = first; r < last; ++r) finish_row<finish, activation, next, false>(place, sums, r);
   }
@@ -148,7 +148,7 @@ struct Finishing {
 };
 
 template <class T, Finish finish, Activation activation, Precision next>
-void multiply_so(const Product& product) {
+__attribute__((flatten)) void multiply_so(const Product& product) {
   const PackedWeight& weight = *product.weight;
   const size_t row_length = row_bytes(T::kPrecision, weight.inputs);
   const int end = product.row + product.rows;

@@ -49,10 +49,9 @@ EXEUNT_INLINE uint8x16_t quantized(const float32x4_t (&x)[4], float inverse) {
   return vreinterpretq_u8_s8(vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
 }
 
-// Returns the scale.
+// `largest` is the largest |value|. Returns the scale.
 template <size_t unit, size_t rows>
-float put_int8(const float* from, int n, std::byte* to) {
-  const float largest = largest_of(from, n);
+float put_int8(const float* from, int n, float largest, std::byte* to) {
   const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
   int c = 0;
   for (; c + 16 <= n; c += 16) {
@@ -79,7 +78,7 @@ void put_bf16(const float* from, int n, std::byte* to) {
 // One row, in any precision, into its place among `rows` others; returns its scale (int8).
 template <class M, size_t rows>
 float put_row(Precision precision, const float* from, int n, std::byte* to) {
-  if (precision == Precision::int8) return put_int8<M::kIntegerUnit, rows>(from, n, to);
+  if (precision == Precision::int8) return put_int8<M::kIntegerUnit, rows>(from, n, largest_of(from, n), to);
   if constexpr (M::kBf16) {
     if (precision == Precision::bf16) {
       put_bf16<M, rows>(from, n, to);
@@ -95,18 +94,21 @@ size_t unit_of(Precision precision) {
   return precision == Precision::int8 ? M::kIntegerUnit : unit_bytes(precision);
 }
 
+// Where the units of a row begin.
 template <class M>
-void pack_row(const float* from, const Operand& out, int row) {
+std::byte* place_of_row(const Operand& out, int row) {
   const auto r = static_cast<size_t>(row);
   const size_t block = r / kTileRows * kTileRows * row_bytes(out.precision, out.columns);
-  std::byte* to = out.data + scale_bytes(out) + block + r % kTileRows * unit_of<M>(out.precision);
-  const float scale = put_row<M, kTileRows>(out.precision, from, out.columns, to);
-  if (out.precision == Precision::int8) row_scales(out)[row] = scale;
+  return out.data + scale_bytes(out) + block + r % kTileRows * unit_of<M>(out.precision);
 }
 
 template <class M>
 void pack_rows(const float* data, size_t stride, const Operand& out, int row, int rows) {
-  for (int r = row; r < row + rows; ++r) pack_row<M>(data + static_cast<size_t>(r) * stride, out, r);
+  for (int r = row; r < row + rows; ++r) {
+    const float* from = data + static_cast<size_t>(r) * stride;
+    const float scale = put_row<M, kTileRows>(out.precision, from, out.columns, place_of_row<M>(out, r));
+    if (out.precision == Precision::int8) row_scales(out)[r] = scale;
+  }
 }
 
 template <class M>

@@ -23,8 +23,14 @@ template <class M>
 void normalize_and_pack(const Normalization& work) {
   for (int r = work.row; r < work.row + work.rows; ++r) {
     float* row = work.data + static_cast<size_t>(r) * work.stride;
-    normalize_row<Lanes>(work, row);
-    if (work.next.data != nullptr) pack_row<M>(row, work.next, r);  // still in the first-level cache
+    const float largest = normalize_row<Lanes>(work, row);
+    if (work.next.data == nullptr) continue;
+    if (work.next.precision == Precision::int8) {  // the row is still in the first-level cache
+      row_scales(work.next)[r] =
+          put_int8<M::kIntegerUnit, kTileRows>(row, work.columns, largest, place_of_row<M>(work.next, r));
+    } else {
+      put_row<M, kTileRows>(work.next.precision, row, work.columns, place_of_row<M>(work.next, r));
+    }
   }
 }
 

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the machine code of the aarch64 kernels: the inner loops must hold nothing but what they need.
 
-check_loops.py [--objdump PROGRAM] FILE...
+check_loops.py [--objdump PROGRAM] [--print INSTRUCTION] FILE...
+
+--print writes the first inner loop with that product as assembly, for a tool that estimates its cycles.
 
 A loop is a straight run of instructions that ends in a branch back to its start. Those that multiply (fmla by element,
 sdot, bfmmla, smmla) in great number are the inner loops. Each must have exactly its products, its ten loads of register
@@ -84,13 +86,27 @@ def check(listing):
     return wrong, found
 
 
+def assembly(listing, kind):
+    """The first inner loop of a kind, as an assembler reads it."""
+    for _, code in functions(listing):
+        for loop in loops(code):
+            if kind_of(loop) == kind:
+                return "\n".join(["loop:", *(f"{m} {o}" for _, m, o in loop[:-1]), f"{loop[-1][1]} loop"])
+    return ""
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--objdump", default="objdump")
+    parser.add_argument("--print", choices=PRODUCTS)
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     command = [options.objdump, "--disassemble", "--no-show-raw-insn", *options.files]
-    wrong, found = check(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    if options.print:
+        print(assembly(listing, options.print))
+        return 0
+    wrong, found = check(listing)
     print("inner loops:", ", ".join(f"{count} {kind}" for kind, count in found.items()))
     for fault in wrong:
         print("fault:", fault)
