@@ -17,22 +17,4 @@ CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string
   return verb;
 }
 
-void add_all_verbs(CommandLine& line) {
-  add_info(line);
-  add_convert(line);
-  add_tokenize(line);
-  add_data(line);
-  add_trace(line);
-  add_eval(line);
-  add_sweep(line);
-  add_calibrate(line);
-  add_policy(line);
-  add_report(line);
-  add_submit(line);
-  add_predict(line);
-  add_merge(line);
-  add_bench(line);
-  add_quantize(line);
-}
-
 }  // namespace exeunt::apps

@@ -35,6 +35,7 @@ void add_info(CommandLine& line);
 void add_convert(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_data(CommandLine& line);
+void add_prepare(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_eval(CommandLine& line);
 void add_sweep(CommandLine& line);

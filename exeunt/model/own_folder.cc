@@ -107,6 +107,14 @@ class FolderWriter {
     if (const auto precision = find(kPrecisionFile)) write_unlisted(kPrecisionFile, read_text(*precision));
   }
 
+  // Files that `beside` has written; hashing reads them once more, so what is listed is what lies there.
+  void beside(const std::function<std::vector<std::string>(const fs::path&)>& add) {
+    if (!add) return;
+    for (const std::string& name : add(folder_)) {
+      manifest_[name] = {fs::file_size(folder_ / name), sha256_file(folder_ / name)};
+    }
+  }
+
   void manifest() { write_unlisted(kManifestFile, json_text(manifest_json(manifest_))); }
   void notice(std::string line) { notices_.push_back(std::move(line)); }
   [[nodiscard]] std::vector<std::string> notices() && { return std::move(notices_); }
@@ -216,6 +224,7 @@ std::vector<std::string> write_folder(const Checkpoint& checkpoint, const fs::pa
   writer.tokenizer();
   writer.recipe(options.recipe);
   writer.policy(weights);
+  writer.beside(options.beside);
   writer.manifest();
   folder.commit();
   return std::move(writer).notices();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ inline constexpr std::string_view kWeightsFormat = "exeunt.model/1";  // in the 
 struct WriteOptions {
   bool replace = false;     // an existing folder is exchanged for the new one
   std::string recipe = {};  // text of recipe.json; empty = the one in the checkpoint's folder, if any
+  // Writes further files into the folder before its manifest and returns their names, which the manifest then lists.
+  std::function<std::vector<std::string>(const std::filesystem::path& folder)> beside = {};
 };
 
 // Returns what the user should know, one line each. Throws Error; then nothing is left behind.

@@ -19,6 +19,7 @@ ARROWS = {
     'flows': ['eval', 'data', 'runtime'],
     'serve': ['runtime', 'exits', 'model', 'text'],
     'c': ['runtime'],
+    'trainer': ['train'],
     'apps': ['flows', 'serve', 'eval', 'data', 'runtime', 'exits', 'model', 'text', 'tasks'],
 }
 
@@ -35,11 +36,16 @@ LIBRARY = re.compile(r'exeunt_library\s*\(([^)]*)\)', re.S)
 
 
 def layer_of(path):
-    """'exeunt/text/x.cc' is of text, 'apps/exeunt/x.cc' of apps; anything else belongs to no layer."""
+    """'exeunt/text/x.cc' is of text, 'apps/exeunt/x.cc' of apps; anything else belongs to no layer.
+
+    The program apps/exeunt-train is a layer of its own: it alone sees train.
+    """
     parts = path.parts
     if parts[0] == 'exeunt' and len(parts) > 2:
         return parts[1]
-    return 'apps' if parts[0] == 'apps' else None
+    if parts[0] == 'apps':
+        return 'trainer' if parts[1] == 'exeunt-train' else 'apps'
+    return None
 
 
 def breaches_of_source(path, text):
@@ -61,7 +67,7 @@ def breaches_of_source(path, text):
         top = target.split('/')[0]
         if top in ('torch', 'ATen', 'c10') and layer != 'train':
             yield f'{path}:{number}: includes {target}; torch belongs in train alone'
-        if top in ('apps', 'tests', 'benchmarks') and layer != 'apps':
+        if top in ('apps', 'tests', 'benchmarks') and layer not in ('apps', 'trainer'):
             yield f'{path}:{number}: includes {target}; a library includes only exeunt/ and other libraries'
         if '..' in target.split('/'):
             yield f'{path}:{number}: includes {target}; include paths start at the root of the repository'

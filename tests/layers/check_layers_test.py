@@ -53,6 +53,13 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/base/a.h': '', 'apps/exeunt/a.cc': '#include "exeunt/train/a.h"\n'},
                     'no arrow from apps to train')
 
+    def test_the_trainer_alone_includes_train(self):
+        code, out = run({'exeunt/base/a.h': '',
+                         'apps/exeunt-train/a.cc': '#include "exeunt/train/run.h"\n#include "apps/exeunt/usage.h"\n'})
+        self.assertEqual((code, out), (0, ''))
+        self.breach({'exeunt/base/a.h': '', 'apps/exeunt-train/a.cc': '#include "exeunt/runtime/reference.h"\n'},
+                    'no arrow from trainer to runtime')
+
     def test_torch_belongs_in_train(self):
         for header in ('torch/torch.h', 'ATen/ATen.h', 'c10/util/Half.h'):
             self.breach({'exeunt/eval/a.cc': f'#include <{header}>\n'}, 'torch belongs in train alone')

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt-train/train.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <memory>
+
+#include "apps/exeunt-train/train_flags.h"
+#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/tasks/task.h"
+#include "exeunt/text/tokenizer.h"
+#include "exeunt/train/first_layers.h"
+#include "exeunt/train/run.h"
+
+namespace exeunt::apps {
+namespace {
+
+std::atomic<bool> stop_asked{false};
+
+// SIGTERM and the first Ctrl-C save a checkpoint and end the run; a second Ctrl-C ends it at once.
+void ask_to_stop(int signal) {
+  stop_asked = true;
+  if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);
+}
+
+std::optional<std::pair<double, double>> range_of(const Dataset& data) {
+  if (data.range || !data.regression || data.examples.empty()) return data.range;
+  const auto [low, high] = std::minmax_element(data.examples.begin(), data.examples.end(),
+                                               [](const Example& a, const Example& b) { return a.gold < b.gold; });
+  if (low->gold == high->gold) return std::nullopt;
+  return std::pair{static_cast<double>(low->gold), static_cast<double>(high->gold)};
+}
+
+struct Texts {
+  Dataset train, eval;
+};
+
+Texts read_texts(const TrainFlags& flags, const Task* task) {
+  Texts texts;
+  if (task != nullptr) {
+    texts.train = read_split(*task, Split::train, flags.data);
+    texts.eval = read_split(*task, Split::dev, flags.data);
+  } else {
+    OwnColumns columns = flags.columns;
+    columns.labels = comma_list(flags.labels);
+    if (flags.regression) columns.regression = true;
+    texts.train = read_own(flags.data, columns);
+    columns.labels = texts.train.labels;
+    columns.regression = texts.train.regression;
+    if (!flags.eval_data.empty()) texts.eval = read_own(flags.eval_data, columns);
+  }
+  if (flags.limit > 0 && static_cast<int64_t>(texts.train.examples.size()) > flags.limit) {
+    texts.train.examples.resize(static_cast<size_t>(flags.limit));
+  }
+  return texts;
+}
+
+void require_labels(const Features& features, const std::string& where) {
+  if (features.rows() == 0) throw Error(Code::bad_file, fmt::format("{}: got no rows, want at least one", where));
+  for (size_t row = 0; row < features.rows(); ++row) {
+    if (std::isnan(features.gold[row])) {
+      throw Error(Code::bad_file, fmt::format("{}: row {} has no label", where, features.index[row]),
+                  "training needs a label in every row");
+    }
+  }
+}
+
+// Feature files need no tokenizer and no texts; everything else goes through the model's own.
+void load_features(const TrainFlags& flags, const Checkpoint& model, const Task* task, TrainingData& data) {
+  if (!flags.train_features.empty()) {
+    data.train = read_features(flags.train_features);
+    if (!flags.eval_features.empty()) data.eval = read_features(flags.eval_features);
+    data.outcome.labels = data.train.info.labels;
+    data.outcome.problem = data.outcome.labels.empty() ? Problem::regression : Problem::classification;
+    if (!data.eval.info.labels.empty() && data.eval.info.labels != data.train.info.labels) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: its labels are not those of the training features", flags.eval_features));
+    }
+    data.task = data.train.info.task;
+    if (const Task* known = find_task_or_null(data.task)) data.outcome.range = known->range;
+    return;
+  }
+  if (flags.data.empty()) {
+    throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
+  }
+  Texts texts = read_texts(flags, task);
+  data.outcome.problem = texts.train.regression ? Problem::regression : Problem::classification;
+  data.outcome.labels = texts.train.labels;
+  data.outcome.range = range_of(texts.train);
+  data.task = texts.train.task;
+  const auto tokenizer = load_tokenizer(model.folder());
+  const FeatureOptions options{.max_length = std::min(flags.max_length, model.spec().max_tokens()),
+                               .threads = flags.threads,
+                               .tokenizer = tokenizer_sha256(model.folder())};
+  data.train = make_features(texts.train, *tokenizer, options);
+  if (!texts.eval.examples.empty()) data.eval = make_features(texts.eval, *tokenizer, options);
+}
+
+TrainingData load(const TrainFlags& flags, const Checkpoint& model) {
+  const Task* task = flags.task.empty() ? nullptr : &find_task(flags.task);
+  TrainingData data;
+  load_features(flags, model, task, data);
+  require_labels(data.train, flags.train_features.empty() ? flags.data : flags.train_features);
+  if (data.eval.rows() > 0) require_labels(data.eval, "evaluation data");
+  const bool regression = data.outcome.problem == Problem::regression;
+  const Task* known = find_task_or_null(data.task);
+  data.metrics = known != nullptr ? known->metrics : default_metrics(regression, data.outcome.labels.size());
+  data.primary = known != nullptr ? known->primary : data.metrics.front();
+  return data;
+}
+
+void run(const Common& common, TrainFlags flags) {
+  Checkpoint model = Checkpoint::open(flags.model);
+  for (const std::string& line : model.notices()) notice(common, line);
+  if (flags.layers > 0) model = first_layers(model, flags.layers);
+  const TrainingData data = load(flags, model);
+  apply_preset(flags, data.task, data.outcome.problem == Problem::regression);
+  const Recipe recipe = parse_recipe(effective_recipe(flags, data.task), flags.recipe);
+  TrainOptions options{.out = flags.out, .recipe = recipe};
+  options.seed = flags.seed.value_or(recipe.seed);
+  options.max_steps = flags.max_steps;
+  options.accumulation = flags.accumulation;
+  options.window = flags.window;
+  options.log_every = flags.log_every;
+  options.save_every = flags.save_every;
+  options.keep_checkpoints = flags.keep_checkpoints;
+  options.resume = flags.resume;
+  options.overwrite = flags.overwrite;
+  options.adam_epsilon = flags.adam_epsilon;
+  options.warmup_steps = flags.warmup_steps;
+  options.whole_warmup = !flags.preset.empty();
+  options.threads = flags.threads;
+  options.device = flags.device;
+  options.precision = flags.precision;
+  options.progress = progress_on_stderr(common.quiet);
+  options.notice = [&](std::string_view text) { notice(common, text); };
+  options.stop = &stop_asked;
+  notice(common, fmt::format("{}: {} training rows, {} for evaluation, recipe {}, {}", flags.out, data.train.rows(),
+                             data.eval.rows(), recipe.name, torch_text()));
+  std::signal(SIGTERM, ask_to_stop);
+  std::signal(SIGINT, ask_to_stop);
+  const TrainResult result = train(model, data, options);
+  if (common.json) return print_json(result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results);
+  if (result.stopped) {
+    fmt::print("stopped at step {}; go on with --resume\n", result.steps);
+    return;
+  }
+  std::vector<std::string> header{"exit after"};
+  std::vector<std::vector<std::string>> rows;
+  if (result.results.contains("exits")) {
+    for (const OrderedJson& exit : result.results.at("exits")) {
+      std::vector<std::string> row;
+      for (const auto& [key, value] : exit.items()) {
+        if (key != "layer" && rows.empty()) header.push_back(key);
+        row.push_back(key == "layer" ? value.dump()
+                                     : fmt::format("{:.2f}", 100 * (value.is_number() ? value.get<double>() : NAN)));
+      }
+      rows.push_back(std::move(row));
+    }
+    print_table(header, rows);
+  }
+  fmt::print("wrote {} after {} steps\n", flags.out, result.steps);
+}
+
+}  // namespace
+
+void add_train_verbs(CommandLine& line) {
+  const auto flags = std::make_shared<TrainFlags>();
+  CLI::App* verb =
+      add_verb(line, "train", "Train a model with a recipe, ours or a paper's",
+               {"exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2",
+                "exeunt train --recipe pabee --model albert-base --task RTE --data glue_data --out runs/rte --epochs 5",
+                "exeunt train --model bert-base --data mine.csv --eval-data dev.csv --out runs/mine",
+                "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2 --resume"},
+               [flags, &common = line.common] { run(common, *flags); });
+  add_train_flags(*verb, *flags);
+}
+
+}  // namespace exeunt::apps

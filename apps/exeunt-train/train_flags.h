@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of `exeunt train`, and what they make of a recipe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "exeunt/base/json.h"
+#include "exeunt/tasks/own_data.h"
+
+namespace exeunt::apps {
+
+struct TrainFlags {
+  std::string recipe = "exeunt", model, out;
+  // Data.
+  std::string task, data, eval_data, train_features, eval_features, labels;
+  OwnColumns columns;
+  bool regression = false;
+  int64_t limit = 0;
+  int max_length = 128;
+  // The recipe's numbers, for all its stages; unset = the recipe's own.
+  std::optional<double> lr, head_lr, epochs, weight_decay, warmup, clip, temperature, learned_lr, learned_init;
+  std::optional<int> batch, eval_every, early_stop;
+  std::optional<std::string> keep_best;
+  std::vector<std::string> set;
+  std::string preset;
+  int layers = 0;
+  // The run.
+  std::optional<int64_t> seed;
+  int64_t max_steps = 0;
+  int accumulation = 1, window = 50, log_every = 50, save_every = 500, keep_checkpoints = 2, threads = 0;
+  double adam_epsilon = 1e-8, warmup_steps = -1;
+  std::string device = "auto", precision = "fp32";
+  bool resume = false, overwrite = false;
+};
+
+void add_train_flags(CLI::App& verb, TrainFlags& flags);
+
+// The recipe with everything the flags change. `task` is the task's name in the table, or empty. Throws Error.
+[[nodiscard]] Json effective_recipe(const TrainFlags& flags, const std::string& task);
+
+// Settings of --preset reference, the same for every recipe, put into flags that were not given.
+void apply_preset(TrainFlags& flags, const std::string& task, bool regression);
+
+}  // namespace exeunt::apps

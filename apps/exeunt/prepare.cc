@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt prepare`: a data set as token ids in one file, so that a training machine needs neither texts nor tokenizer.
+#include <algorithm>
+#include <memory>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/data/features.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt::apps {
+namespace {
+
+struct PrepareFlags {
+  std::string model, out;
+  DataFlags data;
+  int max_length = 128, threads = 0;
+};
+
+void run(const Common& common, const PrepareFlags& flags) {
+  if (flags.data.data.empty()) {
+    throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
+  }
+  const Checkpoint model = Checkpoint::open(flags.model);
+  const Dataset data = load_data(flags.data);
+  for (const std::string& text : data.notices) notice(common, text);
+  const auto tokenizer = load_tokenizer(model.folder());
+  const Features features = make_features(data, *tokenizer,
+                                          {.max_length = std::min(flags.max_length, model.spec().max_tokens()),
+                                           .threads = flags.threads,
+                                           .tokenizer = tokenizer_sha256(model.folder())});
+  write_features(flags.out, features);
+  if (common.json) {
+    OrderedJson out;
+    out["out"] = flags.out;
+    out["rows"] = features.rows();
+    out["tokens"] = features.ids.size();
+    out["truncated"] = features.truncated;
+    return print_json(out);
+  }
+  fmt::print("wrote {}: {} texts, {} tokens, {} texts cut to {} tokens\n", flags.out, features.rows(),
+             features.ids.size(), features.truncated, features.info.max_length);
+}
+
+}  // namespace
+
+void add_prepare(CommandLine& line) {
+  const auto flags = std::make_shared<PrepareFlags>();
+  CLI::App* verb =
+      add_verb(line, "prepare", "Turn a data set into a file of token ids to train from",
+               {"exeunt prepare models/bert --task SST-2 --data glue_data --split train --out train.safetensors",
+                "exeunt train --model models/bert --train-features train.safetensors --out runs/sst2"},
+               [flags, &common = line.common] { run(common, *flags); });
+  verb->add_option("MODEL", flags->model, "Model folder whose tokenizer is used")->required();
+  add_data_flags(*verb, flags->data);
+  verb->add_option("--out", flags->out, "Feature file to write (safetensors)")->required();
+  verb->add_option("--max-length", flags->max_length, "Most tokens of a text; longer ones are cut")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  verb->add_option("--threads", flags->threads, "Threads; 0 = as many as the machine has")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command and the trainer have in common: reading the command line, running one verb, one message a failure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/usage.h"
+
+namespace exeunt::apps {
+
+struct Program {
+  std::string name, summary;
+  void (*add_verbs)(CommandLine& line);
+};
+
+// Runs the verb that `arguments` name. Throws Error.
+int run_program(const Program& program, const Arguments& arguments);
+
+// Calls `act`, and turns whatever it throws into a message on stderr and an exit status.
+int guarded(const std::function<int()>& act);
+
+}  // namespace exeunt::apps

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/evaluate.h"
+
+#include <algorithm>
+
+#include "exeunt/base/clock.h"
+#include "exeunt/base/version.h"
+#include "exeunt/data/batches.h"
+#include "exeunt/train/batch_tensors.h"
+#include "exeunt/train/torch_compat.h"
+
+namespace exeunt::nn {
+namespace {
+
+ExitTrace empty_trace(const NetworkImpl& network, const Features& features, const TraceSource& source) {
+  const ExitLayout& layout = network.layout();
+  ExitTrace trace;
+  trace.info.weights = source.weights;
+  trace.info.tokenizer = features.info.tokenizer;
+  trace.info.data = features.info.data;
+  trace.info.task = features.info.task;
+  trace.info.split = features.info.split;
+  trace.info.precision = source.precision;
+  trace.info.engine = "torch " + compat::version();
+  trace.info.tool = version();
+  trace.info.created = now_rfc3339();
+  trace.info.regression = layout.problem == Problem::regression;
+  trace.info.labels = layout.labels;
+  for (const ExitSite& site : layout.sites) trace.info.layers.push_back(site.after);
+  trace.info.max_length = features.info.max_length;
+  trace.rows = features.rows();
+  trace.exits = static_cast<int>(layout.sites.size());
+  trace.width = layout.outputs;
+  trace.gold = features.gold;
+  trace.index = features.index;
+  for (size_t row = 0; row < trace.rows; ++row) trace.lengths.push_back(static_cast<int32_t>(features.length(row)));
+  return trace;
+}
+
+// Copies what a batch put out, [rows of the batch, …], to the rows of the trace it belongs to.
+void scatter(const Tensor& batch, std::span<const size_t> rows, size_t all_rows, std::vector<float>& out) {
+  const Tensor values = batch.to(torch::kCPU, torch::kFloat).contiguous();
+  const size_t width = static_cast<size_t>(values.numel()) / rows.size();
+  out.resize(all_rows * width);
+  const float* from = values.data_ptr<float>();
+  for (size_t n = 0; n < rows.size(); ++n) {
+    std::copy_n(from + n * width, width, out.begin() + static_cast<ptrdiff_t>(rows[n] * width));
+  }
+}
+
+}  // namespace
+
+ExitTrace trace_network(Network& network, const Features& features, const TraceSource& source) {
+  const torch::NoGradGuard no_grad;
+  const bool training = network->is_training();
+  network->eval();
+  ExitTrace trace = empty_trace(*network, features, source);
+  const BatchShape shape{.pad_id = network->spec().pad_id,
+                         .regression = true,  // gold as it is: a test split has none
+                         .device = network->parameters().front().device()};
+  for (const Batch& rows : bucketed_batches(features.offsets, {.rows = 256, .tokens = source.max_tokens})) {
+    const ExitOutputs out = network->forward(batch_tensors(features, rows, shape).texts);
+    scatter(torch::stack(out.logits, 1), rows, trace.rows, trace.logits);
+    if (!out.doubt.empty()) scatter(torch::stack(out.doubt, 1), rows, trace.rows, trace.lte);
+    if (out.ramp.defined()) scatter(out.ramp, rows, trace.rows, trace.ramp);
+  }
+  network->train(training);
+  return trace;
+}
+
+}  // namespace exeunt::nn

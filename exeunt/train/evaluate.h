@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace of a network in training: all exits' logits for a data set, from one pass, scored like any other trace.
+#pragma once
+
+#include "exeunt/data/features.h"
+#include "exeunt/eval/scores.h"
+#include "exeunt/exits/trace.h"
+#include "exeunt/train/network.h"
+
+namespace exeunt::nn {
+
+struct TraceSource {
+  std::string weights = {}, precision = "fp32";
+  int64_t max_tokens = 8192;  // rows × longest row of a batch
+};
+
+// The network is put in evaluation mode and back; no random number is drawn.
+[[nodiscard]] ExitTrace trace_network(Network& network, const Features& features, const TraceSource& source = {});
+
+}  // namespace exeunt::nn

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/network.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "exeunt/base/error.h"
+#include "exeunt/model/layout.h"
+#include "exeunt/train/gradient.h"
+#include "exeunt/train/torch_compat.h"
+
+namespace exeunt::nn {
+namespace F = torch::nn::functional;
+namespace {
+
+using torch::indexing::Slice;
+
+// Added to the scores of padding. exp() of it is 0 in fp32, so padding leaves no trace in the result.
+constexpr double kMasked = -10000.0;
+
+torch::nn::LayerNorm norm_of(int size, float epsilon) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({size}).eps(epsilon));
+}
+
+Tensor dropped(const Tensor& values, double rate, bool training) {
+  return training && rate > 0 ? torch::dropout(values, rate, true) : values;
+}
+
+Tensor activated(Activation activation, const Tensor& values) {
+  switch (activation) {
+    case Activation::gelu:
+      return torch::gelu(values);
+    case Activation::gelu_new:
+      return torch::gelu(values, "tanh");
+    case Activation::relu:
+      return torch::relu(values);
+  }
+  check(false, "an activation has a formula");
+  return values;
+}
+
+Tensor mean_of(const Tensor& rows, const Tensor& real) {
+  const Tensor weights = real.unsqueeze(-1).to(rows.dtype());
+  return (rows * weights).sum(1) / weights.sum(1);
+}
+
+Tensor largest_of(const Tensor& rows, const Tensor& real) {
+  return rows.masked_fill(real.logical_not().unsqueeze(-1), -INFINITY).amax(1);
+}
+
+// What a pooler reads, [rows, hidden]; only real tokens count.
+Tensor pooled_rows(PoolInput kind, const Tensor& rows, const Tensor& real) {
+  const auto first = [&] { return rows.select(1, 0); };
+  switch (kind) {
+    case PoolInput::cls:
+      return first();
+    case PoolInput::mean:
+      return mean_of(rows, real);
+    case PoolInput::max:
+      return largest_of(rows, real);
+    case PoolInput::cls_mean:
+      return first() + mean_of(rows, real);
+    case PoolInput::cls_max:
+      return first() + largest_of(rows, real);
+    case PoolInput::mean_max:
+      return mean_of(rows, real) + largest_of(rows, real);
+  }
+  check(false, "a pool input has a formula");
+  return rows;
+}
+
+// [h_0 ; Σ_t a_t h_t] with a = softmax_t(h_t · query) over real tokens, in fp32 whatever the rows are.
+Tensor reader_input(const Tensor& rows, const Tensor& real, const Tensor& query) {
+  const compat::Autocast exact(false);
+  const Tensor wide = rows.to(torch::kFloat);
+  const Tensor scores = torch::matmul(wide, query.to(torch::kFloat)).masked_fill(real.logical_not(), -INFINITY);
+  const Tensor read = torch::bmm(torch::softmax(scores, 1).unsqueeze(1), wide).squeeze(1);
+  return torch::cat({wide.select(1, 0), read}, 1);
+}
+
+}  // namespace
+
+EmbeddingsImpl::EmbeddingsImpl(const ModelSpec& spec)
+    : position_offset_(spec.position_offset), dropout_(spec.hidden_dropout) {
+  word_ = register_module("word", torch::nn::Embedding(spec.vocab, spec.embedding));
+  position_ = register_module("position", torch::nn::Embedding(spec.positions, spec.embedding));
+  segment_ = register_module("segment", torch::nn::Embedding(spec.segments, spec.embedding));
+  norm_ = register_module("norm", norm_of(spec.embedding, spec.norm_eps));
+  if (spec.family == Family::albert) {
+    project_ = register_module("project", torch::nn::Linear(spec.embedding, spec.hidden));
+  }
+}
+
+Tensor EmbeddingsImpl::forward(const TextBatch& batch) {
+  const int64_t tokens = batch.ids.size(1);
+  const Tensor places =
+      torch::arange(position_offset_, position_offset_ + tokens, batch.ids.options().dtype(torch::kLong));
+  Tensor rows = word_(batch.ids) + segment_(batch.types) + position_(places).unsqueeze(0);
+  rows = dropped(norm_(rows), dropout_, is_training());
+  return project_ ? project_(rows) : rows;
+}
+
+LayerImpl::LayerImpl(const ModelSpec& spec) : spec_(spec) {
+  query_ = register_module("query", torch::nn::Linear(spec.hidden, spec.hidden));
+  key_ = register_module("key", torch::nn::Linear(spec.hidden, spec.hidden));
+  value_ = register_module("value", torch::nn::Linear(spec.hidden, spec.hidden));
+  output_ = register_module("output", torch::nn::Linear(spec.hidden, spec.hidden));
+  attention_norm_ = register_module("attention_norm", norm_of(spec.hidden, spec.norm_eps));
+  ffn1_ = register_module("ffn1", torch::nn::Linear(spec.hidden, spec.inner));
+  ffn2_ = register_module("ffn2", torch::nn::Linear(spec.inner, spec.hidden));
+  ffn_norm_ = register_module("ffn_norm", norm_of(spec.hidden, spec.norm_eps));
+}
+
+Tensor LayerImpl::forward(const Tensor& rows, const Tensor& mask) {
+  const int64_t texts = rows.size(0), tokens = rows.size(1), heads = spec_.heads;
+  const auto split = [&](const Tensor& values) {
+    return values.view({texts, tokens, heads, spec_.hidden / heads}).transpose(1, 2);
+  };
+  const Tensor context = compat::attend({.query = split(query_(rows)),
+                                         .key = split(key_(rows)),
+                                         .value = split(value_(rows)),
+                                         .mask = mask,
+                                         .dropout = is_training() ? spec_.attention_dropout : 0.0});
+  const Tensor joined = context.transpose(1, 2).reshape({texts, tokens, spec_.hidden});
+  const Tensor attention = attention_norm_(rows + dropped(output_(joined), spec_.hidden_dropout, is_training()));
+  Tensor out = ffn2_(activated(spec_.activation, ffn1_(attention)));
+  // ALBERT has no dropout behind its feed-forward half.
+  if (spec_.family != Family::albert) out = dropped(out, spec_.hidden_dropout, is_training());
+  return ffn_norm_(attention + out);
+}
+
+HeadsImpl::HeadsImpl(const ModelSpec& spec, const ExitLayout& layout)
+    : layout_(layout), dropout_(spec.classifier_dropout) {
+  const auto list = [&](const char* name) { return register_module(name, std::make_shared<torch::nn::Module>()); };
+  const auto readers = list("reader"), poolers = list("pooler"), classifiers = list("classifier");
+  for (int r = 0; r < layout.readers(); ++r) {
+    const auto reader = readers->register_module(std::to_string(r), std::make_shared<torch::nn::Module>());
+    readers_.push_back(reader->register_parameter("weight", torch::zeros({spec.hidden})));
+  }
+  for (int p = 0; p < layout.poolers(); ++p) {
+    const int columns = pooler_has_reader(layout, p) ? 2 * spec.hidden : spec.hidden;
+    poolers_.push_back(poolers->register_module(std::to_string(p), torch::nn::Linear(columns, layout.width)));
+  }
+  for (int c = 0; c < layout.classifiers(); ++c) {
+    const int rows = layout.inner.value_or(layout.outputs);
+    classifiers_.push_back(classifiers->register_module(std::to_string(c), torch::nn::Linear(layout.width, rows)));
+    if (layout.inner) {
+      inner_.push_back(classifiers_.back()->register_module("inner", torch::nn::Linear(rows, layout.outputs)));
+    }
+  }
+  if (layout.lte) lte_ = register_module("lte", torch::nn::Linear(layout.width, 1));
+}
+
+Tensor HeadsImpl::input_of(const ExitSite& site, const Tensor& rows, const Tensor& real) {
+  if (site.reader) return reader_input(rows, real, readers_[static_cast<size_t>(*site.reader)]);
+  return pooled_rows(layout_.input, rows, real);
+}
+
+HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& rows, const Tensor& real) {
+  Tensor pooled = input_of(site, rows, real);
+  if (site.pooler) pooled = torch::tanh(poolers_[static_cast<size_t>(*site.pooler)](pooled));
+  pooled = dropped(pooled, dropout_, is_training());
+  const auto classifier = static_cast<size_t>(site.classifier);
+  Output out{.logits = classifiers_[classifier](pooled), .doubt = {}};
+  if (layout_.inner) out.logits = inner_[classifier](torch::tanh(out.logits));
+  out.logits = out.logits.to(torch::kFloat);
+  if (lte_) out.doubt = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
+  return out;
+}
+
+NetworkImpl::NetworkImpl(ModelSpec spec, ExitLayout layout) : spec_(spec), layout_(std::move(layout)) {
+  embeddings_ = register_module("embeddings", Embeddings(spec_));
+  const int sets = spec_.groups == 0 ? spec_.layers : spec_.groups;
+  const auto list = register_module(spec_.groups == 0 ? "layer" : "group", std::make_shared<torch::nn::Module>());
+  for (int i = 0; i < sets; ++i) layers_.push_back(list->register_module(std::to_string(i), Layer(spec_)));
+  if (!layout_.sites.empty()) heads_ = register_module("exits", Heads(spec_, layout_));
+}
+
+Layer& NetworkImpl::layer(int index) {
+  return layers_[static_cast<size_t>(spec_.weights_of(index))];
+}
+
+namespace {
+
+Tensor mask_of(const TextBatch& batch) {
+  return torch::zeros_like(batch.real, torch::kFloat)
+      .masked_fill(batch.real.logical_not(), kMasked)
+      .unsqueeze(1)
+      .unsqueeze(1);
+}
+
+}  // namespace
+
+ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& options) {
+  check(!layout_.sites.empty(), "a network without exits has no outputs");
+  ExitOutputs out;
+  out.logits.resize(layout_.sites.size());
+  if (layout_.lte) out.doubt.resize(layout_.sites.size());
+  const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
+  const Tensor mask = mask_of(batch);
+  const bool equilibrium = options.equilibrium && is_training();
+  Tensor rows = embeddings_(batch);
+  size_t next = 0;  // exit
+  for (int i = 1; i <= last; ++i) {
+    rows = layer(i - 1)(rows, mask);
+    if (equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
+    if (next < layout_.sites.size() && layout_.sites[next].after == i) {
+      if (!options.only || *options.only == static_cast<int>(next)) {
+        HeadsImpl::Output exit = heads_(layout_.sites[next], rows, batch.real);
+        out.logits[next] = std::move(exit.logits);
+        if (layout_.lte) out.doubt[next] = std::move(exit.doubt);
+      }
+      ++next;
+    }
+    if (i == spec_.layers && layout_.last_ramp && !options.only) {
+      const ExitSite ramp{.after = i, .pooler = layout_.last_ramp->pooler, .classifier = layout_.last_ramp->classifier};
+      out.ramp = heads_(ramp, rows, batch.real).logits;
+    }
+    if (equilibrium && i < last) rows = scale_gradient(rows, spec_.layers - i);
+  }
+  return out;
+}
+
+std::vector<Tensor> NetworkImpl::hidden_rows(const TextBatch& batch) {
+  const Tensor mask = mask_of(batch);
+  std::vector<Tensor> out{embeddings_(batch)};
+  for (int i = 0; i < spec_.layers; ++i) out.push_back(layer(i)(out.back(), mask));
+  return out;
+}
+
+std::vector<std::string> load_parameters(NetworkImpl& network, const Checkpoint& checkpoint) {
+  const torch::NoGradGuard no_grad;
+  std::vector<std::string> missing;
+  for (auto& item : network.named_parameters()) {
+    const TensorView* view = checkpoint.find(item.key());
+    Tensor& parameter = item.value();
+    if (view == nullptr || view->shape != parameter.sizes().vec()) {
+      missing.push_back(item.key());
+      continue;
+    }
+    const Tensor staged = torch::empty(parameter.sizes(), torch::kFloat);
+    copy_to_float(*view, {staged.data_ptr<float>(), static_cast<size_t>(staged.numel())});
+    parameter.copy_(staged);
+  }
+  return missing;
+}
+
+Checkpoint to_checkpoint(const NetworkImpl& network, Origin origin) {
+  const torch::NoGradGuard no_grad;
+  TensorSet set;
+  for (const auto& item : network.named_parameters()) {
+    const auto copy =
+        std::make_shared<const Tensor>(item.value().detach().to(torch::kCPU, torch::kFloat).contiguous().clone());
+    const std::span values(copy->data_ptr<float>(), static_cast<size_t>(copy->numel()));
+    set.tensors[item.key()] = {
+        .dtype = DType::f32, .shape = copy->sizes().vec(), .strides = {}, .bytes = std::as_bytes(values)};
+    set.owners.push_back(copy);
+  }
+  return {network.spec(), network.layout(), std::move(set), std::move(origin)};
+}
+
+}  // namespace exeunt::nn

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A multi-exit encoder that can be trained: the same formulas as the runtime's reference forward, on padded batches.
+// Parameters carry the names of schema(), so a network and a checkpoint are two forms of one thing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/train/torch.h"
+
+namespace exeunt::nn {
+
+using torch::Tensor;
+
+// Texts side by side, padded to the longest of them.
+struct TextBatch {
+  Tensor ids;    // [rows, tokens] int64
+  Tensor types;  // [rows, tokens] int64
+  Tensor real;   // [rows, tokens] bool: no padding
+};
+
+struct ExitOutputs {
+  std::vector<Tensor> logits;  // one per exit of the layout, [rows, outputs] fp32; undefined where it was not asked for
+  std::vector<Tensor> doubt;   // [rows], of the learning-to-exit head; empty without one
+  Tensor ramp;                 // [rows, outputs], DeeBERT's ramp of the last layer; undefined without one
+};
+
+struct ForwardOptions {
+  bool equilibrium = false;      // gradients at every layer become the mean over the exits above it
+  std::optional<int> only = {};  // one exit (by its place in the layout) alone; layers above it do not run
+};
+
+// Word, position and segment tables, norm, and ALBERT's projection to the hidden size.
+class EmbeddingsImpl : public torch::nn::Module {
+ public:
+  explicit EmbeddingsImpl(const ModelSpec& spec);
+  [[nodiscard]] Tensor forward(const TextBatch& batch);
+
+ private:
+  int64_t position_offset_;
+  double dropout_;
+  torch::nn::Embedding word_{nullptr}, position_{nullptr}, segment_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
+  torch::nn::Linear project_{nullptr};
+};
+TORCH_MODULE(Embeddings);
+
+// a = norm(h + output(attend(query h, key h, value h))), then norm(a + ffn2(act(ffn1 a))).
+class LayerImpl : public torch::nn::Module {
+ public:
+  explicit LayerImpl(const ModelSpec& spec);
+  // `rows` [rows, tokens, hidden]; `mask` [rows, 1, 1, tokens], added to the scores.
+  [[nodiscard]] Tensor forward(const Tensor& rows, const Tensor& mask);
+
+ private:
+  ModelSpec spec_;
+  torch::nn::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr}, ffn1_{nullptr}, ffn2_{nullptr};
+  torch::nn::LayerNorm attention_norm_{nullptr}, ffn_norm_{nullptr};
+};
+TORCH_MODULE(Layer);
+
+// Readers, poolers, classifiers and the learning-to-exit head of all exits.
+class HeadsImpl : public torch::nn::Module {
+ public:
+  HeadsImpl(const ModelSpec& spec, const ExitLayout& layout);
+
+  struct Output {
+    Tensor logits, doubt;  // doubt is undefined without a learning-to-exit head
+  };
+  // One exit over `rows` [rows, tokens, hidden] of its layer.
+  [[nodiscard]] Output forward(const ExitSite& site, const Tensor& rows, const Tensor& real);
+
+ private:
+  [[nodiscard]] Tensor input_of(const ExitSite& site, const Tensor& rows, const Tensor& real);
+
+  ExitLayout layout_;
+  double dropout_;
+  std::vector<Tensor> readers_;
+  std::vector<torch::nn::Linear> poolers_, classifiers_, inner_;
+  torch::nn::Linear lte_{nullptr};
+};
+TORCH_MODULE(Heads);
+
+class NetworkImpl : public torch::nn::Module {
+ public:
+  NetworkImpl(ModelSpec spec, ExitLayout layout);
+
+  [[nodiscard]] ExitOutputs forward(const TextBatch& batch, const ForwardOptions& options = {});
+  // The last layer's rows and those below, [layers + 1] of [rows, tokens, hidden]: what tests compare.
+  [[nodiscard]] std::vector<Tensor> hidden_rows(const TextBatch& batch);
+
+  [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] const ExitLayout& layout() const noexcept { return layout_; }
+
+ private:
+  [[nodiscard]] Layer& layer(int index);
+
+  ModelSpec spec_;
+  ExitLayout layout_;
+  Embeddings embeddings_{nullptr};
+  std::vector<Layer> layers_;
+  Heads heads_{nullptr};
+};
+TORCH_MODULE(Network);
+
+// Fills parameters from a checkpoint. Those the checkpoint does not have are left as they are and returned by name.
+std::vector<std::string> load_parameters(NetworkImpl& network, const Checkpoint& checkpoint);
+
+// The network's parameters as a checkpoint of fp32 tensors that owns its bytes.
+[[nodiscard]] Checkpoint to_checkpoint(const NetworkImpl& network, Origin origin = {});
+
+}  // namespace exeunt::nn

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network that starts from a checkpoint: its backbone as it is, its heads kept where they already are what the recipe
+// asks for, otherwise new ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exeunt/train/network.h"
+#include "exeunt/train/recipe.h"
+
+namespace exeunt::nn {
+
+struct Start {
+  Network network{nullptr};
+  std::vector<std::string> notices;  // one line each, worth telling the user
+};
+
+// New weights are N(0, 0.02), biases and readers' queries 0. copy_pooler copies the pretrained pooler of the exit's
+// layer, else the only one, to every pooler (the left half of one behind a reader); without any, poolers are drawn too.
+// Random numbers come from torch's generator, seeded with `seed`.
+[[nodiscard]] Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit init, uint64_t seed);
+
+}  // namespace exeunt::nn

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/objective.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt::nn {
+namespace {
+
+void add_to(Tensor& sum, const Tensor& term) {
+  sum = sum.defined() ? sum + term : term;
+}
+
+// Σ_i w_i ℓ_i with fixed weights: last, early_sum, sum, linear (w_i = i / Σ i) and limit.
+class FixedWeights : public Objective {
+ public:
+  FixedWeights(ObjectiveContext context, std::vector<double> weights)
+      : Objective(std::move(context)), weights_(std::move(weights)) {}
+
+  [[nodiscard]] Loss loss(const LossInput& input) const override { return weighted(input, weights_); }
+
+  [[nodiscard]] std::optional<int> only(int64_t) const override {
+    if (context_.lte) return std::nullopt;
+    const auto used = [](double weight) { return weight != 0; };
+    if (std::count_if(weights_.begin(), weights_.end(), used) != 1) return std::nullopt;
+    return static_cast<int>(std::find_if(weights_.begin(), weights_.end(), used) - weights_.begin());
+  }
+
+ private:
+  std::vector<double> weights_;
+};
+
+// BERxiT: ℓ_L on even batches, Σ ℓ_i on odd ones; with a learning-to-exit head the odd ones leave ℓ_L out.
+class Alternate : public Objective {
+ public:
+  using Objective::Objective;
+
+  [[nodiscard]] Loss loss(const LossInput& input) const override {
+    std::vector<double> weights(context_.layers.size(), 1.0);
+    if (input.batch % 2 == 0) std::fill(weights.begin(), weights.end() - 1, 0.0);
+    if (input.batch % 2 == 1 && context_.lte) weights.back() = 0;
+    return weighted(input, weights);
+  }
+
+  [[nodiscard]] std::optional<int> only(int64_t batch) const override {
+    if (context_.lte || batch % 2 == 1) return std::nullopt;
+    return last();
+  }
+};
+
+// ELBERT: α_i = σ(w_i) for i < L and α_L = L − Σ α_i, with w learned. A floor f keeps α_i = f + (1 − f) σ(w_i).
+class Learned : public Objective {
+ public:
+  Learned(ObjectiveContext context, const ObjectiveSpec& spec) : Objective(std::move(context)), floor_(spec.floor) {
+    weights_ = register_parameter("weights", torch::full({exits() - 1}, spec.init, torch::kFloat));
+  }
+
+  [[nodiscard]] Loss loss(const LossInput& input) const override {
+    const Tensor alpha = floor_ + (1 - floor_) * torch::sigmoid(weights_);
+    Loss out;
+    for (int i = 0; i < last(); ++i) add_to(out.early, alpha[i] * exit_loss(input, i));
+    out.last = (exits() - alpha.sum()) * exit_loss(input, last());
+    add_doubt(input, out);
+    return out;
+  }
+
+  [[nodiscard]] std::optional<int> only(int64_t) const override { return std::nullopt; }
+
+ private:
+  double floor_;
+  Tensor weights_;
+};
+
+// RomeBERT: ℓ_L + Σ_{i<L} [(1−γ) ℓ_i + γ T² KL(sg p_L^T ‖ p_i^T)] and its variants; without ℓ_L in DeeBERT's stage 2.
+class Distill : public Objective {
+ public:
+  Distill(ObjectiveContext context, const ObjectiveSpec& spec) : Objective(std::move(context)), spec_(spec) {}
+
+  [[nodiscard]] Loss loss(const LossInput& input) const override {
+    Loss out;
+    if (spec_.kind == ObjectiveKind::distill) out.last = exit_loss(input, last());
+    const bool group = spec_.variant == DistillVariant::group, berxit = spec_.variant == DistillVariant::berxit;
+    for (int i = 0; i < last(); ++i) {
+      if (!group) add_to(out.early, (berxit ? 1.0 : 1.0 - spec_.gamma) * exit_loss(input, i));
+      add_to(out.early, imitation(logits(input, i), teacher_of(input, i)));
+    }
+    if (group) add_groups(input, out);
+    add_doubt(input, out);
+    return out;
+  }
+
+  [[nodiscard]] std::optional<int> only(int64_t) const override { return std::nullopt; }
+
+ private:
+  static const Tensor& logits(const LossInput& input, int exit) {
+    return input.outputs.logits[static_cast<size_t>(exit)];
+  }
+
+  [[nodiscard]] Tensor teacher_of(const LossInput& input, int exit) const {
+    if (spec_.variant == DistillVariant::ema) return input.teacher.detach();
+    return logits(input, spec_.variant == DistillVariant::chain ? exit + 1 : last()).detach();
+  }
+
+  [[nodiscard]] Tensor imitation(const Tensor& student, const Tensor& teacher) const {
+    if (context_.regression) return spec_.gamma * torch::mse_loss(student, teacher);
+    if (spec_.variant == DistillVariant::bidir) return spec_.gamma * -(student * teacher).sum();
+    if (spec_.variant == DistillVariant::berxit) {
+      return -(torch::softmax(teacher, -1) * torch::log_softmax(student, -1)).sum();
+    }
+    const double t = spec_.temperature;
+    const Tensor target = torch::log_softmax(teacher / t, -1);
+    const Tensor sum = (target.exp() * (target - torch::log_softmax(student / t, -1))).sum();
+    const auto parts = static_cast<double>(context_.kl == KlReduction::element ? student.numel() : student.size(0));
+    return sum * (spec_.gamma * t * t / parts);
+  }
+
+  // β Σ ℓ of the sum of `range` exits in a row (of their mean for a regression).
+  void add_groups(const LossInput& input, Loss& out) const {
+    for (int first = 0; first + spec_.range <= last(); ++first) {
+      Tensor sum;
+      for (int k = first; k < first + spec_.range; ++k) add_to(sum, logits(input, k));
+      if (context_.regression) sum = sum / spec_.range;
+      add_to(out.early, spec_.beta * loss_of(sum, input.gold));
+    }
+  }
+
+  ObjectiveSpec spec_;
+};
+
+int exit_after(const ObjectiveContext& context, int layer) {
+  const auto found = std::find(context.layers.begin(), context.layers.end(), layer);
+  if (found == context.layers.end()) {
+    throw Error(Code::usage, fmt::format("objective 'limit': no exit after layer {}", layer),
+                fmt::format("exits are after layers {}", fmt::join(context.layers, ", ")));
+  }
+  return static_cast<int>(found - context.layers.begin());
+}
+
+std::vector<double> fixed_weights(const ObjectiveSpec& spec, const ObjectiveContext& context) {
+  std::vector<double> weights(context.layers.size(), 1.0);
+  switch (spec.kind) {
+    case ObjectiveKind::last:
+      std::fill(weights.begin(), weights.end() - 1, 0.0);
+      break;
+    case ObjectiveKind::early_sum:
+      weights.back() = 0;
+      break;
+    case ObjectiveKind::linear: {
+      double sum = 0;
+      for (const int layer : context.layers) sum += layer;
+      for (size_t i = 0; i < weights.size(); ++i) weights[i] = context.layers[i] / sum;
+      break;
+    }
+    case ObjectiveKind::limit:
+      std::fill(weights.begin(), weights.end(), 0.0);
+      weights[static_cast<size_t>(exit_after(context, spec.layer))] = 1;
+      break;
+    default:
+      check(spec.kind == ObjectiveKind::sum, "a sum of fixed weights");
+  }
+  return weights;
+}
+
+}  // namespace
+
+Tensor Loss::total() const {
+  if (!last.defined()) return early;
+  return early.defined() ? last + early : last;
+}
+
+Tensor Objective::loss_of(const Tensor& logits, const Tensor& gold) const {
+  if (context_.regression) return torch::mse_loss(logits.squeeze(-1), gold);
+  return torch::nll_loss(torch::log_softmax(logits, -1), gold);
+}
+
+Tensor Objective::exit_loss(const LossInput& input, int exit) const {
+  return loss_of(input.outputs.logits[static_cast<size_t>(exit)], input.gold);
+}
+
+Loss Objective::weighted(const LossInput& input, const std::vector<double>& weights) const {
+  Loss out;
+  for (int i = 0; i < exits(); ++i) {
+    const double weight = weights[static_cast<size_t>(i)];
+    if (weight == 0) continue;
+    const Tensor term = exit_loss(input, i);
+    add_to(i == last() ? out.last : out.early, weight == 1 ? term : weight * term);
+  }
+  add_doubt(input, out);
+  return out;
+}
+
+void Objective::add_doubt(const LossInput& input, Loss& loss) const {
+  if (!context_.lte) return;
+  Tensor sum;
+  for (size_t i = 0; i < context_.layers.size(); ++i) {
+    const Tensor logits = input.outputs.logits[i].detach();
+    const Tensor wrong = context_.regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
+                                             : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
+    add_to(sum, torch::mse_loss(input.outputs.doubt[i], wrong));
+  }
+  add_to(loss.early, sum / exits());
+}
+
+std::shared_ptr<Objective> make_objective(const ObjectiveSpec& spec, const ObjectiveContext& context) {
+  switch (spec.kind) {
+    case ObjectiveKind::alternate:
+      return std::make_shared<Alternate>(context);
+    case ObjectiveKind::learned:
+      return std::make_shared<Learned>(context, spec);
+    case ObjectiveKind::distill:
+    case ObjectiveKind::distill_early:
+      return std::make_shared<Distill>(context, spec);
+    default:
+      return std::make_shared<FixedWeights>(context, fixed_weights(spec, context));
+  }
+}
+
+}  // namespace exeunt::nn

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What training minimises, from all exits' logits and the gold of a batch. ℓ_i is the mean cross entropy of the exit
+// after layer i, or the mean squared error of a regression; the last exit is L.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "exeunt/train/network.h"
+#include "exeunt/train/recipe.h"
+
+namespace exeunt::nn {
+
+struct LossInput {
+  const ExitOutputs& outputs;
+  Tensor gold;          // [rows] int64 labels, or fp32 values of a regression
+  int64_t batch = 0;    // its number within the epoch, from 0: some objectives take turns
+  Tensor teacher = {};  // [rows, outputs], of a slow copy of the network; undefined without one
+};
+
+// The part that comes from the last exit and the part that comes from the others: the projection treats them apart.
+// Either may be undefined; what is minimised is their sum.
+struct Loss {
+  Tensor last, early;
+  [[nodiscard]] Tensor total() const;
+};
+
+struct ObjectiveContext {
+  std::vector<int> layers = {};  // of the exits, rising
+  bool regression = false;
+  bool lte = false;  // adds M = mean over exits and rows of (u − g)², g = 1 where the exit is wrong, detached
+  KlReduction kl = KlReduction::element;
+};
+
+// A module, so that learned weights are parameters.
+class Objective : public torch::nn::Module {
+ public:
+  explicit Objective(ObjectiveContext context) : context_(std::move(context)) {}
+  [[nodiscard]] virtual Loss loss(const LossInput& input) const = 0;
+  // The one exit whose loss batch `batch` needs, or nothing if it needs several.
+  [[nodiscard]] virtual std::optional<int> only(int64_t batch) const = 0;
+
+ protected:
+  [[nodiscard]] int exits() const { return static_cast<int>(context_.layers.size()); }
+  [[nodiscard]] int last() const { return exits() - 1; }
+  [[nodiscard]] Tensor exit_loss(const LossInput& input, int exit) const;
+  [[nodiscard]] Tensor loss_of(const Tensor& logits, const Tensor& gold) const;
+  // Σ weights_i ℓ_i apart for the last exit and the others, and M where there is a learning-to-exit head.
+  [[nodiscard]] Loss weighted(const LossInput& input, const std::vector<double>& weights) const;
+  void add_doubt(const LossInput& input, Loss& loss) const;
+
+  ObjectiveContext context_;
+};
+
+// Throws Error (usage) if the objective names a layer without an exit.
+[[nodiscard]] std::shared_ptr<Objective> make_objective(const ObjectiveSpec& spec, const ObjectiveContext& context);
+
+}  // namespace exeunt::nn

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/run.h"
+
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/clock.h"
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
+#include "exeunt/data/batches.h"
+#include "exeunt/model/own_folder.h"
+#include "exeunt/train/batch_tensors.h"
+#include "exeunt/train/evaluate.h"
+#include "exeunt/train/new_heads.h"
+#include "exeunt/train/run_files.h"
+#include "exeunt/train/run_state.h"
+#include "exeunt/train/torch_compat.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+using nn::Tensor;
+using std::chrono::steady_clock;
+
+// How long a stage is.
+struct StagePlan {
+  double lr = 0;
+  int64_t batches = 0, steps = 0;  // of an epoch; of the stage
+  Schedule schedule = {};
+};
+
+StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const TrainOptions& options, Family family) {
+  const TrainingCase which{.family = family,
+                           .rows = static_cast<int64_t>(data.train.rows()),
+                           .regression = data.outcome.problem == Problem::regression};
+  const auto rows = static_cast<int64_t>(data.train.rows());
+  StagePlan plan{.lr = number_for(stage.lr, which), .batches = (rows + stage.batch - 1) / stage.batch};
+  const int64_t steps_an_epoch = plan.batches / options.accumulation;
+  if (steps_an_epoch == 0) {
+    throw Error(Code::usage,
+                fmt::format("an epoch has {} batches, fewer than the {} that one step gathers", plan.batches,
+                            options.accumulation),
+                "lower --gradient-accumulation-steps or the batch size");
+  }
+  plan.steps = options.max_steps > 0
+                   ? options.max_steps
+                   : static_cast<int64_t>(static_cast<double>(steps_an_epoch) * number_for(stage.epochs, which));
+  double warmup = options.warmup_steps >= 0 ? options.warmup_steps : stage.warmup * static_cast<double>(plan.steps);
+  if (options.whole_warmup) warmup = std::floor(warmup);
+  plan.schedule = {.steps = plan.steps, .warmup = warmup};
+  return plan;
+}
+
+torch::Device choose_device(const std::string& name) {
+  if (name == "cpu" || (name == "auto" && !nn::compat::has_cuda())) return torch::kCPU;
+  if (!nn::compat::has_cuda()) {
+    throw Error(Code::resources, "no CUDA device answers", "leave --device out to train on the CPU");
+  }
+  return torch::kCUDA;
+}
+
+// RomeBERT's code anchors its projection in the last exit's loss on these tasks and in the early exits' elsewhere.
+bool anchors_in_last(const std::string& task) {
+  return task == "MNLI" || task == "MNLI-mm" || task == "QQP";
+}
+
+class Run {
+ public:
+  Run(const Checkpoint& base, const TrainingData& data, const TrainOptions& options)
+      : base_(base), data_(data), options_(options), device_(choose_device(options.device)) {
+    if (options_.threads > 0) torch::set_num_threads(options_.threads);
+    const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
+    const auto seed = static_cast<uint64_t>(options_.seed);
+    nn::Start start = nn::start_network(base_, layout, options_.recipe.heads.init, seed);
+    for (const std::string& line : start.notices) notice(line);
+    network_ = std::move(start.network);
+    network_->to(device_);
+    for (const StageSpec& stage : options_.recipe.stages) {
+      plans_.push_back(plan_stage(stage, data_, options_, base_.spec().family));
+      total_steps_ += plans_.back().steps;
+    }
+    policy_ = native_policy(options_.recipe, layout);
+    state_.configuration = configuration();
+  }
+
+  TrainResult go();
+
+ private:
+  void notice(std::string_view text) const {
+    if (options_.notice) options_.notice(text);
+  }
+  [[nodiscard]] OrderedJson configuration() const;
+  [[nodiscard]] std::string recipe_text() const;
+  [[nodiscard]] Checkpoint weights() const;
+  void prepare_folder();
+  [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
+  bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
+  bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
+  void add_batch(nn::Stepper& stepper, const Batch& rows);
+  bool after_step(nn::Stepper& stepper, const StageSpec& stage);
+  void log_step(const nn::StepReport& report);
+  void evaluate(const StageSpec& stage);
+  void end_stage(const StageSpec& stage);
+  void save(nn::Stepper& stepper);
+  TrainResult finish();
+
+  const Checkpoint& base_;
+  const TrainingData& data_;
+  const TrainOptions& options_;
+  torch::Device device_;
+  nn::Network network_{nullptr};
+  std::vector<StagePlan> plans_;
+  int64_t total_steps_ = 0;
+  std::string policy_;
+  nn::RunState state_;
+  std::optional<LogFile> log_;
+  std::optional<Progress> progress_;
+  OrderedJson last_eval_;
+  int64_t evaluated_at_ = -1;
+  bool give_up_ = false;  // early stopping of this stage
+  std::string exits_mark_;
+  steady_clock::time_point started_ = steady_clock::now();
+  int64_t first_step_ = 0;
+};
+
+// What must be the same for a resumed run to continue the one before.
+OrderedJson Run::configuration() const {
+  OrderedJson out;
+  out["recipe"] = recipe_json(options_.recipe);
+  out["base"] = weights_sha256(base_);
+  out["data"] = data_.train.info.data;
+  out["rows"] = data_.train.rows();
+  out["eval_data"] = data_.eval.info.data;
+  out["tokenizer"] = data_.train.info.tokenizer;
+  out["max_length"] = data_.train.info.max_length;
+  out["labels"] = data_.outcome.labels;
+  out["task"] = data_.task;
+  out["seed"] = options_.seed;
+  out["max_steps"] = options_.max_steps;
+  out["accumulation"] = options_.accumulation;
+  out["window"] = options_.window;
+  out["adam_epsilon"] = options_.adam_epsilon;
+  out["warmup_steps"] = options_.warmup_steps;
+  out["precision"] = options_.precision;
+  out["device"] = device_.is_cuda() ? "cuda" : "cpu";
+  out["torch"] = nn::compat::version();
+  return out;
+}
+
+std::string Run::recipe_text() const {
+  OrderedJson out = recipe_json(options_.recipe);
+  OrderedJson& run = out["run"];
+  run["task"] = data_.task;
+  run["data"] = data_.train.info.data;
+  run["max_length"] = data_.train.info.max_length;
+  run["seed"] = options_.seed;
+  run["precision"] = options_.precision;
+  run["world"] = 1;
+  run["accumulation"] = options_.accumulation;
+  run["max_steps"] = options_.max_steps;
+  run["window"] = options_.window;
+  OrderedJson& from = out["provenance"];
+  from["tool"] = version();
+  from["commit"] = commit();
+  from["torch"] = nn::compat::version();
+  from["device"] = device_.str();
+  from["base"] = state_.configuration.at("base");
+  from["created"] = now_rfc3339();
+  return json_text(out);
+}
+
+Checkpoint Run::weights() const {
+  return nn::to_checkpoint(*network_, {.folder = base_.folder(), .where = "trained model", .policy = policy_});
+}
+
+void Run::prepare_folder() {
+  const fs::path& out = options_.out;
+  std::error_code ignored;
+  const bool used = fs::exists(out / "log.jsonl", ignored) || !nn::checkpoints_in(out).empty();
+  if (used && !options_.resume && !options_.overwrite) {
+    throw Error(Code::usage, fmt::format("{}: already holds a run", out.string()),
+                "add --resume to go on with it, or --overwrite to start again");
+  }
+  if (used && options_.overwrite && !options_.resume) fs::remove_all(out, ignored);
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) throw Error(Code::resources, fmt::format("{}: cannot create: {}", out.string(), error.message()));
+  nn::remove_partial(out);
+}
+
+// The newest checkpoint that is whole; damaged ones are named and passed over.
+std::optional<nn::LoadedState> Run::find_checkpoint() {
+  if (!options_.resume) return std::nullopt;
+  for (const fs::path& path : nn::checkpoints_in(options_.out)) {
+    try {
+      nn::LoadedState loaded = nn::read_state(path);
+      const std::string difference = nn::first_difference(Json::parse(loaded.state.configuration.dump()),
+                                                          Json::parse(state_.configuration.dump()));
+      if (!difference.empty()) {
+        throw Error(Code::usage, fmt::format("cannot resume {}: {}", path.string(), difference),
+                    "resume with the settings and data of the first start, or choose another --out");
+      }
+      notice(fmt::format("resuming from {}", path.string()));
+      return loaded;
+    } catch (const Error& error) {
+      if (error.code() == Code::usage) throw;
+      notice(fmt::format("{} is damaged and passed over: {}", path.filename().string(), error.what()));
+    }
+  }
+  notice("no checkpoint to resume from: starting at the beginning");
+  return std::nullopt;
+}
+
+TrainResult Run::go() {
+  prepare_folder();
+  std::optional<nn::LoadedState> loaded = find_checkpoint();
+  if (loaded) state_ = std::move(loaded->state);
+  log_.emplace(options_.out / "log.jsonl", state_.log);
+  progress_.emplace("train", total_steps_, options_.progress);
+  progress_->advance(state_.position.step);
+  first_step_ = state_.position.step;
+  const auto stages = static_cast<int64_t>(options_.recipe.stages.size());
+  while (state_.position.stage < stages) {
+    const auto index = static_cast<size_t>(state_.position.stage);
+    const StageSpec& stage = options_.recipe.stages[index];
+    nn::Stepper stepper(network_, options_.recipe, stage,
+                        {.lr = plans_[index].lr,
+                         .schedule = plans_[index].schedule,
+                         .epsilon = options_.adam_epsilon,
+                         .anchor_last = anchors_in_last(data_.task),
+                         .bf16 = options_.precision == "bf16"});
+    torch::manual_seed(static_cast<uint64_t>(options_.seed));
+    if (loaded) nn::restore(*loaded, stepper);
+    loaded.reset();
+    if (!run_stage(stepper, stage)) {
+      progress_.reset();
+      return {.stopped = true, .steps = state_.position.step, .results = {}};
+    }
+    end_stage(stage);
+  }
+  return finish();
+}
+
+// False if the run was asked to stop.
+bool Run::run_stage(nn::Stepper& stepper, const StageSpec& stage) {
+  const StagePlan& plan = plans_[static_cast<size_t>(state_.position.stage)];
+  give_up_ = false;
+  while (state_.position.stage_step < plan.steps && !give_up_) {
+    if (!run_epoch(stepper, stage)) return false;
+  }
+  return true;
+}
+
+bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
+  nn::RunPosition& at = state_.position;
+  const StagePlan& plan = plans_[static_cast<size_t>(at.stage)];
+  const std::vector<Batch> batches =
+      shuffled_batches(data_.train.offsets, {.batch = static_cast<size_t>(stage.batch),
+                                             .seed = static_cast<uint64_t>(options_.seed),
+                                             .epoch = static_cast<uint64_t>(at.epoch),
+                                             .window = static_cast<size_t>(options_.window)});
+  while (at.batch < static_cast<int64_t>(batches.size())) {
+    add_batch(stepper, batches[static_cast<size_t>(at.batch)]);
+    ++at.batch;
+    // As in the originals, batches left over at the end of an epoch go into the first step of the next.
+    if (at.batch % options_.accumulation != 0) continue;
+    log_step(stepper.step());
+    if (!after_step(stepper, stage)) return false;
+    if (at.stage_step == plan.steps || give_up_) return true;
+  }
+  at.batch = 0;
+  ++at.epoch;
+  return true;
+}
+
+void Run::add_batch(nn::Stepper& stepper, const Batch& rows) {
+  const nn::BatchShape shape{
+      .pad_id = base_.spec().pad_id, .regression = data_.outcome.problem == Problem::regression, .device = device_};
+  const nn::RunPosition& at = state_.position;
+  double loss = 0;
+  try {
+    loss = stepper.add(nn::batch_tensors(data_.train, rows, shape), at.batch, 1.0 / options_.accumulation);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (text.find("out of memory") == std::string::npos) throw;
+    throw Error(
+        Code::resources,
+        fmt::format("out of memory on {} at step {}: {} texts in a batch", device_.str(), at.step + 1, rows.size()),
+        "lower --batch and raise --gradient-accumulation-steps, or lower --max-length");
+  }
+  if (std::isfinite(loss)) return;
+  std::vector<int64_t> index;
+  for (const size_t row : rows) index.push_back(data_.train.index[row]);
+  throw Error(Code::failure,
+              fmt::format("the loss is {} at step {}: stage {}, epoch {}, batch {}, rows {} of the training data", loss,
+                          at.step + 1, at.stage + 1, at.epoch + 1, at.batch + 1, fmt::join(index, " ")),
+              "lower the learning rate, or look at these rows; the last good checkpoint is kept");
+}
+
+void Run::log_step(const nn::StepReport& report) {
+  nn::RunPosition& at = state_.position;
+  ++at.stage_step;
+  ++at.step;
+  state_.loss_sum += report.loss;
+  progress_->advance(1, fmt::format("loss {:.4f}{}{}", report.loss, exits_mark_.empty() ? "" : " exits ", exits_mark_));
+  if (options_.log_every <= 0 || at.step % options_.log_every != 0) return;
+  OrderedJson entry;
+  entry["step"] = at.step;
+  entry["stage"] = at.stage + 1;
+  entry["epoch"] = static_cast<double>(at.epoch) +
+                   static_cast<double>(at.batch) / static_cast<double>(plans_[static_cast<size_t>(at.stage)].batches);
+  entry["loss"] = report.loss;
+  entry["learning_rate"] = report.rate;
+  entry["gradient_norm"] = report.gradient_norm;
+  if (options_.recipe.gradient == GradientRule::project) {
+    entry["angle"] = report.projection.angle;
+    entry["anchor_norm"] = report.projection.anchor_norm;
+    entry["secondary_norm"] = report.projection.secondary_norm;
+  }
+  state_.log.push_back(entry);
+  log_->add(entry);
+}
+
+// False if the run was asked to stop; the checkpoint is then written.
+bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
+  const nn::RunPosition& at = state_.position;
+  if (stage.eval_every > 0 && at.stage_step % stage.eval_every == 0) evaluate(stage);
+  const bool stop = options_.stop != nullptr && options_.stop->load();
+  if (stop || (options_.save_every > 0 && at.step % options_.save_every == 0)) save(stepper);
+  return !stop;
+}
+
+void Run::evaluate(const StageSpec& stage) {
+  const ExitTrace trace = nn::trace_network(network_, data_.eval);
+  const std::vector<ExitScore> exits = Scorer(trace, {.metrics = data_.metrics}).each_exit();
+  last_eval_ = eval_entry(exits);
+  evaluated_at_ = state_.position.step;
+  std::vector<double> scores;
+  double mean = 0;
+  for (const ExitScore& exit : exits) scores.push_back(primary_of(exit.metrics, data_.primary));
+  for (const double score : scores) mean += score / static_cast<double>(scores.size());
+  exits_mark_ = sparkline(scores);
+  OrderedJson entry = last_eval_;
+  entry["step"] = state_.position.step;
+  entry["stage"] = state_.position.stage + 1;
+  state_.log.push_back(entry);
+  log_->add(entry);
+  nn::BestSoFar& best = state_.best;
+  const double score = stage.keep_best == KeepBest::mean ? mean : scores.back();
+  if (std::isnan(score) || (best.score && score <= *best.score)) {
+    ++best.since;
+    give_up_ = stage.early_stop && best.since >= *stage.early_stop;
+    return;
+  }
+  best.score = score;
+  best.step = state_.position.step;
+  best.since = 0;
+  if (stage.keep_best == KeepBest::none) return;
+  for (const auto& item : network_->named_parameters()) {
+    best.parameters[item.key()] = item.value().detach().to(torch::kCPU).clone();
+  }
+}
+
+// Evaluates where the last step did not, and brings the best weights back where the stage keeps them.
+void Run::end_stage(const StageSpec& stage) {
+  if (evaluated_at_ != state_.position.step && data_.eval.rows() > 0) evaluate(stage);
+  nn::BestSoFar& best = state_.best;
+  if (stage.keep_best != KeepBest::none && best.step != state_.position.step && !best.parameters.empty()) {
+    const torch::NoGradGuard no_grad;
+    for (auto& item : network_->named_parameters()) item.value().copy_(best.parameters.at(item.key()));
+    notice(fmt::format("the best weights are those of step {}", best.step));
+    evaluated_at_ = -1;
+  }
+  best = {};
+  nn::RunPosition& at = state_.position;
+  at = {.stage = at.stage + 1, .epoch = 0, .batch = 0, .stage_step = 0, .step = at.step};
+}
+
+void Run::save(nn::Stepper& stepper) {
+  nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), {weights(), recipe_text()}, state_,
+                 stepper);
+  if (options_.keep_checkpoints <= 0) return;
+  const std::vector<fs::path> all = nn::checkpoints_in(options_.out);
+  std::error_code ignored;
+  for (size_t i = static_cast<size_t>(options_.keep_checkpoints); i < all.size(); ++i) fs::remove_all(all[i], ignored);
+}
+
+TrainResult Run::finish() {
+  progress_.reset();
+  const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
+  const auto steps = state_.position.step;
+  if (evaluated_at_ < 0 && data_.eval.rows() > 0) {
+    const ExitTrace trace = nn::trace_network(network_, data_.eval);
+    last_eval_ = eval_entry(Scorer(trace, {.metrics = data_.metrics}).each_exit());
+  }
+  OrderedJson results = last_eval_;
+  results["epoch"] =
+      static_cast<double>(plans_.back().steps * options_.accumulation) / static_cast<double>(plans_.back().batches);
+  results["train_loss"] = steps > 0 ? state_.loss_sum / static_cast<double>(steps) : 0.0;
+  results["train_runtime"] = seconds;
+  results["train_samples"] = data_.train.rows();
+  results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
+  for (const std::string& line : write_trained(weights(), options_.out, recipe_text())) notice(line);
+  OrderedJson summary;
+  summary["global_step"] = steps;
+  summary["max_steps"] = total_steps_;
+  summary["log_history"] = state_.log;
+  write_atomically(options_.out / "trainer_state.json", json_text(summary));
+  write_results(options_.out, results);
+  return {.stopped = false, .steps = steps, .results = std::move(results)};
+}
+
+}  // namespace
+
+TrainResult train(const Checkpoint& base, const TrainingData& data, const TrainOptions& options) {
+  try {
+    return Run(base, data, options).go();
+  } catch (const c10::Error& error) {
+    throw Error(Code::failure, fmt::format("LibTorch: {}", error.what_without_backtrace()));
+  }
+}
+
+std::string torch_text() {
+  return fmt::format("LibTorch {}, {}", nn::compat::version(), nn::compat::has_cuda() ? "CUDA" : "CPU");
+}
+
+}  // namespace exeunt

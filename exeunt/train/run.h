@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training from start to end, as a caller without torch sees it: data and options in, a folder and figures out.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exeunt/base/progress.h"
+#include "exeunt/data/features.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/tasks/metrics.h"
+#include "exeunt/train/recipe.h"
+
+namespace exeunt {
+
+struct TrainingData {
+  Features train, eval;  // gold of both in the order of outcome.labels
+  Outcome outcome;
+  std::string task;  // name in the table of tasks; empty for the user's own data
+  std::vector<Metric> metrics;
+  Metric primary = Metric::accuracy;
+};
+
+struct TrainOptions {
+  std::filesystem::path out;
+  Recipe recipe;
+  int64_t seed = 42;
+  int64_t max_steps = 0;     // of each stage; 0 = as many as its epochs have
+  int accumulation = 1;      // micro-batches of a step
+  int window = 50;           // batches sorted by length together; 0 = plain shuffling
+  int log_every = 50;        // optimiser steps between two lines of the log
+  int save_every = 500;      // optimiser steps between two checkpoints; 0 = none
+  int keep_checkpoints = 2;  // older ones are removed; 0 = all are kept
+  bool resume = false;       // go on from the newest checkpoint in `out` that is whole
+  bool overwrite = false;    // `out` may hold an earlier run, which is removed
+  double adam_epsilon = 1e-8;
+  double warmup_steps = -1;        // instead of the recipe's share; −1 = the recipe's
+  bool whole_warmup = false;       // round the recipe's share of steps down
+  int threads = 0;                 // 0 = torch's choice
+  std::string device = "auto";     // auto, cpu, cuda
+  std::string precision = "fp32";  // fp32, or bf16 (autocast)
+  ProgressStyle progress = {};
+  std::function<void(std::string_view)> notice = {};
+  const std::atomic<bool>* stop = nullptr;  // set from outside: save a checkpoint and end
+};
+
+struct TrainResult {
+  bool stopped = false;  // by `stop`, before the end; `out` can be resumed
+  int64_t steps = 0;
+  OrderedJson results;  // as all_results.json has them
+};
+
+// Throws Error. Whatever happens, the last good checkpoint in `out` stays.
+TrainResult train(const Checkpoint& base, const TrainingData& data, const TrainOptions& options);
+
+// "LibTorch 1.13.1", and whether a GPU answers.
+[[nodiscard]] std::string torch_text();
+
+}  // namespace exeunt

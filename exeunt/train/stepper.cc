@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/stepper.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/model/schema.h"
+#include "exeunt/train/torch_compat.h"
+
+namespace exeunt::nn {
+namespace {
+
+ObjectiveContext context_of(const ExitLayout& layout, const Recipe& recipe) {
+  ObjectiveContext context{.layers = {},
+                           .regression = layout.problem == Problem::regression,
+                           .lte = layout.lte,
+                           .kl = recipe.compat.kd_kl_reduction};
+  for (const ExitSite& site : layout.sites) context.layers.push_back(site.after);
+  return context;
+}
+
+// RomeBERT projects over the weight matrices of all layers but the last. With shared layers (ALBERT) a set counts as
+// soon as one layer before the last uses it.
+bool is_projected(const std::string& name, const ModelSpec& spec, ExcludeLast exclude) {
+  const bool matrix = name.ends_with(".weight") && name.find("norm") == std::string::npos;
+  if (!matrix) return false;
+  for (int i = 0; i < spec.layers; ++i) {
+    const bool excluded = exclude == ExcludeLast::layer11 ? i == 11 : i + 1 == spec.layers;
+    if (!excluded && name.starts_with(layer_prefix(spec, i) + ".")) return true;
+  }
+  return false;
+}
+
+bool reaches_last(const std::string& name, std::string_view part, std::optional<int> index) {
+  return index && name.starts_with(fmt::format("exits.{}.{}.", part, *index));
+}
+
+}  // namespace
+
+bool decays(const std::string& name, Family family) {
+  if (name.ends_with(".bias")) return false;
+  if (!name.ends_with("norm.weight")) return true;
+  return family == Family::albert && name.ends_with("ffn_norm.weight");
+}
+
+bool belongs_to_early_exits(const std::string& name, const ExitLayout& layout) {
+  if (!name.starts_with("exits.") || name.starts_with("exits.lte.")) return false;
+  const ExitSite& last = layout.sites.back();
+  return !reaches_last(name, "pooler", last.pooler) && !reaches_last(name, "reader", last.reader) &&
+         !reaches_last(name, "classifier", last.classifier);
+}
+
+Stepper::Stepper(Network network, const Recipe& recipe, const StageSpec& stage, const StepperOptions& options)
+    : network_(std::move(network)),
+      recipe_(recipe),
+      stage_(stage),
+      options_(options),
+      objective_(make_objective(stage.objective, context_of(network_->layout(), recipe))),
+      adam_(make_slots(), {.kind = recipe.compat.adamw, .epsilon = options.epsilon}) {
+  for (auto& item : network_->named_parameters()) {
+    parameters_.push_back(item.value());
+    projected_.push_back(is_projected(item.key(), network_->spec(), recipe_.compat.gr_exclude_last));
+    // With clipping over everything, frozen parameters still need their gradient: it takes part in the norm.
+    const bool frozen = !trains(item.key()) && recipe_.compat.clip_scope == ClipScope::trainable;
+    item.value().set_requires_grad(!frozen);
+  }
+  objective_->to(parameters_.front().device());
+  if (stage.objective.variant == DistillVariant::ema &&
+      (stage.objective.kind == ObjectiveKind::distill || stage.objective.kind == ObjectiveKind::distill_early)) {
+    const torch::NoGradGuard no_grad;
+    teacher_ = Network(network_->spec(), network_->layout());
+    teacher_->to(parameters_.front().device());
+    for (auto& item : teacher_->named_parameters()) {
+      item.value().copy_(network_->named_parameters()[item.key()]);
+      item.value().set_requires_grad(false);
+    }
+  }
+}
+
+bool Stepper::trains(const std::string& name) const {
+  if (stage_.train == Trainable::all) return true;
+  return belongs_to_early_exits(name, network_->layout()) == (stage_.train == Trainable::exits);
+}
+
+std::vector<AdamSlot> Stepper::make_slots() const {
+  std::vector<AdamSlot> slots;
+  for (const auto& item : network_->named_parameters()) {
+    if (!trains(item.key())) continue;
+    const double factor = item.key().starts_with("exits.") ? stage_.head_lr : 1.0;
+    slots.push_back({.name = item.key(),
+                     .parameter = item.value(),
+                     .rate = options_.lr * factor,
+                     .decay = decays(item.key(), network_->spec().family) ? stage_.weight_decay : 0.0});
+  }
+  for (const auto& item : objective_->named_parameters()) {
+    slots.push_back({.name = "objective." + item.key(),
+                     .parameter = item.value(),
+                     .rate = stage_.objective.lr,
+                     .decay = 0,
+                     .scheduled = false});
+  }
+  return slots;
+}
+
+void Stepper::update_teacher() {
+  if (!teacher_) return;
+  const torch::NoGradGuard no_grad;
+  const double momentum = stage_.objective.momentum;
+  const auto live = network_->named_parameters();
+  for (auto& item : teacher_->named_parameters()) {
+    item.value().mul_(momentum).add_(live[item.key()], 1 - momentum);
+  }
+}
+
+Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
+  network_->train();
+  const compat::Autocast autocast(options_.bf16);
+  ExitOutputs outputs = network_->forward(
+      data.texts, {.equilibrium = recipe_.gradient == GradientRule::equilibrium, .only = objective_->only(batch)});
+  Tensor taught;
+  if (teacher_) {
+    update_teacher();
+    const torch::NoGradGuard no_grad;
+    teacher_->train();
+    const int last = static_cast<int>(network_->layout().sites.size()) - 1;
+    taught = teacher_->forward(data.texts, {.only = last}).logits.back();
+  }
+  if (recipe_.gradient == GradientRule::logit_scale) {
+    for (size_t i = 0; i < outputs.logits.size(); ++i) {
+      const int above = network_->spec().layers - network_->layout().sites[i].after;
+      if (outputs.logits[i].defined()) outputs.logits[i] = scale_gradient(outputs.logits[i], 1.0 / (above + 1));
+    }
+  }
+  return objective_->loss({.outputs = outputs, .gold = data.gold, .batch = batch, .teacher = taught});
+}
+
+double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
+  const Loss loss = losses(data, batch);
+  const Tensor total = loss.total();
+  if (recipe_.gradient == GradientRule::project) {
+    add_apart(loss, share);
+  } else {
+    (total * share).backward();
+  }
+  const double value = total.item<double>();
+  loss_ += value * share;
+  return value;
+}
+
+// Gradients of the anchor and of the other loss, each summed over micro-batches by itself.
+void Stepper::add_apart(const Loss& loss, double share) {
+  const bool last = recipe_.anchor == Anchor::last || (recipe_.anchor == Anchor::automatic && options_.anchor_last);
+  const auto collect = [&](const Tensor& part, std::vector<Tensor>& sums, bool keep) {
+    sums.resize(parameters_.size());
+    if (!part.defined()) return;
+    const auto found = torch::autograd::grad({part * share}, parameters_, {}, keep, false, true);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (!found[i].defined()) continue;
+      sums[i] = sums[i].defined() ? sums[i] + found[i] : found[i];
+    }
+  };
+  collect(last ? loss.last : loss.early, anchor_, true);
+  collect(last ? loss.early : loss.last, other_, false);
+}
+
+void Stepper::treat() {
+  if (anchor_.empty()) return;
+  std::vector<Tensor> anchor, other;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!projected_[i]) continue;
+    anchor.push_back(anchor_[i]);
+    other.push_back(other_[i]);
+  }
+  projection_ = project_secondary(anchor, other);
+  size_t next = 0;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor second = projected_[i] ? other[next++] : other_[i];
+    Tensor& gradient = parameters_[i].mutable_grad();
+    if (anchor_[i].defined() && second.defined()) {
+      gradient = anchor_[i] + second;
+    } else {
+      gradient = anchor_[i].defined() ? anchor_[i] : second;
+    }
+  }
+  anchor_.clear();
+  other_.clear();
+}
+
+// Scales all gradients so that their common norm is at most the stage's. Learned loss weights are not part of it.
+double Stepper::clip() {
+  const torch::NoGradGuard no_grad;
+  std::vector<Tensor> gradients, norms;
+  const bool everything = recipe_.compat.clip_scope == ClipScope::all;
+  for (const auto& item : network_->named_parameters()) {
+    const Tensor& gradient = item.value().grad();
+    if (!gradient.defined() || (!everything && !trains(item.key()))) continue;
+    gradients.push_back(gradient);
+    norms.push_back(gradient.norm());
+  }
+  if (norms.empty()) return 0;
+  const double norm = torch::stack(norms).norm().item<double>();
+  const double factor = stage_.clip / (norm + 1e-6);
+  if (stage_.clip > 0 && factor < 1) {
+    for (Tensor& gradient : gradients) gradient.mul_(factor);
+  }
+  return norm;
+}
+
+StepReport Stepper::step() {
+  treat();
+  StepReport report;
+  report.loss = loss_;
+  report.gradient_norm = clip();
+  const double schedule = options_.schedule.at(done_);
+  report.rate = options_.lr * schedule;
+  report.projection = projection_;
+  adam_.step(schedule);
+  for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
+  if (recipe_.compat.dyn_grad == LearnedGradient::fresh) {
+    for (Tensor& weight : objective_->parameters()) weight.mutable_grad() = Tensor();
+  }
+  loss_ = 0;
+  ++done_;
+  return report;
+}
+
+}  // namespace exeunt::nn

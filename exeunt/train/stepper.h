@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// One stage of a recipe at work: micro-batches add their gradients, then one step treats, clips and applies them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exeunt/train/adamw.h"
+#include "exeunt/train/gradient.h"
+#include "exeunt/train/objective.h"
+#include "exeunt/train/schedule.h"
+
+namespace exeunt::nn {
+
+struct TrainBatch {
+  TextBatch texts;
+  Tensor gold;  // [rows] int64, or fp32 for a regression
+};
+
+struct StepperOptions {
+  double lr = 2e-5;
+  Schedule schedule = {};
+  double epsilon = 1e-8;     // of AdamW
+  bool anchor_last = false;  // what the projection's automatic anchor means for this task
+  bool bf16 = false;         // matrix products of the forward pass in bf16 (autocast); CUDA alone
+};
+
+// What happened in one step, for the log.
+struct StepReport {
+  double loss = 0;           // mean over the micro-batches
+  double gradient_norm = 0;  // before clipping
+  double rate = 0;           // the learning rate that was used
+  ProjectionReport projection = {};
+};
+
+class Stepper {
+ public:
+  // The network's parameters are changed in place; `recipe` and `stage` are copied.
+  Stepper(Network network, const Recipe& recipe, const StageSpec& stage, const StepperOptions& options);
+
+  // Forward and backward of one micro-batch, number `batch` of the epoch. `share` is its part of the step (1 / number
+  // of micro-batches). Returns the loss before that share.
+  double add(const TrainBatch& data, int64_t batch, double share);
+  // Brings the gradients together as the rule says; they then lie in the parameters. step() does this by itself.
+  void treat();
+  // Applies what was added since the last step.
+  StepReport step();
+
+  [[nodiscard]] int64_t steps_done() const noexcept { return done_; }
+  void set_steps_done(int64_t done) noexcept { done_ = done; }
+  [[nodiscard]] AdamW& adam() noexcept { return adam_; }
+  [[nodiscard]] Objective& objective() noexcept { return *objective_; }
+  [[nodiscard]] Network& network() noexcept { return network_; }
+  // The slow copy of the network that teaches (distillation's variant ema), or null.
+  [[nodiscard]] Network& teacher() noexcept { return teacher_; }
+
+  // Whether a parameter learns in this stage.
+  [[nodiscard]] bool trains(const std::string& name) const;
+
+ private:
+  [[nodiscard]] std::vector<AdamSlot> make_slots() const;
+  [[nodiscard]] Loss losses(const TrainBatch& data, int64_t batch);
+  void add_apart(const Loss& loss, double share);
+  double clip();
+  void update_teacher();
+
+  Network network_{nullptr}, teacher_{nullptr};
+  Recipe recipe_;
+  StageSpec stage_;
+  StepperOptions options_;
+  std::shared_ptr<Objective> objective_;
+  AdamW adam_;
+  std::vector<Tensor> parameters_;      // of the network, in its order
+  std::vector<bool> projected_;         // those the projection looks at
+  std::vector<Tensor> anchor_, other_;  // gradients kept apart for the projection
+  ProjectionReport projection_;
+  int64_t done_ = 0;
+  double loss_ = 0;  // of the micro-batches so far
+};
+
+// Whether weight decay applies: not to biases and norms, except ALBERT's norm behind the feed-forward half, which the
+// originals' test for "LayerNorm.weight" misses.
+[[nodiscard]] bool decays(const std::string& name, Family family);
+
+// The exits before the last: everything under "exits." that the last exit does not use.
+[[nodiscard]] bool belongs_to_early_exits(const std::string& name, const ExitLayout& layout);
+
+}  // namespace exeunt::nn

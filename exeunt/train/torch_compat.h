@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every difference between LibTorch 1.13 (Debian, CPU) and 2.11 (CUDA) that the rest of this folder would meet.
+#pragma once
+
+#include <string>
+
+#include "exeunt/train/torch.h"
+
+namespace exeunt::nn::compat {
+
+// softmax(Q Kᵀ / √d + mask) V, with dropout on the probabilities. All [rows, heads, tokens, d]; mask [rows, 1, 1,
+// tokens].
+struct Attention {
+  torch::Tensor query, key, value, mask;
+  double dropout = 0;
+};
+[[nodiscard]] torch::Tensor attend(const Attention& input);
+
+// While it lives, matrix products on CUDA run in bf16 (`on`) or in the type their inputs have (not `on`).
+class Autocast {
+ public:
+  explicit Autocast(bool on);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  bool before_;
+};
+
+// The whole state of the random numbers that dropout draws on this device, as bytes.
+[[nodiscard]] torch::Tensor random_state(const torch::Device& device);
+void set_random_state(const torch::Device& device, const torch::Tensor& state);
+
+[[nodiscard]] std::string version();  // "1.13.1"
+[[nodiscard]] bool has_cuda();        // built with CUDA, and a GPU answers
+
+}  // namespace exeunt::nn::compat

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/new_heads.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime/random_model.h"
+#include "tests/scratch.h"
+
+namespace exeunt::nn {
+namespace {
+
+Tensor parameter(Network& network, const std::string& name) {
+  return network->named_parameters()[name].detach();
+}
+
+Tensor stored(const Checkpoint& checkpoint, const std::string& name) {
+  const TensorView& view = checkpoint.get(name);
+  Tensor out = torch::empty(view.shape, torch::kFloat);
+  copy_to_float(view, {out.data_ptr<float>(), static_cast<size_t>(out.numel())});
+  return out;
+}
+
+TEST(NewHeads, CopyThePretrainedPoolerToEveryExit) {
+  const ModelSpec spec = small_spec();
+  const Checkpoint base = make_model(spec, ExitLayout{});
+  Start start = start_network(base, own_exits(spec), HeadInit::copy_pooler, 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::equal(parameter(start.network, fmt::format("exits.pooler.{}.weight", i)),
+                             stored(base, "pooler.weight")));
+    EXPECT_TRUE(
+        torch::equal(parameter(start.network, fmt::format("exits.pooler.{}.bias", i)), stored(base, "pooler.bias")));
+  }
+  EXPECT_TRUE(torch::equal(parameter(start.network, "layer.2.ffn1.weight"), stored(base, "layer.2.ffn1.weight")));
+  EXPECT_TRUE(start.notices.empty());
+}
+
+TEST(NewHeads, CopyEachLayersOwnPoolerWhereThereIsOne) {
+  const ModelSpec spec = small_spec(Family::elasticbert);
+  const Checkpoint base = make_model(spec, ExitLayout{});
+  Start start = start_network(base, own_exits(spec), HeadInit::copy_pooler, 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::equal(parameter(start.network, fmt::format("exits.pooler.{}.weight", i)),
+                             stored(base, fmt::format("pooler.{}.weight", i))));
+  }
+}
+
+TEST(NewHeads, CopyToTheLeftHalfBehindAReader) {
+  const ModelSpec spec = small_spec();
+  ExitLayout layout = own_exits(spec);
+  for (size_t i = 0; i < 3; ++i) layout.sites[i].reader = static_cast<int>(i);
+  const Checkpoint base = make_model(spec, ExitLayout{});
+  Start start = start_network(base, layout, HeadInit::copy_pooler, 1);
+  const Tensor pooler = parameter(start.network, "exits.pooler.1.weight");
+  EXPECT_TRUE(torch::equal(pooler.narrow(1, 0, 12), stored(base, "pooler.weight")));
+  EXPECT_LT(pooler.narrow(1, 12, 12).abs().max().item<double>(), .12);  // N(0, 0.02)
+  EXPECT_GT(pooler.narrow(1, 12, 12).abs().max().item<double>(), .01);
+  EXPECT_EQ(parameter(start.network, "exits.reader.1.weight").abs().max().item<double>(), 0);
+}
+
+TEST(NewHeads, AreDrawnAloneWhereThereIsNoPoolerAndSaySo) {
+  const ModelSpec spec = small_spec();
+  const Checkpoint full = make_model(spec, ExitLayout{});
+  TensorSet set = full.tensors();
+  set.tensors.erase("pooler.weight");
+  set.tensors.erase("pooler.bias");
+  const Checkpoint base(spec, ExitLayout{}, std::move(set));
+  Start start = start_network(base, own_exits(spec), HeadInit::copy_pooler, 1);
+  EXPECT_THAT(start.notices, testing::ElementsAre(testing::HasSubstr("no pooler to copy")));
+  const Tensor drawn = parameter(start.network, "exits.pooler.0.weight");
+  EXPECT_NEAR(drawn.std().item<double>(), .02, .005);
+  EXPECT_FALSE(torch::equal(drawn, parameter(start.network, "exits.pooler.1.weight")));
+  EXPECT_EQ(parameter(start.network, "exits.classifier.0.bias").abs().max().item<double>(), 0);
+}
+
+TEST(NewHeads, DependOnTheSeedAlone) {
+  const ModelSpec spec = small_spec();
+  const Checkpoint base = make_model(spec, ExitLayout{});
+  const auto draw = [&](uint64_t seed) {
+    Start start = start_network(base, own_exits(spec), HeadInit::normal, seed);
+    return parameter(start.network, "exits.classifier.2.weight");
+  };
+  EXPECT_TRUE(torch::equal(draw(5), draw(5)));
+  EXPECT_FALSE(torch::equal(draw(5), draw(6)));
+}
+
+TEST(NewHeads, AreTheModelsOwnWhereItHasTheSameExits) {
+  const ModelSpec spec = small_spec();
+  const Checkpoint base = make_model(spec, own_exits(spec));
+  Start same = start_network(base, own_exits(spec), HeadInit::copy_pooler, 1);
+  EXPECT_TRUE(
+      torch::equal(parameter(same.network, "exits.classifier.0.weight"), stored(base, "exits.classifier.0.weight")));
+  // Other labels: new heads, whose poolers come from the last exit.
+  Start other = start_network(base, own_exits(spec, 4), HeadInit::copy_pooler, 1);
+  EXPECT_TRUE(torch::equal(parameter(other.network, "exits.pooler.0.weight"), stored(base, "exits.pooler.2.weight")));
+  EXPECT_THAT(other.notices, testing::ElementsAre(testing::HasSubstr("replaced by new ones")));
+}
+
+}  // namespace
+}  // namespace exeunt::nn

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks the flags of the five papers' training scripts: each is understood by the trainer, or refused with a reason.
+#include "apps/exeunt-train/old_flags.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "apps/exeunt-train/train_flags.h"
+#include "exeunt/train/recipe.h"
+#include "tests/scratch.h"
+
+namespace exeunt::apps {
+namespace {
+
+// As their scripts declare them, with a value where they take one.
+constexpr const char* kScripts =
+    "--data_dir d --model_type bert --task_name sst-2 --plot_data_dir p --config_name c --tokenizer_name t "
+    "--cache_dir c --max_seq_length 128 --do_train --do_eval --evaluate_during_training --do_lower_case "
+    "--eval_each_highway --eval_after_first_stage --eval_highway --per_gpu_train_batch_size 8 "
+    "--per_gpu_eval_batch_size 8 --gradient_accumulation_steps 1 --learning_rate 5e-5 --weight_decay 0 "
+    "--adam_epsilon 1e-8 --max_grad_norm 1 --num_train_epochs 3 --max_steps 1 --warmup_steps 0 "
+    "--early_exit_entropy -1 --logging_steps 50 --save_steps 50 --eval_all_checkpoints --no_cuda "
+    "--overwrite_output_dir --overwrite_cache --seed 42 --fp16 --fp16_opt_level O1 --local_rank -1 "
+    // BERxiT, PABEE, RomeBERT, ElasticBERT, ELBERT
+    "--train_routine alternate --limit_layer 3 --lte_th 0.2 --testset --patience 0 --regression_threshold 0 "
+    "--gamma 0.9 --beta 1 --irange 2 --temper 3.0 --kd_loss_type raw --moco --momentum 0.9999 --ge --gp "
+    "--num_hidden_layers 2 --num_output_layers 1 --log_dir l --load c --debug --warmup_rate 0.06 --not_save_model "
+    "--do_infer --early_stop_steps 10 --threads 1 --out_mode all --w_lr 0.01 --w_init 4";
+
+TrainFlags parsed(const std::vector<std::string>& words) {
+  TrainFlags flags;
+  CLI::App app;
+  add_train_flags(app, flags);
+  std::vector<std::string> all{"--model_name_or_path", "m", "--output_dir", "o"};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<std::string> arguments = with_todays_names(all).words;
+  std::reverse(arguments.begin(), arguments.end());
+  app.parse(arguments);
+  return flags;
+}
+
+TEST(OldFlags, AreAllUnderstoodOrRefusedWithAReason) {
+  std::istringstream script(kScripts);
+  std::vector<std::vector<std::string>> flags;
+  for (std::string word; script >> word;) {
+    if (word.starts_with("--")) {
+      flags.push_back({word});
+    } else {
+      flags.back().push_back(word);
+    }
+  }
+  EXPECT_GE(flags.size(), 60U);
+  for (const std::vector<std::string>& flag : flags) {
+    try {
+      (void)parsed(flag);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::usage);
+      EXPECT_FALSE(error.hint().empty()) << flag[0];
+    } catch (const CLI::ParseError& error) {
+      ADD_FAILURE() << flag[0] << ": " << error.what();
+    }
+  }
+}
+
+TEST(OldFlags, TakeTheirValuesAlong) {
+  const TrainFlags flags = parsed({"--learning_rate", "3e-5", "--per_gpu_train_batch_size=16", "--do_train",
+                                   "--model_type", "bert", "--num_train_epochs", "5", "--gp"});
+  EXPECT_EQ(flags.model, "m");
+  EXPECT_EQ(flags.out, "o");
+  EXPECT_EQ(flags.lr, 3e-5);
+  EXPECT_EQ(flags.batch, 16);
+  EXPECT_EQ(flags.epochs, 5);
+  EXPECT_EQ(flags.set, std::vector<std::string>{"gradient.rule=project"});
+}
+
+TEST(TrainFlags, ChangeEveryStageOfTheRecipe) {
+  TrainFlags flags = parsed({"--recipe", "deebert", "--lr", "1e-4", "--batch", "4", "--set", "policy=full"});
+  const Recipe recipe = parse_recipe(effective_recipe(flags, ""), "x");
+  ASSERT_EQ(recipe.stages.size(), 2U);
+  for (const StageSpec& stage : recipe.stages) {
+    EXPECT_EQ(stage.lr.value, 1e-4);
+    EXPECT_EQ(stage.batch, 4);
+  }
+  EXPECT_EQ(recipe.policy, "full");
+  flags.set = {"nowhere"};
+  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, ""); }).code(), Code::usage);
+  flags.set = {"stages.0.objective.kind.deeper=1"};
+  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, ""); }).code(), Code::usage);
+}
+
+TEST(TrainFlags, OfTheReferencePresetGiveWayToFlagsThatAreGiven) {
+  TrainFlags flags = parsed({"--recipe", "elbert", "--preset", "reference", "--batch", "8"});
+  apply_preset(flags, "RTE", false);
+  const Recipe recipe = parse_recipe(effective_recipe(flags, "RTE"), "x");
+  EXPECT_EQ(recipe.stages[0].epochs.value, 8);
+  EXPECT_EQ(recipe.stages[0].lr.value, 5e-5);
+  EXPECT_EQ(recipe.stages[0].batch, 8);
+  EXPECT_EQ(recipe.compat.adamw, AdamKind::torch);
+  EXPECT_EQ(recipe.compat.dyn_grad, LearnedGradient::fresh);
+}
+
+}  // namespace
+}  // namespace exeunt::apps
