@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/launch.h"
 #include "apps/exeunt/trainer.h"
 
 namespace exeunt::apps {
@@ -11,6 +12,7 @@ void add_all_verbs(CommandLine& line) {
   add_data(line);
   add_prepare(line);
   add_train(line);
+  add_launch(line);
   add_trace(line);
   add_eval(line);
   add_sweep(line);

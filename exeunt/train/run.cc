@@ -17,6 +17,7 @@
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
+#include "exeunt/train/tensorboard.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt {
@@ -71,7 +72,11 @@ bool anchors_in_last(const std::string& task) {
 class Run {
  public:
   Run(const Checkpoint& base, const TrainingData& data, const TrainOptions& options)
-      : base_(base), data_(data), options_(options), device_(choose_device(options.device)) {
+      : base_(base), data_(data), options_(options), device_(choose_device(options.device)), world_(nn::World::join()) {
+    require_rows();
+    if (options_.precision == "bf16" && !device_.is_cuda()) {
+      throw Error(Code::usage, "--precision bf16 needs CUDA", "train in fp32 on the CPU");
+    }
     if (options_.threads > 0) torch::set_num_threads(options_.threads);
     const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
     const auto seed = static_cast<uint64_t>(options_.seed);
@@ -91,8 +96,10 @@ class Run {
 
  private:
   void notice(std::string_view text) const {
-    if (options_.notice) options_.notice(text);
+    if (options_.notice && world_.rank() == 0) options_.notice(text);
   }
+  void require_rows() const;
+  [[nodiscard]] bool writes() const noexcept { return world_.rank() == 0; }  // one process speaks for all
   [[nodiscard]] OrderedJson configuration() const;
   [[nodiscard]] std::string recipe_text() const;
   [[nodiscard]] Checkpoint weights() const;
@@ -102,6 +109,7 @@ class Run {
   bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
   void add_batch(nn::Stepper& stepper, const Batch& rows);
   bool after_step(nn::Stepper& stepper, const StageSpec& stage);
+  void log(const OrderedJson& entry);
   void log_step(const nn::StepReport& report);
   void evaluate(const StageSpec& stage);
   void end_stage(const StageSpec& stage);
@@ -112,15 +120,16 @@ class Run {
   const TrainingData& data_;
   const TrainOptions& options_;
   torch::Device device_;
+  nn::World world_;
   nn::Network network_{nullptr};
   std::vector<StagePlan> plans_;
   int64_t total_steps_ = 0;
   std::string policy_;
   nn::RunState state_;
   std::optional<LogFile> log_;
+  std::optional<EventFile> events_;
   std::optional<Progress> progress_;
   OrderedJson last_eval_;
-  int64_t evaluated_at_ = -1;
   bool give_up_ = false;  // early stopping of this stage
   std::string exits_mark_;
   steady_clock::time_point started_ = steady_clock::now();
@@ -146,6 +155,7 @@ OrderedJson Run::configuration() const {
   out["adam_epsilon"] = options_.adam_epsilon;
   out["warmup_steps"] = options_.warmup_steps;
   out["precision"] = options_.precision;
+  out["world"] = world_.size();
   out["device"] = device_.is_cuda() ? "cuda" : "cpu";
   out["torch"] = nn::compat::version();
   return out;
@@ -159,7 +169,7 @@ std::string Run::recipe_text() const {
   run["max_length"] = data_.train.info.max_length;
   run["seed"] = options_.seed;
   run["precision"] = options_.precision;
-  run["world"] = 1;
+  run["world"] = world_.size();
   run["accumulation"] = options_.accumulation;
   run["max_steps"] = options_.max_steps;
   run["window"] = options_.window;
@@ -177,7 +187,21 @@ Checkpoint Run::weights() const {
   return nn::to_checkpoint(*network_, {.folder = base_.folder(), .where = "trained model", .policy = policy_});
 }
 
+// Objectives that add up over the rows of a batch mean something else when each process sees a part of them.
+void Run::require_rows() const {
+  if (world_.size() == 1) return;
+  for (const StageSpec& stage : options_.recipe.stages) {
+    const bool distill =
+        stage.objective.kind == ObjectiveKind::distill || stage.objective.kind == ObjectiveKind::distill_early;
+    const DistillVariant variant = stage.objective.variant;
+    if (!distill || (variant != DistillVariant::bidir && variant != DistillVariant::berxit)) continue;
+    throw Error(Code::usage, "this variant of distillation adds up over a batch and needs one process",
+                "train with one process, or choose the variant 'last'");
+  }
+}
+
 void Run::prepare_folder() {
+  if (!writes()) return;
   const fs::path& out = options_.out;
   std::error_code ignored;
   const bool used = fs::exists(out / "log.jsonl", ignored) || !nn::checkpoints_in(out).empty();
@@ -185,7 +209,7 @@ void Run::prepare_folder() {
     throw Error(Code::usage, fmt::format("{}: already holds a run", out.string()),
                 "add --resume to go on with it, or --overwrite to start again");
   }
-  if (used && options_.overwrite && !options_.resume) fs::remove_all(out, ignored);
+  if (used && !options_.resume) remove_run(out);
   std::error_code error;
   fs::create_directories(out, error);
   if (error) throw Error(Code::resources, fmt::format("{}: cannot create: {}", out.string(), error.message()));
@@ -217,10 +241,16 @@ std::optional<nn::LoadedState> Run::find_checkpoint() {
 
 TrainResult Run::go() {
   prepare_folder();
+  (void)world_.add_up(0.0);  // the folder is ready for all
   std::optional<nn::LoadedState> loaded = find_checkpoint();
-  if (loaded) state_ = std::move(loaded->state);
-  log_.emplace(options_.out / "log.jsonl", state_.log);
-  progress_.emplace("train", total_steps_, options_.progress);
+  if (loaded) state_ = loaded->state;
+  if (writes()) {
+    log_.emplace(options_.out / "log.jsonl", state_.log);
+    events_.emplace(options_.out);
+  }
+  ProgressStyle style = options_.progress;
+  if (!writes()) style.write = {};
+  progress_.emplace("train", total_steps_, style);
   progress_->advance(state_.position.step);
   first_step_ = state_.position.step;
   const auto stages = static_cast<int64_t>(options_.recipe.stages.size());
@@ -232,9 +262,10 @@ TrainResult Run::go() {
                          .schedule = plans_[index].schedule,
                          .epsilon = options_.adam_epsilon,
                          .anchor_last = anchors_in_last(data_.task),
+                         .world = &world_,
                          .bf16 = options_.precision == "bf16"});
-    torch::manual_seed(static_cast<uint64_t>(options_.seed));
-    if (loaded) nn::restore(*loaded, stepper);
+    torch::manual_seed(static_cast<uint64_t>(options_.seed + world_.rank()));
+    if (loaded) nn::restore(*loaded, stepper, world_.rank());
     loaded.reset();
     if (!run_stage(stepper, stage)) {
       progress_.reset();
@@ -248,7 +279,7 @@ TrainResult Run::go() {
 // False if the run was asked to stop.
 bool Run::run_stage(nn::Stepper& stepper, const StageSpec& stage) {
   const StagePlan& plan = plans_[static_cast<size_t>(state_.position.stage)];
-  give_up_ = false;
+  give_up_ = stage.early_stop && state_.best.since >= *stage.early_stop;
   while (state_.position.stage_step < plan.steps && !give_up_) {
     if (!run_epoch(stepper, stage)) return false;
   }
@@ -277,13 +308,19 @@ bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
   return true;
 }
 
-void Run::add_batch(nn::Stepper& stepper, const Batch& rows) {
+void Run::add_batch(nn::Stepper& stepper, const Batch& all) {
+  // Each process takes its part of the batch; the shares make the sum of all the mean over the whole.
+  const auto rank = static_cast<size_t>(world_.rank()), size = static_cast<size_t>(world_.size());
+  const Batch rows(all.begin() + static_cast<ptrdiff_t>(rank * all.size() / size),
+                   all.begin() + static_cast<ptrdiff_t>((rank + 1) * all.size() / size));
+  if (rows.empty()) return;
+  const double share = static_cast<double>(rows.size()) / static_cast<double>(all.size()) / options_.accumulation;
   const nn::BatchShape shape{
       .pad_id = base_.spec().pad_id, .regression = data_.outcome.problem == Problem::regression, .device = device_};
   const nn::RunPosition& at = state_.position;
   double loss = 0;
   try {
-    loss = stepper.add(nn::batch_tensors(data_.train, rows, shape), at.batch, 1.0 / options_.accumulation);
+    loss = stepper.add(nn::batch_tensors(data_.train, rows, shape), at.batch, share);
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     if (text.find("out of memory") == std::string::npos) throw;
@@ -299,6 +336,25 @@ void Run::add_batch(nn::Stepper& stepper, const Batch& rows) {
               fmt::format("the loss is {} at step {}: stage {}, epoch {}, batch {}, rows {} of the training data", loss,
                           at.step + 1, at.stage + 1, at.epoch + 1, at.batch + 1, fmt::join(index, " ")),
               "lower the learning rate, or look at these rows; the last good checkpoint is kept");
+}
+
+// One entry to the log, the state, and TensorBoard; each exit's scores under names of their own.
+void Run::log(const OrderedJson& entry) {
+  state_.log.push_back(entry);
+  if (!writes()) return;
+  log_->add(entry);
+  std::vector<Scalar> scalars;
+  for (const auto& [key, value] : entry.items()) {
+    if (value.is_number() && key != "step") scalars.push_back({key, value.get<double>()});
+    if (key != "exits") continue;
+    for (const OrderedJson& exit : value) {
+      for (const auto& [metric, score] : exit.items()) {
+        if (metric == "layer" || !score.is_number()) continue;
+        scalars.push_back({fmt::format("exit_{}/{}", exit.at("layer").get<int>(), metric), score.get<double>()});
+      }
+    }
+  }
+  events_->add(entry.at("step").get<int64_t>(), scalars);
 }
 
 void Run::log_step(const nn::StepReport& report) {
@@ -321,15 +377,16 @@ void Run::log_step(const nn::StepReport& report) {
     entry["anchor_norm"] = report.projection.anchor_norm;
     entry["secondary_norm"] = report.projection.secondary_norm;
   }
-  state_.log.push_back(entry);
-  log_->add(entry);
+  log(entry);
 }
 
 // False if the run was asked to stop; the checkpoint is then written.
 bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
   const nn::RunPosition& at = state_.position;
   if (stage.eval_every > 0 && at.stage_step % stage.eval_every == 0) evaluate(stage);
-  const bool stop = options_.stop != nullptr && options_.stop->load();
+  // Whoever is asked to stop, all stop at the same step.
+  const bool asked = options_.stop != nullptr && options_.stop->load();
+  const bool stop = world_.add_up(asked ? 1.0 : 0.0) > 0;
   if (stop || (options_.save_every > 0 && at.step % options_.save_every == 0)) save(stepper);
   return !stop;
 }
@@ -338,7 +395,7 @@ void Run::evaluate(const StageSpec& stage) {
   const ExitTrace trace = nn::trace_network(network_, data_.eval);
   const std::vector<ExitScore> exits = Scorer(trace, {.metrics = data_.metrics}).each_exit();
   last_eval_ = eval_entry(exits);
-  evaluated_at_ = state_.position.step;
+  state_.evaluated = state_.position.step;
   std::vector<double> scores;
   double mean = 0;
   for (const ExitScore& exit : exits) scores.push_back(primary_of(exit.metrics, data_.primary));
@@ -347,8 +404,7 @@ void Run::evaluate(const StageSpec& stage) {
   OrderedJson entry = last_eval_;
   entry["step"] = state_.position.step;
   entry["stage"] = state_.position.stage + 1;
-  state_.log.push_back(entry);
-  log_->add(entry);
+  log(entry);
   nn::BestSoFar& best = state_.best;
   const double score = stage.keep_best == KeepBest::mean ? mean : scores.back();
   if (std::isnan(score) || (best.score && score <= *best.score)) {
@@ -367,13 +423,13 @@ void Run::evaluate(const StageSpec& stage) {
 
 // Evaluates where the last step did not, and brings the best weights back where the stage keeps them.
 void Run::end_stage(const StageSpec& stage) {
-  if (evaluated_at_ != state_.position.step && data_.eval.rows() > 0) evaluate(stage);
+  if (state_.evaluated != state_.position.step && data_.eval.rows() > 0) evaluate(stage);
   nn::BestSoFar& best = state_.best;
   if (stage.keep_best != KeepBest::none && best.step != state_.position.step && !best.parameters.empty()) {
     const torch::NoGradGuard no_grad;
     for (auto& item : network_->named_parameters()) item.value().copy_(best.parameters.at(item.key()));
     notice(fmt::format("the best weights are those of step {}", best.step));
-    evaluated_at_ = -1;
+    last_eval_ = {};
   }
   best = {};
   nn::RunPosition& at = state_.position;
@@ -381,6 +437,8 @@ void Run::end_stage(const StageSpec& stage) {
 }
 
 void Run::save(nn::Stepper& stepper) {
+  state_.random = world_.gather(nn::compat::random_state(torch::kCPU));
+  if (!writes()) return;
   nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), {weights(), recipe_text()}, state_,
                  stepper);
   if (options_.keep_checkpoints <= 0) return;
@@ -393,7 +451,7 @@ TrainResult Run::finish() {
   progress_.reset();
   const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
   const auto steps = state_.position.step;
-  if (evaluated_at_ < 0 && data_.eval.rows() > 0) {
+  if (last_eval_.empty() && data_.eval.rows() > 0) {
     const ExitTrace trace = nn::trace_network(network_, data_.eval);
     last_eval_ = eval_entry(Scorer(trace, {.metrics = data_.metrics}).each_exit());
   }
@@ -404,6 +462,7 @@ TrainResult Run::finish() {
   results["train_runtime"] = seconds;
   results["train_samples"] = data_.train.rows();
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
+  if (!writes()) return {.stopped = false, .steps = steps, .results = std::move(results)};
   for (const std::string& line : write_trained(weights(), options_.out, recipe_text())) notice(line);
   OrderedJson summary;
   summary["global_step"] = steps;

@@ -56,6 +56,17 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
   return notices;
 }
 
+void remove_run(const fs::path& out) {
+  std::vector<fs::path> ours{out / "log.jsonl", out / kManifestFile};
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(out, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool checkpoint = name.starts_with("checkpoint-") && fs::exists(entry.path() / kManifestFile, ignored);
+    if (checkpoint || name.starts_with("events.out.tfevents.")) ours.push_back(entry.path());
+  }
+  for (const fs::path& path : ours) fs::remove_all(path, ignored);
+}
+
 OrderedJson eval_entry(const std::vector<ExitScore>& exits) {
   OrderedJson out;
   check(!exits.empty(), "an evaluation has exits");

@@ -30,6 +30,10 @@ class LogFile {
 std::vector<std::string> write_trained(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                        const std::string& recipe);
 
+// Takes an earlier run out of a folder: its checkpoints and logs, and the manifest, without which the rest is no model.
+// Files of others stay.
+void remove_run(const std::filesystem::path& out);
+
 // eval_accuracy … of the last exit, and each exit's scores under "exits".
 [[nodiscard]] OrderedJson eval_entry(const std::vector<ExitScore>& exits);
 

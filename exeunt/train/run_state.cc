@@ -69,6 +69,7 @@ OrderedJson state_json(const RunState& state, Stepper& stepper) {
   out["best_metric"] = state.best.score ? OrderedJson(*state.best.score) : OrderedJson(nullptr);
   out["best_global_step"] = state.best.step;
   out["evaluations_since_best"] = state.best.since;
+  out["evaluated_global_step"] = state.evaluated;
   OrderedJson& slots = out["optimizer_steps"] = OrderedJson::object();
   for (const AdamSlot& slot : stepper.adam().slots()) slots[slot.name] = slot.t;
   out["configuration"] = state.configuration;
@@ -96,7 +97,10 @@ std::vector<std::string> write_state(const fs::path& folder, const RunState& sta
     for (const auto& item : stepper.teacher()->named_parameters()) tensors.add("teacher." + item.key(), item.value());
   }
   for (const auto& [name, value] : state.best.parameters) tensors.add("best." + name, value);
-  tensors.add("random.cpu", compat::random_state(torch::kCPU));
+  if (state.random.empty()) tensors.add("random.cpu.0", compat::random_state(torch::kCPU));
+  for (size_t rank = 0; rank < state.random.size(); ++rank) {
+    tensors.add(fmt::format("random.cpu.{}", rank), state.random[rank]);
+  }
   if (device_of(stepper).is_cuda()) tensors.add("random.device", compat::random_state(device_of(stepper)));
   write_safetensors(folder / kTensors, tensors.list(), {{"format", kFormat}});
   write_atomically(folder / kState, json_text(state_json(state, stepper)));
@@ -131,6 +135,7 @@ LoadedState read_state(const fs::path& folder) {
   if (fields.has("best_metric")) state.best.score = fields.number("best_metric");
   state.best.step = fields.integer("best_global_step", 0, kMost);
   state.best.since = fields.integer("evaluations_since_best", 0, kMost);
+  state.evaluated = fields.integer("evaluated_global_step", -1, kMost);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
   const OrderedJson ordered = OrderedJson::parse(read_text(folder / kState));
   state.configuration = ordered.value("configuration", OrderedJson::object());
@@ -142,7 +147,7 @@ LoadedState read_state(const fs::path& folder) {
   return {std::move(state), std::move(weights), std::move(tensors), fields.get("optimizer_steps")};
 }
 
-void restore(const LoadedState& loaded, Stepper& stepper) {
+void restore(const LoadedState& loaded, Stepper& stepper, int rank) {
   const torch::NoGradGuard no_grad;
   check(load_parameters(*stepper.network(), loaded.weights).empty(), "a checkpoint has all weights of its network");
   for (AdamSlot& slot : stepper.adam().slots()) {
@@ -165,7 +170,7 @@ void restore(const LoadedState& loaded, Stepper& stepper) {
     }
   }
   stepper.set_steps_done(loaded.state.position.stage_step);
-  compat::set_random_state(torch::kCPU, tensor_of(loaded.tensors, "random.cpu"));
+  compat::set_random_state(torch::kCPU, tensor_of(loaded.tensors, fmt::format("random.cpu.{}", rank)));
   if (const Tensor state = tensor_of(loaded.tensors, "random.device");
       state.defined() && device_of(stepper).is_cuda()) {
     compat::set_random_state(device_of(stepper), state);
@@ -194,7 +199,7 @@ void remove_partial(const fs::path& out) {
   std::vector<fs::path> stale;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with(".checkpoint-") || name.starts_with(".final");
+    const bool ours = name.starts_with(".checkpoint-") || name.starts_with("..final");
     if (ours && (name.find(".partial-") != std::string::npos || name.find(".old-") != std::string::npos)) {
       stale.push_back(entry.path());
     }

@@ -32,7 +32,9 @@ struct RunState {
   BestSoFar best;
   OrderedJson log = OrderedJson::array();  // every entry of the log so far
   OrderedJson configuration;               // what a resumed run must agree with
+  std::vector<Tensor> random = {};         // states of the random numbers of all processes, by rank; empty = this one's
   double loss_sum = 0;                     // over all steps, for the mean
+  int64_t evaluated = -1;                  // step of the last evaluation in the log
 };
 
 // Writes the folder `path` whole or not at all, every file flushed and hashed. Throws Error; then nothing has changed.
@@ -53,7 +55,7 @@ struct LoadedState {
 [[nodiscard]] LoadedState read_state(const std::filesystem::path& folder);
 
 // Puts weights, optimiser, learned loss weights, slow teacher and random numbers back.
-void restore(const LoadedState& loaded, Stepper& stepper);
+void restore(const LoadedState& loaded, Stepper& stepper, int rank = 0);
 
 // checkpoint-N folders in `out`, newest first.
 [[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& out);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -137,7 +138,40 @@ Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
   return objective_->loss({.outputs = outputs, .gold = data.gold, .batch = batch, .teacher = taught});
 }
 
+// Sets earlier gradients of learned loss weights aside, so that what the step adds can be summed over processes.
+void Stepper::begin() {
+  if (phase_ != Phase::idle) return;
+  phase_ = Phase::gathering;
+  kept_.clear();
+  for (Tensor& weight : objective_->parameters()) {
+    kept_.push_back(weight.grad());
+    weight.mutable_grad() = Tensor();
+  }
+}
+
+// Gradients and the loss, summed over all processes.
+void Stepper::add_up_processes() {
+  const World* world = options_.world;
+  if (world == nullptr || world->size() == 1) return;
+  loss_ = world->add_up(loss_);
+  if (recipe_.gradient == GradientRule::project) {
+    anchor_.resize(parameters_.size());
+    other_.resize(parameters_.size());
+    world->add_up(anchor_, parameters_);
+    world->add_up(other_, parameters_);
+  }
+  const auto sum = [&](std::vector<Tensor> owners) {
+    std::vector<Tensor> gradients;
+    for (const Tensor& owner : owners) gradients.push_back(owner.grad());
+    world->add_up(gradients, owners);
+    for (size_t i = 0; i < owners.size(); ++i) owners[i].mutable_grad() = gradients[i];
+  };
+  sum(parameters_);
+  sum(objective_->parameters());
+}
+
 double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
+  begin();
   const Loss loss = losses(data, batch);
   const Tensor total = loss.total();
   if (recipe_.gradient == GradientRule::project) {
@@ -153,13 +187,26 @@ double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
 // Gradients of the anchor and of the other loss, each summed over micro-batches by itself.
 void Stepper::add_apart(const Loss& loss, double share) {
   const bool last = recipe_.anchor == Anchor::last || (recipe_.anchor == Anchor::automatic && options_.anchor_last);
+  std::vector<Tensor> weights = objective_->parameters();
+  if (!weights.empty()) {  // learned loss weights see the whole loss
+    const auto found = torch::autograd::grad({loss.total() * share}, weights, {}, true, false, true);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      Tensor& gradient = weights[i].mutable_grad();
+      gradient = gradient.defined() ? gradient + found[i] : found[i];
+    }
+  }
   const auto collect = [&](const Tensor& part, std::vector<Tensor>& sums, bool keep) {
     sums.resize(parameters_.size());
     if (!part.defined()) return;
-    const auto found = torch::autograd::grad({part * share}, parameters_, {}, keep, false, true);
-    for (size_t i = 0; i < sums.size(); ++i) {
-      if (!found[i].defined()) continue;
-      sums[i] = sums[i].defined() ? sums[i] + found[i] : found[i];
+    std::vector<Tensor> learning;  // frozen parameters have no gradient to ask for
+    for (const Tensor& parameter : parameters_) {
+      if (parameter.requires_grad()) learning.push_back(parameter);
+    }
+    const auto found = torch::autograd::grad({part * share}, learning, {}, keep, false, true);
+    for (size_t i = 0, next = 0; i < sums.size(); ++i) {
+      if (!parameters_[i].requires_grad()) continue;
+      const Tensor& gradient = found[next++];
+      if (gradient.defined()) sums[i] = sums[i].defined() ? sums[i] + gradient : gradient;
     }
   };
   collect(last ? loss.last : loss.early, anchor_, true);
@@ -167,6 +214,15 @@ void Stepper::add_apart(const Loss& loss, double share) {
 }
 
 void Stepper::treat() {
+  begin();  // a process whose part of the batch was empty has added nothing
+  if (std::exchange(phase_, Phase::treated) == Phase::treated) return;
+  const torch::NoGradGuard no_grad;
+  add_up_processes();
+  std::vector<Tensor> weights = objective_->parameters();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    Tensor& gradient = weights[i].mutable_grad();
+    if (kept_[i].defined()) gradient = gradient.defined() ? kept_[i] + gradient : kept_[i];
+  }
   if (anchor_.empty()) return;
   std::vector<Tensor> anchor, other;
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -192,20 +248,17 @@ void Stepper::treat() {
 // Scales all gradients so that their common norm is at most the stage's. Learned loss weights are not part of it.
 double Stepper::clip() {
   const torch::NoGradGuard no_grad;
-  std::vector<Tensor> gradients, norms;
+  std::vector<Tensor> gradients;
   const bool everything = recipe_.compat.clip_scope == ClipScope::all;
   for (const auto& item : network_->named_parameters()) {
     const Tensor& gradient = item.value().grad();
     if (!gradient.defined() || (!everything && !trains(item.key()))) continue;
     gradients.push_back(gradient);
-    norms.push_back(gradient.norm());
   }
-  if (norms.empty()) return 0;
-  const double norm = torch::stack(norms).norm().item<double>();
+  if (gradients.empty()) return 0;
+  const double norm = torch::stack(at::_foreach_norm(gradients)).norm().item<double>();
   const double factor = stage_.clip / (norm + 1e-6);
-  if (stage_.clip > 0 && factor < 1) {
-    for (Tensor& gradient : gradients) gradient.mul_(factor);
-  }
+  if (stage_.clip > 0 && factor < 1) at::_foreach_mul_(gradients, factor);
   return norm;
 }
 
@@ -223,6 +276,7 @@ StepReport Stepper::step() {
     for (Tensor& weight : objective_->parameters()) weight.mutable_grad() = Tensor();
   }
   loss_ = 0;
+  phase_ = Phase::idle;
   ++done_;
   return report;
 }

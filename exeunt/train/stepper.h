@@ -10,6 +10,7 @@
 #include "exeunt/train/gradient.h"
 #include "exeunt/train/objective.h"
 #include "exeunt/train/schedule.h"
+#include "exeunt/train/world.h"
 
 namespace exeunt::nn {
 
@@ -21,9 +22,10 @@ struct TrainBatch {
 struct StepperOptions {
   double lr = 2e-5;
   Schedule schedule = {};
-  double epsilon = 1e-8;     // of AdamW
-  bool anchor_last = false;  // what the projection's automatic anchor means for this task
-  bool bf16 = false;         // matrix products of the forward pass in bf16 (autocast); CUDA alone
+  double epsilon = 1e-8;         // of AdamW
+  bool anchor_last = false;      // what the projection's automatic anchor means for this task
+  const World* world = nullptr;  // the processes whose gradients are added up; null = this one alone
+  bool bf16 = false;             // matrix products of the forward pass in bf16 (autocast); CUDA alone
 };
 
 // What happened in one step, for the log.
@@ -62,6 +64,8 @@ class Stepper {
   [[nodiscard]] std::vector<AdamSlot> make_slots() const;
   [[nodiscard]] Loss losses(const TrainBatch& data, int64_t batch);
   void add_apart(const Loss& loss, double share);
+  void begin();
+  void add_up_processes();
   double clip();
   void update_teacher();
 
@@ -75,6 +79,8 @@ class Stepper {
   std::vector<bool> projected_;         // those the projection looks at
   std::vector<Tensor> anchor_, other_;  // gradients kept apart for the projection
   ProjectionReport projection_;
+  std::vector<Tensor> kept_;  // earlier gradients of learned loss weights, set aside while a step is gathered
+  enum class Phase { idle, gathering, treated } phase_ = Phase::idle;
   int64_t done_ = 0;
   double loss_ = 0;  // of the micro-batches so far
 };

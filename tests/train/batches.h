@@ -18,12 +18,10 @@ inline TextBatch batch_of(const std::vector<Encoding>& texts, int pad) {
   TextBatch batch{torch::full(shape, pad, torch::kLong), torch::zeros(shape, torch::kLong),
                   torch::zeros(shape, torch::kBool)};
   for (size_t n = 0; n < texts.size(); ++n) {
-    for (size_t t = 0; t < texts[n].ids.size(); ++t) {
-      const auto row = static_cast<int64_t>(n), token = static_cast<int64_t>(t);
-      batch.ids[row][token] = texts[n].ids[t];
-      batch.types[row][token] = texts[n].types[t];
-      batch.real[row][token] = true;
-    }
+    const size_t row = n * longest;
+    std::copy(texts[n].ids.begin(), texts[n].ids.end(), batch.ids.data_ptr<int64_t>() + row);
+    std::copy(texts[n].types.begin(), texts[n].types.end(), batch.types.data_ptr<int64_t>() + row);
+    std::fill_n(batch.real.data_ptr<bool>() + row, texts[n].ids.size(), true);
   }
   return batch;
 }

@@ -200,6 +200,23 @@ TEST(Run, EndsAStageThatNoLongerImprovesAndKeepsItsBestWeights) {
   EXPECT_EQ(train(run.base, run.data, options).steps, 4);
 }
 
+TEST(Run, ReplacesAnEarlierRunButNoFilesOfOthers) {
+  const Scratch scratch(quick_parent());
+  const SmallRun run("pabee");
+  TrainOptions options = run.options(scratch.path() / "out");
+  options.max_steps = 2;
+  options.save_every = 1;
+  (void)train(run.base, run.data, options);
+  std::ofstream(options.out / "mine.txt") << "kept";
+  options.overwrite = true;
+  options.max_steps = 1;
+  (void)train(run.base, run.data, options);
+  EXPECT_FALSE(fs::exists(options.out / "checkpoint-2"));
+  EXPECT_TRUE(fs::exists(options.out / "checkpoint-1"));
+  EXPECT_EQ(read_text(options.out / "mine.txt"), "kept");
+  EXPECT_NO_THROW((void)Checkpoint::open(options.out.string(), {.verify = true}));
+}
+
 TEST(Run, RefusesMoreAccumulationThanAnEpochHasBatches) {
   const Scratch scratch(quick_parent());
   const SmallRun run("pabee");

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt/launch.h"
+
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/exeunt/output.h"
+#include "apps/exeunt/trainer.h"
+#include "exeunt/base/error.h"
+
+namespace exeunt::apps {
+namespace {
+
+constexpr const char* kHint = "want: exeunt launch --nproc N [--port P] train …";
+constexpr int kMaxProcesses = 1024;
+constexpr unsigned kPauseUs = 20000;
+
+volatile sig_atomic_t asked_to_stop = 0;
+
+void remember(int signal) {
+  asked_to_stop = signal;
+}
+
+int whole(const char* text, const char* flag, int low, int high) {
+  int value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc{} || stop != end || value < low || value > high) {
+    throw Error(Code::usage, fmt::format("{}: got '{}', want a whole number from {} to {}", flag, text, low, high),
+                kHint);
+  }
+  return value;
+}
+
+// A port that nobody listens on right now.
+int free_port() {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  const bool bound =
+      descriptor >= 0 && ::bind(descriptor, raw, size) == 0 && ::getsockname(descriptor, raw, &size) == 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!bound) throw Error(Code::resources, "no free port on 127.0.0.1", "name one with --port");
+  return ntohs(address.sin_port);
+}
+
+// A dead rank as people speak of it.
+std::string fate(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+struct Plan {
+  int processes = 0, port = 0;
+  char** verb = nullptr;  // "train" and what follows
+};
+
+Plan read_plan(int argc, char** argv) {
+  Plan plan;
+  int i = 2;
+  for (; i + 1 < argc && std::strncmp(argv[i], "--", 2) == 0; i += 2) {
+    const std::string flag = argv[i];
+    if (flag == "--nproc") {
+      plan.processes = whole(argv[i + 1], "--nproc", 1, kMaxProcesses);
+    } else if (flag == "--port") {
+      plan.port = whole(argv[i + 1], "--port", 1, 65535);
+    } else {
+      throw Error(Code::usage, fmt::format("unknown flag '{}'", flag), kHint);
+    }
+  }
+  if (plan.processes == 0) throw Error(Code::usage, "--nproc is required", kHint);
+  if (i >= argc || !is_trainers_verb(argv[i])) throw Error(Code::usage, "got no verb to launch", kHint);
+  plan.verb = argv + i;
+  return plan;
+}
+
+[[noreturn]] void become_rank(const Plan& plan, int rank, char* program) {
+  const auto set = [](const char* name, int value) { ::setenv(name, std::to_string(value).c_str(), 1); };
+  ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+  set("MASTER_PORT", plan.port);
+  set("WORLD_SIZE", plan.processes);
+  set("RANK", rank);
+  set("LOCAL_RANK", rank);
+  std::vector<char*> arguments{program};
+  for (char** word = plan.verb; *word != nullptr; ++word) arguments.push_back(*word);
+  arguments.push_back(nullptr);
+  try {
+    start_trainer(arguments.data());
+  } catch (const Error& error) {
+    ::_exit(report(error));
+  }
+}
+
+int rank_of(const std::vector<pid_t>& children, pid_t child) {
+  for (size_t rank = 0; rank < children.size(); ++rank) {
+    if (children[rank] == child) return static_cast<int>(rank);
+  }
+  return -1;
+}
+
+}  // namespace
+
+int launch(int argc, char** argv) {
+  Plan plan = read_plan(argc, argv);
+  if (plan.port == 0) plan.port = free_port();
+  struct sigaction action {};
+  action.sa_handler = remember;
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGINT, &action, nullptr);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < plan.processes; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) become_rank(plan, rank, argv[0]);
+    if (child < 0) throw Error(Code::resources, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)));
+    children.push_back(child);
+  }
+  const auto tell_all = [&](int signal) {
+    for (const pid_t child : children) {
+      if (child > 0) ::kill(child, signal);
+    }
+  };
+  int verdict = 0;
+  for (size_t left = children.size(); left > 0;) {
+    if (asked_to_stop != 0) {
+      asked_to_stop = 0;
+      tell_all(SIGTERM);
+    }
+    int status = 0;
+    const pid_t child = ::waitpid(-1, &status, WNOHANG);
+    if (child < 0) break;
+    if (child == 0) {
+      ::usleep(kPauseUs);
+      continue;
+    }
+    const int rank = rank_of(children, child);
+    if (rank < 0) continue;
+    children[static_cast<size_t>(rank)] = 0;
+    --left;
+    if (status == 0 || verdict != 0) continue;
+    verdict = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(Code::failure);
+    (void)report(Error(Code::failure, fmt::format("rank {} of {} {}", rank, plan.processes, fate(status)),
+                       "the other ranks are ended; start again with --resume"));
+    tell_all(SIGKILL);  // they wait for the dead one and cannot save
+  }
+  return verdict;
+}
+
+void add_launch(CommandLine& line) {
+  (void)add_verb(line, "launch", "Train with several processes on this machine: launch --nproc N train …", {}, [] {});
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processes of a world speak through. Gloo where its headers are present; else a source whose only function
+// says what is missing.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "exeunt/train/torch.h"
+
+namespace exeunt::nn {
+
+struct Meeting {
+  std::string host;
+  int port = 29500, rank = 0, size = 1;
+};
+
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+  // Throws Error (failure) if another process is gone.
+  virtual void add_up(torch::Tensor& tensor) = 0;
+};
+
+[[nodiscard]] std::unique_ptr<ProcessGroup> join_processes(const Meeting& meeting);
+
+}  // namespace exeunt::nn

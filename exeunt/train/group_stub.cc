@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in where Gloo's headers are missing.
+#include "exeunt/base/error.h"
+#include "exeunt/train/group.h"
+
+namespace exeunt::nn {
+
+std::unique_ptr<ProcessGroup> join_processes(const Meeting&) {
+  throw Error(Code::resources, "this exeunt-train was built without Gloo and trains in one process",
+              "install libgloo-dev and build again");
+}
+
+}  // namespace exeunt::nn

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/world.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/train/group.h"
+
+namespace exeunt::nn {
+namespace {
+
+using torch::Tensor;
+
+std::string variable(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  }
+  return {};
+}
+
+int number(const std::string& text, const char* name, int low, int high) {
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < low || value > high) {
+    throw Error(Code::usage, fmt::format("{}: got '{}', want a whole number from {} to {}", name, text, low, high),
+                "start several processes with 'exeunt launch', torchrun or srun");
+  }
+  return value;
+}
+
+}  // namespace
+
+struct World::Group {
+  std::unique_ptr<ProcessGroup> processes;
+};
+
+World::World() = default;
+World::~World() = default;
+World::World(World&&) noexcept = default;
+World& World::operator=(World&&) noexcept = default;
+
+World World::join() {
+  World world;
+  const std::string size = variable({"WORLD_SIZE", "SLURM_NTASKS"});
+  if (size.empty() || size == "1") return world;
+  world.size_ = number(size, "WORLD_SIZE", 2, 1 << 16);
+  world.rank_ = number(variable({"RANK", "SLURM_PROCID"}), "RANK", 0, world.size_ - 1);
+  const std::string host = variable({"MASTER_ADDR", "SLURM_LAUNCH_NODE_IPADDR"});
+  if (host.empty()) throw Error(Code::usage, "MASTER_ADDR is not set", "start several processes with 'exeunt launch'");
+  const std::string port = variable({"MASTER_PORT"});
+  world.group_ = std::make_unique<Group>();
+  world.group_->processes = join_processes({.host = host,
+                                            .port = port.empty() ? 29500 : number(port, "MASTER_PORT", 1, 65535),
+                                            .rank = world.rank_,
+                                            .size = world.size_});
+  return world;
+}
+
+void World::reduce(Tensor& tensor) const {
+  group_->processes->add_up(tensor);
+}
+
+// One flat tensor goes over the wire, preceded by a mask of who has what.
+void World::add_up(std::vector<Tensor>& tensors, const std::vector<Tensor>& like) const {
+  if (size_ == 1) return;
+  Tensor mask = torch::zeros({static_cast<int64_t>(tensors.size())}, torch::kFloat);
+  for (size_t i = 0; i < tensors.size(); ++i) mask.data_ptr<float>()[i] = tensors[i].defined() ? 1.F : 0.F;
+  reduce(mask);
+  std::vector<Tensor> parts;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (mask.data_ptr<float>()[i] == 0) continue;
+    if (!tensors[i].defined()) tensors[i] = torch::zeros_like(like[i]);
+    parts.push_back(tensors[i].reshape({-1}));
+  }
+  if (parts.empty()) return;
+  Tensor flat = torch::cat(parts);
+  reduce(flat);
+  int64_t at = 0;
+  for (Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    tensor = flat.narrow(0, at, tensor.numel()).view(tensor.sizes()).clone();
+    at += tensor.numel();
+  }
+}
+
+double World::add_up(double value) const {
+  if (size_ == 1) return value;
+  Tensor one = torch::full({1}, value, torch::kDouble);
+  reduce(one);
+  return one.item<double>();
+}
+
+std::vector<Tensor> World::gather(const Tensor& tensor) const {
+  if (size_ == 1) return {tensor};
+  // Each process puts its own into a row of zeros: the sum has them all.
+  std::vector<int64_t> sides{size_};
+  for (const int64_t side : tensor.sizes()) sides.push_back(side);
+  Tensor all = torch::zeros(sides, torch::kInt);
+  all.select(0, rank_).copy_(tensor.to(torch::kInt));
+  reduce(all);
+  std::vector<Tensor> out;
+  for (int r = 0; r < size_; ++r) out.push_back(all.select(0, r).to(tensor.scalar_type()).contiguous());
+  return out;
+}
+
+}  // namespace exeunt::nn

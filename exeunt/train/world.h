@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes that train one model together. Each holds the whole model and a part of every batch; their gradients
+// are added up before each step, so all of them take the same one.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "exeunt/train/torch.h"
+
+namespace exeunt::nn {
+
+class World {
+ public:
+  World();  // this process alone
+  ~World();
+  World(World&&) noexcept;
+  World& operator=(World&&) noexcept;
+
+  // Joins the processes that the environment names: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets
+  // them, or Slurm's variables. Without these this process is alone. Throws Error.
+  static World join();
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+  // Adds up over all processes, in place; every process ends with the same bits. Tensors that only some processes have
+  // count as zero in the others; those that none has stay undefined. `like` gives their shapes.
+  void add_up(std::vector<torch::Tensor>& tensors, const std::vector<torch::Tensor>& like) const;
+  [[nodiscard]] double add_up(double value) const;
+  // The same tensor of every process, by rank.
+  [[nodiscard]] std::vector<torch::Tensor> gather(const torch::Tensor& tensor) const;
+
+ private:
+  struct Group;
+  void reduce(torch::Tensor& tensor) const;
+
+  int rank_ = 0, size_ = 1;
+  std::unique_ptr<Group> group_;
+};
+
+}  // namespace exeunt::nn
