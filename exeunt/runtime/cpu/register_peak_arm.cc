@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops in assembler, so that nothing is left to the compiler.
+#include "exeunt/runtime/cpu/features.h"
 #include "exeunt/runtime/cpu/register_peak.h"
 
 namespace exeunt {
@@ -32,7 +33,7 @@ double register_peak(std::string_view table, Precision precision) {
   if (precision == Precision::fp32) return EXEUNT_PEAK(EXEUNT_FMLA, 8);
   if (precision == Precision::bf16) return new_instructions ? EXEUNT_PEAK(EXEUNT_BFMMLA, 32) : 0;
   if (new_instructions) return EXEUNT_PEAK(EXEUNT_SMMLA, 64);
-  return table == "neon_dot" ? EXEUNT_PEAK(EXEUNT_SDOT, 32) : 0;
+  return cpu_features().dotprod ? EXEUNT_PEAK(EXEUNT_SDOT, 32) : 0;
 }
 
 }  // namespace exeunt
