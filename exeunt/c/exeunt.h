@@ -38,19 +38,21 @@ typedef struct exeunt_options {
   int threads;           /* 0: as many as this process may use */
   int max_length;        /* most tokens of a text; 0: 128 */
 } exeunt_options;
-#define EXEUNT_OPTIONS_INIT { sizeof(exeunt_options), NULL, NULL, 0, 0 }
+#define EXEUNT_OPTIONS_INIT \
+  { sizeof(exeunt_options), NULL, NULL, 0, 0 }
 
 typedef struct exeunt_result {
   size_t struct_size;
-  int label;       /* index, for exeunt_label(); -1 for a regression */
-  float score;     /* probability of that label; for a regression 1 */
-  float value;     /* prediction of a regression; else the first logit */
-  int exit_layer;  /* after which layer the text left, from 1 */
+  int label;      /* index, for exeunt_label(); -1 for a regression */
+  float score;    /* probability of that label; for a regression 1 */
+  float value;    /* prediction of a regression; else the first logit */
+  int exit_layer; /* after which layer the text left, from 1 */
   int layers_run;
   int tokens;
-  int truncated;   /* 1: the text was longer than max_length and was cut */
+  int truncated; /* 1: the text was longer than max_length and was cut */
 } exeunt_result;
-#define EXEUNT_RESULT_INIT { sizeof(exeunt_result), 0, 0, 0, 0, 0, 0, 0 }
+#define EXEUNT_RESULT_INIT \
+  { sizeof(exeunt_result), 0, 0, 0, 0, 0, 0, 0 }
 
 EXEUNT_API const char* exeunt_version(void); /* of the library: "0.1.0" */
 EXEUNT_API int exeunt_abi_version(void);     /* the number in libexeunt.so.N */
@@ -64,15 +66,16 @@ EXEUNT_API exeunt_status exeunt_open(const char* folder, const exeunt_options* o
 EXEUNT_API void exeunt_close(exeunt_model* model); /* null is allowed */
 
 /* Strings live as long as the model. */
-EXEUNT_API int exeunt_label_count(const exeunt_model* model); /* 0 for a regression */
+EXEUNT_API int exeunt_label_count(const exeunt_model* model);              /* 0 for a regression */
 EXEUNT_API const char* exeunt_label(const exeunt_model* model, int index); /* null if there is none */
-EXEUNT_API const char* exeunt_policy(const exeunt_model* model);    /* the one in use, as text */
-EXEUNT_API const char* exeunt_precision(const exeunt_model* model); /* "bf16" */
-EXEUNT_API const char* exeunt_engine(const exeunt_model* model);    /* "cpu/avx512" */
+EXEUNT_API const char* exeunt_policy(const exeunt_model* model);           /* the one in use, as text */
+EXEUNT_API const char* exeunt_precision(const exeunt_model* model);        /* "bf16" */
+EXEUNT_API const char* exeunt_engine(const exeunt_model* model);           /* "cpu/avx512" */
 
-/* `pair` is the second text of a pair, or null. `scores` is null, or has room for exeunt_label_count() probabilities. */
-EXEUNT_API exeunt_status exeunt_classify(exeunt_model* model, const char* text, const char* pair,
-                                         exeunt_result* result, float* scores);
+/* `pair` is the second text of a pair, or null. `scores` is null, or has room for exeunt_label_count() probabilities.
+ */
+EXEUNT_API exeunt_status exeunt_classify(exeunt_model* model, const char* text, const char* pair, exeunt_result* result,
+                                         float* scores);
 
 /* Many texts, shared among the threads. `pairs` is null or has `count` entries, each of which may be null. The struct
  * size of results[0] holds for all of them. On failure no result is written. */
