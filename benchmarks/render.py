@@ -19,27 +19,29 @@ def table(header, rows):
     return '\n'.join(lines + ['| ' + ' | '.join(map(str, row)) + ' |' for row in rows])
 
 
-def ms(row):
-    return f"{row['best_ms']:.2f}" if row else '–'
+def ms(row, key='best_ms'):
+    return f'{row[key]:.2f}' if row and key in row else '–'
 
 
-def ratio(theirs, ours):
-    return f"{theirs['best_ms'] / ours['best_ms']:.2f}×" if theirs else '–'
+def ratio(theirs, ours, key='best_ms'):
+    return f'{theirs[key] / ours[key]:.2f}×' if theirs and key in theirs and key in ours else '–'
 
 
 def encoder_table(rows):
     torch = any('torch' in row for row in rows)
-    header = ['precision', 'threads', 'length', 'ours ms', 'ONNX Runtime ms', 'ratio', 'Gop/s', '% of peak']
+    header = ['precision', 'threads', 'length', 'ours ms', 'ONNX Runtime ms', 'ratio', 'ours CPU ms', 'ONNX Runtime CPU ms',
+              'ratio', '% of peak']
     if torch:
-        header[6:6] = ['PyTorch ms', 'ratio']
+        header += ['PyTorch ms', 'ratio']
     out = []
     for row in rows:
         ours, ort = row['ours'], row.get('onnxruntime')
         share = ours.get('peak_share')
-        cells = [row['precision'], row['threads'], row['length'], ms(ours), ms(ort), ratio(ort, ours)]
+        cells = [row['precision'], row['threads'], row['length'], ms(ours), ms(ort), ratio(ort, ours), ms(ours, 'cpu_ms'),
+                 ms(ort, 'cpu_ms'), ratio(ort, ours, 'cpu_ms'), f'{100 * share:.0f}' if share else '–']
         if torch:
             cells += [ms(row.get('torch')), ratio(row.get('torch'), ours)]
-        out.append(cells + [f"{ours['gops']:.0f}", f'{100 * share:.0f}' if share else '–'])
+        out.append(cells)
     return table(header, out)
 
 
@@ -73,12 +75,12 @@ def tables(result):
     if 'encoder' in result:
         parts.append('One text at a time, full depth, best time of all rounds:\n\n' + encoder_table(result['encoder']))
     if 'whole' in result:
-        parts.append('Every row of every layer (CLS first off), length 128, one thread:\n\n' + table(
+        parts.append('Every row of every layer (CLS first off), length 128, one thread, processor time:\n\n' + table(
             ['precision', 'ms', 'Gop/s', '% of register peak'],
             [[row['precision'], f"{row['best_ms']:.2f}", f"{row['gops']:.0f}",
               f"{100 * row['peak_share']:.0f}" if row['peak_share'] else '–'] for row in result['whole']]))
     if 'exits' in result:
-        parts.append('Leaving early, length 128, one thread:\n\n' + exits_tables(result['exits'], 24 if 'large' in result['shape'] else 12))
+        parts.append('Leaving early, length 128, one thread, processor time:\n\n' + exits_tables(result['exits'], 24 if 'large' in result['shape'] else 12))
     if 'crowded' in result:
         crowd = result['crowded']
         parts.append('More threads than cores, length 128, ' + crowd['precision'] + ': ' +

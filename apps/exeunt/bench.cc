@@ -214,6 +214,7 @@ OrderedJson row_json(const BenchRow& row) {
   out["best_ms"] = row.times.best_ms;
   out["p50_ms"] = row.times.p50_ms;
   out["p90_ms"] = row.times.p90_ms;
+  out["cpu_ms"] = row.times.cpu_ms;
   out["runs"] = row.times.runs;
   out["gops"] = row.gops;
   out["peak_share"] = row.peak_share > 0 ? OrderedJson(row.peak_share) : OrderedJson(nullptr);

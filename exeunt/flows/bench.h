@@ -34,6 +34,7 @@ struct BenchPoint {
 
 struct BenchTimes {
   double best_ms = 0, p50_ms = 0, p90_ms = 0;  // of a whole batch
+  double cpu_ms = 0;  // least processor time of all threads, which other programs hardly change
   int runs = 0;
 };
 [[nodiscard]] BenchTimes time_texts(Engine& engine, const Ask& ask, const BenchPoint& point);
