@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/body.h"
+
+#include <algorithm>
+
+#include "exeunt/base/utf8.h"
+#include "exeunt/model/spec.h"
+
+namespace exeunt::serve {
+
+std::string ModelFacts::label(int index) const {
+  const auto i = static_cast<size_t>(index);
+  return i < labels.size() ? labels[i] : fmt::format("LABEL_{}", index);
+}
+
+Json parse_body(std::string_view body) {
+  const auto bad = [](const std::string& what) { return Refusal(400, ErrorType::validation, what); };
+  if (body.empty()) throw bad("the body is empty, want a JSON object");
+  if (const auto at = find_invalid_utf8(body)) throw bad(fmt::format("body: no valid UTF-8 at byte {}", *at));
+  Json value;
+  try {
+    value = parse_json(body, "body");
+  } catch (const Error& error) {
+    // The parser's own words name its classes; only our part of them leaves the house.
+    const std::string_view what = error.what();
+    throw bad(what.find("json.exception") == std::string_view::npos ? std::string(what)
+                                                                    : "body: no valid JSON: a number is out of range");
+  }
+  if (!value.is_object()) throw bad(fmt::format("body: got {}, want a JSON object", glimpse(value)));
+  return value;
+}
+
+int count_unknown(const Json& body, std::span<const std::string_view> known) {
+  int unknown = 0;
+  for (const auto& [key, value] : body.items()) {
+    unknown += std::find(known.begin(), known.end(), key) == known.end() ? 1 : 0;
+  }
+  return unknown;
+}
+
+ExitAsk parse_exit(const Json& value) {
+  JsonObject fields(value, "exit");
+  ExitAsk ask;
+  if (fields.has("policy")) ask.policy = fields.string("policy");
+  if (fields.has("max_layers")) ask.max_layers = static_cast<int>(fields.integer("max_layers", 1, kMaxLayers));
+  if (fields.has("deadline_ms")) ask.deadline_us = 1000 * fields.integer("deadline_ms", 1, 3'600'000);
+  ask.details = fields.boolean_or("details", false);
+  // Null counts as absent; a name nobody knows does not.
+  for (const std::string_view name : {"policy", "max_layers", "deadline_ms"}) fields.ignore(name);
+  fields.finish();
+  return ask;
+}
+
+void check_batch(size_t texts, const JobRules& rules) {
+  if (texts == 0) throw Refusal(400, ErrorType::empty, "`inputs` cannot be empty");
+  if (texts > rules.max_batch) {
+    throw Refusal(413, ErrorType::validation,
+                  fmt::format("batch size {} > maximum allowed batch size {}", texts, rules.max_batch),
+                  "split the batch, or start the server with a larger --max-client-batch-size");
+  }
+}
+
+void check_text(std::string_view text, std::string_view field) {
+  if (text.empty()) throw Refusal(400, ErrorType::empty, fmt::format("`{}` cannot be empty", field));
+}
+
+}  // namespace exeunt::serve

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies from outside: strict JSON, and the parts that several protocols share. Everything here throws Refusal.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "exeunt/base/json.h"
+#include "exeunt/serve/job.h"
+#include "exeunt/serve/refusal.h"
+
+namespace exeunt::serve {
+
+// 400 for what is no UTF-8, no JSON, nested too deep, or no object.
+[[nodiscard]] Json parse_body(std::string_view body);
+
+// Runs `read` and turns an Error of JsonObject and the like into a 422.
+template <class Read>
+auto reading(Read&& read) {
+  try {
+    return read();
+  } catch (const Refusal&) {
+    throw;
+  } catch (const Error& error) {
+    throw invalid(error.what(), error.hint());
+  }
+}
+
+// How many top-level fields of a borrowed route are not known here.
+[[nodiscard]] int count_unknown(const Json& body, std::span<const std::string_view> known);
+
+// "exit": strict.
+[[nodiscard]] ExitAsk parse_exit(const Json& value);
+
+// Throws 413 for more texts than allowed, 400 for none.
+void check_batch(size_t texts, const JobRules& rules);
+// A text must not be empty: 400.
+void check_text(std::string_view text, std::string_view field);
+
+}  // namespace exeunt::serve

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/framing.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+
+#include "exeunt/serve/head_check.h"
+#include "exeunt/serve/refusal.h"
+
+namespace exeunt::serve {
+namespace {
+
+namespace http = boost::beast::http;
+using boost::beast::error_code;
+
+std::string text_of(boost::beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
+constexpr size_t kMaxLine = 1024;          // of a chunked body: a size, or a field behind the last chunk
+constexpr size_t kMaxTrailerBytes = 4096;  // all of those fields
+constexpr size_t kMaxSizeDigits = 8;
+
+[[noreturn]] void bad_body(std::string_view what) {
+  throw Refusal(400, ErrorType::validation, fmt::format("bad body: {}", what));
+}
+
+[[noreturn]] void too_large(const FramingLimits& limits) {
+  throw Refusal(413, ErrorType::validation, fmt::format("the body is larger than {} bytes", limits.body_bytes),
+                "send fewer or shorter texts, or start the server with a larger --payload-limit");
+}
+
+[[noreturn]] void refuse(const error_code& error, const FramingLimits& limits) {
+  if (error == http::error::body_limit) too_large(limits);
+  if (error == http::error::header_limit) throw Refusal(431, ErrorType::validation, "the head is too large");
+  throw Refusal(400, ErrorType::validation, "bad request: it is no HTTP/1.1");
+}
+
+// A chunk's size: hexadecimal digits and nothing else. What other readers make of "0x3" or " 3" differs.
+size_t chunk_size(std::string_view line) {
+  size_t size = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), size, 16);
+  const bool digits = line.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
+  if (line.empty() || line.size() > kMaxSizeDigits || !digits || error != std::errc() ||
+      end != line.data() + line.size()) {
+    bad_body("a chunk's size is no hexadecimal number; extensions are not taken");
+  }
+  return size;
+}
+
+}  // namespace
+
+struct RequestReader::State {
+  explicit State(const FramingLimits& l) : limits(l) {}
+  enum class Part { plain, size, data, data_end, trailer };
+
+  FramingLimits limits;
+  Stage stage = Stage::idle;
+  bool expectation = false;
+  std::string head, line;
+  HttpRequest request;
+  Part part = Part::plain;
+  uint64_t rest = 0;  // bytes of the body or of this chunk still to come
+  int chunks = 0;
+  size_t trailer_bytes = 0;
+
+  size_t feed_head(std::string_view bytes);
+  void read_head();
+  size_t feed_body(std::string_view bytes);
+  void take_byte_of_line(char byte);
+  void take_line();
+};
+
+RequestReader::RequestReader(const FramingLimits& limits) : state_(std::make_unique<State>(limits)) {}
+RequestReader::~RequestReader() = default;
+
+RequestReader::Stage RequestReader::stage() const noexcept {
+  return state_->stage;
+}
+
+bool RequestReader::take_expectation() noexcept {
+  return std::exchange(state_->expectation, false);
+}
+
+size_t RequestReader::feed(std::string_view bytes) {
+  size_t taken = 0;
+  while (taken < bytes.size() && state_->stage != Stage::whole) {
+    const std::string_view rest = bytes.substr(taken);
+    taken += state_->stage == Stage::body ? state_->feed_body(rest) : state_->feed_head(rest);
+  }
+  return taken;
+}
+
+size_t RequestReader::State::feed_head(std::string_view bytes) {
+  constexpr std::string_view end_mark = "\r\n\r\n";
+  // An empty line before a request is allowed (RFC 9112, 2.2): old clients end a body with one.
+  if (head.empty() && bytes.front() == '\r') {
+    head = "\r";
+    return 1;
+  }
+  if (head == "\r" && bytes.front() == '\n') {
+    head.clear();
+    return 1;
+  }
+  stage = Stage::head;
+  const size_t before = head.size();
+  const size_t from = before < 3 ? 0 : before - 3;
+  head.append(bytes.substr(0, kMaxHeadBytes + 1 - std::min(before, kMaxHeadBytes)));
+  const size_t end = head.find(end_mark, from);
+  if (end == std::string::npos) {
+    if (head.size() > kMaxHeadBytes) {
+      throw Refusal(431, ErrorType::validation, fmt::format("the head is larger than {} bytes", kMaxHeadBytes));
+    }
+    return head.size() - before;
+  }
+  head.resize(end + end_mark.size());
+  const size_t taken = head.size() - before;
+  check_head(head);
+  read_head();
+  return taken;
+}
+
+void RequestReader::State::read_head() {
+  http::request_parser<http::empty_body> parser;
+  parser.header_limit(static_cast<uint32_t>(kMaxHeadBytes));
+  parser.body_limit(limits.body_bytes);
+  error_code error;
+  const size_t used = parser.put(boost::asio::const_buffer(head.data(), head.size()), error);
+  if (error && error != http::error::need_more) refuse(error, limits);
+  if (used != head.size() || !parser.is_header_done()) refuse(http::error::bad_field, limits);
+  head.clear();
+
+  request = {};
+  const auto& message = parser.get();
+  request.method = text_of(message.method_string());
+  const std::string target = text_of(message.target());
+  const size_t mark = target.find('?');
+  request.path = target.substr(0, mark);
+  if (mark != std::string::npos) request.query = target.substr(mark + 1);
+  for (const auto& field : message) {
+    request.fields.emplace_back(lower(text_of(field.name_string())), text_of(field.value()));
+  }
+  request.keep_alive = parser.keep_alive();
+  part = parser.chunked() ? Part::size : Part::plain;
+  rest = parser.content_length() ? *parser.content_length() : 0;
+  chunks = 0;
+  trailer_bytes = 0;
+  line.clear();
+  stage = part == Part::plain && rest == 0 ? Stage::whole : Stage::body;
+  expectation = stage == Stage::body && list_holds(request.field("expect"), "100-continue");
+}
+
+size_t RequestReader::State::feed_body(std::string_view bytes) {
+  size_t taken = 0;
+  while (taken < bytes.size() && stage == Stage::body) {
+    if (part != Part::plain && part != Part::data) {
+      take_byte_of_line(bytes[taken++]);
+      continue;
+    }
+    const auto step = static_cast<size_t>(std::min<uint64_t>(rest, bytes.size() - taken));
+    request.body.append(bytes.substr(taken, step));
+    taken += step;
+    rest -= step;
+    if (rest > 0) continue;
+    if (part == Part::plain) stage = Stage::whole;
+    part = Part::data_end;
+  }
+  return taken;
+}
+
+void RequestReader::State::take_byte_of_line(char byte) {
+  const bool after_cr = line.ends_with('\r');
+  if ((byte == '\n') != after_cr) bad_body("CR or LF alone");
+  line += byte;
+  if (line.size() > kMaxLine) bad_body("a line that does not end");
+  if (byte != '\n') return;
+  line.resize(line.size() - 2);
+  take_line();
+  line.clear();
+}
+
+void RequestReader::State::take_line() {
+  if (part == Part::data_end) {
+    if (!line.empty()) bad_body("a chunk is longer than its size");
+    part = Part::size;
+  } else if (part == Part::size) {
+    rest = chunk_size(line);
+    if (++chunks > limits.chunks) bad_body(fmt::format("more than {} chunks", limits.chunks));
+    if (rest > limits.body_bytes - request.body.size()) too_large(limits);
+    part = rest == 0 ? Part::trailer : Part::data;
+  } else if (line.empty()) {
+    stage = Stage::whole;
+  } else {  // fields behind the last chunk are read over: nothing in them counts
+    trailer_bytes += line.size();
+    if (trailer_bytes > kMaxTrailerBytes || line.find(':') == std::string::npos)
+      bad_body("the fields behind its last chunk");
+  }
+}
+
+HttpRequest RequestReader::take() {
+  check(state_->stage == Stage::whole, "a request is taken when it is whole");
+  state_->stage = Stage::idle;
+  return std::move(state_->request);
+}
+
+}  // namespace exeunt::serve

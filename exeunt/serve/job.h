@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a request asks for, whatever protocol it came in: texts, how deep to go, and the shape of its answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace exeunt::serve {
+
+// What the protocols must know of the model.
+struct ModelFacts {
+  std::string name = {};
+  std::vector<std::string> labels = {};  // none for a regression
+  int outputs = 0;
+  bool regression = false;
+  double range = 0;  // of a regression's labels, highest minus lowest; 0 = not known
+  int layers = 0;
+  std::vector<int> exits = {};  // after which layers
+  int max_tokens = 512;
+  int vocabulary = 0;
+  int segments = 2;
+
+  [[nodiscard]] std::string label(int index) const;
+};
+
+struct JobText {
+  std::string text = {};
+  std::optional<std::string> pair = {};
+  std::vector<int32_t> ids = {};  // tokens, where the client made them itself; then there is no text
+  std::vector<uint8_t> types = {};
+};
+
+// The early-exit extras of a request: "exit":{…}, or OIP parameters.
+struct ExitAsk {
+  std::optional<std::string> policy = {};
+  std::optional<int> max_layers = {};
+  std::optional<int64_t> deadline_us = {};
+  bool details = false;
+};
+
+enum class Shape { predict, predict_batch, rerank, classify, infer };
+
+struct Job {
+  Shape shape = Shape::predict;
+  std::vector<JobText> texts = {};
+  ExitAsk exit = {};
+  bool truncate = true;
+  bool truncate_left = false;
+  bool raw_scores = false;
+  bool return_text = false;               // rerank
+  std::optional<std::string> id = {};     // infer
+  std::vector<std::string> outputs = {};  // infer: the names asked for
+  int unknown_fields = 0;                 // ignored on borrowed routes, and counted
+};
+
+struct JobRules {
+  const ModelFacts& model;
+  size_t max_batch = 32;
+  bool auto_truncate = true;
+};
+
+}  // namespace exeunt::serve

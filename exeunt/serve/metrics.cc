@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/metrics.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace exeunt::serve {
+namespace {
+
+double bound(int i) noexcept {
+  return 1.5e-5 * std::pow(1.5, i);
+}
+
+// Writes metric families one by one, each with its help and type.
+class Page {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    text_ += fmt::format("# HELP exeunt_{0} {1}\n# TYPE exeunt_{0} {2}\n", name, help, type);
+  }
+  template <class Value>
+  void row(std::string_view name, std::string_view labels, Value value) {
+    text_ += labels.empty() ? fmt::format("exeunt_{} {}\n", name, value)
+                            : fmt::format("exeunt_{}{{{}}} {}\n", name, labels, value);
+  }
+  template <class Value>
+  void single(std::string_view name, std::string_view type, std::string_view help, Value value) {
+    family(name, type, help);
+    row(name, {}, value);
+  }
+  void histogram(std::string_view name, std::string_view help, const Histogram& values) {
+    family(name, "histogram", help);
+    values.write(text_, fmt::format("exeunt_{}", name));
+  }
+  std::string& text() { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void write_requests(Page& page, const Metrics& m) {
+  page.family("responses_total", "counter", "Answers by status.");
+  for (const auto& [status, count] : m.responses)
+    page.row("responses_total", fmt::format("status=\"{}\"", status), count);
+  page.family("rejected_total", "counter", "Requests refused before any work, by reason.");
+  for (const auto& [reason, count] : m.rejected) {
+    page.row("rejected_total", fmt::format("reason=\"{}\"", label_value(reason)), count);
+  }
+  page.single("abandoned_total", "counter", "Requests whose client went away.", m.abandoned);
+  page.single("unknown_fields_total", "counter", "Unknown fields ignored on routes borrowed from other servers.",
+              m.unknown_fields);
+  page.single("connections_total", "counter", "Connections accepted.", m.connections);
+  page.single("connections_open", "gauge", "Connections open.", m.connections_open);
+  page.single("connections_refused_total", "counter", "Connections closed because there were too many.",
+              m.connections_refused);
+  page.histogram("request_duration_seconds", "From the last byte of a request to its answer.", m.duration);
+  page.histogram("tokenization_duration_seconds", "Tokenising one text.", m.tokenization);
+  page.histogram("queue_wait_seconds", "A text's wait before it was begun.", m.queue);
+  page.histogram("inference_duration_seconds", "The layers of one text.", m.inference);
+}
+
+void write_exits(Page& page, const Metrics& m) {
+  page.single("texts_total", "counter", "Texts answered.", m.texts);
+  page.single("failed_texts_total", "counter", "Texts the engine could not answer.", m.failed_texts);
+  page.single("tokens_total", "counter", "Tokens of the texts answered.", m.tokens);
+  page.family("exits_total", "counter", "Texts answered, by the layer they left at.");
+  for (const auto& [layer, count] : m.exits) page.row("exits_total", fmt::format("layer=\"{}\"", layer), count);
+  page.single("layers_run_total", "counter", "Layers run.", m.layers_run);
+  page.single("layers_full_total", "counter", "Layers that full depth would have run.", m.layers_full);
+  page.single("speedup_ratio", "gauge", "Layers at full depth over layers run, since the start.",
+              m.layers_run == 0 ? 1.0 : static_cast<double>(m.layers_full) / static_cast<double>(m.layers_run));
+}
+
+void write_now(Page& page, const Metrics::Now& now) {
+  page.single("queue_texts", "gauge", "Texts accepted and not answered.", now.queue_texts);
+  page.single("queue_bytes", "gauge", "Bytes of the requests accepted and not answered.", now.queue_bytes);
+  page.family("threshold_effective", "gauge", "First parameter of the policy in force by default.");
+  page.row("threshold_effective", fmt::format("policy=\"{}\"", label_value(now.policy)), now.threshold);
+  page.single("certified_loss", "gauge",
+              "Largest loss against full depth that the policy in force promises; 0: none promised.", now.epsilon);
+  page.single("load_level", "gauge", "Steps the load controller has gone along the certified points.", now.level);
+  page.single("shadow_texts_total", "counter", "Texts also run to full depth.", now.shadows);
+  page.single("shadow_disagreements_total", "counter", "Of these, how many full depth answered otherwise.",
+              now.disagreements);
+  page.single("shadow_skipped_total", "counter", "Texts drawn for full depth and left out, the server being busy.",
+              now.shadows_skipped);
+  page.single("shadow_agreement", "gauge", "Share of agreement over the last texts run to full depth.", now.agreement);
+  page.single("promise_alarm", "gauge", "1 while disagreement is above what was certified.", now.alarm ? 1 : 0);
+  page.single("ready", "gauge", "1 while requests are welcome.", now.ready ? 1 : 0);
+  page.single("uptime_seconds", "gauge", "Since the server started.", now.uptime_seconds);
+  page.single("resident_memory_bytes", "gauge", "Memory of the process.", now.resident_bytes);
+}
+
+// The names of text-embeddings-inference, so that its dashboards keep working.
+void write_tei(std::string& out, const Metrics& m, const Metrics::Now& now) {
+  uint64_t all = 0, good = 0;
+  for (const auto& [status, count] : m.responses) {
+    all += count;
+    if (status == 200) good += count;
+  }
+  const auto counter = [&](std::string_view name, uint64_t value) {
+    out += fmt::format("# TYPE {0} counter\n{0} {1}\n", name, value);
+  };
+  counter("te_request_count", all);
+  counter("te_request_success", good);
+  counter("te_request_failure", all - good);
+  out += fmt::format("# TYPE te_queue_size gauge\nte_queue_size {}\n", now.queue_texts);
+  const auto histogram = [&](std::string_view name, const Histogram& values) {
+    out += fmt::format("# TYPE {} histogram\n", name);
+    values.write(out, name);
+  };
+  histogram("te_request_duration", m.duration);
+  histogram("te_request_tokenization_duration", m.tokenization);
+  histogram("te_request_queue_duration", m.queue);
+  histogram("te_request_inference_duration", m.inference);
+}
+
+}  // namespace
+
+void Histogram::add(double seconds) noexcept {
+  int place = 0;
+  while (place < kBounds && seconds > bound(place)) ++place;
+  ++counts_[static_cast<size_t>(place)];
+  ++count_;
+  sum_ += seconds;
+}
+
+void Histogram::write(std::string& out, std::string_view name) const {
+  uint64_t below = 0;
+  for (int i = 0; i < kBounds; ++i) {
+    below += counts_[static_cast<size_t>(i)];
+    out += fmt::format("{}_bucket{{le=\"{:.6g}\"}} {}\n", name, bound(i), below);
+  }
+  out += fmt::format("{0}_bucket{{le=\"+Inf\"}} {1}\n{0}_sum {2:.9g}\n{0}_count {1}\n", name, count_, sum_);
+}
+
+std::string Metrics::text(const Now& now, bool tei_names) const {
+  Page page;
+  write_requests(page, *this);
+  write_exits(page, *this);
+  write_now(page, now);
+  if (tei_names) write_tei(page.text(), *this, now);
+  return std::move(page.text());
+}
+
+uint64_t resident_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long total = 0, resident = 0;
+  const int read = std::fscanf(file, "%llu %llu", &total, &resident);
+  (void)std::fclose(file);
+  return read == 2 ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+std::string label_value(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace exeunt::serve

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server counts, and its text for Prometheus (version 0.0.4). Touched by the network thread alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace exeunt::serve {
+
+// Counts of values up to each bound, geometric from 15 µs by 1.5, as text-embeddings-inference has them.
+class Histogram {
+ public:
+  static constexpr int kBounds = 35;
+  void add(double seconds) noexcept;
+  [[nodiscard]] uint64_t count() const noexcept { return count_; }
+  void write(std::string& out, std::string_view name) const;
+
+ private:
+  std::array<uint64_t, kBounds + 1> counts_{};
+  uint64_t count_ = 0;
+  double sum_ = 0;
+};
+
+struct Metrics {
+  std::map<int, uint64_t> responses = {};                      // by status
+  std::map<std::string, uint64_t, std::less<>> rejected = {};  // by reason
+  std::map<int, uint64_t> exits = {};                          // by layer
+  uint64_t texts = 0, layers_run = 0, layers_full = 0, tokens = 0;
+  uint64_t unknown_fields = 0, abandoned = 0, failed_texts = 0;
+  uint64_t connections = 0, connections_refused = 0;
+  size_t connections_open = 0;
+  Histogram duration = {}, tokenization = {}, queue = {}, inference = {};
+
+  // What is true now; filled in by who asks for the text.
+  struct Now {
+    size_t queue_texts = 0, queue_bytes = 0;
+    std::string policy = {};  // the effective default
+    double threshold = 0;     // its first parameter
+    double epsilon = 0;       // what it promises to lose at most; 0 without a certificate
+    int level = 0;            // steps the load controller has taken
+    uint64_t shadows = 0, disagreements = 0, shadows_skipped = 0;
+    double agreement = 1;
+    bool alarm = false, ready = true;
+    double uptime_seconds = 0;
+    uint64_t resident_bytes = 0;
+  };
+  [[nodiscard]] std::string text(const Now& now, bool tei_names) const;
+};
+
+// Of this process, from /proc; 0 where it cannot be read.
+[[nodiscard]] uint64_t resident_bytes();
+
+// A label's value, escaped.
+[[nodiscard]] std::string label_value(std::string_view text);
+
+}  // namespace exeunt::serve

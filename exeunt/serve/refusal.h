@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request that gets no answer, and the one form in which every route says so:
+//   {"error": "what", "error_type": "Validation", "hint": "…", "request_id": "…"}
+// The first two fields are those of text-embeddings-inference; the Open Inference Protocol knows "error" alone.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "exeunt/base/error.h"
+#include "exeunt/serve/http_message.h"
+
+namespace exeunt::serve {
+
+enum class ErrorType { unhealthy, backend, overloaded, validation, tokenizer, empty };
+[[nodiscard]] std::string_view name_of(ErrorType type) noexcept;
+
+class Refusal : public Error {
+ public:
+  Refusal(int status, ErrorType type, const std::string& message, std::string hint = {})
+      : Error(Code::usage, message, std::move(hint)), status_(status), type_(type) {}
+
+  [[nodiscard]] int status() const noexcept { return status_; }
+  [[nodiscard]] ErrorType type() const noexcept { return type_; }
+
+ private:
+  int status_;
+  ErrorType type_;
+};
+
+// 422: the request is well-formed, and what it asks for cannot be.
+[[nodiscard]] Refusal invalid(const std::string& message, std::string hint = {});
+
+[[nodiscard]] HttpResponse refusal_response(const Refusal& refusal, std::string_view request_id);
+
+}  // namespace exeunt::serve

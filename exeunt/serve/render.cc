@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/render.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/json.h"
+#include "exeunt/exits/policy_text.h"
+
+namespace exeunt::serve {
+namespace {
+
+// Texts come out as they came in; what cannot be shown (there is nothing such: bodies are checked) is replaced.
+std::string dumped(const OrderedJson& value) {
+  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+OrderedJson numbers(std::span<const float> values) {
+  OrderedJson out = OrderedJson::array();
+  for (const float value : values) out.push_back(short_double(value));
+  return out;
+}
+
+// p_c = p_label · exp((z_c − z_label) / T): what `weigh` computed, for all classes.
+std::vector<float> probabilities_of(const ExitDetail& detail, const AskPolicy* policy) {
+  if (detail.logits.size() < 2) return {};
+  float temperature = 1;
+  if (policy != nullptr) {
+    const int nth = policy->bound.nth[detail.exit];
+    if (nth >= 0) temperature = policy->bound.temperature[nth];
+  }
+  std::vector<float> out;
+  const float peak = detail.logits[static_cast<size_t>(detail.evidence.label)];
+  for (const float logit : detail.logits)
+    out.push_back(detail.evidence.confidence * std::exp((logit - peak) / temperature));
+  return out;
+}
+
+// What was seen at each exit, and why the text left.
+OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
+  OrderedJson out;
+  out["layer"] = answer.layer;
+  out["layers_run"] = answer.layers_run;
+  out["layers"] = input.model.layers;
+  out["left_by"] = name_of(answer.ended);
+  out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
+  out["tokens"] = answer.tokens;
+  OrderedJson ladder = OrderedJson::array();
+  int streak = 0, last = -1;
+  for (const ExitDetail& detail : answer.details) {
+    const Evidence& e = detail.evidence;
+    streak = e.label == last ? streak + 1 : 0;
+    last = e.label;
+    OrderedJson row;
+    row["layer"] = detail.layer;
+    if (input.model.regression) {
+      row["value"] = short_double(e.value);
+    } else {
+      row["label"] = input.model.label(e.label);
+      row["probabilities"] = numbers(probabilities_of(detail, input.policy));
+      row["entropy"] = short_double(e.entropy);
+      row["confidence"] = short_double(e.confidence);
+      row["margin"] = short_double(e.margin);
+      row["streak"] = streak;
+    }
+    row["logits"] = numbers(detail.logits);
+    ladder.push_back(std::move(row));
+  }
+  out["exits"] = std::move(ladder);
+  return out;
+}
+
+OrderedJson predictions(const RenderInput& input, const Answer& answer) {
+  const std::vector<float> scores = scores_of(answer, input.job.raw_scores);
+  std::vector<int> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)]; });
+  OrderedJson out = OrderedJson::array();
+  for (const int label : order) {
+    out.push_back({{"score", short_double(scores[static_cast<size_t>(label)])}, {"label", input.model.label(label)}});
+  }
+  // The best prediction carries the details, so that the list stays a list of predictions.
+  if (input.job.exit.details && !out.empty()) out[0]["exit"] = exit_json(input, answer);
+  return out;
+}
+
+OrderedJson ranks(const RenderInput& input) {
+  std::vector<float> scores;
+  for (const Answer& answer : input.answers) scores.push_back(scores_of(answer, input.job.raw_scores).at(0));
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  OrderedJson out = OrderedJson::array();
+  for (const size_t i : order) {
+    OrderedJson row;
+    row["index"] = i;
+    if (input.job.return_text) row["text"] = input.job.texts[i].pair.value_or("");
+    row["score"] = short_double(scores[i]);
+    if (input.job.exit.details) row["exit"] = exit_json(input, input.answers[i]);
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+OrderedJson classification(const RenderInput& input) {
+  OrderedJson data = OrderedJson::array();
+  int64_t tokens = 0;
+  for (size_t i = 0; i < input.answers.size(); ++i) {
+    const Answer& answer = input.answers[i];
+    const std::vector<float> scores = scores_of(answer, false);
+    OrderedJson row;
+    row["index"] = i;
+    row["label"] = input.model.label(answer.evidence.label);
+    row["probs"] = numbers(scores);
+    row["num_classes"] = scores.size();
+    if (input.job.exit.details) row["exit"] = exit_json(input, answer);
+    data.push_back(std::move(row));
+    tokens += answer.tokens;
+  }
+  OrderedJson out;
+  out["id"] = fmt::format("classify-{}", input.request_id);
+  out["object"] = "list";
+  out["created"] =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  out["model"] = input.model.name;
+  out["data"] = std::move(data);
+  out["usage"] = {{"prompt_tokens", tokens}, {"total_tokens", tokens}, {"completion_tokens", 0}};
+  return out;
+}
+
+OrderedJson output_tensor(const std::string& name, const RenderInput& input) {
+  const auto rows = static_cast<int64_t>(input.answers.size());
+  OrderedJson out, data = OrderedJson::array();
+  out["name"] = name;
+  const bool wide = name == "scores" || name == "logits";
+  out["shape"] = wide ? std::vector<int64_t>{rows, input.model.outputs} : std::vector<int64_t>{rows};
+  out["datatype"] = wide ? "FP32" : name == "exit_layer" ? "INT32" : "BYTES";
+  for (const Answer& answer : input.answers) {
+    if (name == "label") data.push_back(input.model.label(answer.evidence.label));
+    if (name == "exit_layer") data.push_back(answer.layer);
+    if (name == "details") data.push_back(dumped(exit_json(input, answer)));
+    if (!wide) continue;
+    for (const float value : scores_of(answer, name == "logits")) data.push_back(short_double(value));
+  }
+  out["data"] = std::move(data);
+  return out;
+}
+
+OrderedJson inference(const RenderInput& input) {
+  OrderedJson out;
+  out["model_name"] = input.model.name;
+  out["model_version"] = "1";
+  out["id"] = input.job.id.value_or(std::string(input.request_id));
+  OrderedJson outputs = OrderedJson::array();
+  for (const std::string& name : input.job.outputs) outputs.push_back(output_tensor(name, input));
+  out["outputs"] = std::move(outputs);
+  return out;
+}
+
+}  // namespace
+
+double short_double(float value) noexcept {
+  if (!std::isfinite(value)) return static_cast<double>(value);
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value);
+  double out = 0;
+  std::from_chars(text, end.ptr, out);
+  return out;
+}
+
+std::vector<float> scores_of(const Answer& answer, bool raw) {
+  if (raw) return answer.logits;
+  if (answer.logits.size() == 1) return {1 / (1 + std::exp(-answer.logits[0]))};
+  return answer.probabilities;
+}
+
+std::string render(const RenderInput& input) {
+  switch (input.job.shape) {
+    case Shape::predict:
+      return dumped(predictions(input, input.answers[0]));
+    case Shape::predict_batch: {
+      OrderedJson out = OrderedJson::array();
+      for (const Answer& answer : input.answers) out.push_back(predictions(input, answer));
+      return dumped(out);
+    }
+    case Shape::rerank:
+      return dumped(ranks(input));
+    case Shape::classify:
+      return dumped(classification(input));
+    case Shape::infer:
+      return dumped(inference(input));
+  }
+  return {};
+}
+
+}  // namespace exeunt::serve

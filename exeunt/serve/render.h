@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the engine's answers to the body of a response, in the shape its protocol has.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "exeunt/runtime/engine.h"
+#include "exeunt/serve/job.h"
+
+namespace exeunt::serve {
+
+struct RenderInput {
+  const Job& job;
+  const ModelFacts& model;
+  std::span<const Answer> answers;    // one per text, each of which reached an exit
+  const AskPolicy* policy = nullptr;  // null: full depth
+  std::string_view request_id = {};
+};
+
+[[nodiscard]] std::string render(const RenderInput& input);
+
+// Scores as text-embeddings-inference gives them: probabilities, or the sigmoid of a single output; logits if `raw`.
+[[nodiscard]] std::vector<float> scores_of(const Answer& answer, bool raw);
+
+// The double that prints as `value` does in its shortest form: 0.98 and not 0.9800000190734863.
+[[nodiscard]] double short_double(float value) noexcept;
+
+}  // namespace exeunt::serve

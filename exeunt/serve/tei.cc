@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/tei.h"
+
+#include <array>
+
+#include "exeunt/serve/body.h"
+
+namespace exeunt::serve {
+namespace {
+
+constexpr std::string_view kWantInputs =
+    "a string, a pair of strings [string, string] or a batch of these [[string], [string, string], …]";
+
+std::string text_of(const Json& value) {
+  if (!value.is_string())
+    throw invalid(fmt::format("body: field 'inputs': got {}, want {}", glimpse(value), kWantInputs));
+  std::string text = value.get<std::string>();
+  check_text(text, "inputs");
+  return text;
+}
+
+// One text or a pair, from a list of one or two strings.
+JobText listed_text(const Json& list) {
+  if (!list.is_array() || list.empty() || list.size() > 2) {
+    throw invalid(fmt::format("body: field 'inputs': got {}, want {}",
+                              list.is_array() ? fmt::format("a list of {}", list.size()) : glimpse(list), kWantInputs));
+  }
+  JobText out{.text = text_of(list[0])};
+  if (list.size() == 2) out.pair = text_of(list[1]);
+  return out;
+}
+
+void take_inputs(const Json& inputs, const JobRules& rules, Job& job) {
+  if (inputs.is_string()) {
+    job.texts.push_back({.text = text_of(inputs)});
+  } else if (inputs.is_array() && !inputs.empty() && inputs[0].is_array()) {
+    job.shape = Shape::predict_batch;
+    check_batch(inputs.size(), rules);
+    for (const Json& item : inputs) job.texts.push_back(listed_text(item));
+  } else if (inputs.is_array() && inputs.empty()) {
+    check_batch(0, rules);
+  } else {
+    job.texts.push_back(listed_text(inputs));
+  }
+}
+
+// What both routes share.
+void take_common(JsonObject& fields, const JobRules& rules, Job& job) {
+  job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
+  if (const Json* direction = fields.find("truncation_direction")) {
+    if (*direction != "Left" && *direction != "Right") {
+      fields.fail("truncation_direction", glimpse(*direction), "\"Left\" or \"Right\"");
+    }
+    job.truncate_left = *direction == "Left";
+  }
+  job.raw_scores = fields.boolean_or("raw_scores", false);
+  if (const Json* exit = fields.find("exit")) job.exit = parse_exit(*exit);
+}
+
+}  // namespace
+
+Job parse_predict(const Json& body, const JobRules& rules) {
+  return reading([&] {
+    constexpr std::array<std::string_view, 5> known = {"inputs", "truncate", "truncation_direction", "raw_scores",
+                                                       "exit"};
+    JsonObject fields(body, "body");
+    Job job;
+    job.unknown_fields = count_unknown(body, known);
+    take_inputs(fields.get("inputs"), rules, job);
+    take_common(fields, rules, job);
+    return job;
+  });
+}
+
+Job parse_rerank(const Json& body, const JobRules& rules) {
+  return reading([&] {
+    if (rules.model.outputs != 1) {
+      throw Refusal(424, ErrorType::backend,
+                    fmt::format("model is not a re-ranker: it has {} outputs, want 1", rules.model.outputs),
+                    "use /predict");
+    }
+    constexpr std::array<std::string_view, 7> known = {"query",      "texts",       "truncate", "truncation_direction",
+                                                       "raw_scores", "return_text", "exit"};
+    JsonObject fields(body, "body");
+    Job job;
+    job.shape = Shape::rerank;
+    job.unknown_fields = count_unknown(body, known);
+    const std::string query = fields.string("query");
+    check_text(query, "query");
+    const std::vector<std::string> texts = fields.strings("texts");
+    check_batch(texts.size(), rules);
+    for (const std::string& text : texts) {
+      check_text(text, "texts");
+      job.texts.push_back({.text = query, .pair = text});
+    }
+    take_common(fields, rules, job);
+    job.return_text = fields.boolean_or("return_text", false);
+    return job;
+  });
+}
+
+}  // namespace exeunt::serve
