@@ -153,6 +153,7 @@ std::shared_ptr<const AskPolicy> Engine::bind(const PolicySpec& policy, std::vec
   out->spec = policy;
   out->bound = exeunt::bind(policy, sites_of(exits()));
   out->exit_rates = std::move(exit_rates);
+  out->counts = std::make_shared<ExitCounts>();
   check(out->exit_rates.empty() || out->exit_rates.size() == static_cast<size_t>(out->bound.count),
         "one exit rate for each evaluated exit");
   return out;

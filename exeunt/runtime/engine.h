@@ -7,6 +7,7 @@
 // engine's own trace equals its live answers bit for bit (one precision, one instruction set).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -50,11 +51,17 @@ struct EngineOptions {
   const Kernels* kernels = nullptr;  // null: choose_kernels()
 };
 
+// How many texts came to each evaluated exit and left there, counted while they run.
+struct ExitCounts {
+  std::array<std::atomic<uint32_t>, kMaxExits> reached{}, left{};
+};
+
 // A policy bound to a model, with what is known of it. Shared by all texts that ask for it.
 struct AskPolicy {
   PolicySpec spec = {};
   Policy bound = {};
-  std::vector<float> exit_rates = {};  // [evaluated exits] share of texts that leave there, from calibration; or empty
+  std::vector<float> exit_rates = {};  // [evaluated exits] share of texts that leave there, from calibration; or empty:
+  std::shared_ptr<ExitCounts> counts = {};  // then what texts did so far decides; made by Engine::bind
 };
 
 struct Ask {

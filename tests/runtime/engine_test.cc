@@ -419,5 +419,20 @@ TEST(FirstRow, KnowsTheShareThatLeavesFromCalibration) {
   EXPECT_DOUBLE_EQ(leaving_share(policy, 2), 0);
 }
 
+TEST(FirstRow, LearnsTheShareThatLeavesFromTheTextsThemselves) {
+  const ModelSpec spec = small_spec();
+  Engine engine(make_model(spec, own_exits(spec)), {.threads = 2});
+  const auto policy = engine.bind(parse_policy("patience:1"));
+  EXPECT_NEAR(leaving_share(*policy, 0), 1.0 / 3, 1e-9);
+  std::vector<Encoding> texts;
+  for (int i = 0; i < 400; ++i) texts.push_back(random_text(spec, 1 + i % 20, static_cast<uint32_t>(i)));
+  int second = 0;
+  for (const Answer& answer : engine.answer(texts, {.policy = policy})) second += answer.exit == 1;
+  ASSERT_GT(second, 64);
+  EXPECT_DOUBLE_EQ(leaving_share(*policy, 0), 0);  // nobody can leave at the first exit
+  EXPECT_DOUBLE_EQ(leaving_share(*policy, 1), second / 400.0);
+  EXPECT_DOUBLE_EQ(leaving_share(*policy, 2), 1);  // the last always answers
+}
+
 }  // namespace
 }  // namespace exeunt

@@ -38,7 +38,13 @@ double first_row_cost(const Kernels& kernels, Precision precision) noexcept {
 double leaving_share(const AskPolicy& policy, int nth) noexcept {
   const int count = policy.bound.count;
   if (nth + 1 >= count) return 1;
-  if (policy.exit_rates.size() != static_cast<size_t>(count)) return 1.0 / (count - nth);  // not known: all alike
+  if (policy.exit_rates.size() != static_cast<size_t>(count)) {
+    constexpr uint32_t kEnough = 64;
+    const auto at = static_cast<size_t>(nth);
+    const uint32_t reached = policy.counts ? policy.counts->reached[at].load(std::memory_order_relaxed) : 0;
+    if (reached < kEnough) return 1.0 / (count - nth);  // not known: all alike
+    return static_cast<double>(policy.counts->left[at].load(std::memory_order_relaxed)) / reached;
+  }
   double there = 1;
   for (int n = 0; n < nth; ++n) there -= policy.exit_rates[static_cast<size_t>(n)];
   const double rate = policy.exit_rates[static_cast<size_t>(nth)];
@@ -119,6 +125,11 @@ bool TextRun::look(int site, const LayerRows& rows, const Ask& ask, Best& best) 
     } else {
       leaves = detail::leave_by(Rules{}, policy->rule, args, best.evidence, space_.state);
     }
+  }
+  if (nth >= 0 && ask.policy->counts) {
+    const auto at = static_cast<size_t>(nth);
+    ask.policy->counts->reached[at].fetch_add(1, std::memory_order_relaxed);
+    if (leaves) ask.policy->counts->left[at].fetch_add(1, std::memory_order_relaxed);
   }
   if (ask.details) {
     best.details.push_back({.exit = site,
