@@ -28,6 +28,10 @@ void* counted(size_t size) {
 [[gnu::noinline]] void* operator new[](size_t size) {
   return counted(size);
 }
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(size == 0 ? 1 : size);
+}
 [[gnu::noinline]] void operator delete(void* data) noexcept {
   std::free(data);
 }
