@@ -137,9 +137,17 @@ void Crew::help(const Member& member) noexcept {
     return worked;
   };
   const auto called_away = [&] { return queued_.load(std::memory_order_relaxed) > 0; };
-  bool worked = true;
-  while (worked && !called_away()) {
-    worked = spin_until([&] { return called_away() || one_round(); });
+  // Parts that others still work on: the next round follows them, however long they take.
+  const auto unfinished = [&] {
+    for (size_t i = 0; i < count; ++i) {
+      if (boards_[i].left.load(std::memory_order_relaxed) > 0) return true;
+    }
+    return false;
+  };
+  while (!called_away()) {
+    if (spin_until([&] { return called_away() || one_round(); })) continue;
+    if (!unfinished()) return;
+    std::this_thread::yield();  // whoever holds the part may need this processor
   }
 }
 
@@ -165,7 +173,7 @@ void Crew::Member::summon() noexcept {
     const std::scoped_lock lock(crew_->mutex_);
     ++crew_->summons_;
   }
-  crew_->wake_.notify_one();
+  crew_->wake_.notify_all();  // those there is no room for sleep again
 }
 
 void Crew::Member::share_out(int parts, Call call, const void* context) noexcept {

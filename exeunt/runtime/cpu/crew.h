@@ -30,7 +30,7 @@ class Crew {
     [[nodiscard]] int index() const noexcept { return index_; }
     // How many threads would work on parts shared now, this one included. A few more parts than this is a good cut.
     [[nodiscard]] int hands() const noexcept;
-    // Wakes a helper if one sleeps and a processor is free. Worth calling every few hundred microseconds.
+    // Wakes helpers, as many as there are processors free. Worth calling every few hundred microseconds.
     void summon() noexcept;
 
     // Calls part(i, member) for every i in [0, parts), here and on helpers; `member` is the index of the thread.
