@@ -16,6 +16,8 @@ namespace {
 
 // About the time between two rounds of one text; falling asleep and waking cost several times that.
 constexpr std::chrono::microseconds kSpin{20};
+// Longer than a round on one thread.
+constexpr std::chrono::milliseconds kPatience{10};
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -137,17 +139,19 @@ void Crew::help(const Member& member) noexcept {
     return worked;
   };
   const auto called_away = [&] { return queued_.load(std::memory_order_relaxed) > 0; };
-  // Parts that others still work on: the next round follows them, however long they take.
-  const auto unfinished = [&] {
-    for (size_t i = 0; i < count; ++i) {
-      if (boards_[i].left.load(std::memory_order_relaxed) > 0) return true;
+  // A round is shared only among those who are there when it begins. So a helper stays while a task runs, past the
+  // longest round that may have begun without it, and leaves its processor to others between looks.
+  auto worked = std::chrono::steady_clock::now();
+  while (!called_away() && running_.load(std::memory_order_relaxed) > 0) {
+    const bool found = spin_until([&] { return called_away() || one_round(); });
+    const auto now = std::chrono::steady_clock::now();
+    if (found) {
+      worked = now;
+    } else if (now - worked > kPatience) {
+      return;
+    } else {
+      std::this_thread::yield();
     }
-    return false;
-  };
-  while (!called_away()) {
-    if (spin_until([&] { return called_away() || one_round(); })) continue;
-    if (!unfinished()) return;
-    std::this_thread::yield();  // whoever holds the part may need this processor
   }
 }
 
