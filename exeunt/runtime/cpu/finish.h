@@ -51,29 +51,58 @@ struct FinishRow {
   }
 };
 
-// Where the rows of a tile go: row r is `bytes` behind row r − 1.
-struct TileTarget {
-  std::byte* data = nullptr;
-  size_t bytes = 0;
+// Rows of a tile on their way out; whoever finishes some of them moves on to the next.
+struct RowsToFinish {
+  const float* sums = nullptr;  // int32 is as wide
+  int stride = 0, rows = 0, columns = 0;
+  const float *bias = nullptr, *scale = nullptr, *row_scales = nullptr;  // scales in int8 only
+  std::byte* to = nullptr;
+  size_t to_bytes = 0;  // from a row to the next
 };
 
-// Tiles are small and many: what all rows share is read once, and whole panels need no questions about columns.
+template <class V>
+RowsToFinish rows_to_finish(const Tile& tile, const Product& product) {
+  RowsToFinish work{.sums = static_cast<const float*>(tile.sums),
+                    .stride = tile.stride,
+                    .rows = tile.rows,
+                    .columns = tile.columns,
+                    .bias = tile.bias,
+                    .scale = tile.scale};
+  if (tile.scale != nullptr) work.row_scales = Rows<V>::scales(product.input) + tile.row;
+  const auto row = static_cast<size_t>(tile.row), column = static_cast<size_t>(tile.column);
+  if (product.finish != Finish::activate_next) {
+    const size_t size = product.finish == Finish::store_bf16 ? sizeof(uint16_t) : sizeof(float);
+    work.to = static_cast<std::byte*>(product.out) + (row * product.stride + column) * size;
+    work.to_bytes = product.stride * size;
+    return work;
+  }
+  const Operand& next = product.next;
+  work.to = Rows<V>::row(next, tile.row) + column * Rows<V>::element_bytes(next.precision);
+  work.to_bytes = Rows<V>::row_bytes(next.precision, next.columns);
+  if (tile.column + tile.columns == next.columns) {
+    for (int r = 0; r < tile.rows; ++r) Rows<V>::clear_padding(next, tile.row + r);
+  }
+  return work;
+}
+
+// The next `count` rows. What they share is read once, and whole panels need no questions about columns.
 template <class V, Finish finish, Activation activation, bool integers, int vectors, class To>
-void finish_rows(const Tile& tile, TileTarget target, const float* row_scales) {
+void finish_rows(RowsToFinish& work, int count) {
   using Row = FinishRow<V, finish, activation, integers>;
   using F = typename V::F;
-  const auto* sums = static_cast<const float*>(tile.sums);  // int32 is as wide
-  const int stride = tile.stride, rows = tile.rows, columns = tile.columns;
+  const int columns = work.columns;
   F bias[vectors], scale[vectors];
   for (int v = 0; v < vectors; ++v) {
-    bias[v] = V::load(tile.bias + v * V::kWidth);
+    bias[v] = V::load(work.bias + v * V::kWidth);
     scale[v] = V::set(0);
-    if constexpr (integers) scale[v] = V::load(tile.scale + v * V::kWidth);
+    if constexpr (integers) scale[v] = V::load(work.scale + v * V::kWidth);
   }
-  for (int r = 0; r < rows; ++r, sums += stride, target.data += target.bytes) {
-    auto* to = reinterpret_cast<To*>(target.data);
+  const float* sums = work.sums;
+  std::byte* target = work.to;
+  for (int r = 0; r < count; ++r, sums += work.stride, target += work.to_bytes) {
+    auto* to = reinterpret_cast<To*>(target);
     F row_scale = V::set(0);
-    if constexpr (integers) row_scale = V::set(row_scales[r]);
+    if constexpr (integers) row_scale = V::set(work.row_scales[r]);
     if (columns == vectors * V::kWidth) {
       F y[vectors];
       for (int v = 0; v < vectors; ++v) y[v] = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
@@ -86,60 +115,43 @@ void finish_rows(const Tile& tile, TileTarget target, const float* row_scales) {
       }
     }
   }
+  work.sums = sums;
+  work.to = target;
+  if constexpr (integers) work.row_scales += count;
+  work.rows -= count;
 }
 
-template <class V, Finish finish, Activation activation, bool integers, int vectors>
-void finish_tile(const Tile& tile, const Product& product) {
-  const float* scales = integers ? Rows<V>::scales(product.input) + tile.row : nullptr;
-  const auto column = static_cast<size_t>(tile.column);
-  if constexpr (finish == Finish::activate_next) {
-    const Operand& next = product.next;
-    const size_t bytes = Rows<V>::row_bytes(next.precision, next.columns);
-    std::byte* row = Rows<V>::row(next, tile.row);
-    if (next.precision == Precision::fp32) {
-      finish_rows<V, finish, activation, integers, vectors, float>(tile, {row + column * 4, bytes}, scales);
-    } else {
-      finish_rows<V, finish, activation, integers, vectors, uint16_t>(tile, {row + column * 2, bytes}, scales);
-    }
-    if (tile.column + tile.columns != next.columns) return;
-    for (int r = 0; r < tile.rows; ++r) Rows<V>::clear_padding(next, tile.row + r);
-  } else {
-    using To = std::conditional_t<finish == Finish::store_bf16, uint16_t, float>;
-    To* to = static_cast<To*>(product.out) + static_cast<size_t>(tile.row) * product.stride + column;
-    finish_rows<V, finish, activation, integers, vectors, To>(
-        tile, {reinterpret_cast<std::byte*>(to), product.stride * sizeof(To)}, scales);
-  }
-}
+using FinishRows = void (*)(RowsToFinish&, int count);
 
-using FinishTile = void (*)(const Tile&, const Product&);
-
-template <class V, Finish finish, bool integers, int vectors>
-FinishTile finish_of(Activation activation) {
+template <class V, Finish finish, bool integers, int vectors, class To>
+FinishRows finish_of(Activation activation) {
   switch (activation) {
     case Activation::gelu:
-      return finish_tile<V, finish, Activation::gelu, integers, vectors>;
+      return finish_rows<V, finish, Activation::gelu, integers, vectors, To>;
     case Activation::gelu_new:
-      return finish_tile<V, finish, Activation::gelu_new, integers, vectors>;
+      return finish_rows<V, finish, Activation::gelu_new, integers, vectors, To>;
     case Activation::relu:
-      return finish_tile<V, finish, Activation::relu, integers, vectors>;
+      return finish_rows<V, finish, Activation::relu, integers, vectors, To>;
   }
   return nullptr;
 }
 
 // The one function for all tiles of a product, chosen once.
 template <class V, bool integers, int vectors>
-FinishTile finish_of(const Product& product) {
+FinishRows finish_of(const Product& product) {
   switch (product.finish) {
     case Finish::store:
-      return finish_tile<V, Finish::store, Activation::relu, integers, vectors>;
+      return finish_rows<V, Finish::store, Activation::relu, integers, vectors, float>;
     case Finish::add:
-      return finish_tile<V, Finish::add, Activation::relu, integers, vectors>;
+      return finish_rows<V, Finish::add, Activation::relu, integers, vectors, float>;
     case Finish::store_bf16:
-      return finish_tile<V, Finish::store_bf16, Activation::relu, integers, vectors>;
+      return finish_rows<V, Finish::store_bf16, Activation::relu, integers, vectors, uint16_t>;
     case Finish::activate:
-      return finish_of<V, Finish::activate, integers, vectors>(product.activation);
+      return finish_of<V, Finish::activate, integers, vectors, float>(product.activation);
     case Finish::activate_next:
-      return finish_of<V, Finish::activate_next, integers, vectors>(product.activation);
+      if (product.next.precision == Precision::fp32)
+        return finish_of<V, Finish::activate_next, integers, vectors, float>(product.activation);
+      return finish_of<V, Finish::activate_next, integers, vectors, uint16_t>(product.activation);
   }
   return nullptr;
 }

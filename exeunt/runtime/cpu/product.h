@@ -98,7 +98,7 @@ template <class V, class B>
 void multiply(const Product& product) {
   using P = Panels<B>;
   const PackedWeight& weight = *product.weight;
-  const FinishTile finish = finish_of<V, P::kIntegers, B::kColumns / V::kWidth>(product);
+  const FinishRows finish = finish_of<V, P::kIntegers, B::kColumns / V::kWidth>(product);
   alignas(64) float sums[B::kRows * B::kColumns];
   Block block{.stride = Rows<V>::row_bytes(product.input.precision, product.input.columns),
               .inputs = weight.inputs,
@@ -119,7 +119,8 @@ void multiply(const Product& product) {
       tile.row = row;
       block.input = Rows<V>::row(product.input, row);
       B::run(block);
-      finish(tile, product);
+      RowsToFinish out = rows_to_finish<V>(tile, product);
+      finish(out, out.rows);
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products in tiles: up to 32 rows and 32 outputs at once, each as two tiles. While the tiles of one block are summed
-// up, the vector units finish the block before it, so an activation costs next to nothing.
+// up, the vector units finish the block before it a few rows at a time, so an activation costs next to nothing, and the
+// weights of the next panel are on their way from memory.
 #pragma once
 
 #include "exeunt/runtime/cpu/product.h"
@@ -25,28 +26,13 @@ struct AmxBlock {
 
   using P = Panels<AmxBlock>;
 
-  // A block that is summed up but not yet finished.
-  struct Pending {
-    void finish_with(FinishTile finish, const Product& product) {
-      if (tile.rows > 0) finish(tile, product);
-      tile.rows = 0;
+  // Weights that will be needed soon, asked for line by line.
+  struct Ahead {
+    void ask(int lines) {
+      for (int i = 0; i < lines && next < end; ++i, next += 64) _mm_prefetch(next, _MM_HINT_T1);
     }
-    Tile tile = {};
+    const char *next = nullptr, *end = nullptr;
   };
-
-  template <bool two_row_tiles>
-  static void step(const std::byte* upper, const std::byte* lower, size_t stride, const std::byte* weights) {
-    load_passing_tile<4>(upper, stride);
-    load_tile<6>(weights, 64);
-    join_tiles<Weight, 0, 4, 6>();
-    load_tile<7>(weights + kTileBytes, 64);
-    join_tiles<Weight, 1, 4, 7>();
-    if constexpr (two_row_tiles) {
-      load_passing_tile<5>(lower, stride);
-      join_tiles<Weight, 2, 5, 6>();
-      join_tiles<Weight, 3, 5, 7>();
-    }
-  }
 
   // A product whose tile shapes are set, with what its loops share.
   template <bool two_row_tiles>
@@ -55,95 +41,136 @@ struct AmxBlock {
     // Inputs are taken in slices whose weights fill half of the first-level cache; between slices the sums of a few
     // blocks rest in memory, unrounded, so the order of additions stays the same.
     static constexpr int kSliceSteps = 12, kRestingBlocks = 4;
+    // So many steps after a block has left its tiles its sums have reached memory.
+    static constexpr int kStoreSteps = 2;
 
     Run(const Product& work, int rows, int upper)
         : product(work),
           finish(finish_of<V, P::kIntegers, kColumns / V::kWidth>(work)),
           stride(Rows<V>::row_bytes(work.input.precision, work.input.columns)),
           panel_bytes(P::panel_bytes(work.weight->inputs)),
+          steps(stored_inputs(work.weight->inputs) / kStep),
           block_rows(rows),
-          upper_rows(upper) {}
-
-    void load_sums(const float* from) const {
-      load_tile<0>(from, kSumsStride);
-      load_tile<1>(from + 16, kSumsStride);
-      if constexpr (two_row_tiles) {
-        load_tile<2>(from + upper_rows * kColumns, kSumsStride);
-        load_tile<3>(from + upper_rows * kColumns + 16, kSumsStride);
-      }
-    }
-    void store_sums(float* to) const {
-      store_tile<0>(to, kSumsStride);
-      store_tile<1>(to + 16, kSumsStride);
-      if constexpr (two_row_tiles) {
-        store_tile<2>(to + upper_rows * kColumns, kSumsStride);
-        store_tile<3>(to + upper_rows * kColumns + 16, kSumsStride);
-      }
-    }
-    static void clear_sums() {
-      zero_tile<0>();
-      zero_tile<1>();
-      if constexpr (two_row_tiles) {
-        zero_tile<2>();
-        zero_tile<3>();
-      }
+          upper_rows(upper),
+          blocks((work.rows + rows - 1) / rows) {
+      // A single block waits for memory as it is: there the processor's own guesses do as well.
+      if (blocks > 1) lines_each = static_cast<int>(panel_bytes / 64) / (blocks * steps) + 1;
     }
 
-    // Steps [from, to) of the block that starts at row `first`; meanwhile the block before this one is finished.
-    void sum(int first, int from, int to, const std::byte* panel) {
+    // Where a tile of sums lies in a block of them.
+    template <int tile>
+    [[nodiscard]] float* part(float* block) const {
+      return block + (tile / 2) * upper_rows * kColumns + (tile % 2) * 16;
+    }
+    // The tile's sums of the block before leave, those of this block come, or start from zero.
+    template <int tile>
+    void turn(float* coming) const {
+      if (current != nullptr) store_tile<tile>(part<tile>(current), kSumsStride);
+      coming == nullptr ? zero_tile<tile>() : load_tile<tile>(part<tile>(coming), kSumsStride);
+    }
+
+    // One step; the first of a block also turns from the block before to this one. Multiplications start as early as
+    // they can, and the next two tiles are on their way by then.
+    template <bool turning>
+    void step(const std::byte* upper, const std::byte* lower, const std::byte* weights, float* coming) const {
+      load_passing_tile<4>(upper, stride);
+      load_tile<6>(weights, 64);
+      if constexpr (turning) turn<0>(coming);
+      join_tiles<Weight, 0, 4, 6>();
+      load_tile<7>(weights + kTileBytes, 64);
+      if constexpr (turning) turn<1>(coming);
+      join_tiles<Weight, 1, 4, 7>();
+      if constexpr (two_row_tiles) {
+        load_passing_tile<5>(lower, stride);
+        if constexpr (turning) turn<2>(coming);
+        join_tiles<Weight, 2, 5, 6>();
+        if constexpr (turning) turn<3>(coming);
+        join_tiles<Weight, 3, 5, 7>();
+      }
+    }
+
+    // Steps [from, to) of a block, whose sums so far are `coming`, or none; meanwhile the block before is finished.
+    void sum(int first, int from, int to, const std::byte* panel, float* coming) {
       const std::byte *upper = Rows<V>::row(product.input, first) + from * 64, *lower = upper + stride * upper_rows,
                       *w = panel + P::kHeader + static_cast<size_t>(from) * 2 * kTileBytes;
-      for (int i = from; i < to; ++i, upper += 64, lower += 64, w += 2 * kTileBytes) {
-        step<two_row_tiles>(upper, lower, stride, w);
-        // By now the tiles have work for a while, and the sums of the block before have reached memory.
-        if (i == from + 2) pending.finish_with(finish, product);
+      step<true>(upper, lower, w, coming);
+      const int rest = to - from > kStoreSteps ? to - from - kStoreSteps : 1;
+      const int rows_each = (pending.rows + rest - 1) / rest;
+      for (int i = from + 1; i < to; ++i) {
+        upper += 64, lower += 64, w += 2 * kTileBytes;
+        step<false>(upper, lower, w, nullptr);
+        ahead.ask(lines_each);
+        if (i >= from + kStoreSteps) finish_some(rows_each);
       }
-      pending.finish_with(finish, product);
+      ahead.ask(lines_each);
+      finish_some(kRows);
+    }
+
+    void finish_some(int rows) {
+      if (pending.rows > 0) finish(pending, rows < pending.rows ? rows : pending.rows);
     }
 
     void run() {
-      const PackedWeight& weight = *product.weight;
-      const int steps = stored_inputs(weight.inputs) / kStep, slices = (steps + kSliceSteps - 1) / kSliceSteps;
+      const bool sliced = blocks > 1;
+      const int slices = sliced ? (steps + kSliceSteps - 1) / kSliceSteps : 1;
       const int slice_steps = (steps + slices - 1) / slices, end = product.row + product.rows;
-      const int blocks = (product.rows + block_rows - 1) / block_rows;
+      const int last = product.panel + product.panels;
       alignas(64) float sums[kRestingBlocks][kRows * kColumns];
-      for (int p = product.panel; p < product.panel + product.panels; ++p) {
-        auto* panel = const_cast<std::byte*>(weight.data) + static_cast<size_t>(p) * panel_bytes;
+      Tile leaving = {};  // the block before, once it is summed up
+      for (int p = product.panel; p < last; ++p) {
+        auto* panel = const_cast<std::byte*>(product.weight->data) + static_cast<size_t>(p) * panel_bytes;
+        // Behind the last panel the weights of the next product lie, which this thread needs if it does this one alone.
+        if (p + 1 < last || product.panel == 0) ahead.next = reinterpret_cast<const char*>(panel + panel_bytes);
+        ahead.end = ahead.next + panel_bytes;
         for (int group = 0; group < blocks; group += kRestingBlocks) {
           for (int from = 0; from < steps; from += slice_steps) {
             const int to = from + slice_steps < steps ? from + slice_steps : steps;
             for (int b = group; b < blocks && b < group + kRestingBlocks; ++b) {
               // The last block starts early enough to be whole; only its new rows are finished.
               const int row = product.row + b * block_rows, first = row + block_rows <= end ? row : end - block_rows;
-              float* resting = sums[b - group];
-              from == 0 ? clear_sums() : load_sums(resting);
-              sum(first, from, to, panel);
-              store_sums(resting);
-              if (to == steps) set_pending(p, panel, row, first, resting);
+              if (leaving.rows > 0) pending = rows_to_finish<V>(leaving, product);
+              float* resting = sums[slices > 1 ? b - group : 0];
+              sum(first, from, to, panel, from == 0 ? nullptr : resting);
+              current = resting;
+              leaving = to == steps ? tile_of(p, panel, row, first) : Tile{};
             }
           }
         }
       }
-      pending.finish_with(finish, product);
+      leave(leaving);
     }
 
-    void set_pending(int p, std::byte* panel, int row, int first, const float* sums) {
+    // The last block has none behind it.
+    void leave(const Tile& tile) {
+      store_tile<0>(part<0>(current), kSumsStride);
+      store_tile<1>(part<1>(current), kSumsStride);
+      if constexpr (two_row_tiles) {
+        store_tile<2>(part<2>(current), kSumsStride);
+        store_tile<3>(part<3>(current), kSumsStride);
+      }
+      pending = rows_to_finish<V>(tile, product);
+      finish_some(kRows);
+    }
+
+    Tile tile_of(int p, std::byte* panel, int row, int first) const {
       const int columns = product.weight->outputs - p * kColumns;
-      pending.tile = {.sums = sums + (row - first) * kColumns,
-                      .stride = kColumns,
-                      .row = row,
-                      .rows = first + block_rows - row,
-                      .column = p * kColumns,
-                      .columns = columns < kColumns ? columns : kColumns,
-                      .bias = P::bias(panel),
-                      .scale = P::kIntegers ? P::scale(panel) : nullptr};
+      return {.sums = current + (row - first) * kColumns,
+              .stride = kColumns,
+              .row = row,
+              .rows = first + block_rows - row,
+              .column = p * kColumns,
+              .columns = columns < kColumns ? columns : kColumns,
+              .bias = P::bias(panel),
+              .scale = P::kIntegers ? P::scale(panel) : nullptr};
     }
 
     const Product& product;
-    FinishTile finish;
+    FinishRows finish;
     size_t stride, panel_bytes;
-    int block_rows, upper_rows;
-    Pending pending = {};
+    int steps, block_rows, upper_rows, blocks, lines_each = 0;
+    float* current = nullptr;   // where the sums in the tiles will go; null: there are none yet
+    RowsToFinish pending = {};  // of a block that has left the tiles
+    Ahead ahead = {};
   };
 
   static void multiply(const Product& product) {
