@@ -84,7 +84,8 @@ struct Bf16Attention {
       const Sizes s(token_count, head_width);
       const int words =
           s.inner / 2 * s.token_stride + s.tokens / 2 * s.outer_stride + M::kRows * (s.token_stride + s.outer_stride);
-      return static_cast<size_t>(4 * words + 2 * M::kRows * (s.share_stride + s.query_stride));
+      return sizeof(float) * static_cast<size_t>(words) +
+             sizeof(uint16_t) * static_cast<size_t>(M::kRows) * static_cast<size_t>(s.share_stride + s.query_stride);
     }
     uint32_t *keys, *values;
     float *scores, *context;
