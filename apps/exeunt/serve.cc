@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference where it has them.
+#include <cstdlib>
+#include <memory>
+
+#include <unistd.h>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/serve/server.h"
+
+namespace exeunt::apps {
+namespace {
+
+struct ServeFlags {
+  serve::ServerOptions server;
+  std::string precision, dtype, metrics_compat, max_drop, shadow;
+  std::string ignored[3];
+  bool json_output = false, no_request_log = false;
+  int64_t head_ms = 10'000, body_ms = 30'000, idle_ms = 60'000, request_ms = 30'000;
+  double drain_timeout = 30, drain_delay = 0;
+};
+
+// "1%" or "0.01"
+double share_of(const std::string& text, std::string_view flag) {
+  if (text.empty()) return 0;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool percent = std::string_view(end) == "%";
+  const double share = percent ? value / 100 : value;
+  if (end == text.c_str() || (*end != '\0' && !percent) || !(share >= 0 && share <= 1)) {
+    throw Error(Code::usage, fmt::format("{}: got '{}', want a share like 1% or 0.01", flag, text));
+  }
+  return share;
+}
+
+std::optional<Precision> precision_of(const ServeFlags& flags) {
+  std::string name = flags.precision;
+  if (name.empty() && flags.dtype == "float32") name = "fp32";
+  if (name.empty() && flags.dtype == "bfloat16") name = "bf16";
+  return name.empty() ? std::nullopt : precision_named(name);
+}
+
+void run(const Common& common, ServeFlags& flags) {
+  serve::ServerOptions& server = flags.server;
+  // In a container HOSTNAME is the container's name, put there by nobody in particular: only an address counts.
+  if (const char* host = std::getenv("HOSTNAME"); host != nullptr && server.network.hostname.empty()) {
+    if (serve::is_ip_address(host) || std::string_view(host) == "localhost") server.network.hostname = host;
+  }
+  if (server.network.hostname.empty()) server.network.hostname = "127.0.0.1";
+  server.engine.precision = precision_of(flags);
+  server.max_drop_under_load = share_of(flags.max_drop, "--max-drop-under-load");
+  server.service.shadow_share = share_of(flags.shadow, "--shadow");
+  server.service.tei_metrics = flags.metrics_compat == "tei";
+  server.service.log_requests = !flags.no_request_log && !common.quiet;
+  server.service.request_timeout = std::chrono::milliseconds(flags.request_ms);
+  server.network.head_timeout = std::chrono::milliseconds(flags.head_ms);
+  server.network.body_timeout = std::chrono::milliseconds(flags.body_ms);
+  server.network.idle_timeout = std::chrono::milliseconds(flags.idle_ms);
+  server.network.drain_timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout * 1000));
+  server.network.drain_delay = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_delay * 1000));
+  const serve::Log log(flags.json_output || common.json, [](std::string_view line) {
+    // One write a line, so that lines of several processes do not mix. A reader that is gone changes nothing.
+    (void)!::write(STDERR_FILENO, line.data(), line.size());
+  });
+  for (const std::string& value : flags.ignored) {
+    if (!value.empty())
+      log({.level = "warn",
+           .message = "a flag of text-embeddings-inference without effect here",
+           .fields = {{"value", value}}});
+  }
+  if (!serve::run_server(server, log)) {
+    throw Error(Code::failure, "requests were left unanswered when the time for draining was over",
+                "allow more with --drain-timeout");
+  }
+}
+
+void add_address_flags(CLI::App& verb, ServeFlags& flags) {
+  serve::NetworkOptions& network = flags.server.network;
+  constexpr const char* kGroup = "Where";
+  verb.add_option("--hostname", network.hostname, "Address to listen on [127.0.0.1]")->group(kGroup);
+  verb.add_option("-p,--port", network.port, "Port; 0 = any free one")
+      ->envname("PORT")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--unix-socket", network.unix_socket, "Path of a socket, instead of an address")->group(kGroup);
+  verb.add_option("--tls-cert", network.tls_certificate, "Certificate chain (PEM); reloaded at SIGHUP")->group(kGroup);
+  verb.add_option("--tls-key", network.tls_key, "Its private key (PEM)")->group(kGroup);
+  constexpr const char* kWho = "Who";
+  verb.add_option("--api-key-file", flags.server.api_key_file, "Keys, one a line; reloaded at SIGHUP")->group(kWho);
+  verb.add_option("--api-key", flags.server.api_key, "One key; a file keeps it out of the list of processes")
+      ->envname("API_KEY")
+      ->group(kWho);
+  verb.add_flag("--insecure-no-auth", flags.server.insecure_no_auth, "Listen on a public address without a key")
+      ->group(kWho);
+  verb.add_option("--cors-allow-origin", flags.server.service.cors_origins, "Origins whose pages may ask; * = any")
+      ->envname("CORS_ALLOW_ORIGIN")
+      ->delimiter(',')
+      ->group(kWho);
+}
+
+void add_limit_flags(CLI::App& verb, ServeFlags& flags) {
+  serve::ServiceOptions& service = flags.server.service;
+  serve::NetworkOptions& network = flags.server.network;
+  constexpr const char* kGroup = "Limits";
+  const auto number = [&](const char* name, auto& value, const char* help) {
+    return verb.add_option(name, value, help)->capture_default_str()->group(kGroup);
+  };
+  number("--max-concurrent-requests", service.admission.requests, "Requests at a time; more get 429")
+      ->envname("MAX_CONCURRENT_REQUESTS")
+      ->check(CLI::Range(1, 1 << 20));
+  number("--queue-size", service.admission.texts, "Texts at a time")->check(CLI::Range(1, 1 << 24));
+  number("--max-client-batch-size", service.max_client_batch, "Texts of one request")
+      ->envname("MAX_CLIENT_BATCH_SIZE")
+      ->check(CLI::Range(1, 1 << 16));
+  number("--payload-limit", network.framing.body_bytes, "Bytes of one request")
+      ->envname("PAYLOAD_LIMIT")
+      ->check(CLI::Range(1, 1 << 30));
+  number("--max-connections", network.max_connections, "Connections at a time")->check(CLI::Range(1, 1 << 20));
+  number("--request-timeout", flags.request_ms, "Milliseconds until a request gets 504")
+      ->check(CLI::Range(1, 3'600'000));
+  number("--header-timeout", flags.head_ms, "Milliseconds for a request's head")->check(CLI::Range(1, 3'600'000));
+  number("--body-timeout", flags.body_ms, "Milliseconds for its body")->check(CLI::Range(1, 3'600'000));
+  number("--idle-timeout", flags.idle_ms, "Milliseconds between requests")->check(CLI::Range(1, 3'600'000));
+  number("--drain-timeout", flags.drain_timeout, "Seconds to finish what runs, after SIGTERM")
+      ->check(CLI::Range(0.0, 3600.0));
+  number("--drain-delay", flags.drain_delay, "Seconds to go on serving before that, not ready")
+      ->check(CLI::Range(0.0, 3600.0));
+}
+
+void add_policy_flags(CLI::App& verb, ServeFlags& flags) {
+  constexpr const char* kGroup = "Exits";
+  verb.add_option("--policy", flags.server.policy, "Exit policy instead of the model's own")->group(kGroup);
+  verb.add_option("--allow-policies", flags.server.allowed,
+                  "What requests may ask for, e.g. full,entropy:0..0.3 [the certified points and full]")
+      ->group(kGroup);
+  verb.add_option("--max-drop-under-load", flags.max_drop,
+                  "Largest certified loss to go to before turning away, e.g. 2%")
+      ->group(kGroup);
+  verb.add_option("--shadow", flags.shadow, "Share of texts that also run to full depth, to watch the promise, e.g. 1%")
+      ->group(kGroup);
+  verb.add_flag("--tighten-on-alarm", flags.server.service.tighten_on_alarm,
+                "Full depth from the moment the promise breaks")
+      ->group(kGroup);
+}
+
+void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
+  constexpr const char* kGroup = "Engine";
+  verb.add_option("--precision", flags.precision, "fp32, bf16 or int8; the model's own if left out")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->group(kGroup);
+  verb.add_option("--dtype", flags.dtype, "The same by another name")
+      ->envname("DTYPE")
+      ->check(CLI::IsMember({"float16", "float32", "bfloat16"}))
+      ->group(kGroup);
+  verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = as many as the machine has")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--max-length", flags.server.max_length, "Most tokens of a text; 0 = what the model takes")
+      ->check(CLI::Range(0, 1 << 16))
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.auto_truncate,
+                "Cut texts that are too long [yes]")
+      ->envname("AUTO_TRUNCATE")
+      ->group(kGroup);
+  verb.add_option("--max-batch-tokens", flags.ignored[0])->envname("MAX_BATCH_TOKENS")->group("");
+  verb.add_option("--max-batch-requests", flags.ignored[1])->envname("MAX_BATCH_REQUESTS")->group("");
+  verb.add_option("--tokenization-workers", flags.ignored[2])->envname("TOKENIZATION_WORKERS")->group("");
+}
+
+}  // namespace
+
+void add_serve(CommandLine& line) {
+  const auto flags = std::make_shared<ServeFlags>();
+  flags->server.network.hostname.clear();
+  CLI::App* verb =
+      add_verb(line, "serve", "Serve a model over HTTP: /predict, /v2/…, /classify, a playground at /",
+               {"exeunt serve models/sst2", "exeunt serve models/sst2 --policy entropy:0.2 --port 8080",
+                "exeunt serve models/sst2 --hostname 0.0.0.0 --api-key-file keys.txt --json-output",
+                "curl localhost:3000/predict -H 'Content-Type: application/json' -d '{\"inputs\":\"A fine film\"}'"},
+               [flags, &common = line.common] { run(common, *flags); });
+  verb->add_option("MODEL,--model-id", flags->server.model, "Model folder, or org/name in the local Hugging Face cache")
+      ->envname("MODEL_ID")
+      ->required();
+  verb->add_option("--served-model-name", flags->server.served_name, "Its name for clients; the folder's if left out")
+      ->envname("SERVED_MODEL_NAME");
+  verb->add_flag("--json-output", flags->json_output, "Logs as JSON")->envname("JSON_OUTPUT");
+  verb->add_flag("--no-request-log", flags->no_request_log, "No line per request");
+  verb->add_option("--metrics-compat", flags->metrics_compat, "Also the metric names of text-embeddings-inference: tei")
+      ->check(CLI::IsMember({"tei"}));
+  add_address_flags(*verb, *flags);
+  add_limit_flags(*verb, *flags);
+  add_policy_flags(*verb, *flags);
+  add_engine_flags(*verb, *flags);
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/connection.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/write.hpp>
+
+#include "exeunt/serve/refusal.h"
+
+namespace exeunt::serve {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+// Bytes of a refused request that are still taken, so that its sender can read why it was refused.
+constexpr size_t kMaxLinger = 1 << 20;
+constexpr auto kLingerTime = std::chrono::milliseconds(1000);
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+}  // namespace
+
+Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, House& house)
+    : socket_(std::move(socket)),
+      context_(std::move(tls)),
+      timer_(socket_.get_executor()),
+      house_(house),
+      reader_(house.options.framing),
+      since_(Clock::now()) {
+  if (context_) tls_.emplace(socket_, *context_);
+}
+
+void Connection::start() {
+  if (!tls_) {
+    set_wait(Wait::idle);
+    return read();
+  }
+  set_wait(Wait::handshake);
+  tls_->async_handshake(asio::ssl::stream_base::server, [self = shared_from_this()](const error_code& error) {
+    if (error) return self->close();
+    self->set_wait(Wait::idle);
+    self->read();
+  });
+}
+
+std::optional<Clock::time_point> Connection::waiting_since() const {
+  if (wait_ == Wait::answer || wait_ == Wait::write) return std::nullopt;
+  return since_;
+}
+
+void Connection::set_wait(Wait wait) {
+  const NetworkOptions& options = house_.options;
+  wait_ = wait;
+  since_ = Clock::now();
+  const uint64_t round = ++timer_round_;
+  std::chrono::milliseconds limit{0};
+  switch (wait) {
+    case Wait::handshake:
+    case Wait::head:
+      limit = options.head_timeout;
+      break;
+    case Wait::idle:
+      limit = options.idle_timeout;
+      break;
+    case Wait::body:
+      limit = options.body_timeout;
+      break;
+    case Wait::write:
+      limit = options.write_timeout;
+      break;
+    case Wait::linger:
+      limit = kLingerTime;
+      break;
+    case Wait::answer:
+      break;  // the service has a deadline of its own for every request
+  }
+  if (wait == Wait::answer) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_after(limit);
+  timer_.async_wait([self = shared_from_this(), round](const error_code& error) {
+    if (!error && round == self->timer_round_) self->on_timeout();
+  });
+}
+
+void Connection::on_timeout() {
+  if (wait_ == Wait::head || wait_ == Wait::body) {
+    keep_ = false;
+    return respond(house_.service.refuse(
+        Refusal(408, ErrorType::validation, "the request came too slowly", "send head and body without long pauses")));
+  }
+  close();
+}
+
+void Connection::close() {
+  if (!open_) return;
+  open_ = false;
+  error_code ignored;
+  timer_.cancel();
+  socket_.close(ignored);
+  if (running_) house_.service.abandon(running_);
+  running_.reset();
+  house_.gone(this);
+}
+
+void Connection::close_if_idle() {
+  if (wait_ == Wait::idle && begin_ == end_) close();
+}
+
+void Connection::read() {
+  if (reading_ || !open_) return;
+  reading_ = true;
+  const auto handler = [self = shared_from_this()](const error_code& error, size_t bytes) {
+    self->on_read(error, bytes);
+  };
+  if (tls_) {
+    tls_->async_read_some(asio::buffer(buffer_), handler);
+  } else {
+    socket_.async_read_some(asio::buffer(buffer_), handler);
+  }
+}
+
+void Connection::on_read(const error_code& error, size_t bytes) {
+  reading_ = false;
+  if (!open_) return;
+  // A client that has gone takes its work with it; one that only sends no more may still read its answer.
+  if (error == asio::error::eof && wait_ == Wait::write) {
+    keep_ = false;
+    return;
+  }
+  if (error) return close();
+  if (wait_ == Wait::linger) {
+    lingered_ += bytes;
+    return lingered_ > kMaxLinger ? close() : read();
+  }
+  begin_ = 0;
+  end_ = bytes;
+  // While an answer is under way one read stays open, to notice that the client leaves; what comes by it waits.
+  if (wait_ == Wait::answer || wait_ == Wait::write || inviting_) return;
+  consume();
+}
+
+void Connection::consume() {
+  using Stage = RequestReader::Stage;
+  try {
+    while (begin_ < end_ && reader_.stage() != Stage::whole) {
+      begin_ += reader_.feed({buffer_.data() + begin_, end_ - begin_});
+    }
+  } catch (const Refusal& refusal) {
+    keep_ = false;
+    return respond(house_.service.refuse(refusal));
+  }
+  if (reader_.stage() == Stage::whole) return dispatch();
+  const Wait wait = reader_.stage() == Stage::idle   ? Wait::idle
+                    : reader_.stage() == Stage::head ? Wait::head
+                                                     : Wait::body;
+  if (wait != wait_) set_wait(wait);
+  if (reader_.take_expectation()) {
+    inviting_ = true;
+    write(asio::buffer(kContinue), [self = shared_from_this()](const error_code& error, size_t) {
+      self->inviting_ = false;
+      if (error) return self->close();
+      self->consume();
+    });
+    return;
+  }
+  read();
+}
+
+void Connection::dispatch() {
+  set_wait(Wait::answer);
+  HttpRequest request = reader_.take();
+  keep_ = request.keep_alive;
+  running_ = house_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
+    self->running_.reset();
+    if (self->open_) self->respond(std::move(response));
+  });
+  if (wait_ == Wait::answer) house_.arm();
+  if (begin_ == end_) read();
+}
+
+template <class Buffers, class Handler>
+void Connection::write(const Buffers& buffers, Handler&& handler) {
+  if (tls_) {
+    asio::async_write(*tls_, buffers, std::forward<Handler>(handler));
+  } else {
+    asio::async_write(socket_, buffers, std::forward<Handler>(handler));
+  }
+}
+
+void Connection::respond(HttpResponse&& response) {
+  keep_ = keep_ && !response.close && !house_.service.draining();
+  head_ = head_text(response, keep_);
+  body_ =
+      response.head_only || response.status == 304 || response.status == 204 ? std::string() : std::move(response.body);
+  set_wait(Wait::write);
+  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head_), asio::buffer(body_)};
+  write(buffers, [self = shared_from_this()](const error_code& error, size_t) { self->on_written(error); });
+}
+
+void Connection::on_written(const error_code& error) {
+  if (!open_) return;
+  if (error) return close();
+  if (!keep_) return linger();
+  set_wait(Wait::idle);
+  if (begin_ < end_) return consume();  // the next request came behind the last
+  read();
+}
+
+void Connection::linger() {
+  set_wait(Wait::linger);
+  error_code ignored;
+  if (tls_) {
+    tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
+    return;
+  }
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  begin_ = end_ = 0;
+  read();
+}
+
+}  // namespace exeunt::serve

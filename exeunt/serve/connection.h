@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection: bytes in, requests to the service, answers out, in order. Included by network.cc and connection.cc
+// alone, since it shows Boost.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "exeunt/serve/framing.h"
+#include "exeunt/serve/network.h"
+#include "exeunt/serve/service.h"
+
+namespace exeunt::serve {
+
+class Connection;
+
+// What a connection shares with the others.
+struct House {
+  Service& service;
+  const NetworkOptions& options;
+  std::function<void()> arm;              // the service may want to be woken earlier now
+  std::function<void(Connection*)> gone;  // take it off the list
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Socket = boost::asio::generic::stream_protocol::socket;
+
+  Connection(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls, House& house);
+  void start();
+  void close();          // at once
+  void close_if_idle();  // where no request has begun
+  // How willing it is to be closed for a newcomer: a busy one is not; of the others, the one that has waited longest.
+  [[nodiscard]] std::optional<Clock::time_point> waiting_since() const;
+
+ private:
+  enum class Wait { handshake, idle, head, body, answer, write, linger };
+
+  void read();
+  void on_read(const boost::system::error_code& error, size_t bytes);
+  void consume();
+  void dispatch();
+  void respond(HttpResponse&& response);
+  void on_written(const boost::system::error_code& error);
+  void linger();
+  void set_wait(Wait wait);
+  void on_timeout();
+  template <class Buffers, class Handler>
+  void write(const Buffers& buffers, Handler&& handler);
+
+  Socket socket_;
+  std::shared_ptr<boost::asio::ssl::context> context_;
+  std::optional<boost::asio::ssl::stream<Socket&>> tls_;
+  boost::asio::steady_timer timer_;
+  House& house_;
+  RequestReader reader_;
+  std::array<char, 16384> buffer_;
+  size_t begin_ = 0, end_ = 0;  // of the bytes read and not yet consumed
+  bool reading_ = false, open_ = true, keep_ = true, inviting_ = false;
+  size_t lingered_ = 0;
+  Wait wait_ = Wait::idle;
+  Clock::time_point since_;
+  uint64_t timer_round_ = 0;
+  std::shared_ptr<Running> running_;
+  std::string head_, body_;
+};
+
+}  // namespace exeunt::serve

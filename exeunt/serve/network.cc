@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/network.h"
+
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exeunt/serve/connection.h"
+
+namespace exeunt::serve {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Tcp = asio::ip::tcp;
+using Local = asio::local::stream_protocol;
+using namespace std::chrono_literals;
+
+// How long connections without a request stay open once the server is about to end: one may be on its way.
+constexpr auto kIdleGrace = 250ms;
+
+std::shared_ptr<asio::ssl::context> load_tls(const NetworkOptions& options) {
+  if (options.tls_certificate.empty()) return nullptr;
+  auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
+  context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
+                       asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+  const auto need = [](const error_code& error, const std::string& file) {
+    if (error) {
+      throw Error(Code::bad_file, fmt::format("{}: cannot be used for TLS: {}", file, error.message()),
+                  "want a certificate chain and its private key, both PEM");
+    }
+  };
+  error_code error;
+  context->use_certificate_chain_file(options.tls_certificate, error);
+  need(error, options.tls_certificate);
+  context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
+  need(error, options.tls_key);
+  if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
+    throw Error(Code::bad_file, fmt::format("{}: is not the key of {}", options.tls_key, options.tls_certificate));
+  }
+  return context;
+}
+
+}  // namespace
+
+bool is_ip_address(const std::string& text) {
+  error_code error;
+  (void)asio::ip::make_address(text, error);
+  return !error;
+}
+
+bool is_loopback(const std::string& hostname) {
+  if (hostname == "localhost") return true;
+  error_code error;
+  const auto address = asio::ip::make_address(hostname, error);
+  return !error && address.is_loopback();
+}
+
+struct Network::State {
+  explicit State(NetworkOptions o) : options(std::move(o)), tls(load_tls(options)) {}
+
+  NetworkOptions options;
+  asio::io_context io{1};
+  std::shared_ptr<asio::ssl::context> tls;
+  std::optional<Tcp::acceptor> tcp;
+  std::optional<Local::acceptor> local;
+  asio::steady_timer waker{io}, drainer{io}, retry{io};
+  asio::signal_set signals{io};
+  std::set<std::shared_ptr<Connection>> connections;
+  std::optional<House> house;
+  Service* service = nullptr;
+  const Log* log = nullptr;
+  std::function<void()> reload;
+  Clock::time_point armed = Clock::time_point::max(), idle_until = {}, drain_until = {};
+  bool accepting = false, stopping = false, left_behind = false;
+
+  void bind_tcp();
+  void bind_local();
+  void accept();
+  void accepted(Connection::Socket socket);
+  bool make_room();
+  void arm();
+  void await_signal();
+  void begin_drain();
+  void stop_accepting();
+  void watch_drain();
+  void end();
+};
+
+Network::Network(NetworkOptions options) : state_(std::make_unique<State>(std::move(options))) {
+  if (state_->options.unix_socket.empty()) {
+    state_->bind_tcp();
+  } else {
+    state_->bind_local();
+  }
+}
+
+Network::~Network() = default;
+
+void Network::State::bind_tcp() {
+  error_code error;
+  Tcp::resolver resolver(io);
+  const auto found = resolver.resolve(options.hostname, std::to_string(options.port), Tcp::resolver::passive, error);
+  if (error || found.empty()) {
+    throw Error(Code::usage, fmt::format("--hostname: cannot resolve '{}'", options.hostname),
+                "e.g. 127.0.0.1 or 0.0.0.0");
+  }
+  const Tcp::endpoint endpoint = found.begin()->endpoint();
+  tcp.emplace(io);
+  tcp->open(endpoint.protocol());
+  tcp->set_option(asio::socket_base::reuse_address(true));
+  tcp->bind(endpoint, error);
+  if (!error) tcp->listen(1024, error);
+  if (error) {
+    throw Error(Code::resources,
+                fmt::format("cannot listen on {}:{}: {}", options.hostname, options.port, error.message()),
+                "choose another --port, or end what holds it");
+  }
+  tcp->non_blocking(true);
+}
+
+void Network::State::bind_local() {
+  const std::string& path = options.unix_socket;
+  error_code error;
+  // A socket that a dead server left behind is in the way; a living server's, or any other file, is not ours to remove.
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) == 0) {
+    Local::socket probe(io);
+    probe.connect(Local::endpoint(path), error);
+    if (!S_ISSOCK(found.st_mode) || !error) {
+      throw Error(Code::resources, fmt::format("{}: exists and is in use", path), "choose another --unix-socket");
+    }
+    ::unlink(path.c_str());
+  }
+  if (path.size() > 100)
+    throw Error(Code::usage, fmt::format("--unix-socket: {} bytes, want at most 100", path.size()));
+  local.emplace(io);
+  local->open(Local());
+  const mode_t mask = ::umask(0077);  // whoever may use it is the owner's choice
+  local->bind(Local::endpoint(path), error);
+  ::umask(mask);
+  if (!error) local->listen(1024, error);
+  if (error) throw Error(Code::resources, fmt::format("{}: cannot listen: {}", path, error.message()));
+  local->non_blocking(true);
+}
+
+std::string Network::address() const {
+  if (state_->local) return state_->options.unix_socket;
+  const auto endpoint = state_->tcp->local_endpoint();
+  const std::string host = endpoint.address().to_string();
+  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + host + "]" : host, endpoint.port());
+}
+
+uint16_t Network::port() const {
+  return state_->tcp ? state_->tcp->local_endpoint().port() : uint16_t{0};
+}
+
+void Network::post(std::function<void()> work) {
+  asio::post(state_->io, std::move(work));
+}
+
+void Network::State::accept() {
+  if (!accepting) return;
+  const auto socket = std::make_shared<Connection::Socket>(io);
+  const auto handler = [this, socket](const error_code& error) {
+    if (!error) {
+      accepted(std::move(*socket));
+      return accept();
+    }
+    if (error == asio::error::operation_aborted) return;
+    retry.expires_after(50ms);  // out of descriptors, most likely: the next may find one
+    retry.async_wait([this](const error_code& cancelled) {
+      if (!cancelled) accept();
+    });
+  };
+  if (tcp) {
+    tcp->async_accept(*socket, handler);
+  } else {
+    local->async_accept(*socket, handler);
+  }
+}
+
+void Network::State::accepted(Connection::Socket socket) {
+  ++service->metrics().connections;
+  error_code ignored;
+  if (connections.size() >= options.max_connections && !make_room()) {
+    ++service->metrics().connections_refused;
+    socket.close(ignored);
+    return;
+  }
+  if (tcp) socket.set_option(Tcp::no_delay(true), ignored);
+  socket.non_blocking(true, ignored);
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls, *house);
+  connections.insert(connection);
+  service->metrics().connections_open = connections.size();
+  connection->start();
+}
+
+// Closes the connection that has sat longest without a whole request. False if all are at work.
+bool Network::State::make_room() {
+  std::shared_ptr<Connection> oldest;
+  std::optional<Clock::time_point> since;
+  for (const auto& connection : connections) {
+    const auto waiting = connection->waiting_since();
+    if (waiting && (!since || *waiting < *since)) {
+      since = waiting;
+      oldest = connection;
+    }
+  }
+  if (oldest) oldest->close();
+  return oldest != nullptr;
+}
+
+// Keeps one timer on the earliest moment the service wants to be woken at.
+void Network::State::arm() {
+  const auto wanted = service->wake_at();
+  if (wanted >= armed) return;
+  armed = wanted;
+  waker.expires_at(wanted);
+  waker.async_wait([this](const error_code& error) {
+    if (error) return;  // armed anew for an earlier moment
+    armed = Clock::time_point::max();
+    service->wake(Clock::now());
+    arm();
+  });
+}
+
+void Network::State::await_signal() {
+  signals.async_wait([this](const error_code& error, int number) {
+    if (error) return;
+    if (number == SIGHUP) {
+      try {
+        tls = load_tls(options);
+        if (reload) reload();
+        (*log)({.message = "reloaded certificates and keys", .fields = {}});
+      } catch (const std::exception& failure) {
+        (*log)({.level = "error", .message = "reload failed, the old ones stay", .fields = {{"why", failure.what()}}});
+      }
+    } else if (stopping) {
+      left_behind = service->in_flight() > 0;
+      return end();
+    } else {
+      begin_drain();
+    }
+    await_signal();
+  });
+}
+
+void Network::State::begin_drain() {
+  if (stopping) return;
+  stopping = true;
+  service->drain();
+  (*log)({.message = "draining", .fields = {{"in_flight", fmt::format("{}", service->in_flight())}}});
+  drain_until = Clock::now() + options.drain_delay + options.drain_timeout;
+  drainer.expires_after(options.drain_delay);
+  drainer.async_wait([this](const error_code& error) {
+    if (error) return;
+    stop_accepting();
+    idle_until = Clock::now() + kIdleGrace;
+    watch_drain();
+  });
+}
+
+// Connections that the kernel has accepted for us are taken in before the door closes.
+void Network::State::stop_accepting() {
+  accepting = false;
+  error_code error;
+  while (!error) {
+    Connection::Socket socket(io);
+    if (tcp) {
+      tcp->accept(socket, error);
+    } else {
+      local->accept(socket, error);
+    }
+    if (!error) accepted(std::move(socket));
+  }
+  if (tcp) tcp->close(error);
+  if (local) {
+    local->close(error);
+    ::unlink(options.unix_socket.c_str());
+  }
+}
+
+void Network::State::watch_drain() {
+  const auto now = Clock::now();
+  if (now >= idle_until) {
+    const auto all = connections;  // closing takes them off the list
+    for (const auto& connection : all) connection->close_if_idle();
+  }
+  if (connections.empty() || now >= drain_until) {
+    left_behind = service->in_flight() > 0;
+    return end();
+  }
+  drainer.expires_after(5ms);
+  drainer.async_wait([this](const error_code& error) {
+    if (!error) watch_drain();
+  });
+}
+
+void Network::State::end() {
+  const auto all = connections;
+  for (const auto& connection : all) connection->close();
+  io.stop();
+}
+
+bool Network::run(Service& service, const Log& log, const std::function<void()>& reload) {
+  State& state = *state_;
+  state.service = &service;
+  state.log = &log;
+  state.reload = reload;
+  state.house.emplace(House{service, state.options, [&state] { state.arm(); },
+                            [&state](Connection* connection) {
+                              state.connections.erase(connection->shared_from_this());
+                              state.service->metrics().connections_open = state.connections.size();
+                            }});
+  if (state.options.signals) {
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) state.signals.add(number);
+    state.await_signal();
+  }
+  state.accepting = true;
+  state.accept();
+  state.arm();
+  const auto work = asio::make_work_guard(state.io);
+  state.io.run();
+  return !state.left_behind;
+}
+
+void Network::stop() {
+  post([this] { state_->begin_drain(); });
+}
+
+}  // namespace exeunt::serve

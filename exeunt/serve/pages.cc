@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/pages.h"
+
+#include <array>
+
+#include "exeunt/base/sha256.h"
+#include "exeunt/serve/assets.h"
+
+namespace exeunt::serve {
+
+std::optional<HttpResponse> playground_page(std::string_view path, std::string_view if_none_match) {
+  struct Page {
+    std::string_view path, asset, type;
+  };
+  constexpr std::array<Page, 3> pages = {{{"/", "playground.html", "text/html; charset=utf-8"},
+                                          {"/playground.css", "playground.css", "text/css; charset=utf-8"},
+                                          {"/playground.js", "playground.js", "text/javascript; charset=utf-8"}}};
+  for (const Page& page : pages) {
+    if (page.path != path) continue;
+    const std::string_view content = serve_asset(page.asset);
+    const std::string tag = '"' + sha256_hex(content).substr(0, 16) + '"';
+    HttpResponse response;
+    response.type = page.type;
+    response.fields = {{"etag", tag},
+                       {"cache-control", "no-cache"},  // asked for again each time, and answered with 304
+                       {"content-security-policy",
+                        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+                        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+                       {"referrer-policy", "no-referrer"},
+                       {"cross-origin-opener-policy", "same-origin"}};
+    if (if_none_match == tag) {
+      response.status = 304;
+    } else {
+      response.body = content;
+    }
+    return response;
+  }
+  return std::nullopt;
+}
+
+std::string openapi_text() {
+  return std::string(serve_asset("openapi.json"));
+}
+
+}  // namespace exeunt::serve

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/served_policies.h"
+
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/serve/refusal.h"
+
+namespace exeunt::serve {
+namespace {
+
+constexpr size_t kMaxBound = 256;  // policies of clients kept bound; a range has no end of them
+
+}  // namespace
+
+ServedPolicies::ServedPolicies(PolicySettings settings, Bind bind)
+    : settings_(std::move(settings)), bind_(std::move(bind)) {
+  full_ = bind_(complete(parse_policy("full")));
+  std::vector<PolicySpec> offered{parse_policy("full")};
+  if (settings_.chosen) {
+    offered.push_back(parse_policy(*settings_.chosen));
+    points_.push_back(bind_(complete(offered.back())));
+    epsilons_.push_back(0);
+  } else if (settings_.entry) {
+    const PolicyEntry& entry = *settings_.entry;
+    points_.push_back(bind_(entry.complete()));
+    epsilons_.push_back(entry.certificate ? entry.certificate->epsilon : 0);
+    offered.push_back(entry.policy);
+    for (const PolicyPoint& point : entry.points) {
+      offered.push_back(point.policy);
+      const bool beyond_default = point.epsilon > epsilons_.back();
+      if (!entry.certificate || !beyond_default || point.epsilon > settings_.max_drop_under_load) continue;
+      points_.push_back(bind_(entry.complete(point.policy)));
+      epsilons_.push_back(point.epsilon);
+    }
+  } else {
+    points_.push_back(full_);
+    epsilons_.push_back(0);
+  }
+  allowed_ = settings_.allowed ? AllowedPolicies::parse(*settings_.allowed) : AllowedPolicies::only(offered);
+}
+
+// Calibrated exits and temperatures hold for whatever rule is asked for.
+PolicySpec ServedPolicies::complete(PolicySpec rule) const {
+  return settings_.entry ? settings_.entry->complete(rule) : rule;
+}
+
+std::shared_ptr<const AskPolicy> ServedPolicies::named(const std::string& text) {
+  if (const auto known = bound_.find(text); known != bound_.end()) return known->second;
+  try {
+    const PolicySpec rule = parse_policy(text);
+    if (!allowed_.hold(rule)) {
+      throw invalid(fmt::format("exit: policy '{}' is not allowed here", text.substr(0, 64)),
+                    fmt::format("allowed: {}", allowed_.str()));
+    }
+    auto policy = bind_(complete(rule));
+    if (bound_.size() >= kMaxBound) bound_.clear();
+    bound_.emplace(text, policy);
+    return policy;
+  } catch (const Refusal&) {
+    throw;
+  } catch (const Error& error) {
+    throw invalid(fmt::format("exit: {}", error.what()), error.hint());
+  }
+}
+
+bool ServedPolicies::certified() const noexcept {
+  return !settings_.chosen && settings_.entry && settings_.entry->certificate;
+}
+
+std::optional<double> ServedPolicies::promised() const {
+  if (!certified() || settings_.entry->certificate->loss == Loss::zero_one_drop) return std::nullopt;
+  return settings_.entry->certificate->epsilon;
+}
+
+}  // namespace exeunt::serve

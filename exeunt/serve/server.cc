@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/server.h"
+
+#include <filesystem>
+#include <random>
+
+#include "exeunt/base/files.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/model/own_folder.h"
+#include "exeunt/runtime/precision_map.h"
+
+namespace exeunt::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+ApiKeys load_keys(const ServerOptions& options) {
+  std::vector<std::string> keys;
+  if (!options.api_key.empty()) keys = parse_keys(options.api_key, "--api-key");
+  if (!options.api_key_file.empty()) {
+    const auto more = parse_keys(read_text(options.api_key_file, 1 << 20), options.api_key_file);
+    keys.insert(keys.end(), more.begin(), more.end());
+  }
+  return ApiKeys(keys);
+}
+
+// What the protocols need to know of the model. A name becomes a part of paths, so it keeps to what is safe there.
+ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options) {
+  ModelFacts facts;
+  facts.name = options.served_name.empty() ? fs::path(options.model).lexically_normal().filename().string()
+                                           : options.served_name;
+  if (facts.name.empty()) facts.name = fs::canonical(options.model).filename().string();
+  for (char& c : facts.name) {
+    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                      c == '_' || c == '-' || (c == '/' && !options.served_name.empty());
+    if (!safe) c = '-';
+  }
+  const ExitLayout& exits = model.exits();
+  facts.labels = exits.labels;
+  facts.outputs = exits.outputs;
+  facts.regression = exits.problem == Problem::regression;
+  if (exits.range) facts.range = exits.range->second - exits.range->first;
+  facts.layers = model.spec().layers;
+  for (const ExitSite& site : exits.sites) facts.exits.push_back(site.after);
+  facts.max_tokens = model.spec().max_tokens();
+  if (options.max_length > 0) facts.max_tokens = std::min(facts.max_tokens, options.max_length);
+  facts.vocabulary = model.spec().vocab;
+  facts.segments = model.spec().segments;
+  return facts;
+}
+
+// The precision asked for, else the one policy.json was made for first, else the engine's choice.
+std::optional<Precision> wanted_precision(const ServerOptions& options, const Checkpoint& model) {
+  if (options.engine.precision) return options.engine.precision;
+  const fs::path path = model.folder() / "policy.json";
+  if (!is_there(path)) return std::nullopt;
+  return precision_named(read_policy_file(path).default_precision);
+}
+
+}  // namespace
+
+void check_server_options(const ServerOptions& options) {
+  const bool keyed = !options.api_key.empty() || !options.api_key_file.empty();
+  const NetworkOptions& network = options.network;
+  if (network.unix_socket.empty() && !is_loopback(network.hostname) && !keyed && !options.insecure_no_auth) {
+    throw Error(Code::usage,
+                fmt::format("--hostname {}: others can reach this address, and there is no key", network.hostname),
+                "give --api-key-file, or say --insecure-no-auth if something in front of the server checks who asks");
+  }
+  if (network.tls_certificate.empty() != network.tls_key.empty()) {
+    throw Error(Code::usage, "got one of --tls-cert and --tls-key, want both or neither");
+  }
+  if (options.max_drop_under_load > 0 && options.policy) {
+    throw Error(Code::usage, "--max-drop-under-load goes along certified points, --policy names another policy",
+                "leave one of them out");
+  }
+}
+
+std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view precision,
+                                             const std::optional<std::string>& precision_map, const Log& log) {
+  const fs::path path = model.folder() / "policy.json";
+  const auto full_depth = [&](const std::string& why) {
+    log({.level = "warn", .message = "running at full depth", .fields = {{"why", why}}});
+    return std::nullopt;
+  };
+  if (!is_there(path)) return full_depth("the model has no policy.json; 'exeunt calibrate' makes one");
+  const PolicyFile file = read_policy_file(path);
+  if (file.weights != weights_sha256(model)) return full_depth("policy.json was made for other weights");
+  const auto entry = file.entries.find(std::string(precision));
+  if (entry == file.entries.end()) return full_depth(fmt::format("policy.json has no entry for {}", precision));
+  if (entry->second.precision_map != precision_map)
+    return full_depth("policy.json was made with another precision.json");
+  return entry->second;
+}
+
+bool run_server(ServerOptions options, const Log& log) {
+  check_server_options(options);
+  ApiKeys keys = load_keys(options);
+  const Checkpoint model = Checkpoint::open(options.model);
+  for (const std::string& notice : model.notices()) log({.message = notice, .fields = {}});
+  if (model.exits().sites.empty()) {
+    throw Error(Code::bad_file, fmt::format("{}: a backbone without exits cannot be served", options.model),
+                "train one first");
+  }
+  Network network(options.network);  // before the long part, so that a port in use is told at once
+  const auto tokenizer = load_tokenizer(model.folder());
+  options.engine.precision = wanted_precision(options, model);
+  if (options.engine.precision) {
+    options.engine.exceptions = find_precision_map(model.folder(), model.spec()).exceptions(*options.engine.precision);
+  }
+  auto engine = std::make_unique<Engine>(model, options.engine);
+  const std::string precision(name_of(engine->precision()));
+  ModelFacts facts = facts_of(model, options);
+  PolicySettings policies{
+      .entry = find_policy_entry(model, precision, precision_map_sha256(options.engine.exceptions), log),
+      .chosen = options.policy,
+      .allowed = options.allowed,
+      .max_drop_under_load = options.max_drop_under_load};
+  options.service.precision = precision;
+  options.service.engine = engine->name();
+  options.service.weights = weights_sha256(model);
+  options.service.seed = (uint64_t{std::random_device{}()} << 32) ^ std::random_device{}();
+  Runner runner{[e = engine.get()](Engine::MakeEncoding text, const Ask& ask, Engine::Done done) {
+                  return e->submit(std::move(text), ask, std::move(done));
+                },
+                [e = engine.get()](const PolicySpec& policy) { return e->bind(policy); }, tokenizer.get(), "cpu"};
+  Service service({std::move(facts), std::move(runner), std::move(policies),
+                   [&network](std::function<void()> work) { network.post(std::move(work)); }, log},
+                  options.service);
+  service.use_keys(std::move(keys));
+  log({.message = "listening",
+       .fields = {{"address", network.address()},
+                  {"model", options.model},
+                  {"engine", engine->name()},
+                  {"precision", precision},
+                  {"threads", fmt::format("{}", engine->threads())}}});
+  const bool clean = network.run(service, log, [&] { service.use_keys(load_keys(options)); });
+  engine.reset();  // its last answers still go to the service
+  return clean;
+}
+
+}  // namespace exeunt::serve

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole server: a model's files, its engine and policy, the service over them, and the network around it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exeunt/runtime/engine.h"
+#include "exeunt/serve/network.h"
+#include "exeunt/serve/service.h"
+
+namespace exeunt::serve {
+
+struct ServerOptions {
+  std::string model = {};                   // folder, or org/name in the local cache
+  std::string served_name = {};             // empty = the folder's name
+  std::optional<std::string> policy = {};   // instead of the model's own
+  std::optional<std::string> allowed = {};  // --allow-policies
+  double max_drop_under_load = 0;
+  int max_length = 0;  // most tokens of a text; 0 = what the model takes
+  EngineOptions engine = {};
+  ServiceOptions service = {};
+  NetworkOptions network = {};
+  std::string api_key = {}, api_key_file = {};
+  bool insecure_no_auth = false;  // a public address without a key
+};
+
+// Refuses an address that others can reach without a key, and halves of pairs. Throws Error (usage).
+void check_server_options(const ServerOptions& options);
+
+// The entry of policy.json that speaks for these weights at this precision, with these exceptions to it (their sha256);
+// nothing, and a line in the log, if there is none.
+[[nodiscard]] std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view precision,
+                                                           const std::optional<std::string>& precision_map,
+                                                           const Log& log);
+
+// Serves until SIGTERM. True if no request was left behind. Throws Error before it listens.
+bool run_server(ServerOptions options, const Log& log);
+
+}  // namespace exeunt::serve

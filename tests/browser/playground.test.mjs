@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The playground in a real browser, against a running server: answers, keyboard, names, light and dark, and 50 texts
+// that try to become markup.
+//   EXEUNT=build/release/bin/exeunt MODEL=tests/models/bert-deebert [SCREENSHOTS=folder] node --test tests/browser/
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const exeunt = process.env.EXEUNT ?? "build/release/bin/exeunt";
+const model = process.env.MODEL ?? "tests/models/bert-deebert";
+let browser, server, origin;
+
+before(async () => {
+  server = spawn(exeunt, ["serve", model, "--port", "0", "--json-output", "--allow-policies", "full,entropy:0..0.7"],
+    { stdio: ["ignore", "ignore", "pipe"] });
+  origin = await new Promise((found, failed) => {
+    let log = "";
+    server.stderr.on("data", (bytes) => {
+      log += bytes;
+      const address = log.match(/"message":"listening","address":"([^"]+)"/);
+      if (address) found(`http://${address[1]}`);
+    });
+    server.on("exit", (code) => failed(new Error(`the server ended with ${code}: ${log}`)));
+  });
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+           "--disable-component-update", "--disable-sync"] });
+});
+after(async () => {
+  await browser?.close();
+  server?.kill("SIGTERM");
+});
+
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1000, height: 900 }, ...options });
+  const page = await context.newPage();
+  const troubles = [], elsewhere = [];
+  page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
+  page.on("pageerror", (error) => troubles.push(String(error)));
+  page.on("dialog", async (dialog) => { troubles.push("dialog " + dialog.message()); await dialog.dismiss(); });
+  page.on("request", (request) => request.url().startsWith(origin) || elsewhere.push(request.url()));
+  await page.goto(origin + "/");
+  await page.waitForFunction(() => !document.getElementById("model").textContent.startsWith("Loading"));
+  return { page, troubles, elsewhere, close: () => context.close() };
+}
+
+async function classify(page, text) {
+  await page.fill("#text", text);
+  await page.press("#text", "Control+Enter");
+  await page.waitForFunction(() => !document.getElementById("go").disabled && document.getElementById("status").textContent !== "Asking …");
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`${colorScheme}: a text is answered by keyboard alone, and nothing comes from elsewhere`, async () => {
+    const { page, troubles, elsewhere, close } = await open({ colorScheme });
+    await classify(page, "A great film");
+    assert.match(await page.textContent("#status"), /Left after layer \d+ of \d+/);
+    assert.ok(await page.locator("#rungs tr").count() >= 1);
+    assert.equal(await page.locator("#rungs tr.left").count(), 1);
+    assert.deepEqual(troubles, []);
+    assert.deepEqual(elsewhere, []);
+    if (process.env.SCREENSHOTS) {
+      await page.screenshot({ path: join(process.env.SCREENSHOTS, `playground-${colorScheme}.png`), fullPage: true });
+    }
+    await close();
+  });
+}
+
+test("every control has a name, and the slider says its policy", async () => {
+  const { page, close } = await open();
+  const unnamed = await page.evaluate(() => [...document.querySelectorAll("input, textarea, button")]
+    .filter((control) => !control.labels?.length && !control.textContent.trim()).map((control) => control.id));
+  assert.deepEqual(unnamed, []);
+  await page.focus("#policy");
+  for (let i = 0; i < 3; ++i) await page.keyboard.press("ArrowRight");
+  assert.match(await page.getAttribute("#policy", "aria-valuetext"), /^entropy:/);
+  await close();
+});
+
+test("a pair is sent as a pair", async () => {
+  const { page, troubles, close } = await open();
+  await page.check("#with-pair");
+  await page.fill("#pair", "and its end");
+  await classify(page, "A great film");
+  assert.match(await page.textContent("#status"), /Left after/);
+  assert.deepEqual(troubles, []);
+  await close();
+});
+
+const parts = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg onload=alert(1)>", "\"><script>alert(1)</script>",
+  "javascript:alert(1)", "<iframe srcdoc='<script>alert(1)</script>'>", "<a href=javascript:alert(1)>x</a>", "{{7*7}}", "${alert(1)}",
+  "<body onload=alert(1)>", "<math><mi xlink:href=javascript:alert(1)>", "<style>*{display:none}</style>", "</textarea><script>alert(1)</script>"];
+const payloads = Array.from({ length: 50 }, (_, i) => parts[i % parts.length] + "‮".repeat(i % 2) + "<b>".repeat(i % 5) + i);
+
+test("fifty texts that try to become markup stay texts", async () => {
+  const { page, troubles, elsewhere, close } = await open();
+  const count = () => page.evaluate(() => document.querySelectorAll("script, iframe, svg, img, style, b").length);
+  await classify(page, "plain");
+  const usual = await count();
+  for (const payload of payloads) {
+    await classify(page, payload);
+    assert.equal(await count(), usual, payload);
+  }
+  assert.deepEqual(troubles, []);
+  assert.deepEqual(elsewhere, []);
+  await close();
+});
+
+test("labels that try to become markup stay texts", async () => {
+  const { page, troubles, close } = await open();
+  await page.route("**/predict", async (route) => {
+    const exits = [{ layer: 1, label: payloads[0], probabilities: [0.9, 0.1], entropy: 0.1, streak: 0 }];
+    await route.fulfill({ json: payloads.slice(0, 2).map((label, i) => ({ score: 0.9 - i / 2, label,
+      exit: { layer: 1, layers_run: 1, layers: 3, left_by: payloads[3], policy: payloads[4], tokens: 3, exits } })) });
+  });
+  const count = () => page.evaluate(() => document.querySelectorAll("script, iframe, svg, img, style").length);
+  const usual = await count();
+  await classify(page, "x");
+  assert.equal(await count(), usual);
+  assert.ok((await page.textContent("#cards")).includes("<script>alert(1)</script>"));
+  assert.deepEqual(troubles, []);
+  await close();
+});

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Something that plays an engine: threads that take texts in turn, hold them for a while, and answer by rule. The
+// label of a text is the parity of its length; it leaves at layer 1 if it holds an 'e', else at layer 2 of 3. Full
+// depth says the same, except for texts with a 'd'.
+#pragma once
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/serve/running.h"
+
+namespace exeunt::serve {
+
+// One token a byte, between two special ones.
+class ByteTokenizer : public Tokenizer {
+ public:
+  Encoding encode(std::string_view text, std::optional<std::string_view> pair,
+                  const EncodeOptions& options) const override {
+    Encoding out;
+    const std::string all = std::string(text) + (pair ? "|" + std::string(*pair) : "");
+    const size_t room = static_cast<size_t>(options.max_length) - 2;
+    out.truncated = all.size() > room;
+    out.ids.push_back(1);
+    for (const char c : all.substr(0, room)) out.ids.push_back(static_cast<unsigned char>(c));
+    out.ids.push_back(2);
+    out.types.resize(out.ids.size());
+    out.offsets.resize(out.ids.size());
+    for (uint32_t i = 1; i + 1 < out.ids.size(); ++i) out.offsets[i] = {i - 1, i};
+    return out;
+  }
+  int vocabulary() const noexcept override { return 256; }
+  std::string_view family() const noexcept override { return "bytes"; }
+  std::string token(int32_t id) const override { return std::string(1, static_cast<char>(id)); }
+  std::optional<int32_t> id(std::string_view token) const override { return token.empty() ? 0 : token[0]; }
+};
+
+inline ModelFacts fake_model() {
+  return {.name = "fake",
+          .labels = {"even", "odd"},
+          .outputs = 2,
+          .layers = 3,
+          .exits = {1, 2, 3},
+          .max_tokens = 64,
+          .vocabulary = 256};
+}
+
+class FakeEngine {
+ public:
+  explicit FakeEngine(int threads, std::chrono::microseconds work = std::chrono::microseconds(0)) : work_(work) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  }
+  ~FakeEngine() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      held_ = false;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  Runner runner() {
+    Runner out;
+    out.tokenizer = &tokenizer_;
+    out.bind = [](const PolicySpec& spec) {
+      auto policy = std::make_shared<AskPolicy>();
+      policy->spec = spec;
+      policy->bound = exeunt::bind(spec, {.layers = {1, 2, 3}, .outputs = 2});
+      return std::shared_ptr<const AskPolicy>(policy);
+    };
+    out.submit = [this](Engine::MakeEncoding make, const Ask& ask, Engine::Done done) {
+      auto cancelled = std::make_shared<std::atomic<bool>>(false);
+      const std::lock_guard lock(mutex_);
+      queue_.push_back({std::move(make), ask, std::move(done), cancelled});
+      changed_.notify_one();
+      return Ticket(cancelled);
+    };
+    return out;
+  }
+
+  // While held, nothing is begun.
+  void hold(bool held) {
+    {
+      const std::lock_guard lock(mutex_);
+      held_ = held;
+    }
+    changed_.notify_all();
+  }
+  int begun() const { return begun_; }
+
+ private:
+  struct Item {
+    Engine::MakeEncoding make;
+    Ask ask;
+    Engine::Done done;
+    std::shared_ptr<std::atomic<bool>> cancelled;
+  };
+
+  void run() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || (!held_ && !queue_.empty()); });
+      if (queue_.empty()) return;
+      Item item = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      Answer answer = ending_ ? Answer{.ended = Ended::cancelled} : answered(item);
+      item.done(std::move(answer));
+    }
+  }
+
+  Answer answered(Item& item) {
+    Answer out;
+    out.ended = *item.cancelled ? Ended::cancelled : Ended::deadline;
+    if (*item.cancelled || Clock::now() >= item.ask.deadline) return out;
+    ++begun_;
+    out.ended = Ended::failed;
+    Encoding text;
+    try {
+      text = item.make();
+    } catch (const std::exception& error) {
+      out.error = error.what();
+      return out;
+    }
+    if (work_.count() > 0) std::this_thread::sleep_for(work_);
+    const std::string words(text.ids.begin() + 1, text.ids.end() - 1);
+    if (words.find("fail") != std::string::npos) {
+      out.error = "a fault was injected at /secret/path";
+      return out;
+    }
+    const bool full = item.ask.policy == nullptr || str(item.ask.policy->spec) == "full";
+    out.layer = full ? 3 : words.find('e') != std::string::npos ? 1 : 2;
+    out.layer = std::min(out.layer, item.ask.max_layers);
+    out.ended = full ? Ended::last_exit : Ended::policy;
+    out.exit = out.layer - 1;
+    out.layers_run = out.layer;
+    out.tokens = static_cast<int>(text.ids.size());
+    const bool odd = (words.size() % 2 == 1) != (full && words.find('d') != std::string::npos);
+    out.logits = odd ? std::vector<float>{0, 1} : std::vector<float>{1, 0};
+    out.probabilities = odd ? std::vector<float>{0.25F, 0.75F} : std::vector<float>{0.75F, 0.25F};
+    out.evidence = weigh(Reading{out.logits.data(), 2});
+    for (int exit = 0; item.ask.details && exit < out.layer; ++exit) {
+      out.details.push_back({.exit = exit, .layer = exit + 1, .logits = out.logits, .evidence = out.evidence});
+    }
+    return out;
+  }
+
+  ByteTokenizer tokenizer_;
+  std::chrono::microseconds work_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> queue_;
+  std::atomic<bool> ending_ = false;
+  bool held_ = false;
+  std::atomic<int> begun_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace exeunt::serve

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server over real sockets, with an engine that is played.
+#include "exeunt/serve/network.h"
+
+#include <cstdlib>
+#include <future>
+#include <random>
+
+#include "tests/scratch.h"
+#include "tests/serve/fake_engine.h"
+#include "tests/serve/raw_client.h"
+#include "tests/serve/smuggling.h"
+
+namespace exeunt::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct HouseOptions {
+  NetworkOptions network = {};
+  ServiceOptions service = {};
+  int threads = 2;
+  std::chrono::microseconds work{0};
+};
+
+// A server on a thread of its own, drained at the end.
+class RunningServer {
+ public:
+  explicit RunningServer(HouseOptions options = {})
+      : engine_(std::make_unique<FakeEngine>(options.threads, options.work)),
+        log_(false, {}),
+        network_(quiet(std::move(options.network))),
+        service_({fake_model(),
+                  engine_->runner(),
+                  {},
+                  [this](std::function<void()> work) { network_.post(std::move(work)); },
+                  log_},
+                 std::move(options.service)),
+        thread_([this] { clean_ = network_.run(service_, log_, {}); }) {}
+  ~RunningServer() { stop(); }
+
+  bool stop() {
+    if (thread_.joinable()) {
+      network_.stop();
+      thread_.join();
+      engine_.reset();
+    }
+    return clean_;
+  }
+  void begin_stop() { network_.stop(); }
+  uint16_t port() const { return port_; }
+  FakeEngine& engine() { return *engine_; }
+  // Asks the network thread.
+  template <class Value>
+  Value ask(Value (*question)(Service&)) {
+    std::promise<Value> answer;
+    network_.post([&] { answer.set_value(question(service_)); });
+    return answer.get_future().get();
+  }
+
+ private:
+  static NetworkOptions quiet(NetworkOptions options) {
+    options.port = 0;
+    options.signals = false;
+    return options;
+  }
+  std::unique_ptr<FakeEngine> engine_;
+  Log log_;
+  Network network_;
+  uint16_t port_ = network_.port();
+  Service service_;
+  bool clean_ = false;
+  std::thread thread_;
+};
+
+constexpr std::string_view kBody = R"({"inputs":"hello there"})";
+// What any polite client gets at any time.
+void expect_alive(uint16_t port) {
+  RawClient client(port);
+  ASSERT_TRUE(client.send(post_text("/predict", kBody)));
+  const auto response = client.receive();
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200) << response->body;
+}
+
+TEST(NetworkTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
+  RunningServer server;
+  RawClient client(server.port());
+  std::string all;
+  for (int i = 0; i < 20; ++i) all += post_text("/predict", kBody, "X-Request-Id: r" + std::to_string(i) + "\r\n");
+  ASSERT_TRUE(client.send(all));
+  for (int i = 0; i < 20; ++i) {
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << i;
+    EXPECT_EQ(response->status, 200);
+    EXPECT_NE(response->head.find("x-request-id: r" + std::to_string(i) + "\r\n"), std::string::npos);
+  }
+  ASSERT_TRUE(client.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  EXPECT_TRUE(client.receive()->closes());
+  EXPECT_TRUE(client.ends());
+}
+
+TEST(NetworkTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
+  RunningServer server;
+  for (const SmugglingCase& c : smuggling_heads()) {
+    RawClient client(server.port());
+    // What a smuggler would hide behind the head must never be answered.
+    client.send(c.bytes + "0\r\n\r\nGET /info HTTP/1.1\r\nHost: x\r\n\r\n");
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << c.name;
+    EXPECT_EQ(response->status, 400) << c.name;
+    EXPECT_TRUE(response->closes()) << c.name;
+    EXPECT_TRUE(Json::parse(response->body).contains("request_id")) << c.name;
+    EXPECT_FALSE(client.receive(2000).has_value()) << c.name;
+  }
+  expect_alive(server.port());
+}
+
+TEST(NetworkTest, AnswersBadBodiesAndGoesOn) {
+  RunningServer server({.network = {.framing = {.body_bytes = 200'000}}});
+  struct Case {
+    std::string bytes;
+    int status;
+  };
+  const std::string deep = "{\"inputs\":" + std::string(100'000, '[');
+  std::string tiny = "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 6000; ++i) tiny += "1\r\n{\r\n";
+  std::string endless = "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 5; ++i) endless += "10000\r\n" + std::string(65536, 'a') + "\r\n";
+  for (const Case& c :
+       {Case{post_text("/predict", "{"), 400}, Case{post_text("/predict", deep), 400},
+        Case{post_text("/predict", "{\"inputs\":\"\xff\"}"), 400}, Case{post_text("/predict", "{}"), 422},
+        Case{post_text("/predict", std::string(200'001, ' ')), 413}, Case{tiny, 400}, Case{endless, 413},
+        Case{post_text("/predict", std::string(200'000, ' ')), 400},
+        Case{post_text("/predict", kBody, "Content-Type: text/csv\r\n"), 415},
+        Case{"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404}, Case{"DELETE /predict HTTP/1.1\r\nHost: x\r\n\r\n", 405},
+        Case{"GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(20'000, 'a') + "\r\n\r\n", 431}}) {
+    RawClient client(server.port());
+    client.send(c.bytes);
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << c.bytes.substr(0, 60);
+    EXPECT_EQ(response->status, c.status) << c.bytes.substr(0, 60);
+    EXPECT_EQ(response->body.find("exeunt/"), std::string::npos);
+  }
+  expect_alive(server.port());
+}
+
+TEST(NetworkTest, MutatedRequestsNeverGetA5xxAndNeverHurt) {
+  RunningServer server({.network = {.head_timeout = 200ms, .body_timeout = 200ms}});
+  std::mt19937_64 random(20240501);
+  const std::vector<std::string> seeds = {
+      post_text("/predict", R"({"inputs":[["a"],["b","c"]],"truncate":true,"exit":{"details":true,"max_layers":2}})"),
+      post_text("/classify", R"({"model":"fake","input":["a","b"]})"),
+      post_text("/v2/models/fake/infer",
+                R"({"id":"1","inputs":[{"name":"input_ids","shape":[1,3],"datatype":"INT64","data":[[1,2,3]]}]})"),
+      "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n14\r\n{\"inputs\":\"chunked\"}\r\n0\r\n\r\n",
+      "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n"};
+  const int rounds = std::getenv("EXEUNT_MUTATIONS") != nullptr ? std::atoi(std::getenv("EXEUNT_MUTATIONS")) : 600;
+  for (int round = 0; round < rounds; ++round) {
+    std::string bytes = seeds[random() % seeds.size()];
+    for (uint64_t change = 1 + random() % 4; change > 0 && !bytes.empty(); --change) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 5) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          bytes.insert(at, 1 + random() % 3, static_cast<char>(random()));
+          break;
+        case 3:
+          bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 16));
+          break;
+        default:
+          bytes.resize(at);
+      }
+    }
+    RawClient client(server.port());
+    client.send(bytes + "\r\n\r\n");
+    // What is still waiting for bytes is left to its timeout, except now and then.
+    const auto response = client.receive(random() % 50 == 0 ? 2000 : 30);
+    if (response) {
+      EXPECT_LT(response->status, 500) << bytes;
+    }
+  }
+  expect_alive(server.port());
+}
+
+TEST(NetworkTest, SlowClientsAreCutOffAndDoNotSlowOthers) {
+  RunningServer server({.network = {.head_timeout = 300ms, .body_timeout = 300ms, .idle_timeout = 400ms}});
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 100; ++i) {
+    slow.push_back(std::make_unique<RawClient>(server.port()));
+    const std::string bytes = i % 3 == 0   ? "POST /predict HT"
+                              : i % 3 == 1 ? post_text("/predict", kBody).substr(0, 60)
+                                           : "";
+    slow.back()->send(bytes);
+  }
+  for (int i = 0; i < 10; ++i) {
+    const auto begun = Clock::now();
+    expect_alive(server.port());
+    EXPECT_LT(Clock::now() - begun, 2s);
+  }
+  for (size_t i = 0; i < slow.size(); ++i) {
+    const auto response = slow[i]->receive(5000);
+    if (i % 3 == 2) {
+      EXPECT_FALSE(response.has_value()) << "an idle connection ends without a word";
+    } else {
+      ASSERT_TRUE(response.has_value()) << i;
+      EXPECT_EQ(response->status, 408);
+    }
+    EXPECT_TRUE(slow[i]->ends()) << i;
+  }
+}
+
+TEST(NetworkTest, ManyConnectionsMakeRoomForNewOnes) {
+  RunningServer server({.network = {.max_connections = 8}});
+  std::vector<std::unique_ptr<RawClient>> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<RawClient>(server.port()));
+  expect_alive(server.port());
+  EXPECT_LE(server.ask<size_t>([](Service& s) { return s.metrics().connections_open; }), 8U);
+  EXPECT_TRUE(idle[0]->ends());  // the one that had waited longest
+}
+
+TEST(NetworkTest, InvitesBodiesThatWaitForIt) {
+  RunningServer server;
+  RawClient client(server.port());
+  client.send("POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " +
+              std::to_string(kBody.size()) + "\r\n\r\n");
+  EXPECT_EQ(client.receive()->status, 100);
+  client.send(kBody);
+  EXPECT_EQ(client.receive()->status, 200);
+}
+
+TEST(NetworkTest, HeadIsAnsweredWithoutABody) {
+  RunningServer server;
+  RawClient client(server.port());
+  client.send("HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(client.ends());
+}
+
+TEST(NetworkTest, AClientThatLeavesTakesItsWorkWithIt) {
+  RunningServer server({.threads = 1});
+  server.engine().hold(true);
+  {
+    RawClient client(server.port());
+    client.send(post_text("/predict", kBody));
+    while (server.ask<size_t>([](Service& s) { return s.in_flight(); }) == 0) std::this_thread::sleep_for(1ms);
+  }
+  while (server.ask<uint64_t>([](Service& s) { return s.metrics().abandoned; }) == 0) std::this_thread::sleep_for(1ms);
+  server.engine().hold(false);
+  expect_alive(server.port());
+  EXPECT_EQ(server.engine().begun(), 1);
+}
+
+TEST(NetworkTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
+  RunningServer server({.threads = 1});
+  server.engine().hold(true);
+  RawClient client(server.port());
+  const auto begun = Clock::now();
+  client.send(post_text("/predict", kBody, "X-Request-Timeout-Ms: 50\r\n"));
+  EXPECT_EQ(client.receive()->status, 504);
+  EXPECT_GE(Clock::now() - begun, 50ms);
+  server.engine().hold(false);
+}
+
+TEST(NetworkTest, DrainsWithoutLosingARequest) {
+  for (int trial = 0; trial < 8; ++trial) {
+    RunningServer server({.threads = 2, .work = 2ms});
+    std::atomic<int> lost = 0, answered = 0;
+    std::atomic<bool> ended = false;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 6; ++i) {
+      clients.emplace_back([&] {
+        while (!ended) {
+          RawClient client(server.port());
+          if (!client.connected()) return;  // the door is closed: nothing was accepted
+          for (bool open = true; open && !ended;) {
+            if (!client.send(post_text("/predict", kBody))) break;
+            const auto response = client.receive();
+            if (!response || response->status != 200) {
+              ++lost;
+              return;
+            }
+            ++answered;
+            open = !response->closes();
+          }
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + 7 * trial));
+    EXPECT_TRUE(server.stop());
+    ended = true;
+    for (std::thread& client : clients) client.join();
+    EXPECT_GT(answered, 0);
+    // A connection that the kernel accepts between our last look and the closing of the door is refused by the kernel.
+    EXPECT_LE(lost, 0) << "trial " << trial;
+  }
+}
+
+TEST(NetworkTest, ServesOnAUnixSocketAndCleansUp) {
+  const Scratch scratch;
+  const std::string path = scratch.path() / "s";
+  {
+    RunningServer server({.network = {.unix_socket = path}});
+    RawClient client(path);
+    ASSERT_TRUE(client.connected());
+    client.send(post_text("/predict", kBody));
+    EXPECT_EQ(client.receive()->status, 200);
+    EXPECT_THAT(error_of([&] { Network second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  scratch.write("s", "precious");
+  EXPECT_THAT(error_of([&] { Network second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
+}
+
+TEST(NetworkTest, SaysWhyItCannotListen) {
+  RunningServer server;
+  EXPECT_EQ(error_of([&] { Network second({.port = server.port()}); }).code(), Code::resources);
+  EXPECT_EQ(error_of([] { Network bad({.hostname = "no such host"}); }).code(), Code::usage);
+  EXPECT_EQ(error_of([] { Network bad({.tls_certificate = "/none.pem", .tls_key = "/none.pem"}); }).code(),
+            Code::bad_file);
+  EXPECT_TRUE(is_loopback("127.0.0.1") && is_loopback("localhost") && is_loopback("::1") && is_loopback("127.9.9.9"));
+  EXPECT_FALSE(is_loopback("0.0.0.0") || is_loopback("::") || is_loopback("10.0.0.1") || is_loopback("example.org"));
+}
+
+}  // namespace
+}  // namespace exeunt::serve

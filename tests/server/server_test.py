@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the command as a server and holds it to what docs/server.md says of signals, keys, TLS and load.
+
+    server_test.py EXEUNT TESTS_FOLDER [--drain-trials N] [--slow-sockets N]
+
+Exit status 1 with one line per broken promise.
+"""
+import argparse
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+TEXTS = ['A great film', 'a dull plot', 'so so', 'great', 'The end of the film is the best part of it', 'plot film plot']
+problems = []
+
+
+def expect(condition, what):
+    if not condition:
+        problems.append(what)
+
+
+class Server:
+    """`exeunt serve` on a free port; its log is kept."""
+
+    def __init__(self, program, *flags, **options):
+        self.process = subprocess.Popen([program, 'serve', *flags, '--port', '0', '--json-output'],
+                                        stderr=subprocess.PIPE, text=True, **options)
+        self.log = []
+        self.listening = threading.Event()
+        self.port = None
+        threading.Thread(target=self._read, daemon=True).start()
+        if not self.listening.wait(60) or self.port is None:
+            raise SystemExit('the server did not start: ' + ''.join(self.log))
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.log.append(line)
+            found = re.search(r'"message":"listening","address":"[^"]*:(\d+)"', line)
+            if found:
+                self.port = int(found.group(1))
+                self.listening.set()
+        self.listening.set()
+
+    def connection(self, timeout=20):
+        return http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout)
+
+    def ask(self, method, path, body=None, headers=None):
+        connection = self.connection()
+        try:
+            connection.request(method, path, body=None if body is None else json.dumps(body),
+                               headers={'Content-Type': 'application/json', **(headers or {})})
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read().decode()
+        finally:
+            connection.close()
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def has_logged(self, text, seconds=10):
+        limit = time.time() + seconds
+        while time.time() < limit:
+            if any(text in line for line in list(self.log)):
+                return True
+            time.sleep(0.02)
+        return False
+
+
+def predict(server, text, connection=None):
+    body = json.dumps({'inputs': text, 'exit': {'details': True}})
+    own = connection or server.connection()
+    own.request('POST', '/predict', body=body, headers={'Content-Type': 'application/json'})
+    response = own.getresponse()
+    content = response.read()
+    closing = (response.getheader('connection') or '').lower() == 'close'
+    if connection is None:
+        own.close()
+    return response.status, content, closing
+
+
+def check_answers(program, model):
+    """Same label, exit and scores for each text alone and under concurrent load; metrics add up."""
+    server = Server(program, model, '--policy', 'entropy:0.6', '--allow-policies', 'full,entropy:0..0.7')
+    alone = {text: predict(server, text) for text in TEXTS}
+    expect(all(status == 200 for status, _, _ in alone.values()), f'predict: {alone}')
+    differing = []
+
+    def client(seed):
+        connection = server.connection()
+        for i in range(60):
+            text = TEXTS[(seed + i) % len(TEXTS)]
+            if predict(server, text, connection)[:2] != alone[text][:2]:
+                differing.append(text)
+        connection.close()
+
+    threads = [threading.Thread(target=client, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect(not differing, f'answers differ in company: {differing[:3]}')
+    status, headers, body = server.ask('POST', '/predict', {'inputs': TEXTS[0], 'exit': {'policy': 'full'}})
+    expect(status == 200 and headers.get('x-exit-layer') == '3', f'full depth: {status} {headers}')
+    status, _, body = server.ask('POST', '/predict', {'inputs': TEXTS[0], 'exit': {'policy': 'entropy:0.71'}})
+    expect(status == 422 and json.loads(body)['error_type'] == 'Validation', f'a policy beyond the range: {status} {body}')
+    _, _, metrics = server.ask('GET', '/metrics')
+    answered = sum(int(n) for n in re.findall(r'^exeunt_exits_total\{[^}]*\} (\d+)', metrics, re.M))
+    expect(answered == len(TEXTS) + 6 * 60 + 1, f'exits_total adds up to {answered}')
+    _, _, info = server.ask('GET', '/info')
+    expect(json.loads(info)['exits'] == [1, 2, 3], f'/info: {info}')
+    expect(server.end() == 0, 'SIGTERM with nothing to do must end with 0')
+
+
+def check_keys_and_reload(program, model, folder):
+    keys = os.path.join(folder, 'keys')
+    with open(keys, 'w', encoding='utf-8') as file:
+        file.write('first-secret\n')
+    server = Server(program, model, '--api-key-file', keys)
+    with_key = lambda key: server.ask('GET', '/info', headers={'Authorization': 'Bearer ' + key})[0]
+    expect(with_key('first-secret') == 200 and with_key('second-secret') == 401, 'keys before the reload')
+    with open(keys, 'w', encoding='utf-8') as file:
+        file.write('second-secret\n')
+    server.process.send_signal(signal.SIGHUP)
+    expect(server.has_logged('reloaded'), 'SIGHUP is not answered')
+    expect(with_key('first-secret') == 401 and with_key('second-secret') == 200, 'keys after the reload')
+    with open(keys, 'w', encoding='utf-8') as file:
+        file.write('bad\n')
+    server.process.send_signal(signal.SIGHUP)
+    expect(server.has_logged('reload failed'), 'a bad key file is not told')
+    expect(with_key('second-secret') == 200, 'a bad key file must change nothing')
+    expect(server.ask('GET', '/health')[0] == 200, 'health needs no key')
+    expect(server.end(signal.SIGINT) == 0, 'SIGINT drains too')
+    expect(not any('secret' in line for line in server.log), 'a key stands in the log')
+
+
+def make_certificate(folder, name):
+    cert, key = os.path.join(folder, 'cert.pem'), os.path.join(folder, 'key.pem')
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
+                    '-keyout', key, '-out', cert, '-days', '2', '-subj', f'/CN={name}'], check=True, capture_output=True)
+    return cert, key
+
+
+def check_tls(program, model, folder):
+    cert, key = make_certificate(folder, 'one')
+    server = Server(program, model, '--tls-cert', cert, '--tls-key', key)
+
+    def subject_of(minimum=ssl.TLSVersion.TLSv1_2, maximum=ssl.TLSVersion.MAXIMUM_SUPPORTED):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.minimum_version, context.maximum_version = minimum, maximum
+        context.set_ciphers('ALL:@SECLEVEL=0')
+        with socket.create_connection(('127.0.0.1', server.port), timeout=20) as raw:
+            with context.wrap_socket(raw) as tls:
+                tls.sendall(b'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+                answer = b''
+                while b'"status":"ok"' not in answer:
+                    more = tls.recv(4096)
+                    if not more:
+                        break
+                    answer += more
+                expect(answer.startswith(b'HTTP/1.1 200'), f'TLS answer: {answer[:60]}')
+                return tls.getpeercert(binary_form=True), tls.version()
+
+    first, version = subject_of()
+    expect(version in ('TLSv1.2', 'TLSv1.3'), f'TLS version {version}')
+    try:
+        subject_of(ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)
+        problems.append('TLS 1.1 was accepted')
+    except (ssl.SSLError, OSError, ValueError):
+        pass
+    make_certificate(folder, 'two')
+    server.process.send_signal(signal.SIGHUP)
+    expect(server.has_logged('reloaded'), 'SIGHUP is not answered under TLS')
+    expect(subject_of()[0] != first, 'the new certificate is not used')
+    expect(server.end() == 0, 'SIGTERM under TLS')
+
+
+def check_drain(program, model, trials):
+    """SIGTERM under load: what was accepted is answered, readiness turns at once, the status is 0."""
+    for trial in range(trials):
+        server = Server(program, model, '--no-request-log')
+        lost, answered, ended = [], [0], threading.Event()
+
+        def client():
+            while not ended.is_set():
+                connection = server.connection()
+                try:
+                    connection.connect()
+                except OSError:
+                    return  # the door is closed
+                try:
+                    while not ended.is_set():
+                        status, _, closing = predict(server, 'A great film', connection)
+                        answered[0] += 1
+                        if status != 200:
+                            lost.append(status)
+                        if closing:
+                            break
+                except (OSError, http.client.HTTPException) as error:
+                    lost.append(repr(error))
+                    return
+                finally:
+                    connection.close()
+
+        threads = [threading.Thread(target=client) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.05 + 0.013 * (trial % 10))
+        begun = time.time()
+        status = server.end()
+        ended.set()
+        for thread in threads:
+            thread.join()
+        expect(status == 0, f'drain {trial}: status {status}')
+        expect(not lost, f'drain {trial}: lost {lost} of {answered[0]}')
+        expect(time.time() - begun < 31, f'drain {trial}: took {time.time() - begun:.1f} s')
+
+
+def check_slow_sockets(program, model, count):
+    server = Server(program, model, '--no-request-log', '--max-connections', str(count + 50), '--header-timeout', '2000')
+    slow = []
+    for i in range(count):
+        each = socket.create_connection(('127.0.0.1', server.port), timeout=20)
+        each.sendall(b'POST /predict HTTP/1.1\r\nHost: x\r\n' if i % 2 else b'P')
+        slow.append(each)
+    for _ in range(20):
+        expect(predict(server, 'A great film')[0] == 200, 'an honest client beside slow ones')
+    time.sleep(2.5)
+    still = 0
+    for each in slow:
+        each.settimeout(5)
+        try:
+            while each.recv(4096):
+                pass
+        except OSError:
+            still += 1
+        each.close()
+    expect(still == 0, f'{still} of {count} slow sockets outlived their time')
+    expect(server.end() == 0, 'SIGTERM after slow sockets')
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('program')
+    parser.add_argument('tests')
+    parser.add_argument('--drain-trials', type=int, default=3)
+    parser.add_argument('--slow-sockets', type=int, default=200)
+    flags = parser.parse_args()
+    model = os.path.join(flags.tests, 'models', 'bert-deebert')
+    with tempfile.TemporaryDirectory() as folder:
+        check_answers(flags.program, model)
+        check_keys_and_reload(flags.program, model, folder)
+        check_tls(flags.program, model, folder)
+        check_drain(flags.program, model, flags.drain_trials)
+        check_slow_sockets(flags.program, model, flags.slow_sockets)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

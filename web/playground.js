@@ -1,0 +1,188 @@
+// The playground: asks /predict with details and draws the ladder of exits. Everything from outside becomes text
+// nodes, never markup.
+'use strict';
+
+const byId = (id) => document.getElementById(id);
+let info = null;
+let policies = [''];  // '' = the server's own
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function headers() {
+  const out = { 'content-type': 'application/json' };
+  const key = byId('key').value.trim();
+  if (key) out.authorization = 'Bearer ' + key;
+  return out;
+}
+
+// "full,entropy:0..0.3,window:0.1,8,bias_1": commas that a rule's name follows separate policies.
+function splitPolicies(list) {
+  return list.split(/,(?=[a-z]+(?::|,|$))/).filter(Boolean);
+}
+
+// A range becomes twenty steps.
+function expand(policy) {
+  const range = policy.match(/^(.*?)([-0-9.]+?)\.\.([-0-9.]+)(.*)$/);
+  if (!range) return [policy];
+  const [, before, low, high, after] = range;
+  const whole = Number.isInteger(Number(low)) && Number.isInteger(Number(high)) && Number(high) > 1;
+  const steps = whole ? Math.min(20, Number(high) - Number(low)) : 20;
+  const out = [];
+  for (let i = 0; i <= steps; ++i) {
+    const value = Number(low) + (Number(high) - Number(low)) * i / Math.max(1, steps);
+    out.push(before + (whole ? Math.round(value) : Number(value.toFixed(4))) + after);
+  }
+  return out;
+}
+
+function showPolicy() {
+  const policy = policies[byId('policy').value] || '';
+  const text = policy || (info ? info.policy + ' (default)' : 'default');
+  byId('policy-name').textContent = text;
+  byId('policy').setAttribute('aria-valuetext', text);
+}
+
+async function loadInfo() {
+  try {
+    const response = await fetch('info', { headers: headers() });
+    if (!response.ok) throw new Error(response.status === 401 ? 'enter the API key to begin' : 'status ' + response.status);
+    info = await response.json();
+    const certified = info.certified ? ', certified' : '';
+    byId('model').textContent = `${info.model_id}: ${info.layers} layers, exits after ${info.exits.join(', ')}; ` +
+      `${info.engine}; policy ${info.policy}${certified}`;
+    policies = [''];
+    for (const policy of splitPolicies(info.allowed_policies)) policies.push(...expand(policy));
+    byId('policy').max = policies.length - 1;
+  } catch (error) {
+    byId('model').textContent = 'No description of the model: ' + error.message;
+  }
+  showPolicy();
+}
+
+function inputs() {
+  const text = byId('text').value;
+  return byId('with-pair').checked ? [text, byId('pair').value] : text;
+}
+
+function body(policy) {
+  const exit = { details: true };
+  if (policy) exit.policy = policy;
+  return JSON.stringify({ inputs: inputs(), exit });
+}
+
+async function ask(policy) {
+  const begun = performance.now();
+  const response = await fetch('predict', { method: 'POST', headers: headers(), body: body(policy) });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error + (answer.hint ? ' (' + answer.hint + ')' : ''));
+  return { predictions: answer, exit: answer[0].exit, ms: performance.now() - begun };
+}
+
+function card(name, value) {
+  const made = element('div', undefined, 'card');
+  made.append(element('b', value), element('span', name, 'soft'));
+  return made;
+}
+
+function labels() {
+  const kind = info && info.model_type && (info.model_type.classifier || info.model_type.reranker);
+  return kind ? Object.values(kind.id2label) : [];
+}
+
+function bars(rung) {
+  const box = element('td');
+  const names = labels();
+  const ranked = (rung.probabilities || []).map((p, i) => [p, names[i] || String(i)]).sort((a, b) => b[0] - a[0]).slice(0, 5);
+  for (const [p, name] of ranked) {
+    const line = element('div', undefined, 'bar');
+    const track = element('span', undefined, 'track');
+    const fill = element('span', undefined, 'fill');
+    fill.style.width = (100 * p).toFixed(1) + '%';
+    fill.style.display = 'block';
+    track.setAttribute('aria-hidden', 'true');
+    track.append(fill);
+    line.append(element('span', name), track, element('span', (100 * p).toFixed(1) + ' %'));
+    box.append(line);
+  }
+  if (rung.value !== undefined) box.textContent = rung.value.toFixed(4);
+  return box;
+}
+
+function row(rung, left, run) {
+  const made = element('tr', undefined, left ? 'left' : run ? '' : 'unrun');
+  const number = (value) => (value === undefined ? '' : value.toFixed(3));
+  made.append(element('td', String(rung.layer)), element('td', rung.label || ''), bars(rung),
+    element('td', number(rung.entropy)), element('td', rung.streak === undefined ? '' : String(rung.streak)),
+    element('td', left ? '← left here' : run ? '' : 'not run'));
+  return made;
+}
+
+function draw(early, full) {
+  const exit = early.exit;
+  const saved = exit.layers - exit.layers_run;
+  byId('status').textContent = `Left after layer ${exit.layer} of ${exit.layers} by ${exit.left_by.replace('_', ' ')}.`;
+  const cards = [card('label', early.predictions[0].label), card('score', early.predictions[0].score.toFixed(4)),
+    card('layers saved', `${saved} of ${exit.layers}`), card('time with the network', early.ms.toFixed(1) + ' ms'),
+    card('policy', exit.policy), card('tokens', String(exit.tokens))];
+  if (full) {
+    const same = full.predictions[0].label === early.predictions[0].label;
+    cards.push(card('full depth says', full.predictions[0].label + (same ? ' (the same)' : ' (another)')),
+      card('time at full depth', full.ms.toFixed(1) + ' ms'));
+  }
+  byId('cards').replaceChildren(...cards);
+  const rungs = exit.exits.map((rung) => row(rung, rung.layer === exit.layer, true));
+  for (const rung of full ? full.exit.exits : []) if (rung.layer > exit.layer) rungs.push(row(rung, false, false));
+  byId('rungs').replaceChildren(...rungs);
+  byId('ladder').hidden = false;
+}
+
+async function classify(event) {
+  event.preventDefault();
+  const status = byId('status');
+  byId('go').disabled = true;
+  status.className = 'soft';
+  status.textContent = 'Asking …';
+  try {
+    if (!info) await loadInfo();
+    const early = await ask(policies[byId('policy').value]);
+    const full = byId('compare').checked ? await ask('full') : null;
+    draw(early, full);
+  } catch (error) {
+    status.className = 'bad';
+    status.textContent = error.message;
+    byId('ladder').hidden = true;
+    byId('cards').replaceChildren();
+  } finally {
+    byId('go').disabled = false;
+  }
+}
+
+// A word for a POSIX shell: single quotes, with those inside written as '\''.
+const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
+
+async function copyCurl() {
+  const key = byId('key').value ? " -H 'Authorization: Bearer '\"$EXEUNT_API_KEY\"" : '';
+  const command = `curl ${new URL('predict', location.href)}${key} -H 'Content-Type: application/json' -d ` +
+    quoted(body(policies[byId('policy').value]));
+  try {
+    await navigator.clipboard.writeText(command);
+    byId('copied').textContent = 'Copied.';
+  } catch {
+    byId('copied').textContent = command;  // no clipboard without a secure page: show it instead
+  }
+}
+
+byId('form').addEventListener('submit', classify);
+byId('curl').addEventListener('click', copyCurl);
+byId('policy').addEventListener('input', showPolicy);
+byId('key').addEventListener('change', loadInfo);
+byId('with-pair').addEventListener('change', (event) => { byId('pair-box').hidden = !event.target.checked; });
+byId('form').addEventListener('keydown', (event) => {
+  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) byId('form').requestSubmit();
+});
+loadInfo();
