@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference where it has them.
+#include "apps/exeunt/serve.h"
+
 #include <cstdlib>
 #include <memory>
 
 #include <unistd.h>
 
-#include "apps/exeunt/command.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/serve/server.h"
 
@@ -43,6 +44,8 @@ std::optional<Precision> precision_of(const ServeFlags& flags) {
 
 void run(const Common& common, ServeFlags& flags) {
   serve::ServerOptions& server = flags.server;
+  // Not left to the parser, which knows it as --model-id.
+  if (server.model.empty()) throw Error(Code::usage, "MODEL is required", "see 'exeunt serve --help'");
   // In a container HOSTNAME is the container's name, put there by nobody in particular: only an address counts.
   if (const char* host = std::getenv("HOSTNAME"); host != nullptr && server.network.hostname.empty()) {
     if (serve::is_ip_address(host) || std::string_view(host) == "localhost") server.network.hostname = host;
@@ -182,8 +185,7 @@ void add_serve(CommandLine& line) {
                 "curl localhost:3000/predict -H 'Content-Type: application/json' -d '{\"inputs\":\"A fine film\"}'"},
                [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("MODEL,--model-id", flags->server.model, "Model folder, or org/name in the local Hugging Face cache")
-      ->envname("MODEL_ID")
-      ->required();
+      ->envname("MODEL_ID");
   verb->add_option("--served-model-name", flags->server.served_name, "Its name for clients; the folder's if left out")
       ->envname("SERVED_MODEL_NAME");
   verb->add_flag("--json-output", flags->json_output, "Logs as JSON")->envname("JSON_OUTPUT");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/launch.h"
+#include "apps/exeunt/serve.h"
 #include "apps/exeunt/trainer.h"
 
 namespace exeunt::apps {
@@ -20,6 +21,7 @@ void add_all_verbs(CommandLine& line) {
   add_policy(line);
   add_report(line);
   add_submit(line);
+  add_serve(line);
   add_predict(line);
   add_merge(line);
   add_bench(line);

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt serve`: from serve.cc, or from serve_absent.cc in a build without Boost or OpenSSL.
+#pragma once
+
+#include "apps/exeunt/command.h"
+
+namespace exeunt::apps {
+
+void add_serve(CommandLine& line);
+
+}  // namespace exeunt::apps
