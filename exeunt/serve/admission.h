@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in. A request is taken or refused as a whole, by its texts and bytes, before any work is spent on it.
+// Who is let in. A request is taken or refused as a whole: by its bytes before it is read, by its texts before any of
+// them runs.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +21,17 @@ class Admission {
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
   // Why not; nothing if the request is in. A request alone in the house is bounded by its body's limit only.
-  [[nodiscard]] std::optional<std::string_view> enter(size_t texts, size_t bytes) noexcept {
+  [[nodiscard]] std::optional<std::string_view> enter(size_t bytes) noexcept {
     if (requests_ >= limits_.requests) return "requests";
-    if (requests_ > 0 && texts > limits_.texts - (texts_ < limits_.texts ? texts_ : limits_.texts)) return "queue";
     if (requests_ > 0 && bytes > limits_.bytes - (bytes_ < limits_.bytes ? bytes_ : limits_.bytes)) return "bytes";
     ++requests_;
-    texts_ += texts;
     bytes_ += bytes;
+    return std::nullopt;
+  }
+  // The texts of a request that has entered; refused or not, it has to leave in the end.
+  [[nodiscard]] std::optional<std::string_view> add(size_t texts) noexcept {
+    if (requests_ > 1 && texts > limits_.texts - (texts_ < limits_.texts ? texts_ : limits_.texts)) return "queue";
+    texts_ += texts;
     return std::nullopt;
   }
   void leave(size_t texts, size_t bytes) noexcept {

@@ -64,4 +64,15 @@ void check_text(std::string_view text, std::string_view field) {
   if (text.empty()) throw Refusal(400, ErrorType::empty, fmt::format("`{}` cannot be empty", field));
 }
 
+void add_texts(std::vector<std::string>&& texts, std::string_view field, const std::string* query, Job& job) {
+  for (std::string& text : texts) {
+    check_text(text, field);
+    if (query == nullptr) {
+      job.texts.push_back({.text = std::move(text)});
+    } else {
+      job.texts.push_back({.text = *query, .pair = std::move(text)});
+    }
+  }
+}
+
 }  // namespace exeunt::serve

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "exeunt/base/json.h"
 #include "exeunt/serve/job.h"
@@ -36,5 +38,7 @@ auto reading(Read&& read) {
 void check_batch(size_t texts, const JobRules& rules);
 // A text must not be empty: 400.
 void check_text(std::string_view text, std::string_view field);
+// The texts of a batch; with a query, each as its second part.
+void add_texts(std::vector<std::string>&& texts, std::string_view field, const std::string* query, Job& job);
 
 }  // namespace exeunt::serve

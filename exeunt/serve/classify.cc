@@ -20,13 +20,10 @@ Job parse_classify(const Json& body, const JobRules& rules) {
                     fmt::format("the model is '{}'", rules.model.name));
     }
     const Json& input = fields.get("input");
-    const std::vector<std::string> texts =
+    std::vector<std::string> texts =
         input.is_string() ? std::vector{input.get<std::string>()} : fields.strings("input");
     check_batch(texts.size(), rules);
-    for (const std::string& text : texts) {
-      check_text(text, "input");
-      job.texts.push_back({.text = text});
-    }
+    add_texts(std::move(texts), "input", nullptr, job);
     if (const Json* exit = fields.find("exit")) job.exit = parse_exit(*exit);
     return job;
   });

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/network.h"
 
+#include <array>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <set>
 
@@ -11,6 +13,8 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <linux/filter.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +31,8 @@ using namespace std::chrono_literals;
 
 // How long connections without a request stay open once the server is about to end: one may be on its way.
 constexpr auto kIdleGrace = 250ms;
+// How long a handshake that has begun may take to end.
+constexpr auto kDoorGrace = 20ms;
 
 std::shared_ptr<asio::ssl::context> load_tls(const NetworkOptions& options) {
   if (options.tls_certificate.empty()) return nullptr;
@@ -80,7 +86,7 @@ struct Network::State {
   Service* service = nullptr;
   const Log* log = nullptr;
   std::function<void()> reload;
-  Clock::time_point armed = Clock::time_point::max(), idle_until = {}, drain_until = {};
+  Clock::time_point armed = Clock::time_point::max(), door_until = {}, idle_until = {}, drain_until = {};
   bool accepting = false, stopping = false, left_behind = false;
 
   void bind_tcp();
@@ -91,6 +97,7 @@ struct Network::State {
   void arm();
   void await_signal();
   void begin_drain();
+  void turn_away();
   void stop_accepting();
   void watch_drain();
   void end();
@@ -165,7 +172,10 @@ uint16_t Network::port() const {
 }
 
 void Network::post(std::function<void()> work) {
-  asio::post(state_->io, std::move(work));
+  asio::post(state_->io, [state = state_.get(), work = std::move(work)] {
+    work();
+    if (state->service != nullptr) state->arm();  // it may have brought an earlier deadline
+  });
 }
 
 void Network::State::accept() {
@@ -264,10 +274,30 @@ void Network::State::begin_drain() {
   drainer.expires_after(options.drain_delay);
   drainer.async_wait([this](const error_code& error) {
     if (error) return;
-    stop_accepting();
+    turn_away();
+    door_until = Clock::now() + kDoorGrace;
     idle_until = Clock::now() + kIdleGrace;
     watch_drain();
   });
+}
+
+// From here on nobody new may begin to connect. To close the door at once would reset whoever is half inside: the
+// kernel shakes hands before we accept. So first it is told to take no more of the packets that open a connection; who
+// sends one tries again a second later, and finds the door closed.
+void Network::State::turn_away() {
+  if (local) {
+    ::unlink(options.unix_socket.c_str());
+    return;
+  }
+  constexpr uint32_t kFlags = 13, kSynOrAck = 0x12, kSyn = 0x02;  // of the header that every TCP packet begins with
+  std::array<sock_filter, 5> program = {{{BPF_LD | BPF_B | BPF_ABS, 0, 0, kFlags},
+                                         {BPF_ALU | BPF_AND | BPF_K, 0, 0, kSynOrAck},
+                                         {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, kSyn},
+                                         {BPF_RET | BPF_K, 0, 0, 0},
+                                         {BPF_RET | BPF_K, 0, 0, UINT32_MAX}}};
+  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  // Where the kernel does not allow it, a client may meet a reset instead of a closed door.
+  (void)::setsockopt(tcp->native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
 // Connections that the kernel has accepted for us are taken in before the door closes.
@@ -284,19 +314,17 @@ void Network::State::stop_accepting() {
     if (!error) accepted(std::move(socket));
   }
   if (tcp) tcp->close(error);
-  if (local) {
-    local->close(error);
-    ::unlink(options.unix_socket.c_str());
-  }
+  if (local) local->close(error);
 }
 
 void Network::State::watch_drain() {
   const auto now = Clock::now();
+  if (accepting && now >= door_until) stop_accepting();
   if (now >= idle_until) {
     const auto all = connections;  // closing takes them off the list
     for (const auto& connection : all) connection->close_if_idle();
   }
-  if (connections.empty() || now >= drain_until) {
+  if ((connections.empty() && !accepting) || now >= drain_until) {
     left_behind = service->in_flight() > 0;
     return end();
   }

@@ -60,7 +60,6 @@ std::vector<std::string> strings_of(const Tensor& tensor) {
   std::vector<std::string> out;
   for (const Json* value : tensor.data) {
     if (!value->is_string()) tensor.fail(fmt::format("data: got {}, want strings", glimpse(*value)));
-    check_text(value->get_ref<const std::string&>(), tensor.where);
     out.push_back(value->get<std::string>());
   }
   return out;
@@ -100,12 +99,15 @@ void take_texts(const Tensors& tensors, Job& job) {
   if (tensors.size() != tensors.count("text") + tensors.count("text_pair") || !tensors.contains("text")) {
     throw invalid("body: field 'inputs': want text with or without text_pair, or input_ids with its mask and types");
   }
-  for (std::string& text : strings_of(tensors.at("text"))) job.texts.push_back({.text = std::move(text)});
+  add_texts(strings_of(tensors.at("text")), tensors.at("text").where, nullptr, job);
   const auto pair = tensors.find("text_pair");
   if (pair == tensors.end()) return;
   std::vector<std::string> seconds = strings_of(pair->second);
   if (seconds.size() != job.texts.size()) pair->second.fail("wants as many texts as `text` has");
-  for (size_t i = 0; i < seconds.size(); ++i) job.texts[i].pair = std::move(seconds[i]);
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    check_text(seconds[i], pair->second.where);
+    job.texts[i].pair = std::move(seconds[i]);
+  }
 }
 
 // How many tokens of a row are real: the mask must be ones, then zeros.

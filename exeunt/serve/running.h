@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,18 +44,23 @@ struct TextRun {
   Clock::time_point started = {}, tokenised = {}, done = {};
 };
 
+struct Running;
+using Deadlines = std::multimap<Clock::time_point, std::weak_ptr<Running>>;
+
 struct Running {
   RequestNote note = {};
   Job job = {};
   std::shared_ptr<const AskPolicy> policy = {};
   bool by_default = false;  // the policy was ours, not the client's
   Deadline deadline = kNoDeadline;
-  size_t bytes = 0;  // of the body, for admission
+  size_t bytes = 0;                 // of the body, for admission
+  std::exception_ptr failure = {};  // its body could not be read
   std::vector<TextRun> runs = {};
   std::atomic<size_t> left = 0;
   // Below: the network thread's alone.
   Reply reply = {};
   std::vector<Ticket> tickets = {};
+  Deadlines::iterator alarm = {};  // until it is answered
   bool answered = false;
 };
 

@@ -8,6 +8,7 @@ namespace exeunt::serve {
 namespace {
 
 constexpr size_t kMaxBound = 256;  // policies of clients kept bound; a range has no end of them
+constexpr size_t kMaxName = 256;   // bytes of a policy, as clients write it
 
 }  // namespace
 
@@ -45,6 +46,8 @@ PolicySpec ServedPolicies::complete(PolicySpec rule) const {
 
 std::shared_ptr<const AskPolicy> ServedPolicies::named(const std::string& text) {
   if (const auto known = bound_.find(text); known != bound_.end()) return known->second;
+  if (text.size() > kMaxName)
+    throw invalid(fmt::format("exit: policy: got {} bytes, want at most {}", text.size(), kMaxName));
   try {
     const PolicySpec rule = parse_policy(text);
     if (!allowed_.hold(rule)) {

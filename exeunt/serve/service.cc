@@ -86,22 +86,29 @@ std::shared_ptr<Running> Service::handle(HttpRequest&& request, Reply reply) {
   Answered answered;
   try {
     answered = route(request, context);
-  } catch (const Refusal& refusal) {
-    answered = refusal_response(refusal, context.note.id);
-  } catch (const std::bad_alloc&) {
-    answered = refusal_response(Refusal(503, ErrorType::overloaded, "out of memory"), context.note.id);
-  } catch (const std::exception& error) {
-    log_({.level = "error",
-          .message = "internal error",
-          .fields = {{"request_id", context.note.id}, {"why", error.what()}}});
-    answered = refusal_response(Refusal(500, ErrorType::backend, "internal error"), context.note.id);
+  } catch (...) {
+    answered = response_to_exception(context.note);
   }
   if (answered) {
     seal(*answered, context.note);
     context.reply(std::move(*answered));
     return nullptr;
   }
-  return context.running;
+  return context.running->answered ? nullptr : context.running;
+}
+
+// To be called while an exception is handled.
+HttpResponse Service::response_to_exception(const RequestNote& note) const {
+  try {
+    throw;
+  } catch (const Refusal& refusal) {
+    return refusal_response(refusal, note.id);
+  } catch (const std::bad_alloc&) {
+    return refusal_response(Refusal(503, ErrorType::overloaded, "out of memory"), note.id);
+  } catch (const std::exception& error) {
+    log_({.level = "error", .message = "internal error", .fields = {{"request_id", note.id}, {"why", error.what()}}});
+    return refusal_response(Refusal(500, ErrorType::backend, "internal error"), note.id);
+  }
 }
 
 HttpResponse Service::refuse(const Refusal& refusal) {

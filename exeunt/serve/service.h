@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server without its sockets: routes, keys, admission, running texts, and the answers. One thread, the network
-// thread, calls everything here; the engine's threads only hand over what they finished, through `post`.
+// thread, calls everything here; the engine's threads and the one that reads large bodies only hand over what they
+// finished, through `post`.
 #pragma once
 
 #include <functional>
@@ -22,6 +23,7 @@
 #include "exeunt/serve/running.h"
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/trace_context.h"
+#include "exeunt/serve/work_thread.h"
 
 namespace exeunt::serve {
 
@@ -89,6 +91,13 @@ class Service {
   [[nodiscard]] HttpResponse info_page() const;
   using Parse = Job (*)(const Json&, const JobRules&);
   Answered start(HttpRequest& request, Context& context, Parse parse);
+  void read_job(Running& running, std::string_view body, Parse parse) const noexcept;
+  void begin(const std::shared_ptr<Running>& running);
+  void set_alarm(const std::shared_ptr<Running>& running);
+  [[nodiscard]] Reply close(Running& running);
+  void answer(Running& running, HttpResponse&& response);
+  [[nodiscard]] Refusal too_much(std::string_view of);
+  [[nodiscard]] HttpResponse response_to_exception(const RequestNote& note) const;
   void submit(const std::shared_ptr<Running>& running);
   void finish(const std::shared_ptr<Running>& running, HttpResponse&& response);
   void seal(HttpResponse& response, const RequestNote& note);
@@ -111,7 +120,7 @@ class Service {
   PromiseWatch watch_;
   Metrics metrics_ = {};
   IdSource ids_;
-  std::multimap<Clock::time_point, std::weak_ptr<Running>> deadlines_ = {};
+  Deadlines deadlines_ = {};
   Clock::time_point started_, last_good_, next_canary_, next_control_;
   uint64_t canary_round_ = 0;
   std::optional<Clock::time_point> canary_since_ = {};
@@ -120,6 +129,7 @@ class Service {
   size_t shadows_running_ = 0;
   uint64_t shadows_skipped_ = 0;
   bool draining_ = false, alarmed_ = false, tightened_ = false;
+  WorkThread reader_ = {};  // of large bodies; last, so that it ends before what it uses
 };
 
 }  // namespace exeunt::serve

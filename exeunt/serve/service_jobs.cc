@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/serve/body.h"
@@ -17,6 +18,8 @@ constexpr auto kDeadlineGrace = 5ms;  // for the engine to hand over its best an
 constexpr auto kCanaryEvery = 30s, kCanaryLimit = 10s;
 constexpr auto kControlEvery = 25ms;
 constexpr size_t kMaxShadows = 16;  // at a time
+// Bodies up to here are read by the network thread, as that takes no longer than to wake another.
+constexpr size_t kReadAtOnce = 4096;
 
 // Only JSON comes in; a body without a type is taken for it.
 void check_type(const HttpRequest& request) {
@@ -52,40 +55,93 @@ const std::shared_ptr<const AskPolicy>& Service::default_policy() const {
 Service::Answered Service::start(HttpRequest& request, Context& context, Parse parse) {
   check_type(request);
   if (!healthy()) throw Refusal(503, ErrorType::unhealthy, "unhealthy: the engine does not answer");
-  const auto timeout = timeout_field(request);
-  auto running = std::make_shared<Running>();
-  running->job = parse(parse_body(request.body), {model_, options_.max_client_batch, options_.auto_truncate});
-  metrics_.unknown_fields += static_cast<uint64_t>(running->job.unknown_fields);
-  const ExitAsk& exit = running->job.exit;
-  running->by_default = !exit.policy;
-  running->policy = exit.policy ? policies_.named(*exit.policy) : default_policy();
-  if (exit.max_layers && *exit.max_layers < model_.exits.front()) {
-    throw invalid(
-        fmt::format("max_layers: got {}, the first exit is after layer {}", *exit.max_layers, model_.exits.front()));
-  }
   auto limit = std::chrono::duration_cast<std::chrono::microseconds>(options_.request_timeout);
-  if (timeout) limit = std::min(limit, std::chrono::microseconds(*timeout));
-  if (exit.deadline_us) limit = std::min(limit, std::chrono::microseconds(*exit.deadline_us));
-  running->deadline = context.note.begun + limit;
-
+  if (const auto timeout = timeout_field(request)) limit = std::min(limit, std::chrono::microseconds(*timeout));
+  auto running = std::make_shared<Running>();
   running->bytes = request.body.size();
-  if (const auto full = admission_.enter(running->job.texts.size(), running->bytes)) {
-    ++metrics_.rejected[std::string(*full)];
-    throw Refusal(429, ErrorType::overloaded, "model is overloaded",
-                  "retry after a moment, or send fewer texts at once");
-  }
+  running->deadline = context.note.begun + limit;
+  if (const auto full = admission_.enter(running->bytes)) throw too_much(*full);
   running->note = std::move(context.note);
   running->reply = std::move(context.reply);
   context.running = running;
-  submit(running);
+  set_alarm(running);
+  if (running->bytes <= kReadAtOnce) {
+    read_job(*running, request.body, parse);
+    begin(running);
+  } else {
+    reader_.give([this, running, parse, body = std::move(request.body)] {
+      read_job(*running, body, parse);
+      post_([this, running] { begin(running); });
+    });
+  }
   return std::nullopt;
+}
+
+// On any thread.
+void Service::read_job(Running& running, std::string_view body, Parse parse) const noexcept {
+  try {
+    running.job = parse(parse_body(body), {model_, options_.max_client_batch, options_.auto_truncate});
+  } catch (...) {
+    running.failure = std::current_exception();
+  }
+}
+
+// What was read is admitted and runs, or is refused.
+void Service::begin(const std::shared_ptr<Running>& running) {
+  if (running->answered) return admission_.leave(0, running->bytes);  // the deadline or the client's leaving was faster
+  size_t texts = 0;
+  try {
+    if (running->failure) std::rethrow_exception(running->failure);
+    metrics_.unknown_fields += static_cast<uint64_t>(running->job.unknown_fields);
+    const ExitAsk& exit = running->job.exit;
+    running->by_default = !exit.policy;
+    running->policy = exit.policy ? policies_.named(*exit.policy) : default_policy();
+    if (exit.max_layers && *exit.max_layers < model_.exits.front()) {
+      throw invalid(
+          fmt::format("max_layers: got {}, the first exit is after layer {}", *exit.max_layers, model_.exits.front()));
+    }
+    if (exit.deadline_us) {
+      running->deadline =
+          std::min<Deadline>(running->deadline, running->note.begun + std::chrono::microseconds(*exit.deadline_us));
+      deadlines_.erase(running->alarm);
+      set_alarm(running);
+    }
+    if (const auto full = admission_.add(running->job.texts.size())) throw too_much(*full);
+    texts = running->job.texts.size();
+    submit(running);
+  } catch (...) {
+    admission_.leave(texts, running->bytes);
+    answer(*running, response_to_exception(running->note));
+  }
+}
+
+void Service::set_alarm(const std::shared_ptr<Running>& running) {
+  running->alarm = deadlines_.emplace(running->deadline + kDeadlineGrace, running);
+}
+
+// From here on nothing can be answered any more, but through the result.
+Reply Service::close(Running& running) {
+  running.answered = true;
+  deadlines_.erase(running.alarm);
+  return std::exchange(running.reply, {});
+}
+
+void Service::answer(Running& running, HttpResponse&& response) {
+  const Reply reply = close(running);
+  seal(response, running.note);
+  reply(std::move(response));
+}
+
+Refusal Service::too_much(std::string_view of) {
+  ++metrics_.rejected[std::string(of)];
+  return {429, ErrorType::overloaded, "model is overloaded", "retry after a moment, or send fewer texts at once"};
 }
 
 void Service::submit(const std::shared_ptr<Running>& running) {
   const size_t texts = running->job.texts.size();
   running->runs.resize(texts);
+  running->tickets.reserve(texts);
   running->left = texts;
-  deadlines_.emplace(running->deadline + kDeadlineGrace, running);
   Ask ask;
   ask.policy = running->policy;
   ask.max_layers = running->job.exit.max_layers.value_or(kAllLayers);
@@ -111,7 +167,12 @@ void Service::submit(const std::shared_ptr<Running>& running) {
       run.done = Clock::now();
       if (run.started == Clock::time_point{}) run.started = run.tokenised = run.done;
       if (running->left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-      auto response = std::make_shared<HttpResponse>(compose(*running, model_, runner_.compute));
+      auto response = std::make_shared<HttpResponse>();
+      try {
+        *response = compose(*running, model_, runner_.compute);
+      } catch (...) {
+        running->failure = std::current_exception();
+      }
       post_([this, running, response] { finish(running, std::move(*response)); });
     };
     try {
@@ -127,7 +188,13 @@ void Service::submit(const std::shared_ptr<Running>& running) {
 void Service::finish(const std::shared_ptr<Running>& running, HttpResponse&& response) {
   admission_.leave(running->job.texts.size(), running->bytes);
   if (running->answered) return;  // the deadline or the client's leaving was faster
-  running->answered = true;
+  if (running->failure) {
+    try {
+      std::rethrow_exception(running->failure);
+    } catch (...) {
+      response = response_to_exception(running->note);
+    }
+  }
   for (const TextRun& run : running->runs) {
     if (run.answer.ended != Ended::failed || run.refusal) continue;
     ++metrics_.failed_texts;
@@ -136,9 +203,7 @@ void Service::finish(const std::shared_ptr<Running>& running, HttpResponse&& res
           .fields = {{"request_id", running->note.id}, {"why", run.answer.error}}});
   }
   if (response.status == 200) count_texts(*running);
-  seal(response, running->note);
-  running->reply(std::move(response));
-  running->reply = {};
+  answer(*running, std::move(response));
   if (running->by_default) maybe_shadow(running);
 }
 
@@ -160,8 +225,7 @@ void Service::count_texts(const Running& running) {
 
 void Service::abandon(const std::shared_ptr<Running>& running) {
   if (!running || running->answered) return;
-  running->answered = true;
-  running->reply = {};
+  (void)close(*running);
   for (const Ticket& ticket : running->tickets) ticket.cancel();
   ++metrics_.abandoned;
 }
@@ -265,14 +329,12 @@ Clock::time_point Service::wake_at() const {
 void Service::wake(Clock::time_point now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const auto running = deadlines_.begin()->second.lock();
-    deadlines_.erase(deadlines_.begin());
-    if (!running || running->answered) continue;
-    running->answered = true;
+    if (!running) {
+      deadlines_.erase(deadlines_.begin());
+      continue;
+    }
     for (const Ticket& ticket : running->tickets) ticket.cancel();
-    HttpResponse response = refusal_response(too_late(), running->note.id);
-    seal(response, running->note);
-    running->reply(std::move(response));
-    running->reply = {};
+    answer(*running, refusal_response(too_late(), running->note.id));
   }
   if (now >= next_control_) {
     next_control_ = now + kControlEvery;

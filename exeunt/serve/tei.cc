@@ -87,12 +87,9 @@ Job parse_rerank(const Json& body, const JobRules& rules) {
     job.unknown_fields = count_unknown(body, known);
     const std::string query = fields.string("query");
     check_text(query, "query");
-    const std::vector<std::string> texts = fields.strings("texts");
+    std::vector<std::string> texts = fields.strings("texts");
     check_batch(texts.size(), rules);
-    for (const std::string& text : texts) {
-      check_text(text, "texts");
-      job.texts.push_back({.text = query, .pair = text});
-    }
+    add_texts(std::move(texts), "texts", &query, job);
     take_common(fields, rules, job);
     job.return_text = fields.boolean_or("return_text", false);
     return job;

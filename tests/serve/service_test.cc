@@ -235,6 +235,88 @@ TEST(Service, ShedsWhatItCannotHoldAndCountsIt) {
   EXPECT_THAT(page.type, HasSubstr("version=0.0.4"));
 }
 
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> out;
+  for (const auto& [key, value] : object.items()) out.push_back(key);
+  return out;
+}
+
+// The requests that the protocols' documents show, and the fields that they say come back.
+TEST(Service, AnswersTheDocumentsOwnExamples) {
+  House house;
+  const HttpFields json = {{"content-type", "application/json"}};
+  // text-embeddings-inference: quick tour, and PredictResponse of its openapi.json
+  const Json predicted = Json::parse(house.post("/predict", R"({"inputs":"I like you."})", json).body);
+  ASSERT_TRUE(predicted.is_array() && predicted.size() == 2);
+  for (const Json& row : predicted) EXPECT_EQ(keys_of(row), (std::vector<std::string>{"label", "score"}));
+  EXPECT_GE(predicted[0]["score"], predicted[1]["score"]);
+  const Json unfit = Json::parse(house
+                                     .post("/rerank", R"({"query":"What is Deep Learning?", "texts":
+      ["Deep Learning is not...", "Deep learning is..."], "raw_scores": false})")
+                                     .body);
+  EXPECT_EQ(unfit["error_type"], "Backend");
+  EXPECT_TRUE(unfit["error"].is_string());
+  // Open Inference Protocol, inference_rest.md: the example with its tensors named as ours are
+  const Json inferred = Json::parse(house
+                                        .post("/v2/models/fake/infer", R"({"id" : "42", "inputs" : [
+      {"name" : "input_ids", "shape" : [ 2, 2 ], "datatype" : "INT64", "data" : [ 1, 2, 3, 4 ]},
+      {"name" : "attention_mask", "shape" : [ 2, 2 ], "datatype" : "INT64", "data" : [ 1, 1, 1, 1 ]}],
+      "outputs" : [ {"name" : "scores"} ]})",
+                                              json)
+                                        .body);
+  EXPECT_EQ(inferred["id"], "42");
+  EXPECT_EQ(inferred["model_name"], "fake");
+  ASSERT_EQ(inferred["outputs"].size(), 1U);
+  EXPECT_EQ(keys_of(inferred["outputs"][0]), (std::vector<std::string>{"data", "datatype", "name", "shape"}));
+  EXPECT_EQ(inferred["outputs"][0]["shape"], Json({2, 2}));
+  EXPECT_EQ(inferred["outputs"][0]["data"].size(), 4U);
+  EXPECT_EQ(Json::parse(house.get("/v2/health/live").body)["live"], true);
+  EXPECT_EQ(Json::parse(house.get("/v2/health/ready").body)["live"], true);
+  EXPECT_EQ(Json::parse(house.get("/v2/models/fake/ready").body), Json({{"name", "fake"}, {"ready", true}}));
+  EXPECT_EQ(keys_of(Json::parse(house.get("/v2").body)), (std::vector<std::string>{"extensions", "name", "version"}));
+  const Json model = Json::parse(house.get("/v2/models/fake").body);
+  EXPECT_EQ(keys_of(model), (std::vector<std::string>{"inputs", "name", "outputs", "platform", "versions"}));
+  EXPECT_EQ(keys_of(model["inputs"][0]), (std::vector<std::string>{"datatype", "name", "shape"}));
+  EXPECT_TRUE(Json::parse(house.get("/v2/models/other").body)["error"].is_string());
+}
+
+TEST(Service, ReadsLargeBodiesElsewhere) {
+  House house;
+  const std::string large = R"({"inputs":"ab","padding":")" + std::string(100'000, 'x') + "\"";
+  std::vector<int> statuses;
+  const auto send = [&](const std::string& body) {
+    return house.service().handle({.method = "POST", .path = "/predict", .body = body},
+                                  [&](HttpResponse&& response) { statuses.push_back(response.status); });
+  };
+  // Good or bad, nothing is known of it until the other thread has read it and the network thread has been told.
+  for (const auto& [body, status] : {std::pair{large + "}", 200}, std::pair{large, 400}}) {
+    EXPECT_NE(send(body), nullptr);
+    std::this_thread::sleep_for(20ms);
+    EXPECT_TRUE(statuses.empty());
+    EXPECT_EQ(house.service().in_flight(), 1U);
+    EXPECT_TRUE(house.until([&] { return !statuses.empty(); }));
+    EXPECT_EQ(statuses, std::vector{status});
+    EXPECT_EQ(house.service().in_flight(), 0U);
+    statuses.clear();
+  }
+  EXPECT_EQ(house.service().metrics().unknown_fields, 1U);
+  const int begun = house.engine().begun();
+  house.service().abandon(send(large + "}"));  // the client leaves while its body is read
+  EXPECT_TRUE(house.until([&] { return house.service().in_flight() == 0; }));
+  EXPECT_EQ(house.engine().begun(), begun);
+  EXPECT_TRUE(statuses.empty());
+  EXPECT_EQ(send("[1"), nullptr);  // a small one is answered at once
+  EXPECT_EQ(statuses, std::vector{400});
+}
+
+TEST(Service, ForgetsADeadlineWithItsRequest) {
+  House house({.request_timeout = 5s});  // before the canary's time
+  const auto idle = house.service().wake_at();
+  EXPECT_EQ(house.post("/predict", R"({"inputs":"a"})").status, 200);
+  EXPECT_EQ(house.post("/predict", "{}").status, 422);
+  EXPECT_EQ(house.service().wake_at(), idle);
+}
+
 TEST(Service, KeepsDeadlinesEvenIfTheEngineIsBusy) {
   House house;
   house.engine().hold(true);

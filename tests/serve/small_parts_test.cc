@@ -107,18 +107,21 @@ TEST(Metrics, AreTextForPrometheus) {
 
 TEST(Admission, TakesARequestWholeOrNotAtAll) {
   Admission admission({.requests = 3, .texts = 10, .bytes = 100});
-  EXPECT_FALSE(admission.enter(12, 500));  // alone it may be larger than the queue
-  EXPECT_EQ(admission.enter(1, 1), "queue");
+  EXPECT_FALSE(admission.enter(500));  // alone it may be larger than the house
+  EXPECT_FALSE(admission.add(12));
+  EXPECT_EQ(admission.enter(1), "bytes");
   admission.leave(12, 500);
-  EXPECT_FALSE(admission.enter(9, 10));
-  EXPECT_EQ(admission.enter(2, 1), "queue");
-  EXPECT_EQ(admission.enter(1, 91), "bytes");
-  EXPECT_FALSE(admission.enter(1, 90));
+  EXPECT_FALSE(admission.enter(10));
+  EXPECT_FALSE(admission.add(9));
+  EXPECT_EQ(admission.enter(91), "bytes");
+  EXPECT_FALSE(admission.enter(90));
+  EXPECT_EQ(admission.add(2), "queue");
+  EXPECT_FALSE(admission.add(1));
   EXPECT_DOUBLE_EQ(admission.fill(), 1.0);
   admission.leave(1, 90);
-  EXPECT_FALSE(admission.enter(0, 0));
-  EXPECT_FALSE(admission.enter(0, 0));
-  EXPECT_EQ(admission.enter(0, 0), "requests");
+  EXPECT_FALSE(admission.enter(0));
+  EXPECT_FALSE(admission.enter(0));
+  EXPECT_EQ(admission.enter(0), "requests");
   EXPECT_EQ(admission.texts(), 9U);
 }
 
