@@ -130,9 +130,17 @@ class Builder {
   head(rows) {
     const {hidden, outputs} = this.spec;
     const zero = this.put('zero', [], () => new Int32Array([0]), INT32);
-    const first = this.op('Gather', [rows, zero], 'cls', {axis: 1});
     const matrix = (name, sides) => this.put(name, sides, () => this.read(name));
-    const pooled = this.op('Gemm', [first, matrix('exits.pooler.weight', [hidden, hidden]),
+    let input = this.op('Gather', [rows, zero], 'cls', {axis: 1}), width = hidden;
+    if (this.spec.reader) {  // beside row 0, the mean of all rows as one query weighs them
+      const scores = this.op('MatMul', [rows, matrix('exits.reader.weight', [hidden, 1])], 'reader.scores');
+      const weights = this.op('Softmax', [scores], 'reader.weights', {axis: 1});
+      const turned = this.op('Transpose', [weights], 'reader.turned', {perm: [0, 2, 1]});
+      const mean = this.op('MatMul', [turned, rows], 'reader.mean');
+      const flat = this.op('Gather', [mean, zero], 'reader.flat', {axis: 1});
+      [input, width] = [this.op('Concat', [input, flat], 'reader.input', {axis: 1}), 2 * hidden];
+    }
+    const pooled = this.op('Gemm', [input, matrix('exits.pooler.weight', [hidden, width]),
                                     this.vector('exits.pooler.bias')], 'pooled', {transB: 1});
     const active = this.op('Tanh', [pooled], 'active');
     return this.op('Gemm', [active, matrix('exits.classifier.weight', [outputs, hidden]),

@@ -33,8 +33,9 @@ export function tensor(name, type, dims, data) {
   return [...dims.flatMap((dim) => integer(1, dim)), ...integer(2, type), ...text(8, name), ...bytes(9, raw)];
 }
 
-// AttributeProto: name 1, f 2, i 3, type 20 (1 = float, 2 = int).
+// AttributeProto: name 1, f 2, i 3, ints 8, type 20 (1 = float, 2 = int, 7 = ints).
 function attribute([name, value]) {
+  if (Array.isArray(value)) return [...text(1, name), ...value.flatMap((part) => integer(8, part)), ...integer(20, 7)];
   return Number.isInteger(value) ? [...text(1, name), ...integer(3, value), ...integer(20, 2)]
                                  : [...text(1, name), ...real(2, value), ...integer(20, 1)];
 }

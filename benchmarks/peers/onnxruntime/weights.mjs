@@ -44,7 +44,14 @@ export function random_weights(spec) {
   };
 }
 
-// Reads fp32 safetensors of a folder that `exeunt convert` wrote; the graph's one head is the last exit.
+// The value of a half-precision number's 16 bits.
+function half_value(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
+}
+
+// Reads safetensors (fp32 or half precision) of a folder that `exeunt convert` wrote; the graph's one head is the last exit.
 export function folder_weights(folder) {
   const file = fs.readFileSync(path.join(folder, 'model.safetensors'));
   const header_bytes = Number(file.readBigUInt64LE());
@@ -55,15 +62,16 @@ export function folder_weights(folder) {
   const spec = {layers: config.num_hidden_layers, hidden: config.hidden_size, heads: config.num_attention_heads,
     inner: config.intermediate_size, embedding: config.embedding_size ?? config.hidden_size,
     groups: config.model_type === 'albert' ? config.num_hidden_groups ?? 1 : 0, epsilon: config.layer_norm_eps ?? 1e-12,
-    activation: config.hidden_act, outputs: exits.outputs};
+    activation: config.hidden_act, outputs: exits.outputs, reader: last.reader !== null};
   const read = (name) => {
-    const own = name.replace('exits.pooler.', `exits.pooler.${last.pooler}.`)
+    const own = name.replace('exits.reader.', `exits.reader.${last.reader}.`)
+                    .replace('exits.pooler.', `exits.pooler.${last.pooler}.`)
                     .replace('exits.classifier.', `exits.classifier.${last.classifier}.`);
     const entry = header[own];
-    if (!entry || entry.dtype !== 'F32') throw new Error(`${folder}: want a tensor '${own}' in F32`);
+    if (!['F32', 'F16'].includes(entry?.dtype)) throw new Error(`${folder}: want a tensor '${own}' in F32 or F16`);
     const [start, end] = entry.data_offsets;
-    return new Float32Array(file.buffer.slice(file.byteOffset + 8 + header_bytes + start,
-                                              file.byteOffset + 8 + header_bytes + end));
+    const bytes = file.buffer.slice(file.byteOffset + 8 + header_bytes + start, file.byteOffset + 8 + header_bytes + end);
+    return entry.dtype === 'F32' ? new Float32Array(bytes) : Float32Array.from(new Uint16Array(bytes), half_value);
   };
   return {spec, read};
 }

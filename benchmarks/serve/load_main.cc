@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// exeunt-load TRIAL [flags] -- SERVER COMMAND…: puts a server through one trial and writes down what it did.
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "benchmarks/serve/load.h"
+#include "benchmarks/serve/trials.h"
+
+namespace exeunt::load {
+namespace {
+
+using Trial = void (*)(const Setting&, Record&);
+
+const std::map<std::string, Trial>& trials() {
+  static const std::map<std::string, Trial> all = {{"company", company},   {"drain", drain},       {"mutate", mutate},
+                                                   {"overhead", overhead}, {"overload", overload}, {"peak", peak},
+                                                   {"slow", slow},         {"soak", soak}};
+  return all;
+}
+
+// One request per line of the file; a few sentences without one.
+std::vector<std::string> requests_of(const std::string& path, size_t most) {
+  std::vector<std::string> texts = {"A film that knows when to end.", "Dull, long and in love with itself.",
+                                    "Not the worst of its kind, but close to it.", "I laughed, I cried, I left early."};
+  if (!path.empty()) {
+    texts.clear();
+    std::ifstream file(path);
+    for (std::string line; texts.size() < most && std::getline(file, line);) {
+      if (!line.empty()) texts.push_back(line);
+    }
+    if (texts.empty()) throw std::runtime_error(path + ": no texts");
+  }
+  std::vector<std::string> out;
+  for (const std::string& text : texts) {
+    const Json body = {{"inputs", text}};
+    out.push_back(post_request("/predict", body.dump(-1, ' ', false, Json::error_handler_t::replace)));
+  }
+  return out;
+}
+
+int run(int count, char** words) {
+  Setting setting;
+  std::string trial, texts, out, command = "exeunt-load";
+  size_t most = 1000;
+  int own = 1;
+  while (own < count && std::string_view(words[own]) != "--") ++own;
+  for (int i = own + 1; i < count; ++i) setting.server.emplace_back(words[i]);
+  for (int i = 1; i < count; ++i) command += std::string(" ") + words[i];
+  std::vector<std::string> names;
+  for (const auto& [name, function] : trials()) names.push_back(name);
+
+  CLI::App app("Puts a server through one trial: exeunt-load TRIAL [flags] -- SERVER COMMAND…");
+  app.add_option("TRIAL", trial, "What to try")->required()->check(CLI::IsMember(names));
+  app.add_option("--texts", texts, "File with one text per line");
+  app.add_option("--max-texts", most, "Texts to take from it");
+  app.add_option("--seconds", setting.seconds, "Of each measured part")->capture_default_str();
+  app.add_option("--rate", setting.rate, "soak: requests a second; 0 = 0.7 of what the server can do");
+  app.add_option("--trials", setting.trials, "drain: how often")->capture_default_str();
+  app.add_option("--count", setting.count, "mutate: how many requests")->capture_default_str();
+  app.add_option("--p99", setting.p99_ms, "peak: milliseconds")->capture_default_str();
+  app.add_option("--out", out, "File for the record (JSON)");
+  CLI11_PARSE(app, own, words);
+  if (setting.server.empty()) {
+    std::cerr << "exeunt-load: want a server's command behind --\n";
+    return 2;
+  }
+  setting.requests = requests_of(texts, most);
+  Record record(trial, command);
+  trials().at(trial)(setting, record);
+  const std::string text = json_text(record.json());
+  std::cout << text;
+  if (!out.empty()) std::ofstream(out) << text;
+  return record.kept() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace exeunt::load
+
+int main(int count, char** words) {
+  try {
+    return exeunt::load::run(count, words);
+  } catch (const std::exception& error) {
+    std::cerr << "exeunt-load: " << error.what() << '\n';
+    return 1;
+  }
+}

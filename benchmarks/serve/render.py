@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of docs/reliability.md, from the records in benchmarks/results/serve.
+
+    render.py            writes them between the marks
+    render.py --check    fails if the page does not hold them
+"""
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / 'docs/reliability.md'
+RECORDS = ROOT / 'benchmarks/results/serve'
+BEGIN, END = '<!-- figures: made by benchmarks/serve/render.py -->', '<!-- end of figures -->'
+
+
+def table(header, rows):
+    lines = ['| ' + ' | '.join(header) + ' |', '| ' + ' | '.join('---' for _ in header) + ' |']
+    return '\n'.join(lines + ['| ' + ' | '.join(map(str, row)) + ' |' for row in rows])
+
+
+def number(value):
+    return f'{value:g}'
+
+
+def promises(record):
+    rows = []
+    for promise in record['promises']:
+        most = 'at_most' in promise
+        limit = promise['at_most' if most else 'at_least']
+        rows.append([promise['figure'], number(promise['got']), ('≤ ' if most else '≥ ') + number(limit),
+                     'yes' if promise['kept'] else '**no**'])
+    return table(['figure', 'measured', 'wanted', 'kept'], rows)
+
+
+def heading(record, name):
+    machine = record['machine']
+    return (f"### {name}\n\n{record['date'][:10]}, commit {record['commit']}, {machine['cpu']}, {machine['cores']} cores, load "
+            f"{machine['load_at_start']:.1f} at the start.\n\n```\n{record['command']}\n```\n")
+
+
+def peaks(records):
+    rows = []
+    for name, record in records:
+        figures = record['figures']
+        rows.append([name, f"{figures['rate_per_s']:.0f}", f"{figures['p50_ms']:.1f}", f"{figures['p99_ms']:.1f}",
+                     f"{figures['closed_loop_per_s']:.0f}"])
+    best = {name: record['figures']['rate_per_s'] for name, record in records}
+    ours = best.get('ours-int8-certified')
+    text = table(['server', 'requests/s', 'p50 ms', 'p99 ms', 'closed loop, requests/s'], rows)
+    if ours:
+        ratios = [f'{ours / rate:.2f}× {name}' for name, rate in best.items() if name != 'ours-int8-certified' and rate > 0]
+        text += '\n\nInt8 with the certified policy: ' + ', '.join(ratios) + '.'
+    first = records[0][1]
+    limit = number(first['figures']['p99_limit_ms'])
+    return (f"### Requests a second at equal p99\n\n{first['date'][:10]}, {first['machine']['cpu']}, {first['machine']['cores']} "
+            f"cores shared with the generator, load {first['machine']['load_at_start']:.1f} at the start. The highest open-loop "
+            f"rate at which every request is answered and p99 stays within {limit} ms.\n\n{text}\n")
+
+
+def figures():
+    trials, compared = [], []
+    for path in sorted(RECORDS.glob('*.json')):
+        record = json.loads(path.read_text())
+        name = path.stem.split('-', 3)[3]  # behind the date
+        if record['trial'] == 'peak':
+            compared.append((name.removeprefix('peak-'), record))
+        else:
+            trials.append((name, record))
+    parts = [heading(record, name) + '\n' + promises(record) + '\n' for name, record in trials]
+    if compared:
+        parts.append(peaks(compared))
+    return '\n'.join(parts)
+
+
+def main():
+    page = DOCS.read_text()
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    made = page[:begin] + '\n' + figures() + page[end:]
+    if '--check' in sys.argv:
+        if made != page:
+            sys.exit('docs/reliability.md: the figures are not those of benchmarks/results/serve; run benchmarks/serve/render.py')
+        return
+    DOCS.write_text(made)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What docs/reliability.md promises of the server, each as one trial that is run from outside and writes down its
+// figures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "benchmarks/serve/figures.h"
+
+namespace exeunt::load {
+
+struct Setting {
+  std::vector<std::string> server = {};    // its command; it logs `"address":"…:PORT"`
+  std::vector<std::string> requests = {};  // one per text
+  double seconds = 10;                     // of each measured part
+  double rate = 0;                         // `soak`: requests a second; 0 = 0.7 of what it can do
+  int trials = 100;
+  int64_t count = 10'000;  // mutated requests
+  double p99_ms = 250;     // `peak`: the wait that 99 in 100 must keep within
+};
+
+void overload(const Setting& setting, Record& record);  // three times what it can do
+void drain(const Setting& setting, Record& record);     // SIGTERM under load, again and again
+void slow(const Setting& setting, Record& record);      // 1,000 sockets that say almost nothing
+void mutate(const Setting& setting, Record& record);   // damaged requests, and those that two programs read in two ways
+void soak(const Setting& setting, Record& record);     // for a long time, with clients that leave
+void company(const Setting& setting, Record& record);  // answers alone and under load
+void overhead(const Setting& setting, Record& record);  // what HTTP costs beside the model
+void peak(const Setting& setting, Record& record);      // requests a second that keep p99
+
+}  // namespace exeunt::load
