@@ -108,18 +108,42 @@ test("fifty texts that try to become markup stay texts", async () => {
   await close();
 });
 
-test("labels that try to become markup stay texts", async () => {
+test("fifty labels that try to become markup stay texts", async () => {
   const { page, troubles, close } = await open();
+  let turn = 0;
   await page.route("**/predict", async (route) => {
-    const exits = [{ layer: 1, label: payloads[0], probabilities: [0.9, 0.1], entropy: 0.1, streak: 0 }];
-    await route.fulfill({ json: payloads.slice(0, 2).map((label, i) => ({ score: 0.9 - i / 2, label,
-      exit: { layer: 1, layers_run: 1, layers: 3, left_by: payloads[3], policy: payloads[4], tokens: 3, exits } })) });
+    const label = payloads[turn];
+    const exits = [{ layer: 1, label, probabilities: [0.9, 0.1], entropy: 0.1, streak: 0 }];
+    await route.fulfill({ json: [label, payloads[(turn + 1) % 50]].map((name, i) => ({ score: 0.9 - i / 2, label: name,
+      exit: { layer: 1, layers_run: 1, layers: 3, left_by: label, policy: label, tokens: 3, exits } })) });
   });
-  const count = () => page.evaluate(() => document.querySelectorAll("script, iframe, svg, img, style").length);
+  const count = () => page.evaluate(() => document.querySelectorAll("script, iframe, svg, img, style, math").length);
   const usual = await count();
-  await classify(page, "x");
-  assert.equal(await count(), usual);
-  assert.ok((await page.textContent("#cards")).includes("<script>alert(1)</script>"));
+  for (turn = 0; turn < payloads.length; ++turn) {
+    await classify(page, "x");
+    assert.equal(await count(), usual, payloads[turn]);
+    assert.ok((await page.textContent("#cards")).includes(payloads[turn]), payloads[turn]);
+  }
+  assert.deepEqual(troubles, []);
+  await close();
+});
+
+test("a page may ask through fetch as any client does, and reads every protocol", async () => {
+  const { page, troubles, close } = await open();
+  const answers = await page.evaluate(async () => {
+    const ask = async (path, body) => {
+      const response = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+      return { status: response.status, layer: response.headers.get("x-exit-layer"), body: await response.json() };
+    };
+    const info = await (await fetch("info")).json();
+    return [await ask("predict", { inputs: [["one"], ["two", "three"]] }), await ask("classify", { input: ["one", "two"] }),
+      await ask(`v2/models/${info.model_id}/infer`, { inputs: [{ name: "text", shape: [1], datatype: "BYTES", data: ["one"] }] })];
+  });
+  assert.deepEqual(answers.map((answer) => answer.status), [200, 200, 200]);
+  assert.equal(answers[0].body.length, 2);
+  assert.equal(answers[1].body.data.length, 2);
+  assert.equal(answers[2].body.outputs[0].name, "label");
+  assert.match(answers[0].layer, /^\d+,\d+$/);
   assert.deepEqual(troubles, []);
   await close();
 });

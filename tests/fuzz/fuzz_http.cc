@@ -37,7 +37,8 @@ Outcome cut(std::string_view bytes, size_t step) {
 }
 
 void read_body(std::string_view body) {
-  const ModelFacts model{.name = "m", .labels = {"a", "b"}, .outputs = 2, .layers = 2, .exits = {1, 2}, .vocabulary = 50};
+  const ModelFacts model{
+      .name = "m", .labels = {"a", "b"}, .outputs = 2, .layers = 2, .exits = {1, 2}, .vocabulary = 50};
   const ModelFacts ranker{.name = "m", .outputs = 1, .layers = 2, .exits = {1, 2}};
   read_or_refuse([&] {
     const Json json = parse_body(body);
