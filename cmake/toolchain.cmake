@@ -38,6 +38,12 @@ function(exeunt_strict target)
 -Wnon-virtual-dtor;-Woverloaded-virtual;-Wimplicit-fallthrough;$<$<BOOL:${EXEUNT_WARNINGS_AS_ERRORS}>:-Werror>>")
 endfunction()
 
+# Where a file says little and its headers much (CLI11, GoogleTest, JSON), several are compiled as one. Names in their
+# unnamed namespaces must then differ within a folder. Development builds keep files apart, to rebuild one alone.
+function(exeunt_join_sources target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${EXEUNT_JOINED_SOURCES} UNITY_BUILD_BATCH_SIZE 7)
+endfunction()
+
 # exeunt_library(name SOURCES ... [LINKS ...] [PRIVATE_LINKS ...]): the library of one folder under exeunt/.
 function(exeunt_library name)
   cmake_parse_arguments(LIB "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
@@ -62,6 +68,7 @@ function(exeunt_test folder)
     target_compile_options(${folder}_test PRIVATE -fno-sanitize=undefined)
   endif()
   exeunt_strict(${folder}_test)
+  exeunt_join_sources(${folder}_test)
   add_test(NAME ${folder} COMMAND ${folder}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${folder} PROPERTIES TIMEOUT 600 LABELS unit)
 endfunction()

@@ -19,10 +19,6 @@ struct EvalFlags {
   bool each_exit = false;
 };
 
-std::string percent(double value) {
-  return fmt::format("{:.2f}", 100 * value);
-}
-
 void print_exits(const std::vector<ExitScore>& exits) {
   std::vector<std::string> header{"exit after"};
   for (const Score& metric : exits.front().metrics) header.emplace_back(name_of(metric.metric));

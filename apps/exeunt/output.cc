@@ -117,4 +117,8 @@ std::string short_count(double value) {
   return fmt::format("{}", value);
 }
 
+std::string percent(double share) {
+  return fmt::format("{:.2f}", 100 * share);
+}
+
 }  // namespace exeunt::apps

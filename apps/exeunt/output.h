@@ -38,5 +38,7 @@ void print_table(const std::vector<std::string>& header, const std::vector<std::
 
 // 33212160 → "33.2 M"; 1863843840 → "1.86 G".
 [[nodiscard]] std::string short_count(double value);
+// 0.9174 → "91.74".
+[[nodiscard]] std::string percent(double share);
 
 }  // namespace exeunt::apps

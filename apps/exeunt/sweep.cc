@@ -38,10 +38,6 @@ struct Swept {
   std::vector<ExitScore> exits;
 };
 
-std::string percent(double value) {
-  return fmt::format("{:.2f}", 100 * value);
-}
-
 Swept sweep_one(const Common& common, const SweepFlags& flags, const std::vector<PolicySpec>& named) {
   Swept out;
   out.measured = std::make_unique<const Measured>(measure(common, flags.run));

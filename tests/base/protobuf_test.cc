@@ -13,7 +13,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-std::string message_for(const std::string& message) {
+std::string protobuf_error(const std::string& message) {
   return error_of([&] {
            ProtoReader reader(bytes_of(message), "f");
            while (reader.next()) {
@@ -37,14 +37,14 @@ TEST(Protobuf, ReadsEveryWireType) {
 }
 
 TEST(Protobuf, BrokenBytesAreRefusedWithTheirPlace) {
-  EXPECT_THAT(message_for("\x08\x96"s), HasSubstr("f: the protocol buffer is broken or cut short at byte 0"));
-  EXPECT_THAT(message_for("\x08\x01\x12\x04xyz"s), HasSubstr("at byte 2"));
-  EXPECT_THAT(message_for("\x1d\x01\x02\x03"s), HasSubstr("cut short"));
-  EXPECT_THAT(message_for("\x21\x01\x02\x03\x04\x05\x06\x07"s), HasSubstr("cut short"));
-  EXPECT_THAT(message_for("\x00\x01"s), HasSubstr("cut short"));  // field 0 does not exist
-  EXPECT_THAT(message_for("\x0b\x0c"s), HasSubstr("got wire type 3"));
-  EXPECT_THAT(message_for("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"s), HasSubstr("cut short"));
-  EXPECT_THAT(message_for("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s), HasSubstr("cut short"));
+  EXPECT_THAT(protobuf_error("\x08\x96"s), HasSubstr("f: the protocol buffer is broken or cut short at byte 0"));
+  EXPECT_THAT(protobuf_error("\x08\x01\x12\x04xyz"s), HasSubstr("at byte 2"));
+  EXPECT_THAT(protobuf_error("\x1d\x01\x02\x03"s), HasSubstr("cut short"));
+  EXPECT_THAT(protobuf_error("\x21\x01\x02\x03\x04\x05\x06\x07"s), HasSubstr("cut short"));
+  EXPECT_THAT(protobuf_error("\x00\x01"s), HasSubstr("cut short"));  // field 0 does not exist
+  EXPECT_THAT(protobuf_error("\x0b\x0c"s), HasSubstr("got wire type 3"));
+  EXPECT_THAT(protobuf_error("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"s), HasSubstr("cut short"));
+  EXPECT_THAT(protobuf_error("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s), HasSubstr("cut short"));
 }
 
 TEST(Protobuf, AWrongWireTypeIsNamed) {

@@ -19,7 +19,7 @@ std::string file_of(std::string header, size_t data_bytes) {
   return out + header + std::string(data_bytes, '\1');
 }
 
-std::string message_for(const std::string& content) {
+std::string safetensors_error(const std::string& content) {
   return error_of([&] { (void)parse_safetensors(std::as_bytes(std::span(content)), "f"); }).what();
 }
 
@@ -72,34 +72,35 @@ TEST(Safetensors, StreamsTheBytesItWrites) {
 }
 
 TEST(Safetensors, HostileFilesAreRefusedByName) {
-  EXPECT_THAT(message_for("abc"), HasSubstr("want at least 8"));
-  EXPECT_THAT(message_for(std::string(8, '\xff')), HasSubstr("want at most"));
-  EXPECT_THAT(message_for(file_of("{}", 0).substr(0, 9)), HasSubstr("cut short"));
-  EXPECT_THAT(message_for(file_of("[]", 0)), HasSubstr("does not start"));
-  EXPECT_THAT(message_for(file_of("{}", 3)), HasSubstr("tail"));
-  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
+  EXPECT_THAT(safetensors_error("abc"), HasSubstr("want at least 8"));
+  EXPECT_THAT(safetensors_error(std::string(8, '\xff')), HasSubstr("want at most"));
+  EXPECT_THAT(safetensors_error(file_of("{}", 0).substr(0, 9)), HasSubstr("cut short"));
+  EXPECT_THAT(safetensors_error(file_of("[]", 0)), HasSubstr("does not start"));
+  EXPECT_THAT(safetensors_error(file_of("{}", 3)), HasSubstr("tail"));
+  EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
               HasSubstr("within the file's 4 bytes"));
-  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8)),
+  EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8)),
               HasSubstr("tensor 'x': got dtype F31"));
-  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8)),
+  EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8)),
               HasSubstr("does not take the 8 bytes"));
-  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8)),
+  EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8)),
               HasSubstr("want sizes from 0 on"));
-  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0)),
-              HasSubstr("does not take"));
   EXPECT_THAT(
-      message_for(file_of(
+      safetensors_error(file_of(R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0)),
+      HasSubstr("does not take"));
+  EXPECT_THAT(
+      safetensors_error(file_of(
           R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
           6)),
       HasSubstr("'y' overlaps"));
-  EXPECT_THAT(message_for(file_of(R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[1,5]}})", 5)),
+  EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[1,5]}})", 5)),
               HasSubstr("hole of 1 bytes"));
   EXPECT_THAT(
-      message_for(file_of(
+      safetensors_error(file_of(
           R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
           1)),
       HasSubstr("stands twice"));
-  EXPECT_THAT(message_for(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("want a string"));
+  EXPECT_THAT(safetensors_error(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("want a string"));
 }
 
 }  // namespace

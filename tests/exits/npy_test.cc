@@ -31,7 +31,7 @@ TensorView parse(const std::string& bytes) {
   return parse_npy(std::as_bytes(std::span(bytes)), "a.npy");
 }
 
-Error wrong(const std::string& bytes) {
+Error npy_error(const std::string& bytes) {
   const Error error = error_of([&] { (void)parse(bytes); });
   EXPECT_EQ(error.code(), Code::bad_file);
   return error;
@@ -75,22 +75,23 @@ TEST(Npy, WhatIsNoArrayOfNumbersIsRefused) {
   const auto with = [](std::string_view descr) {
     return header(fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': (1,), }}", descr)) + data<double>({1});
   };
-  EXPECT_THAT(wrong(with("'|O'")).what(), HasSubstr("got an array of Python objects"));
-  EXPECT_THAT(wrong(with("'>f8'")).what(), HasSubstr("got elements of type '>f8'"));
-  EXPECT_THAT(wrong(with("'>f8'")).hint(), HasSubstr("astype('<f4')"));
-  EXPECT_THAT(wrong(with("'<u8'")).what(), HasSubstr("'<u8'"));
-  EXPECT_THAT(wrong(with("'<c8'")).what(), HasSubstr("'<c8'"));
-  EXPECT_THAT(wrong(with("[('a', '<f8')]")).what(), HasSubstr("structured array"));
+  EXPECT_THAT(npy_error(with("'|O'")).what(), HasSubstr("got an array of Python objects"));
+  EXPECT_THAT(npy_error(with("'>f8'")).what(), HasSubstr("got elements of type '>f8'"));
+  EXPECT_THAT(npy_error(with("'>f8'")).hint(), HasSubstr("astype('<f4')"));
+  EXPECT_THAT(npy_error(with("'<u8'")).what(), HasSubstr("'<u8'"));
+  EXPECT_THAT(npy_error(with("'<c8'")).what(), HasSubstr("'<c8'"));
+  EXPECT_THAT(npy_error(with("[('a', '<f8')]")).what(), HasSubstr("structured array"));
 }
 
 TEST(Npy, BrokenFilesAreRefused) {
-  EXPECT_THAT(wrong("").what(), HasSubstr("does not start as an .npy file"));
-  EXPECT_THAT(wrong("PK\x03\x04 something longer").what(), HasSubstr("does not start as an .npy file"));
-  EXPECT_THAT(wrong(header(kMatrix, 4)).what(), HasSubstr("got .npy version 4"));
-  EXPECT_THAT(wrong(header(kMatrix).substr(0, 30)).what(), HasSubstr("cut short in its header"));
-  EXPECT_THAT(wrong(header(kMatrix, 2).substr(0, 11)).what(), HasSubstr("cut short in its header"));
-  EXPECT_THAT(wrong(header(kMatrix) + data<float>({1, 2, 3})).what(), HasSubstr("got 12 bytes of data"));
-  EXPECT_THAT(wrong(header(kMatrix) + data<float>({1, 2, 3, 4, 5, 6, 7})).what(), HasSubstr("got 28 bytes of data"));
+  EXPECT_THAT(npy_error("").what(), HasSubstr("does not start as an .npy file"));
+  EXPECT_THAT(npy_error("PK\x03\x04 something longer").what(), HasSubstr("does not start as an .npy file"));
+  EXPECT_THAT(npy_error(header(kMatrix, 4)).what(), HasSubstr("got .npy version 4"));
+  EXPECT_THAT(npy_error(header(kMatrix).substr(0, 30)).what(), HasSubstr("cut short in its header"));
+  EXPECT_THAT(npy_error(header(kMatrix, 2).substr(0, 11)).what(), HasSubstr("cut short in its header"));
+  EXPECT_THAT(npy_error(header(kMatrix) + data<float>({1, 2, 3})).what(), HasSubstr("got 12 bytes of data"));
+  EXPECT_THAT(npy_error(header(kMatrix) + data<float>({1, 2, 3, 4, 5, 6, 7})).what(),
+              HasSubstr("got 28 bytes of data"));
   for (const char* dictionary :
        {"", "{", "{}", "nonsense", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
@@ -100,21 +101,23 @@ TEST(Npy, BrokenFilesAreRefused) {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }",
         "{'descr': '<f4, 'fortran_order': False, 'shape': (1,), }"})
-    EXPECT_EQ(wrong(header(dictionary) + data<float>({1})).code(), Code::bad_file) << dictionary;
+    EXPECT_EQ(npy_error(header(dictionary) + data<float>({1})).code(), Code::bad_file) << dictionary;
 }
 
 TEST(Npy, HugeShapesDoNotAllocate) {
   EXPECT_THAT(
-      wrong(header("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807), }"))
+      npy_error(
+          header("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807), }"))
           .what(),
       HasSubstr("got 0 bytes of data"));
-  EXPECT_THAT(wrong(header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }")).what(),
+  EXPECT_THAT(npy_error(header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }")).what(),
               HasSubstr("no size"));
 }
 
 TEST(Npy, AZeroDoesNotHideAnOverflow) {
-  EXPECT_THAT(wrong(header("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 9223372036854775807, 0), }")).what(),
-              HasSubstr("got 0 bytes of data"));
+  EXPECT_THAT(
+      npy_error(header("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 9223372036854775807, 0), }")).what(),
+      HasSubstr("got 0 bytes of data"));
   EXPECT_TRUE(to_doubles(parse(header("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 0), }"))).empty());
 }
 

@@ -80,7 +80,7 @@ TEST(PolicyFile, AnEntryCompletesItsPolicies) {
 }
 
 // The error of reading the example with one value changed.
-Error wrong(const std::string& pointer, const Json& value) {
+Error policy_file_error(const std::string& pointer, const Json& value) {
   Json json = parse_json(policy_file_text(example()), "p");
   json[Json::json_pointer(pointer)] = value;
   const Error error = error_of([&] { (void)parse_policy_file(json, "policy.json"); });
@@ -90,40 +90,43 @@ Error wrong(const std::string& pointer, const Json& value) {
 }
 
 TEST(PolicyFile, UnknownFieldsAndNamesAreAnsweredWithTheNearest) {
-  EXPECT_EQ(wrong("/wieghts", 1).hint(), "did you mean 'weights'?");
-  EXPECT_EQ(wrong("/entries/bf16/polcy", 1).hint(), "did you mean 'policy'?");
-  EXPECT_EQ(wrong("/entries/bf16/certificate/epsilom", 1).hint(), "did you mean 'epsilon'?");
-  EXPECT_EQ(wrong("/entries/bf16/points/0/cost", 1).hint(), "known: policy, epsilon, cost_fraction");
-  EXPECT_EQ(wrong("/entries/fp23", Json::object()).hint(), "did you mean 'fp32'?");
-  EXPECT_EQ(wrong("/entries/bf16/policy", "entrpy:0.3").hint(), "did you mean 'entropy'?");
-  EXPECT_THAT(wrong("/entries/bf16/policy", "entrpy:0.3").what(), HasSubstr("entries.bf16.policy"));
-  EXPECT_THAT(wrong("/format", "exeunt.policy/2").what(), HasSubstr("want 'exeunt.policy/1'"));
+  EXPECT_EQ(policy_file_error("/wieghts", 1).hint(), "did you mean 'weights'?");
+  EXPECT_EQ(policy_file_error("/entries/bf16/polcy", 1).hint(), "did you mean 'policy'?");
+  EXPECT_EQ(policy_file_error("/entries/bf16/certificate/epsilom", 1).hint(), "did you mean 'epsilon'?");
+  EXPECT_EQ(policy_file_error("/entries/bf16/points/0/cost", 1).hint(), "known: policy, epsilon, cost_fraction");
+  EXPECT_EQ(policy_file_error("/entries/fp23", Json::object()).hint(), "did you mean 'fp32'?");
+  EXPECT_EQ(policy_file_error("/entries/bf16/policy", "entrpy:0.3").hint(), "did you mean 'entropy'?");
+  EXPECT_THAT(policy_file_error("/entries/bf16/policy", "entrpy:0.3").what(), HasSubstr("entries.bf16.policy"));
+  EXPECT_THAT(policy_file_error("/format", "exeunt.policy/2").what(), HasSubstr("want 'exeunt.policy/1'"));
 }
 
 TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
-  EXPECT_THAT(wrong("/weights", "abc").what(), HasSubstr("want a sha256 in hex"));
-  EXPECT_THAT(wrong("/default_precision", "fp8").what(), HasSubstr("default_precision"));
-  EXPECT_THAT(wrong("/entries", 1).what(), HasSubstr("an object by precision"));
-  EXPECT_THAT(wrong("/entries/bf16/exits", Json::array()).what(), HasSubstr("want a list of 1 to 128 layers"));
-  EXPECT_THAT(wrong("/entries/bf16/exits", Json({3, 2})).what(), HasSubstr("want rising layers"));
-  EXPECT_THAT(wrong("/entries/bf16/exits", Json({0})).what(), HasSubstr("want rising layers"));
-  EXPECT_THAT(wrong("/entries/bf16/exits", Json({1.5})).what(), HasSubstr("want rising layers"));
-  EXPECT_THAT(wrong("/entries/bf16/temperature", Json({0})).what(), HasSubstr("finite numbers above 0"));
-  EXPECT_THAT(wrong("/entries/bf16/temperature", Json({1e300})).what(), HasSubstr("finite numbers above 0"));
-  EXPECT_THAT(wrong("/entries/bf16/temperature", Json({"1"})).what(), HasSubstr("finite numbers above 0"));
-  EXPECT_THAT(wrong("/entries/bf16/points", 1).what(), HasSubstr("a list of at most 1000 points"));
-  EXPECT_THAT(wrong("/entries/bf16/points/1/epsilon", 0.01).what(), HasSubstr("points of rising epsilon"));
-  EXPECT_THAT(wrong("/entries/bf16/points/0/epsilon", 0).what(), HasSubstr("above 0 and below 1"));
-  EXPECT_THAT(wrong("/entries/bf16/points/0/cost_fraction", 1.5).what(), HasSubstr("from 0 to 1"));
-  EXPECT_THAT(wrong("/entries/bf16/points/0/policy", "full").what(), HasSubstr("want the entry's own policy"));
-  EXPECT_THAT(wrong("/entries/bf16/certificate/loss", "accuracy").what(), HasSubstr("loss"));
-  EXPECT_THAT(wrong("/entries/bf16/certificate/delta", 1).what(), HasSubstr("above 0 and below 1"));
-  EXPECT_THAT(wrong("/entries/bf16/certificate/n", 0).what(), HasSubstr("'n'"));
-  EXPECT_THAT(wrong("/entries/bf16/certificate/losses", 3000).what(), HasSubstr("from -2000 to 2000"));
-  EXPECT_THAT(wrong("/entries/bf16/certificate/fit/data", "x").what(), HasSubstr("certificate.fit"));
-  EXPECT_THAT(wrong("/entries/bf16/certificate/guarantee", "expectation").what(),
+  EXPECT_THAT(policy_file_error("/weights", "abc").what(), HasSubstr("want a sha256 in hex"));
+  EXPECT_THAT(policy_file_error("/default_precision", "fp8").what(), HasSubstr("default_precision"));
+  EXPECT_THAT(policy_file_error("/entries", 1).what(), HasSubstr("an object by precision"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json::array()).what(),
+              HasSubstr("want a list of 1 to 128 layers"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({3, 2})).what(), HasSubstr("want rising layers"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({0})).what(), HasSubstr("want rising layers"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({1.5})).what(), HasSubstr("want rising layers"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({0})).what(), HasSubstr("finite numbers above 0"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({1e300})).what(),
+              HasSubstr("finite numbers above 0"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({"1"})).what(), HasSubstr("finite numbers above 0"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points", 1).what(), HasSubstr("a list of at most 1000 points"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/1/epsilon", 0.01).what(), HasSubstr("points of rising epsilon"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/epsilon", 0).what(), HasSubstr("above 0 and below 1"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/cost_fraction", 1.5).what(), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/policy", "full").what(),
+              HasSubstr("want the entry's own policy"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/loss", "accuracy").what(), HasSubstr("loss"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/delta", 1).what(), HasSubstr("above 0 and below 1"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/n", 0).what(), HasSubstr("'n'"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/losses", 3000).what(), HasSubstr("from -2000 to 2000"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/fit/data", "x").what(), HasSubstr("certificate.fit"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/guarantee", "expectation").what(),
               HasSubstr("want \"probability\": that is what ltt-binomial gives"));
-  EXPECT_THAT(wrong("/entries/bf16/certificate/method", "crc").what(), HasSubstr("that is what crc gives"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/method", "crc").what(), HasSubstr("that is what crc gives"));
 }
 
 TEST(PolicyFile, NamesOfLossesAndMethodsGoBothWays) {

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Error wrong(std::string_view text) {
+Error policy_error(std::string_view text) {
   return error_of([&] { (void)parse_policy(text); });
 }
 
@@ -52,53 +52,54 @@ TEST(PolicyText, WritesOneFormForWhatMeansTheSame) {
 }
 
 TEST(PolicyText, UnknownNamesAreAnsweredWithTheNearest) {
-  const Error rule = wrong("entrpy:0.3");
+  const Error rule = policy_error("entrpy:0.3");
   EXPECT_EQ(rule.code(), Code::usage);
   EXPECT_STREQ(rule.what(), "policy 'entrpy:0.3': unknown rule 'entrpy'");
   EXPECT_EQ(rule.hint(), "did you mean 'entropy'?");
-  EXPECT_EQ(wrong("window:0.1,8,bias_1,margn=0.1").hint(), "did you mean 'margin'?");
-  EXPECT_EQ(wrong("window:0.1,8,bias1").hint(), "did you mean 'bias_1'?");
-  EXPECT_EQ(wrong("window:0.1,8,bias_1,stat=class").hint(), "did you mean 'class0'?");
-  EXPECT_THAT(wrong("qqqqqqqq").hint(), HasSubstr("known: full, layer, entropy"));
-  EXPECT_THAT(wrong("").what(), HasSubstr("unknown rule ''"));
-  EXPECT_THAT(wrong("entropy:0.3,tol=1").what(), HasSubstr("entropy takes no 'tol='"));
+  EXPECT_EQ(policy_error("window:0.1,8,bias_1,margn=0.1").hint(), "did you mean 'margin'?");
+  EXPECT_EQ(policy_error("window:0.1,8,bias1").hint(), "did you mean 'bias_1'?");
+  EXPECT_EQ(policy_error("window:0.1,8,bias_1,stat=class").hint(), "did you mean 'class0'?");
+  EXPECT_THAT(policy_error("qqqqqqqq").hint(), HasSubstr("known: full, layer, entropy"));
+  EXPECT_THAT(policy_error("").what(), HasSubstr("unknown rule ''"));
+  EXPECT_THAT(policy_error("entropy:0.3,tol=1").what(), HasSubstr("entropy takes no 'tol='"));
 }
 
 TEST(PolicyText, ValuesOutOfRangeSayTheRange) {
-  EXPECT_THAT(wrong("entropy:-1").what(), HasSubstr("threshold: got '-1', want a number from 0 to 16"));
-  EXPECT_THAT(wrong("entropy:0.1,17").what(), HasSubstr("got '17'"));
-  EXPECT_THAT(wrong("confidence:1.1").what(), HasSubstr("want a number from 0 to 1"));
-  EXPECT_THAT(wrong("patience:2.5").what(), HasSubstr("patience: got '2.5', want a whole number from 0 to 1000"));
-  EXPECT_THAT(wrong("pcee:0.1,0").what(), HasSubstr("want a whole number from 1 to 1000"));
-  EXPECT_THAT(wrong("vote:1,-1").what(), HasSubstr("weight: got '-1'"));
-  EXPECT_THAT(wrong("layer:0").what(), HasSubstr("want a whole number from 1"));
+  EXPECT_THAT(policy_error("entropy:-1").what(), HasSubstr("threshold: got '-1', want a number from 0 to 16"));
+  EXPECT_THAT(policy_error("entropy:0.1,17").what(), HasSubstr("got '17'"));
+  EXPECT_THAT(policy_error("confidence:1.1").what(), HasSubstr("want a number from 0 to 1"));
+  EXPECT_THAT(policy_error("patience:2.5").what(),
+              HasSubstr("patience: got '2.5', want a whole number from 0 to 1000"));
+  EXPECT_THAT(policy_error("pcee:0.1,0").what(), HasSubstr("want a whole number from 1 to 1000"));
+  EXPECT_THAT(policy_error("vote:1,-1").what(), HasSubstr("weight: got '-1'"));
+  EXPECT_THAT(policy_error("layer:0").what(), HasSubstr("want a whole number from 1"));
   for (const char* text :
        {"entropy:nan", "entropy:inf", "entropy:1e999", "entropy:0.3x", "entropy: 0.3", "entropy:+0.3", "entropy:0x1",
         "entropy:", "entropy:0.1,", "entropy:,0.1", "patience:3,tol="})
-    EXPECT_THAT(wrong(text).what(), HasSubstr("want a number from 0")) << text;
+    EXPECT_THAT(policy_error(text).what(), HasSubstr("want a number from 0")) << text;
 }
 
 TEST(PolicyText, TooFewOrTooManyValuesShowTheForm) {
-  EXPECT_THAT(wrong("entropy").what(), HasSubstr("got 0 values, want 1"));
-  EXPECT_EQ(wrong("entropy").hint(), "it is written entropy:threshold or one per exit");
-  EXPECT_EQ(wrong("pcee:0.1").hint(), "it is written pcee:threshold,patience");
-  EXPECT_EQ(wrong("patience").hint(), "it is written patience:patience[,tol=…]");
-  EXPECT_THAT(wrong("pcee:0.1,3,4").what(), HasSubstr("got 3 values, want 2"));
-  EXPECT_THAT(wrong("full:1").what(), HasSubstr("got 1 value, want 0"));
-  EXPECT_THAT(wrong("full:").what(), HasSubstr("got 1 value, want 0"));
+  EXPECT_THAT(policy_error("entropy").what(), HasSubstr("got 0 values, want 1"));
+  EXPECT_EQ(policy_error("entropy").hint(), "it is written entropy:threshold or one per exit");
+  EXPECT_EQ(policy_error("pcee:0.1").hint(), "it is written pcee:threshold,patience");
+  EXPECT_EQ(policy_error("patience").hint(), "it is written patience:patience[,tol=…]");
+  EXPECT_THAT(policy_error("pcee:0.1,3,4").what(), HasSubstr("got 3 values, want 2"));
+  EXPECT_THAT(policy_error("full:1").what(), HasSubstr("got 1 value, want 0"));
+  EXPECT_THAT(policy_error("full:").what(), HasSubstr("got 1 value, want 0"));
   std::string many = "entropy:0";
   for (int i = 0; i < kMaxExits; ++i) many += ",0";
-  EXPECT_THAT(wrong(many).what(), HasSubstr("got 129 per-exit values, want at most 128"));
+  EXPECT_THAT(policy_error(many).what(), HasSubstr("got 129 per-exit values, want at most 128"));
 }
 
 TEST(PolicyText, ParametersMustAgree) {
-  EXPECT_THAT(wrong("window:0.1,8,bias_3").what(), HasSubstr("bias_3 needs range="));
-  EXPECT_THAT(wrong("window:0.1,8,bias_1,range=0.1").what(), HasSubstr("range= belongs to bias_3"));
-  EXPECT_THAT(wrong("patience:3,tol=1,tol=2").what(), HasSubstr("'tol=' stands twice"));
+  EXPECT_THAT(policy_error("window:0.1,8,bias_3").what(), HasSubstr("bias_3 needs range="));
+  EXPECT_THAT(policy_error("window:0.1,8,bias_1,range=0.1").what(), HasSubstr("range= belongs to bias_3"));
+  EXPECT_THAT(policy_error("patience:3,tol=1,tol=2").what(), HasSubstr("'tol=' stands twice"));
 }
 
 TEST(PolicyText, AnAbsurdTextIsRefusedShortly) {
-  const Error error = wrong("entropy:" + std::string(1'000'000, '1'));
+  const Error error = policy_error("entropy:" + std::string(1'000'000, '1'));
   EXPECT_THAT(error.what(), HasSubstr("want at most 4096"));
   EXPECT_LT(std::string(error.what()).size(), 400u);
 }

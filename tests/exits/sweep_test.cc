@@ -16,7 +16,7 @@ std::vector<std::string> settings(std::string_view text) {
   return texts;
 }
 
-Error wrong(std::string_view text) {
+Error sweep_error(std::string_view text) {
   return error_of([&] { (void)parse_sweep(text); });
 }
 
@@ -54,17 +54,17 @@ TEST(Sweep, ASinglePolicyIsASweepOfOne) {
 TEST(Sweep, BrokenRangesSayHowTheyAreWritten) {
   for (const char* text : {"entropy:0..0.7", "entropy:0.../0.1", "entropy:..", "entropy:1..0/0.1", "entropy:0..1/0",
                            "entropy:0..1/-1", "entropy:0..1/nan", "entropy:0..x/1", "entropy:0..1/1/1"})
-    EXPECT_EQ(wrong(text).hint(), "ranges are written low..high/step, as in 0..0.7/0.05") << text;
-  EXPECT_THAT(wrong("entropy:0.1||0.2").what(), HasSubstr("got ''"));
+    EXPECT_EQ(sweep_error(text).hint(), "ranges are written low..high/step, as in 0..0.7/0.05") << text;
+  EXPECT_THAT(sweep_error("entropy:0.1||0.2").what(), HasSubstr("got ''"));
 }
 
 TEST(Sweep, ToldValuesOutOfRange) {
-  EXPECT_THAT(wrong("confidence:0.8..1.2/0.1").what(), HasSubstr("policy 'confidence:1.1': threshold"));
+  EXPECT_THAT(sweep_error("confidence:0.8..1.2/0.1").what(), HasSubstr("policy 'confidence:1.1': threshold"));
 }
 
 TEST(Sweep, EndlessSweepsAreRefused) {
-  EXPECT_THAT(wrong("entropy:0..16/1e-9").what(), HasSubstr("more than 10000 values"));
-  EXPECT_THAT(wrong("entropy:0..1/0.001,0..1/0.001").what(), HasSubstr("more than 10000 settings"));
+  EXPECT_THAT(sweep_error("entropy:0..16/1e-9").what(), HasSubstr("more than 10000 values"));
+  EXPECT_THAT(sweep_error("entropy:0..1/0.001,0..1/0.001").what(), HasSubstr("more than 10000 settings"));
 }
 
 }  // namespace

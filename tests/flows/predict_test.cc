@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kModel = EXEUNT_TEST_DATA "/models/bert-deebert";
+constexpr const char* kClassifierModel = EXEUNT_TEST_DATA "/models/bert-deebert";
 
 ClassifierOptions options_of(const std::string& policy = "full", int threads = 3) {
   ClassifierOptions options;
@@ -33,7 +33,7 @@ std::function<bool(TextRow&)> many_texts(int count, std::string_view odd = "grea
 }
 
 TEST(Predict, AnswersComeInTheOrderOfTheTextsAndEqualSingleOnes) {
-  Classifier classifier(kModel, options_of("entropy:0.5"));
+  Classifier classifier(kClassifierModel, options_of("entropy:0.5"));
   std::vector<Prediction> got;
   const PredictCounts counts = predict(classifier.engine(), classifier.tokenizer(),
                                        {.ask = classifier.ask(),
@@ -56,7 +56,7 @@ TEST(Predict, AnswersComeInTheOrderOfTheTextsAndEqualSingleOnes) {
 }
 
 TEST(Predict, OnlyAWindowOfTextsIsInFlight) {
-  Classifier classifier(kModel, options_of("full", 2));
+  Classifier classifier(kClassifierModel, options_of("full", 2));
   int64_t read = 0, answered = 0, most = 0;
   auto texts = many_texts(1000);
   (void)predict(classifier.engine(), classifier.tokenizer(),
@@ -74,7 +74,7 @@ TEST(Predict, OnlyAWindowOfTextsIsInFlight) {
 }
 
 TEST(Predict, AShardAnswersItsRowsAlone) {
-  Classifier classifier(kModel, options_of());
+  Classifier classifier(kClassifierModel, options_of());
   std::vector<int64_t> rows;
   const PredictCounts counts = predict(classifier.engine(), classifier.tokenizer(),
                                        {.ask = classifier.ask(),
@@ -87,7 +87,7 @@ TEST(Predict, AShardAnswersItsRowsAlone) {
 }
 
 TEST(Predict, EmptyAndTooLongTextsNameTheirPlace) {
-  Classifier classifier(kModel, options_of());
+  Classifier classifier(kClassifierModel, options_of());
   const auto run = [&](std::string_view odd, bool strict, int max_length = 8) {
     return predict(classifier.engine(), classifier.tokenizer(),
                    {.ask = classifier.ask(),
@@ -109,7 +109,7 @@ TEST(Predict, EmptyAndTooLongTextsNameTheirPlace) {
 }
 
 TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
-  Classifier classifier(kModel, options_of("layer:2"));
+  Classifier classifier(kClassifierModel, options_of("layer:2"));
   const Prediction text{.index = 7, .truncated = false, .answer = classifier.answer("a great film")};
   const auto lines = [&](AnswerForm form) {
     return AnswerLines(form, classifier.checkpoint(), classifier.ask().policy->bound);

@@ -15,7 +15,7 @@ ModelConfig parse(const char* text, std::optional<Family> guess = {}) {
   return parse_config(parse_json(text, "config.json"), "config.json", guess);
 }
 
-Error refusal(const char* text) {
+Error config_refusal(const char* text) {
   return error_of([&] { (void)parse(text); });
 }
 
@@ -66,7 +66,7 @@ TEST(Config, TellsTheFamilyOfOldFilesByTheirFields) {
             Family::albert);
   EXPECT_EQ(parse(R"({})", Family::roberta).spec.family, Family::roberta);
   EXPECT_EQ(parse(R"({"model_type": "bert"})", Family::roberta).spec.family, Family::bert);
-  const Error error = refusal("{}");
+  const Error error = config_refusal("{}");
   EXPECT_STREQ(error.what(), "config.json: field 'model_type' is missing");
   EXPECT_EQ(error.hint(), "add it: one of bert, roberta, albert, elasticbert");
 }
@@ -87,39 +87,40 @@ TEST(Config, RefusesLabelsThatAreNoList) {
                            R"({"model_type": "bert", "id2label": {"0": "a", "00": "b"}})",
                            R"({"model_type": "bert", "id2label": {"0": 3}})",
                            R"({"model_type": "bert", "label2id": {"a": 0, "b": -1}})"}) {
-    EXPECT_THAT(refusal(text).what(), HasSubstr("want each index from 0 to")) << text;
+    EXPECT_THAT(config_refusal(text).what(), HasSubstr("want each index from 0 to")) << text;
   }
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "id2label": ["a"]})").what(), HasSubstr("want an object"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "id2label": ["a"]})").what(), HasSubstr("want an object"));
 }
 
 TEST(Config, RefusesWhatWouldChangeTheArithmetic) {
-  EXPECT_THAT(refusal(R"({"model_type": "distilbert"})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "distilbert"})").what(),
               HasSubstr("got 'distilbert', want one of bert, roberta, albert, elasticbert"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "position_embedding_type": "relative_key"})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "position_embedding_type": "relative_key"})").what(),
               HasSubstr("got 'relative_key', want 'absolute'"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "hidden_act": "silu"})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "hidden_act": "silu"})").what(),
               HasSubstr("got 'silu', want one of gelu, gelu_new, relu"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "is_decoder": true})").what(), HasSubstr("only encoders"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "pruned_heads": {"3": [1]}})").what(), HasSubstr("pruned"));
-  EXPECT_THAT(refusal(R"({"model_type": "albert", "inner_group_num": 2})").what(), HasSubstr("got 2, want 1"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "is_decoder": true})").what(), HasSubstr("only encoders"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "pruned_heads": {"3": [1]}})").what(), HasSubstr("pruned"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "albert", "inner_group_num": 2})").what(), HasSubstr("got 2, want 1"));
 }
 
 TEST(Config, RefusesSizesOutOfRange) {
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "hidden_size": 0})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "hidden_size": 0})").what(),
               HasSubstr("field 'hidden_size': got 0, want a whole number from 1 to 16384"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "num_hidden_layers": 100000})").what(), HasSubstr("from 1 to 512"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "vocab_size": 1e300})").what(), HasSubstr("vocab_size"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "num_attention_heads": 7})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "num_hidden_layers": 100000})").what(),
+              HasSubstr("from 1 to 512"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "vocab_size": 1e300})").what(), HasSubstr("vocab_size"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "num_attention_heads": 7})").what(),
               HasSubstr("got 7, want a divisor of hidden_size, 768"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "layer_norm_eps": 0})").what(), HasSubstr("above 0"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "hidden_dropout_prob": 1})").what(), HasSubstr("below 1"));
-  EXPECT_THAT(refusal(R"({"model_type": "bert", "pad_token_id": 30522})").what(), HasSubstr("from 0 to 30521"));
-  EXPECT_THAT(refusal(R"({"model_type": "roberta", "max_position_embeddings": 2})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "layer_norm_eps": 0})").what(), HasSubstr("above 0"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "hidden_dropout_prob": 1})").what(), HasSubstr("below 1"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "pad_token_id": 30522})").what(), HasSubstr("from 0 to 30521"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "roberta", "max_position_embeddings": 2})").what(),
               HasSubstr("more than 2, where RoBERTa's positions start"));
-  EXPECT_THAT(refusal(R"({"model_type": "albert", "num_hidden_groups": 13})").what(), HasSubstr("from 1 to 12"));
-  EXPECT_THAT(refusal(R"({"model_type": "elasticbert", "num_hidden_layers": 6, "num_output_layers": 7})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "albert", "num_hidden_groups": 13})").what(), HasSubstr("from 1 to 12"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "elasticbert", "num_hidden_layers": 6, "num_output_layers": 7})").what(),
               HasSubstr("got 7, want at most num_hidden_layers, 6"));
-  EXPECT_THAT(refusal("[]").what(), HasSubstr("got a list, want an object"));
+  EXPECT_THAT(config_refusal("[]").what(), HasSubstr("got a list, want an object"));
 }
 
 TEST(Config, ReadsElbertsFields) {
@@ -132,7 +133,7 @@ TEST(Config, ReadsElbertsFields) {
   EXPECT_TRUE(fields.inner);
   EXPECT_EQ(fields.input, PoolInput::mean_max);
   EXPECT_EQ(elbert_policy(fields, 2), "window:0.2,6,bias_3,margin=0.1,range=0.3");
-  EXPECT_THAT(refusal(R"({"model_type": "albert", "use_out_pooler": true, "pooler_input": "min"})").what(),
+  EXPECT_THAT(config_refusal(R"({"model_type": "albert", "use_out_pooler": true, "pooler_input": "min"})").what(),
               HasSubstr("pooler_input"));
 }
 

@@ -15,7 +15,7 @@ Json written(const ExitLayout& exits) {
   return parse_json(json_text(exits_json(exits)), "exits.json");
 }
 
-Error complaint(const std::function<void(Json&)>& spoil) {
+Error exits_complaint(const std::function<void(Json&)>& spoil) {
   const ModelSpec spec = tiny::spec(Family::bert);
   Json value = written(tiny::own_heads(spec));
   spoil(value);
@@ -52,11 +52,12 @@ TEST(ExitsFile, ReadsAFileWrittenByHand) {
 }
 
 TEST(ExitsFile, RefusesUnknownFieldsWithTheNearestKnownOne) {
-  const Error error = complaint([](Json& v) { v["otuputs"] = 3; });
+  const Error error = exits_complaint([](Json& v) { v["otuputs"] = 3; });
   EXPECT_STREQ(error.what(), "exits.json: unknown field 'otuputs'");
   EXPECT_EQ(error.hint(), "did you mean 'outputs'?");
-  EXPECT_THAT(complaint([](Json& v) { v["exits"][1]["poler"] = 3; }).what(), HasSubstr("exits[1]: unknown field"));
-  EXPECT_THAT(complaint([](Json& v) { v["compat"]["x"] = 3; }).what(), HasSubstr("compat: unknown field 'x'"));
+  EXPECT_THAT(exits_complaint([](Json& v) { v["exits"][1]["poler"] = 3; }).what(),
+              HasSubstr("exits[1]: unknown field"));
+  EXPECT_THAT(exits_complaint([](Json& v) { v["compat"]["x"] = 3; }).what(), HasSubstr("compat: unknown field 'x'"));
 }
 
 TEST(ExitsFile, RefusesWrongTypesAndBrokenRules) {
@@ -82,7 +83,7 @@ TEST(ExitsFile, RefusesWrongTypesAndBrokenRules) {
       {[](Json& v) { v["compat"]["last_ramp"] = "last"; }, "got 'last', want one of final, ramp"},
       {[](Json& v) { v["compat"]["last_ramp"] = "ramp"; }, "the model has no last_ramp"}};
   for (const auto& [spoil, want] : spoils) {
-    const Error error = complaint(spoil);
+    const Error error = exits_complaint(spoil);
     EXPECT_EQ(error.code(), Code::bad_file);
     EXPECT_THAT(error.what(), HasSubstr(want));
   }

@@ -19,7 +19,7 @@ Checkpoint import(Builder& builder, const Json& config, NameStyle style = NameSt
   return import_checkpoint({.tensors = builder.set(), .style = style, .config = config});
 }
 
-Error refusal(Builder& builder, const Json& config) {
+Error import_refusal(Builder& builder, const Json& config) {
   return error_of([&] { (void)import(builder, config); });
 }
 
@@ -277,7 +277,7 @@ TEST(Import, TellsTheFamilyFromTheNamesOfOldFolders) {
   EXPECT_EQ(import(roberta, config).spec().family, Family::roberta);
   Builder bare;
   bare.bert("");
-  EXPECT_THAT(refusal(bare, config).what(), HasSubstr("field 'model_type' is missing"));
+  EXPECT_THAT(import_refusal(bare, config).what(), HasSubstr("field 'model_type' is missing"));
 }
 
 TEST(Import, ReadsATokenClassifierAsABareEncoder) {
@@ -312,11 +312,11 @@ TEST(Import, NamesAMissingTensorAsTheFilesSystemWould) {
   b.bert("bert.");
   b.highways("bert.", "pooler.dense", 2);
   b.set().tensors.erase("bert.encoder.highway.2.classifier.bias");
-  EXPECT_THAT(refusal(b, others::config("bert")).what(),
+  EXPECT_THAT(import_refusal(b, others::config("bert")).what(),
               HasSubstr("tensor 'bert.encoder.highway.2.classifier.bias' (exits.classifier.2.bias) is missing"));
   Builder half;
   half.bert("bert.", 2, false, 2);
-  const Error error = refusal(half, others::config("bert"));
+  const Error error = import_refusal(half, others::config("bert"));
   EXPECT_THAT(error.what(), HasSubstr("'bert.encoder.layer.2.attention.self.query.weight'"));
   EXPECT_EQ(error.hint(), "the weights have 2 layers, the configuration says 4");
 }
@@ -326,21 +326,22 @@ TEST(Import, RefusesHeadsThatAreNoWholeSet) {
   pabee.bert("bert.");
   pabee.linear("bert.pooler.dense", kHidden, kHidden);
   for (int i = 0; i < 3; ++i) pabee.linear("classifiers." + std::to_string(i), 2, kHidden);
-  EXPECT_THAT(refusal(pabee, others::config("bert")).what(), HasSubstr("got 3 classifiers, want one for each of 4"));
+  EXPECT_THAT(import_refusal(pabee, others::config("bert")).what(),
+              HasSubstr("got 3 classifiers, want one for each of 4"));
 
   Builder elastic;
   elastic.bert("elasticbert.");
   for (int i = 0; i < 3; ++i) elastic.linear("classifiers." + std::to_string(i), 2, kHidden);
-  EXPECT_THAT(refusal(elastic, others::config("elasticbert", {{"num_output_layers", 4}})).what(),
+  EXPECT_THAT(import_refusal(elastic, others::config("elasticbert", {{"num_output_layers", 4}})).what(),
               HasSubstr("got 3 classifiers, want 4: num_output_layers"));
 
   Builder elbert;
   elbert.albert("albert.");
   elbert.linear("albert.pooler", kHidden, kHidden);
   elbert.linear("albert.encoder.exit_out_layer.classifier", 2, kHidden);
-  EXPECT_THAT(refusal(elbert, elbert_config({{"num_exit_layers", 2}})).what(),
+  EXPECT_THAT(import_refusal(elbert, elbert_config({{"num_exit_layers", 2}})).what(),
               HasSubstr("got 1 exit layers, want 2 as num_exit_layers says"));
-  EXPECT_THAT(refusal(elbert, elbert_config({{"use_out_pooler", false}})).what(),
+  EXPECT_THAT(import_refusal(elbert, elbert_config({{"use_out_pooler", false}})).what(),
               HasSubstr("tensor 'albert.encoder.exit_out_layer.pooler.weight' is missing"));
 
   Builder uneven;
@@ -348,14 +349,14 @@ TEST(Import, RefusesHeadsThatAreNoWholeSet) {
   uneven.linear("albert.pooler", kHidden, kHidden);
   for (int k = 0; k < 3; ++k)
     uneven.linear("albert.encoder.exit_out_layers." + std::to_string(k) + ".classifier", 2, 8);
-  EXPECT_THAT(refusal(uneven, elbert_config({{"num_exit_layers", 3}})).what(),
+  EXPECT_THAT(import_refusal(uneven, elbert_config({{"num_exit_layers", 3}})).what(),
               HasSubstr("got 3 exit layers, want a divisor of the 4 layers"));
 
   Builder deebert;
   deebert.bert("bert.");
   deebert.highways("bert.", "pooler.dense", 2);
   deebert.set().tensors.erase("classifier.weight");
-  EXPECT_THAT(refusal(deebert, others::config("bert")).what(), HasSubstr("classifier.weight' is missing"));
+  EXPECT_THAT(import_refusal(deebert, others::config("bert")).what(), HasSubstr("classifier.weight' is missing"));
 }
 
 TEST(Import, RefusesProblemsItCannotAnswer) {
@@ -363,19 +364,20 @@ TEST(Import, RefusesProblemsItCannotAnswer) {
   b.bert("bert.");
   b.linear("bert.pooler.dense", kHidden, kHidden);
   b.linear("classifier", 3, kHidden);
-  EXPECT_THAT(refusal(b, others::config("bert", {{"problem_type", "multi_label_classification"}})).what(),
+  EXPECT_THAT(import_refusal(b, others::config("bert", {{"problem_type", "multi_label_classification"}})).what(),
               HasSubstr("got 'multi_label_classification', want regression or single_label_classification"));
-  EXPECT_THAT(refusal(b, others::config("bert", {{"problem_type", "regression"}})).what(),
+  EXPECT_THAT(import_refusal(b, others::config("bert", {{"problem_type", "regression"}})).what(),
               HasSubstr("regression with 3 outputs"));
   b.set().tensors["classifier.weight"].shape = {24};
-  EXPECT_THAT(refusal(b, others::config("bert")).what(), HasSubstr("tensor 'classifier.weight': got shape [24]"));
+  EXPECT_THAT(import_refusal(b, others::config("bert")).what(),
+              HasSubstr("tensor 'classifier.weight': got shape [24]"));
 }
 
 TEST(Import, RefusesTheSameTensorUnderTwoNames) {
   Builder b;
   b.bert("bert.");
   b.bert("");
-  EXPECT_THAT(refusal(b, others::config("bert")).what(), HasSubstr("are the same one twice"));
+  EXPECT_THAT(import_refusal(b, others::config("bert")).what(), HasSubstr("are the same one twice"));
 }
 
 }  // namespace

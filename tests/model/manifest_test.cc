@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal(const std::string& text) {
+std::string manifest_refusal(const std::string& text) {
   return error_of([&] { (void)parse_manifest(parse_json(text, "m"), "manifest.json"); }).what();
 }
 
@@ -21,14 +21,14 @@ TEST(Manifest, WhatIsWrittenIsReadBack) {
 }
 
 TEST(Manifest, RefusesWhatIsNotOne) {
-  EXPECT_THAT(refusal(R"({"format":"exeunt.manifest/9","files":{}})"), HasSubstr("want 'exeunt.manifest/1'"));
-  EXPECT_THAT(refusal(R"({"format":"exeunt.manifest/1","files":[]})"), HasSubstr("want an object"));
-  EXPECT_THAT(refusal(R"({"format":"exeunt.manifest/1","files":{},"x":1})"), HasSubstr("unknown field 'x'"));
-  EXPECT_THAT(refusal(R"({"format":"exeunt.manifest/1","files":{"../x":{"bytes":1,"sha256":"0"}}})"),
+  EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/9","files":{}})"), HasSubstr("want 'exeunt.manifest/1'"));
+  EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":[]})"), HasSubstr("want an object"));
+  EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{},"x":1})"), HasSubstr("unknown field 'x'"));
+  EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{"../x":{"bytes":1,"sha256":"0"}}})"),
               HasSubstr("got the file name '../x', want one inside the folder"));
-  EXPECT_THAT(refusal(R"({"format":"exeunt.manifest/1","files":{"x":{"bytes":1,"sha256":"0"}}})"),
+  EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{"x":{"bytes":1,"sha256":"0"}}})"),
               HasSubstr("want 64 hexadecimal digits"));
-  EXPECT_THAT(refusal(R"({"format":"exeunt.manifest/1","files":{"x":{"bytes":-1,"sha256":"0"}}})"),
+  EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{"x":{"bytes":-1,"sha256":"0"}}})"),
               HasSubstr("got -1"));
 }
 

@@ -18,6 +18,7 @@
 #include "tests/model/others.h"
 #include "tests/model/pickle_builder.h"
 #include "tests/model/tf_builder.h"
+#include "tests/repeated.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -55,13 +56,6 @@ long growth_of(const std::function<void()>& read) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return status == 0 ? grown : -1;
-}
-
-std::string repeated(std::string_view part, size_t times) {
-  std::string out;
-  out.reserve(part.size() * times);
-  for (size_t i = 0; i < times; ++i) out += part;
-  return out;
 }
 
 class Memory : public testing::Test {

@@ -23,7 +23,7 @@ others::Builder bare_bert() {
   return b;
 }
 
-Error refusal(const fs::path& model) {
+Error open_refusal(const fs::path& model) {
   const Error error = error_of([&] { (void)Checkpoint::open(model); });
   EXPECT_EQ(error.code(), Code::bad_file);
   return error;
@@ -60,16 +60,16 @@ TEST(Open, JoinsShardsByTheirIndex) {
   Json wrong = index;
   wrong["weight_map"][first[0].name] = "model-2.safetensors";
   scratch.write("m/model.safetensors.index.json", wrong.dump());
-  EXPECT_THAT(refusal(folder).what(), HasSubstr("is missing, but the index places it here"));
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("is missing, but the index places it here"));
   wrong["weight_map"][first[0].name] = "../m/model-1.safetensors";
   scratch.write("m/model.safetensors.index.json", wrong.dump());
-  EXPECT_THAT(refusal(folder).what(), HasSubstr("want names of files beside it"));
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("want names of files beside it"));
   wrong["weight_map"] = 3;
   scratch.write("m/model.safetensors.index.json", wrong.dump());
-  EXPECT_THAT(refusal(folder).what(), HasSubstr("weight_map"));
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("weight_map"));
   fs::remove(folder / "model-2.safetensors");
   scratch.write("m/model.safetensors.index.json", index.dump());
-  EXPECT_THAT(refusal(folder).what(), HasSubstr("model-2.safetensors: cannot open"));
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("model-2.safetensors: cannot open"));
 }
 
 // A file that torch.save() wrote, listed as the one shard of an index.
@@ -95,26 +95,26 @@ TEST(Open, FindsAModelInTheHubsCache) {
   scratch.write("models--org--tiny/refs/main", "c0ffee");
   ::setenv("HF_HUB_CACHE", scratch.path().c_str(), 1);
   EXPECT_EQ(Checkpoint::open("org/tiny").folder(), folder);
-  EXPECT_THAT(refusal("org/other").hint(), HasSubstr("hf download org/other"));
+  EXPECT_THAT(open_refusal("org/other").hint(), HasSubstr("hf download org/other"));
   ::unsetenv("HF_HUB_CACHE");
 }
 
 TEST(Open, SaysWhatAFolderLacks) {
   const Scratch scratch;
-  EXPECT_THAT(refusal(scratch.path() / "absent").what(), HasSubstr("no such file or folder"));
-  EXPECT_THAT(refusal(scratch.path()).what(), HasSubstr("got no weights, want model.safetensors"));
+  EXPECT_THAT(open_refusal(scratch.path() / "absent").what(), HasSubstr("no such file or folder"));
+  EXPECT_THAT(open_refusal(scratch.path()).what(), HasSubstr("got no weights, want model.safetensors"));
   scratch.write("tf_model.h5", "");
-  EXPECT_THAT(refusal(scratch.path()).hint(), HasSubstr("'tf_model.h5' cannot be read"));
+  EXPECT_THAT(open_refusal(scratch.path()).hint(), HasSubstr("'tf_model.h5' cannot be read"));
   fs::remove(scratch.path() / "tf_model.h5");
   fs::create_directories(scratch.path() / "checkpoint-500");
-  EXPECT_THAT(refusal(scratch.path()).hint(), HasSubstr("checkpoint-500?"));
+  EXPECT_THAT(open_refusal(scratch.path()).hint(), HasSubstr("checkpoint-500?"));
   const fs::path other = scratch.write("weights.txt", "");
-  EXPECT_THAT(refusal(other).what(), HasSubstr("is no weight file by its name"));
+  EXPECT_THAT(open_refusal(other).what(), HasSubstr("is no weight file by its name"));
 
   others::Builder b = bare_bert();
   const fs::path folder = others::save(scratch, "m", b.set(), others::config("bert"));
   fs::remove(folder / "config.json");
-  EXPECT_THAT(refusal(folder).what(), HasSubstr("got no config.json"));
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("got no config.json"));
   scratch.write("m/bert_config.json", R"({"vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 4,
       "num_attention_heads": 2, "intermediate_size": 12, "max_position_embeddings": 10, "type_vocab_size": 2})");
   EXPECT_EQ(Checkpoint::open(folder).spec().family, Family::bert);
@@ -211,7 +211,7 @@ TEST(Open, AsksWhichOfSeveralTensorFlowCheckpointsIsMeant) {
   const Scratch scratch;
   scratch.write("model.ckpt-1.index", "");
   scratch.write("model.ckpt-2.index", "");
-  const Error error = refusal(scratch.path());
+  const Error error = open_refusal(scratch.path());
   EXPECT_THAT(error.what(), HasSubstr("got 2 TensorFlow checkpoints, want one"));
   EXPECT_THAT(error.hint(), HasSubstr("model.ckpt-2.index"));
 }
@@ -241,7 +241,7 @@ class OwnFolderDamage : public testing::Test {
 
 TEST_F(OwnFolderDamage, IsNoticedWhenTheManifestIsGone) {
   fs::remove(folder_ / "manifest.json");
-  EXPECT_THAT(refusal(folder_).what(), HasSubstr("got our own weights without manifest.json"));
+  EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("got our own weights without manifest.json"));
 }
 
 TEST_F(OwnFolderDamage, IsNotWhatNamingTheWeightsMeans) {
@@ -252,7 +252,7 @@ TEST_F(OwnFolderDamage, IsNoticedInEveryFile) {
   for (const char* name : {"config.json", "exits.json", "model.safetensors"}) {
     const std::string content = read_text(folder_ / name);
     scratch_.write(std::string("own/") + name, content.substr(0, content.size() - 1));
-    EXPECT_THAT(refusal(folder_).what(), HasSubstr(std::string(name) + ": got"));
+    EXPECT_THAT(open_refusal(folder_).what(), HasSubstr(std::string(name) + ": got"));
     scratch_.write(std::string("own/") + name, content);
   }
   EXPECT_NO_THROW((void)Checkpoint::open(folder_));
@@ -260,7 +260,7 @@ TEST_F(OwnFolderDamage, IsNoticedInEveryFile) {
 
 TEST_F(OwnFolderDamage, IsNoticedWhenTheManifestListsTooLittle) {
   scratch_.write("own/manifest.json", R"({"format": "exeunt.manifest/1", "files": {}})");
-  EXPECT_THAT(refusal(folder_).what(), HasSubstr("does not list 'config.json'"));
+  EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("does not list 'config.json'"));
 }
 
 TEST_F(OwnFolderDamage, IsNoticedWhenForeignWeightsTakeThePlace) {
@@ -271,7 +271,7 @@ TEST_F(OwnFolderDamage, IsNoticedWhenForeignWeightsTakeThePlace) {
   manifest["files"]["model.safetensors"]["bytes"] = foreign.size();
   manifest["files"]["model.safetensors"]["sha256"] = sha256_hex(foreign);
   scratch_.write("own/manifest.json", manifest.dump());
-  EXPECT_THAT(refusal(folder_).what(), HasSubstr("got format 'pt', want 'exeunt.model/1'"));
+  EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("got format 'pt', want 'exeunt.model/1'"));
 }
 
 // Nothing is copied while opening: the tensors lie in one mapped file, in its order.

@@ -6,6 +6,7 @@
 #include "exeunt/model/pickle_names.h"
 #include "exeunt/model/torch_file.h"
 #include "tests/model/pickle_builder.h"
+#include "tests/repeated.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -16,12 +17,6 @@ using pickled::call, pickled::dict, pickled::kStart, pickled::name, pickled::num
 using std::literals::string_literals::operator""s;
 using testing::HasSubstr;
 using Kind = PickleValue::Kind;
-
-std::string repeated(std::string_view part, size_t times) {
-  std::string out;
-  for (size_t i = 0; i < times; ++i) out += part;
-  return out;
-}
 
 TEST(Pickle, ValuesOfEveryKindAreRead) {
   const std::string bytes =

@@ -16,7 +16,7 @@ std::string profile_text(std::string_view entries) {
   return fmt::format(R"({{"format": "exeunt.profile/1", "device": "a CPU", "entries": [{}]}})", entries);
 }
 
-Profile parse(std::string_view entries) {
+Profile parse_entries(std::string_view entries) {
   return parse_profile(parse_json(profile_text(entries), "p.json"), 2, "p.json");
 }
 
@@ -24,20 +24,20 @@ Profile parse(std::string_view entries) {
 Error wrong(std::string_view from, std::string_view to) {
   std::string text = kEntry;
   text.replace(text.find(from), from.size(), to);
-  const Error error = error_of([&] { (void)parse(text); });
+  const Error error = error_of([&] { (void)parse_entries(text); });
   EXPECT_EQ(error.code(), Code::bad_file);
   return error;
 }
 
 TEST(Profile, PredictsASumOfItsParts) {
-  const ProfileEntry entry = parse(kEntry).entries.at(0);
+  const ProfileEntry entry = parse_entries(kEntry).entries.at(0);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 10, .asked = 1}), 1 + 3 + 0.5);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 2, .tokens = 10, .asked = 2}), 1 + 10 + 9 + 1.0);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 2, .tokens = 20, .asked = 1}), 2 + 20 + 12 + 0.5);
 }
 
 TEST(Profile, DrawsStraightLinesBetweenAndBeyondItsLengths) {
-  ProfileEntry entry = parse(kEntry).entries.at(0);
+  ProfileEntry entry = parse_entries(kEntry).entries.at(0);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 15, .asked = 0}), 1.5 + 4.5);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 40, .asked = 0}), 4 + 12);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 5, .asked = 0}), 0.5 + 1.5);
@@ -53,7 +53,7 @@ TEST(Profile, DrawsStraightLinesBetweenAndBeyondItsLengths) {
 }
 
 TEST(Profile, WithoutLeavingTimesALayerCostsAllOfItself) {
-  ProfileEntry entry = parse(kEntry).entries.at(0);
+  ProfileEntry entry = parse_entries(kEntry).entries.at(0);
   entry.leave_ms.clear();
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 2, .tokens = 10, .asked = 0}), 1 + 10 + 30);
 }
@@ -84,7 +84,7 @@ TEST(Profile, TheEntryIsThatOfThePrecisionAndThreads) {
 }
 
 TEST(Profile, ComesBackFromItsText) {
-  const Profile profile = parse(kEntry);
+  const Profile profile = parse_entries(kEntry);
   const std::string text = json_text(profile_json(profile));
   EXPECT_EQ(json_text(profile_json(parse_profile(parse_json(text, "again"), 2, "again"))), text);
   EXPECT_EQ(profile.device, "a CPU");
@@ -103,7 +103,7 @@ TEST(Profile, BrokenFilesAreRefused) {
   EXPECT_THAT(wrong("\"exit_ms\"", "\"exits_ms\"").what(), HasSubstr("exit_ms"));
   EXPECT_THAT(error_of([] { (void)parse_profile(parse_json(R"({"format":"x"})", "p"), 2, "p"); }).what(),
               HasSubstr("got the format 'x'"));
-  EXPECT_THAT(error_of([] { (void)parse("3"); }).what(), HasSubstr("entries[0]"));
+  EXPECT_THAT(error_of([] { (void)parse_entries("3"); }).what(), HasSubstr("entries[0]"));
   EXPECT_THAT(error_of([] {
                 (void)parse_profile(parse_json(R"({"format":"exeunt.profile/1","entries":{}})", "p"), 2, "p");
               }).what(),

@@ -11,7 +11,7 @@ namespace exeunt {
 namespace {
 
 // Published numbers of parameters, pooler included; ElasticBERT's are BERT's with a pooler more for each other layer.
-const std::map<std::string_view, int64_t> kPublished{
+const std::map<std::string_view, int64_t> kPublishedParameters{
     {"bert-base", 109'482'240},       {"bert-large", 335'141'888},
     {"bert-base-cased", 108'310'272}, {"bert-large-cased", 333'579'264},
     {"roberta-base", 124'645'632},    {"roberta-large", 355'359'744},
@@ -24,10 +24,10 @@ const std::map<std::string_view, int64_t> kPublished{
     {"minilm-l12", 33'360'000},       {"gte-small", 33'360'000}};
 
 TEST(Shapes, HaveThePublishedNumberOfParameters) {
-  EXPECT_EQ(known_shapes().size(), kPublished.size());
+  EXPECT_EQ(known_shapes().size(), kPublishedParameters.size());
   for (const KnownShape& shape : known_shapes()) {
-    ASSERT_TRUE(kPublished.contains(shape.name)) << shape.name;
-    EXPECT_EQ(count_parameters(shape.spec, {}).total(), kPublished.at(shape.name)) << shape.name;
+    ASSERT_TRUE(kPublishedParameters.contains(shape.name)) << shape.name;
+    EXPECT_EQ(count_parameters(shape.spec, {}).total(), kPublishedParameters.at(shape.name)) << shape.name;
   }
 }
 

@@ -20,11 +20,11 @@ using tf::TableText;
 
 const std::string kData = EXEUNT_TEST_DATA "/model/data/";
 
-std::string message_for(const std::string& index) {
+std::string bundle_error(const std::string& index) {
   return error_of([&] { (void)parse_tf_index(bytes_of(index), "f"); }).what();
 }
 std::string table_message(const TableText& text) {
-  return message_for(tf::table(text));
+  return bundle_error(tf::table(text));
 }
 std::string message_with_entry(const std::string& entry, const std::string& name = "w") {
   return table_message({.blocks = {tf::block({{"", tf::header()}, {name, entry}})}});
@@ -107,9 +107,9 @@ TEST(TfTable, EntriesComeInOrderOverSeveralBlocks) {
 
 TEST(TfTable, BrokenTablesAreRefused) {
   const std::string good = tf::block({{"", tf::header()}});
-  EXPECT_THAT(message_for(""s), HasSubstr("no TensorFlow index ends here"));
-  EXPECT_THAT(message_for(std::string(100, 'x')), HasSubstr("no TensorFlow index ends here"));
-  EXPECT_THAT(message_for(tf::table({.blocks = {good}}) + "x"), HasSubstr("no TensorFlow index ends here"));
+  EXPECT_THAT(bundle_error(""s), HasSubstr("no TensorFlow index ends here"));
+  EXPECT_THAT(bundle_error(std::string(100, 'x')), HasSubstr("no TensorFlow index ends here"));
+  EXPECT_THAT(bundle_error(tf::table({.blocks = {good}}) + "x"), HasSubstr("no TensorFlow index ends here"));
   EXPECT_THAT(table_message({.blocks = {good}, .handles = std::string(40, '\xff')}),
               HasSubstr("place of a block is damaged"));
   EXPECT_THAT(table_message({.blocks = {good}, .handles = tf::handle(0, 1000)}), HasSubstr("1000 bytes do not fit"));
@@ -126,7 +126,7 @@ TEST(TfTable, BrokenTablesAreRefused) {
               HasSubstr("the block at byte 0 overlaps the one before it"));
   std::string flipped = tf::table({.blocks = {good}});
   flipped[2] ^= 1;
-  EXPECT_THAT(message_for(flipped), HasSubstr("f: block at byte 0: its bytes do not match their CRC"));
+  EXPECT_THAT(bundle_error(flipped), HasSubstr("f: block at byte 0: its bytes do not match their CRC"));
 }
 
 TEST(TfTable, BrokenBlocksAreRefused) {

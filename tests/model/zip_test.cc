@@ -13,7 +13,7 @@ namespace {
 using std::literals::string_literals::operator""s;
 using testing::HasSubstr;
 
-std::string message_for(const std::string& archive) {
+std::string zip_error(const std::string& archive) {
   return error_of([&] { (void)parse_zip(bytes_of(archive), "f"); }).what();
 }
 
@@ -21,7 +21,7 @@ std::string message_for(const std::string& archive) {
 std::string message_with(const std::function<void(ZipPart&)>& change, const ZipStyle& style = {}) {
   std::vector<ZipPart> parts{{.name = "a/x", .data = "hello"}, {.name = "a/y", .data = std::string(100, 'y')}};
   change(parts[1]);
-  return message_for(build_zip(parts, style));
+  return zip_error(build_zip(parts, style));
 }
 
 TEST(Zip, EntriesAreFoundWhereTheyLie) {
@@ -102,35 +102,35 @@ TEST(Zip, OverlappingEntriesAreRefused) {
   const size_t begin = outer.find(body);
   const size_t second = outer.rfind("PK\1\2");
   outer.replace(second + 42, 4, little(begin, 4));
-  EXPECT_THAT(message_for(outer), HasSubstr("f: entry 'a': it overlaps what follows at byte"));
+  EXPECT_THAT(zip_error(outer), HasSubstr("f: entry 'a': it overlaps what follows at byte"));
 }
 
 TEST(Zip, BrokenDirectoriesAreRefused) {
   const std::vector<ZipPart> parts{{.name = "a", .data = "hello"}};
   const std::string good = build_zip(parts);
-  EXPECT_THAT(message_for("PK"), HasSubstr("got 2 bytes: no zip archive"));
-  EXPECT_THAT(message_for(good + "x"), HasSubstr("cut short or has a tail"));
-  EXPECT_THAT(message_for(build_zip(parts, {.comment = "hi"})), HasSubstr("cut short or has a tail"));
-  EXPECT_THAT(message_for("prefix" + good), HasSubstr("zip64 record is not where"));
-  EXPECT_THAT(message_for("prefix" + build_zip(parts, {.zip64 = false})), HasSubstr("want it to end at"));
-  EXPECT_THAT(message_for(build_zip(parts, {.locator = 3})), HasSubstr("zip64 record is not where"));
-  EXPECT_THAT(message_for(build_zip(parts, {.locator = ~uint64_t{0}})), HasSubstr("zip64 record is not where"));
-  EXPECT_THAT(message_for(build_zip(parts, {.narrow_count = 7})), HasSubstr("disagree"));
-  EXPECT_THAT(message_for(build_zip(parts, {.disk = 2})), HasSubstr("split in parts"));
-  EXPECT_THAT(message_for(build_zip(parts, {.zip64 = false, .disk = 2})), HasSubstr("split in parts"));
-  EXPECT_THAT(message_for(build_zip(parts, {.count = 2})), HasSubstr("got 2 entries in a zip directory of"));
-  EXPECT_THAT(message_for(build_zip(parts, {.count = 60000})), HasSubstr("got 60000 entries"));
-  EXPECT_THAT(message_for(build_zip(parts, {.count = 0})), HasSubstr("bytes behind the last entry"));
-  EXPECT_THAT(message_for(build_zip(parts, {.directory_tail = "x"})), HasSubstr("got 1 bytes behind the last entry"));
-  EXPECT_THAT(message_for(build_zip(parts, {.offset = ~uint64_t{0}})), HasSubstr("want it to end at"));
-  EXPECT_THAT(message_for(build_zip({{.name = "a", .data = "hello", .before = "MZ"}})),
+  EXPECT_THAT(zip_error("PK"), HasSubstr("got 2 bytes: no zip archive"));
+  EXPECT_THAT(zip_error(good + "x"), HasSubstr("cut short or has a tail"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.comment = "hi"})), HasSubstr("cut short or has a tail"));
+  EXPECT_THAT(zip_error("prefix" + good), HasSubstr("zip64 record is not where"));
+  EXPECT_THAT(zip_error("prefix" + build_zip(parts, {.zip64 = false})), HasSubstr("want it to end at"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.locator = 3})), HasSubstr("zip64 record is not where"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.locator = ~uint64_t{0}})), HasSubstr("zip64 record is not where"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.narrow_count = 7})), HasSubstr("disagree"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.disk = 2})), HasSubstr("split in parts"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.zip64 = false, .disk = 2})), HasSubstr("split in parts"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.count = 2})), HasSubstr("got 2 entries in a zip directory of"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.count = 60000})), HasSubstr("got 60000 entries"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.count = 0})), HasSubstr("bytes behind the last entry"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.directory_tail = "x"})), HasSubstr("got 1 bytes behind the last entry"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.offset = ~uint64_t{0}})), HasSubstr("want it to end at"));
+  EXPECT_THAT(zip_error(build_zip({{.name = "a", .data = "hello", .before = "MZ"}})),
               HasSubstr("the first 2 bytes belong to no entry"));
   std::string damaged = good;
   damaged[good.find("PK\1\2")] = 'X';
-  EXPECT_THAT(message_for(damaged), HasSubstr("directory is cut short or damaged"));
+  EXPECT_THAT(zip_error(damaged), HasSubstr("directory is cut short or damaged"));
   std::string long_comment = good;
   long_comment[good.find("PK\1\2") + 32] = 100;
-  EXPECT_THAT(message_for(long_comment), HasSubstr("directory is cut short or damaged"));
+  EXPECT_THAT(zip_error(long_comment), HasSubstr("directory is cut short or damaged"));
 }
 
 TEST(Zip, EveryCutIsAnError) {

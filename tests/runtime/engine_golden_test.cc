@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
-#include <filesystem>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "exeunt/base/safetensors.h"
 #include "exeunt/runtime/cpu/forward.h"
 #include "exeunt/runtime/engine.h"
+#include "tests/runtime/goldens.h"
 #include "tests/runtime/tables.h"
 
 namespace exeunt {
@@ -23,24 +23,6 @@ namespace {
 // trained models. bf16 rounds to 8 bits, int8 to about as many per row.
 float tolerance(Precision precision) {
   return precision == Precision::fp32 ? 1e-5F : precision == Precision::bf16 ? 0.1F : 0.15F;
-}
-
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(EXEUNT_TEST_DATA "/golden")) {
-    if (std::filesystem::exists(entry.path() / "golden.safetensors")) names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-template <class T>
-std::vector<T> values(const TensorSet& set, const std::string& name) {
-  const TensorView* view = set.find(name);
-  if (view == nullptr) return {};
-  std::vector<T> out(static_cast<size_t>(view->elements()));
-  copy_raw(*view, std::as_writable_bytes(std::span(out)));
-  return out;
 }
 
 // Row 0 and the mean of all rows after the embeddings and after every layer.
@@ -113,12 +95,13 @@ TEST_P(EngineOnGolden, AgreesAfterEveryLayerAndAtEveryExitInEveryTable) {
   const std::string folder = std::string(EXEUNT_TEST_DATA "/golden/") + GetParam();
   const Checkpoint checkpoint = Checkpoint::open(folder);
   const TensorSet set = read_safetensors(folder + "/golden.safetensors");
-  const auto ids = values<int32_t>(set, "ids"), lengths = values<int32_t>(set, "lengths");
-  const auto types = values<uint8_t>(set, "types");
+  const auto ids = golden_values<int32_t>(set, "ids"), lengths = golden_values<int32_t>(set, "lengths");
+  const auto types = golden_values<uint8_t>(set, "types");
   const size_t texts = lengths.size();
   ASSERT_GE(texts, 8U);
-  const auto row0 = values<float>(set, "row0"), mean = values<float>(set, "mean"),
-             logits = values<float>(set, "logits"), lte = values<float>(set, "lte"), ramp = values<float>(set, "ramp");
+  const auto row0 = golden_values<float>(set, "row0"), mean = golden_values<float>(set, "mean"),
+             logits = golden_values<float>(set, "logits"), lte = golden_values<float>(set, "lte"),
+             ramp = golden_values<float>(set, "ramp");
   for (const Way& way : ways_here()) {
     SCOPED_TRACE(way.name());
     LayerRunner runner(checkpoint, way);

@@ -8,17 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/near.h"
+
 namespace exeunt {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
-using ::testing::Pointwise;
-
-// Each value within `tolerance` of the wanted one.
-auto near(const std::vector<float>& want, float tolerance = 1e-6F) {
-  return Pointwise(FloatNear(tolerance), want);
-}
 
 const float kLn2 = std::log(2.0F), kLn3 = std::log(3.0F);
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,36 +11,19 @@
 
 #include "exeunt/base/safetensors.h"
 #include "exeunt/runtime/reference.h"
+#include "tests/runtime/goldens.h"
 
 namespace exeunt {
 namespace {
 
 constexpr float kTolerance = 1e-5F;
 
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(EXEUNT_TEST_DATA "/golden")) {
-    if (std::filesystem::exists(entry.path() / "golden.safetensors")) names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-template <class T>
-std::vector<T> values(const TensorSet& set, const std::string& name) {
-  const TensorView& view = set.tensors.at(name);
-  std::vector<T> out(static_cast<size_t>(view.elements()));
-  EXPECT_EQ(size_of(view.dtype), sizeof(T)) << name;
-  copy_raw(view, std::as_writable_bytes(std::span(out)));
-  return out;
-}
-
 // One slice of a golden tensor [texts, …], or nothing if the model has no such thing.
 class Golden {
  public:
   Golden(const TensorSet& set, const std::string& name, size_t texts) : name_(name) {
     if (set.find(name) == nullptr) return;
-    all_ = values<float>(set, name);
+    all_ = golden_values<float>(set, name);
     size_ = all_.size() / texts;
   }
 
@@ -83,15 +65,15 @@ TEST_P(GoldenModel, AgreesAfterEveryLayerAndAtEveryExit) {
   const std::string folder = std::string(EXEUNT_TEST_DATA "/golden/") + GetParam();
   const Reference reference(Checkpoint::open(folder));
   const TensorSet set = read_safetensors(folder + "/golden.safetensors");
-  const auto ids = values<int32_t>(set, "ids"), lengths = values<int32_t>(set, "lengths");
-  const auto types = values<uint8_t>(set, "types");
+  const auto ids = golden_values<int32_t>(set, "ids"), lengths = golden_values<int32_t>(set, "lengths");
+  const auto types = golden_values<uint8_t>(set, "types");
   const size_t texts = lengths.size();
   ASSERT_GE(texts, 8U);
   const Golden row0(set, "row0", texts), mean(set, "mean", texts), pooled(set, "pooled", texts),
       logits(set, "logits", texts), lte(set, "lte", texts), ramp(set, "ramp", texts);
   std::vector<int> exits;
   for (const ExitSite& site : reference.exits().sites) exits.push_back(site.after);
-  EXPECT_EQ(exits, set.find("exits") ? values<int32_t>(set, "exits") : std::vector<int>{});
+  EXPECT_EQ(exits, set.find("exits") ? golden_values<int32_t>(set, "exits") : std::vector<int>{});
   EXPECT_EQ(reference.exits().lte, !lte.empty());
   EXPECT_EQ(reference.exits().last_ramp.has_value(), !ramp.empty());
 

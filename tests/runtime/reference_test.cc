@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "exeunt/base/half.h"
+#include "tests/near.h"
 #include "tests/runtime/random_model.h"
 #include "tests/scratch.h"
 
@@ -16,11 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pointwise;
 using ::testing::SizeIs;
-
-// Each value within `tolerance` of the wanted one.
-auto near(const std::vector<float>& want, float tolerance = 1e-6F) {
-  return Pointwise(FloatNear(tolerance), want);
-}
 
 TEST(Reference, GivesRowsAfterEveryLayerAndOutputsOfEveryExit) {
   const ModelSpec spec = small_spec();

@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::vector<std::pair<std::string, int32_t>> kTokens = {{"[UNK]", 0}, {"[MASK]", 1}, {"a", 2}};
+const std::vector<std::pair<std::string, int32_t>> kAddedTokens = {{"[UNK]", 0}, {"[MASK]", 1}, {"a", 2}};
 
 AddedToken token(std::string content, bool normalized = false) {
   AddedToken out;
@@ -20,7 +20,7 @@ AddedToken token(std::string content, bool normalized = false) {
 }
 
 AddedTokens make(std::vector<AddedToken> tokens, const Normalizer& normalizer = {}) {
-  return AddedTokens(std::move(tokens), Vocabulary(kTokens, "f"), normalizer, "f");
+  return AddedTokens(std::move(tokens), Vocabulary(kAddedTokens, "f"), normalizer, "f");
 }
 
 // "text" as it is cut: added tokens as <id:text>.

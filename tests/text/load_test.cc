@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kVocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nhello\nHello\n";
+constexpr const char* kCasedVocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nhello\nHello\n";
 constexpr const char* kJson = R"({"model":{"type":"WordPiece","unk_token":"?","vocab":{"?":0,"hello":7}}})";
 
 Error error_in(const Scratch& folder) {
@@ -17,14 +17,14 @@ Error error_in(const Scratch& folder) {
 
 TEST(LoadTokenizer, PrefersTokenizerJson) {
   const Scratch folder;
-  folder.write("vocab.txt", kVocab);
+  folder.write("vocab.txt", kCasedVocab);
   folder.write("tokenizer.json", kJson);
   EXPECT_THAT(load_tokenizer(folder.path())->encode("hello", std::nullopt, {}).ids, ElementsAre(7));
 }
 
 TEST(LoadTokenizer, ReadsVocabTxtWithItsConfiguration) {
   const Scratch folder;
-  folder.write("vocab.txt", kVocab);
+  folder.write("vocab.txt", kCasedVocab);
   folder.write("tokenizer_config.json", R"({"do_lower_case":true})");
   EXPECT_THAT(load_tokenizer(folder.path())->encode("Hello", std::nullopt, {}).ids, ElementsAre(2, 4, 3));
 }

@@ -96,7 +96,7 @@ TEST(UnigramTokenizer, FilesAreNamedInErrors) {
               HasSubstr("none.model"));
 }
 
-std::string json_error(std::string_view model, std::string_view pre = "null") {
+std::string unigram_json_error(std::string_view model, std::string_view pre = "null") {
   const std::string text = fmt::format(R"({{"pre_tokenizer":{},"model":{}}})", pre, model);
   const Error error = error_of([&] { (void)make_unigram_tokenizer(parse_tokenizer_json(text, "f")); });
   EXPECT_EQ(error.code(), Code::bad_file);
@@ -104,19 +104,22 @@ std::string json_error(std::string_view model, std::string_view pre = "null") {
 }
 
 TEST(UnigramTokenizer, EveryWrongFieldOfTheJsonIsNamed) {
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0})"), HasSubstr("vocab"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[]})"), HasSubstr("f: model: vocab: got a list"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a"]]})"), HasSubstr("piece 0: got a list"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a","b"]]})"),
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0})"), HasSubstr("vocab"));
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[]})"),
+              HasSubstr("f: model: vocab: got a list"));
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a"]]})"), HasSubstr("piece 0: got a list"));
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a","b"]]})"),
               HasSubstr("want a piece and its score"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0],["a",1]]})"), HasSubstr("'a' stands twice"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":1,"vocab":[["a",0]]})"), HasSubstr("'unk_id': got 1"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":null,"vocab":[["a",0]]})"), HasSubstr("unk_id"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0]],"byte_falback":true})"),
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0],["a",1]]})"),
+              HasSubstr("'a' stands twice"));
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":1,"vocab":[["a",0]]})"), HasSubstr("'unk_id': got 1"));
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":null,"vocab":[["a",0]]})"), HasSubstr("unk_id"));
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0]],"byte_falback":true})"),
               HasSubstr("byte_falback"));
-  EXPECT_THAT(json_error(fmt::format(R"({{"type":"Unigram","unk_id":0,"vocab":[["{}",0]]}})", std::string(1025, 'a'))),
-              HasSubstr("piece 0: got 1025 bytes, want at most 1024"));
-  EXPECT_THAT(json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0]]})", R"({"type":"Digits"})"),
+  EXPECT_THAT(
+      unigram_json_error(fmt::format(R"({{"type":"Unigram","unk_id":0,"vocab":[["{}",0]]}})", std::string(1025, 'a'))),
+      HasSubstr("piece 0: got 1025 bytes, want at most 1024"));
+  EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0]]})", R"({"type":"Digits"})"),
               HasSubstr("f: pre_tokenizer"));
 }
 

@@ -22,12 +22,12 @@ std::vector<std::string> cut(const WordPieceModel& model, std::string_view word)
   return out;
 }
 
-const Pairs kTokens = {{"[UNK]", 0},  {"un", 1},     {"una", 2},   {"##aff", 3}, {"##able", 4}, {"##a", 5},
-                       {"##b", 6},    {"é", 7},      {"##é", 8},   {"##中", 9},  {"a", 10},     {"##", 11},
-                       {"##x##", 12}, {"hello", 13}, {"##lo", 14}, {"hel", 15}};
+const Pairs kWordPieces = {{"[UNK]", 0},  {"un", 1},     {"una", 2},   {"##aff", 3}, {"##able", 4}, {"##a", 5},
+                           {"##b", 6},    {"é", 7},      {"##é", 8},   {"##中", 9},  {"a", 10},     {"##", 11},
+                           {"##x##", 12}, {"hello", 13}, {"##lo", 14}, {"hel", 15}};
 
 TEST(WordPiece, TakesTheLongestPieceFromTheLeft) {
-  const WordPieceModel model(Vocabulary(kTokens, "f"), {});
+  const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   EXPECT_THAT(cut(model, "unaffable"), ElementsAre("0:0-9"));  // una##ff… fails: no way back to un##aff##able
   EXPECT_THAT(cut(model, "unb"), ElementsAre("1:0-2", "6:2-3"));
   EXPECT_THAT(cut(model, "unab"), ElementsAre("2:0-3", "6:3-4"));
@@ -37,14 +37,14 @@ TEST(WordPiece, TakesTheLongestPieceFromTheLeft) {
 }
 
 TEST(WordPiece, AWordThatCannotBeCutIsUnknownAsAWhole) {
-  const WordPieceModel model(Vocabulary(kTokens, "f"), {});
+  const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   EXPECT_THAT(cut(model, "q"), ElementsAre("0:0-1"));
   EXPECT_THAT(cut(model, "unq"), ElementsAre("0:0-3"));
   EXPECT_THAT(cut(model, "b"), ElementsAre("0:0-1"));  // ##b continues words only
 }
 
 TEST(WordPiece, LongWordsAreUnknownByCodePointsNotBytes) {
-  const WordPieceModel model(Vocabulary(kTokens, "f"), {.max_chars = 3});
+  const WordPieceModel model(Vocabulary(kWordPieces, "f"), {.max_chars = 3});
   EXPECT_THAT(cut(model, "ééé"), ElementsAre("7:0-2", "8:2-4", "8:4-6"));
   EXPECT_THAT(cut(model, "éééé"), ElementsAre("0:0-8"));
   EXPECT_THAT(cut(model, "hello"), ElementsAre("0:0-5"));  // even a token of the vocabulary
@@ -53,15 +53,15 @@ TEST(WordPiece, LongWordsAreUnknownByCodePointsNotBytes) {
 }
 
 TEST(WordPiece, AMillionCodePointsAreUnknownAtOnce) {
-  const WordPieceModel model(Vocabulary(kTokens, "f"), {});
+  const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   const std::string word(1'000'000, 'a');
   EXPECT_THAT(cut(model, word), ElementsAre("0:0-1000000"));
-  const WordPieceModel patient(Vocabulary(kTokens, "f"), {.max_chars = 2'000'000});
+  const WordPieceModel patient(Vocabulary(kWordPieces, "f"), {.max_chars = 2'000'000});
   EXPECT_EQ(cut(patient, word).size(), 1'000'000U);
 }
 
 TEST(WordPiece, ThePrefixItselfIsText) {
-  const WordPieceModel model(Vocabulary(kTokens, "f"), {});
+  const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   EXPECT_THAT(cut(model, "##"), ElementsAre("11:0-2"));
   EXPECT_THAT(cut(model, "##b"), ElementsAre("6:0-3"));
   EXPECT_THAT(cut(model, "ax##"), ElementsAre("10:0-1", "12:1-4"));
@@ -69,7 +69,7 @@ TEST(WordPiece, ThePrefixItselfIsText) {
 }
 
 TEST(WordPiece, AnEmptyPrefixMakesEveryTokenAContinuation) {
-  const WordPieceModel model(Vocabulary(kTokens, "f"), {.prefix = ""});
+  const WordPieceModel model(Vocabulary(kWordPieces, "f"), {.prefix = ""});
   EXPECT_THAT(cut(model, "aun"), ElementsAre("10:0-1", "1:1-3"));
 }
 
