@@ -46,10 +46,10 @@ ExitLayout bench_layout(const ModelSpec& spec, BenchHeads heads) {
 }
 
 // As wide as BERT's initial weights; norms start as they do there.
-float value_of(const std::string& name, Stream& stream) {
-  if (name.find("norm.weight") != std::string::npos) return 1;
-  if (name.find("norm.bias") != std::string::npos) return 0;
-  return 0.0346F * stream.next();  // standard deviation 0.02
+void fill(const std::string& name, Stream& stream, std::span<float> values) {
+  const bool gain = name.find("norm.weight") != std::string::npos, shift = name.find("norm.bias") != std::string::npos;
+  if (gain || shift) return std::fill(values.begin(), values.end(), gain ? 1.0F : 0.0F);
+  for (float& value : values) value = 0.0346F * stream.next();  // standard deviation 0.02
 }
 
 double percentile(const std::vector<double>& sorted, double share) {
@@ -120,7 +120,7 @@ Checkpoint random_model(const ModelSpec& spec, BenchHeads heads) {
     if (!info.required) continue;
     TensorView view{.dtype = DType::f32, .shape = info.shape, .strides = {}, .bytes = {}};
     const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(view.elements()));
-    for (float& value : *data) value = value_of(info.name, stream);
+    fill(info.name, stream, *data);
     view.bytes = std::as_bytes(std::span(*data));
     set.tensors.emplace(info.name, view);
     set.owners.push_back(data);

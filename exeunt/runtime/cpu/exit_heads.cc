@@ -71,19 +71,26 @@ void ExitHeads::multiply(const PackedWeight& weight, const float* input, float* 
                    .rows = 1});
 }
 
+void ExitHeads::multiply(const PlainWeight& weight, const float* input, float* out) const noexcept {
+  const auto inputs = static_cast<size_t>(weight.inputs);
+  for (size_t o = 0; o < static_cast<size_t>(weight.outputs); ++o) {
+    out[o] = model_.kernels->dot(weight.weight + o * inputs, input, weight.inputs) + weight.bias[o];
+  }
+}
+
 float ExitHeads::run(const ExitSite& site, const LayerRows& rows, float* logits) noexcept {
   gather(site, rows);
   const float* pooled = space_.exit_input;
   if (site.pooler) {
     const PackedWeight& pooler = model_.poolers[static_cast<size_t>(*site.pooler)];
     multiply(pooler, space_.exit_input, space_.pooled);
-    tanh_all({space_.pooled, static_cast<size_t>(pooler.outputs)});
+    model_.kernels->tanh(space_.pooled, pooler.outputs);
     pooled = space_.pooled;
   }
   const PackedClassifier& classifier = model_.classifiers[static_cast<size_t>(site.classifier)];
   if (classifier.inner) {
     multiply(classifier.outer, pooled, space_.hidden);
-    tanh_all({space_.hidden, static_cast<size_t>(classifier.outer.outputs)});
+    model_.kernels->tanh(space_.hidden, classifier.outer.outputs);
     multiply(*classifier.inner, space_.hidden, logits);
   } else {
     multiply(classifier.outer, pooled, logits);

@@ -28,6 +28,7 @@ class ExitHeads {
  private:
   void gather(const ExitSite& site, const LayerRows& rows) noexcept;  // → exit_input
   void multiply(const PackedWeight& weight, const float* input, float* out) noexcept;
+  void multiply(const PlainWeight& weight, const float* input, float* out) const noexcept;
 
   const PackedModel& model_;
   Workspace& space_;

@@ -61,6 +61,14 @@ class Packer {
     add({.tensors = {name}, .floats = &out}, count * sizeof(float));
   }
 
+  void plain(PlainWeight& out, const std::string& name) {
+    const TensorView& weight = checkpoint_.get(name + ".weight");
+    out.outputs = static_cast<int>(weight.shape[0]);
+    out.inputs = static_cast<int>(weight.shape[1]);
+    floats(out.weight, name + ".weight");
+    floats(out.bias, name + ".bias");
+  }
+
   void norm(PackedNorm& out, const std::string& name) {
     floats(out.weight, name + ".weight");
     floats(out.bias, name + ".bias");
@@ -234,10 +242,10 @@ void plan_heads(PackedModel& model, Packer& packer) {
     packer.matrix(model.poolers[p], model.heads, {fmt::format("exits.pooler.{}", p)});
   for (size_t c = 0; c < model.classifiers.size(); ++c) {
     const std::string name = fmt::format("exits.classifier.{}", c);
-    packer.matrix(model.classifiers[c].outer, Precision::fp32, {name});
-    if (model.exits.inner) packer.matrix(model.classifiers[c].inner.emplace(), Precision::fp32, {name + ".inner"});
+    packer.plain(model.classifiers[c].outer, name);
+    if (model.exits.inner) packer.plain(model.classifiers[c].inner.emplace(), name + ".inner");
   }
-  if (model.exits.lte) packer.matrix(model.lte.emplace(), Precision::fp32, {"exits.lte"});
+  if (model.exits.lte) packer.plain(model.lte.emplace(), "exits.lte");
 }
 
 Precision higher_precision(const Kernels& kernels, Precision precision) {

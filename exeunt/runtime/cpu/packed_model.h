@@ -38,9 +38,15 @@ struct PackedLayer {
   PackedNorm attention_norm = {}, ffn_norm = {};
 };
 
+// A matrix that only ever meets one row, and has few outputs as a rule: row after row, as in the checkpoint.
+struct PlainWeight {
+  int inputs = 0, outputs = 0;
+  const float *weight = nullptr, *bias = nullptr;
+};
+
 struct PackedClassifier {
-  PackedWeight outer = {};
-  std::optional<PackedWeight> inner = {};
+  PlainWeight outer = {};
+  std::optional<PlainWeight> inner = {};
 };
 
 class PackedModel {
@@ -63,7 +69,7 @@ class PackedModel {
   std::vector<const float*> readers = {};
   std::vector<PackedWeight> poolers = {};
   std::vector<PackedClassifier> classifiers = {};
-  std::optional<PackedWeight> lte = {};
+  std::optional<PlainWeight> lte = {};
 
   [[nodiscard]] const PackedLayer& layer(int index) const {
     return layers[static_cast<size_t>(spec.weights_of(index))];

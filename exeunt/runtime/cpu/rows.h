@@ -109,22 +109,31 @@ float exp_all(float* values, int n, float scale) {
 }
 
 template <class V>
+void tanh_all(float* values, int n) {
+  int i = 0;
+  for (; i + V::kWidth <= n; i += V::kWidth) V::store(values + i, tanh<V>(V::load(values + i)));
+  if (i < n) V::store_part(values + i, tanh<V>(V::load_part(values + i, n - i)), n - i);
+}
+
+template <class V>
 void read(const ReaderCall& call) {
   for (int t = 0; t < call.tokens; ++t) {
     call.scores[t] = dot<V>(call.rows + static_cast<size_t>(t) * call.stride, call.query, call.columns);
   }
   const float inverse = 1.0F / exp_all<V>(call.scores, call.tokens, 1.0F);
-  // A strip of columns at a time: its sums stay in registers over all tokens.
-  constexpr int strip = 4 * V::kWidth;
+  // A strip of columns at a time: its sums stay in registers over all tokens. The wider it is, the more of a row is
+  // read in one go, and twelve vectors leave room for what else a loop needs in 16 registers.
+  constexpr int vectors = 12, strip = vectors * V::kWidth;
   int c = 0;
   for (; c + strip <= call.columns; c += strip) {
-    typename V::F sums[4] = {V::set(0), V::set(0), V::set(0), V::set(0)};
+    typename V::F sums[vectors];
+    for (int i = 0; i < vectors; ++i) sums[i] = V::set(0);
     for (int t = 0; t < call.tokens; ++t) {
       const float* row = call.rows + static_cast<size_t>(t) * call.stride + c;
       const auto share = V::set(call.scores[t]);
-      for (int i = 0; i < 4; ++i) sums[i] = V::fma(share, V::load(row + i * V::kWidth), sums[i]);
+      for (int i = 0; i < vectors; ++i) sums[i] = V::fma(share, V::load(row + i * V::kWidth), sums[i]);
     }
-    for (int i = 0; i < 4; ++i) V::store(call.out + c + i * V::kWidth, sums[i] * V::set(inverse));
+    for (int i = 0; i < vectors; ++i) V::store(call.out + c + i * V::kWidth, sums[i] * V::set(inverse));
   }
   for (; c < call.columns; c += V::kWidth) {
     const int n = call.columns - c < V::kWidth ? call.columns - c : V::kWidth;

@@ -85,7 +85,9 @@ struct TableOf {
             .normalize = normalize<V>,
             .attention_scratch = attention_scratch,
             .attend = attend,
-            .read = read<V>};
+            .read = read<V>,
+            .dot = dot<V>,
+            .tanh = tanh_all<V>};
   }
 };
 

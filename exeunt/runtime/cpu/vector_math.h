@@ -66,6 +66,12 @@ typename V::F gelu_new(typename V::F x) {
   return x / (V::set(1.0F) + exp<V>(u2));
 }
 
+// 1 − 2 / (e^(2x) + 1).
+template <class V>
+typename V::F tanh(typename V::F x) {
+  return V::set(1.0F) - V::set(2.0F) / (exp<V>(x + x) + V::set(1.0F));
+}
+
 // `rough` where the result is quantised to 8 bits afterwards.
 template <class V, Activation activation, bool rough>
 typename V::F activate(typename V::F x) {

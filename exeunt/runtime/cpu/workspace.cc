@@ -31,15 +31,8 @@ bool any_int8(const PackedModel& model, PackedWeight PackedLayer::*weight) {
 
 size_t head_operand_bytes(const PackedModel& model) {
   size_t bytes = 0;
-  const auto fit = [&](const PackedWeight& w) {
-    bytes = std::max(bytes, model.kernels->operand_bytes(w.precision, 1, w.inputs));
-  };
-  for (const PackedWeight& pooler : model.poolers) fit(pooler);
-  for (const PackedClassifier& classifier : model.classifiers) {
-    fit(classifier.outer);
-    if (classifier.inner) fit(*classifier.inner);
-  }
-  if (model.lte) fit(*model.lte);
+  for (const PackedWeight& pooler : model.poolers)
+    bytes = std::max(bytes, model.kernels->operand_bytes(pooler.precision, 1, pooler.inputs));
   return bytes;
 }
 

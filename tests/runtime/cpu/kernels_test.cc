@@ -3,6 +3,7 @@
 // nothing but its own input.
 #include "exeunt/runtime/cpu/kernels.h"
 
+#include <cmath>
 #include <optional>
 
 #include <gmock/gmock.h>
@@ -464,6 +465,33 @@ TEST_P(TableTest, AttendsIntoTheNextOperand) {
             << name_of(precision) << " into " << name_of(next) << ", " << tokens << " tokens";
       }
     }
+  }
+}
+
+// One row of a head.
+
+TEST_P(TableTest, AddsUpAProductOfTwoRows) {
+  for (const int n : {1, 3, 16, 37, 64, 131, 768}) {
+    const std::vector<float> a = random_values(static_cast<size_t>(n), 31),
+                             b = random_values(static_cast<size_t>(n), 32);
+    double want = 0, size = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      want += static_cast<double>(a[i]) * b[i];
+      size += std::fabs(static_cast<double>(a[i]) * b[i]);
+    }
+    EXPECT_NEAR(table.dot(a.data(), b.data(), n), want, 1e-6 * size) << n << " values";
+  }
+}
+
+TEST_P(TableTest, TakesTheHyperbolicTangentOfEveryValue) {
+  std::vector<float> values = {0, -0.0F, 1e-6F, 0.5F, -0.5F, 3, -9, 44, -44, 1e4F, -1e4F};
+  for (int i = -600; i <= 600; ++i) values.push_back(static_cast<float>(i) * 0.0171F);
+  for (const size_t n : {size_t{1}, size_t{7}, values.size()}) {
+    std::vector<float> got(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n));
+    got.push_back(7);
+    table.tanh(got.data(), static_cast<int>(n));
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(got[i], std::tanh(static_cast<double>(values[i])), 3e-7) << values[i];
+    EXPECT_EQ(got[n], 7) << "behind the last value";
   }
 }
 

@@ -52,7 +52,9 @@ constexpr Kernels common_table() {
           .attention_scratch = [](Precision precision, int tokens,
                                   int head_width) { return HeadRoom(precision, tokens, head_width).bytes(); },
           .attend = nullptr,
-          .read = read<Lanes>};
+          .read = read<Lanes>,
+          .dot = dot<Lanes>,
+          .tanh = tanh_all<Lanes>};
 }
 
 }  // namespace
