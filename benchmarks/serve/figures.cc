@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <thread>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "exeunt/base/version.h"
 
@@ -19,11 +21,6 @@ std::string processor() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown";
-}
-
-double load_average() {
-  double load = 0;
-  return ::getloadavg(&load, 1) == 1 ? load : 0;
 }
 
 }  // namespace
@@ -54,8 +51,30 @@ double slope(const std::vector<std::pair<double, double>>& points) {
   return xx > 0 ? xy / xx : 0;
 }
 
+Record::Work Record::work_so_far() {
+  Work out;
+  std::ifstream file("/proc/stat");
+  std::string name;
+  file >> name;  // "cpu", then ticks: user, nice, system, idle, waiting for disks, interrupts of two kinds, stolen
+  const auto tick = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  for (int i = 0; i < 8; ++i) {
+    double ticks = 0;
+    file >> ticks;
+    out.all += ticks / tick;
+    if (i == 3 || i == 4) out.idle += ticks / tick;
+  }
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    ::getrusage(who, &used);
+    for (const timeval& part : {used.ru_utime, used.ru_stime}) {
+      out.ours += static_cast<double>(part.tv_sec) + static_cast<double>(part.tv_usec) / 1e6;
+    }
+  }
+  return out;
+}
+
 Record::Record(std::string trial, std::string command)
-    : trial_(std::move(trial)), command_(std::move(command)), load_at_start_(load_average()) {
+    : trial_(std::move(trial)), command_(std::move(command)), work_at_start_(work_so_far()) {
   const std::time_t now = std::time(nullptr);
   char text[32];
   date_.assign(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now)));
@@ -76,6 +95,9 @@ void Record::at_least(const std::string& name, double value, double limit) {
 }
 
 OrderedJson Record::json() const {
+  const Work now = work_so_far();
+  const double all = now.all - work_at_start_.all, idle = now.idle - work_at_start_.idle;
+  const double others = all - idle - (now.ours - work_at_start_.ours);
   OrderedJson out;
   out["trial"] = trial_;
   out["date"] = date_;
@@ -83,8 +105,7 @@ OrderedJson Record::json() const {
   out["command"] = command_;
   out["machine"] = {{"cpu", processor()},
                     {"cores", std::thread::hardware_concurrency()},
-                    {"load_at_start", load_at_start_},
-                    {"load_at_end", load_average()}};
+                    {"share_of_others", rounded(std::clamp(others / std::max(all, 1e-9), 0.0, 1.0))}};
   out["kept"] = kept_;
   out["promises"] = promises_;
   out["figures"] = figures_;

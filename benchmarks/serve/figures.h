@@ -19,7 +19,8 @@ namespace exeunt::load {
 // Least squares: how fast y grows with x. 0 for fewer than two points.
 [[nodiscard]] double slope(const std::vector<std::pair<double, double>>& points);
 
-// Whether one side of `pass` holds is written with the figure, so that a record cannot say one thing and show another.
+// What a trial did, with date, machine and command. How much of the machine others took meanwhile stands in it too,
+// since a figure from a busy machine says little.
 class Record {
  public:
   Record(std::string trial, std::string command);
@@ -28,13 +29,19 @@ class Record {
   void at_most(const std::string& name, double value, double limit);
   void at_least(const std::string& name, double value, double limit);
   [[nodiscard]] bool kept() const noexcept { return kept_; }
-  [[nodiscard]] OrderedJson json() const;
+  [[nodiscard]] OrderedJson json() const;  // once the server has ended
 
  private:
   void promise(const std::string& name, double value, double limit, bool most);
 
+  // Seconds of processor time: of the whole machine, of it idle, of this program and the children it has waited for.
+  struct Work {
+    double all = 0, idle = 0, ours = 0;
+  };
+  static Work work_so_far();
+
   std::string trial_, command_, date_;
-  double load_at_start_ = 0;
+  Work work_at_start_ = {};
   OrderedJson figures_ = OrderedJson::object(), promises_ = OrderedJson::array();
   bool kept_ = true;
 };

@@ -48,7 +48,13 @@ int run(int count, char** words) {
   int own = 1;
   while (own < count && std::string_view(words[own]) != "--") ++own;
   for (int i = own + 1; i < count; ++i) setting.server.emplace_back(words[i]);
-  for (int i = 1; i < count; ++i) command += std::string(" ") + words[i];
+  for (int i = 1; i < count; ++i) {
+    if (i < own && std::string_view(words[i]) == "--out") {
+      ++i;  // where the record goes is no part of what was tried
+    } else {
+      command += std::string(" ") + words[i];
+    }
+  }
   std::vector<std::string> names;
   for (const auto& [name, function] : trials()) names.push_back(name);
 

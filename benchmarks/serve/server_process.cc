@@ -67,7 +67,8 @@ ServerProcess::ServerProcess(const std::vector<std::string>& command) {
 }
 
 ServerProcess::~ServerProcess() {
-  if (child_ > 0) {
+  signal(SIGTERM);
+  if (child_ > 0 && wait(5) < 0 && child_ > 0) {
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
   }

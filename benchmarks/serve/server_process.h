@@ -14,7 +14,7 @@ class ServerProcess {
  public:
   // Starts `command` and waits until its log, on stderr, says `"address":"…:PORT"`. Throws std::runtime_error.
   explicit ServerProcess(const std::vector<std::string>& command);
-  ~ServerProcess();  // killed, if it still runs
+  ~ServerProcess();  // told to end, and killed if it does not
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 

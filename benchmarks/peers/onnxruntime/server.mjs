@@ -65,6 +65,8 @@ if (Number(flags.processes) > 1 && cluster.isPrimary) {
     if (++listening === Number(flags.processes)) console.error(JSON.stringify({address: `127.0.0.1:${address.port}`}));
   });
   for (let i = 0; i < Number(flags.processes); ++i) cluster.fork();
+  process.on('SIGTERM', () => Object.values(cluster.workers).forEach((worker) => worker.process.kill('SIGKILL')));
+  cluster.on('exit', () => Object.keys(cluster.workers).length || process.exit(0));
 } else {
   await serve();
 }
