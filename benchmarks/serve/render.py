@@ -55,7 +55,7 @@ def peaks(records):
     text = table(['server', 'requests/s', 'p50 ms', 'p99 ms', 'closed loop, requests/s', 'other work meanwhile'], rows)
     if ours:
         ratios = [f'{ours / rate:.2f}× {name}' for name, rate in best.items() if name != 'ours-int8-certified' and rate > 0]
-        text += '\n\nInt8 with the certified policy: ' + ', '.join(ratios) + '.'
+        text += '\n\nInt8 with the certified policy: ' + ', '.join(ratios) + '.' if ratios else ''
     first = records[0][1]
     limit = number(first['figures']['p99_limit_ms'])
     return (f"### Requests a second at equal p99\n\n{first['date'][:10]}, {first['machine']['cpu']}, {first['machine']['cores']} "

@@ -2,6 +2,7 @@
 #include "benchmarks/serve/trials.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <random>
@@ -133,6 +134,7 @@ void slow(const Setting& setting, Record& record) {
                 .requests = setting.requests};
   const LoadResult alone = run_load(plan);
   SlowCrowd crowd(server.port(), 1000);
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // what they ask before they fall silent is answered by then
   plan.tick = [&](double) {
     crowd.drip();
     return true;
