@@ -15,6 +15,7 @@ std::optional<HttpResponse> playground_page(std::string_view path, std::string_v
   constexpr std::array<Page, 3> pages = {{{"/", "playground.html", "text/html; charset=utf-8"},
                                           {"/playground.css", "playground.css", "text/css; charset=utf-8"},
                                           {"/playground.js", "playground.js", "text/javascript; charset=utf-8"}}};
+  if (path == "/favicon.ico") return HttpResponse{.status = 204, .type = {}};  // browsers ask; there is none
   for (const Page& page : pages) {
     if (page.path != path) continue;
     const std::string_view content = serve_asset(page.asset);

@@ -26,7 +26,7 @@ HttpResponse json_page(const OrderedJson& value) {
 bool is_public(const HttpRequest& request) {
   if (request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS") return false;
   for (const std::string_view path : {"/health", "/ready", "/ping", "/v2/health/live", "/v2/health/ready", "/",
-                                      "/playground.css", "/playground.js"}) {
+                                      "/favicon.ico", "/playground.css", "/playground.js"}) {
     if (request.path == path) return true;
   }
   return request.method == "OPTIONS";

@@ -13,7 +13,8 @@ const model = process.env.MODEL ?? "tests/models/bert-deebert";
 let browser, server, origin;
 
 before(async () => {
-  server = spawn(exeunt, ["serve", model, "--port", "0", "--json-output", "--allow-policies", "full,entropy:0..0.7"],
+  server = spawn(exeunt, ["serve", model, "--port", "0", "--json-output", "--policy", "entropy:0.45", "--allow-policies",
+    "full,entropy:0..0.7"],
     { stdio: ["ignore", "ignore", "pipe"] });
   origin = await new Promise((found, failed) => {
     let log = "";
@@ -33,6 +34,14 @@ after(async () => {
   server?.kill("SIGTERM");
 });
 
+// The page forbids what playwright's waitForFunction does (its content security policy), so it is asked again and again.
+async function until(page, holds) {
+  for (const limit = Date.now() + 20000; !await page.evaluate(holds);) {
+    assert.ok(Date.now() < limit, "the page does not get there");
+    await page.waitForTimeout(10);
+  }
+}
+
 async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1000, height: 900 }, ...options });
   const page = await context.newPage();
@@ -42,14 +51,14 @@ async function open(options = {}) {
   page.on("dialog", async (dialog) => { troubles.push("dialog " + dialog.message()); await dialog.dismiss(); });
   page.on("request", (request) => request.url().startsWith(origin) || elsewhere.push(request.url()));
   await page.goto(origin + "/");
-  await page.waitForFunction(() => !document.getElementById("model").textContent.startsWith("Loading"));
+  await until(page, () => !document.getElementById("model").textContent.startsWith("Loading"));
   return { page, troubles, elsewhere, close: () => context.close() };
 }
 
 async function classify(page, text) {
   await page.fill("#text", text);
   await page.press("#text", "Control+Enter");
-  await page.waitForFunction(() => !document.getElementById("go").disabled && document.getElementById("status").textContent !== "Asking …");
+  await until(page, () => !document.getElementById("go").disabled && document.getElementById("status").textContent !== "Asking …");
 }
 
 for (const colorScheme of ["light", "dark"]) {

@@ -130,6 +130,7 @@ TEST(Service, ARootThatIsAPageForBrowsersAndHealthForOthers) {
   const HttpResponse page = house.get("/", {{"accept", "text/html,*/*"}});
   EXPECT_THAT(page.body, HasSubstr("<title>"));
   EXPECT_THAT(field_of(page, "content-security-policy"), HasSubstr("default-src 'none'"));
+  EXPECT_EQ(house.get("/favicon.ico").status, 204);
   EXPECT_EQ(house.get("/", {{"accept", "text/html"}, {"if-none-match", field_of(page, "etag")}}).status, 304);
   size_t bytes = 0;
   for (const char* path : {"/", "/playground.css", "/playground.js"}) {
