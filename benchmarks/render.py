@@ -71,26 +71,35 @@ def text_table(text):
 
 def tables(result):
     machine = result['machine']
+    clock = ', processor time' if result.get('busy') else ''
     parts = [f"### {machine['cpu']}, {machine['cores']} cores, {result['shape']}\n\n{result['date']}, commit "
              f"{result['commit']}, kernels `{machine['isa']}`, {result['peer']}; load of the machine "
-             f"{machine['load_at_start']} at the start, {machine.get('load_at_end', '?')} at the end."]
+             f"{machine['load_at_start']} at the start, {machine.get('load_at_end', '?')} at the end"
+             + (f" ({machine['note']})" if 'note' in machine else '') + '.']
     if 'encoder' in result:
         parts.append('One text at a time, full depth, best time of all rounds:\n\n' + encoder_table(result['encoder']))
     if 'whole' in result:
-        parts.append('Every row of every layer (CLS first off), length 128, one thread, processor time:\n\n' + table(
+        parts.append(f'Every row of every layer (CLS first off), length 128, one thread{clock}:\n\n' + table(
             ['precision', 'ms', 'Gop/s', '% of register peak'],
             [[row['precision'], f"{row['best_ms']:.2f}", f"{row['gops']:.0f}",
               f"{100 * row['peak_share']:.0f}" if row['peak_share'] else '–'] for row in result['whole']]))
     if 'exits' in result:
-        parts.append('Leaving early, length 128, one thread, processor time:\n\n' + exits_tables(result['exits'], 24 if 'large' in result['shape'] else 12))
+        parts.append(f'Leaving early, length 128, one thread{clock}:\n\n' + exits_tables(result['exits'], 24 if 'large' in result['shape'] else 12))
     if 'crowded' in result:
         crowd = result['crowded']
         parts.append('More threads than cores, length 128, ' + crowd['precision'] + ': ' +
                      ', '.join(f'{t} threads {value:.2f} ms' for t, value in crowd['threads'].items()) + '.')
+    if 'load' in result:
+        parts.append('Resident memory with the model loaded, and the whole command from its start to the answer to one text:\n\n' + table(
+            ['precision', 'packed weights MiB', 'resident MiB', 'at most MiB', 'first answer ms'],
+            [[row['precision'], *(f'{row[key]:.0f}' for key in ('packed_mib', 'resident_mib', 'peak_mib', 'first_answer_ms'))]
+             for row in result['load']]))
     if 'text' in result:
         text = result['text']
         parts.append(f"Texts as long as SST-2's dev split ({text['texts']} texts, {text['tokens']:.1f} tokens on average), "
-                     'gte-small shape, one thread, mean of a text:\n\n' + text_table(text))
+                     'gte-small shape, one thread, mean of a text' + (
+                         f"; ONNX Runtime over the first {text['peer_texts']} of them" if 'peer_texts' in text else '') +
+                     ':\n\n' + text_table(text))
     return '\n\n'.join(parts)
 
 
