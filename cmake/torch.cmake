@@ -16,8 +16,10 @@ elseif(EXEUNT_TRAIN)
 endif()
 message(STATUS "exeunt-train: ${EXEUNT_HAVE_TORCH}")
 
-# Compiler settings of a target that includes LibTorch's headers: ccache must be told that a precompiled header is meant.
+# Compiler settings of a target that includes LibTorch's headers: ccache must be told that a precompiled header is meant,
+# and LibTorch 2 brings headers of another fmt than the library that is linked, so nothing of that library is used.
 function(exeunt_torch_flags target)
+  target_compile_definitions(${target} PRIVATE FMT_HEADER_ONLY)
   if(CCACHE)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")

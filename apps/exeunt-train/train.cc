@@ -96,7 +96,31 @@ void load_features(const TrainFlags& flags, const Checkpoint& model, const Task*
                                .threads = flags.threads,
                                .tokenizer = tokenizer_sha256(model.folder())};
   data.train = make_features(texts.train, *tokenizer, options);
+  if (task != nullptr && task->name == "MNLI" && find_split(find_task("MNLI-mm"), Split::dev, flags.data)) {
+    const Dataset other = read_split(find_task("MNLI-mm"), Split::dev, flags.data);
+    data.also.push_back({.name = "mm", .features = make_features(other, *tokenizer, options)});
+  }
   if (!texts.eval.examples.empty()) data.eval = make_features(texts.eval, *tokenizer, options);
+}
+
+// The feature files of --also, which must speak of the same labels.
+void load_also(const TrainFlags& flags, TrainingData& data) {
+  for (const std::string& text : flags.also) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == text.size()) {
+      throw Error(Code::usage, fmt::format("--also: got '{}', want NAME=FILE, e.g. held-out=rows.safetensors", text));
+    }
+    ExtraSet set{.name = text.substr(0, equals), .features = read_features(text.substr(equals + 1))};
+    if (set.name.find('/') != std::string::npos) {
+      throw Error(Code::usage, fmt::format("--also: got the name '{}', want one without '/'", set.name));
+    }
+    if (set.features.info.labels != data.train.info.labels) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: its labels are not those of the training features", text.substr(equals + 1)));
+    }
+    require_labels(set.features, text.substr(equals + 1));
+    data.also.push_back(std::move(set));
+  }
 }
 
 TrainingData load(const TrainFlags& flags, const Checkpoint& model) {
@@ -105,6 +129,7 @@ TrainingData load(const TrainFlags& flags, const Checkpoint& model) {
   load_features(flags, model, task, data);
   require_labels(data.train, flags.train_features.empty() ? flags.data : flags.train_features);
   if (data.eval.rows() > 0) require_labels(data.eval, "evaluation data");
+  load_also(flags, data);
   const bool regression = data.outcome.problem == Problem::regression;
   const Task* known = find_task_or_null(data.task);
   data.metrics = known != nullptr ? known->metrics : default_metrics(regression, data.outcome.labels.size());
@@ -127,6 +152,7 @@ void run(const Common& common, TrainFlags flags) {
   options.log_every = flags.log_every;
   options.save_every = flags.save_every;
   options.keep_checkpoints = flags.keep_checkpoints;
+  options.trace = flags.trace;
   options.resume = flags.resume;
   options.overwrite = flags.overwrite;
   options.adam_epsilon = flags.adam_epsilon;
@@ -135,6 +161,7 @@ void run(const Common& common, TrainFlags flags) {
   options.threads = flags.threads;
   options.device = flags.device;
   options.precision = flags.precision;
+  options.graphs = !flags.no_graphs;
   options.progress = progress_on_stderr(common.quiet);
   options.notice = [&](std::string_view text) { notice(common, text); };
   options.stop = &stop_asked;

@@ -29,6 +29,8 @@ void add_data_part(CLI::App& verb, TrainFlags& flags) {
   verb.add_flag("--regression", flags.regression, "Own file: labels are numbers to predict")->group(kGroup);
   verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts")->group(kGroup);
   verb.add_option("--eval-features", flags.eval_features, "The same for evaluation")->group(kGroup);
+  verb.add_option("--also", flags.also, "NAME=FILE: more features to evaluate at the end, under this name")
+      ->group(kGroup);
   verb.add_option("--limit", flags.limit, "Take the first N training rows")->check(CLI::PositiveNumber)->group(kGroup);
   verb.add_option("--max-length", flags.max_length, "Most tokens of a text; longer ones are cut")
       ->check(CLI::Range(1, 1 << 16))
@@ -75,6 +77,8 @@ void add_run_part(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--log-every", flags.log_every, "Steps between two lines of log.jsonl")->capture_default_str();
   verb.add_option("--save-every", flags.save_every, "Steps between two checkpoints; 0 = none")->capture_default_str();
   verb.add_option("--keep-checkpoints", flags.keep_checkpoints, "Checkpoints to keep; 0 = all")->capture_default_str();
+  verb.add_flag("--trace", flags.trace,
+                "Keep every exit's logits on what is evaluated at the end: trace-NAME.safetensors");
   verb.add_flag("--resume", flags.resume, "Go on from the newest whole checkpoint in --out");
   verb.add_flag("--overwrite", flags.overwrite, "Replace an earlier run in --out");
   verb.add_option("--device", flags.device, "Where to train")
@@ -83,6 +87,7 @@ void add_run_part(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--precision", flags.precision, "fp32, or bf16 on CUDA")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
+  verb.add_flag("--no-cuda-graphs", flags.no_graphs, "On CUDA: launch each operation by itself, for comparison");
   verb.add_option("--threads", flags.threads, "Threads on the CPU; 0 = as many as the machine has")
       ->capture_default_str();
 }

@@ -17,6 +17,7 @@ struct TrainFlags {
   std::string recipe = "exeunt", model, out;
   // Data.
   std::string task, data, eval_data, train_features, eval_features, labels;
+  std::vector<std::string> also;  // NAME=FILE
   OwnColumns columns;
   bool regression = false;
   int64_t limit = 0;
@@ -34,7 +35,7 @@ struct TrainFlags {
   int accumulation = 1, window = 50, log_every = 50, save_every = 500, keep_checkpoints = 2, threads = 0;
   double adam_epsilon = 1e-8, warmup_steps = -1;
   std::string device = "auto", precision = "fp32";
-  bool resume = false, overwrite = false;
+  bool resume = false, overwrite = false, no_graphs = false, trace = false;
 };
 
 void add_train_flags(CLI::App& verb, TrainFlags& flags);

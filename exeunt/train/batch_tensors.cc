@@ -5,9 +5,12 @@
 
 namespace exeunt::nn {
 
-TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape) {
+TrainBatch host_batch(const Features& features, std::span<const size_t> rows, const BatchShape& shape) {
   size_t longest = 0;
   for (const size_t row : rows) longest = std::max(longest, features.length(row));
+  const auto multiple = static_cast<size_t>(shape.multiple);
+  const size_t padded = (longest + multiple - 1) / multiple * multiple;
+  longest = std::max(longest, std::min(padded, static_cast<size_t>(shape.most)));
   const std::vector<int64_t> sides{static_cast<int64_t>(rows.size()), static_cast<int64_t>(longest)};
   const bool pinned = shape.device.is_cuda();
   const auto kind = [&](torch::ScalarType type) { return torch::TensorOptions(type).pinned_memory(pinned); };
@@ -26,8 +29,13 @@ TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows,
       gold.data_ptr<int64_t>()[n] = static_cast<int64_t>(features.gold[rows[n]]);
     }
   }
+  return {{ids, types, real}, gold};
+}
+
+TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape) {
+  const TrainBatch host = host_batch(features, rows, shape);
   const auto there = [&](const Tensor& tensor) { return tensor.to(shape.device, /*non_blocking=*/true); };
-  return {{there(ids), there(types), there(real)}, there(gold)};
+  return {{there(host.texts.ids), there(host.texts.types), there(host.texts.real)}, there(host.gold)};
 }
 
 }  // namespace exeunt::nn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of features as tensors: padded to the longest row of the batch and no further.
+// Rows of features as tensors: padded to the longest row of the batch, or on to a multiple that few shapes share.
 #pragma once
 
 #include <span>
@@ -13,8 +13,12 @@ struct BatchShape {
   int pad_id = 0;
   bool regression = false;
   torch::Device device = torch::kCPU;
+  int64_t multiple = 1;    // of tokens …
+  int64_t most = 1 << 30;  // … but not beyond this
 };
 
 [[nodiscard]] TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape);
+// The same left in the host's memory, from where `shape.device` can fetch it by itself.
+[[nodiscard]] TrainBatch host_batch(const Features& features, std::span<const size_t> rows, const BatchShape& shape);
 
 }  // namespace exeunt::nn

@@ -23,14 +23,9 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
   }
 };
 
-// ⟨a, b⟩ over all tensors, in double.
-double dot(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].defined() && b[i].defined())
-      sum += (a[i].to(torch::kDouble) * b[i].to(torch::kDouble)).sum().item<double>();
-  }
-  return sum;
+// ⟨a, b⟩, added up in double.
+Tensor inner_product(const Tensor& a, const Tensor& b) {
+  return (a * b).sum(torch::kDouble);
 }
 
 }  // namespace
@@ -39,20 +34,37 @@ Tensor scale_gradient(const Tensor& values, double factor) {
   return factor == 1.0 ? values : ScaleGradient::apply(values, factor);
 }
 
-ProjectionReport project_secondary(const std::vector<Tensor>& anchor, std::vector<Tensor>& secondary) {
+// All tensors go through as one, and nothing waits for the result: on a GPU that is a handful of launches.
+Tensor project_secondary(const std::vector<Tensor>& anchor, std::vector<Tensor>& secondary) {
   check(anchor.size() == secondary.size(), "projection: as many anchors as secondaries");
   const torch::NoGradGuard no_grad;
-  const double across = dot(secondary, anchor), length = dot(anchor, anchor), other = dot(secondary, secondary);
-  ProjectionReport report{.angle = 0, .anchor_norm = std::sqrt(length), .secondary_norm = std::sqrt(other)};
-  if (length > 0 && other > 0) {
+  std::vector<Tensor> anchors, others;
+  for (size_t i = 0; i < anchor.size(); ++i) {
+    if (!anchor[i].defined() && !secondary[i].defined()) continue;
+    anchors.push_back((anchor[i].defined() ? anchor[i] : torch::zeros_like(secondary[i])).reshape({-1}));
+    others.push_back((secondary[i].defined() ? secondary[i] : torch::zeros_like(anchor[i])).reshape({-1}));
+  }
+  if (anchors.empty()) return torch::zeros({3}, torch::kDouble);
+  const Tensor a = torch::cat(anchors), b = torch::cat(others);
+  const Tensor across = inner_product(b, a), length = inner_product(a, a), other = inner_product(b, b);
+  const Tensor rho = torch::where(length > 0, (across / length).clamp_max(0), torch::zeros_like(across));
+  const Tensor left = b - a * rho;
+  int64_t at = 0;
+  for (size_t i = 0; i < anchor.size(); ++i) {
+    if (!anchor[i].defined() && !secondary[i].defined()) continue;
+    const auto sides = (anchor[i].defined() ? anchor[i] : secondary[i]).sizes();
+    const int64_t count = c10::multiply_integers(sides);
+    secondary[i] = left.narrow(0, at, count).view(sides);
+    at += count;
+  }
+  return torch::stack({across, length, other});
+}
+
+ProjectionReport projection_report(double across, double anchor, double secondary) {
+  ProjectionReport report{.angle = 0, .anchor_norm = std::sqrt(anchor), .secondary_norm = std::sqrt(secondary)};
+  if (anchor > 0 && secondary > 0) {
     const double cosine = std::clamp(across / (report.anchor_norm * report.secondary_norm), -1.0, 1.0);
     report.angle = std::acos(cosine) * 180.0 / std::numbers::pi;
-  }
-  if (length <= 0 || across >= 0) return report;
-  const double rho = across / length;
-  for (size_t i = 0; i < anchor.size(); ++i) {
-    if (!anchor[i].defined()) continue;
-    secondary[i] = secondary[i].defined() ? secondary[i] - anchor[i] * rho : anchor[i] * -rho;
   }
   return report;
 }

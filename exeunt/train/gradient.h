@@ -16,10 +16,13 @@ namespace exeunt::nn {
 
 // Projection (RomeBERT): with ρ = ⟨g_B, g_A⟩ / ⟨g_A, g_A⟩ over all tensors together, g_B ← g_B − min(ρ, 0) g_A, so that
 // what is left of the secondary gradient B never points against the anchor A. Undefined tensors count as zero.
-// Returns what was found: the angle between the two in degrees, and their norms before.
+// Returns what was found, where the gradients are: ⟨g_B, g_A⟩, ⟨g_A, g_A⟩ and ⟨g_B, g_B⟩ before, [3] fp64.
+torch::Tensor project_secondary(const std::vector<torch::Tensor>& anchor, std::vector<torch::Tensor>& secondary);
+
+// The same as the log shows it: the angle between the two in degrees, and their norms.
 struct ProjectionReport {
   double angle = 0, anchor_norm = 0, secondary_norm = 0;
 };
-ProjectionReport project_secondary(const std::vector<torch::Tensor>& anchor, std::vector<torch::Tensor>& secondary);
+[[nodiscard]] ProjectionReport projection_report(double across, double anchor, double secondary);
 
 }  // namespace exeunt::nn

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a world speak through. Gloo where its headers are present; else a source whose only function
-// says what is missing.
+// What the processes of a world speak through: Gloo, or NCCL between GPUs. Where one of them is missing at build time,
+// a source whose only function says so stands in.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,7 @@ class ProcessGroup {
   virtual void add_up(torch::Tensor& tensor) = 0;
 };
 
-[[nodiscard]] std::unique_ptr<ProcessGroup> join_processes(const Meeting& meeting);
+[[nodiscard]] std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting);
+[[nodiscard]] std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting& meeting);
 
 }  // namespace exeunt::nn

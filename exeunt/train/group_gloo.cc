@@ -50,7 +50,7 @@ class GlooGroup : public ProcessGroup {
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> join_processes(const Meeting& meeting) {
+std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting) {
   try {
     return std::make_unique<GlooGroup>(meeting);
   } catch (const std::exception& error) {

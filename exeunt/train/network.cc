@@ -150,21 +150,50 @@ HeadsImpl::HeadsImpl(const ModelSpec& spec, const ExitLayout& layout)
     }
   }
   if (layout.lte) lte_ = register_module("lte", torch::nn::Linear(layout.width, 1));
+  const auto like_first = [&](const ExitSite& site) {
+    return site.pooler && site.reader.has_value() == layout.sites.front().reader.has_value();
+  };
+  alike_ =
+      layout.sites.size() > 1 && !layout.inner && std::all_of(layout.sites.begin(), layout.sites.end(), like_first);
 }
 
-Tensor HeadsImpl::input_of(const ExitSite& site, const Tensor& rows, const Tensor& real) {
+Tensor HeadsImpl::input_of(const ExitSite& site, const Tensor& rows, const Tensor& real) const {
   if (site.reader) return reader_input(rows, real, readers_[static_cast<size_t>(*site.reader)]);
   return pooled_rows(layout_.input, rows, real);
 }
 
-HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& rows, const Tensor& real) {
-  Tensor pooled = input_of(site, rows, real);
+std::optional<Tensor> HeadsImpl::query_of(const ExitSite& site) const {
+  if (!site.reader) return std::nullopt;
+  return readers_[static_cast<size_t>(*site.reader)];
+}
+
+HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& input) {
+  Tensor pooled = input;
   if (site.pooler) pooled = torch::tanh(poolers_[static_cast<size_t>(*site.pooler)](pooled));
   pooled = dropped(pooled, dropout_, is_training());
   const auto classifier = static_cast<size_t>(site.classifier);
   Output out{.logits = classifiers_[classifier](pooled), .doubt = {}};
   if (layout_.inner) out.logits = inner_[classifier](torch::tanh(out.logits));
   out.logits = out.logits.to(torch::kFloat);
+  if (lte_) out.doubt = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
+  return out;
+}
+
+HeadsImpl::Output HeadsImpl::forward_all(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> weights, biases, outer_weights, outer_biases;
+  for (const ExitSite& site : layout_.sites) {
+    const torch::nn::Linear& pooler = poolers_[static_cast<size_t>(*site.pooler)];
+    const torch::nn::Linear& classifier = classifiers_[static_cast<size_t>(site.classifier)];
+    weights.push_back(pooler->weight);
+    biases.push_back(pooler->bias);
+    outer_weights.push_back(classifier->weight);
+    outer_biases.push_back(classifier->bias);
+  }
+  const auto product = [](const Tensor& x, const std::vector<Tensor>& matrices, const std::vector<Tensor>& offsets) {
+    return torch::baddbmm(torch::stack(offsets).unsqueeze(1), x, torch::stack(matrices).transpose(1, 2));
+  };
+  const Tensor pooled = dropped(torch::tanh(product(torch::stack(inputs), weights, biases)), dropout_, is_training());
+  Output out{.logits = product(pooled, outer_weights, outer_biases).to(torch::kFloat), .doubt = {}};
   if (lte_) out.doubt = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
   return out;
 }
@@ -190,13 +219,25 @@ Tensor mask_of(const TextBatch& batch) {
       .unsqueeze(1);
 }
 
+ExitSite ramp_site(const ExitLayout& layout) {
+  return {.after = layout.sites.back().after,
+          .pooler = layout.last_ramp->pooler,
+          .classifier = layout.last_ramp->classifier};
+}
+
 }  // namespace
 
-ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& options) {
-  check(!layout_.sites.empty(), "a network without exits has no outputs");
-  ExitOutputs out;
-  out.logits.resize(layout_.sites.size());
-  if (layout_.lte) out.doubt.resize(layout_.sites.size());
+bool NetworkImpl::fits_fused(int64_t tokens) const {
+  const bool places = layout_.input == PoolInput::cls && !layout_.last_ramp;
+  if (!places || layout_.sites.empty()) return false;
+  if (!parameters().front().is_cuda()) return true;
+  return gpu::present() && gpu::takes_width(spec_.hidden, spec_.inner) && tokens % 8 == 0;
+}
+
+// Rows up through the layers; what each exit reads on the way, undefined where it was not asked for. Behind the last
+// exit's stands the ramp's, if there is one.
+std::vector<Tensor> NetworkImpl::exit_inputs(const TextBatch& batch, const ForwardOptions& options) {
+  std::vector<Tensor> inputs(layout_.sites.size() + 1);
   const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
   const Tensor mask = mask_of(batch);
   const bool equilibrium = options.equilibrium && is_training();
@@ -207,18 +248,69 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
     if (equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
     if (next < layout_.sites.size() && layout_.sites[next].after == i) {
       if (!options.only || *options.only == static_cast<int>(next)) {
-        HeadsImpl::Output exit = heads_(layout_.sites[next], rows, batch.real);
-        out.logits[next] = std::move(exit.logits);
-        if (layout_.lte) out.doubt[next] = std::move(exit.doubt);
+        inputs[next] = heads_->input_of(layout_.sites[next], rows, batch.real);
       }
       ++next;
     }
     if (i == spec_.layers && layout_.last_ramp && !options.only) {
-      const ExitSite ramp{.after = i, .pooler = layout_.last_ramp->pooler, .classifier = layout_.last_ramp->classifier};
-      out.ramp = heads_(ramp, rows, batch.real).logits;
+      inputs.back() = heads_->input_of(ramp_site(layout_), rows, batch.real);
     }
     if (equilibrium && i < last) rows = scale_gradient(rows, spec_.layers - i);
   }
+  return inputs;
+}
+
+std::vector<Tensor> NetworkImpl::fused_exit_inputs(const TextBatch& batch, const ForwardOptions& options) {
+  if (!trunk_) {
+    std::vector<std::vector<Tensor>> layers;
+    for (int i = 0; i < spec_.layers; ++i) layers.push_back(layer(i)->parameters());
+    trunk_ = std::make_unique<FusedTrunk>(spec_, std::move(layers));
+  }
+  std::vector<Tensor> inputs(layout_.sites.size() + 1);
+  const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
+  TrunkBatch common{.mask = mask_of(batch), .training = is_training()};
+  common.equilibrium = options.equilibrium && is_training();
+  if (batch.ids.is_cuda()) common.seed = torch::empty({1}, batch.ids.options().dtype(torch::kLong)).random_();
+  trunk_->begin(common);
+  Tensor rows = embeddings_(batch).to(trunk_->precision());
+  // Below the first layer equilibrium divides by the number of layers: S_0 / L.
+  if (common.equilibrium) rows = scale_gradient(rows, 1.0 / spec_.layers);
+  size_t next = 0;  // exit
+  for (int i = 1; i <= last; ++i) {
+    rows = trunk_->layer(rows, i - 1);
+    if (next == layout_.sites.size() || layout_.sites[next].after != i) continue;
+    if (!options.only || *options.only == static_cast<int>(next)) {
+      Tapped tapped = tap(rows, batch.real, heads_->query_of(layout_.sites[next]));
+      rows = tapped.rows;
+      inputs[next] = tapped.input;
+    }
+    ++next;
+  }
+  return inputs;
+}
+
+ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& options) {
+  check(!layout_.sites.empty(), "a network without exits has no outputs");
+  const size_t exits = layout_.sites.size();
+  const bool fused = options.fused && fits_fused(batch.ids.size(1));
+  const std::vector<Tensor> inputs = fused ? fused_exit_inputs(batch, options) : exit_inputs(batch, options);
+  ExitOutputs out;
+  out.logits.resize(exits);
+  if (layout_.lte) out.doubt.resize(exits);
+  if (heads_->alike() && !options.only) {
+    const HeadsImpl::Output all = heads_->forward_all({inputs.begin(), inputs.end() - 1});
+    out.stacked = all.logits;
+    out.logits = all.logits.unbind(0);
+    if (layout_.lte) out.doubt = all.doubt.unbind(0);
+  } else {
+    for (size_t i = 0; i < exits; ++i) {
+      if (!inputs[i].defined()) continue;
+      HeadsImpl::Output exit = heads_(layout_.sites[i], inputs[i]);
+      out.logits[i] = std::move(exit.logits);
+      if (layout_.lte) out.doubt[i] = std::move(exit.doubt);
+    }
+  }
+  if (inputs.back().defined()) out.ramp = heads_(ramp_site(layout_), inputs.back()).logits;
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/train/fused_layer.h"
 #include "exeunt/train/torch.h"
 
 namespace exeunt::nn {
@@ -25,11 +26,14 @@ struct TextBatch {
 struct ExitOutputs {
   std::vector<Tensor> logits;  // one per exit of the layout, [rows, outputs] fp32; undefined where it was not asked for
   std::vector<Tensor> doubt;   // [rows], of the learning-to-exit head; empty without one
+  Tensor stacked = {};         // [exits, rows, outputs], where all exits were computed together; else undefined
   Tensor ramp;                 // [rows, outputs], DeeBERT's ramp of the last layer; undefined without one
 };
 
 struct ForwardOptions {
-  bool equilibrium = false;      // gradients at every layer become the mean over the exits above it
+  bool equilibrium = false;  // gradients at every layer become the mean over the exits above it
+  // Layers as one operation each, in bf16 on a GPU. fits_fused() says where that is possible.
+  bool fused = false;
   std::optional<int> only = {};  // one exit (by its place in the layout) alone; layers above it do not run
 };
 
@@ -70,14 +74,19 @@ class HeadsImpl : public torch::nn::Module {
   struct Output {
     Tensor logits, doubt;  // doubt is undefined without a learning-to-exit head
   };
-  // One exit over `rows` [rows, tokens, hidden] of its layer.
-  [[nodiscard]] Output forward(const ExitSite& site, const Tensor& rows, const Tensor& real);
+  // What the exit's pooler or classifier reads of `rows` [rows, tokens, hidden] of its layer.
+  [[nodiscard]] Tensor input_of(const ExitSite& site, const Tensor& rows, const Tensor& real) const;
+  [[nodiscard]] Output forward(const ExitSite& site, const Tensor& input);
+  // All exits of the layout at once, from their inputs; logits [exits, rows, outputs], doubt [exits, rows].
+  [[nodiscard]] bool alike() const noexcept { return alike_; }
+  [[nodiscard]] Output forward_all(const std::vector<Tensor>& inputs);
+  // The reader's query of an exit that reads row 0 and a reader or row 0 alone; nothing for other inputs.
+  [[nodiscard]] std::optional<Tensor> query_of(const ExitSite& site) const;
 
  private:
-  [[nodiscard]] Tensor input_of(const ExitSite& site, const Tensor& rows, const Tensor& real);
-
   ExitLayout layout_;
   double dropout_;
+  bool alike_ = false;  // every exit has a pooler and a classifier of the same shapes
   std::vector<Tensor> readers_;
   std::vector<torch::nn::Linear> poolers_, classifiers_, inner_;
   torch::nn::Linear lte_{nullptr};
@@ -94,15 +103,20 @@ class NetworkImpl : public torch::nn::Module {
 
   [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const ExitLayout& layout() const noexcept { return layout_; }
+  // Whether ForwardOptions::fused works for batches of so many tokens, where the parameters lie now.
+  [[nodiscard]] bool fits_fused(int64_t tokens) const;
 
  private:
   [[nodiscard]] Layer& layer(int index);
+  [[nodiscard]] std::vector<Tensor> exit_inputs(const TextBatch& batch, const ForwardOptions& options);
+  [[nodiscard]] std::vector<Tensor> fused_exit_inputs(const TextBatch& batch, const ForwardOptions& options);
 
   ModelSpec spec_;
   ExitLayout layout_;
   Embeddings embeddings_{nullptr};
   std::vector<Layer> layers_;
   Heads heads_{nullptr};
+  std::unique_ptr<FusedTrunk> trunk_;  // made when first used
 };
 TORCH_MODULE(Network);
 

@@ -83,6 +83,7 @@ Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit i
   if (same) {
     (void)load_parameters(*start.network, base);
     start.notices.emplace_back("the model already has these exits: training goes on from them");
+    start.new_heads = false;
     return start;
   }
   // Heads of another layout must not slip in under a name that happens to fit.
@@ -96,6 +97,17 @@ Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit i
     start.notices.emplace_back("the backbone has no pooler to copy: poolers start from random weights");
   }
   return start;
+}
+
+void start_at(NetworkImpl& network, double value) {
+  const torch::NoGradGuard no_grad;
+  const char* last = network.layout().inner ? ".inner.bias" : ".bias";
+  for (auto& item : network.named_parameters()) {
+    const std::string& name = item.key();
+    const bool inner = name.ends_with(".inner.bias");
+    if (!name.starts_with("exits.classifier.") || !name.ends_with(last)) continue;
+    if (inner == network.layout().inner.has_value()) item.value().fill_(value);
+  }
 }
 
 }  // namespace exeunt::nn

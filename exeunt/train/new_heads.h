@@ -14,11 +14,16 @@ namespace exeunt::nn {
 struct Start {
   Network network{nullptr};
   std::vector<std::string> notices;  // one line each, worth telling the user
+  bool new_heads = true;             // not those the checkpoint had
 };
 
 // New weights are N(0, 0.02), biases and readers' queries 0. copy_pooler copies the pretrained pooler of the exit's
 // layer, else the only one, to every pooler (the left half of one behind a reader); without any, poolers are drawn too.
 // Random numbers come from torch's generator, seeded with `seed`.
 [[nodiscard]] Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit init, uint64_t seed);
+
+// Lets every classifier answer `value` at first: a regression that has to find the mean of its labels by small steps
+// bends the backbone to it instead of its biases, and forgets what it knew.
+void start_at(NetworkImpl& network, double value);
 
 }  // namespace exeunt::nn

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
 
@@ -50,6 +51,8 @@ class Alternate : public Objective {
     if (context_.lte || batch % 2 == 1) return std::nullopt;
     return last();
   }
+
+  [[nodiscard]] int phase(int64_t batch) const override { return static_cast<int>(batch % 2); }
 };
 
 // ELBERT: α_i = σ(w_i) for i < L and α_L = L − Σ α_i, with w learned. A floor f keeps α_i = f + (1 − f) σ(w_i).
@@ -61,9 +64,10 @@ class Learned : public Objective {
 
   [[nodiscard]] Loss loss(const LossInput& input) const override {
     const Tensor alpha = floor_ + (1 - floor_) * torch::sigmoid(weights_);
+    const Tensor losses = exit_losses(input);
     Loss out;
-    for (int i = 0; i < last(); ++i) add_to(out.early, alpha[i] * exit_loss(input, i));
-    out.last = (exits() - alpha.sum()) * exit_loss(input, last());
+    if (last() > 0) out.early = (alpha * losses.narrow(0, 0, last())).sum();
+    out.last = (exits() - alpha.sum()) * losses[last()];
     add_doubt(input, out);
     return out;
   }
@@ -81,12 +85,13 @@ class Distill : public Objective {
   Distill(ObjectiveContext context, const ObjectiveSpec& spec) : Objective(std::move(context)), spec_(spec) {}
 
   [[nodiscard]] Loss loss(const LossInput& input) const override {
+    const Tensor all = all_logits(input), losses = exit_losses(input);
     Loss out;
-    if (spec_.kind == ObjectiveKind::distill) out.last = exit_loss(input, last());
+    if (spec_.kind == ObjectiveKind::distill) out.last = losses[last()];
     const bool group = spec_.variant == DistillVariant::group, berxit = spec_.variant == DistillVariant::berxit;
-    for (int i = 0; i < last(); ++i) {
-      if (!group) add_to(out.early, (berxit ? 1.0 : 1.0 - spec_.gamma) * exit_loss(input, i));
-      add_to(out.early, imitation(logits(input, i), teacher_of(input, i)));
+    if (last() > 0) {
+      out.early = imitation(all.narrow(0, 0, last()), teacher_of(input, all));
+      if (!group) add_to(out.early, (berxit ? 1.0 : 1.0 - spec_.gamma) * losses.narrow(0, 0, last()).sum());
     }
     if (group) add_groups(input, out);
     add_doubt(input, out);
@@ -96,17 +101,17 @@ class Distill : public Objective {
   [[nodiscard]] std::optional<int> only(int64_t) const override { return std::nullopt; }
 
  private:
-  static const Tensor& logits(const LossInput& input, int exit) {
-    return input.outputs.logits[static_cast<size_t>(exit)];
+  // [early exits, rows, outputs], or one for all of them.
+  [[nodiscard]] Tensor teacher_of(const LossInput& input, const Tensor& all) const {
+    if (spec_.variant == DistillVariant::ema) return input.teacher.detach().unsqueeze(0);
+    if (spec_.variant == DistillVariant::chain) return all.narrow(0, 1, last()).detach();
+    return all.narrow(0, last(), 1).detach();
   }
 
-  [[nodiscard]] Tensor teacher_of(const LossInput& input, int exit) const {
-    if (spec_.variant == DistillVariant::ema) return input.teacher.detach();
-    return logits(input, spec_.variant == DistillVariant::chain ? exit + 1 : last()).detach();
-  }
-
+  // Summed over exits; `student` [early exits, rows, outputs].
   [[nodiscard]] Tensor imitation(const Tensor& student, const Tensor& teacher) const {
-    if (context_.regression) return spec_.gamma * torch::mse_loss(student, teacher);
+    const auto rows = static_cast<double>(student.size(1)), outputs = static_cast<double>(student.size(2));
+    if (context_.regression) return (student - teacher).pow(2).sum() * (spec_.gamma / (rows * outputs));
     if (spec_.variant == DistillVariant::bidir) return spec_.gamma * -(student * teacher).sum();
     if (spec_.variant == DistillVariant::berxit) {
       return -(torch::softmax(teacher, -1) * torch::log_softmax(student, -1)).sum();
@@ -114,7 +119,7 @@ class Distill : public Objective {
     const double t = spec_.temperature;
     const Tensor target = torch::log_softmax(teacher / t, -1);
     const Tensor sum = (target.exp() * (target - torch::log_softmax(student / t, -1))).sum();
-    const auto parts = static_cast<double>(context_.kl == KlReduction::element ? student.numel() : student.size(0));
+    const double parts = context_.kl == KlReduction::element ? rows * outputs : rows;
     return sum * (spec_.gamma * t * t / parts);
   }
 
@@ -122,7 +127,7 @@ class Distill : public Objective {
   void add_groups(const LossInput& input, Loss& out) const {
     for (int first = 0; first + spec_.range <= last(); ++first) {
       Tensor sum;
-      for (int k = first; k < first + spec_.range; ++k) add_to(sum, logits(input, k));
+      for (int k = first; k < first + spec_.range; ++k) add_to(sum, input.outputs.logits[static_cast<size_t>(k)]);
       if (context_.regression) sum = sum / spec_.range;
       add_to(out.early, spec_.beta * loss_of(sum, input.gold));
     }
@@ -177,17 +182,30 @@ Tensor Objective::loss_of(const Tensor& logits, const Tensor& gold) const {
   return torch::nll_loss(torch::log_softmax(logits, -1), gold);
 }
 
-Tensor Objective::exit_loss(const LossInput& input, int exit) const {
-  return loss_of(input.outputs.logits[static_cast<size_t>(exit)], input.gold);
+Tensor Objective::all_logits(const LossInput& input) {
+  return input.outputs.stacked.defined() ? input.outputs.stacked : torch::stack(input.outputs.logits);
+}
+
+Tensor Objective::exit_losses(const LossInput& input) const {
+  const Tensor all = all_logits(input);
+  if (context_.regression) return (all.squeeze(-1) - input.gold).pow(2).mean(1);
+  const Tensor gold = input.gold.view({1, -1, 1}).expand({all.size(0), -1, 1});
+  return -torch::log_softmax(all, -1).gather(2, gold).squeeze(2).mean(1);
 }
 
 Loss Objective::weighted(const LossInput& input, const std::vector<double>& weights) const {
   Loss out;
-  for (int i = 0; i < exits(); ++i) {
-    const double weight = weights[static_cast<size_t>(i)];
-    if (weight == 0) continue;
-    const Tensor term = exit_loss(input, i);
-    add_to(i == last() ? out.last : out.early, weight == 1 ? term : weight * term);
+  const auto used = [](double weight) { return weight != 0; };
+  if (std::count_if(weights.begin(), weights.end(), used) == 1) {  // perhaps the only exit that was computed
+    const auto exit = static_cast<size_t>(std::find_if(weights.begin(), weights.end(), used) - weights.begin());
+    Tensor& part = exit + 1 == weights.size() ? out.last : out.early;
+    part = loss_of(input.outputs.logits[exit], input.gold) * weights[exit];
+  } else {
+    const Tensor losses = exit_losses(input);
+    Tensor& factors = weight_tensors_[weights];
+    if (!factors.defined()) factors = torch::tensor(weights, torch::kFloat).to(losses.device());
+    out.early = (losses * factors).narrow(0, 0, last()).sum();
+    if (used(weights.back())) out.last = losses[last()] * weights.back();
   }
   add_doubt(input, out);
   return out;
@@ -195,14 +213,10 @@ Loss Objective::weighted(const LossInput& input, const std::vector<double>& weig
 
 void Objective::add_doubt(const LossInput& input, Loss& loss) const {
   if (!context_.lte) return;
-  Tensor sum;
-  for (size_t i = 0; i < context_.layers.size(); ++i) {
-    const Tensor logits = input.outputs.logits[i].detach();
-    const Tensor wrong = context_.regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
-                                             : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
-    add_to(sum, torch::mse_loss(input.outputs.doubt[i], wrong));
-  }
-  add_to(loss.early, sum / exits());
+  const Tensor logits = all_logits(input).detach();
+  const Tensor wrong = context_.regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
+                                           : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
+  add_to(loss.early, torch::mse_loss(torch::stack(input.outputs.doubt), wrong));
 }
 
 std::shared_ptr<Objective> make_objective(const ObjectiveSpec& spec, const ObjectiveContext& context) {

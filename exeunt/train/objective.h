@@ -3,6 +3,7 @@
 // after layer i, or the mean squared error of a regression; the last exit is L.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -40,17 +41,24 @@ class Objective : public torch::nn::Module {
   [[nodiscard]] virtual Loss loss(const LossInput& input) const = 0;
   // The one exit whose loss batch `batch` needs, or nothing if it needs several.
   [[nodiscard]] virtual std::optional<int> only(int64_t batch) const = 0;
+  // Batches with the same phase are computed by the same formula.
+  [[nodiscard]] virtual int phase(int64_t) const { return 0; }
 
  protected:
   [[nodiscard]] int exits() const { return static_cast<int>(context_.layers.size()); }
   [[nodiscard]] int last() const { return exits() - 1; }
-  [[nodiscard]] Tensor exit_loss(const LossInput& input, int exit) const;
   [[nodiscard]] Tensor loss_of(const Tensor& logits, const Tensor& gold) const;
+  // [exits, rows, outputs] of all exits, and ℓ of each, [exits].
+  [[nodiscard]] static Tensor all_logits(const LossInput& input);
+  [[nodiscard]] Tensor exit_losses(const LossInput& input) const;
   // Σ weights_i ℓ_i apart for the last exit and the others, and M where there is a learning-to-exit head.
   [[nodiscard]] Loss weighted(const LossInput& input, const std::vector<double>& weights) const;
   void add_doubt(const LossInput& input, Loss& loss) const;
 
   ObjectiveContext context_;
+
+ private:
+  mutable std::map<std::vector<double>, Tensor> weight_tensors_;  // where the logits are, made when first used
 };
 
 // Throws Error (usage) if the objective names a layer without an exit.

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cmath>
+#include <deque>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
@@ -17,6 +19,7 @@
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
+#include "exeunt/train/step_graphs.h"
 #include "exeunt/train/tensorboard.h"
 #include "exeunt/train/torch_compat.h"
 
@@ -61,7 +64,18 @@ torch::Device choose_device(const std::string& name) {
   if (!nn::compat::has_cuda()) {
     throw Error(Code::resources, "no CUDA device answers", "leave --device out to train on the CPU");
   }
-  return torch::kCUDA;
+  return {torch::kCUDA, nn::gpu::use(nn::World::place_on_machine())};
+}
+
+// Of the labels that are numbers; one that is not will be named when its loss is seen.
+double mean_of(const std::vector<float>& gold) {
+  double sum = 0, count = 0;
+  for (const float value : gold) {
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
 }
 
 // RomeBERT's code anchors its projection in the last exit's loss on these tasks and in the early exits' elsewhere.
@@ -69,10 +83,22 @@ bool anchors_in_last(const std::string& task) {
   return task == "MNLI" || task == "MNLI-mm" || task == "QQP";
 }
 
+// A step that a GPU may still be at work on, and which one it is.
+struct Queued {
+  nn::PendingStep step;
+  nn::RunPosition at;
+  Batch rows;
+};
+constexpr size_t kAhead = 8;  // steps in the queue, so that the GPU never waits for the host
+
 class Run {
  public:
   Run(const Checkpoint& base, const TrainingData& data, const TrainOptions& options)
-      : base_(base), data_(data), options_(options), device_(choose_device(options.device)), world_(nn::World::join()) {
+      : base_(base),
+        data_(data),
+        options_(options),
+        device_(choose_device(options.device)),
+        world_(nn::World::join(device_.is_cuda())) {
     require_rows();
     if (options_.precision == "bf16" && !device_.is_cuda()) {
       throw Error(Code::usage, "--precision bf16 needs CUDA", "train in fp32 on the CPU");
@@ -83,6 +109,9 @@ class Run {
     nn::Start start = nn::start_network(base_, layout, options_.recipe.heads.init, seed);
     for (const std::string& line : start.notices) notice(line);
     network_ = std::move(start.network);
+    if (start.new_heads && data_.outcome.problem == Problem::regression) {
+      nn::start_at(*network_, mean_of(data_.train.gold));
+    }
     network_->to(device_);
     for (const StageSpec& stage : options_.recipe.stages) {
       plans_.push_back(plan_stage(stage, data_, options_, base_.spec().family));
@@ -107,13 +136,18 @@ class Run {
   [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
   bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
   bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
+  [[nodiscard]] nn::BatchShape shape() const;
+  void queue_step(const Batch& rows);
+  void settle(size_t left = 0);
   void add_batch(nn::Stepper& stepper, const Batch& rows);
+  void require_finite(double loss, const Batch& rows, const nn::RunPosition& at) const;
   bool after_step(nn::Stepper& stepper, const StageSpec& stage);
   void log(const OrderedJson& entry);
-  void log_step(const nn::StepReport& report);
+  void log_step(const nn::StepReport& report, const nn::RunPosition& at);
   void evaluate(const StageSpec& stage);
   void end_stage(const StageSpec& stage);
   void save(nn::Stepper& stepper);
+  void evaluate_also(OrderedJson& results);
   TrainResult finish();
 
   const Checkpoint& base_;
@@ -126,6 +160,8 @@ class Run {
   int64_t total_steps_ = 0;
   std::string policy_;
   nn::RunState state_;
+  std::unique_ptr<nn::StepGraphs> graphs_;  // of this stage; null where steps are not recorded
+  std::deque<Queued> queued_;
   std::optional<LogFile> log_;
   std::optional<EventFile> events_;
   std::optional<Progress> progress_;
@@ -267,7 +303,12 @@ TrainResult Run::go() {
     torch::manual_seed(static_cast<uint64_t>(options_.seed + world_.rank()));
     if (loaded) nn::restore(*loaded, stepper, world_.rank());
     loaded.reset();
-    if (!run_stage(stepper, stage)) {
+    const bool record = options_.graphs && device_.is_cuda() && nn::gpu::present() && options_.accumulation == 1;
+    if (record && stepper.can_record()) graphs_ = std::make_unique<nn::StepGraphs>(stepper);
+    const bool whole = run_stage(stepper, stage);
+    settle();
+    graphs_.reset();
+    if (!whole) {
       progress_.reset();
       return {.stopped = true, .steps = state_.position.step, .results = {}};
     }
@@ -295,17 +336,70 @@ bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
                                              .epoch = static_cast<uint64_t>(at.epoch),
                                              .window = static_cast<size_t>(options_.window)});
   while (at.batch < static_cast<int64_t>(batches.size())) {
-    add_batch(stepper, batches[static_cast<size_t>(at.batch)]);
-    ++at.batch;
-    // As in the originals, batches left over at the end of an epoch go into the first step of the next.
-    if (at.batch % options_.accumulation != 0) continue;
-    log_step(stepper.step());
+    const Batch& rows = batches[static_cast<size_t>(at.batch)];
+    // A recording serves full batches; the short one at the end of an epoch is not worth one of its own.
+    if (graphs_ && rows.size() == static_cast<size_t>(stage.batch)) {
+      queue_step(rows);
+    } else {
+      settle();
+      add_batch(stepper, rows);
+      ++at.batch;
+      // As in the originals, batches left over at the end of an epoch go into the first step of the next.
+      if (at.batch % options_.accumulation != 0) continue;
+      ++at.stage_step;
+      ++at.step;
+      log_step(stepper.step(), at);
+    }
     if (!after_step(stepper, stage)) return false;
     if (at.stage_step == plan.steps || give_up_) return true;
   }
   at.batch = 0;
   ++at.epoch;
   return true;
+}
+
+nn::BatchShape Run::shape() const {
+  return {.pad_id = base_.spec().pad_id,
+          .regression = data_.outcome.problem == Problem::regression,
+          .device = device_,
+          .multiple = device_.is_cuda() ? nn::StepGraphs::kTokens : 1,
+          .most = base_.spec().max_tokens()};
+}
+
+// What LibTorch throws for want of memory, as an error that says what to lower.
+[[noreturn]] void rethrow_memory(const c10::Error& error, const torch::Device& device, int64_t step, size_t rows) {
+  const std::string text = error.what_without_backtrace();
+  if (text.find("out of memory") == std::string::npos && text.find("can't allocate memory") == std::string::npos) {
+    throw error;
+  }
+  throw Error(Code::resources,
+              fmt::format("out of memory on {} at step {}: {} texts in a batch", device.str(), step, rows),
+              "lower --batch and raise --gradient-accumulation-steps, or lower --max-length");
+}
+
+void Run::queue_step(const Batch& rows) {
+  nn::RunPosition& at = state_.position;
+  try {
+    nn::PendingStep step = graphs_->run(nn::host_batch(data_.train, rows, shape()), at.batch);
+    ++at.batch;
+    ++at.stage_step;
+    ++at.step;
+    queued_.push_back({std::move(step), at, rows});
+  } catch (const c10::Error& error) {
+    rethrow_memory(error, device_, at.step + 1, rows.size());
+  }
+  settle(kAhead);
+}
+
+// Waits for all queued steps but the newest `left`, and logs them.
+void Run::settle(size_t left) {
+  while (queued_.size() > left) {
+    const nn::StepReport report = queued_.front().step.report();
+    const Queued done = std::move(queued_.front());
+    queued_.pop_front();
+    require_finite(report.loss, done.rows, done.at);
+    log_step(report, done.at);
+  }
 }
 
 void Run::add_batch(nn::Stepper& stepper, const Batch& all) {
@@ -315,26 +409,25 @@ void Run::add_batch(nn::Stepper& stepper, const Batch& all) {
                    all.begin() + static_cast<ptrdiff_t>((rank + 1) * all.size() / size));
   if (rows.empty()) return;
   const double share = static_cast<double>(rows.size()) / static_cast<double>(all.size()) / options_.accumulation;
-  const nn::BatchShape shape{
-      .pad_id = base_.spec().pad_id, .regression = data_.outcome.problem == Problem::regression, .device = device_};
-  const nn::RunPosition& at = state_.position;
-  double loss = 0;
+  nn::RunPosition at = state_.position;
   try {
-    loss = stepper.add(nn::batch_tensors(data_.train, rows, shape), at.batch, share);
+    const double loss = stepper.add(nn::batch_tensors(data_.train, rows, shape()), at.batch, share);
+    ++at.batch;
+    ++at.step;
+    require_finite(loss, rows, at);
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    if (text.find("out of memory") == std::string::npos) throw;
-    throw Error(
-        Code::resources,
-        fmt::format("out of memory on {} at step {}: {} texts in a batch", device_.str(), at.step + 1, rows.size()),
-        "lower --batch and raise --gradient-accumulation-steps, or lower --max-length");
+    rethrow_memory(error, device_, at.step + 1, rows.size());
   }
+}
+
+// `at`: behind the step.
+void Run::require_finite(double loss, const Batch& rows, const nn::RunPosition& at) const {
   if (std::isfinite(loss)) return;
   std::vector<int64_t> index;
   for (const size_t row : rows) index.push_back(data_.train.index[row]);
   throw Error(Code::failure,
               fmt::format("the loss is {} at step {}: stage {}, epoch {}, batch {}, rows {} of the training data", loss,
-                          at.step + 1, at.stage + 1, at.epoch + 1, at.batch + 1, fmt::join(index, " ")),
+                          at.step, at.stage + 1, at.epoch + 1, at.batch, fmt::join(index, " ")),
               "lower the learning rate, or look at these rows; the last good checkpoint is kept");
 }
 
@@ -357,10 +450,8 @@ void Run::log(const OrderedJson& entry) {
   events_->add(entry.at("step").get<int64_t>(), scalars);
 }
 
-void Run::log_step(const nn::StepReport& report) {
-  nn::RunPosition& at = state_.position;
-  ++at.stage_step;
-  ++at.step;
+// `at`: behind the step.
+void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
   state_.loss_sum += report.loss;
   progress_->advance(1, fmt::format("loss {:.4f}{}{}", report.loss, exits_mark_.empty() ? "" : " exits ", exits_mark_));
   if (options_.log_every <= 0 || at.step % options_.log_every != 0) return;
@@ -392,6 +483,7 @@ bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
 }
 
 void Run::evaluate(const StageSpec& stage) {
+  settle();
   const ExitTrace trace = nn::trace_network(network_, data_.eval);
   const std::vector<ExitScore> exits = Scorer(trace, {.metrics = data_.metrics}).each_exit();
   last_eval_ = eval_entry(exits);
@@ -437,6 +529,7 @@ void Run::end_stage(const StageSpec& stage) {
 }
 
 void Run::save(nn::Stepper& stepper) {
+  settle();
   state_.random = world_.gather(nn::compat::random_state(torch::kCPU));
   if (!writes()) return;
   nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), {weights(), recipe_text()}, state_,
@@ -445,6 +538,20 @@ void Run::save(nn::Stepper& stepper) {
   const std::vector<fs::path> all = nn::checkpoints_in(options_.out);
   std::error_code ignored;
   for (size_t i = static_cast<size_t>(options_.keep_checkpoints); i < all.size(); ++i) fs::remove_all(all[i], ignored);
+}
+
+// The sets beside the usual one, each under its own name, and the traces where they are to be kept.
+void Run::evaluate_also(OrderedJson& results) {
+  const bool keep = options_.trace && writes();
+  const nn::TraceSource source{.weights = keep ? weights_sha256(weights()) : std::string()};
+  const auto file = [&](const std::string& name) { return options_.out / fmt::format("trace-{}.safetensors", name); };
+  if (keep && data_.eval.rows() > 0) write_trace(file("eval"), nn::trace_network(network_, data_.eval, source));
+  for (const ExtraSet& set : data_.also) {
+    const ExitTrace trace = nn::trace_network(network_, set.features, source);
+    const OrderedJson entry = eval_entry(Scorer(trace, {.metrics = data_.metrics}).each_exit());
+    for (const auto& [key, value] : entry.items()) results[fmt::format("{}_{}", key, set.name)] = value;
+    if (keep) write_trace(file(set.name), trace);
+  }
 }
 
 TrainResult Run::finish() {
@@ -456,6 +563,7 @@ TrainResult Run::finish() {
     last_eval_ = eval_entry(Scorer(trace, {.metrics = data_.metrics}).each_exit());
   }
   OrderedJson results = last_eval_;
+  evaluate_also(results);
   results["epoch"] =
       static_cast<double>(plans_.back().steps * options_.accumulation) / static_cast<double>(plans_.back().batches);
   results["train_loss"] = steps > 0 ? state_.loss_sum / static_cast<double>(steps) : 0.0;

@@ -16,8 +16,15 @@
 
 namespace exeunt {
 
+// More rows to evaluate at the end: MNLI's second dev set ("mm"), texts to choose a threshold on.
+struct ExtraSet {
+  std::string name;
+  Features features;
+};
+
 struct TrainingData {
   Features train, eval;  // gold of both in the order of outcome.labels
+  std::vector<ExtraSet> also = {};
   Outcome outcome;
   std::string task;  // name in the table of tasks; empty for the user's own data
   std::vector<Metric> metrics;
@@ -34,6 +41,7 @@ struct TrainOptions {
   int log_every = 50;        // optimiser steps between two lines of the log
   int save_every = 500;      // optimiser steps between two checkpoints; 0 = none
   int keep_checkpoints = 2;  // older ones are removed; 0 = all are kept
+  bool trace = false;        // keep the logits of what is evaluated at the end: trace-NAME.safetensors
   bool resume = false;       // go on from the newest checkpoint in `out` that is whole
   bool overwrite = false;    // `out` may hold an earlier run, which is removed
   double adam_epsilon = 1e-8;
@@ -41,7 +49,8 @@ struct TrainOptions {
   bool whole_warmup = false;       // round the recipe's share of steps down
   int threads = 0;                 // 0 = torch's choice
   std::string device = "auto";     // auto, cpu, cuda
-  std::string precision = "fp32";  // fp32, or bf16 (autocast)
+  std::string precision = "fp32";  // fp32, or bf16 on CUDA
+  bool graphs = true;              // on CUDA: record whole steps and play them
   ProgressStyle progress = {};
   std::function<void(std::string_view)> notice = {};
   const std::atomic<bool>* stop = nullptr;  // set from outside: save a checkpoint and end

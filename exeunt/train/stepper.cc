@@ -118,9 +118,11 @@ void Stepper::update_teacher() {
 
 Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
   network_->train();
-  const compat::Autocast autocast(options_.bf16);
+  const bool fused = options_.bf16 && network_->fits_fused(data.texts.ids.size(1));
+  const compat::Autocast autocast(options_.bf16 && !fused);
   ExitOutputs outputs = network_->forward(
-      data.texts, {.equilibrium = recipe_.gradient == GradientRule::equilibrium, .only = objective_->only(batch)});
+      data.texts,
+      {.equilibrium = recipe_.gradient == GradientRule::equilibrium, .fused = fused, .only = objective_->only(batch)});
   Tensor taught;
   if (teacher_) {
     update_teacher();
@@ -134,6 +136,7 @@ Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
       const int above = network_->spec().layers - network_->layout().sites[i].after;
       if (outputs.logits[i].defined()) outputs.logits[i] = scale_gradient(outputs.logits[i], 1.0 / (above + 1));
     }
+    outputs.stacked = Tensor();
   }
   return objective_->loss({.outputs = outputs, .gold = data.gold, .batch = batch, .teacher = taught});
 }
@@ -170,7 +173,7 @@ void Stepper::add_up_processes() {
   sum(objective_->parameters());
 }
 
-double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
+Tensor Stepper::gather(const TrainBatch& data, int64_t batch, double share) {
   begin();
   const Loss loss = losses(data, batch);
   const Tensor total = loss.total();
@@ -179,9 +182,29 @@ double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
   } else {
     (total * share).backward();
   }
-  const double value = total.item<double>();
+  return total.detach();
+}
+
+double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
+  const double value = gather(data, batch, share).item<double>();
   loss_ += value * share;
   return value;
+}
+
+void Stepper::forget() {
+  for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
+  std::vector<Tensor> weights = objective_->parameters();
+  for (size_t i = 0; i < weights.size(); ++i) weights[i].mutable_grad() = i < kept_.size() ? kept_[i] : Tensor();
+  anchor_.clear();
+  other_.clear();
+  loss_ = 0;
+  phase_ = Phase::idle;
+}
+
+// A slow teacher and gradients that live on would be moved by a trial run, and other processes have to be waited for.
+bool Stepper::can_record() const {
+  const bool keeps = !objective_->parameters().empty() && recipe_.compat.dyn_grad == LearnedGradient::accumulate;
+  return !teacher_ && !keeps && (options_.world == nullptr || options_.world->size() == 1);
 }
 
 // Gradients of the anchor and of the other loss, each summed over micro-batches by itself.
@@ -206,7 +229,7 @@ void Stepper::add_apart(const Loss& loss, double share) {
     for (size_t i = 0, next = 0; i < sums.size(); ++i) {
       if (!parameters_[i].requires_grad()) continue;
       const Tensor& gradient = found[next++];
-      if (gradient.defined()) sums[i] = sums[i].defined() ? sums[i] + gradient : gradient;
+      if (gradient.defined()) sums[i] = sums[i].defined() ? sums[i] + gradient : gradient.contiguous();
     }
   };
   collect(last ? loss.last : loss.early, anchor_, true);
@@ -231,30 +254,34 @@ void Stepper::treat() {
     other.push_back(other_[i]);
   }
   projection_ = project_secondary(anchor, other);
+  std::vector<Tensor> sums, terms;  // where there are both
   size_t next = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor second = projected_[i] ? other[next++] : other_[i];
-    Tensor& gradient = parameters_[i].mutable_grad();
-    if (anchor_[i].defined() && second.defined()) {
-      gradient = anchor_[i] + second;
-    } else {
-      gradient = anchor_[i].defined() ? anchor_[i] : second;
-    }
+    parameters_[i].mutable_grad() = anchor_[i].defined() ? anchor_[i] : second;
+    if (!anchor_[i].defined() || !second.defined()) continue;
+    sums.push_back(anchor_[i]);
+    terms.push_back(second);
   }
+  if (!sums.empty()) at::_foreach_add_(sums, terms);
   anchor_.clear();
   other_.clear();
+}
+
+std::vector<Tensor> Stepper::clipped_gradients() const {
+  std::vector<Tensor> gradients;
+  const bool everything = recipe_.compat.clip_scope == ClipScope::all;
+  for (const auto& item : network_->named_parameters()) {
+    const Tensor& gradient = item.value().grad();
+    if (gradient.defined() && (everything || trains(item.key()))) gradients.push_back(gradient);
+  }
+  return gradients;
 }
 
 // Scales all gradients so that their common norm is at most the stage's. Learned loss weights are not part of it.
 double Stepper::clip() {
   const torch::NoGradGuard no_grad;
-  std::vector<Tensor> gradients;
-  const bool everything = recipe_.compat.clip_scope == ClipScope::all;
-  for (const auto& item : network_->named_parameters()) {
-    const Tensor& gradient = item.value().grad();
-    if (!gradient.defined() || (!everything && !trains(item.key()))) continue;
-    gradients.push_back(gradient);
-  }
+  const std::vector<Tensor> gradients = clipped_gradients();
   if (gradients.empty()) return 0;
   const double norm = torch::stack(at::_foreach_norm(gradients)).norm().item<double>();
   const double factor = stage_.clip / (norm + 1e-6);
@@ -269,7 +296,11 @@ StepReport Stepper::step() {
   report.gradient_norm = clip();
   const double schedule = options_.schedule.at(done_);
   report.rate = options_.lr * schedule;
-  report.projection = projection_;
+  if (projection_.defined()) {
+    const Tensor found = projection_.to(torch::kCPU);
+    const auto* value = found.data_ptr<double>();
+    report.projection = projection_report(value[0], value[1], value[2]);
+  }
   adam_.step(schedule);
   for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
   if (recipe_.compat.dyn_grad == LearnedGradient::fresh) {

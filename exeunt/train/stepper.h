@@ -44,10 +44,25 @@ class Stepper {
   // Forward and backward of one micro-batch, number `batch` of the epoch. `share` is its part of the step (1 / number
   // of micro-batches). Returns the loss before that share.
   double add(const TrainBatch& data, int64_t batch, double share);
+  // The same without waiting for the result: the loss stays where it was computed.
+  Tensor gather(const TrainBatch& data, int64_t batch, double share);
+  // Takes back what was gathered since the last step.
+  void forget();
   // Brings the gradients together as the rule says; they then lie in the parameters. step() does this by itself.
   void treat();
   // Applies what was added since the last step.
   StepReport step();
+
+  // Parts of step(), for steps that are recorded on a GPU.
+  [[nodiscard]] bool can_record() const;  // whether a step is the same work whenever it is done
+  [[nodiscard]] int phase(int64_t batch) const { return objective_->phase(batch); }
+  [[nodiscard]] std::vector<Tensor> clipped_gradients() const;  // those in the norm
+  [[nodiscard]] double clip_limit() const noexcept { return stage_.clip; }
+  [[nodiscard]] const Tensor& projected() const noexcept { return projection_; }  // undefined without a projection
+  // The rate of the next step, over `lr`, and that it was done.
+  [[nodiscard]] double schedule() const { return options_.schedule.at(done_); }
+  [[nodiscard]] double lr() const noexcept { return options_.lr; }
+  void count_step() noexcept { ++done_; }
 
   [[nodiscard]] int64_t steps_done() const noexcept { return done_; }
   void set_steps_done(int64_t done) noexcept { done_ = done; }
@@ -78,8 +93,8 @@ class Stepper {
   std::vector<Tensor> parameters_;      // of the network, in its order
   std::vector<bool> projected_;         // those the projection looks at
   std::vector<Tensor> anchor_, other_;  // gradients kept apart for the projection
-  ProjectionReport projection_;
-  std::vector<Tensor> kept_;  // earlier gradients of learned loss weights, set aside while a step is gathered
+  Tensor projection_;                   // what the projection found, [3]
+  std::vector<Tensor> kept_;            // earlier gradients of learned loss weights, set aside while a step is gathered
   enum class Phase { idle, gathering, treated } phase_ = Phase::idle;
   int64_t done_ = 0;
   double loss_ = 0;  // of the micro-batches so far

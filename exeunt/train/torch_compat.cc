@@ -7,6 +7,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
 
+#include "exeunt/base/error.h"
+
 namespace exeunt::nn::compat {
 namespace {
 
@@ -45,6 +47,74 @@ torch::Tensor attend(const Attention& input) {
   if (input.dropout > 0) shares = torch::dropout(shares, input.dropout, true);
   return torch::matmul(shares, input.value);
 #endif
+}
+
+namespace {
+
+// In plain operations: scores, shares, and the way back through them.
+AttentionTape attend_plainly(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout) {
+  check(dropout == 0, "only a GPU drops attention here");
+  const auto part = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };
+  const double scale = 1.0 / std::sqrt(static_cast<double>(qkv.size(-1)));
+  const torch::Tensor shares = torch::softmax(torch::matmul(part(0), part(1).transpose(-2, -1)) * scale + mask, -1);
+  return {torch::matmul(shares, part(2)).transpose(1, 2).contiguous(), shares, {}, {}, 0};
+}
+
+torch::Tensor attend_plainly_back(const torch::Tensor& gradient, const torch::Tensor& qkv, const AttentionTape& tape) {
+  const auto part = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };
+  const double scale = 1.0 / std::sqrt(static_cast<double>(qkv.size(-1)));
+  const torch::Tensor& shares = tape.sums;
+  const torch::Tensor out = gradient.transpose(1, 2);
+  const torch::Tensor along = torch::matmul(out, part(2).transpose(-2, -1));
+  const torch::Tensor scores = shares * (along - (shares * along).sum(-1, true)) * scale;
+  const torch::Tensor query = torch::matmul(scores, part(1)), key = torch::matmul(scores.transpose(-2, -1), part(0)),
+                      value = torch::matmul(shares.transpose(-2, -1), out);
+  return torch::stack({query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)}, 2);
+}
+
+}  // namespace
+
+torch::Tensor attention_mask(const torch::Tensor& mask, int64_t heads) {
+  return mask.is_cuda() ? mask.expand({-1, heads, mask.size(-1), -1}) : mask;
+}
+
+// The memory-efficient kernel and not cuDNN's, which is no faster here and with which two of seventy runs ended in a
+// loss that was no number.
+AttentionTape attend_forward(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout) {
+#if TORCH_VERSION_MAJOR >= 2
+  if (qkv.is_cuda()) {
+    const auto found =
+        at::_efficient_attention_forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, std::nullopt,
+                                         std::nullopt, std::nullopt, std::nullopt, dropout, 0, true);
+    return {std::get<0>(found), std::get<1>(found), std::get<2>(found), std::get<3>(found), dropout};
+  }
+#endif
+  return attend_plainly(qkv, mask, dropout);
+}
+
+torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor& qkv, const torch::Tensor& mask,
+                              const AttentionTape& tape) {
+#if TORCH_VERSION_MAJOR >= 2
+  if (qkv.is_cuda()) {
+    const int64_t tokens = qkv.size(1);
+    const auto found = at::_efficient_attention_backward(
+        gradient, qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, tape.out, std::nullopt, std::nullopt,
+        tokens, tokens, tape.sums, tape.dropout, tape.seed, tape.offset, 0, false, std::nullopt, std::nullopt,
+        std::nullopt, /*shared_storage_dqdkdv=*/true);
+    // The three lie in one piece of memory, side by side for each token.
+    return std::get<0>(found).as_strided(qkv.sizes(), qkv.strides());
+  }
+#else
+  (void)mask;
+#endif
+  return attend_plainly_back(gradient, qkv, tape);
+}
+
+torch::Tensor product_fp32(const torch::Tensor& a, const torch::Tensor& b) {
+#if TORCH_VERSION_MAJOR >= 2
+  if (a.is_cuda() && a.scalar_type() != torch::kFloat) return at::mm(a, b, torch::kFloat);
+#endif
+  return torch::mm(a, b).to(torch::kFloat);
 }
 
 Autocast::Autocast(bool on) : before_(autocast_on()) {

@@ -16,6 +16,20 @@ struct Attention {
 };
 [[nodiscard]] torch::Tensor attend(const Attention& input);
 
+// The same with a way back of its own, for rows as one product puts them out: qkv and its gradient [rows, tokens, 3,
+// heads, d], out and its gradient [rows, tokens, heads, d]. `mask` comes from attention_mask().
+struct AttentionTape {
+  torch::Tensor out, sums, seed, offset;  // sums of exponentials and where the random numbers began
+  double dropout = 0;
+};
+[[nodiscard]] torch::Tensor attention_mask(const torch::Tensor& mask, int64_t heads);
+[[nodiscard]] AttentionTape attend_forward(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout);
+[[nodiscard]] torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor& qkv,
+                                            const torch::Tensor& mask, const AttentionTape& tape);
+
+// a · b with an fp32 result, whatever type both have.
+[[nodiscard]] torch::Tensor product_fp32(const torch::Tensor& a, const torch::Tensor& b);
+
 // While it lives, matrix products on CUDA run in bf16 (`on`) or in the type their inputs have (not `on`).
 class Autocast {
  public:

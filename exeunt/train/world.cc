@@ -44,7 +44,12 @@ World::~World() = default;
 World::World(World&&) noexcept = default;
 World& World::operator=(World&&) noexcept = default;
 
-World World::join() {
+int World::place_on_machine() {
+  const std::string place = variable({"LOCAL_RANK", "SLURM_LOCALID"});
+  return place.empty() ? 0 : number(place, "LOCAL_RANK", 0, 1 << 16);
+}
+
+World World::join(bool on_gpus) {
   World world;
   const std::string size = variable({"WORLD_SIZE", "SLURM_NTASKS"});
   if (size.empty() || size == "1") return world;
@@ -54,10 +59,11 @@ World World::join() {
   if (host.empty()) throw Error(Code::usage, "MASTER_ADDR is not set", "start several processes with 'exeunt launch'");
   const std::string port = variable({"MASTER_PORT"});
   world.group_ = std::make_unique<Group>();
-  world.group_->processes = join_processes({.host = host,
-                                            .port = port.empty() ? 29500 : number(port, "MASTER_PORT", 1, 65535),
-                                            .rank = world.rank_,
-                                            .size = world.size_});
+  const Meeting meeting{.host = host,
+                        .port = port.empty() ? 29500 : number(port, "MASTER_PORT", 1, 65535),
+                        .rank = world.rank_,
+                        .size = world.size_};
+  world.group_->processes = on_gpus ? join_over_nccl(meeting) : join_over_gloo(meeting);
   return world;
 }
 

@@ -18,8 +18,11 @@ class World {
   World& operator=(World&&) noexcept;
 
   // Joins the processes that the environment names: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets
-  // them, or Slurm's variables. Without these this process is alone. Throws Error.
-  static World join();
+  // them, or Slurm's variables; through Gloo, or NCCL where they train on GPUs. Without these this process is alone.
+  // Throws Error.
+  static World join(bool on_gpus);
+  // Which of this machine's processes this is (LOCAL_RANK, SLURM_LOCALID), or 0.
+  static int place_on_machine();
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }

@@ -9,6 +9,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,22 @@ def same_curve(folder):
     expect(max(one) - min(one) > 1e-3, 'the loss does not move, so the comparison says nothing')
 
 
+def started_by_slurm(folder):
+    """srun starts the command itself once for each task and says so in variables."""
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    tasks = []
+    for rank in range(2):
+        names = dict(os.environ, SLURM_NTASKS='2', SLURM_PROCID=str(rank), SLURM_LOCALID=str(rank),
+                     SLURM_LAUNCH_NODE_IPADDR='127.0.0.1', MASTER_PORT=str(port))
+        tasks.append(subprocess.Popen([EXEUNT, *arguments(folder, 'slurm', '--max-steps', '4')], cwd=folder, env=names,
+                                      stdout=subprocess.DEVNULL))
+    expect(all(task.wait(timeout=100) == 0 for task in tasks), "a task under Slurm's variables failed")
+    worst = max(abs(a - b) for a, b in zip(losses(folder / 'two')[:1], losses(folder / 'slurm')))
+    expect(len(losses(folder / 'slurm')) == 4 and worst < 1e-4, f"under Slurm's variables the first loss differs by {worst}")
+
+
 def children_of(pid):
     return [int(child) for child in pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split()]
 
@@ -98,6 +115,7 @@ def main():
         model_without_dropout(folder / 'model')
         data(folder / 'data.csv', 47)  # a last batch of two rows, one for each rank
         same_curve(folder)
+        started_by_slurm(folder)
         dead_rank(folder)
         restart(folder)
 

@@ -133,7 +133,9 @@ TEST(Objective, RefusesALimitWithoutAnExitThere) {
 TEST(Projection, RemovesOnlyWhatPointsAgainstTheAnchor) {
   const std::vector<Tensor> anchor{torch::tensor({1.F, 0.F})};
   std::vector<Tensor> other{torch::tensor({-1.F, 1.F})};
-  const ProjectionReport report = project_secondary(anchor, other);
+  const Tensor found = project_secondary(anchor, other);
+  const ProjectionReport report =
+      projection_report(found[0].item<double>(), found[1].item<double>(), found[2].item<double>());
   EXPECT_TRUE(torch::allclose(other[0], torch::tensor({0.F, 1.F})));
   EXPECT_NEAR(report.angle, 135, 1e-6);
   EXPECT_NEAR(report.secondary_norm, std::sqrt(2.0), 1e-6);

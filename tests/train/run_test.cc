@@ -9,7 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/files.h"
-#include "exeunt/runtime/reference.h"
+#include "exeunt/exits/trace.h"
+#include "exeunt/runtime/engine.h"
 #include "exeunt/train/first_layers.h"
 #include "tests/train/small_run.h"
 
@@ -18,15 +19,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// One run in a folder of its own.
+struct Trial : SmallRun {
+  explicit Trial(const std::string& name, bool regression = false)
+      : SmallRun(name, regression), options(SmallRun::options(scratch.path() / "out")) {}
+  [[nodiscard]] TrainResult train() const { return exeunt::train(base, data, options); }
+
+  Scratch scratch{quick_parent()};
+  TrainOptions options;
+};
+
 TEST(Run, LearnsAndLeavesHuggingFacesTreeBehind) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("exeunt");
-  TrainOptions options = run.options(scratch.path() / "out");
+  Trial run("exeunt");
+  TrainOptions& options = run.options;
   options.max_steps = 60;
   options.save_every = 20;
   options.recipe.stages[0].lr = {.value = 3e-3};
   options.recipe.stages[0].head_lr = 1;
-  const TrainResult result = train(run.base, run.data, options);
+  const TrainResult result = run.train();
   EXPECT_EQ(result.steps, 60);
   EXPECT_GT(result.results.at("eval_accuracy").get<double>(), .9);  // the label is whether a token occurs
   const fs::path out = options.out;
@@ -41,36 +51,66 @@ TEST(Run, LearnsAndLeavesHuggingFacesTreeBehind) {
   EXPECT_EQ(recipe.at("run").at("seed"), 42);
 }
 
-// Train, export, run: the model on disk answers in the runtime as the network did in training.
+// Train, export, run: at every exit the model on disk answers in the runtime as the network did in training.
 TEST(Run, TrainsWhatTheRuntimeThenComputes) {
-  for (const char* name : {"exeunt", "berxit", "elbert"}) {
-    const Scratch scratch(quick_parent());
-    const SmallRun run(name);
-    TrainOptions options = run.options(scratch.path() / "out");
-    options.max_steps = 5;
-    options.save_every = 0;
-    const TrainResult result = train(run.base, run.data, options);
-    const Reference reference(Checkpoint::open(options.out.string(), {.verify = true}));
-    size_t right = 0;
+  for (const char* name : {"exeunt", "berxit", "elbert", "pabee"}) {
+    Trial run(name);
+    run.options.max_steps = 5;
+    run.options.save_every = 0;
+    run.options.trace = true;
+    (void)run.train();
+    const ExitTrace trained = read_trace(run.options.out / "trace-eval.safetensors");
+    Engine engine(Checkpoint::open(run.options.out.string(), {.verify = true}),
+                  {.precision = Precision::fp32, .threads = 1});
     const Features& eval = run.data.eval;
+    double worst = 0;
     for (size_t row = 0; row < eval.rows(); ++row) {
-      const ReferenceOutput out = reference.run(eval.ids_of(row), eval.types_of(row), {.keep_rows = false});
-      const std::vector<float>& logits = out.exits.back().logits;
-      right += (logits[1] > logits[0]) == (eval.gold[row] == 1);
+      Encoding text;
+      text.ids.assign(eval.ids_of(row).begin(), eval.ids_of(row).end());
+      text.types.assign(eval.types_of(row).begin(), eval.types_of(row).end());
+      const Engine::FullPass pass = engine.full_pass(text);
+      const auto width = static_cast<size_t>(trained.width);
+      ASSERT_EQ(pass.logits.size(), static_cast<size_t>(trained.exits) * width);
+      for (size_t i = 0; i < pass.logits.size(); ++i) {
+        const float want = trained.at(row, static_cast<int>(i / width))[i % width];
+        worst = std::max(worst, std::abs(static_cast<double>(pass.logits[i]) - want));
+      }
     }
-    EXPECT_NEAR(result.results.at("eval_accuracy").get<double>(),
-                static_cast<double>(right) / static_cast<double>(eval.rows()), 1e-9)
-        << name;
+    EXPECT_LT(worst, 1e-4) << name;
   }
+}
+
+TEST(Run, EvaluatesMoreSetsUnderTheirNames) {
+  Trial run("pabee");
+  run.options.max_steps = 2;
+  run.options.trace = true;
+  run.data.also.push_back({.name = "mm", .features = small_features(run.base.spec(), 20, false, 3)});
+  const OrderedJson results = run.train().results;
+  EXPECT_TRUE(results.contains("eval_accuracy_mm"));
+  EXPECT_EQ(results.at("exits_mm").size(), results.at("exits").size());
+  EXPECT_EQ(read_trace(run.options.out / "trace-mm.safetensors").rows, 20U);
+  EXPECT_TRUE(read_json(run.options.out / "eval_results.json").contains("eval_accuracy_mm"));
+}
+
+TEST(Run, StartsARegressionAtTheMeanOfItsLabels) {
+  Trial run("pabee", true);
+  run.options.max_steps = 1;
+  run.options.recipe.stages[0].lr = {.value = 0};
+  (void)run.train();
+  double sum = 0;
+  for (const float value : run.data.train.gold) sum += value;
+  const Checkpoint trained = Checkpoint::open(run.options.out.string());
+  std::vector<float> bias(1);
+  copy_to_float(*trained.find("exits.classifier.0.bias"), bias);
+  EXPECT_NEAR(bias[0], sum / static_cast<double>(run.data.train.rows()), 1e-5);
 }
 
 class EveryRecipe : public ::testing::TestWithParam<std::string> {};
 
 // The weights, the optimiser, the random numbers of dropout and the order of the data all come back.
 TEST_P(EveryRecipe, ResumesBitForBitFromAnyStep) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run(GetParam());
-  TrainOptions options = run.options(scratch.path() / "whole");
+  Trial run(GetParam());
+  TrainOptions& options = run.options;
   options.save_every = 1;
   options.keep_checkpoints = 0;
   options.max_steps = 12;
@@ -80,7 +120,7 @@ TEST_P(EveryRecipe, ResumesBitForBitFromAnyStep) {
     stage.keep_best = KeepBest::mean;
     stage.early_stop.reset();
   }
-  (void)train(run.base, run.data, options);
+  (void)run.train();
   const std::string want = read_text(options.out / "model.safetensors");
   const std::string want_log = read_text(options.out / "log.jsonl");
   std::mt19937 random(static_cast<uint32_t>(std::hash<std::string>{}(GetParam())));
@@ -90,7 +130,7 @@ TEST_P(EveryRecipe, ResumesBitForBitFromAnyStep) {
   again.save_every = 0;
   for (int i = 0; i < 10; ++i) {
     const std::string from = "checkpoint-" + std::to_string(1 + random() % (steps - 1));
-    again.out = scratch.path() / ("resumed-" + std::to_string(i));
+    again.out = run.scratch.path() / ("resumed-" + std::to_string(i));
     fs::create_directories(again.out);
     fs::copy(options.out / from, again.out / from, fs::copy_options::recursive);
     (void)train(run.base, run.data, again);
@@ -106,31 +146,29 @@ INSTANTIATE_TEST_SUITE_P(All, EveryRecipe, ::testing::ValuesIn(recipe_names()), 
 });
 
 TEST(Run, SavesAndEndsWhenAskedToAndGoesOnFromThere) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("pabee");
-  TrainOptions options = run.options(scratch.path() / "out");
+  Trial run("pabee");
+  TrainOptions& options = run.options;
   options.max_steps = 4;
   options.save_every = 0;
   std::atomic<bool> stop{true};
   options.stop = &stop;
-  const TrainResult first = train(run.base, run.data, options);
+  const TrainResult first = run.train();
   EXPECT_TRUE(first.stopped);
   EXPECT_EQ(first.steps, 1);
   EXPECT_TRUE(fs::exists(options.out / "checkpoint-1"));
   EXPECT_FALSE(fs::exists(options.out / "model.safetensors"));
   options.stop = nullptr;
   options.resume = true;
-  EXPECT_EQ(train(run.base, run.data, options).steps, 4);
+  EXPECT_EQ(run.train().steps, 4);
 }
 
 TEST(Run, PassesOverADamagedNewestCheckpointAndSaysSo) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("pabee");
-  TrainOptions options = run.options(scratch.path() / "out");
+  Trial run("pabee");
+  TrainOptions& options = run.options;
   options.max_steps = 3;
   options.save_every = 1;
   options.keep_checkpoints = 0;
-  (void)train(run.base, run.data, options);
+  (void)run.train();
   const std::string want = read_text(options.out / "model.safetensors");
   {
     std::fstream file(options.out / "checkpoint-3" / "training.safetensors",
@@ -142,7 +180,7 @@ TEST(Run, PassesOverADamagedNewestCheckpointAndSaysSo) {
   std::vector<std::string> said;
   options.notice = [&](std::string_view text) { said.emplace_back(text); };
   options.resume = true;
-  (void)train(run.base, run.data, options);
+  (void)run.train();
   EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-3 is damaged and passed over")));
   EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-2 is damaged and passed over")));
   EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-1")));
@@ -150,13 +188,12 @@ TEST(Run, PassesOverADamagedNewestCheckpointAndSaysSo) {
 }
 
 TEST(Run, RefusesToResumeWithOtherSettingsOrData) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("pabee");
-  TrainOptions options = run.options(scratch.path() / "out");
+  Trial run("pabee");
+  TrainOptions& options = run.options;
   options.max_steps = 2;
   options.save_every = 1;
-  (void)train(run.base, run.data, options);
-  const Error used = error_of([&] { (void)train(run.base, run.data, options); });
+  (void)run.train();
+  const Error used = error_of([&] { (void)run.train(); });
   EXPECT_EQ(used.code(), Code::usage);
   EXPECT_THAT(used.what(), testing::HasSubstr("already holds a run"));
   options.resume = true;
@@ -172,16 +209,13 @@ TEST(Run, RefusesToResumeWithOtherSettingsOrData) {
 }
 
 TEST(Run, StopsAtALossThatIsNoNumberAndNamesTheRows) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("pabee", true);
-  TrainingData data = run.data;
-  TrainOptions options = run.options(scratch.path() / "out");
-  options.recipe = parse_recipe(find_recipe("pabee"), "pabee");
+  Trial run("pabee", true);
+  TrainOptions& options = run.options;
   options.recipe.stages[0].batch = 8;
   options.max_steps = 12;  // all batches
   options.save_every = 1;
-  data.train.gold[17] = INFINITY;
-  const Error error = error_of([&] { (void)train(run.base, data, options); });
+  run.data.train.gold[17] = INFINITY;
+  const Error error = error_of([&] { (void)run.train(); });
   EXPECT_EQ(error.code(), Code::failure);
   EXPECT_THAT(error.what(), testing::HasSubstr("the loss is inf at step"));
   EXPECT_THAT(error.what(), testing::ContainsRegex("rows .*\\b17\\b"));
@@ -189,28 +223,26 @@ TEST(Run, StopsAtALossThatIsNoNumberAndNamesTheRows) {
 }
 
 TEST(Run, EndsAStageThatNoLongerImprovesAndKeepsItsBestWeights) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("elasticbert-static");
-  TrainOptions options = run.options(scratch.path() / "out");
+  Trial run("elasticbert-static");
+  TrainOptions& options = run.options;
   StageSpec& stage = options.recipe.stages[0];
   stage.lr = {.value = 0};  // nothing changes, so nothing improves
   stage.eval_every = 1;
   stage.early_stop = 3;
   options.max_steps = 50;
-  EXPECT_EQ(train(run.base, run.data, options).steps, 4);
+  EXPECT_EQ(run.train().steps, 4);
 }
 
 TEST(Run, ReplacesAnEarlierRunButNoFilesOfOthers) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("pabee");
-  TrainOptions options = run.options(scratch.path() / "out");
+  Trial run("pabee");
+  TrainOptions& options = run.options;
   options.max_steps = 2;
   options.save_every = 1;
-  (void)train(run.base, run.data, options);
+  (void)run.train();
   std::ofstream(options.out / "mine.txt") << "kept";
   options.overwrite = true;
   options.max_steps = 1;
-  (void)train(run.base, run.data, options);
+  (void)run.train();
   EXPECT_FALSE(fs::exists(options.out / "checkpoint-2"));
   EXPECT_TRUE(fs::exists(options.out / "checkpoint-1"));
   EXPECT_EQ(read_text(options.out / "mine.txt"), "kept");
@@ -218,11 +250,10 @@ TEST(Run, ReplacesAnEarlierRunButNoFilesOfOthers) {
 }
 
 TEST(Run, RefusesMoreAccumulationThanAnEpochHasBatches) {
-  const Scratch scratch(quick_parent());
-  const SmallRun run("pabee");
-  TrainOptions options = run.options(scratch.path() / "out");
+  Trial run("pabee");
+  TrainOptions& options = run.options;
   options.accumulation = 1000;
-  const Error error = error_of([&] { (void)train(run.base, run.data, options); });
+  const Error error = error_of([&] { (void)run.train(); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), testing::HasSubstr("fewer than the 1000 that one step gathers"));
 }

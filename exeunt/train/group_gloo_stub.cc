@@ -5,8 +5,8 @@
 
 namespace exeunt::nn {
 
-std::unique_ptr<ProcessGroup> join_processes(const Meeting&) {
-  throw Error(Code::resources, "this exeunt-train was built without Gloo and trains in one process",
+std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting&) {
+  throw Error(Code::resources, "this exeunt-train was built without Gloo and trains in one process on a CPU",
               "install libgloo-dev and build again");
 }
 
