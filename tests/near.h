@@ -2,9 +2,9 @@
 // A matcher for lists of numbers.
 #pragma once
 
-#include <gmock/gmock.h>
-
 #include <vector>
+
+#include <gmock/gmock.h>
 
 namespace exeunt {
 

@@ -297,7 +297,7 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
   ExitOutputs out;
   out.logits.resize(exits);
   if (layout_.lte) out.doubt.resize(exits);
-  if (heads_->alike() && !options.only) {
+  if (options.together && heads_->alike() && !options.only) {
     const HeadsImpl::Output all = heads_->forward_all({inputs.begin(), inputs.end() - 1});
     out.stacked = all.logits;
     out.logits = all.logits.unbind(0);

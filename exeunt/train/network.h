@@ -34,6 +34,8 @@ struct ForwardOptions {
   bool equilibrium = false;  // gradients at every layer become the mean over the exits above it
   // Layers as one operation each, in bf16 on a GPU. fits_fused() says where that is possible.
   bool fused = false;
+  // Alike exits are computed together, if the loss reads all of them: each then has a gradient.
+  bool together = false;
   std::optional<int> only = {};  // one exit (by its place in the layout) alone; layers above it do not run
 };
 

@@ -31,6 +31,10 @@ class FixedWeights : public Objective {
     return static_cast<int>(std::find_if(weights_.begin(), weights_.end(), used) - weights_.begin());
   }
 
+  [[nodiscard]] bool whole(int64_t) const override {
+    return std::find(weights_.begin(), weights_.end(), 0.0) == weights_.end();
+  }
+
  private:
   std::vector<double> weights_;
 };
@@ -51,6 +55,8 @@ class Alternate : public Objective {
     if (context_.lte || batch % 2 == 1) return std::nullopt;
     return last();
   }
+
+  [[nodiscard]] bool whole(int64_t batch) const override { return batch % 2 == 1 && !context_.lte; }
 
   [[nodiscard]] int phase(int64_t batch) const override { return static_cast<int>(batch % 2); }
 };
@@ -195,17 +201,18 @@ Tensor Objective::exit_losses(const LossInput& input) const {
 
 Loss Objective::weighted(const LossInput& input, const std::vector<double>& weights) const {
   Loss out;
-  const auto used = [](double weight) { return weight != 0; };
-  if (std::count_if(weights.begin(), weights.end(), used) == 1) {  // perhaps the only exit that was computed
-    const auto exit = static_cast<size_t>(std::find_if(weights.begin(), weights.end(), used) - weights.begin());
-    Tensor& part = exit + 1 == weights.size() ? out.last : out.early;
-    part = loss_of(input.outputs.logits[exit], input.gold) * weights[exit];
+  if (std::find(weights.begin(), weights.end(), 0.0) != weights.end()) {
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (weights[i] == 0) continue;
+      Tensor& part = i + 1 == weights.size() ? out.last : out.early;
+      add_to(part, loss_of(input.outputs.logits[i], input.gold) * weights[i]);
+    }
   } else {
     const Tensor losses = exit_losses(input);
     Tensor& factors = weight_tensors_[weights];
     if (!factors.defined()) factors = torch::tensor(weights, torch::kFloat).to(losses.device());
     out.early = (losses * factors).narrow(0, 0, last()).sum();
-    if (used(weights.back())) out.last = losses[last()] * weights.back();
+    out.last = losses[last()] * weights.back();
   }
   add_doubt(input, out);
   return out;

@@ -41,6 +41,9 @@ class Objective : public torch::nn::Module {
   [[nodiscard]] virtual Loss loss(const LossInput& input) const = 0;
   // The one exit whose loss batch `batch` needs, or nothing if it needs several.
   [[nodiscard]] virtual std::optional<int> only(int64_t batch) const = 0;
+  // Whether batch `batch` needs every exit's loss. An exit outside the loss gets no gradient at all, not even a zero:
+  // the optimiser leaves it alone.
+  [[nodiscard]] virtual bool whole(int64_t batch) const { return !only(batch); }
   // Batches with the same phase are computed by the same formula.
   [[nodiscard]] virtual int phase(int64_t) const { return 0; }
 

@@ -120,9 +120,10 @@ Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
   network_->train();
   const bool fused = options_.bf16 && network_->fits_fused(data.texts.ids.size(1));
   const compat::Autocast autocast(options_.bf16 && !fused);
-  ExitOutputs outputs = network_->forward(
-      data.texts,
-      {.equilibrium = recipe_.gradient == GradientRule::equilibrium, .fused = fused, .only = objective_->only(batch)});
+  ExitOutputs outputs = network_->forward(data.texts, {.equilibrium = recipe_.gradient == GradientRule::equilibrium,
+                                                       .fused = fused,
+                                                       .together = objective_->whole(batch),
+                                                       .only = objective_->only(batch)});
   Tensor taught;
   if (teacher_) {
     update_teacher();

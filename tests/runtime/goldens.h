@@ -2,13 +2,13 @@
 // The committed golden values (tests/golden/NAME/golden.safetensors), as other software computed them.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "exeunt/base/tensor.h"
 
