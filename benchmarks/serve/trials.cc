@@ -227,7 +227,7 @@ void mutate(const Setting& setting, Record& record) {
   record.at_most("errors in another form", static_cast<double>(harvest.bad_bodies), 0);
   record.at_most("connections refused", static_cast<double>(harvest.unreachable), 0);
   record.at_most("smuggling cases not refused with 400 and closed", static_cast<double>(wrong), 0);
-  record.at_most("crashes and sanitizer reports", alive && end == 0 ? 0 : 1, 0);
+  record.at_most("crashes, and reports of sanitizers where the server has them", alive && end == 0 ? 0 : 1, 0);
 }
 
 void company(const Setting& setting, Record& record) {
