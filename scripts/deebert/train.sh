@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# DeeBERT's train.sh, ours inside: the ordinary model with one exit that DeeBERT is compared with.
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/deebert/train.sh).
+# TRAIN_FLAGS is added to 'exeunt train'.
+set -euo pipefail
+
+PATH_TO_DATA=${PATH_TO_DATA:-./glue_data}
+MODEL_TYPE=${MODEL_TYPE:-bert}  # bert or roberta
+MODEL_SIZE=${MODEL_SIZE:-base}  # base or large
+DATASET=${DATASET:-MRPC}        # SST-2, MRPC, RTE, QNLI, QQP or MNLI
+SAVED_MODELS=${SAVED_MODELS:-./saved_models}
+EXEUNT=${EXEUNT:-build/release/bin/exeunt}
+
+case $MODEL_TYPE in  # a folder, or a name in the local Hugging Face cache
+  bert) MODEL_NAME=${MODEL_NAME:-bert-$MODEL_SIZE-uncased} EPOCHS=${EPOCHS:-3} ;;
+  *) MODEL_NAME=${MODEL_NAME:-$MODEL_TYPE-$MODEL_SIZE} EPOCHS=${EPOCHS:-10} ;;
+esac
+
+"$EXEUNT" train --recipe plain --model "$MODEL_NAME" --task "$DATASET" --data "$PATH_TO_DATA" \
+  --lr 2e-5 --batch 8 --epochs "$EPOCHS" --max-length 128 --seed 42 --save-every 0 \
+  --out "$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw" --overwrite ${TRAIN_FLAGS:-}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the Markdown files of the tree to the tree: every relative link leads to a file, every anchor to a heading,
+every source that docs/methods.md and docs/security.md name is there, and the limits of docs/security.md are the sources'.
+
+    check_pages.py [ROOT]      prints one line per breach, exit status 1 if there is any
+"""
+import re
+import sys
+from pathlib import Path
+
+LINK = re.compile(r'!?\[[^\]]*\]\(([^()\s]+(?:\([^()]*\))?)(?:\s+"[^"]*")?\)')
+HTML = re.compile(r'<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)="([^"]+)"')
+HEADING = re.compile(r'^(#{1,6})\s+(.*?)\s*#*\s*$')
+FENCE = re.compile(r'^\s*(```|~~~)')
+CODE = re.compile(r'`([^`\n]+)`')
+SKIPPED = {'build', 'node_modules', '.git', 'carry'}
+# What a source is called in prose: a path with a folder and an ending.
+SOURCE = re.compile(r'[\w+.-]+(?:/[\w+.-]+)+\.(?:cc|h|cu|py|json|md|sh|yaml|txt)')
+
+
+def lines_outside_code(text):
+    """(number, line) of what is not in a fenced block."""
+    inside = False
+    for number, line in enumerate(text.split('\n'), 1):
+        if FENCE.match(line):
+            inside = not inside
+        elif not inside:
+            yield number, line
+
+
+def anchor_of(heading):
+    """As GitHub makes it: letters, digits, - and _ stay, blanks become -, the rest goes."""
+    plain = re.sub(r'!?\[([^\]]*)\]\([^)]*\)', r'\1', heading)
+    plain = re.sub(r'[`*]', '', plain).strip().lower()
+    return re.sub(r'[^\w\- ]', '', plain).replace(' ', '-')
+
+
+def anchors(text):
+    found, out = {}, set()
+    for _, line in lines_outside_code(text):
+        heading = HEADING.match(line)
+        if heading:
+            name = anchor_of(heading.group(2))
+            count = found.get(name, 0)
+            found[name] = count + 1
+            out.add(name if count == 0 else f'{name}-{count}')
+        out.update(re.findall(r'<a (?:id|name)="([^"]+)"', line))
+    return out
+
+
+def links(text):
+    for number, line in lines_outside_code(text):
+        bare = CODE.sub('', line)
+        for pattern in (LINK, HTML):
+            for target in pattern.findall(bare):
+                yield number, target
+
+
+def pages(root):
+    for path in sorted(root.rglob('*.md')):
+        if not SKIPPED & set(path.relative_to(root).parts):
+            yield path
+
+
+def breaches_of_links(root, page):
+    text = page.read_text(encoding='utf-8')
+    for number, target in links(text):
+        where = f'{page.relative_to(root)}:{number}'
+        if re.match(r'[a-z]+:', target):
+            continue
+        name, _, anchor = target.partition('#')
+        place = (page.parent / name).resolve() if name else page
+        if not place.exists():
+            yield f'{where}: {target}: there is no such file'
+        elif root.resolve() not in place.resolve().parents and place.resolve() != root.resolve():
+            yield f'{where}: {target}: leads out of the repository'
+        elif anchor and place.suffix == '.md' and anchor not in anchors(place.read_text(encoding='utf-8')):
+            yield f'{where}: {target}: {place.name} has no heading for #{anchor}'
+
+
+def breaches_of_sources(root, page):
+    """Paths in code marks: from the root, from exeunt/, or from docs/."""
+    for number, line in lines_outside_code(page.read_text(encoding='utf-8')):
+        for code in CODE.findall(line):
+            for path in SOURCE.findall(code):
+                if not any((root / folder / path).exists() for folder in ('', 'exeunt', 'docs')):
+                    yield f'{page.relative_to(root)}:{number}: `{path}`: there is no such file'
+
+
+def breaches_of_limits(root, page):
+    """Rows "| what | 16 MiB | `base/x.h` `kName` |": the constant has that value."""
+    units = {'': 1, 'KiB': 1 << 10, 'MiB': 1 << 20, 'GiB': 1 << 30}
+    row = re.compile(r'^\|.*\| (\d+) ?([KMG]iB)? \| `([^`]+)` `(\w+)` \|$')
+    for number, line in enumerate(page.read_text(encoding='utf-8').split('\n'), 1):
+        match = row.match(line)
+        if not match:
+            continue
+        value, unit, source, name = match.groups()
+        file = root / 'exeunt' / source
+        text = file.read_text(encoding='utf-8') if file.exists() else ''
+        found = re.search(rf"\b{name} = ([\w {{}}<']+)[,;]", text)
+        got = eval(re.sub(r'\w+\{(\d+)\}', r'\1', found.group(1)).replace("'", '')) if found else None  # sources of ours
+        if got != int(value) * units[unit or '']:
+            yield f'{page.relative_to(root)}:{number}: {name} is {got}, the page says {value} {unit or ""}'.rstrip()
+
+
+def breaches(root):
+    for page in pages(root):
+        yield from breaches_of_links(root, page)
+    for name in ('docs/methods.md', 'docs/security.md'):
+        if (root / name).exists():
+            yield from breaches_of_sources(root, root / name)
+    if (root / 'docs/security.md').exists():
+        yield from breaches_of_limits(root, root / 'docs/security.md')
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else '.')
+    if not any(pages(root)):
+        print(f'check_pages: {root} has no Markdown files', file=sys.stderr)
+        return 2
+    found = list(breaches(root))
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that check_pages.py can fail: a small tree with one breach of each kind, and the same tree without."""
+import tempfile
+import unittest
+from pathlib import Path
+
+import check_pages
+
+
+class CheckPages(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = Path(self.folder.name)
+        (self.root / 'docs').mkdir()
+        (self.root / 'exeunt/train').mkdir(parents=True)
+        (self.root / 'exeunt/train/network.cc').write_text('')
+        self.write('docs/other.md', "# What it's for\n## Twice\n## Twice\n## `exeunt` & more\n")
+
+    def write(self, name, text):
+        (self.root / name).write_text(text)
+
+    def found(self, text, name='README.md'):
+        self.write(name, text)
+        return list(check_pages.breaches(self.root))
+
+    def test_a_sound_page_has_none(self):
+        self.assertEqual(self.found('[a](docs/other.md) [b](docs/other.md#what-its-for) [c](https://x.y/z) [d](#own)\n# Own\n'
+                                    '[e](docs/other.md#twice-1) [f](docs/other.md#exeunt--more)\n'), [])
+
+    def test_a_missing_file_is_named_with_its_line(self):
+        self.assertEqual(self.found('\n[a](docs/gone.md)\n'), ['README.md:2: docs/gone.md: there is no such file'])
+
+    def test_a_missing_image_is_found(self):
+        self.assertEqual(len(self.found('![a picture](docs/images/none.png) <img src="no.png">')), 2)
+
+    def test_a_missing_anchor_is_found(self):
+        self.assertEqual(self.found('[a](docs/other.md#thrice)'),
+                         ['README.md:1: docs/other.md#thrice: other.md has no heading for #thrice'])
+        self.assertEqual(len(self.found('[a](docs/other.md#twice-2)')), 1)
+
+    def test_a_link_out_of_the_repository_is_found(self):
+        self.assertIn('leads out', self.found('[a](../)')[0])
+
+    def test_code_is_not_read(self):
+        self.assertEqual(self.found('```\n[a](gone.md)\n# No heading\n```\n`[b](gone.md)`'), [])
+
+    def test_methods_may_name_only_sources_that_are_there(self):
+        self.assertEqual(self.found('`train/network.cc` and `log.jsonl`', 'docs/methods.md'), [])
+        self.assertEqual(self.found('`train/gone.cc`', 'docs/methods.md'),
+                         ['docs/methods.md:1: `train/gone.cc`: there is no such file'])
+
+    def test_a_limit_must_have_the_value_of_its_constant(self):
+        (self.root / 'exeunt/base').mkdir()
+        self.write('exeunt/base/json.h', "constexpr int kDeep = 64;\nconstexpr size_t kBytes = size_t{1} << 28, kMany = 10'000;\n")
+        page = '| a | 64 | `base/json.h` `kDeep` |\n| b | 256 MiB | `base/json.h` `kBytes` |\n| c | 10000 | `base/json.h` `kMany` |\n'
+        self.assertEqual(self.found(page, 'docs/security.md'), [])
+        self.assertEqual(self.found(page.replace('256', '128'), 'docs/security.md'),
+                         ['docs/security.md:2: kBytes is 268435456, the page says 128 MiB'])
+        self.assertEqual(len(self.found(page.replace('kMany', 'kGone'), 'docs/security.md')), 1)
+
+
+if __name__ == '__main__':
+    unittest.main()

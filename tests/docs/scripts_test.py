@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every script of scripts/{deebert,romebert,pabee,elasticbert,elbert} as it stands, with two steps of training on
+tiny models and data, and looks at what each leaves behind.
+
+    scripts_test.py EXEUNT REPOSITORY
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import tiny
+
+EXEUNT, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+FOLDERS = ('deebert', 'romebert', 'pabee', 'elasticbert', 'elbert')
+TRAIN = '--max-steps 2 --device cpu --threads 1'
+EVAL = '--precision fp32 --threads 1'
+SCRATCH = pathlib.Path()
+ran = set()
+
+
+def expect(condition, what):
+    if not condition:
+        raise SystemExit(f'scripts_test: {what}')
+
+
+def script(name, *arguments, status=0, **variables):
+    """Runs one script in the scratch folder; returns what it printed."""
+    ran.add(name)
+    environment = dict(os.environ, TRAIN_FLAGS=TRAIN, EVAL_FLAGS=EVAL, LC_ALL='C.UTF-8', **variables)
+    done = subprocess.run([ROOT / 'scripts' / name, *arguments], cwd=SCRATCH, env=environment, capture_output=True, text=True, timeout=100)
+    expect(done.returncode == status, f'{name} {variables}: status {done.returncode}\n{done.stdout}{done.stderr}')
+    return done.stdout + done.stderr if status else done.stdout
+
+
+def has(name, printed, *wanted):
+    for text in wanted:
+        expect(text in printed, f'{name}: no "{text}" in\n{printed}')
+
+
+def trained(folder, exits, settings, stages=1):
+    """The run lies where the original put it and was made with the paper's numbers, which the command was told."""
+    recipe = json.loads((SCRATCH / folder / 'recipe.json').read_text())
+    expect(len(recipe['stages']) == stages, f'{folder}: {len(recipe["stages"])} stages, want {stages}')
+    for stage in recipe['stages']:
+        for key, value in settings.items():
+            got = recipe['run']['seed'] if key == 'seed' else stage[key]
+            expect(got == value, f'{folder}: {key} {got}, want {value}')
+    got = len(json.loads((SCRATCH / folder / 'exits.json').read_text())['exits'])
+    expect(got == exits, f'{folder}: {got} exits, want {exits}')
+    return recipe
+
+
+def files(folder, *wanted):
+    there = {path.name for path in (SCRATCH / folder).glob('*')}
+    expect(set(wanted) <= there, f'{folder}: no {set(wanted) - there} among {sorted(there)}')
+
+
+def table(path, rows, header='index\tprediction'):
+    lines = (SCRATCH / path).read_text().splitlines()
+    expect(lines[0] == header and len(lines) == rows + 1, f'{path}: {lines}')
+
+
+ENTROPY_FILES = ('each_layer.npy', 'entropy_0.0.npy', 'entropy_0.001.npy', 'entropy_0.15.npy', 'entropy_0.7.npy')
+DEEBERT = {'lr': 2e-5, 'batch': 8, 'epochs': 3, 'seed': 42}
+
+
+def deebert():
+    script('deebert/train.sh')
+    trained('saved_models/bert-base/MRPC/raw', 1, DEEBERT)
+    script('deebert/train_highway.sh')
+    trained('saved_models/bert-base/MRPC/two_stage', 3, DEEBERT, stages=2)
+    out, plots = script('deebert/eval_highway.sh'), 'plotting/saved_models/bert-base/MRPC/two_stage'
+    has('eval_highway', out, 'exit', 'f1')
+    files(plots, 'each_layer.npy')
+    out = script('deebert/eval_entropy.sh')
+    has('eval_entropy', out, 'Exit layer counter {1: ', 'Expected saving ', 'Result: ')
+    expect(out.count('Eval time: ') == 13, f'eval_entropy: {out.count("Eval time: ")} thresholds, want 13')
+    files(plots, *ENTROPY_FILES)
+    script('deebert/train_highway.sh', MODEL_TYPE='roberta', DATASET='SST-2', SAVED_MODELS='elsewhere')
+    trained('elsewhere/roberta-base/SST-2/two_stage', 3, {**DEEBERT, 'epochs': 10}, stages=2)
+
+
+def romebert():
+    for folder, leaf, rule in (('sd', 'raw', 'none'), ('sd+gr', 'new_gp', 'project')):
+        run = f'saved_models/romebert/bert-base/SST-2/{leaf}'
+        script(f'romebert/{folder}/train_high.sh', DATASET='SST-2')
+        recipe = trained(run, 3, DEEBERT)
+        objective = recipe['stages'][0]['objective']
+        expect(recipe['gradient']['rule'] == rule, f'{run}: gradient rule {recipe["gradient"]}')
+        expect((objective['kind'], objective['gamma'], objective['temperature']) == ('distill', 0.9, 3), f'{run}: {objective}')
+        has(folder, script(f'romebert/{folder}/eval_high_layer.sh', DATASET='SST-2'), 'accuracy')
+        has(folder, script(f'romebert/{folder}/eval_high_entropy.sh', DATASET='SST-2'), 'Expected saving ')
+        files(f'plotting/{run}', *ENTROPY_FILES)
+        script(f'romebert/{folder}/test.sh', DATASET='SST-2', PREDICTIONS=f'answers-{folder}')
+        table(f'answers-{folder}/sst-2.tsv', 6)
+
+
+def pabee():
+    script('pabee/train.sh', 'STS-B', '1')  # the task and the steps between checkpoints, as the original's arguments
+    trained('saved_models/pabee/STS-B', 3, {'lr': 2e-5, 'batch': 32, 'epochs': 5, 'seed': 42})
+    files('saved_models/pabee/STS-B', 'checkpoint-1', 'checkpoint-2')
+    out = script('pabee/infer.sh', 'STS-B', PATIENCE='1,2,3')
+    has('infer', out, 'spearmanr = ', '*** Patience = 2 Avg. Inference Layers = ')
+    expect(out.count('*** Patience = 1 ') == 3, 'infer: want two checkpoints and the last model')
+
+
+def elasticbert():
+    static = {'lr': 2e-5, 'batch': 32, 'weight_decay': 0.1, 'warmup': 0.06, 'epochs': 10, 'seed': 6, 'eval_every': 50, 'early_stop': 10}
+    script('elasticbert/finetune_glue.sh', NUM_HIDDEN_LAYERS='2')
+    trained('ckpts/elasticbert-base/glue/RTE', 1, static)
+    table('ckpts/elasticbert-base/glue/RTE/rte.tsv', 3000)
+    script('elasticbert/finetune_elue.sh', NUM_HIDDEN_LAYERS='3')
+    trained('ckpts/elasticbert-base/elue/SST-2', 1, static)
+    table('ckpts/elasticbert-base/elue/SST-2/sst-2.tsv', 6)
+    for kind, first, line in (('entropy', '0.3', 'Early_exit_entropy = 0.5'), ('patience', '2', 'Patience = 7')):
+        out, run = script(f'elasticbert/finetune_elue_{kind}.sh', STEPS='1'), f'ckpts/elue/{kind}/MRPC'
+        recipe = trained(run, 3, {'lr': 2e-5, 'batch': 32, 'weight_decay': 0.1, 'warmup': 0.06, 'epochs': 5, 'seed': 6})
+        expect(recipe['gradient']['rule'] == 'equilibrium', f'{run}: gradient rule {recipe["gradient"]}')
+        has(kind, out, 'Evaluation for checkpoint checkpoint-1', f'*** {line} Avg. Inference Layers = ')
+        files(f'{run}/eval/checkpoint-2', f'mrpc_eval_exit_layer_{first}.tsv')
+        files(run, f'mrpc_{first}.tsv', f'mrpc_infer_exit_layer_{first}.tsv')
+
+
+def elbert():
+    has('glue_run', script('elbert/glue_run.sh', '1', '0'), 'Computation cost: ', 'acc = ')
+    run = 'saved_models/elbert/albert_large/RTE'
+    recipe = trained(run, 3, {'lr': 3e-5, 'batch': 32, 'epochs': 3, 'seed': 42})
+    expect(recipe['stages'][0]['objective']['kind'] == 'learned', f'{run}: {recipe["stages"][0]}')
+    one = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()
+    expect(one[0] == ',exit_thres,acc,compute_ratio' and one[1].startswith('0,0.40,'), f'eval_results.txt: {one}')
+    script('elbert/glue_run.sh', '0', '0', TEST_MODE='all')
+    rows = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()[1:]
+    expect([row.split(',')[1] for row in rows] == [f'0.{i}0' for i in range(9, 0, -1)], f'eval_results.txt: {rows}')
+    has('glue_run', script('elbert/glue_run.sh', '0', '0', TEST_MODE='some', status=2), "got 'some', want one or all")
+
+
+def main():
+    global SCRATCH
+    with tempfile.TemporaryDirectory() as name:
+        SCRATCH = pathlib.Path(name)
+        tiny.make(SCRATCH, EXEUNT, ROOT / 'tests')
+        for part in (deebert, romebert, pabee, elasticbert, elbert):
+            part()
+    there = {str(path.relative_to(ROOT / 'scripts')) for folder in FOLDERS for path in (ROOT / 'scripts' / folder).rglob('*.sh')}
+    expect(ran == there and len(ran) == 19, f'not run: {there - ran}')
+    print(f'{len(ran)} scripts')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder in which the commands of scripts and pages run as they stand: tiny data of our own making under the names of
+GLUE and ELUE, tiny models under the names of the real ones, and the built command where the scripts look for it."""
+import pathlib
+import shutil
+
+GOOD = ('a great film', 'the plot was fine', 'I love it', 'good and new', 'a delight', 'never dull')
+BAD = ('a dull film', 'the plot was bad', 'the worst meal', 'boring and old', 'not good', 'so so')
+BACKBONES = ('bert-base-uncased', 'roberta-base', 'albert-base-v2', 'albert-large-v2', 'fnlp/elasticbert-base')
+
+
+def _table(path, header, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (['\t'.join(header)] if header else []) + ['\t'.join(map(str, row)) for row in rows]
+    path.write_text('\n'.join(lines) + '\n')
+
+
+def _texts(rows):
+    """(text, label) in turn good and bad."""
+    return [((GOOD, BAD)[i % 2][i // 2 % 6] + f' {i % 9}', 1 - i % 2) for i in range(rows)]
+
+
+def _write_single(folder, rows):
+    for split, count in rows.items():
+        if split == 'test':
+            _table(folder / 'test.tsv', ('index', 'sentence'), [(i, text) for i, (text, _) in enumerate(_texts(count))])
+        else:
+            _table(folder / f'{split}.tsv', ('sentence', 'label'), _texts(count))
+
+
+def _write_mrpc(folder, rows):
+    for split, count in rows.items():
+        first = 'index' if split == 'test' else 'Quality'
+        _table(folder / f'{split}.tsv', (first, '#1 ID', '#2 ID', '#1 String', '#2 String'),
+               [(i if split == 'test' else label, i, i + 1, text, text if label else BAD[i % 6]) for i, (text, label) in enumerate(_texts(count))])
+
+
+def _write_pairs(folder, rows, label_of, names=('sentence1', 'sentence2', 'label')):
+    for split, count in rows.items():
+        wide = ('index', *names) if split != 'test' else ('index', *names[:2])
+        _table(folder / f'{split}.tsv', wide,
+               [(i, text, BAD[i % 6], label_of(label))[:len(wide)] for i, (text, label) in enumerate(_texts(count))])
+
+
+def _write_mnli(folder):
+    columns = ['index', *(f'c{i}' for i in range(1, 8)), 'sentence1', 'sentence2']
+    names = ('contradiction', 'entailment', 'neutral')
+    for name, count in (('train', 24), ('dev_matched', 9), ('dev_mismatched', 9)):
+        rows = [[i, *['x'] * 7, text, BAD[i % 6], names[i % 3]] for i, (text, _) in enumerate(_texts(count))]
+        _table(folder / f'{name}.tsv', [*columns, 'gold_label'], rows)
+
+
+def write_data(folder):
+    glue, elue = folder / 'glue_data', folder / 'elue_data'
+    rows = {'train': 24, 'dev': 8, 'test': 6}
+    _write_single(glue / 'SST-2', rows)
+    _write_single(elue / 'SST-2', rows)
+    _write_mrpc(glue / 'MRPC', rows)
+    _write_mrpc(elue / 'MRPC', rows)
+    _write_pairs(glue / 'RTE', {**rows, 'test': 3000}, lambda label: ('not_entailment', 'entailment')[label])
+    _write_pairs(glue / 'STS-B', rows, lambda label: 4.5 * label, ('sentence1', 'sentence2', 'score'))
+    _write_mnli(glue / 'MNLI')
+    for name, count in (('train', 24), ('dev', 8)):
+        rows = [f'{text},{"good" if label else "bad"}' for text, label in _texts(count)]
+        (folder / f'{name}.csv').write_text('\n'.join(['sentence1,label', *rows]) + '\n')
+    (folder / 'reviews.txt').write_text(''.join(text + '\n' for text, _ in _texts(10)))
+
+
+def make(folder, exeunt, tests):
+    """Fills `folder`: data, models, and build/release/bin/exeunt."""
+    folder, exeunt, tests = pathlib.Path(folder), pathlib.Path(exeunt).resolve(), pathlib.Path(tests)
+    write_data(folder)
+    for name in BACKBONES:
+        shutil.copytree(tests / 'models/bert-backbone', folder / name)
+    shutil.copytree(tests / 'models/bert-deebert', folder / 'models/sst2')
+    (folder / 'build/release').mkdir(parents=True)
+    (folder / 'build/release/bin').symlink_to(exeunt.parent)
