@@ -13,6 +13,7 @@
 #include "exeunt/exits/candidates.h"
 #include "exeunt/exits/certify.h"
 #include "exeunt/exits/losses.h"
+#include "exeunt/exits/replay.h"
 #include "exeunt/exits/temperature.h"
 
 namespace exeunt {
@@ -149,6 +150,18 @@ PolicySpec rule_part(PolicySpec policy) {
   return policy;
 }
 
+// Share of the rows that leave at each of `exits`, which are layers: the engine plans by it.
+std::vector<float> exit_rates(const ExitTrace& trace, const PolicySpec& policy, const std::vector<int>& exits) {
+  std::vector<int64_t> left(exits.size(), 0);
+  for (const uint8_t site : replay(trace, policy).exit) {
+    const int layer = trace.info.layers[site];
+    ++left[static_cast<size_t>(std::find(exits.begin(), exits.end(), layer) - exits.begin())];
+  }
+  std::vector<float> rates;
+  for (const int64_t rows : left) rates.push_back(static_cast<float>(rows) / static_cast<float>(trace.rows));
+  return rates;
+}
+
 }  // namespace
 
 CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares) {
@@ -190,8 +203,10 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   const std::vector<int>& layers = data.fit.info.layers;
   out.entry.exits = plan.exits.empty() ? layers : plan.exits;
   out.entry.temperature = scope.temperature.empty() ? std::vector<float>(layers.size(), 1.0F) : scope.temperature;
-  for (const BudgetOutcome& outcome : out.outcomes)
-    out.entry.points.push_back({rule_part(outcome.policy), outcome.epsilon, outcome.certify_cost});
+  for (const BudgetOutcome& outcome : out.outcomes) {
+    out.entry.points.push_back({rule_part(outcome.policy), outcome.epsilon, outcome.certify_cost,
+                                exit_rates(data.certify, outcome.policy, out.entry.exits)});
+  }
   out.entry.policy = out.entry.points.front().policy;
   out.entry.certificate = Certificate{.loss = settled.loss,
                                       .method = settled.method,

@@ -114,7 +114,25 @@ Certificate read_certificate(const Json& value, const std::string& where) {
   return certificate;
 }
 
-std::vector<PolicyPoint> read_points(JsonObject& entry) {
+// Shares of the rows that left at each evaluated exit; they sum to 1 within what floats lose.
+std::vector<float> read_exit_rates(JsonObject& point, size_t exits) {
+  const Json* list = point.find("exit_rates");
+  if (list == nullptr) return {};
+  if (!list->is_array() || list->size() != exits)
+    point.fail("exit_rates", glimpse(*list), fmt::format("a list of {} shares, one per evaluated exit", exits));
+  std::vector<float> rates;
+  double sum = 0;
+  for (const Json& value : *list) {
+    const double rate = value.is_number() ? value.get<double>() : -1.0;
+    if (!(rate >= 0 && rate <= 1)) point.fail("exit_rates", glimpse(value), "shares from 0 to 1");
+    rates.push_back(static_cast<float>(rate));
+    sum += rate;
+  }
+  if (std::abs(sum - 1) > 1e-3) point.fail("exit_rates", fmt::format("a sum of {:g}", sum), "shares that sum to 1");
+  return rates;
+}
+
+std::vector<PolicyPoint> read_points(JsonObject& entry, size_t exits) {
   const Json& list = entry.get("points");
   if (!list.is_array() || list.size() > 1000) entry.fail("points", glimpse(list), "a list of at most 1000 points");
   std::vector<PolicyPoint> points;
@@ -127,6 +145,7 @@ std::vector<PolicyPoint> read_points(JsonObject& entry) {
     point.cost_fraction = number_between(object, "cost_fraction", 0, 1);
     if (!points.empty() && point.epsilon <= points.back().epsilon)
       object.fail("epsilon", fmt::format("{}", point.epsilon), "points of rising epsilon");
+    point.exit_rates = read_exit_rates(object, exits);
     object.finish();
     points.push_back(std::move(point));
   }
@@ -140,7 +159,7 @@ PolicyEntry read_entry(const Json& value, const std::string& where) {
   entry.exits = read_exits(object);
   entry.temperature = read_temperature(object);
   entry.policy = parse_policy(object.string("policy"), where + ".policy");
-  entry.points = read_points(object);
+  entry.points = read_points(object, entry.exits.size());
   if (!entry.points.empty() && entry.points.front().policy != entry.policy)
     object.fail("points", fmt::format("'{}' first", str(entry.points.front().policy)),
                 fmt::format("the entry's own policy '{}' first", str(entry.policy)));
@@ -184,9 +203,11 @@ OrderedJson entry_json(const PolicyEntry& entry) {
   for (const float t : entry.temperature) json["temperature"].push_back(short_double(t));
   json["policy"] = str(entry.policy);
   json["points"] = OrderedJson::array();
-  for (const PolicyPoint& point : entry.points)
-    json["points"].push_back(
-        {{"policy", str(point.policy)}, {"epsilon", point.epsilon}, {"cost_fraction", point.cost_fraction}});
+  for (const PolicyPoint& point : entry.points) {
+    OrderedJson made{{"policy", str(point.policy)}, {"epsilon", point.epsilon}, {"cost_fraction", point.cost_fraction}};
+    for (const float rate : point.exit_rates) made["exit_rates"].push_back(short_double(rate));
+    json["points"].push_back(std::move(made));
+  }
   json["certificate"] = entry.certificate ? certificate_json(*entry.certificate) : OrderedJson(nullptr);
   return json;
 }
@@ -211,6 +232,12 @@ PolicySpec PolicyEntry::complete(const PolicySpec& rule) const {
   spec.exits = exits;
   spec.temperature = temperature;
   return spec;
+}
+
+std::vector<float> PolicyEntry::exit_rates(const PolicySpec& rule) const {
+  const auto found =
+      std::find_if(points.begin(), points.end(), [&](const PolicyPoint& point) { return point.policy == rule; });
+  return found == points.end() ? std::vector<float>{} : found->exit_rates;
 }
 
 const std::vector<std::string>& policy_precisions() {

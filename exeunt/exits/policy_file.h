@@ -49,6 +49,7 @@ struct Certificate {
 struct PolicyPoint {
   PolicySpec policy;  // rule and parameters; exits and temperatures are the entry's
   double epsilon = 0, cost_fraction = 1;
+  std::vector<float> exit_rates = {};  // [evaluated exits] share of the certify rows that left there; or empty
 };
 
 struct PolicyEntry {
@@ -62,6 +63,8 @@ struct PolicyEntry {
   // The policy, or a point's, with this entry's exits and temperatures.
   [[nodiscard]] PolicySpec complete(const PolicySpec& rule) const;
   [[nodiscard]] PolicySpec complete() const { return complete(policy); }
+  // The exit rates of the point with this rule; empty where it has none.
+  [[nodiscard]] std::vector<float> exit_rates(const PolicySpec& rule) const;
 };
 
 struct PolicyFile {

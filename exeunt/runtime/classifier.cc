@@ -85,11 +85,13 @@ const PolicyEntry* Classifier::own_entry() {
 }
 
 void Classifier::choose_policy(const std::string& text) {
+  std::vector<float> exit_rates;
   if (!text.empty() && !names_file(text)) {
     spec_ = parse_policy(text);
   } else if (const PolicyEntry* entry = own_entry(); entry != nullptr) {
     spec_ = entry->complete();
     certificate_ = entry->certificate;
+    exit_rates = entry->exit_rates(entry->policy);
     notices_.push_back(fmt::format("{}: policy {}, {}", path_, str(entry->policy), promise_of(certificate_)));
   } else if (checkpoint_.native_policy() && !file_) {
     spec_ = parse_policy(*checkpoint_.native_policy());
@@ -98,7 +100,7 @@ void Classifier::choose_policy(const std::string& text) {
   } else {
     spec_ = parse_policy("full");
   }
-  policy_ = engine_->bind(spec_);
+  policy_ = engine_->bind(spec_, std::move(exit_rates));
 }
 
 EncodeOptions Classifier::encode_options() const noexcept {

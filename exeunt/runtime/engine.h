@@ -60,8 +60,8 @@ struct ExitCounts {
 struct AskPolicy {
   PolicySpec spec = {};
   Policy bound = {};
-  std::vector<float> exit_rates = {};  // [evaluated exits] share of texts that leave there, from calibration; or empty:
-  std::shared_ptr<ExitCounts> counts = {};  // then what texts did so far decides; made by Engine::bind
+  std::vector<float> exit_rates = {};  // [evaluated exits] share of texts that leave there, from calibration; or empty
+  std::shared_ptr<ExitCounts> counts = {};  // what texts did so far: decides once they are enough; from Engine::bind
 };
 
 struct Ask {

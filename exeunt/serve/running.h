@@ -26,7 +26,8 @@ using Reply = std::function<void(HttpResponse&&)>;  // called once, by the netwo
 // What runs texts: an Engine, or in tests something that plays one.
 struct Runner {
   std::function<Ticket(Engine::MakeEncoding, const Ask&, Engine::Done)> submit;
-  std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&)> bind;  // throws Error
+  std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)>
+      bind;  // exit rates or none; throws Error
   const Tokenizer* tokenizer = nullptr;
   std::string compute = "cpu";  // x-compute-type
 };

@@ -14,22 +14,22 @@ constexpr size_t kMaxName = 256;   // bytes of a policy, as clients write it
 
 ServedPolicies::ServedPolicies(PolicySettings settings, Bind bind)
     : settings_(std::move(settings)), bind_(std::move(bind)) {
-  full_ = bind_(complete(parse_policy("full")));
+  full_ = bind_(complete(parse_policy("full")), {});
   std::vector<PolicySpec> offered{parse_policy("full")};
   if (settings_.chosen) {
     offered.push_back(parse_policy(*settings_.chosen));
-    points_.push_back(bind_(complete(offered.back())));
+    points_.push_back(bind_(complete(offered.back()), {}));
     epsilons_.push_back(0);
   } else if (settings_.entry) {
     const PolicyEntry& entry = *settings_.entry;
-    points_.push_back(bind_(entry.complete()));
+    points_.push_back(bind_(entry.complete(), entry.exit_rates(entry.policy)));
     epsilons_.push_back(entry.certificate ? entry.certificate->epsilon : 0);
     offered.push_back(entry.policy);
     for (const PolicyPoint& point : entry.points) {
       offered.push_back(point.policy);
       const bool beyond_default = point.epsilon > epsilons_.back();
       if (!entry.certificate || !beyond_default || point.epsilon > settings_.max_drop_under_load) continue;
-      points_.push_back(bind_(entry.complete(point.policy)));
+      points_.push_back(bind_(entry.complete(point.policy), point.exit_rates));
       epsilons_.push_back(point.epsilon);
     }
   } else {
@@ -54,7 +54,7 @@ std::shared_ptr<const AskPolicy> ServedPolicies::named(const std::string& text) 
       throw invalid(fmt::format("exit: policy '{}' is not allowed here", text.substr(0, 64)),
                     fmt::format("allowed: {}", allowed_.str()));
     }
-    auto policy = bind_(complete(rule));
+    auto policy = bind_(complete(rule), settings_.entry ? settings_.entry->exit_rates(rule) : std::vector<float>{});
     if (bound_.size() >= kMaxBound) bound_.clear();
     bound_.emplace(text, policy);
     return policy;

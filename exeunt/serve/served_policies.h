@@ -25,7 +25,8 @@ struct PolicySettings {
 
 class ServedPolicies {
  public:
-  using Bind = std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&)>;  // throws Error
+  // A policy, and the exit rates known of it from calibration or none. Throws Error.
+  using Bind = std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)>;
 
   // Throws Error (usage) where a policy cannot be read or does not fit the model.
   ServedPolicies(PolicySettings settings, Bind bind);

@@ -128,7 +128,10 @@ bool run_server(ServerOptions options, const Log& log) {
   Runner runner{[e = engine.get()](Engine::MakeEncoding text, const Ask& ask, Engine::Done done) {
                   return e->submit(std::move(text), ask, std::move(done));
                 },
-                [e = engine.get()](const PolicySpec& policy) { return e->bind(policy); }, tokenizer.get(), "cpu"};
+                [e = engine.get()](const PolicySpec& policy, std::vector<float> rates) {
+                  return e->bind(policy, std::move(rates));
+                },
+                tokenizer.get(), "cpu"};
   Service service({std::move(facts), std::move(runner), std::move(policies),
                    [&network](std::function<void()> work) { network.post(std::move(work)); }, log},
                   options.service);

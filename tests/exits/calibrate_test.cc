@@ -144,6 +144,12 @@ TEST(Calibrate, CertifiesARealModel) {
   EXPECT_EQ(result.entry.certificate->method, RiskMethod::ltt_binomial);
   EXPECT_EQ(result.trials.front().family, std::string(info_of(result.entry.policy.rule).name));
   for (const FamilyTrial& trial : result.trials) EXPECT_GE(trial.cost_fraction, result.trials.front().cost_fraction);
+  for (const PolicyPoint& point : result.entry.points) {
+    ASSERT_EQ(point.exit_rates.size(), 12u);
+    double layers = 0;  // the rates say how deep the rows went, and so must the cost
+    for (size_t exit = 0; exit < 12; ++exit) layers += point.exit_rates[exit] * static_cast<double>(exit + 1);
+    EXPECT_NEAR(layers / 12, point.cost_fraction, 1e-5);
+  }
   // The entry stands in a file as it is.
   PolicyFile file{data.fit.info.weights, "fp32", {{"fp32", result.entry}}};
   EXPECT_NO_THROW((void)parse_policy_file(parse_json(policy_file_text(file), "p"), "p"));

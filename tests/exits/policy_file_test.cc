@@ -17,7 +17,8 @@ PolicyFile example() {
   entry.exits = {6, 7, 8, 12};
   entry.temperature = {1.37F, 1, 0.9F, 2};
   entry.policy = parse_policy("entropy:0.21");
-  entry.points = {{parse_policy("entropy:0.21"), 0.01, 0.47}, {parse_policy("entropy:0.4"), 0.02, 0.31}};
+  entry.points = {{parse_policy("entropy:0.21"), 0.01, 0.47, {0.5F, 0.125F, 0, 0.375F}},
+                  {parse_policy("entropy:0.4"), 0.02, 0.31}};
   entry.certificate = Certificate{.loss = Loss::disagreement,
                                   .method = RiskMethod::ltt_binomial,
                                   .epsilon = 0.01,
@@ -65,7 +66,11 @@ TEST(PolicyFile, HasTheFieldsOfTheFormat) {
   EXPECT_EQ(entry["exits"], Json({6, 7, 8, 12}));
   EXPECT_EQ(entry["temperature"].dump(), "[1.37,1.0,0.9,2.0]") << "floats in their shortest form";
   EXPECT_EQ(entry["policy"], "entropy:0.21");
-  EXPECT_EQ(entry["points"][0], Json({{"policy", "entropy:0.21"}, {"epsilon", 0.01}, {"cost_fraction", 0.47}}));
+  EXPECT_EQ(entry["points"][0], Json({{"policy", "entropy:0.21"},
+                                      {"epsilon", 0.01},
+                                      {"cost_fraction", 0.47},
+                                      {"exit_rates", {0.5, 0.125, 0.0, 0.375}}}));
+  EXPECT_FALSE(entry["points"][1].contains("exit_rates"));  // not known
   EXPECT_EQ(entry["certificate"]["guarantee"], "probability");
   EXPECT_EQ(entry["certificate"]["method"], "ltt-binomial");
   EXPECT_EQ(entry["certificate"]["n"], 2000);
@@ -73,6 +78,8 @@ TEST(PolicyFile, HasTheFieldsOfTheFormat) {
 
 TEST(PolicyFile, AnEntryCompletesItsPolicies) {
   const PolicyEntry entry = example().entries.at("bf16");
+  EXPECT_EQ(entry.exit_rates(entry.policy), entry.points[0].exit_rates);
+  EXPECT_TRUE(entry.exit_rates(parse_policy("full")).empty());
   const PolicySpec spec = entry.complete(entry.points[1].policy);
   EXPECT_EQ(str(spec), "entropy:0.4");
   EXPECT_EQ(spec.exits, entry.exits);
@@ -93,7 +100,8 @@ TEST(PolicyFile, UnknownFieldsAndNamesAreAnsweredWithTheNearest) {
   EXPECT_EQ(policy_file_error("/wieghts", 1).hint(), "did you mean 'weights'?");
   EXPECT_EQ(policy_file_error("/entries/bf16/polcy", 1).hint(), "did you mean 'policy'?");
   EXPECT_EQ(policy_file_error("/entries/bf16/certificate/epsilom", 1).hint(), "did you mean 'epsilon'?");
-  EXPECT_EQ(policy_file_error("/entries/bf16/points/0/cost", 1).hint(), "known: policy, epsilon, cost_fraction");
+  EXPECT_EQ(policy_file_error("/entries/bf16/points/0/cost", 1).hint(),
+            "known: policy, epsilon, cost_fraction, exit_rates");
   EXPECT_EQ(policy_file_error("/entries/fp23", Json::object()).hint(), "did you mean 'fp32'?");
   EXPECT_EQ(policy_file_error("/entries/bf16/policy", "entrpy:0.3").hint(), "did you mean 'entropy'?");
   EXPECT_THAT(policy_file_error("/entries/bf16/policy", "entrpy:0.3").what(), HasSubstr("entries.bf16.policy"));
@@ -117,6 +125,10 @@ TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(policy_file_error("/entries/bf16/points/1/epsilon", 0.01).what(), HasSubstr("points of rising epsilon"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/epsilon", 0).what(), HasSubstr("above 0 and below 1"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/cost_fraction", 1.5).what(), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/exit_rates", Json({0.5, 0.5})).what(),
+              HasSubstr("a list of 4 shares, one per evaluated exit"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/exit_rates/1", -0.1).what(), HasSubstr("shares from 0 to 1"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/exit_rates/1", 0.5).what(), HasSubstr("shares that sum to 1"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/policy", "full").what(),
               HasSubstr("want the entry's own policy"));
   EXPECT_THAT(policy_file_error("/entries/bf16/certificate/loss", "accuracy").what(), HasSubstr("loss"));

@@ -27,7 +27,7 @@ struct Folder {
     entry.exits = {1, 2, 3};
     entry.temperature = {1, 1, 1};
     entry.policy = parse_policy("layer:2");
-    entry.points = {{.policy = entry.policy, .epsilon = 0.01, .cost_fraction = 0.5}};
+    entry.points = {{.policy = entry.policy, .epsilon = 0.01, .cost_fraction = 0.5, .exit_rates = {0, 1, 0}}};
     entry.certificate = certificate;
     save();
   }
@@ -55,6 +55,7 @@ TEST(Classifier, RunsTheModelsOwnPolicyAndSaysWhatItPromises) {
   Classifier classifier(folder.path.string());
   EXPECT_EQ(classifier.engine().precision(), Precision::fp32);  // the file's default, whatever the processor has
   EXPECT_EQ(classifier.answer("a great film").layer, 2);
+  EXPECT_EQ(classifier.ask().policy->exit_rates, (std::vector<float>{0, 1, 0}));  // as calibration saw them
   ASSERT_TRUE(classifier.certificate());
   EXPECT_THAT(classifier.notices(),
               ElementsAre(HasSubstr("policy layer:2, certified: disagreement at most 1 % with confidence 95 %")));

@@ -66,7 +66,7 @@ class FakeEngine {
   Runner runner() {
     Runner out;
     out.tokenizer = &tokenizer_;
-    out.bind = [](const PolicySpec& spec) {
+    out.bind = [](const PolicySpec& spec, std::vector<float>) {
       auto policy = std::make_shared<AskPolicy>();
       policy->spec = spec;
       policy->bound = exeunt::bind(spec, {.layers = {1, 2, 3}, .outputs = 2});

@@ -38,16 +38,14 @@ double first_row_cost(const Kernels& kernels, Precision precision) noexcept {
 double leaving_share(const AskPolicy& policy, int nth) noexcept {
   const int count = policy.bound.count;
   if (nth + 1 >= count) return 1;
-  if (policy.exit_rates.size() != static_cast<size_t>(count)) {
-    constexpr uint32_t kEnough = 64;
-    const auto at = static_cast<size_t>(nth);
-    const uint32_t reached = policy.counts ? policy.counts->reached[at].load(std::memory_order_relaxed) : 0;
-    if (reached < kEnough) return 1.0 / (count - nth);  // not known: all alike
-    return static_cast<double>(policy.counts->left[at].load(std::memory_order_relaxed)) / reached;
-  }
+  constexpr uint32_t kEnough = 64;  // from then on the stream itself says more than calibration did
+  const auto at = static_cast<size_t>(nth);
+  const uint32_t reached = policy.counts ? policy.counts->reached[at].load(std::memory_order_relaxed) : 0;
+  if (reached >= kEnough) return static_cast<double>(policy.counts->left[at].load(std::memory_order_relaxed)) / reached;
+  if (policy.exit_rates.size() != static_cast<size_t>(count)) return 1.0 / (count - nth);  // not known: all alike
   double there = 1;
   for (int n = 0; n < nth; ++n) there -= policy.exit_rates[static_cast<size_t>(n)];
-  const double rate = policy.exit_rates[static_cast<size_t>(nth)];
+  const double rate = policy.exit_rates[at];
   return there > rate ? rate / there : rate > 0 ? 1 : 0;
 }
 
