@@ -112,16 +112,18 @@ class Bench:
                 full = rows[12]['best_ms']
                 out['leave_at'] += [{'precision': precision, 'heads': heads, 'layer': k, 'best_ms': row['best_ms'],
                                      'of_full': row['best_ms'] / full} for k, row in sorted(rows.items())]
-            one = self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths='32,128')['rows'], 'length')
-            all_ = self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths='32,128',
-                                               heads='every')['rows'], 'length')
+            one, all_ = {}, {}
+            for _ in range(2 * self.flags.rounds):  # in turns: a difference of a few percent needs equal luck
+                for rows, flags in ((one, {}), (all_, {'heads': 'every'})):
+                    self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths='32,128',
+                                                **flags)['rows'], 'length', rows, 1)
             out['unused'] += [{'precision': precision, 'length': n, 'one_exit_ms': one[n]['best_ms'],
                                'all_exits_ms': all_[n]['best_ms']} for n in sorted(one)]
         return out
 
-    def best(self, take, key):
-        rows = {}
-        for _ in range(self.flags.rounds):
+    def best(self, take, key, rows=None, rounds=None):
+        rows = {} if rows is None else rows
+        for _ in range(rounds or self.flags.rounds):
             for row in take():
                 if self.flags.busy and row['threads'] == 1:  # processor time, which other programs hardly change
                     faster = row['best_ms'] / row['cpu_ms']

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Memory and time that `exeunt predict` takes to be ready: packed weights, resident memory with the model loaded, its
 highest value, and the whole command from its start to the end of one answer (the model's file in the page cache).
