@@ -33,6 +33,15 @@ int number(const std::string& text, const char* name, int low, int high) {
   return value;
 }
 
+// Where the first process listens. torchrun itself listens on MASTER_PORT for its agents, and says so.
+int meeting_port() {
+  constexpr int kUsual = 29500, kLast = 65535;
+  const std::string text = variable({"MASTER_PORT"});
+  const int port = text.empty() ? kUsual : number(text, "MASTER_PORT", 1, kLast);
+  if (variable({"TORCHELASTIC_USE_AGENT_STORE"}) != "True") return port;
+  return port == kLast ? port - 1 : port + 1;
+}
+
 }  // namespace
 
 struct World::Group {
@@ -57,12 +66,8 @@ World World::join(bool on_gpus) {
   world.rank_ = number(variable({"RANK", "SLURM_PROCID"}), "RANK", 0, world.size_ - 1);
   const std::string host = variable({"MASTER_ADDR", "SLURM_LAUNCH_NODE_IPADDR"});
   if (host.empty()) throw Error(Code::usage, "MASTER_ADDR is not set", "start several processes with 'exeunt launch'");
-  const std::string port = variable({"MASTER_PORT"});
   world.group_ = std::make_unique<Group>();
-  const Meeting meeting{.host = host,
-                        .port = port.empty() ? 29500 : number(port, "MASTER_PORT", 1, 65535),
-                        .rank = world.rank_,
-                        .size = world.size_};
+  const Meeting meeting{.host = host, .port = meeting_port(), .rank = world.rank_, .size = world.size_};
   world.group_->processes = on_gpus ? join_over_nccl(meeting) : join_over_gloo(meeting);
   return world;
 }
