@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install BUILD --prefix DIR`: the command, the C library, and for C++ the static libraries of the runtime with
-# their headers, found by find_package(exeunt). Component `dev` is all but the command.
+# `cmake --install BUILD --prefix DIR`: the command with its manual and the trainer, the C library, and for C++ the static
+# libraries of the runtime with their headers, found by find_package(exeunt). Component `command` is the first of these,
+# `dev` the rest.
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/exeunt)
 set(layers base text model exits runtime)
@@ -24,4 +25,10 @@ install(FILES ${CMAKE_BINARY_DIR}/exeunt-config.cmake ${CMAKE_BINARY_DIR}/exeunt
   DESTINATION ${package} COMPONENT dev)
 if(TARGET exeunt)
   install(TARGETS exeunt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+  # Man pages and completion, written by the command itself.
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT command)
+endif()
+if(TARGET exeunt-train)  # a LibTorch in an unusual place is found again where it was
+  set_target_properties(exeunt-train PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS exeunt-train RUNTIME DESTINATION libexec/exeunt COMPONENT command)
 endif()

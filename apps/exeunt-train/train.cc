@@ -7,9 +7,10 @@
 #include <csignal>
 #include <memory>
 
-#include "apps/exeunt-train/train_flags.h"
+#include "apps/exeunt-train/effective_recipe.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
+#include "apps/exeunt/train_flags.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/train/first_layers.h"
@@ -195,15 +196,7 @@ void run(const Common& common, TrainFlags flags) {
 }  // namespace
 
 void add_train_verbs(CommandLine& line) {
-  const auto flags = std::make_shared<TrainFlags>();
-  CLI::App* verb =
-      add_verb(line, "train", "Train a model with a recipe, ours or a paper's",
-               {"exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2",
-                "exeunt train --recipe pabee --model albert-base --task RTE --data glue_data --out runs/rte --epochs 5",
-                "exeunt train --model bert-base --data mine.csv --eval-data dev.csv --out runs/mine",
-                "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2 --resume"},
-               [flags, &common = line.common] { run(common, *flags); });
-  add_train_flags(*verb, *flags);
+  add_train_verb(line, [&common = line.common](const TrainFlags& flags) { run(common, flags); });
 }
 
 }  // namespace exeunt::apps

@@ -47,6 +47,8 @@ void add_predict(CommandLine& line);
 void add_merge(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_quantize(CommandLine& line);
+void add_help(CommandLine& line);
+void add_completion(CommandLine& line);
 
 // Declares all verbs on `line`.
 void add_all_verbs(CommandLine& line);

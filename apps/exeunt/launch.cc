@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/launch.h"
 
+#include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -161,7 +163,14 @@ int launch(int argc, char** argv) {
 }
 
 void add_launch(CommandLine& line) {
-  (void)add_verb(line, "launch", "Train with several processes on this machine: launch --nproc N train …", {}, [] {});
+  // Read by hand in launch(): what follows the verb belongs to the trainer.
+  const auto numbers = std::make_shared<std::array<int, 2>>();
+  CLI::App* verb = add_verb(
+      line, "launch", "Train with several processes on this machine",
+      {"exeunt launch --nproc 2 train --model bert-base --task RTE --data glue_data --out runs/rte"}, [numbers] {});
+  verb->add_option("--nproc", numbers->at(0), "Processes, one for each GPU or part of the processor")->required();
+  verb->add_option("--port", numbers->at(1), "Port of 127.0.0.1 on which they meet; a free one if left out");
+  verb->add_option("train", "The verb train with its own flags")->required();
 }
 
 }  // namespace exeunt::apps

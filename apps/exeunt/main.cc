@@ -7,9 +7,11 @@
 int main(int argc, char** argv) {
   using namespace exeunt::apps;
   return guarded([&] {
-    if (argc > 1 && is_trainers_verb(argv[1])) start_trainer(argv);
-    if (argc > 1 && std::string_view(argv[1]) == "launch" && std::string_view(argv[argc - 1]) != "--help")
-      return launch(argc, argv);
+    const std::string_view verb = argc > 1 ? argv[1] : "";
+    if (!asks_for_help(argc, argv)) {
+      if (is_trainers_verb(verb)) start_trainer(argv);
+      if (verb == "launch") return launch(argc, argv);
+    }
     return run_program({.name = "exeunt",
                         .summary = "Exeunt: BERT-family classifiers that stop at the layer where they are sure.",
                         .add_verbs = add_all_verbs},

@@ -31,11 +31,6 @@ std::string painted(std::string_view text, int colour) {
   return colours_on_stderr() ? fmt::format("\x1b[1;{}m{}\x1b[0m", colour, text) : std::string(text);
 }
 
-// Columns a text takes on a terminal, counted in code points (our own tables hold no wide characters).
-size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 bool is_numeric(std::string_view cell) {
   if (cell.empty() || cell.find(' ') != std::string_view::npos) return false;  // several words are a text
   return std::isdigit(static_cast<unsigned char>(cell[0])) != 0 || cell[0] == '-' || cell[0] == '.';
@@ -52,6 +47,10 @@ std::string without_trailing_blanks(std::string line) {
 }
 
 }  // namespace
+
+size_t width_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
 
 int report(const Error& error) {
   std::fflush(stdout);

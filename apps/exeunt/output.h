@@ -30,6 +30,9 @@ void print_json_line(const OrderedJson& value);
 // Flushes stdout; a reader that went away or a full disk is an Error. Returns 0.
 int finish_output();
 
+// Columns a text takes on a terminal, counted in code points (our own tables hold no wide characters).
+[[nodiscard]] size_t width_of(std::string_view text);
+
 // Two columns, aligned: "layers   12".
 void print_pairs(const std::vector<std::pair<std::string, std::string>>& rows);
 

@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/version.h"
@@ -15,17 +16,16 @@ namespace exeunt::apps {
 int run_program(const Program& program, const Arguments& arguments) {
   CLI::App app{program.summary};
   app.name(program.name);
-  app.set_version_flag("--version", program.name + " " + std::string(version()));
+  app.set_help_flag("-h,--help", "Print this help");  // verbs inherit it
+  app.set_version_flag("--version", program.name + " " + std::string(version()), "Print the version");
   app.require_subcommand(1);
-  app.formatter(help_layout());  // verbs inherit it
-  app.footer("Run '" + program.name + " VERB --help' for the options and examples of a verb.");
   Common common;
   std::function<void()> chosen;
   CommandLine line{app, common, chosen};
   program.add_verbs(line);
   const std::vector<std::string>& words = arguments.words;
   if (words.empty()) {  // like --help, but a usage error for scripts
-    std::fputs(app.help().c_str(), stderr);
+    std::fputs(help_text(describe(app)).c_str(), stderr);
     return static_cast<int>(Code::usage);
   }
   try {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/trainer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -9,29 +10,51 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "apps/exeunt/train_flags.h"
 #include "exeunt/base/error.h"
 
 namespace exeunt::apps {
 namespace fs = std::filesystem;
+namespace {
+
+fs::path own_folder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+}  // namespace
+
+bool asks_for_help(int argc, char** argv) noexcept {
+  return std::any_of(argv, argv + argc, [](const char* word) {
+    return std::string_view(word) == "--help" || std::string_view(word) == "-h";
+  });
+}
 
 bool is_trainers_verb(std::string_view verb) noexcept {
   return verb == "train";
 }
 
-void start_trainer(char** argv) {
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+fs::path find_trainer() {
+  const fs::path folder = own_folder();
   for (const fs::path& place : {folder / "exeunt-train", folder / ".." / "libexec" / "exeunt" / "exeunt-train"}) {
-    if (::access(place.c_str(), X_OK) != 0) continue;
-    ::execv(place.c_str(), argv);
-    throw Error(Code::resources, fmt::format("{}: cannot start: {}", place.string(), std::strerror(errno)));
+    if (::access(place.c_str(), X_OK) == 0) return place;
   }
-  throw Error(Code::resources, fmt::format("exeunt-train is not installed beside {}", (folder / "exeunt").string()),
-              "build it with LibTorch: cmake --preset release -DEXEUNT_TRAIN=ON");
+  return {};
+}
+
+void start_trainer(char** argv) {
+  const fs::path program = find_trainer();
+  if (program.empty()) {
+    throw Error(Code::resources,
+                fmt::format("exeunt-train is not installed beside {}", (own_folder() / "exeunt").string()),
+                "build it with LibTorch: cmake --preset release -DEXEUNT_TRAIN=ON");
+  }
+  ::execv(program.c_str(), argv);
+  throw Error(Code::resources, fmt::format("{}: cannot start: {}", program.string(), std::strerror(errno)));
 }
 
 void add_train(CommandLine& line) {
-  (void)add_verb(line, "train", "Train a model with a recipe, ours or a paper's (needs exeunt-train)", {}, [] {});
+  add_train_verb(line, [](const TrainFlags&) {});
 }
 
 }  // namespace exeunt::apps

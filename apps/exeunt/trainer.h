@@ -2,6 +2,7 @@
 // The verbs that need LibTorch live in a program of their own, exeunt-train, so that every other verb starts at once.
 #pragma once
 
+#include <filesystem>
 #include <string_view>
 
 #include "apps/exeunt/command.h"
@@ -10,10 +11,16 @@ namespace exeunt::apps {
 
 [[nodiscard]] bool is_trainers_verb(std::string_view verb) noexcept;  // "train"
 
-// Becomes exeunt-train with the same arguments. It lies beside the command or in ../libexec/exeunt. Throws Error.
+// Help needs no trainer: the command knows its flags.
+[[nodiscard]] bool asks_for_help(int argc, char** argv) noexcept;
+
+// It lies beside the command or in ../libexec/exeunt; empty if it is in neither place.
+[[nodiscard]] std::filesystem::path find_trainer();
+
+// Becomes exeunt-train with the same arguments. Throws Error.
 [[noreturn]] void start_trainer(char** argv);
 
-// So that the command's help lists the verb.
+// So that the command can explain and complete the verb.
 void add_train(CommandLine& line);
 
 }  // namespace exeunt::apps

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <fmt/format.h>
 
+#include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/suggest.h"
 
@@ -23,46 +23,6 @@ constexpr std::array<OldName, 6> kOldNames{{{"--task-name", "--task"},
                                             {"--eval-all-checkpoints", "--all-checkpoints"},
                                             {"--eval-each-highway", "--each-exit"},
                                             {"--output-dir", "--out"}}};
-
-// Options with a placeholder (one of their own, N, or the last word of their name), and the default behind the
-// description.
-class HelpLayout : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0 || option->get_positional()) return {};
-    const std::string type = option->get_type_name().substr(0, option->get_type_name().find_first_of(":{"));
-    if (type == "INT" || type == "UINT" || type == "FLOAT") return " N";
-    if (type != "TEXT") return " " + type;
-    std::string name = option->get_lnames().empty() ? "X" : option->get_lnames().front();
-    name.erase(0, name.find_last_of('-') + 1);
-    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    return " " + name;
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    const std::string& absent = option->get_default_str();
-    std::string text = option->get_description();
-    if (option->get_required() && !option->get_positional()) text += " (required)";
-    if (!absent.empty() && absent != "[]") text += fmt::format(" (default {})", unbracketed(absent));
-    return wrapped(std::move(text), kWidth - get_column_width());
-  }
-
- private:
-  static constexpr size_t kWidth = 112;  // of a line of help
-
-  // Breaks at blanks; CLI11 indents what follows a line break.
-  static std::string wrapped(std::string text, size_t width) {
-    for (size_t begin = 0; text.size() - begin > width;) {
-      const size_t blank = text.rfind(' ', begin + width);
-      if (blank == std::string::npos || blank <= begin) break;
-      text[blank] = '\n';
-      begin = blank + 1;
-    }
-    return text;
-  }
-  static std::string unbracketed(const std::string& text) {
-    return text.front() == '[' && text.back() == ']' ? text.substr(1, text.size() - 2) : text;
-  }
-};
 
 bool is_flag(const std::string& argument) {
   return argument.size() > 1 && argument[0] == '-' && argument != "--";
@@ -146,18 +106,8 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
   return {Code::usage, error.what(), see};
 }
 
-std::shared_ptr<CLI::Formatter> help_layout() {
-  auto layout = std::make_shared<HelpLayout>();
-  layout->column_width(32);
-  return layout;
-}
-
 int print_help(const CLI::App& app) {
-  const CLI::App& verb = innermost(app);
-  std::string above;
-  for (const CLI::App* parent = verb.get_parent(); parent != nullptr; parent = parent->get_parent())
-    above = parent->get_name() + (above.empty() ? "" : " " + above);
-  fmt::print("{}", verb.help(above));
+  fmt::print("{}", help_text(describe(innermost(app))));
   return finish_output();
 }
 

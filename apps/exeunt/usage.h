@@ -2,7 +2,6 @@
 // The command line before and after parsing: old spellings made new, and slips answered with the nearest name.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,9 +22,6 @@ struct Arguments {
 // What CLI11 found wrong, as our Error: which argument, and the nearest verb or flag where there is one.
 [[nodiscard]] Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments,
                                 const CLI::ParseError& error);
-
-// How --help is laid out: "--max-length N" with its default behind the description.
-[[nodiscard]] std::shared_ptr<CLI::Formatter> help_layout();
 
 // Prints the help of the innermost verb named on the command line. Returns the exit status.
 int print_help(const CLI::App& app);

@@ -5,27 +5,45 @@
 #include "apps/exeunt/trainer.h"
 
 namespace exeunt::apps {
+namespace {
+
+// Verbs added since the last call stand under this title in the list of verbs.
+void end_group(CommandLine& line, const char* title) {
+  for (CLI::App* verb : line.app.get_subcommands([](CLI::App*) { return true; })) {
+    if (verb->get_group() == "Subcommands") verb->group(title);
+  }
+}
+
+}  // namespace
 
 void add_all_verbs(CommandLine& line) {
   add_info(line);
   add_convert(line);
   add_tokenize(line);
+  end_group(line, "Models");
   add_data(line);
   add_prepare(line);
   add_train(line);
   add_launch(line);
+  end_group(line, "Training");
   add_trace(line);
   add_eval(line);
   add_sweep(line);
-  add_calibrate(line);
-  add_policy(line);
   add_report(line);
   add_submit(line);
-  add_serve(line);
+  end_group(line, "Measuring");
+  add_calibrate(line);
+  add_policy(line);
+  add_quantize(line);
+  end_group(line, "When to leave");
   add_predict(line);
   add_merge(line);
+  add_serve(line);
+  end_group(line, "Answering");
   add_bench(line);
-  add_quantize(line);
+  add_completion(line);
+  add_help(line);
+  end_group(line, "This machine");
 }
 
 }  // namespace exeunt::apps

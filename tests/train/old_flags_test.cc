@@ -7,7 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/exeunt-train/train_flags.h"
+#include "apps/exeunt-train/effective_recipe.h"
+#include "apps/exeunt/train_flags.h"
 #include "exeunt/train/recipe.h"
 #include "tests/scratch.h"
 
@@ -39,6 +40,10 @@ TrainFlags parsed(const std::vector<std::string>& words) {
   std::reverse(arguments.begin(), arguments.end());
   app.parse(arguments);
   return flags;
+}
+
+TEST(TrainFlags, NameTheRecipesThatTheTrainerHas) {
+  EXPECT_EQ(shipped_recipes(), recipe_names());
 }
 
 TEST(OldFlags, AreAllUnderstoodOrRefusedWithAReason) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of `exeunt train`, and what they make of a recipe.
+// The flags of `exeunt train`. They need no LibTorch, so that the command itself can explain and complete them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
-#include "exeunt/base/json.h"
+#include "apps/exeunt/command.h"
 #include "exeunt/tasks/own_data.h"
 
 namespace exeunt::apps {
@@ -40,10 +39,10 @@ struct TrainFlags {
 
 void add_train_flags(CLI::App& verb, TrainFlags& flags);
 
-// The recipe with everything the flags change. `task` is the task's name in the table, or empty. Throws Error.
-[[nodiscard]] Json effective_recipe(const TrainFlags& flags, const std::string& task);
+// The names of the recipes that come with Exeunt, as the trainer has them.
+[[nodiscard]] const std::vector<std::string>& shipped_recipes();
 
-// Settings of --preset reference, the same for every recipe, put into flags that were not given.
-void apply_preset(TrainFlags& flags, const std::string& task, bool regression);
+// Adds the verb `train` with these flags. The command declares it, so that it knows its help; the trainer runs it.
+void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> run);
 
 }  // namespace exeunt::apps

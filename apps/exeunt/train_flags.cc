@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt-train/train_flags.h"
+#include "apps/exeunt/train_flags.h"
 
-#include <map>
+#include <memory>
 
 #include <fmt/format.h>
-
-#include "exeunt/base/error.h"
-#include "exeunt/base/suggest.h"
-#include "exeunt/train/recipe.h"
 
 namespace exeunt::apps {
 namespace {
@@ -92,31 +88,18 @@ void add_run_part(CLI::App& verb, TrainFlags& flags) {
       ->capture_default_str();
 }
 
-// A value as JSON if it reads as JSON, else as a string: --set heads.lte=true, --set policy=full.
-Json value_of(const std::string& text) {
-  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return value.is_discarded() ? Json(text) : value;
-}
-
-// "stages.0.objective.gamma=0.5". What the path names need not exist: reading the recipe judges the result.
-void set_field(Json& recipe, const std::string& assignment) {
-  const size_t equals = assignment.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw Error(Code::usage, fmt::format("--set: got '{}', want FIELD=VALUE, e.g. heads.pooler=shared", assignment));
-  }
-  std::string pointer = "/";
-  for (const char c : assignment.substr(0, equals)) pointer += c == '.' ? std::string("/") : std::string(1, c);
-  try {
-    recipe[Json::json_pointer(pointer)] = value_of(assignment.substr(equals + 1));
-  } catch (const Json::exception&) {
-    throw Error(Code::usage, fmt::format("--set: the recipe has no place '{}'", assignment.substr(0, equals)));
-  }
-}
-
 }  // namespace
 
+const std::vector<std::string>& shipped_recipes() {
+  static const std::vector<std::string> names{
+      "berxit",       "deebert", "deebert-sd", "elasticbert", "elasticbert-static", "elbert",
+      "elbert-equal", "exeunt",  "pabee",      "plain",       "romebert",           "romebert-sd"};
+  return names;
+}
+
 void add_train_flags(CLI::App& verb, TrainFlags& flags) {
-  verb.add_option("--recipe", flags.recipe, fmt::format("One of {}, or a JSON file", fmt::join(recipe_names(), ", ")))
+  verb.add_option("--recipe", flags.recipe,
+                  fmt::format("One of {}, or a JSON file", fmt::join(shipped_recipes(), ", ")))
       ->capture_default_str();
   verb.add_option("--model", flags.model, "Model to start from: a folder, or org/name in the local Hugging Face cache")
       ->required();
@@ -126,49 +109,16 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   add_run_part(verb, flags);
 }
 
-void apply_preset(TrainFlags& flags, const std::string& task, bool regression) {
-  if (flags.preset.empty()) return;
-  static const std::map<std::string, double> epochs{{"RTE", 8}, {"MRPC", 6}, {"CoLA", 5}, {"STS-B", 5}, {"SST-2", 2}};
-  const auto found = epochs.find(task);
-  const auto or_else = [](auto& flag, auto value) {
-    if (!flag) flag = value;
-  };
-  if (found != epochs.end()) or_else(flags.epochs, found->second);
-  or_else(flags.batch, 32);
-  or_else(flags.lr, regression ? 2e-5 : 5e-5);
-  or_else(flags.warmup, 0.06);
-  or_else(flags.weight_decay, 0.0);
-  or_else(flags.clip, 1.0);
-  flags.set.insert(flags.set.begin(), {"compat.adamw=torch", "compat.dyn_grad=fresh"});
-}
-
-Json effective_recipe(const TrainFlags& flags, const std::string& task) {
-  Json recipe = find_recipe(flags.recipe);
-  const std::string where = task.empty() ? flags.recipe : fmt::format("{} on {}", flags.recipe, task);
-  (void)parse_recipe(recipe, flags.recipe);  // judged before flags touch it, so that errors name the file's own slips
-  for (Json& stage : recipe["stages"]) {
-    const auto put = [&](const char* name, const auto& flag) {
-      if (flag) stage[name] = *flag;
-    };
-    put("lr", flags.lr);
-    put("head_lr", flags.head_lr);
-    put("epochs", flags.epochs);
-    put("batch", flags.batch);
-    put("weight_decay", flags.weight_decay);
-    put("warmup", flags.warmup);
-    put("clip", flags.clip);
-    put("eval_every", flags.eval_every);
-    put("early_stop", flags.early_stop);
-    put("keep_best", flags.keep_best);
-    Json& objective = stage["objective"];
-    const std::string kind = objective["kind"];
-    if (flags.temperature && kind.starts_with("distill")) objective["temperature"] = *flags.temperature;
-    if (flags.learned_lr && kind == "learned") objective["lr"] = *flags.learned_lr;
-    if (flags.learned_init && kind == "learned") objective["init"] = *flags.learned_init;
-  }
-  for (const std::string& assignment : flags.set) set_field(recipe, assignment);
-  (void)parse_recipe(recipe, where);
-  return recipe;
+void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> run) {
+  const auto flags = std::make_shared<TrainFlags>();
+  CLI::App* verb =
+      add_verb(line, "train", "Train a model with a recipe, ours or a paper's",
+               {"exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2",
+                "exeunt train --recipe pabee --model albert-base --task RTE --data glue_data --out runs/rte --epochs 5",
+                "exeunt train --model bert-base --data mine.csv --eval-data dev.csv --out runs/mine",
+                "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2 --resume"},
+               [flags, run = std::move(run)] { run(*flags); });
+  add_train_flags(*verb, *flags);
 }
 
 }  // namespace exeunt::apps
