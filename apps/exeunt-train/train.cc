@@ -13,6 +13,7 @@
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
+#include "exeunt/train/about.h"
 #include "exeunt/train/first_layers.h"
 #include "exeunt/train/run.h"
 
@@ -196,6 +197,11 @@ void run(const Common& common, TrainFlags flags) {
 }  // namespace
 
 void add_train_verbs(CommandLine& line) {
+  // Asked by 'exeunt doctor'; people need not know it.
+  add_verb(line, "about", "What this trainer was built with, as JSON", {}, [] {
+    const TrainerAbout about = about_trainer();
+    print_json({{"torch", about.torch}, {"gpus", about.gpus}, {"gloo", about.gloo}, {"nccl", about.nccl}});
+  })->group("");
   add_train_verb(line, [&common = line.common](const TrainFlags& flags) { run(common, flags); });
 }
 

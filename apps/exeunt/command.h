@@ -33,6 +33,7 @@ CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string
 // One function per verb, each in a file of its own.
 void add_info(CommandLine& line);
 void add_convert(CommandLine& line);
+void add_export(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_data(CommandLine& line);
 void add_prepare(CommandLine& line);
@@ -47,6 +48,7 @@ void add_predict(CommandLine& line);
 void add_merge(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_quantize(CommandLine& line);
+void add_doctor(CommandLine& line);
 void add_help(CommandLine& line);
 void add_completion(CommandLine& line);
 

@@ -175,6 +175,10 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
 
 }  // namespace
 
+bool has_server() noexcept {
+  return true;
+}
+
 void add_serve(CommandLine& line) {
   const auto flags = std::make_shared<ServeFlags>();
   flags->server.network.hostname.clear();

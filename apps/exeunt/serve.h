@@ -7,5 +7,6 @@
 namespace exeunt::apps {
 
 void add_serve(CommandLine& line);
+[[nodiscard]] bool has_server() noexcept;
 
 }  // namespace exeunt::apps

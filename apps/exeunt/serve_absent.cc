@@ -5,6 +5,10 @@
 
 namespace exeunt::apps {
 
+bool has_server() noexcept {
+  return false;
+}
+
 void add_serve(CommandLine& line) {
   CLI::App* verb = add_verb(line, "serve", "Serve a model over HTTP (not in this build)", {}, [] {
     throw Error(Code::usage, "this build has no server", "install libboost1.81-dev and libssl-dev, and build again");

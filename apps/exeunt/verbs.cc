@@ -40,6 +40,7 @@ void add_all_verbs(CommandLine& line) {
   add_merge(line);
   add_serve(line);
   end_group(line, "Answering");
+  add_doctor(line);
   add_bench(line);
   add_completion(line);
   add_help(line);

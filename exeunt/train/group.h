@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of a world speak through: Gloo, or NCCL between GPUs. Where one of them is missing at build time,
-// a source whose only function says so stands in.
+// a source that says so stands in.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,10 @@ class ProcessGroup {
   // Throws Error (failure) if another process is gone.
   virtual void add_up(torch::Tensor& tensor) = 0;
 };
+
+// Whether this build has them.
+[[nodiscard]] bool has_gloo() noexcept;
+[[nodiscard]] bool has_nccl() noexcept;
 
 [[nodiscard]] std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting);
 [[nodiscard]] std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting& meeting);

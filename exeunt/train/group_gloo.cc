@@ -50,6 +50,10 @@ class GlooGroup : public ProcessGroup {
 
 }  // namespace
 
+bool has_gloo() noexcept {
+  return true;
+}
+
 std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting) {
   try {
     return std::make_unique<GlooGroup>(meeting);

@@ -47,6 +47,10 @@ class NcclGroup : public ProcessGroup {
 
 }  // namespace
 
+bool has_nccl() noexcept {
+  return true;
+}
+
 std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting& meeting) {
   try {
     return std::make_unique<NcclGroup>(meeting);

@@ -5,6 +5,10 @@
 
 namespace exeunt::nn {
 
+bool has_nccl() noexcept {
+  return false;
+}
+
 std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting&) {
   throw Error(Code::resources, "this exeunt-train was built without NCCL and trains on one GPU",
               "build it with a LibTorch that has CUDA and with nccl.h, or train with --device cpu");

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt/machine.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace exeunt::apps {
+namespace fs = std::filesystem;
+namespace {
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<uint64_t> number_in(const std::string& text) {
+  char* end = nullptr;
+  const uint64_t value = std::strtoull(text.c_str(), &end, 10);
+  if (end == text.c_str()) return std::nullopt;
+  return value;
+}
+
+// Reads until the writer is done or the time is over; then nothing.
+std::optional<std::string> read_all(int descriptor, int seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::seconds(seconds);
+  std::string out;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd wait{.fd = descriptor, .events = POLLIN, .revents = 0};
+    if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) <= 0) return std::nullopt;
+    char buffer[4096];
+    const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return out;
+    out.append(buffer, static_cast<size_t>(count));
+    if (out.size() > size_t{1} << 20) return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Memory memory() {
+  Memory out;
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto value = number_in(line.substr(std::min(line.find(':') + 1, line.size())));
+    if (value && line.starts_with("MemTotal:")) out.total = *value * 1024;
+    if (value && line.starts_with("MemAvailable:")) out.available = *value * 1024;
+  }
+  const auto limit = number_in(first_line("/sys/fs/cgroup/memory.max"));  // "max" is no number
+  if (limit && *limit < out.total) out.limit = limit;
+  return out;
+}
+
+std::optional<double> processor_limit() {
+  std::istringstream line(first_line("/sys/fs/cgroup/cpu.max"));  // "200000 100000", or "max 100000"
+  double quota = 0, period = 0;
+  if (line >> quota >> period && period > 0) return quota / period;
+  return std::nullopt;
+}
+
+int cores() {
+  std::set<std::string> siblings;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/sys/devices/system/cpu", ignored)) {
+    const std::string line = first_line(entry.path() / "topology" / "thread_siblings_list");
+    if (!line.empty()) siblings.insert(line);
+  }
+  return static_cast<int>(siblings.size());
+}
+
+std::string huge_pages() {
+  const std::string line = first_line("/sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
+  const size_t open = line.find('['), close = line.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  return line.substr(open + 1, close - open - 1);
+}
+
+std::optional<uint64_t> free_bytes(const fs::path& folder) {
+  struct statvfs found {};
+  if (::statvfs(folder.c_str(), &found) != 0) return std::nullopt;
+  return static_cast<uint64_t>(found.f_bavail) * found.f_frsize;
+}
+
+fs::path program_on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path file = fs::path(folder.empty() ? "." : folder) / name;
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+std::optional<std::string> output_of(const std::vector<std::string>& words, int seconds) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int failed = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), ::environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  std::optional<std::string> out;
+  if (failed == 0) {
+    out = read_all(ends[0], seconds);
+    if (!out) ::kill(child, SIGKILL);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) out.reset();
+  }
+  ::close(ends[0]);
+  return out;
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the engine computes on this processor what the reference computes: a small random model through both.
+#pragma once
+
+#include <vector>
+
+#include "exeunt/runtime/engine.h"
+
+namespace exeunt {
+
+struct SelfCheck {
+  Precision precision = Precision::fp32;
+  double difference = 0;  // the largest of all exits' logits, as a share of the largest logit
+  bool good = false;      // no more than this precision's rounding explains
+};
+
+// One row for each precision of these kernels.
+[[nodiscard]] std::vector<SelfCheck> check_engine(const Kernels& kernels);
+
+}  // namespace exeunt
