@@ -273,6 +273,26 @@ TEST(Engine, ADeadlineGivesTheBestAnswerSoFar) {
   EXPECT_TRUE(between);
 }
 
+// Who looks at the clock only behind each layer is never done before the deadline that ended the text.
+TEST(Engine, ALayerThatWouldEndBehindTheDeadlineIsNotBegun) {
+  ModelSpec spec = small_spec();
+  spec.layers = 30;
+  spec.hidden = spec.embedding = 192;
+  spec.inner = 768;
+  Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
+  const Encoding text = random_text(spec, 24);
+  const auto begun = Clock::now();
+  (void)engine.answer(std::vector{text});
+  const auto whole = Clock::now() - begun;
+  int in_time = 0;
+  for (int i = 0; i < 30; ++i) {
+    const Deadline deadline = Clock::now() + whole / 2;
+    const Answer answer = engine.answer(std::vector{text}, {.deadline = deadline}).front();
+    in_time += answer.ended == Ended::deadline && answer.exit >= 0 && Clock::now() < deadline ? 1 : 0;
+  }
+  EXPECT_GT(in_time, 0);
+}
+
 TEST(Engine, CancelledTextsAnswerSoAndOthersGoOn) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});

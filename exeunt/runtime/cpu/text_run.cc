@@ -140,9 +140,15 @@ bool TextRun::look(int site, const LayerRows& rows, const Ask& ask, Best& best) 
 
 Answer TextRun::answer(const Encoding& text, const Ask& ask, const std::atomic<bool>& cancelled) {
   const Plan plan = this->plan(ask);
+  const auto start = plan.note ? Clock::now() : Clock::time_point{};
   const auto over = [&](Best& best) {
     if (cancelled.load(std::memory_order_relaxed)) best.ended = Ended::cancelled;
-    if (plan.note && best.ended != Ended::cancelled && Clock::now() >= ask.deadline) best.ended = Ended::deadline;
+    if (plan.note && best.ended != Ended::cancelled) {
+      // With an answer at hand, a layer that would not end in time is not begun: it could not better it.
+      const auto now = Clock::now();
+      const auto need = best.site >= 0 ? (now - start) / best.layers_run : Clock::duration{0};
+      if (ask.deadline - now <= need) best.ended = Ended::deadline;
+    }
     return best.ended == Ended::cancelled || best.ended == Ended::deadline;
   };
   Best best;
