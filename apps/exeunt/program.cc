@@ -3,6 +3,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <new>
 #include <stdexcept>
 
@@ -43,14 +45,36 @@ int run_program(const Program& program, const Arguments& arguments) {
   return finish_output();
 }
 
+namespace {
+
+constexpr const char* kNoMemory = "out of memory";
+constexpr const char* kNoMemoryHint = "close other programs or use a smaller input";
+std::terminate_handler usual_end = nullptr;
+
+// Memory may be wanting where nothing can be caught: a JSON value allocates while it is destroyed.
+[[noreturn]] void end_without_memory() {
+  try {
+    if (const auto failure = std::current_exception()) std::rethrow_exception(failure);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "error: %s\n  hint: %s\n", kNoMemory, kNoMemoryHint);  // stderr has no buffer to allocate
+    std::_Exit(static_cast<int>(Code::resources));
+  } catch (...) {  // an error of ours: the usual end says so
+  }
+  usual_end();
+  std::abort();
+}
+
+}  // namespace
+
 int guarded(const std::function<int()>& act) {
+  usual_end = std::set_terminate(end_without_memory);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk, not the end of the process
   try {
     return act();
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {
-    return report(Error(Code::resources, "out of memory", "close other programs or use a smaller input"));
+    return report(Error(Code::resources, kNoMemory, kNoMemoryHint));
   } catch (const std::exception& error) {
     return report(Error(Code::failure, error.what(), "this is a bug in exeunt; please report it"));
   }

@@ -2,6 +2,7 @@
 // `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference where it has them.
 #include "apps/exeunt/serve.h"
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -13,10 +14,28 @@
 namespace exeunt::apps {
 namespace {
 
+// Flags of text-embeddings-inference that have no meaning here: a command line that holds them still works.
+struct ForeignFlag {
+  const char *name, *variable;
+};
+constexpr std::array<ForeignFlag, 13> kForeign = {{{"--max-batch-tokens", "MAX_BATCH_TOKENS"},
+                                                   {"--max-batch-requests", "MAX_BATCH_REQUESTS"},
+                                                   {"--tokenization-workers", "TOKENIZATION_WORKERS"},
+                                                   {"--pooling", "POOLING"},
+                                                   {"--default-prompt-name", "DEFAULT_PROMPT_NAME"},
+                                                   {"--default-prompt", "DEFAULT_PROMPT"},
+                                                   {"--dense-path", "DENSE_PATH"},
+                                                   {"--hf-token", ""},
+                                                   {"--huggingface-hub-cache", ""},
+                                                   {"--uds-path", "UDS_PATH"},
+                                                   {"--otlp-endpoint", "OTLP_ENDPOINT"},
+                                                   {"--otlp-service-name", "OTLP_SERVICE_NAME"},
+                                                   {"--prometheus-port", "PROMETHEUS_PORT"}}};
+
 struct ServeFlags {
   serve::ServerOptions server;
-  std::string precision, dtype, metrics_compat, max_drop, shadow;
-  std::string ignored[3];
+  std::string precision, dtype, metrics_compat, max_drop, shadow, revision = "main";
+  std::array<std::string, kForeign.size()> foreign;
   bool json_output = false, no_request_log = false;
   int64_t head_ms = 10'000, body_ms = 30'000, idle_ms = 60'000, request_ms = 30'000;
   double drain_timeout = 30, drain_delay = 0;
@@ -46,6 +65,10 @@ void run(const Common& common, ServeFlags& flags) {
   serve::ServerOptions& server = flags.server;
   // Not left to the parser, which knows it as --model-id.
   if (server.model.empty()) throw Error(Code::usage, "MODEL is required", "see 'exeunt serve --help'");
+  if (flags.revision != "main") {
+    throw Error(Code::usage, fmt::format("--revision {}: models are served as they lie here", flags.revision),
+                "name the folder of that snapshot as MODEL");
+  }
   // In a container HOSTNAME is the container's name, put there by nobody in particular: only an address counts.
   if (const char* host = std::getenv("HOSTNAME"); host != nullptr && server.network.hostname.empty()) {
     if (serve::is_ip_address(host) || std::string_view(host) == "localhost") server.network.hostname = host;
@@ -66,11 +89,11 @@ void run(const Common& common, ServeFlags& flags) {
     // One write a line, so that lines of several processes do not mix. A reader that is gone changes nothing.
     (void)!::write(STDERR_FILENO, line.data(), line.size());
   });
-  for (const std::string& value : flags.ignored) {
-    if (!value.empty())
-      log({.level = "warn",
-           .message = "a flag of text-embeddings-inference without effect here",
-           .fields = {{"value", value}}});
+  for (size_t i = 0; i < kForeign.size(); ++i) {
+    if (flags.foreign[i].empty()) continue;
+    log({.level = "warn",
+         .message = "a flag of text-embeddings-inference without effect here",
+         .fields = {{"flag", kForeign[i].name}}});
   }
   if (!serve::run_server(server, log)) {
     throw Error(Code::failure, "requests were left unanswered when the time for draining was over",
@@ -168,9 +191,13 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
                 "Cut texts that are too long [yes]")
       ->envname("AUTO_TRUNCATE")
       ->group(kGroup);
-  verb.add_option("--max-batch-tokens", flags.ignored[0])->envname("MAX_BATCH_TOKENS")->group("");
-  verb.add_option("--max-batch-requests", flags.ignored[1])->envname("MAX_BATCH_REQUESTS")->group("");
-  verb.add_option("--tokenization-workers", flags.ignored[2])->envname("TOKENIZATION_WORKERS")->group("");
+}
+
+void add_foreign_flags(CLI::App& verb, ServeFlags& flags) {
+  verb.add_option("--revision", flags.revision)->envname("REVISION")->group("");
+  for (size_t i = 0; i < kForeign.size(); ++i) {
+    verb.add_option(kForeign[i].name, flags.foreign[i])->envname(kForeign[i].variable)->group("");
+  }
 }
 
 }  // namespace
@@ -200,6 +227,7 @@ void add_serve(CommandLine& line) {
   add_limit_flags(*verb, *flags);
   add_policy_flags(*verb, *flags);
   add_engine_flags(*verb, *flags);
+  add_foreign_flags(*verb, *flags);
 }
 
 }  // namespace exeunt::apps

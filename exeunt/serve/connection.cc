@@ -30,16 +30,29 @@ Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, H
   if (context_) tls_.emplace(socket_, *context_);
 }
 
-void Connection::start() {
-  if (!tls_) {
-    set_wait(Wait::idle);
-    return read();
+template <class Step>
+void Connection::guarded(const Step& step) noexcept {
+  try {
+    step();
+  } catch (const std::exception&) {
+    close();
   }
-  set_wait(Wait::handshake);
-  tls_->async_handshake(asio::ssl::stream_base::server, [self = shared_from_this()](const error_code& error) {
-    if (error) return self->close();
-    self->set_wait(Wait::idle);
-    self->read();
+}
+
+void Connection::start() {
+  guarded([&] {
+    if (!tls_) {
+      set_wait(Wait::idle);
+      return read();
+    }
+    set_wait(Wait::handshake);
+    tls_->async_handshake(asio::ssl::stream_base::server, [self = shared_from_this()](const error_code& error) {
+      self->guarded([&] {
+        if (error) return self->close();
+        self->set_wait(Wait::idle);
+        self->read();
+      });
+    });
   });
 }
 
@@ -80,7 +93,9 @@ void Connection::set_wait(Wait wait) {
   }
   timer_.expires_after(limit);
   timer_.async_wait([self = shared_from_this(), round](const error_code& error) {
-    if (!error && round == self->timer_round_) self->on_timeout();
+    self->guarded([&] {
+      if (!error && round == self->timer_round_) self->on_timeout();
+    });
   });
 }
 
@@ -93,7 +108,7 @@ void Connection::on_timeout() {
   close();
 }
 
-void Connection::close() {
+void Connection::close() noexcept {
   if (!open_) return;
   open_ = false;
   error_code ignored;
@@ -112,7 +127,7 @@ void Connection::read() {
   if (reading_ || !open_) return;
   reading_ = true;
   const auto handler = [self = shared_from_this()](const error_code& error, size_t bytes) {
-    self->on_read(error, bytes);
+    self->guarded([&] { self->on_read(error, bytes); });
   };
   if (tls_) {
     tls_->async_read_some(asio::buffer(buffer_), handler);
@@ -150,6 +165,8 @@ void Connection::consume() {
   } catch (const Refusal& refusal) {
     keep_ = false;
     return respond(house_.service.refuse(refusal));
+  } catch (const std::bad_alloc&) {
+    return refuse_for_memory();
   }
   if (reader_.stage() == Stage::whole) return dispatch();
   const Wait wait = reader_.stage() == Stage::idle   ? Wait::idle
@@ -159,9 +176,11 @@ void Connection::consume() {
   if (reader_.take_expectation()) {
     inviting_ = true;
     write(asio::buffer(kContinue), [self = shared_from_this()](const error_code& error, size_t) {
-      self->inviting_ = false;
-      if (error) return self->close();
-      self->consume();
+      self->guarded([&] {
+        self->inviting_ = false;
+        if (error) return self->close();
+        self->consume();
+      });
     });
     return;
   }
@@ -172,12 +191,24 @@ void Connection::dispatch() {
   set_wait(Wait::answer);
   HttpRequest request = reader_.take();
   keep_ = request.keep_alive;
-  running_ = house_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
-    self->running_.reset();
-    if (self->open_) self->respond(std::move(response));
-  });
+  try {
+    running_ = house_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
+      self->guarded([&] {
+        self->running_.reset();
+        if (self->open_) self->respond(std::move(response));
+      });
+    });
+  } catch (const std::bad_alloc&) {
+    if (wait_ == Wait::answer) return refuse_for_memory();
+    throw;
+  }
   if (wait_ == Wait::answer) house_.arm();
   if (begin_ == end_) read();
+}
+
+void Connection::refuse_for_memory() {
+  keep_ = false;
+  respond(house_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment")));
 }
 
 template <class Buffers, class Handler>
@@ -196,7 +227,9 @@ void Connection::respond(HttpResponse&& response) {
       response.head_only || response.status == 304 || response.status == 204 ? std::string() : std::move(response.body);
   set_wait(Wait::write);
   const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head_), asio::buffer(body_)};
-  write(buffers, [self = shared_from_this()](const error_code& error, size_t) { self->on_written(error); });
+  write(buffers, [self = shared_from_this()](const error_code& error, size_t) {
+    self->guarded([&] { self->on_written(error); });
+  });
 }
 
 void Connection::on_written(const error_code& error) {

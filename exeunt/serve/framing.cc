@@ -101,7 +101,7 @@ size_t RequestReader::State::feed_head(std::string_view bytes) {
   constexpr std::string_view end_mark = "\r\n\r\n";
   // An empty line before a request is allowed (RFC 9112, 2.2): old clients end a body with one.
   if (head.empty() && bytes.front() == '\r') {
-    head = "\r";
+    head.assign(1, '\r');
     return 1;
   }
   if (head == "\r" && bytes.front() == '\n') {

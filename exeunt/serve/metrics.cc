@@ -49,6 +49,8 @@ void write_requests(Page& page, const Metrics& m) {
     page.row("rejected_total", fmt::format("reason=\"{}\"", label_value(reason)), count);
   }
   page.single("abandoned_total", "counter", "Requests whose client went away.", m.abandoned);
+  page.single("interruptions_total", "counter", "Failures, for want of memory, that the network thread went on after.",
+              m.interruptions);
   page.single("unknown_fields_total", "counter", "Unknown fields ignored on routes borrowed from other servers.",
               m.unknown_fields);
   page.single("connections_total", "counter", "Connections accepted.", m.connections);
@@ -93,19 +95,46 @@ void write_now(Page& page, const Metrics::Now& now) {
   page.single("resident_memory_bytes", "gauge", "Memory of the process.", now.resident_bytes);
 }
 
-// The names of text-embeddings-inference, so that its dashboards keep working.
+// What text-embeddings-inference calls a failure of this status.
+std::string_view tei_failure(int status) noexcept {
+  switch (status) {
+    case 424:
+      return "inference";
+    case 429:
+    case 504:
+      return "overloaded";
+    case 503:
+      return "unhealthy";
+    default:
+      return "validation";
+  }
+}
+
+// The names of text-embeddings-inference, so that its dashboards keep working. A batch here is always one text.
 void write_tei(std::string& out, const Metrics& m, const Metrics::Now& now) {
   uint64_t all = 0, good = 0;
+  std::map<std::string_view, uint64_t> failures;
   for (const auto& [status, count] : m.responses) {
     all += count;
-    if (status == 200) good += count;
+    if (status < 400) {
+      good += count;
+    } else {
+      failures[tei_failure(status)] += count;
+    }
   }
   const auto counter = [&](std::string_view name, uint64_t value) {
     out += fmt::format("# TYPE {0} counter\n{0} {1}\n", name, value);
   };
   counter("te_request_count", all);
   counter("te_request_success", good);
-  counter("te_request_failure", all - good);
+  out += "# TYPE te_request_failure counter\n";
+  for (const auto& [err, count] : failures) out += fmt::format("te_request_failure{{err=\"{}\"}} {}\n", err, count);
+  const auto batches = [&](std::string_view name, uint64_t sum) {
+    out += fmt::format("# TYPE {0} histogram\n{0}_bucket{{le=\"+Inf\"}} {1}\n{0}_sum {2}\n{0}_count {1}\n", name,
+                       m.texts, sum);
+  };
+  batches("te_batch_next_size", m.texts);
+  batches("te_batch_next_tokens", m.tokens);
   out += fmt::format("# TYPE te_queue_size gauge\nte_queue_size {}\n", now.queue_texts);
   const auto histogram = [&](std::string_view name, const Histogram& values) {
     out += fmt::format("# TYPE {} histogram\n", name);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -86,8 +87,12 @@ struct Network::State {
   Service* service = nullptr;
   const Log* log = nullptr;
   std::function<void()> reload;
-  Clock::time_point armed = Clock::time_point::max(), door_until = {}, idle_until = {}, drain_until = {};
+  Clock::time_point armed = Clock::time_point::max(), turn_at = {}, door_until = {}, drain_until = {};
   bool accepting = false, stopping = false, left_behind = false;
+  bool ended = false;
+  // What is waited for: they live as long as the handler does, which a failure may end before it was called.
+  std::weak_ptr<Connection::Socket> awaited_connection = {};
+  std::weak_ptr<bool> awaited_signal = {};
 
   void bind_tcp();
   void bind_local();
@@ -101,6 +106,8 @@ struct Network::State {
   void stop_accepting();
   void watch_drain();
   void end();
+  void take_up();
+  void run();
 };
 
 Network::Network(NetworkOptions options) : state_(std::make_unique<State>(std::move(options))) {
@@ -179,9 +186,10 @@ void Network::post(std::function<void()> work) {
 }
 
 void Network::State::accept() {
-  if (!accepting) return;
+  if (!accepting || !awaited_connection.expired()) return;
   const auto socket = std::make_shared<Connection::Socket>(io);
   const auto handler = [this, socket](const error_code& error) {
+    awaited_connection.reset();
     if (!error) {
       accepted(std::move(*socket));
       return accept();
@@ -197,6 +205,7 @@ void Network::State::accept() {
   } else {
     local->async_accept(*socket, handler);
   }
+  awaited_connection = socket;
 }
 
 void Network::State::accepted(Connection::Socket socket) {
@@ -245,7 +254,10 @@ void Network::State::arm() {
 }
 
 void Network::State::await_signal() {
-  signals.async_wait([this](const error_code& error, int number) {
+  if (!awaited_signal.expired()) return;
+  const auto alive = std::make_shared<bool>(true);
+  signals.async_wait([this, alive](const error_code& error, int number) {
+    awaited_signal.reset();
     if (error) return;
     if (number == SIGHUP) {
       try {
@@ -263,22 +275,17 @@ void Network::State::await_signal() {
     }
     await_signal();
   });
+  awaited_signal = alive;
 }
 
 void Network::State::begin_drain() {
   if (stopping) return;
   stopping = true;
   service->drain();
+  turn_at = Clock::now() + options.drain_delay;
+  drain_until = turn_at + options.drain_timeout;
   (*log)({.message = "draining", .fields = {{"in_flight", fmt::format("{}", service->in_flight())}}});
-  drain_until = Clock::now() + options.drain_delay + options.drain_timeout;
-  drainer.expires_after(options.drain_delay);
-  drainer.async_wait([this](const error_code& error) {
-    if (error) return;
-    turn_away();
-    door_until = Clock::now() + kDoorGrace;
-    idle_until = Clock::now() + kIdleGrace;
-    watch_drain();
-  });
+  watch_drain();
 }
 
 // From here on nobody new may begin to connect. To close the door at once would reset whoever is half inside: the
@@ -317,16 +324,23 @@ void Network::State::stop_accepting() {
   if (local) local->close(error);
 }
 
+// What a drain has to do at this moment, and the next look.
 void Network::State::watch_drain() {
   const auto now = Clock::now();
-  if (accepting && now >= door_until) stop_accepting();
-  if (now >= idle_until) {
-    const auto all = connections;  // closing takes them off the list
-    for (const auto& connection : all) connection->close_if_idle();
+  if (now >= turn_at && door_until == Clock::time_point{}) {
+    turn_away();
+    door_until = now + kDoorGrace;
   }
-  if ((connections.empty() && !accepting) || now >= drain_until) {
-    left_behind = service->in_flight() > 0;
-    return end();
+  if (door_until != Clock::time_point{} && now >= door_until) {
+    if (accepting) stop_accepting();
+    if (now >= door_until + kIdleGrace) {
+      const auto all = connections;  // closing takes them off the list
+      for (const auto& connection : all) connection->close_if_idle();
+    }
+    if (connections.empty() || now >= drain_until) {
+      left_behind = service->in_flight() > 0;
+      return end();
+    }
   }
   drainer.expires_after(5ms);
   drainer.async_wait([this](const error_code& error) {
@@ -337,7 +351,36 @@ void Network::State::watch_drain() {
 void Network::State::end() {
   const auto all = connections;
   for (const auto& connection : all) connection->close();
+  ended = true;
   io.stop();
+}
+
+// Everything that waits for something waits again, where a failure came between.
+void Network::State::take_up() {
+  if (options.signals) await_signal();
+  if (stopping) watch_drain();
+  armed = Clock::time_point::max();
+  arm();
+  accept();
+}
+
+// What one request, one connection or one signal lacked memory for has ended that one; the others go on.
+void Network::State::run() {
+  while (!ended) {
+    try {
+      take_up();
+      io.run();
+      return;
+    } catch (const std::exception& failure) {
+      service->note_interruption(failure.what());
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+}
+
+void Network::heed_signals() {
+  if (!state_->options.signals) return;
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) state_->signals.add(number);
 }
 
 bool Network::run(Service& service, const Log& log, const std::function<void()>& reload) {
@@ -350,15 +393,9 @@ bool Network::run(Service& service, const Log& log, const std::function<void()>&
                               state.connections.erase(connection->shared_from_this());
                               state.service->metrics().connections_open = state.connections.size();
                             }});
-  if (state.options.signals) {
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) state.signals.add(number);
-    state.await_signal();
-  }
   state.accepting = true;
-  state.accept();
-  state.arm();
   const auto work = asio::make_work_guard(state.io);
-  state.io.run();
+  state.run();
   return !state.left_behind;
 }
 

@@ -45,6 +45,8 @@ class Network {
   [[nodiscard]] uint16_t port() const;
   void post(std::function<void()> work);  // from any thread
 
+  // From here on SIGTERM, SIGINT and SIGHUP are kept for `run`.
+  void heed_signals();
   // Serves until told to stop and drained. True if no request was left behind. `reload` is called at SIGHUP, behind
   // the reloading of certificates; what it throws is logged.
   bool run(Service& service, const Log& log, const std::function<void()>& reload);

@@ -4,6 +4,29 @@
 #include "exeunt/base/json.h"
 
 namespace exeunt::serve {
+namespace {
+
+// What helps where the refusal itself has no better idea.
+std::string_view usual_hint(int status) noexcept {
+  switch (status) {
+    case 400:
+      return "send HTTP/1.1 with one JSON object in UTF-8 as its body";
+    case 405:
+      return "/openapi.json lists the methods of each route";
+    case 422:
+      return "/openapi.json lists the fields of each route";
+    case 431:
+      return "send fewer or shorter header fields";
+    case 500:
+      return "the server's log has the reason under this request_id";
+    case 503:
+      return "retry after a moment";
+    default:
+      return "see /openapi.json";
+  }
+}
+
+}  // namespace
 
 std::string_view name_of(ErrorType type) noexcept {
   switch (type) {
@@ -31,7 +54,7 @@ HttpResponse refusal_response(const Refusal& refusal, std::string_view request_i
   OrderedJson body;
   body["error"] = refusal.what();
   body["error_type"] = name_of(refusal.type());
-  if (!refusal.hint().empty()) body["hint"] = refusal.hint();
+  body["hint"] = refusal.hint().empty() ? usual_hint(refusal.status()) : std::string_view(refusal.hint());
   body["request_id"] = request_id;
   HttpResponse response;
   response.status = refusal.status();

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "exeunt/exits/policy_text.h"
 #include "exeunt/serve/render.h"
 
 namespace exeunt::serve {
@@ -110,6 +111,7 @@ HttpResponse compose(const Running& running, const ModelFacts& model, const std:
                           .policy = running.policy.get(),
                           .request_id = running.note.id});
   response.fields.emplace_back("x-compute-type", compute);
+  if (running.policy) response.fields.emplace_back("x-exit-policy", str(running.policy->spec));
   add_compute_fields(running, model, response.fields);
   return response;
 }

@@ -34,7 +34,7 @@ struct Runner {
 
 // How a request is called in logs and headers, and when it came.
 struct RequestNote {
-  std::string id = {}, method = {}, path = {};
+  std::string id = {}, method = {}, path = {}, origin = {};
   TraceContext trace = {};
   Clock::time_point begun = {};
 };
@@ -58,6 +58,7 @@ struct Running {
   std::exception_ptr failure = {};  // its body could not be read
   std::vector<TextRun> runs = {};
   std::atomic<size_t> left = 0;
+  HttpResponse response = {};  // composed by whoever ends last
   // Below: the network thread's alone.
   Reply reply = {};
   std::vector<Ticket> tickets = {};

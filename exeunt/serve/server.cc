@@ -8,6 +8,7 @@
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/runtime/precision_map.h"
+#include "exeunt/serve/memory_reserve.h"
 
 namespace exeunt::serve {
 namespace {
@@ -60,6 +61,12 @@ std::optional<Precision> wanted_precision(const ServerOptions& options, const Ch
   const fs::path path = model.folder() / "policy.json";
   if (!is_there(path)) return std::nullopt;
   return precision_named(read_policy_file(path).default_precision);
+}
+
+// One text through every layer before anybody may ask: then the weights are in memory, and a model that cannot answer
+// is told now.
+void warm_up(Engine& engine, const Tokenizer& tokenizer, int max_tokens) {
+  (void)engine.answer(std::vector{tokenizer.encode("warm up", std::nullopt, {.max_length = max_tokens})});
 }
 
 }  // namespace
@@ -116,6 +123,7 @@ bool run_server(ServerOptions options, const Log& log) {
   auto engine = std::make_unique<Engine>(model, options.engine);
   const std::string precision(name_of(engine->precision()));
   ModelFacts facts = facts_of(model, options);
+  warm_up(*engine, *tokenizer, facts.max_tokens);
   PolicySettings policies{
       .entry = find_policy_entry(model, precision, precision_map_sha256(options.engine.exceptions), log),
       .chosen = options.policy,
@@ -132,10 +140,13 @@ bool run_server(ServerOptions options, const Log& log) {
                   return e->bind(policy, std::move(rates));
                 },
                 tokenizer.get(), "cpu"};
+  const MemoryReserve reserve;  // what was loaded so far has failed without it
   Service service({std::move(facts), std::move(runner), std::move(policies),
-                   [&network](std::function<void()> work) { network.post(std::move(work)); }, log},
+                   [&network](std::function<void()> work) { network.post(std::move(work)); }, log,
+                   [&reserve] { return reserve.whole(); }},
                   options.service);
   service.use_keys(std::move(keys));
+  network.heed_signals();  // who reads the next line may send one
   log({.message = "listening",
        .fields = {{"address", network.address()},
                   {"model", options.model},

@@ -39,6 +39,7 @@ Service::Service(ServiceParts parts, ServiceOptions options)
       runner_(std::move(parts.runner)),
       post_(std::move(parts.post)),
       log_(std::move(parts.log)),
+      enough_memory_(std::move(parts.enough_memory)),
       options_(std::move(options)),
       policies_(std::move(parts.policies), runner_.bind),
       admission_(options_.admission),
@@ -57,6 +58,7 @@ RequestNote Service::note_of(const HttpRequest& request) {
   note.begun = Clock::now();
   note.method = request.method;
   note.path = request.path;
+  note.origin = request.field("origin");
   note.id = request_id_of(request.field("x-request-id"), ids_);
   if (auto trace = parse_traceparent(request.field("traceparent"))) {
     note.trace = std::move(*trace);
@@ -68,29 +70,16 @@ RequestNote Service::note_of(const HttpRequest& request) {
 }
 
 std::shared_ptr<Running> Service::handle(HttpRequest&& request, Reply reply) {
-  const bool head = request.method == "HEAD";
-  const std::string origin(request.field("origin"));
-  Reply sealed = [this, origin, head, reply = std::move(reply)](HttpResponse&& response) {
-    if (!origin.empty()) {
-      const auto& known = options_.cors_origins;
-      const bool any = std::find(known.begin(), known.end(), "*") != known.end();
-      if (any || std::find(known.begin(), known.end(), origin) != known.end()) {
-        response.fields.emplace_back("access-control-allow-origin", any ? "*" : origin);
-        response.fields.emplace_back("vary", "Origin");
-      }
-    }
-    response.head_only = head;
-    reply(std::move(response));
-  };
-  Context context{note_of(request), std::move(sealed)};
+  Context context{note_of(request), std::move(reply)};
   Answered answered;
   try {
     answered = route(request, context);
   } catch (...) {
+    if (context.running) throw;  // there was no memory to refuse it either
     answered = response_to_exception(context.note);
   }
   if (answered) {
-    seal(*answered, context.note);
+    spare([&] { seal(*answered, context.note); });
     context.reply(std::move(*answered));
     return nullptr;
   }
@@ -104,7 +93,8 @@ HttpResponse Service::response_to_exception(const RequestNote& note) const {
   } catch (const Refusal& refusal) {
     return refusal_response(refusal, note.id);
   } catch (const std::bad_alloc&) {
-    return refusal_response(Refusal(503, ErrorType::overloaded, "out of memory"), note.id);
+    return refusal_response(
+        Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment, or send less at once"), note.id);
   } catch (const std::exception& error) {
     log_({.level = "error", .message = "internal error", .fields = {{"request_id", note.id}, {"why", error.what()}}});
     return refusal_response(Refusal(500, ErrorType::backend, "internal error"), note.id);
@@ -122,11 +112,25 @@ HttpResponse Service::refuse(const Refusal& refusal) {
   return response;
 }
 
+void Service::note_interruption(const char* why) noexcept {
+  ++metrics_.interruptions;
+  spare([&] { log_({.level = "error", .message = "went on after a failure", .fields = {{"why", why}}}); });
+}
+
 // What every response carries, and what every response is counted and logged by.
 void Service::seal(HttpResponse& response, const RequestNote& note) {
   response.fields.emplace_back("x-request-id", note.id);
   if (!note.trace.trace_id.empty()) response.fields.emplace_back("traceparent", note.trace.traceparent());
   response.fields.emplace_back("x-content-type-options", "nosniff");
+  response.head_only = note.method == "HEAD";
+  if (!note.origin.empty()) {
+    const auto& known = options_.cors_origins;
+    const bool any = std::find(known.begin(), known.end(), "*") != known.end();
+    if (any || std::find(known.begin(), known.end(), note.origin) != known.end()) {
+      response.fields.emplace_back("access-control-allow-origin", any ? "*" : note.origin);
+      response.fields.emplace_back("vary", "Origin");
+    }
+  }
   ++metrics_.responses[response.status];
   const double seconds = std::chrono::duration<double>(Clock::now() - note.begun).count();
   metrics_.duration.add(seconds);

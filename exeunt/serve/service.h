@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "exeunt/base/json.h"
@@ -47,6 +48,7 @@ struct ServiceParts {
   PolicySettings policies;
   std::function<void(std::function<void()>)> post;  // runs it on the network thread; callable from any thread
   Log log;
+  std::function<bool()> enough_memory = {};  // none: always
 };
 
 class Service {
@@ -72,6 +74,9 @@ class Service {
   [[nodiscard]] Clock::time_point wake_at() const;
   void wake(Clock::time_point now);
 
+  // The network thread goes on after a failure that it could lay at no request's door.
+  void note_interruption(const char* why) noexcept;
+
   [[nodiscard]] Metrics& metrics() noexcept { return metrics_; }
   [[nodiscard]] bool healthy() const noexcept { return canary_failures_ < 2; }
 
@@ -91,6 +96,7 @@ class Service {
   [[nodiscard]] HttpResponse info_page() const;
   using Parse = Job (*)(const Json&, const JobRules&);
   Answered start(HttpRequest& request, Context& context, Parse parse);
+  void read_elsewhere(const std::shared_ptr<Running>& running, std::string&& body, Parse parse);
   void read_job(Running& running, std::string_view body, Parse parse) const noexcept;
   void begin(const std::shared_ptr<Running>& running);
   void set_alarm(const std::shared_ptr<Running>& running);
@@ -99,7 +105,8 @@ class Service {
   [[nodiscard]] Refusal too_much(std::string_view of);
   [[nodiscard]] HttpResponse response_to_exception(const RequestNote& note) const;
   void submit(const std::shared_ptr<Running>& running);
-  void finish(const std::shared_ptr<Running>& running, HttpResponse&& response);
+  void finish(const std::shared_ptr<Running>& running);
+  void log_failures(const Running& running);
   void seal(HttpResponse& response, const RequestNote& note);
   void count_texts(const Running& running);
   void maybe_shadow(const std::shared_ptr<Running>& running);
@@ -108,10 +115,31 @@ class Service {
   [[nodiscard]] const std::shared_ptr<const AskPolicy>& default_policy() const;
   RequestNote note_of(const HttpRequest& request);
 
+  // Counting and logging for which there is no memory are left out: the answer counts.
+  template <class Work>
+  static void spare(const Work& work) noexcept {
+    try {
+      work();
+    } catch (const std::exception&) {
+    }
+  }
+  // From a thread that is not the network's. An answer must not get lost for want of memory, so this waits for some.
+  template <class Work>
+  void hand_over(const Work& work) const noexcept {
+    while (true) {
+      try {
+        return post_(work);
+      } catch (const std::bad_alloc&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+
   ModelFacts model_;
   Runner runner_;
   std::function<void(std::function<void()>)> post_;
   Log log_;
+  std::function<bool()> enough_memory_;
   ServiceOptions options_;
   ServedPolicies policies_;
   ApiKeys keys_ = {};

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kDeadlineGrace = 5ms;  // for the engine to hand over its best answer so far
+constexpr auto kDeadlineGrace = 3ms;  // for the engine to hand over its best answer so far
 constexpr auto kCanaryEvery = 30s, kCanaryLimit = 10s;
 constexpr auto kControlEvery = 25ms;
 constexpr size_t kMaxShadows = 16;  // at a time
@@ -41,6 +41,18 @@ std::optional<int64_t> timeout_field(const HttpRequest& request) {
   return 1000 * value;
 }
 
+// Outputs that are no numbers are no answer.
+void check_finite(Answer& answer) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (std::all_of(answer.logits.begin(), answer.logits.end(), finite)) return;
+  answer = {};
+  answer.error = "the model's outputs are not finite";
+}
+
+Refusal no_memory() {
+  return {503, ErrorType::overloaded, "out of memory", "retry after a moment, or send less at once"};
+}
+
 Refusal too_late() {
   return {504, ErrorType::overloaded, "the deadline passed before any exit was reached",
           "allow more time, or retry when the server is less busy"};
@@ -55,26 +67,43 @@ const std::shared_ptr<const AskPolicy>& Service::default_policy() const {
 Service::Answered Service::start(HttpRequest& request, Context& context, Parse parse) {
   check_type(request);
   if (!healthy()) throw Refusal(503, ErrorType::unhealthy, "unhealthy: the engine does not answer");
+  if (enough_memory_ && !enough_memory_()) {
+    ++metrics_.rejected["memory"];
+    throw no_memory();
+  }
   auto limit = std::chrono::duration_cast<std::chrono::microseconds>(options_.request_timeout);
   if (const auto timeout = timeout_field(request)) limit = std::min(limit, std::chrono::microseconds(*timeout));
   auto running = std::make_shared<Running>();
   running->bytes = request.body.size();
   running->deadline = context.note.begun + limit;
-  if (const auto full = admission_.enter(running->bytes)) throw too_much(*full);
+  set_alarm(running);
+  try {
+    if (const auto full = admission_.enter(running->bytes)) throw too_much(*full);
+    if (running->bytes > kReadAtOnce) read_elsewhere(running, std::move(request.body), parse);
+  } catch (...) {
+    (void)close(*running);
+    throw;
+  }
   running->note = std::move(context.note);
   running->reply = std::move(context.reply);
   context.running = running;
-  set_alarm(running);
   if (running->bytes <= kReadAtOnce) {
     read_job(*running, request.body, parse);
     begin(running);
-  } else {
-    reader_.give([this, running, parse, body = std::move(request.body)] {
-      read_job(*running, body, parse);
-      post_([this, running] { begin(running); });
-    });
   }
   return std::nullopt;
+}
+
+void Service::read_elsewhere(const std::shared_ptr<Running>& running, std::string&& body, Parse parse) {
+  try {
+    reader_.give([this, running, parse, body = std::move(body)] {
+      read_job(*running, body, parse);
+      hand_over([this, running] { begin(running); });
+    });
+  } catch (...) {
+    admission_.leave(0, running->bytes);
+    throw;
+  }
 }
 
 // On any thread.
@@ -128,7 +157,7 @@ Reply Service::close(Running& running) {
 
 void Service::answer(Running& running, HttpResponse&& response) {
   const Reply reply = close(running);
-  seal(response, running.note);
+  spare([&] { seal(response, running.note); });
   reply(std::move(response));
 }
 
@@ -159,24 +188,30 @@ void Service::submit(const std::shared_ptr<Running>& running) {
       } catch (const Refusal& refusal) {
         run.refusal = refusal;
         throw;
+      } catch (const std::bad_alloc&) {
+        run.refusal = no_memory();
+        throw;
       }
     };
     const auto done = [this, running, i](Answer&& answer) {
       TextRun& run = running->runs[i];
       run.answer = std::move(answer);
+      spare([&] { check_finite(run.answer); });
       run.done = Clock::now();
       if (run.started == Clock::time_point{}) run.started = run.tokenised = run.done;
       if (running->left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-      auto response = std::make_shared<HttpResponse>();
       try {
-        *response = compose(*running, model_, runner_.compute);
+        running->response = compose(*running, model_, runner_.compute);
       } catch (...) {
         running->failure = std::current_exception();
       }
-      post_([this, running, response] { finish(running, std::move(*response)); });
+      hand_over([this, running] { finish(running); });
     };
     try {
       running->tickets.push_back(runner_.submit(make, ask, done));
+    } catch (const std::bad_alloc&) {
+      spare([&] { running->runs[i].refusal = no_memory(); });
+      done({});
     } catch (const std::exception& error) {  // the engine could not take it: as if it had failed at once
       Answer failed;
       failed.error = error.what();
@@ -185,26 +220,34 @@ void Service::submit(const std::shared_ptr<Running>& running) {
   }
 }
 
-void Service::finish(const std::shared_ptr<Running>& running, HttpResponse&& response) {
+void Service::finish(const std::shared_ptr<Running>& running) {
   admission_.leave(running->job.texts.size(), running->bytes);
   if (running->answered) return;  // the deadline or the client's leaving was faster
   if (running->failure) {
     try {
       std::rethrow_exception(running->failure);
     } catch (...) {
-      response = response_to_exception(running->note);
+      running->response = response_to_exception(running->note);
     }
   }
-  for (const TextRun& run : running->runs) {
+  spare([&] {
+    log_failures(*running);
+    if (running->response.status == 200) count_texts(*running);
+  });
+  answer(*running, std::move(running->response));
+  spare([&] {
+    if (running->by_default) maybe_shadow(running);
+  });
+}
+
+void Service::log_failures(const Running& running) {
+  for (const TextRun& run : running.runs) {
     if (run.answer.ended != Ended::failed || run.refusal) continue;
     ++metrics_.failed_texts;
     log_({.level = "error",
           .message = "text failed",
-          .fields = {{"request_id", running->note.id}, {"why", run.answer.error}}});
+          .fields = {{"request_id", running.note.id}, {"why", run.answer.error}}});
   }
-  if (response.status == 200) count_texts(*running);
-  answer(*running, std::move(response));
-  if (running->by_default) maybe_shadow(running);
 }
 
 void Service::count_texts(const Running& running) {
@@ -261,7 +304,7 @@ void Service::shadow_text(const std::shared_ptr<Running>& running, size_t nth) {
       const double range = model_.range > 0 ? model_.range : 1;
       loss = std::min(1.0, std::abs(static_cast<double>(full.evidence.value - early.evidence.value)) / range);
     }
-    post_([this, counts, loss] {
+    hand_over([this, counts, loss] {
       --shadows_running_;
       if (!counts) return;
       watch_.record(loss);
@@ -304,7 +347,7 @@ void Service::run_canary(Clock::time_point now) {
   };
   const auto done = [this, round](Answer&& answer) {
     const bool good = answer.exit >= 0;
-    post_([this, round, good] {
+    hand_over([this, round, good] {
       if (round != canary_round_) return;
       canary_since_.reset();
       canary_failures_ = good ? 0 : canary_failures_ + 1;

@@ -103,6 +103,7 @@ TEST(Service, AnswersEveryProtocol) {
   EXPECT_EQ(predict.body, R"([{"score":0.75,"label":"even"},{"score":0.25,"label":"odd"}])");
   EXPECT_EQ(field_of(predict, "x-exit-layer"), "2");
   EXPECT_EQ(field_of(predict, "x-layers-saved"), "1");
+  EXPECT_EQ(field_of(predict, "x-exit-policy"), "entropy:0.1");
   EXPECT_EQ(field_of(predict, "x-compute-type"), "cpu");
   EXPECT_EQ(field_of(predict, "x-compute-characters"), "2");
   EXPECT_EQ(house.post("/", R"({"inputs":"ab"})").body, predict.body);
@@ -166,6 +167,7 @@ TEST(Service, RefusesWithOneFormOfBody) {
     EXPECT_EQ(response.status, status) << response.body;
     const Json body = Json::parse(response.body);
     EXPECT_TRUE(body.contains("error") && body.contains("error_type"));
+    EXPECT_FALSE(body["hint"].get<std::string>().empty()) << response.body;
     EXPECT_EQ(body["request_id"], field_of(response, "x-request-id"));
   };
   check(house.get("/nothing"), 404);
@@ -193,6 +195,10 @@ TEST(Service, AFaultIsContainedAndItsReasonStaysInTheLog) {
   EXPECT_THAT(response.body, Not(HasSubstr("secret")));
   EXPECT_THAT(house.log(), HasSubstr("/secret/path"));
   EXPECT_EQ(house.post("/predict", R"({"inputs":"fine"})").status, 200);
+  EXPECT_EQ(house.post("/predict", R"({"inputs":"nan"})").status, 424);
+  EXPECT_THAT(house.log(), HasSubstr("not finite"));
+  EXPECT_EQ(Json::parse(house.post("/predict", R"({"inputs":[["nan"],["fine"]]})").body)["error_type"], "Backend");
+  EXPECT_EQ(house.service().metrics().failed_texts, 3U);
 }
 
 TEST(Service, CutsLongTextsAtTheEndThatWasAskedFor) {
@@ -217,8 +223,10 @@ TEST(Service, ShedsWhatItCannotHoldAndCountsIt) {
   house.engine().hold(true);
   std::vector<int> statuses;
   const auto send = [&](const std::string& body) {
-    house.service().handle({.method = "POST", .path = "/predict", .body = body},
-                           [&](HttpResponse&& response) { statuses.push_back(response.status); });
+    house.service().handle({.method = "POST", .path = "/predict", .body = body}, [&](HttpResponse&& response) {
+      statuses.push_back(response.status);
+      EXPECT_EQ(field_of(response, "retry-after"), response.status == 429 ? "1" : "");
+    });
   };
   send(R"({"inputs":[["a"],["b"]]})");
   send(R"({"inputs":[["a"],["b"]]})");  // four texts do not fit

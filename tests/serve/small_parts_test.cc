@@ -83,7 +83,9 @@ TEST(Log, KeepsOneEntryOnOneLine) {
 
 TEST(Metrics, AreTextForPrometheus) {
   Metrics metrics;
-  metrics.responses[200] = 3;
+  metrics.responses = {{200, 3}, {422, 2}, {429, 7}};
+  metrics.texts = 4;
+  metrics.tokens = 40;
   metrics.rejected["queue"] = 2;
   metrics.exits[4] = 5;
   metrics.layers_run = 10;
@@ -97,7 +99,9 @@ TEST(Metrics, AreTextForPrometheus) {
                            "exeunt_threshold_effective{policy=\"entropy:0.2\"} 0.2\n",
                            "exeunt_request_duration_seconds_bucket{le=\"1.5e-05\"} 1\n",
                            "exeunt_request_duration_seconds_bucket{le=\"+Inf\"} 3\n",
-                           "exeunt_request_duration_seconds_count 3\n", "te_request_success 3\n"}) {
+                           "exeunt_request_duration_seconds_count 3\n", "te_request_success 3\n",
+                           "te_request_failure{err=\"overloaded\"} 7\n", "te_request_failure{err=\"validation\"} 2\n",
+                           "te_batch_next_size_count 4\n", "te_batch_next_tokens_sum 40\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   EXPECT_THAT(metrics.text({}, false), Not(HasSubstr("te_request")));

@@ -68,10 +68,10 @@ class Server:
         self.process.send_signal(number)
         return self.process.wait(60)
 
-    def has_logged(self, text, seconds=10):
+    def has_logged(self, text, seconds=10, count=1):
         limit = time.time() + seconds
         while time.time() < limit:
-            if any(text in line for line in list(self.log)):
+            if sum(text in line for line in list(self.log)) >= count:
                 return True
             time.sleep(0.02)
         return False
@@ -140,11 +140,15 @@ def check_keys_and_reload(program, model, folder):
     expect(server.has_logged('reload failed'), 'a bad key file is not told')
     expect(with_key('second-secret') == 200, 'a bad key file must change nothing')
     expect(server.ask('GET', '/health')[0] == 200, 'health needs no key')
+    for page in ('/info', '/metrics', '/openapi.json', '/'):
+        _, _, body = server.ask('GET', page, headers={'Authorization': 'Bearer second-secret', 'Accept': 'text/html'})
+        expect('secret' not in body, f'a key stands in {page}')
     expect(server.end(signal.SIGINT) == 0, 'SIGINT drains too')
     expect(not any('secret' in line for line in server.log), 'a key stands in the log')
 
 
 def make_certificate(folder, name):
+    os.makedirs(folder, exist_ok=True)
     cert, key = os.path.join(folder, 'cert.pem'), os.path.join(folder, 'key.pem')
     subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
                     '-keyout', key, '-out', cert, '-days', '2', '-subj', f'/CN={name}'], check=True, capture_output=True)
@@ -180,9 +184,29 @@ def check_tls(program, model, folder):
         problems.append('TLS 1.1 was accepted')
     except (ssl.SSLError, OSError, ValueError):
         pass
-    make_certificate(folder, 'two')
-    server.process.send_signal(signal.SIGHUP)
-    expect(server.has_logged('reloaded'), 'SIGHUP is not answered under TLS')
+    failures, answers, done = [], [0], threading.Event()
+
+    def client():
+        while not done.is_set():
+            try:
+                subject_of()
+                answers[0] += 1
+            except OSError as error:
+                failures.append(repr(error))
+
+    threads = [threading.Thread(target=client) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for round_ in range(10):
+        cert_two, key_two = make_certificate(os.path.join(folder, 'next'), f'two-{round_}')
+        os.replace(cert_two, cert)
+        os.replace(key_two, key)
+        server.process.send_signal(signal.SIGHUP)
+        expect(server.has_logged('reloaded', count=round_ + 1), 'SIGHUP is not answered under TLS')
+    done.set()
+    for thread in threads:
+        thread.join()
+    expect(not failures and answers[0] > 10, f'reloads under load: {len(failures)} of {answers[0]} failed: {failures[:3]}')
     expect(subject_of()[0] != first, 'the new certificate is not used')
     expect(server.end() == 0, 'SIGTERM under TLS')
 
@@ -228,6 +252,51 @@ def check_drain(program, model, trials):
         expect(time.time() - begun < 31, f'drain {trial}: took {time.time() - begun:.1f} s')
 
 
+def check_readiness(program, model):
+    """SIGTERM turns readiness at once; until the delay is over, answers still come."""
+    server = Server(program, model, '--drain-delay', '1')
+    expect(server.ask('GET', '/ready')[0] == 200, 'ready before SIGTERM')
+    begun = time.time()
+    server.process.send_signal(signal.SIGTERM)
+    status = 200
+    while status == 200 and time.time() < begun + 5:
+        status, headers, _ = server.ask('GET', '/ready')
+    expect(status == 503 and time.time() - begun < 0.5, f'/ready after {time.time() - begun:.3f} s: {status}')
+    expect(headers.get('connection') == 'close' and headers.get('retry-after') == '1', f'while draining: {headers}')
+    expect(predict(server, 'A great film')[0] == 200, 'while draining, what comes is answered')
+    expect(server.process.wait(60) == 0, 'the drain ends with 0')
+
+
+def check_limits(program, model):
+    """Bodies at the edge of the limit, and a million chunks of one byte: documented answers, and little memory."""
+    server = Server(program, model, '--no-request-log')
+    text = lambda size: json.dumps({'inputs': 'a film', 'x': ''}).replace('""', '"' + 'x' * (size - 29) + '"').encode()
+    expect(len(text(1000)) == 1000, f'the body has {len(text(1000))} bytes')
+    for size, want in ((1_999_999, 200), (2_000_000, 200), (2_000_001, 413)):
+        connection = server.connection()
+        connection.request('POST', '/predict', body=text(size), headers={'Content-Type': 'application/json'})
+        expect(connection.getresponse().status == want, f'a body of {size} bytes is not answered with {want}')
+        connection.close()
+    resident = lambda: int(open(f'/proc/{server.process.pid}/statm', encoding='ascii').read().split()[1]) * os.sysconf('SC_PAGESIZE')
+    before = resident()
+    with socket.create_connection(('127.0.0.1', server.port), timeout=20) as raw:
+        raw.sendall(b'POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
+        try:
+            for _ in range(1000):
+                raw.sendall(b'1\r\n{\r\n' * 1000)
+        except OSError:
+            pass  # cut off, as it should be
+        raw.settimeout(5)
+        try:
+            answer = raw.recv(4096)
+        except OSError:
+            answer = b''
+    expect(not answer or answer.startswith(b'HTTP/1.1 400'), f'a million chunks: {answer[:40]}')
+    expect(resident() - before <= 4 << 20, f'a million chunks took {(resident() - before) / 2**20:.1f} MiB')
+    expect(predict(server, 'A great film')[0] == 200, 'after a million chunks')
+    expect(server.end() == 0, 'SIGTERM after limits')
+
+
 def check_slow_sockets(program, model, count):
     server = Server(program, model, '--no-request-log', '--max-connections', str(count + 50), '--header-timeout', '2000')
     slow = []
@@ -264,6 +333,8 @@ def main():
         check_keys_and_reload(flags.program, model, folder)
         check_tls(flags.program, model, folder)
         check_drain(flags.program, model, flags.drain_trials)
+        check_readiness(flags.program, model)
+        check_limits(flags.program, model)
         check_slow_sockets(flags.program, model, flags.slow_sockets)
     for problem in problems:
         print(problem)
