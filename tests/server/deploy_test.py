@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Lints what lies under deploy/: the tools that read such files, where they are installed, and what only we can know.
+
+    deploy_test.py EXEUNT REPOSITORY
+
+Every flag must be one of `exeunt serve`, every probed path a route, every port the one that is listened on. Exit status 1
+with one line per finding; 77 where a tool is missing and there is no finding.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+findings, missing = [], []
+
+
+def expect(condition, what):
+    if not condition:
+        findings.append(what)
+
+
+def tool(name):
+    found = shutil.which(name, path=os.environ.get('PATH', '') + ':/usr/sbin')
+    if not found:
+        missing.append(name)
+    return found
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def check_flags(where, words, known):
+    for word in words:
+        name = word.split('=')[0]
+        if name.startswith('--'):
+            expect(name in known, f'{where}: {name} is no flag of exeunt serve')
+
+
+def check_unit(root, program, known):
+    path = os.path.join(root, 'deploy/exeunt.service')
+    text = open(path, encoding='utf-8').read()
+    start = re.search(r'^ExecStart=(.*)$', text, re.M).group(1).split()
+    expect(start[:2] == ['/usr/bin/exeunt', 'serve'], f'exeunt.service: ExecStart is {start[:2]}')
+    check_flags('exeunt.service', start, known)
+    drain = int(known['--drain-timeout'])
+    expect(int(re.search(r'^TimeoutStopSec=(\d+)', text, re.M).group(1)) > drain, 'exeunt.service: stops before the drain ends')
+    analyze = tool('systemd-analyze')
+    if not analyze:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, 'exeunt.service')
+        with open(copy, 'w', encoding='utf-8') as file:
+            file.write(text.replace('/usr/bin/exeunt', program))  # it looks whether the program is there
+        status, output = run(analyze, 'verify', '--man=no', copy)
+        expect(status == 0 and 'exeunt.service' not in output, f'systemd-analyze verify: {output.strip()}')
+        status, output = run(analyze, 'security', '--offline=true', '--threshold=30', copy)
+        expect(status == 0, f'systemd-analyze security: {output.strip()[-200:]}')
+
+
+def check_dockerfile(root, known):
+    text = open(os.path.join(root, 'deploy/Dockerfile'), encoding='utf-8').read()
+    lines = re.sub(r'\\\n', ' ', text).split('\n')
+    steps = [line.split(None, 1) for line in lines if line and not line.startswith('#')]
+    stages = [i for i, step in enumerate(steps) if step[0] == 'FROM']
+    expect(len(stages) == 2, 'Dockerfile: want a stage that builds and one that runs')
+    for index in stages:
+        expect(re.match(r'debian:12', steps[index][1]), f'Dockerfile: {steps[index][1]} names no Debian 12')
+    _, packages = run(os.path.join(root, 'scripts/setup'), '--list')
+    installs = [re.search(r'--no-install-recommends(.*?)&&', step[1]).group(1).split() for step in steps
+                if step[0] == 'RUN' and 'apt-get' in step[1]]
+    for package in installs[0]:
+        expect(package in packages.split(), f'Dockerfile: {package} is not among the packages of scripts/setup')
+    last = dict(steps[stages[-1]:])
+    expect(last['USER'].isdigit() and int(last['USER']) > 0, 'Dockerfile: runs as root')
+    command = json.loads(last['ENTRYPOINT']) + json.loads(last['CMD'])  # JSON: no shell between a signal and us
+    expect(command[command.index('--port') + 1] == last['EXPOSE'], 'Dockerfile: EXPOSE and --port differ')
+    check_flags('Dockerfile', command, known)
+    presets = json.load(open(os.path.join(root, 'CMakePresets.json'), encoding='utf-8'))
+    expect('runtime' in [preset['name'] for preset in presets['buildPresets']], 'Dockerfile: there is no preset runtime')
+
+
+def probes_of(container):
+    return [container[name]['httpGet'] for name in container if name.endswith('Probe')]
+
+
+def check_container(where, container, known, routes):
+    flags = dict(arg.split('=', 1) for arg in container['args'] if arg.startswith('--') and '=' in arg)
+    check_flags(where, container['args'], known)
+    ports = {port.get('name'): port['containerPort'] for port in container['ports']}
+    expect(int(flags['--port']) in ports.values(), f'{where}: --port is not among its ports')
+    expect(probes_of(container), f'{where}: no probe')
+    for probe in probes_of(container):
+        expect(probe['path'] in routes, f'{where}: probes {probe["path"]}, which is no route')
+        expect(probe['port'] in ports or probe['port'] in ports.values(), f'{where}: probes port {probe["port"]}')
+    expect('memory' in container['resources']['limits'], f'{where}: no limit of memory')
+    return flags
+
+
+def check_kubernetes(root, known, routes):
+    if yaml is None:
+        missing.append('python3-yaml')
+        return
+    folder = os.path.join(root, 'deploy/kubernetes')
+    kinds = {}
+    for name in sorted(os.listdir(folder)):
+        for document in yaml.safe_load_all(open(os.path.join(folder, name), encoding='utf-8')):
+            expect({'apiVersion', 'kind', 'metadata', 'spec'} <= set(document), f'{name}: a document lacks a part')
+            kinds[document['kind']] = document
+    deployment, service = kinds['Deployment']['spec'], kinds['Service']['spec']
+    pod = deployment['template']
+    labels = pod['metadata']['labels']
+    for who, selector in (('Deployment', deployment['selector']['matchLabels']), ('Service', service['selector']),
+                          ('PodDisruptionBudget', kinds['PodDisruptionBudget']['spec']['selector']['matchLabels'])):
+        expect(selector.items() <= labels.items(), f'{who}: selects {selector}, the pods are {labels}')
+    container = pod['spec']['containers'][0]
+    flags = check_container('Deployment', container, known, routes)
+    expect(service['ports'][0]['targetPort'] in [port['name'] for port in container['ports']], 'Service: no such port')
+    drain = int(flags['--drain-delay']) + int(flags['--drain-timeout'])
+    expect(pod['spec']['terminationGracePeriodSeconds'] > drain, 'Deployment: killed before the drain ends')
+    volumes = {volume['name'] for volume in pod['spec']['volumes']}
+    expect({mount['name'] for mount in container['volumeMounts']} == volumes, 'Deployment: volumes and mounts differ')
+    expect(pod['spec']['securityContext']['runAsNonRoot'] and container['securityContext']['readOnlyRootFilesystem'] and
+           not container['securityContext']['allowPrivilegeEscalation'], 'Deployment: may do more than it needs')
+    runtime = kinds['ServingRuntime']['spec']
+    check_container('ServingRuntime', runtime['containers'][0], known, routes)
+    model = kinds['InferenceService']['spec']['predictor']['model']
+    expect(model['modelFormat']['name'] in [form['name'] for form in runtime['supportedModelFormats']],
+           'InferenceService: no runtime takes its format')
+    lint = tool('yamllint')
+    if lint:
+        status, output = run(lint, '-d', '{extends: relaxed, rules: {line-length: {max: 140}}}', folder)
+        expect(status == 0 and not output.strip(), f'yamllint: {output.strip()}')
+
+
+def check_nginx(root):
+    nginx = tool('nginx')
+    if not nginx:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        conf = os.path.join(folder, 'nginx.conf')
+        with open(conf, 'w', encoding='utf-8') as file:
+            file.write(f'pid {folder}/pid; error_log {folder}/error.log;\n')
+            file.write(open(os.path.join(root, 'deploy/nginx.conf'), encoding='utf-8').read())
+        status, output = run(nginx, '-t', '-c', conf, '-p', folder, '-e', folder + '/error.log')
+        expect(status == 0, f'nginx -t: {output.strip()}')
+
+
+def main():
+    program, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    _, text = run(program, 'serve', '--help')
+    known = dict.fromkeys(re.findall(r'--[a-z][a-z-]+', text), '')
+    known.update(re.findall(r'(--[a-z-]+) [^\n]*\(default (\d+)\)', text))
+    expect(len(known) > 20, 'exeunt serve --help names few flags')
+    routes = json.load(open(os.path.join(root, 'web/openapi.json'), encoding='utf-8'))['paths']
+    check_unit(root, program, known)
+    check_dockerfile(root, known)
+    check_kubernetes(root, known, routes)
+    check_nginx(root)
+    for finding in findings:
+        print(finding)
+    if missing:
+        print('not installed, so not asked: ' + ', '.join(missing))
+    return 1 if findings else 77 if missing else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
