@@ -183,6 +183,7 @@ void Generator::pull(Line& line, size_t index) {
     ++result_.statuses[reply->status];
     if (reply->status == 200) result_.ok_ms.push_back(ms);
     if (reply->status == 429) result_.shed_ms.push_back(ms);
+    if (reply->status == 504) result_.late_ms.push_back(ms);
     if (plan_.on_reply) plan_.on_reply(line.request, *reply);
     end(line, index, !reply->closes);
   }

@@ -32,13 +32,13 @@ struct LoadPlan {
 
 struct LoadResult {
   std::map<int, int64_t> statuses = {};
-  std::vector<float> ok_ms = {}, shed_ms = {};  // waits of 200 and of 429, from the time they were due
-  int64_t due = 0;                              // requests whose time came
-  int64_t lost = 0;                             // sent, and the connection ended without a whole answer
-  int64_t refused = 0;                          // no connection could be made
-  int64_t unsent = 0;                           // still waiting for a connection at the end
-  int64_t given_up = 0;                         // ours: broken off or walked away from
-  double seconds = 0;                           // from the first to the last that was due
+  std::vector<float> ok_ms = {}, shed_ms = {}, late_ms = {};  // waits of 200, 429 and 504, from the time they were due
+  int64_t due = 0;                                            // requests whose time came
+  int64_t lost = 0;                                           // sent, and the connection ended without a whole answer
+  int64_t refused = 0;                                        // no connection could be made
+  int64_t unsent = 0;                                         // still waiting for a connection at the end
+  int64_t given_up = 0;                                       // ours: broken off or walked away from
+  double seconds = 0;                                         // from the first to the last that was due
 
   [[nodiscard]] int64_t count(int status) const;
   [[nodiscard]] double goodput() const { return seconds > 0 ? static_cast<double>(count(200)) / seconds : 0; }

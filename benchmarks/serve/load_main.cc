@@ -15,9 +15,10 @@ namespace {
 using Trial = void (*)(const Setting&, Record&);
 
 const std::map<std::string, Trial>& trials() {
-  static const std::map<std::string, Trial> all = {{"company", company},   {"drain", drain},       {"mutate", mutate},
-                                                   {"overhead", overhead}, {"overload", overload}, {"peak", peak},
-                                                   {"slow", slow},         {"soak", soak}};
+  static const std::map<std::string, Trial> all = {
+      {"company", company}, {"deadline", deadline}, {"degrade", degrade},   {"drain", drain},       {"keys", keys},
+      {"memory", memory},   {"mutate", mutate},     {"overhead", overhead}, {"overload", overload}, {"peak", peak},
+      {"slow", slow},       {"soak", soak},         {"start", start}};
   return all;
 }
 
@@ -65,11 +66,14 @@ int run(int count, char** words) {
   app.add_option("--seconds", setting.seconds, "Of each measured part")->capture_default_str();
   app.add_option("--rate", setting.rate, "soak: requests a second; 0 = 0.7 of what the server can do");
   app.add_option("--trials", setting.trials, "drain: how often")->capture_default_str();
-  app.add_option("--count", setting.count, "mutate: how many requests")->capture_default_str();
+  app.add_option("--count", setting.count, "mutate: how many requests; keys: samples; memory: starts at most")
+      ->capture_default_str();
+  app.add_option("--drop", setting.drop, "degrade: as --max-drop-under-load")->capture_default_str();
+  app.add_option("--shim", setting.shim, "memory: the library that makes allocations fail");
   app.add_option("--p99", setting.p99_ms, "peak: milliseconds")->capture_default_str();
   app.add_option("--out", out, "File for the record (JSON)");
   CLI11_PARSE(app, own, words);
-  if (setting.server.empty()) {
+  if (setting.server.empty() && trial != "keys") {
     std::cerr << "exeunt-load: want a server's command behind --\n";
     return 2;
   }

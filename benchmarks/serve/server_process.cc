@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <thread>
 
 #include <fcntl.h>
@@ -37,7 +37,8 @@ double run_seconds(const std::filesystem::path& schedstat) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(const std::vector<std::string>& command) {
+ServerProcess::ServerProcess(const std::vector<std::string>& command,
+                             const std::map<std::string, std::string>& variables) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
   std::vector<char*> words;
@@ -46,6 +47,7 @@ ServerProcess::ServerProcess(const std::vector<std::string>& command) {
   child_ = ::fork();
   if (child_ == 0) {
     ::dup2(ends[1], STDERR_FILENO);
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
     ::execvp(words[0], words.data());
     ::_exit(127);
   }
@@ -61,7 +63,15 @@ ServerProcess::ServerProcess(const std::vector<std::string>& command) {
     if (got > 0) log.append(bytes, static_cast<size_t>(got));
     port_ = port_in(log);
   }
-  if (port_ == 0) throw std::runtime_error("the server did not start: " + log);
+  if (port_ == 0) {
+    const int status = wait(5);
+    if (child_ > 0) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+    }
+    ::close(log_);
+    throw NotStarted(status, log);
+  }
   // Nobody reads its log from here on; a full pipe must not stop it, so it is told to write none per request.
   ::fcntl(log_, F_SETFL, O_NONBLOCK);
 }

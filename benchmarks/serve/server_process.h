@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,10 +12,18 @@
 
 namespace exeunt::load {
 
+// A server that ended before it listened.
+struct NotStarted : std::runtime_error {
+  NotStarted(int end, const std::string& text) : runtime_error("the server did not start: " + text), status(end) {}
+  int status;  // -1: a signal ended it, or we did
+};
+
 class ServerProcess {
  public:
-  // Starts `command` and waits until its log, on stderr, says `"address":"…:PORT"`. Throws std::runtime_error.
-  explicit ServerProcess(const std::vector<std::string>& command);
+  // Starts `command`, with these variables beside our own, and waits until its log, on stderr, says
+  // `"address":"…:PORT"`. Throws NotStarted.
+  explicit ServerProcess(const std::vector<std::string>& command,
+                         const std::map<std::string, std::string>& variables = {});
   ~ServerProcess();  // told to end, and killed if it does not
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

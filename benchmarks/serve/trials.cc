@@ -44,15 +44,14 @@ double unwanted(const LoadResult& result) {
   return static_cast<double>(count);
 }
 
-// Requests a second of 16 clients who ask again at once.
+}  // namespace
+
 double capacity_of(const Setting& setting, uint16_t port, double seconds) {
   LoadPlan plan{.port = port, .seconds = 1, .connections = 16, .requests = setting.requests};
   (void)run_load(plan);
   plan.seconds = seconds;
   return run_load(plan).goodput();
 }
-
-}  // namespace
 
 void overload(const Setting& setting, Record& record) {
   ServerProcess server(setting.server);
@@ -68,6 +67,10 @@ void overload(const Setting& setting, Record& record) {
     most = std::max(most, server.resident_mib());
     return true;
   };
+  int64_t without_advice = 0;
+  plan.on_reply = [&](size_t, const Reply& reply) {
+    without_advice += reply.status == 429 && reply.field("retry-after").empty() ? 1 : 0;
+  };
   const LoadResult flood = run_load(plan);
   plan.rate = capacity / 2;
   plan.seconds = std::min(setting.seconds, 10.0);
@@ -78,6 +81,7 @@ void overload(const Setting& setting, Record& record) {
   record.set("calm_after", summary(calm));
   record.set("resident_mib", {{"before", rounded(before)}, {"most", rounded(most)}});
   record.at_most("answers other than 200 and 429", unwanted(flood), 0);
+  record.at_most("answers of 429 without Retry-After", static_cast<double>(without_advice), 0);
   record.at_least("goodput of capacity", rounded(flood.goodput() / capacity), 0.9);
   record.at_most("growth in memory, MiB", rounded(most - before), 32);
   record.at_most("answers other than 200 afterwards", unwanted(calm) + static_cast<double>(calm.count(429)), 0);
@@ -152,10 +156,19 @@ void slow(const Setting& setting, Record& record) {
 
 namespace {
 
+// Does an error show what is nobody's business: places in files or memory, names of our code or of libraries?
+bool tells_internals(const std::string& body) {
+  for (const char* sign : {"0x", ".cc", "std::", "boost", "nlohmann", "json.exception", "exeunt::", "/usr/", "/home/",
+                           "/tmp/", "/proc/", "/var/", "safetensors", "bad_alloc"}) {
+    if (body.find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // What came back for damaged requests, counted.
 struct Harvest {
   std::map<int, int64_t> statuses = {};
-  int64_t bad_bodies = 0, partial = 0, unreachable = 0;
+  int64_t bad_bodies = 0, partial = 0, unreachable = 0, telling = 0;
 
   void take(const Exchange& got) {
     unreachable += got.connected ? 0 : 1;
@@ -164,9 +177,13 @@ struct Harvest {
       ++statuses[reply.status];
       if (reply.status < 400 || reply.body.empty()) continue;
       const Json body = Json::parse(reply.body, nullptr, false);
-      const bool sound =
-          body.is_object() && body.contains("error") && body.contains("error_type") && body.contains("request_id");
+      bool sound = body.is_object();
+      for (const char* field : {"error", "error_type", "hint", "request_id"}) {
+        sound = sound && body.contains(field) && body[field].is_string() &&
+                !body[field].get_ref<const std::string&>().empty();
+      }
       bad_bodies += sound ? 0 : 1;
+      telling += tells_internals(reply.body) ? 1 : 0;
     }
   }
   void add(const Harvest& other) {
@@ -174,6 +191,7 @@ struct Harvest {
     bad_bodies += other.bad_bodies;
     partial += other.partial;
     unreachable += other.unreachable;
+    telling += other.telling;
   }
 };
 
@@ -225,6 +243,7 @@ void mutate(const Setting& setting, Record& record) {
   record.at_most("answers of 500 and above", static_cast<double>(failures), 0);
   record.at_most("answers cut short", static_cast<double>(harvest.partial), 0);
   record.at_most("errors in another form", static_cast<double>(harvest.bad_bodies), 0);
+  record.at_most("errors that show internals", static_cast<double>(harvest.telling), 0);
   record.at_most("connections refused", static_cast<double>(harvest.unreachable), 0);
   record.at_most("smuggling cases not refused with 400 and closed", static_cast<double>(wrong), 0);
   record.at_most("crashes, and reports of sanitizers where the server has them", alive && end == 0 ? 0 : 1, 0);

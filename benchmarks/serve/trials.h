@@ -16,8 +16,10 @@ struct Setting {
   double seconds = 10;                     // of each measured part
   double rate = 0;                         // `soak`: requests a second; 0 = 0.7 of what it can do
   int trials = 100;
-  int64_t count = 10'000;  // mutated requests
-  double p99_ms = 250;     // `peak`: the wait that 99 in 100 must keep within
+  int64_t count = 10'000;   // mutated requests, samples, allocations
+  std::string drop = "5%";  // `degrade`: as --max-drop-under-load
+  std::string shim = {};    // `memory`: the library that makes allocations fail
+  double p99_ms = 250;      // `peak`: the wait that 99 in 100 must keep within
 };
 
 void overload(const Setting& setting, Record& record);  // three times what it can do
@@ -28,5 +30,14 @@ void soak(const Setting& setting, Record& record);     // for a long time, with 
 void company(const Setting& setting, Record& record);  // answers alone and under load
 void overhead(const Setting& setting, Record& record);  // what HTTP costs beside the model
 void peak(const Setting& setting, Record& record);      // requests a second that keep p99
+void deadline(const Setting& setting, Record& record);  // more than it can do, and little time for each
+void degrade(const Setting& setting,
+             Record& record);                        // half as much again as it can do, with the controller and without
+void start(const Setting& setting, Record& record);  // how soon it is ready, and how soon it says that it cannot be
+void memory(const Setting& setting, Record& record);  // every allocation fails once
+void keys(const Setting& setting, Record& record);    // does the time of a wrong key tell where it is wrong?
+
+// Requests a second of 16 clients who ask again at once.
+[[nodiscard]] double capacity_of(const Setting& setting, uint16_t port, double seconds);
 
 }  // namespace exeunt::load
