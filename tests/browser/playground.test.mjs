@@ -4,6 +4,8 @@
 //   EXEUNT=build/release/bin/exeunt MODEL=tests/models/bert-deebert [SCREENSHOTS=folder] node --test tests/browser/
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
@@ -12,19 +14,24 @@ const exeunt = process.env.EXEUNT ?? "build/release/bin/exeunt";
 const model = process.env.MODEL ?? "tests/models/bert-deebert";
 let browser, server, origin;
 
-before(async () => {
-  server = spawn(exeunt, ["serve", model, "--port", "0", "--json-output", "--policy", "entropy:0.45", "--allow-policies",
-    "full,entropy:0..0.7"],
-    { stdio: ["ignore", "ignore", "pipe"] });
-  origin = await new Promise((found, failed) => {
+// A server of its own for a model: the process, and where it listens.
+async function serve(folder) {
+  const process = spawn(exeunt, ["serve", folder, "--port", "0", "--json-output", "--policy", "entropy:0.45",
+    "--allow-policies", "full,entropy:0..0.7"], { stdio: ["ignore", "ignore", "pipe"] });
+  const address = await new Promise((found, failed) => {
     let log = "";
-    server.stderr.on("data", (bytes) => {
+    process.stderr.on("data", (bytes) => {
       log += bytes;
-      const address = log.match(/"message":"listening","address":"([^"]+)"/);
-      if (address) found(`http://${address[1]}`);
+      const listening = log.match(/"message":"listening","address":"([^"]+)"/);
+      if (listening) found(`http://${listening[1]}`);
     });
-    server.on("exit", (code) => failed(new Error(`the server ended with ${code}: ${log}`)));
+    process.on("exit", (code) => failed(new Error(`the server ended with ${code}: ${log}`)));
   });
+  return { process, address };
+}
+
+before(async () => {
+  ({ process: server, address: origin } = await serve(model));
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
            "--disable-component-update", "--disable-sync"] });
@@ -42,15 +49,15 @@ async function until(page, holds) {
   }
 }
 
-async function open(options = {}) {
+async function open(options = {}, address = origin) {
   const context = await browser.newContext({ viewport: { width: 1000, height: 900 }, ...options });
   const page = await context.newPage();
   const troubles = [], elsewhere = [];
   page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
   page.on("pageerror", (error) => troubles.push(String(error)));
   page.on("dialog", async (dialog) => { troubles.push("dialog " + dialog.message()); await dialog.dismiss(); });
-  page.on("request", (request) => request.url().startsWith(origin) || elsewhere.push(request.url()));
-  await page.goto(origin + "/");
+  page.on("request", (request) => request.url().startsWith(address) || elsewhere.push(request.url()));
+  await page.goto(address + "/");
   await until(page, () => !document.getElementById("model").textContent.startsWith("Loading"));
   return { page, troubles, elsewhere, close: () => context.close() };
 }
@@ -117,7 +124,35 @@ test("fifty texts that try to become markup stay texts", async () => {
   await close();
 });
 
+const markup = (page) => page.evaluate(() => document.querySelectorAll("script, iframe, svg, img, style, math").length);
+
+// Models whose config.json names its two classes so: 25 of them, each behind a server of its own.
 test("fifty labels that try to become markup stay texts", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "labels-"));
+  for (let i = 0; i < payloads.length; i += 2) {
+    const names = payloads.slice(i, i + 2), copy = join(folder, String(i));
+    cpSync(model, copy, { recursive: true });
+    const config = JSON.parse(readFileSync(join(copy, "config.json"), "utf8"));
+    config.id2label = { 0: names[0], 1: names[1] };
+    config.label2id = { [names[0]]: 0, [names[1]]: 1 };
+    writeFileSync(join(copy, "config.json"), JSON.stringify(config));
+    const { process: own, address } = await serve(copy);
+    const { page, troubles, elsewhere, close } = await open({}, address);
+    const usual = await markup(page);
+    await classify(page, "A great film");
+    assert.equal(await markup(page), usual, names.join());
+    const shown = await page.textContent("#rungs");
+    for (const name of names) assert.ok(shown.includes(name), name);
+    assert.deepEqual(troubles, []);
+    assert.deepEqual(elsewhere, []);
+    await close();
+    own.kill("SIGTERM");
+  }
+  rmSync(folder, { recursive: true });
+});
+
+// What no sound server sends: every word of an answer is one of them.
+test("fifty answers made of markup stay texts", async () => {
   const { page, troubles, close } = await open();
   let turn = 0;
   await page.route("**/predict", async (route) => {
@@ -126,13 +161,39 @@ test("fifty labels that try to become markup stay texts", async () => {
     await route.fulfill({ json: [label, payloads[(turn + 1) % 50]].map((name, i) => ({ score: 0.9 - i / 2, label: name,
       exit: { layer: 1, layers_run: 1, layers: 3, left_by: label, policy: label, tokens: 3, exits } })) });
   });
-  const count = () => page.evaluate(() => document.querySelectorAll("script, iframe, svg, img, style, math").length);
-  const usual = await count();
+  const usual = await markup(page);
   for (turn = 0; turn < payloads.length; ++turn) {
     await classify(page, "x");
-    assert.equal(await count(), usual, payloads[turn]);
+    assert.equal(await markup(page), usual, payloads[turn]);
     assert.ok((await page.textContent("#cards")).includes(payloads[turn]), payloads[turn]);
   }
+  assert.deepEqual(troubles, []);
+  await close();
+});
+
+test("the slider changes the policy, full depth is shown beside it, and the request can be copied", async () => {
+  const { page, troubles, close } = await open();
+  await page.focus("#policy");
+  await page.keyboard.press("End");
+  await classify(page, "It's a great film");
+  assert.match(await page.textContent("#cards"), /entropy:0\.7policy/);
+  assert.match(await page.textContent("#cards"), /full depth says/);
+  assert.equal(await page.locator("#rungs tr").count(), 3);
+  assert.match(await page.textContent("#rungs tr >> nth=0"), /%/);
+  await page.uncheck("#compare");
+  await classify(page, "It's a great film");
+  assert.doesNotMatch(await page.textContent("#cards"), /full depth says/);
+  await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));  // as without TLS
+  await page.click("#curl");
+  await until(page, () => document.getElementById("copied").textContent !== "");
+  const command = await page.textContent("#copied");
+  const output = await new Promise((done) => {
+    const shell = spawn("sh", ["-c", command], { stdio: ["ignore", "pipe", "ignore"] });
+    let text = "";
+    shell.stdout.on("data", (bytes) => { text += bytes; });
+    shell.on("close", () => done(text));
+  });
+  assert.equal(JSON.parse(output)[0].exit.policy, "entropy:0.7");
   assert.deepEqual(troubles, []);
   await close();
 });
