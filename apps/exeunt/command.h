@@ -48,6 +48,7 @@ void add_predict(CommandLine& line);
 void add_merge(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_quantize(CommandLine& line);
+void add_reproduce(CommandLine& line);
 void add_doctor(CommandLine& line);
 void add_help(CommandLine& line);
 void add_completion(CommandLine& line);

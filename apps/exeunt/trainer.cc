@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/exeunt/output.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/base/error.h"
 
@@ -51,6 +55,30 @@ void start_trainer(char** argv) {
   }
   ::execv(program.c_str(), argv);
   throw Error(Code::resources, fmt::format("{}: cannot start: {}", program.string(), std::strerror(errno)));
+}
+
+int run_trainer(const std::vector<std::string>& arguments, bool silent) {
+  std::vector<std::string> words{"exeunt"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) throw Error(Code::resources, fmt::format("cannot start the trainer: {}", std::strerror(errno)));
+  if (child == 0) {
+    if (silent && std::freopen("/dev/null", "w", stdout) == nullptr) ::close(STDOUT_FILENO);
+    try {
+      start_trainer(argv.data());
+    } catch (const Error& error) {
+      ::_exit(report(error));
+    }
+  }
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::signal(SIGINT, before);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(Code::failure);
 }
 
 void add_train(CommandLine& line) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/exeunt/command.h"
 
@@ -19,6 +21,10 @@ namespace exeunt::apps {
 
 // Becomes exeunt-train with the same arguments. Throws Error.
 [[noreturn]] void start_trainer(char** argv);
+
+// Starts exeunt-train with `arguments` (after the program's name) and waits for it; Ctrl-C is left to it, which saves a
+// checkpoint. With `silent` its table of results is not shown. Returns its exit status. Throws Error.
+int run_trainer(const std::vector<std::string>& arguments, bool silent);
 
 // So that the command can explain and complete the verb.
 void add_train(CommandLine& line);

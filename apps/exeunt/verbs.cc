@@ -31,6 +31,7 @@ void add_all_verbs(CommandLine& line) {
   add_sweep(line);
   add_report(line);
   add_submit(line);
+  add_reproduce(line);
   end_group(line, "Measuring");
   add_calibrate(line);
   add_policy(line);

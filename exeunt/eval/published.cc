@@ -10,6 +10,8 @@
 namespace exeunt {
 namespace {
 
+constexpr double kHalfADigit = 0.05;  // tables give one digit behind the point of a percentage
+
 // The three meanings of speed, brought to one: how many times less was run.
 std::optional<double> speedup_of(const Json& speed, std::string& meaning) {
   if (speed.is_null()) return std::nullopt;
@@ -38,7 +40,9 @@ std::vector<PublishedFigure> read_all() {
       figure.metric = *metric;
       figure.score = row.at("score").get<double>() / 100;
       figure.speedup = speedup_of(row.at("speed"), figure.speed_meaning);
+      figure.reading_error = row.value("tolerance", kHalfADigit) / 100;
       if (row.contains("exit")) figure.exit = row.at("exit").get<int>();
+      if (row.contains("threshold")) figure.threshold = row.at("threshold").get<double>();
       out.push_back(std::move(figure));
     }
   }

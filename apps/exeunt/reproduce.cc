@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt reproduce`: trains and measures a paper's method with the paper's settings and shows its published figures
+// beside ours; or the same, and the tables of docs/reproducing.md, from trainings that were kept.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/output.h"
+#include "apps/exeunt/trainer.h"
+#include "exeunt/eval/reproduction.h"
+#include "exeunt/eval/stored_results.h"
+#include "exeunt/eval/sweep.h"
+#include "exeunt/exits/sweep.h"
+#include "exeunt/tasks/task.h"
+
+namespace exeunt::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReproduceFlags {
+  std::string paper, task, data, model, out, from;
+  int layers = 0;
+  std::optional<int64_t> seed;
+  bool overwrite = false, markdown = false;
+  RunFlags engine;  // of these: precision, engine, threads, max_length
+  std::vector<std::string> train_flags;
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Refuses a task for which there is nothing to compare with, before anything is trained.
+const Task& task_for(const Paper& paper, const std::string& name) {
+  const std::vector<std::string> known = tasks_of(paper);
+  if (name.empty()) throw Error(Code::usage, "--task is required", fmt::format("one of {}", joined(known)));
+  const Task& task = find_task(name);
+  if (std::find(known.begin(), known.end(), task.name) == known.end()) {
+    throw Error(Code::usage, fmt::format("{} has no published figure for {}", paper.name, task.name),
+                fmt::format("there are: {}", joined(known)));
+  }
+  return task;
+}
+
+bool stands(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// A finished run in `out` is measured again instead of trained, if it is one of this paper and task.
+bool is_trained(const fs::path& out, const Paper& paper, const Task& task) {
+  if (!stands(out / "all_results.json") || !stands(out / "recipe.json")) return false;
+  const Json recipe = read_json(out / "recipe.json");
+  const std::string where = (out / "recipe.json").string();
+  JsonObject object(recipe, where);
+  JsonObject run(object.get("run"), where + ": run");
+  const std::string name = object.string("name"), on = run.string("task");
+  if (name == paper.recipe && on == task.name) return true;
+  throw Error(
+      Code::usage,
+      fmt::format("{}: holds a run of recipe {} on {}, want {} on {}", out.string(), name, on, paper.recipe, task.name),
+      "name another folder with --out, or add --overwrite");
+}
+
+void train(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
+  std::vector<std::string> words{"train",
+                                 "--recipe",
+                                 std::string(paper.recipe),
+                                 "--model",
+                                 flags.model,
+                                 "--task",
+                                 std::string(task.name),
+                                 "--data",
+                                 flags.data,
+                                 "--out",
+                                 flags.out};
+  if (flags.layers > 0) words.insert(words.end(), {"--layers", fmt::format("{}", flags.layers)});
+  if (flags.seed) words.insert(words.end(), {"--seed", fmt::format("{}", *flags.seed)});
+  if (common.quiet) words.emplace_back("-q");
+  if (flags.overwrite) {
+    words.emplace_back("--overwrite");
+  } else if (stands(flags.out)) {
+    words.emplace_back("--resume");
+  }
+  words.insert(words.end(), flags.train_flags.begin(), flags.train_flags.end());
+  const int status = run_trainer(words, common.json || common.quiet);
+  if (status != 0) {
+    const bool known = status >= static_cast<int>(Code::failure) && status <= static_cast<int>(Code::bad_file);
+    throw Error(known ? static_cast<Code>(status) : Code::failure, "the training did not end well",
+                "its message stands above");
+  }
+  if (!stands(fs::path(flags.out) / "all_results.json")) {
+    throw Error(Code::failure, fmt::format("{}: the training was stopped before its end", flags.out),
+                "the same command goes on with it");
+  }
+}
+
+std::vector<PolicySpec> settings_of(const Paper& paper, const ExitTrace& trace) {
+  std::vector<PolicySpec> out;
+  for (const std::string_view text : paper.settings) {
+    // A regression's answers are equal within a tolerance; 0.1 is what PABEE's README uses.
+    const std::string whole = std::string(text) + (trace.info.regression ? ",tol=0.1" : "");
+    for (PolicySpec& policy : parse_sweep(whole)) out.push_back(std::move(policy));
+  }
+  return out;
+}
+
+Reached reached_on(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
+  RunFlags run = flags.engine;
+  run.model = flags.out;
+  run.data.task = task.name;
+  run.data.data = flags.data;
+  const Measured measured = measure(common, run);
+  Scorer scorer(measured.trace, scorer_options(measured));
+  Reached reached{.task = std::string(task.name), .split = "dev", .backbone = backbone_name(measured.model->spec())};
+  reached.rows = static_cast<int64_t>(measured.trace.rows);
+  for (ExitScore& exit : scorer.each_exit()) reached.exits.push_back({exit.layer, std::move(exit.metrics)});
+  for (const PolicySpec& policy : settings_of(paper, measured.trace)) {
+    PolicyScore score = scorer.score(policy);
+    reached.points.push_back({score.policy, score.cost.speedup_ratio, std::move(score.metrics)});
+  }
+  return reached;
+}
+
+std::string times(const std::optional<double>& speedup) {
+  return speedup ? fmt::format("{:.2f}x", *speedup) : "";
+}
+
+void print_comparisons(const std::vector<Comparison>& rows) {
+  std::vector<std::vector<std::string>> table;
+  for (const Comparison& row : rows) {
+    const PublishedFigure& figure = *row.figure;
+    table.push_back({figure.method, figure.backbone, fmt::format("{} {}", figure.task, figure.split),
+                     std::string(name_of(figure.metric)), percent(figure.score), times(figure.speedup),
+                     row.ours ? percent(*row.ours) : "", times(row.speedup), row.setting,
+                     row.ours ? percent(row.tolerance) : "",
+                     row.reason.empty() ? std::string(name_of(row.verdict)) : row.reason});
+  }
+  print_table({"published", "backbone", "on", "metric", "theirs", "speed-up", "ours", "speed-up", "with", "+-", ""},
+              table);
+}
+
+void show(const Common& common, const ReproduceFlags& flags, const Paper& paper, const std::vector<Reached>& all) {
+  std::vector<Comparison> rows;
+  for (const Reached& reached : all) {
+    std::vector<Comparison> some = compare(paper, reached);
+    rows.insert(rows.end(), some.begin(), some.end());
+  }
+  if (common.json) {
+    OrderedJson out;
+    out["paper"] = std::string(paper.name);
+    out["recipe"] = std::string(paper.recipe);
+    out["task"] = all.front().task;
+    out["backbone"] = all.front().backbone;
+    if (flags.from.empty()) {
+      out["model"] = flags.model;
+      out["out"] = flags.out;
+    }
+    out["rows"] = OrderedJson::array();
+    for (const Comparison& row : rows) out["rows"].push_back(comparison_json(row));
+    return print_json(out);
+  }
+  fmt::print("{} on {}: recipe {} on a backbone {}, {} rows of dev\n\n", paper.name, all.front().task, paper.recipe,
+             all.front().backbone, all.front().rows);
+  print_comparisons(rows);
+  fmt::print(
+      "\n+-: how far two measurements of one method may differ: the error of reading the figure, and two standard\n"
+      "errors of a score on so many rows\n");
+}
+
+void show_tables(const Common& common, const ReproduceFlags& flags, const StoredResults& results) {
+  const std::vector<ResultTable> tables = result_tables(results);
+  if (common.json) {
+    OrderedJson out = OrderedJson::array();
+    for (const ResultTable& table : tables)
+      out.push_back({{"title", table.title}, {"remark", table.remark}, {"header", table.header}, {"rows", table.rows}});
+    return print_json({{"runs", results.runs.size()}, {"tables", out}});
+  }
+  for (const ResultTable& table : tables) {
+    if (flags.markdown) {
+      fmt::print("{}\n", markdown(table));
+      continue;
+    }
+    fmt::print("{}\n{}{}", table.title, table.remark, table.remark.empty() ? "" : "\n");
+    print_table(table.header, table.rows);
+    fmt::print("\n");
+  }
+}
+
+void run(const Common& common, ReproduceFlags flags) {
+  if (!flags.train_flags.empty() && !flags.train_flags.front().starts_with("-")) {
+    throw Error(Code::usage, fmt::format("unexpected argument '{}'", flags.train_flags.front()),
+                "name the task with --task; flags for 'exeunt train' follow after --");
+  }
+  if (flags.paper.empty()) {
+    if (flags.from.empty()) {
+      throw Error(Code::usage, "got neither a paper nor --from", "for example: exeunt reproduce deebert --task MRPC");
+    }
+    return show_tables(common, flags, read_results(flags.from));
+  }
+  const Paper& paper = paper_named(flags.paper);
+  const Task& task = task_for(paper, flags.task);
+  if (!flags.from.empty())
+    return show(common, flags, paper, {reached_by(read_results(flags.from), paper, std::string(task.name))});
+  if (flags.data.empty()) throw Error(Code::usage, "--data is required", "name the folder that holds the task folders");
+  if (flags.model.empty()) flags.model = paper.model;
+  if (flags.out.empty()) flags.out = fmt::format("reproduce/{}-{}", paper.name, plain_name(task.name));
+  if (!flags.overwrite && is_trained(flags.out, paper, task)) {
+    notice(common, fmt::format("{}: already trained; measured again (--overwrite trains it anew)", flags.out));
+  } else {
+    train(common, flags, paper, task);
+  }
+  std::vector<Reached> all{reached_on(common, flags, paper, task)};
+  if (task.name == "MNLI" && find_split(find_task("MNLI-mm"), Split::dev, flags.data))
+    all.push_back(reached_on(common, flags, paper, find_task("MNLI-mm")));
+  show(common, flags, paper, all);
+}
+
+}  // namespace
+
+void add_reproduce(CommandLine& line) {
+  const auto flags = std::make_shared<ReproduceFlags>();
+  flags->engine.precision = "fp32";
+  CLI::App* verb =
+      add_verb(line, "reproduce", "Train and measure as a paper did; its figures beside ours",
+               {"exeunt reproduce deebert --task MRPC --data glue_data",
+                "exeunt reproduce pabee --task SST-2 --data glue_data --model models/albert -- --device cpu",
+                "exeunt reproduce romebert --task RTE --from benchmarks/results/train",
+                "exeunt reproduce --from benchmarks/results/train --markdown"},
+               [flags, &common = line.common] { run(common, *flags); });
+  verb->add_option("PAPER", flags->paper, "deebert, romebert, pabee, elasticbert or elbert");
+  verb->add_option("FLAGS", flags->train_flags, "After --: more flags of 'exeunt train'");
+  verb->add_option("--task", flags->task, "GLUE task the paper has figures for");
+  verb->add_option("--data", flags->data, "Folder that holds the task folders");
+  verb->add_option("--model", flags->model, "Model to start from; the paper's, from the local Hugging Face cache");
+  verb->add_option("--out", flags->out, "Folder of the run; reproduce/PAPER-TASK if left out")->type_name("DIR");
+  verb->add_option("--layers", flags->layers, "elasticbert: train the first K layers alone")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--seed", flags->seed, "Seed; left out: the paper's");
+  verb->add_flag("--overwrite", flags->overwrite, "Train again where --out holds a finished run");
+  verb->add_option("--from", flags->from,
+                   "Stored results (benchmarks/results/train) instead of a training; without PAPER, the tables of "
+                   "docs/reproducing.md")
+      ->type_name("DIR");
+  verb->add_flag("--markdown", flags->markdown, "With --from: tables as Markdown");
+  add_precision_flags(*verb, flags->engine);
+  verb->get_option("--precision")
+      ->description("To measure in: fp32, as the papers did, bf16 or int8")
+      ->default_str("fp32");
+  verb->add_option("--threads", flags->engine.threads, "Threads to measure with; 0 = as many as the machine has")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+}
+
+}  // namespace exeunt::apps

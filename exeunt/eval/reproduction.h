@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a paper's method reaches here, beside what the paper published: which recipe, backbone and settings belong to
+// which paper, which of our figures answers which of theirs, and how far apart they may lie.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/base/json.h"
+#include "exeunt/eval/published.h"
+#include "exeunt/model/spec.h"
+
+namespace exeunt {
+
+struct Paper {
+  std::string_view name;                   // "deebert"
+  std::string_view recipe;                 // how it is trained
+  std::string_view model;                  // what it was trained from: a name in the Hugging Face cache
+  std::string_view backbone;               // the same as the published figures call it
+  std::vector<std::string_view> settings;  // policies to compare with the paper's (exits/sweep.h)
+};
+
+[[nodiscard]] const std::vector<Paper>& all_papers();
+[[nodiscard]] const Paper& paper_named(std::string_view name);  // throws Error (usage) with the nearest name
+
+// Tasks for which the paper's method has a figure; for MNLI both of its dev sets count as one.
+[[nodiscard]] std::vector<std::string> tasks_of(const Paper& paper);
+
+// "bert-base", "elasticbert-base-6l"; "bert 12x384" for a shape no paper used. By shape alone: weights have no name.
+[[nodiscard]] std::string backbone_name(const ModelSpec& spec);
+
+// What a model of ours reaches on one split: scores of its exits, and of the settings it was measured with.
+struct Reached {
+  struct Exit {
+    int layer;
+    std::vector<Score> metrics;
+  };
+  struct Point {
+    std::string policy;
+    double speedup;  // layers over average layers
+    std::vector<Score> metrics;
+  };
+  std::string task = {}, split = {}, backbone = {};
+  int64_t rows = 0;
+  std::vector<Exit> exits = {};
+  std::vector<Point> points = {};
+};
+
+enum class Verdict { within, above, below, not_comparable, not_measured };
+[[nodiscard]] std::string_view name_of(Verdict verdict) noexcept;
+
+struct Comparison {
+  const PublishedFigure* figure = nullptr;
+  std::string setting = {};  // of ours: "exit 6", "patience:6", "full"
+  std::optional<double> ours = {}, speedup = {};
+  double tolerance = 0;
+  Verdict verdict = Verdict::not_measured;
+  std::string reason = {};  // why there is no verdict
+};
+
+// Figures of the paper's method for Reached::task: those of our backbone, else those of the paper's main one. A point
+// with a speed is answered by the setting of ours whose speed-up is nearest; a threshold by that threshold.
+[[nodiscard]] std::vector<Comparison> compare(const Paper& paper, const Reached& reached);
+
+// How far two measurements of one method may differ: the figure's reading error, and two standard errors of a score on
+// so many rows (accuracy and F1 as a share, correlations by 1 - r²).
+[[nodiscard]] double tolerance_of(const PublishedFigure& figure, int64_t rows);
+
+[[nodiscard]] OrderedJson comparison_json(const Comparison& comparison);
+
+}  // namespace exeunt
