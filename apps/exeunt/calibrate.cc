@@ -9,14 +9,10 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/keep_policy.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/base/clock.h"
-#include "exeunt/base/files.h"
-#include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/flows/engine_choice.h"
-#include "exeunt/model/own_folder.h"
 
 namespace exeunt::apps {
 namespace {
@@ -32,10 +28,6 @@ struct CalibrateFlags {
   bool no_temperatures = false;
 };
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
   CalibrationPlan plan;
   plan.budgets.clear();
@@ -49,9 +41,7 @@ CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
   plan.families = flags.families;
   plan.exits = layer_list(flags.exits, "--exits");
   plan.temperatures = !flags.no_temperatures;
-  if (measured.model) plan.range = measured.model->exits().range;
-  const Task* task = find_task_or_null(measured.trace.info.task);
-  if (!plan.range && task != nullptr) plan.range = task->range;
+  plan.range = label_range(measured);
   return plan;
 }
 
@@ -144,27 +134,10 @@ void run(const Common& common, const CalibrateFlags& flags) {
   const fs::path path = flags.out.empty() ? policy_path(Checkpoint::open(flags.run.model)) : fs::path(flags.out);
   const PolicyLock lock(path);
   const Measured measured = measured_for(common, flags);
-  const std::string& precision = measured.trace.info.precision;
-  if (!contains(policy_precisions(), precision)) {
-    throw Error(Code::bad_file, fmt::format("the trace has the precision '{}', want one of {}", precision,
-                                            fmt::join(policy_precisions(), ", ")));
-  }
+  require_policy_precision(measured.trace);
   const CalibrationData data = split_for_calibration(measured.trace, flags.seed);
-  Calibration calibration = calibrate(data, plan_of(flags, measured));
-  if (calibration.entry.certificate) {
-    calibration.entry.certificate->engine = measured.trace.info.engine;
-    calibration.entry.certificate->tool = version();
-    calibration.entry.certificate->created = now_rfc3339();
-  }
-  PolicyFile file{.weights = measured.trace.info.weights, .default_precision = precision, .entries = {}};
-  std::error_code ignored;
-  if (fs::exists(path, ignored)) {
-    PolicyFile old = read_policy_file(path);
-    if (old.weights == file.weights) file = std::move(old);
-  }
-  if (measured.model) calibration.entry.precision_map = precision_map_of(*measured.model, precision);
-  file.entries[precision] = calibration.entry;
-  lock.write(file);
+  const Calibration calibration = calibrate(data, plan_of(flags, measured));
+  keep_policy(lock, path, measured, calibration.entry);
 
   const std::vector<PolicyScore> scores = report_scores(measured, data, calibration);
   if (common.json) {

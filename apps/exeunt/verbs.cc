@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/launch.h"
+#include "apps/exeunt/recommend.h"
 #include "apps/exeunt/serve.h"
 #include "apps/exeunt/trainer.h"
 
@@ -33,6 +34,7 @@ void add_all_verbs(CommandLine& line) {
   add_submit(line);
   add_reproduce(line);
   end_group(line, "Measuring");
+  add_recommend(line);
   add_calibrate(line);
   add_policy(line);
   add_quantize(line);

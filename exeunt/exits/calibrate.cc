@@ -39,16 +39,6 @@ std::vector<std::string> suitable_families(const ExitSites& sites) {
   return families;
 }
 
-// A regression's range where the model does not know it: that of the gold values it was fitted on.
-std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace) {
-  std::optional<std::pair<double, double>> range;
-  for (const double gold : trace.gold) {
-    if (std::isnan(gold)) continue;
-    range = range ? std::pair(std::min(range->first, gold), std::max(range->second, gold)) : std::pair(gold, gold);
-  }
-  return range;
-}
-
 Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   const auto refuse = [](const std::string& why) { throw Error(Code::usage, why); };
   if (plan.budgets.empty()) refuse("no budget: say how much may be lost, as in --max-drop 1%");

@@ -62,4 +62,18 @@ std::vector<Candidate> order_candidates(std::string_view family, const FamilySco
   return ordered;
 }
 
+std::vector<std::string> families_for(const ExitSites& sites) {
+  std::vector<std::string> families;
+  const Ground ground{.regression = sites.regression, .classes = sites.outputs, .lte = sites.lte};
+  for (const RuleInfo& rule : kRules) {
+    const std::vector<Params> settings = rule.candidates({.classes = sites.outputs, .exits = 4, .range = 1});
+    if (settings.empty() || !rule.misfit(settings.front().data(), ground).empty()) continue;
+    // H / ln C orders texts as H does, and of two classes the leader's share and its lead do, too.
+    if (rule.name == "nentropy") continue;
+    if (sites.outputs == 2 && (rule.name == "confidence" || rule.name == "margin")) continue;
+    families.emplace_back(rule.name);
+  }
+  return families;
+}
+
 }  // namespace exeunt

@@ -2,6 +2,7 @@
 // Settings of one family of policies, put in order from safest to boldest by what they do on data set aside for that.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,5 +27,8 @@ struct FamilyScope {
 // stays, and what another beats in both is left out. Throws Error (usage) for a family that does not suit the model.
 [[nodiscard]] std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope,
                                                       LossMeter& fit);
+
+// Every family that suits the model and orders texts in a way of its own.
+[[nodiscard]] std::vector<std::string> families_for(const ExitSites& sites);
 
 }  // namespace exeunt

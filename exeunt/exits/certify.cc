@@ -46,7 +46,14 @@ double p_value_of(const Test& test, const std::vector<double>& losses) {
   }
 }
 
-double upper_bound_of(const Test& test, const std::vector<double>& losses) {
+bool passes(const Test& test, const std::vector<double>& losses) {
+  if (test.method == RiskMethod::crc) return upper_bound(test, losses) <= test.epsilon;
+  return p_value_of(test, losses) <= test.delta;
+}
+
+}  // namespace
+
+double upper_bound(const Test& test, const std::vector<double>& losses) {
   const LossRange range = range_of(test.loss);
   const double rows = static_cast<double>(losses.size());
   if (test.method == RiskMethod::crc) return (sum_of(losses) + range.high) / (rows + 1);
@@ -54,13 +61,6 @@ double upper_bound_of(const Test& test, const std::vector<double>& losses) {
     return binomial_upper_bound(std::llround(sum_of(losses)), static_cast<int64_t>(losses.size()), test.delta);
   return from_unit(wsr_upper_bound(unit_losses(losses, range), test.delta), range);
 }
-
-bool passes(const Test& test, const std::vector<double>& losses) {
-  if (test.method == RiskMethod::crc) return upper_bound_of(test, losses) <= test.epsilon;
-  return p_value_of(test, losses) <= test.delta;
-}
-
-}  // namespace
 
 Verdict certify_sequence(const Test& test, size_t settings, const std::function<std::vector<double>(size_t)>& losses) {
   check(settings > 0, "a sequence begins with full depth");
@@ -79,7 +79,7 @@ Verdict certify_sequence(const Test& test, size_t settings, const std::function<
   const std::vector<double> final_losses = losses(verdict.setting);
   verdict.losses = sum_of(final_losses);
   verdict.p_value = test.method == RiskMethod::crc ? 0 : p_value_of(test, final_losses);
-  verdict.upper_bound = upper_bound_of(test, final_losses);
+  verdict.upper_bound = upper_bound(test, final_losses);
   return verdict;
 }
 

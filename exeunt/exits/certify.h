@@ -28,6 +28,9 @@ struct Verdict {
 [[nodiscard]] Verdict certify_sequence(const Test& test, size_t settings,
                                        const std::function<std::vector<double>(size_t)>& losses);
 
+// The mean loss is at most this, at the level of the test; under crc the conformal mean.
+[[nodiscard]] double upper_bound(const Test& test, const std::vector<double>& losses);
+
 // Would a sample of `rows` with this mean loss pass?
 [[nodiscard]] bool would_pass(const Test& test, double mean, int64_t rows);
 

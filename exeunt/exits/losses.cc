@@ -36,6 +36,15 @@ LossRange range_of(Loss loss) noexcept {
   return loss == Loss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
 }
 
+std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace) {
+  std::optional<std::pair<double, double>> range;
+  for (const double gold : trace.gold) {
+    if (std::isnan(gold)) continue;
+    range = range ? std::pair(std::min(range->first, gold), std::max(range->second, gold)) : std::pair(gold, gold);
+  }
+  return range;
+}
+
 LossMeter::LossMeter(const ExitTrace& trace, Loss loss, std::optional<std::pair<double, double>> range)
     : trace_(trace), replayer_(trace) {
   const bool numbers = loss == Loss::abs_diff;

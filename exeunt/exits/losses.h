@@ -17,6 +17,9 @@ struct LossRange {
 };
 [[nodiscard]] LossRange range_of(Loss loss) noexcept;
 
+// A regression's range where nobody knows it: that of the gold values; nothing where there are none.
+[[nodiscard]] std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace);
+
 // Losses of whole policies over one trace, which must outlive it.
 class LossMeter {
  public:

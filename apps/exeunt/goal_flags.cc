@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt/goal_flags.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/base/error.h"
+#include "exeunt/eval/recommend_text.h"
+
+namespace exeunt::apps {
+namespace {
+
+constexpr double kMostSpeedup = 1000;
+
+// "3x" or "3": above 1.
+double ratio_of(std::string text) {
+  const std::string written = text;
+  if (text.ends_with('x')) text.pop_back();
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value > 1 && value <= kMostSpeedup)) {
+    throw Error(Code::usage,
+                fmt::format("--target-speedup: got '{}', want a number above 1 and up to {:g}", written, kMostSpeedup),
+                "for example 3x or 1.5");
+  }
+  return value;
+}
+
+}  // namespace
+
+void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
+  constexpr const char* kGroup = "Target";
+  verb.add_option("--target-speedup", flags.speedup,
+                  "Be this much faster than full depth and lose as little as possible")
+      ->type_name("3x")
+      ->group(kGroup);
+  verb.add_option("--max-drop", flags.drop, "Lose at most this share against full depth and be as fast as possible")
+      ->type_name("SHARE")
+      ->group(kGroup);
+  verb.add_option("--confidence", flags.confidence, "With --max-drop: of the certificate, where the rows suffice")
+      ->check(CLI::Range(0.5, 0.999999))
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--loss", flags.loss, "What a loss is: disagreement, zero_one_drop or abs_diff")->group(kGroup);
+  verb.add_flag("--by-time", flags.by_time, "Count predicted milliseconds (profile.json), not layers")->group(kGroup);
+}
+
+Goal goal_of(const GoalFlags& flags) {
+  if (flags.speedup.empty() == flags.drop.empty()) {
+    throw Error(Code::usage,
+                flags.drop.empty() ? "say what the policy is for: a speed or a loss"
+                                   : "got both --target-speedup and --max-drop, want one of them",
+                "--target-speedup 3x, or --max-drop 0.5%");
+  }
+  Goal goal;
+  if (!flags.speedup.empty()) goal.speedup = ratio_of(flags.speedup);
+  if (!flags.drop.empty()) goal.drop = share_of(flags.drop, "--max-drop");
+  goal.confidence = flags.confidence;
+  if (!flags.loss.empty()) goal.loss = loss_named(flags.loss);
+  goal.timed = flags.by_time;
+  return goal;
+}
+
+void print_recommendation(const Recommendation& what, std::span<const RunOnTrial> runs, const Goal& goal) {
+  const RecommendationText text = explained(what, runs, goal);
+  fmt::print("{}\n\n", text.verdict);
+  print_table(text.header, text.rows);
+  fmt::print("\n");
+  for (const std::string& line : text.notes) fmt::print("{}\n", line);
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which exit policy to use, and of which run: every family of rules is tried on one part of the rows and the choice is
+// made there; what it is worth is measured on rows that had no say in it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exeunt/eval/scores.h"
+#include "exeunt/eval/uncertainty.h"
+#include "exeunt/exits/calibrate.h"
+
+namespace exeunt {
+
+// What is asked for: one of `speedup` and `drop`.
+struct Goal {
+  std::optional<double> speedup = {};  // full depth over early exit, above 1: keep as much quality as possible
+  std::optional<double> drop = {};     // largest loss against full depth: be as fast as possible
+  double confidence = 0.95;            // of the certificate that a drop asks for
+  std::optional<Loss> loss = {};       // nothing = disagreement, or abs_diff for a regression
+  bool timed = false;                  // speed in predicted milliseconds, not in layers
+  bool certify = true;                 // keep rows for a certificate, where there are enough
+};
+
+struct RunOnTrial {
+  std::string name;
+  const ExitTrace* trace = nullptr;  // outlives the call
+  ScorerOptions scoring = {};
+  Metric primary = Metric::accuracy;
+  std::optional<std::pair<double, double>> range = {};  // of a regression's labels
+};
+
+// One policy of one run.
+struct Alternative {
+  size_t run = 0;
+  std::string family;  // "full" and "layer", too
+  PolicySpec policy;   // complete with exits and temperatures
+
+  // On the rows that choose.
+  bool meets = false;  // the goal
+  double chosen_quality = 0, chosen_agreement = 1, chosen_speedup = 1;
+
+  // On the rows that report.
+  PolicyScore score = {};
+  double speedup = 1;          // against full depth of the slowest run, counted as the goal counts
+  double quality = 0;          // the primary metric, or agreement with full depth without gold
+  Bounds quality_bounds = {};  // 95 %
+  Difference lost = {};        // the same run's quality at full depth, less this one's
+  double loss_mean = 0;        // the goal's loss
+  double loss_bound = 1;  // which is at most this, with the goal's confidence; from the certify part where there is one
+  std::optional<Calibration> calibration = {};  // where the rows suffice for a certificate
+};
+
+// What the next larger budget would bring, where nothing faster than full depth stays within the one asked for.
+struct NearestBudget {
+  double epsilon = 0, speedup = 1;  // by the rows that choose
+};
+
+struct Recommendation {
+  std::vector<Alternative> options;  // the first is the one to use; behind it by how they did on the rows that choose
+  std::vector<Alternative> full;     // every run at full depth
+  bool met = false;
+  bool certified = false;  // a drop that the rows suffice to certify
+  bool labelled = false;
+  Loss loss = Loss::disagreement;
+  size_t families = 0;  // tried
+  size_t choose_rows = 0, certify_rows = 0, report_rows = 0;
+  int64_t rows_for_certificate = 0;           // in all, at least; 0 where no drop is asked for
+  std::optional<NearestBudget> nearest = {};  // of a drop that is not met
+  double fastest = 1;                         // any policy of any run, by the rows that choose
+  [[nodiscard]] const Alternative& best() const { return options.front(); }
+};
+
+// The fewest rows of which one half may choose and the other report.
+inline constexpr size_t kFewestRows = 20;
+
+// Rows are drawn into parts by `seed`: those of split_for_calibration where a certificate is possible, else two halves.
+// Several runs must have been measured on the same labelled rows. Throws Error (usage, bad_file, failure).
+[[nodiscard]] Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed);
+
+// What policy.json keeps of an alternative: its certified entry, or the policy alone. `layers` are the run's exits.
+[[nodiscard]] PolicyEntry policy_entry(const Alternative& alternative, const std::vector<int>& layers);
+
+}  // namespace exeunt

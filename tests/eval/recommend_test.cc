@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/eval/recommend.h"
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "exeunt/eval/recommend_text.h"
+#include "exeunt/exits/policy_text.h"
+#include "tests/exits/traces.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+RunOnTrial trial_of(const ExitTrace& trace, const std::string& name = "run") {
+  return {.name = name, .trace = &trace};
+}
+
+Recommendation recommend_one(const ExitTrace& trace, const Goal& goal, uint64_t seed = 42) {
+  const RunOnTrial run = trial_of(trace);
+  return recommend(std::span(&run, 1), goal, seed);
+}
+
+std::string all_text(const Recommendation& what, std::span<const RunOnTrial> runs, const Goal& goal) {
+  const RecommendationText text = explained(what, runs, goal);
+  std::string out = text.verdict + "\n";
+  for (const std::string& note : text.notes) out += note + "\n";
+  for (const auto& row : text.rows) EXPECT_EQ(row.size(), text.header.size());
+  return out;
+}
+
+TEST(Recommend, MeetsASpeedWithTheBestQualityOnTheRowsThatChoose) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  const Goal goal{.speedup = 3.0};
+  const Recommendation what = recommend_one(trace, goal);
+  EXPECT_TRUE(what.met);
+  EXPECT_FALSE(what.certified);
+  EXPECT_EQ(what.choose_rows + what.report_rows, trace.rows);
+  const Alternative& best = what.best();
+  EXPECT_GE(best.chosen_speedup, 3);
+  EXPECT_NEAR(best.speedup, 3, 0.3) << "on other rows it is about the same";
+  EXPECT_GT(best.quality, what.full[0].quality - 0.01) << "this model bears 3x";
+  std::set<std::string> families;
+  for (const Alternative& one : what.options) {
+    families.insert(one.family);
+    EXPECT_GE(best.chosen_quality, one.chosen_quality) << one.family;
+    EXPECT_LE(one.quality_bounds.low, one.quality);
+    EXPECT_GE(one.quality_bounds.high, one.quality);
+  }
+  for (const char* family : {"entropy", "patience", "pcee", "vote", "window", "divergence", "layer"})
+    EXPECT_TRUE(families.contains(family)) << family;
+  const RunOnTrial run = trial_of(trace);
+  const std::string text = all_text(what, std::span(&run, 1), goal);
+  EXPECT_THAT(text, HasSubstr("use " + str(best.policy)));
+  EXPECT_THAT(text, HasSubstr("had no say in the choice"));
+}
+
+// Rows that report are overwritten: the choice must stay, the figures must not.
+TEST(Recommend, ReportsOnRowsThatHadNoSay) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  for (const Goal& goal : {Goal{.speedup = 2.5}, Goal{.drop = 0.02}}) {
+    const Recommendation before = recommend_one(trace, goal);
+    const SplitShares shares = goal.drop ? SplitShares{} : SplitShares{.fit = 0.25, .certify = 0.25};
+    const ExitTrace part = split_for_calibration(trace, 42, shares).report;
+    const std::set<int64_t> reporting(part.index.begin(), part.index.end());
+    EXPECT_EQ(reporting.size(), before.report_rows);
+    ExitTrace changed = trace;
+    for (size_t row = 0; row < trace.rows; ++row)
+      if (reporting.contains(trace.index[row])) changed.gold[row] = 1 - trace.gold[row];
+    const Recommendation after = recommend_one(changed, goal);
+    EXPECT_EQ(after.best().policy, before.best().policy);
+    EXPECT_EQ(after.best().chosen_quality, before.best().chosen_quality);
+    EXPECT_NEAR(after.best().quality, 1 - before.best().quality, 1e-9);
+  }
+}
+
+// Exits that know nothing: whatever rule looks best was lucky, and only fresh rows show it.
+TEST(Recommend, TheReportIsNotFlatteredByTheChoice) {
+  double chosen = 0, reported = 0;
+  constexpr int kSeeds = 80;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    ExitTrace trace = random_trace({.rows = 60, .exits = 4, .classes = 2, .seed = static_cast<unsigned>(seed)});
+    std::mt19937 random(static_cast<unsigned>(seed) + 1000);
+    std::normal_distribution<float> noise;
+    for (float& logit : trace.logits) logit = noise(random);
+    const Recommendation what = recommend_one(trace, {.speedup = 2.0});
+    chosen += what.best().chosen_quality / kSeeds;
+    reported += what.best().quality / kSeeds;
+  }
+  EXPECT_GT(chosen, 0.54);
+  // 80 · 30 rows of a fair coin: three standard errors are 0.03.
+  EXPECT_NEAR(reported, 0.5, 0.03);
+}
+
+TEST(Recommend, ADropIsCertifiedAsCalibrateWould) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  const Goal goal{.drop = 0.01};
+  const Recommendation what = recommend_one(trace, goal);
+  ASSERT_TRUE(what.met);
+  ASSERT_TRUE(what.certified);
+  EXPECT_EQ(what.certify_rows, 3000U);
+  CalibrationPlan plan;
+  plan.families = {what.best().family};
+  plan.exits = what.best().policy.exits;
+  const Calibration own = calibrate(split_for_calibration(trace, 42), plan);
+  EXPECT_EQ(own.outcomes.front().policy, what.best().policy);
+  EXPECT_EQ(own.outcomes.front().upper_bound, what.best().loss_bound);
+  EXPECT_LE(what.best().loss_bound, 0.01);
+  for (const Alternative& one : what.options) EXPECT_GE(what.best().chosen_speedup, one.chosen_speedup * 0.999);
+  const RunOnTrial run = trial_of(trace);
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("certified: disagreement at most 1 %"));
+}
+
+TEST(Recommend, FewRowsPromiseLittle) {
+  const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
+  // 138 rows choose: not one loss of them would show less than 1 / 139.
+  EXPECT_FALSE(recommend_one(trace, {.drop = 0.007}).met);
+  EXPECT_TRUE(recommend_one(trace, {.drop = 0.0075}).met);
+  ASSERT_TRUE(recommend_one(trace, {.drop = 0.007}).nearest.has_value());
+  EXPECT_DOUBLE_EQ(recommend_one(trace, {.drop = 0.007}).nearest->epsilon, 0.01);
+}
+
+TEST(Recommend, SaysHowManyRowsACertificateTakes) {
+  const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
+  const Goal goal{.drop = 0.01};
+  const Recommendation what = recommend_one(trace, goal);
+  EXPECT_FALSE(what.certified);
+  EXPECT_EQ(what.certify_rows, 0U);
+  EXPECT_EQ(what.rows_for_certificate, 499) << "of which 60 % are 299";
+  const RunOnTrial run = trial_of(trace);
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("takes 499 texts or more, and there are 277"));
+}
+
+TEST(Recommend, ASpeedOutOfReachIsAnsweredWithTheNearest) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  const Goal goal{.speedup = 20.0};
+  const Recommendation what = recommend_one(trace, goal);
+  EXPECT_FALSE(what.met);
+  EXPECT_DOUBLE_EQ(what.fastest, 12);
+  EXPECT_DOUBLE_EQ(what.best().chosen_speedup, 12) << "out at the first of twelve layers";
+  const RunOnTrial run = trial_of(trace);
+  const std::string text = all_text(what, std::span(&run, 1), goal);
+  EXPECT_THAT(text, HasSubstr("20x cannot be met; the nearest is "));
+  EXPECT_THAT(text, HasSubstr("12.00x, which is the most"));
+}
+
+TEST(Recommend, ADropOutOfReachNamesTheNextBudget) {
+  // One exit before the last, which is another opinion in every tenth row, and never unsure of itself.
+  ExitTrace trace = random_trace({.rows = 1000, .exits = 2, .classes = 2});
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const float side = row % 2 == 0 ? 5.0F : -5.0F;
+    const float first = row % 10 == 0 ? -side : side;
+    const float logits[] = {first, 0, side, 0};
+    std::copy_n(logits, 4, trace.logits.begin() + static_cast<ptrdiff_t>(4 * row));
+    trace.gold[row] = row % 2 == 0 ? 0 : 1;
+  }
+  const Goal goal{.drop = 0.01};
+  const Recommendation what = recommend_one(trace, goal);
+  EXPECT_FALSE(what.met);
+  EXPECT_EQ(what.best().family, "full");
+  ASSERT_TRUE(what.nearest.has_value());
+  EXPECT_DOUBLE_EQ(what.nearest->epsilon, 0.2) << "a tenth is lost, and 10 % could not be certified";
+  EXPECT_DOUBLE_EQ(what.nearest->speedup, 2);
+  const RunOnTrial run = trial_of(trace);
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("--max-drop 20%, for about 2.00x"));
+}
+
+TEST(Recommend, OneExitAloneIsNoChoice) {
+  const ExitTrace trace = random_trace({.rows = 400, .exits = 1, .classes = 2});
+  for (const Goal& goal : {Goal{.speedup = 2.0}, Goal{.drop = 0.05}}) {
+    const Recommendation what = recommend_one(trace, goal);
+    EXPECT_FALSE(what.met);
+    EXPECT_EQ(what.best().family, "full");
+    const RunOnTrial run = trial_of(trace);
+    EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("exeunt train --recipe exeunt"));
+  }
+}
+
+TEST(Recommend, OfSeveralRunsTheBetterAtTheSpeedIsChosen) {
+  const ExitTrace readers = read_trace(real_trace("sst2-exeunt.held")),
+                  rows = read_trace(real_trace("sst2-elasticbert.held"));
+  const RunOnTrial runs[] = {trial_of(rows, "cls"), trial_of(readers, "readers")};
+  const Goal goal{.speedup = 3.0};
+  const Recommendation what = recommend(runs, goal, 42);
+  EXPECT_EQ(what.best().run, 1U);
+  EXPECT_EQ(what.full.size(), 2U);
+  EXPECT_THAT(all_text(what, runs, goal), HasSubstr("of readers: "));
+  const Recommendation loss = recommend(runs, {.drop = 0.02}, 42);
+  EXPECT_EQ(loss.best().run, 1U);
+}
+
+TEST(Recommend, AFastRunThatIsWrongDoesNotWinByAgreeingWithItself) {
+  const ExitTrace good = random_trace({.rows = 1000, .exits = 4, .classes = 2});
+  ExitTrace fast = good;  // every exit says the same, and is right in half of the rows
+  std::mt19937 random(7);
+  for (size_t row = 0; row < fast.rows; ++row) {
+    const float side = random() % 2 == 0 ? 5.0F : -5.0F;
+    for (size_t exit = 0; exit < 4; ++exit) {
+      fast.logits[row * 8 + exit * 2] = side;
+      fast.logits[row * 8 + exit * 2 + 1] = 0;
+    }
+  }
+  const RunOnTrial runs[] = {trial_of(fast, "fast"), trial_of(good, "good")};
+  const Recommendation what = recommend(runs, {.drop = 0.05}, 42);
+  EXPECT_EQ(what.best().run, 1U);
+  EXPECT_GT(recommend_one(fast, {.drop = 0.05}).best().speedup, what.best().speedup) << "alone it is the faster one";
+}
+
+TEST(Recommend, RefusesWhatCannotBeCompared) {
+  const ExitTrace one = random_trace({.rows = 100}), longer = random_trace({.rows = 101});
+  ExitTrace other = one, numbers = random_trace({.rows = 100, .classes = 1});
+  other.gold[3] = std::fmod(one.gold[3] + 1, 3.0F);
+  const auto error_with = [&](const ExitTrace& second) {
+    const RunOnTrial runs[] = {trial_of(one, "one"), trial_of(second, "two")};
+    return error_of([&] { (void)recommend(runs, {.speedup = 2.0}, 42); });
+  };
+  EXPECT_THAT(error_with(longer).what(), HasSubstr("two: 101 rows"));
+  EXPECT_THAT(error_with(other).what(), HasSubstr("row 3 has another label"));
+  EXPECT_EQ(error_with(other).code(), Code::bad_file);
+  EXPECT_THAT(error_with(numbers).what(), HasSubstr("another kind of problem"));
+  ExitTrace bare = one;
+  for (float& gold : bare.gold) gold = NAN;
+  const RunOnTrial runs[] = {trial_of(bare, "one"), trial_of(bare, "two")};
+  EXPECT_THAT(error_of([&] { (void)recommend(runs, {.speedup = 2.0}, 42); }).what(), HasSubstr("the data has none"));
+  EXPECT_EQ(error_of([&] { (void)recommend_one(random_trace({.rows = 19}), {.speedup = 2.0}); }).code(), Code::failure);
+  EXPECT_THAT(error_of([&] { (void)recommend_one(one, {.speedup = 2.0, .timed = true}); }).what(),
+              HasSubstr("no times are known"));
+}
+
+TEST(Recommend, WithoutLabelsAgreementIsTheQuality) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  for (float& gold : trace.gold) gold = NAN;
+  const Recommendation what = recommend_one(trace, {.speedup = 2.0});
+  EXPECT_FALSE(what.labelled);
+  EXPECT_TRUE(what.met);
+  EXPECT_DOUBLE_EQ(what.best().quality, what.best().score.agreement);
+  EXPECT_DOUBLE_EQ(what.best().lost.value, 1 - what.best().score.agreement);
+}
+
+TEST(Recommend, CountsTimeWhereThatIsAsked) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  RunOnTrial run = trial_of(trace);
+  // A millisecond a layer, and four for each exit asked: fewer exits are faster.
+  run.scoring.milliseconds = [](int exit, int, const std::vector<int>& evaluated) {
+    const auto asked = std::upper_bound(evaluated.begin(), evaluated.end(), exit + 1) - evaluated.begin();
+    return static_cast<double>(exit + 1) + 4.0 * static_cast<double>(asked);
+  };
+  const Recommendation what = recommend(std::span(&run, 1), {.speedup = 1.5, .timed = true}, 42);
+  ASSERT_TRUE(what.met);
+  EXPECT_GE(what.best().chosen_speedup, 1.5);
+  EXPECT_NEAR(what.best().speedup, *what.full[0].score.predicted_ms / *what.best().score.predicted_ms, 1e-9);
+}
+
+TEST(Recommend, NumbersArePredictedByPatience) {
+  const ExitTrace trace = read_trace(real_trace("stsb-exeunt.dev"));
+  const Recommendation what = recommend_one(trace, {.drop = 0.05});
+  EXPECT_EQ(what.loss, Loss::abs_diff);
+  EXPECT_TRUE(what.met);
+  EXPECT_EQ(what.best().family, "patience");
+  const RunOnTrial run = trial_of(trace);
+  const OrderedJson json = recommendation_json(what, std::span(&run, 1), {.drop = 0.05});
+  EXPECT_TRUE(json["met"].get<bool>());
+  EXPECT_EQ(json["use"]["policy"], str(what.best().policy));
+  EXPECT_EQ(json["options"].size(), what.options.size());
+}
+
+}  // namespace
+}  // namespace exeunt
