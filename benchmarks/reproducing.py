@@ -268,6 +268,9 @@ exeunt prepare gte-small --task RTE --data glue_data --split train --out feature
 benchmarks/grid --trainer build/bin/exeunt-train --model gte-small --features features
 benchmarks/reproducing.py --curves build/bin/exeunt build/grid/traces && benchmarks/reproducing.py --docs
 ```
+`exeunt reproduce --from results` prints the tables of exits, policies and models cut short from the same files, and `exeunt
+reproduce romebert --task RTE --from results` a paper's published figures beside them. Without `--from` it trains and
+measures with the paper's own settings.
 
 ## Speed of training
 {speed_table()}

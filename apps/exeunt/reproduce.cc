@@ -191,7 +191,14 @@ void show_tables(const Common& common, const ReproduceFlags& flags, const Stored
   }
 }
 
+// "results" is short for those of the repository one stands in.
+std::string results_folder(const std::string& name) {
+  constexpr const char* kOurs = "benchmarks/results/train";
+  return name == "results" && !stands(fs::path(name) / "grid") && stands(kOurs) ? kOurs : name;
+}
+
 void run(const Common& common, ReproduceFlags flags) {
+  flags.from = results_folder(flags.from);
   if (!flags.train_flags.empty() && !flags.train_flags.front().starts_with("-")) {
     throw Error(Code::usage, fmt::format("unexpected argument '{}'", flags.train_flags.front()),
                 "name the task with --task; flags for 'exeunt train' follow after --");
@@ -242,9 +249,10 @@ void add_reproduce(CommandLine& line) {
       ->check(CLI::PositiveNumber);
   verb->add_option("--seed", flags->seed, "Seed; left out: the paper's");
   verb->add_flag("--overwrite", flags->overwrite, "Train again where --out holds a finished run");
-  verb->add_option("--from", flags->from,
-                   "Stored results (benchmarks/results/train) instead of a training; without PAPER, the tables of "
-                   "docs/reproducing.md")
+  verb->add_option(
+          "--from", flags->from,
+          "Stored results instead of a training ('results': those in benchmarks/results/train); without PAPER, "
+          "their tables as in docs/reproducing.md")
       ->type_name("DIR");
   verb->add_flag("--markdown", flags->markdown, "With --from: tables as Markdown");
   add_precision_flags(*verb, flags->engine);
