@@ -2,6 +2,7 @@
 #include "apps/exeunt-train/effective_recipe.h"
 
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -50,16 +51,18 @@ void apply_preset(TrainFlags& flags, const std::string& task, bool regression) {
   flags.set.insert(flags.set.begin(), {"compat.adamw=torch", "compat.dyn_grad=fresh"});
 }
 
-Json effective_recipe(const TrainFlags& flags, const std::string& task) {
+Json effective_recipe(const TrainFlags& flags, const std::string& task, int64_t pairs) {
   Json recipe = find_recipe(flags.recipe);
   const std::string where = task.empty() ? flags.recipe : fmt::format("{} on {}", flags.recipe, task);
   (void)parse_recipe(recipe, flags.recipe);  // judged before flags touch it, so that errors name the file's own slips
+  recipe = recipe_for(std::move(recipe), pairs);
   for (Json& stage : recipe["stages"]) {
     const auto put = [&](const char* name, const auto& flag) {
       if (flag) stage[name] = *flag;
     };
     put("lr", flags.lr);
     put("head_lr", flags.head_lr);
+    put("layer_lr", flags.layer_lr);
     put("epochs", flags.epochs);
     put("batch", flags.batch);
     put("weight_decay", flags.weight_decay);

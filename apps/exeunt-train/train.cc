@@ -139,13 +139,19 @@ TrainingData load(const TrainFlags& flags, const Checkpoint& model) {
   return data;
 }
 
+// How many rows there are if they are pairs, which a second segment shows; models without segments (RoBERTa) show none.
+int64_t pairs_in(const Features& features) {
+  const bool pairs = std::find(features.types.begin(), features.types.end(), 1) != features.types.end();
+  return pairs ? static_cast<int64_t>(features.rows()) : 0;
+}
+
 void run(const Common& common, TrainFlags flags) {
   Checkpoint model = Checkpoint::open(flags.model);
   for (const std::string& line : model.notices()) notice(common, line);
   if (flags.layers > 0) model = first_layers(model, flags.layers);
   const TrainingData data = load(flags, model);
   apply_preset(flags, data.task, data.outcome.problem == Problem::regression);
-  const Recipe recipe = parse_recipe(effective_recipe(flags, data.task), flags.recipe);
+  const Recipe recipe = parse_recipe(effective_recipe(flags, data.task, pairs_in(data.train)), flags.recipe);
   TrainOptions options{.out = flags.out, .recipe = recipe};
   options.seed = flags.seed.value_or(recipe.seed);
   options.max_steps = flags.max_steps;

@@ -112,8 +112,8 @@ void print_rows(const Swept& swept) {
 
 struct ElueOutcome {
   std::string task;
-  std::optional<ElueScore> score;  // nothing without a baseline
-  std::string source;
+  std::optional<ElueScore> score;  // nothing without a baseline for the task
+  std::string source;              // of the baseline; empty = there is none for models of this shape
 };
 
 // ELUE's score of the rows against static models of the same shape.
@@ -128,13 +128,17 @@ ElueOutcome elue_of(const SweepFlags& flags, const Swept& swept) {
     }
     points.push_back({*row.score.mflops, 100 * primary_of(row.score.metrics, primary_metric(trace))});
   }
-  if (flags.baseline.empty()) return out;
-  const BaselineTable table = read_baseline_table(flags.baseline);
-  const auto baseline = table.tasks.find(out.task);
-  if (baseline == table.tasks.end())
+  BaselineTable named;
+  if (!flags.baseline.empty()) named = read_baseline_table(flags.baseline);
+  const BaselineTable* table = flags.baseline.empty() ? shipped_baseline(swept.measured->model->spec()) : &named;
+  if (table == nullptr) return out;
+  out.source = table->source;
+  const auto baseline = table->tasks.find(out.task);
+  if (baseline != table->tasks.end()) {
+    out.score = elue_score(points, baseline->second);
+  } else if (!flags.baseline.empty()) {
     throw Error(Code::bad_file, fmt::format("{}: no baseline for task '{}'", flags.baseline, out.task));
-  out.score = elue_score(points, baseline->second);
-  out.source = table.source;
+  }
   return out;
 }
 
@@ -150,8 +154,9 @@ OrderedJson elue_json(const ElueOutcome& elue) {
 void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swept) {
   if (!elue.score) {
     const ModelSpec& spec = swept.measured->model->spec();
-    notice(common, fmt::format("no ELUE score: there is no baseline for {} layers of {}; name one with --baseline FILE",
-                               spec.layers, spec.hidden));
+    const std::string what = elue.source.empty() ? fmt::format("{} layers of {}", spec.layers, spec.hidden)
+                                                 : fmt::format("{} in {}", elue.task, elue.source);
+    notice(common, fmt::format("no ELUE score: there is no baseline for {}; name one with --baseline FILE", what));
     return;
   }
   fmt::print("\nELUE score {:.2f}, area {:.2f}{}\n", elue.score->score, elue.score->area,
@@ -328,8 +333,9 @@ void add_sweep(CommandLine& line) {
   verb->add_option("--view-files", flags->view_files, "Write the files of that original there")
       ->needs(view)
       ->type_name("DIR");
-  verb->add_flag("--elue", flags->elue, "Score the settings as ELUE does, against the static models of --baseline");
-  verb->add_option("--baseline", flags->baseline, "ELUE: table of static models (docs/formats.md)")->type_name("FILE");
+  verb->add_flag("--elue", flags->elue, "Score the settings as ELUE does, against models of this shape cut short");
+  verb->add_option("--baseline", flags->baseline, "ELUE: table of other models cut short (docs/formats.md)")
+      ->type_name("FILE");
 }
 
 }  // namespace exeunt::apps

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace exeunt::apps {
 namespace {
@@ -38,6 +39,7 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
   constexpr const char* kGroup = "Recipe (left out: the recipe's own)";
   verb.add_option("--lr", flags.lr, "Learning rate")->group(kGroup);
   verb.add_option("--head-lr", flags.head_lr, "Rate of the heads, times --lr")->group(kGroup);
+  verb.add_option("--layer-lr", flags.layer_lr, "Rate of a layer over that of the layer above it")->group(kGroup);
   verb.add_option("--epochs", flags.epochs, "Epochs of each stage")->group(kGroup);
   verb.add_option("--batch", flags.batch, "Texts in a batch")->group(kGroup);
   verb.add_option("--weight-decay", flags.weight_decay, "Weight decay")->group(kGroup);

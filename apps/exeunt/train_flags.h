@@ -22,7 +22,8 @@ struct TrainFlags {
   int64_t limit = 0;
   int max_length = 128;
   // The recipe's numbers, for all its stages; unset = the recipe's own.
-  std::optional<double> lr, head_lr, epochs, weight_decay, warmup, clip, temperature, learned_lr, learned_init;
+  std::optional<double> lr, head_lr, layer_lr, epochs, weight_decay, warmup, clip, temperature, learned_lr,
+      learned_init;
   std::optional<int> batch, eval_every, early_stop;
   std::optional<std::string> keep_best;
   std::vector<std::string> set;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files built into the command: the report's style and script, and the papers' published figures.
+// Files built into the command: the report's style and script, the papers' published figures, and ELUE's baseline.
 #pragma once
 
 #include <string_view>

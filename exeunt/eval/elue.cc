@@ -9,6 +9,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/eval/assets.h"
 
 namespace exeunt {
 namespace {
@@ -86,12 +87,34 @@ std::optional<double> elue_overall(const std::map<std::string, double>& score_by
   return two_decimals(sum / static_cast<double>(elue_tasks().size()));
 }
 
+namespace {
+
+BaselineShape parse_shape(const Json& json, const std::string& where) {
+  JsonObject fields(json, where);
+  BaselineShape shape;
+  shape.layers = static_cast<int>(fields.integer("layers", 1, kMaxLayers));
+  shape.hidden = static_cast<int>(fields.integer("hidden", 1, kMaxHidden));
+  shape.heads = static_cast<int>(fields.integer("heads", 1, kMaxHidden));
+  shape.inner = static_cast<int>(fields.integer("inner", 1, kMaxInner));
+  fields.finish();
+  return shape;
+}
+
+// What decides how much a layer costs and how much it can hold; ALBERT's shared layers hold less for the same cost.
+bool fits(const BaselineShape& shape, const ModelSpec& spec) noexcept {
+  return shape.layers == spec.layers && shape.hidden == spec.hidden && shape.heads == spec.heads &&
+         shape.inner == spec.inner && spec.groups == 0;
+}
+
+}  // namespace
+
 BaselineTable parse_baseline_table(const Json& json, const std::string& where) {
   JsonObject object(json, where);
   const std::string format = object.string("format");
   if (format != kFormat) throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kFormat);
   BaselineTable table;
   table.source = object.string_or("source", "");
+  if (const Json* shape = object.find("shape")) table.shape = parse_shape(*shape, where + ": shape");
   const Json& tasks = object.get("tasks");
   if (!tasks.is_object()) object.fail("tasks", glimpse(tasks), "an object by task");
   for (const auto& [task, points] : tasks.items()) {
@@ -116,6 +139,12 @@ BaselineTable parse_baseline_table(const Json& json, const std::string& where) {
 
 BaselineTable read_baseline_table(const std::filesystem::path& path) {
   return parse_baseline_table(read_json(path, size_t{1} << 24), path.string());
+}
+
+const BaselineTable* shipped_baseline(const ModelSpec& spec) {
+  constexpr const char* kName = "gte-small-static.json";
+  static const BaselineTable table = parse_baseline_table(parse_json(asset(kName), kName), kName);
+  return table.shape && fits(*table.shape, spec) ? &table : nullptr;
 }
 
 }  // namespace exeunt

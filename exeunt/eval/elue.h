@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 
@@ -39,12 +40,19 @@ struct ElueScore {
 // The mean over ELUE's six tasks, where all six are there.
 [[nodiscard]] std::optional<double> elue_overall(const std::map<std::string, double>& score_by_task);
 
-// { "format":"exeunt.elue_baseline/1", "source":"…", "tasks":{ "SST-2":[{"mflops":…,"performance":…}, …], … } }
+// { "format":"exeunt.elue_baseline/1", "source":"…", "shape":{"layers":12,"hidden":384,"heads":12,"inner":1536},
+//   "tasks":{ "SST-2":[{"mflops":…,"performance":…}, …], … } }
+struct BaselineShape {
+  int layers = 0, hidden = 0, heads = 0, inner = 0;
+};
 struct BaselineTable {
   std::string source;
-  std::map<std::string, Baseline> tasks;
+  std::optional<BaselineShape> shape = {};  // of the models it was measured with, uncut
+  std::map<std::string, Baseline> tasks = {};
 };
 [[nodiscard]] BaselineTable read_baseline_table(const std::filesystem::path& path);
 [[nodiscard]] BaselineTable parse_baseline_table(const Json& json, const std::string& where);
+// The table that came with the command for models of this shape, or null.
+[[nodiscard]] const BaselineTable* shipped_baseline(const ModelSpec& spec);
 
 }  // namespace exeunt

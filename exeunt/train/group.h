@@ -3,9 +3,11 @@
 // a source that says so stands in.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 
+#include "exeunt/base/error.h"
 #include "exeunt/train/torch.h"
 
 namespace exeunt::nn {
@@ -25,6 +27,9 @@ class ProcessGroup {
 // Whether this build has them.
 [[nodiscard]] bool has_gloo() noexcept;
 [[nodiscard]] bool has_nccl() noexcept;
+// What both kinds of group say when another process is gone, and when the others cannot be met.
+[[nodiscard]] Error lost_process(const Meeting& meeting, const std::exception& cause);
+[[nodiscard]] Error cannot_meet(const Meeting& meeting, const std::exception& cause);
 
 [[nodiscard]] std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting);
 [[nodiscard]] std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting& meeting);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 
-#include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "exeunt/base/error.h"
 #include "exeunt/train/group.h"
+#include "exeunt/train/group_store.h"
 
 namespace exeunt::nn {
 namespace {
@@ -16,12 +14,7 @@ using std::chrono::seconds;
 class GlooGroup : public ProcessGroup {
  public:
   explicit GlooGroup(const Meeting& meeting) : meeting_(meeting) {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(meeting.port);
-    options.isServer = meeting.rank == 0;
-    options.numWorkers = static_cast<size_t>(meeting.size);
-    options.timeout = seconds(60);
-    store_ = c10::make_intrusive<c10d::TCPStore>(meeting.host, options);
+    store_ = open_store(meeting);
     auto gloo = c10d::ProcessGroupGloo::Options::create(seconds(600));
     const bool local = meeting.host == "127.0.0.1" || meeting.host == "localhost";
     gloo->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
@@ -35,10 +28,7 @@ class GlooGroup : public ProcessGroup {
       std::vector<torch::Tensor> list{tensor};
       group_->allreduce(list)->wait();
     } catch (const std::exception& error) {
-      throw Error(Code::failure,
-                  fmt::format("rank {} of {} lost another process: {}", meeting_.rank, meeting_.size,
-                              std::string(error.what()).substr(0, 120)),
-                  "start again with --resume: the last checkpoint is whole");
+      throw lost_process(meeting_, error);
     }
   }
 
@@ -58,10 +48,7 @@ std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting) {
   try {
     return std::make_unique<GlooGroup>(meeting);
   } catch (const std::exception& error) {
-    throw Error(Code::resources,
-                fmt::format("rank {} cannot meet the others at {}:{}: {}", meeting.rank, meeting.host, meeting.port,
-                            std::string(error.what()).substr(0, 120)),
-                "check that all ranks were started and the port is free");
+    throw cannot_meet(meeting, error);
   }
 }
 

@@ -128,6 +128,16 @@ ObjectiveSpec parse_objective(const Json& value, const std::string& where) {
   return objective;
 }
 
+// One objective, or a choice by what is learned, of which the default is taken.
+ObjectiveSpec parse_objectives(const Json& value, const std::string& where) {
+  if (!value.is_object() || !value.contains("default")) return parse_objective(value, where);
+  JsonObject cases(value, where);
+  if (const Json* pairs = cases.find("few_pairs")) (void)parse_objective(*pairs, where + ": few_pairs");
+  const ObjectiveSpec objective = parse_objective(cases.get("default"), where + ": default");
+  cases.finish();
+  return objective;
+}
+
 CaseNumber parse_case_number(JsonObject& fields, std::string_view name, CaseNumber absent, double low, double high) {
   const Json* value = fields.find(name);
   if (value == nullptr) return absent;
@@ -148,11 +158,12 @@ CaseNumber parse_case_number(JsonObject& fields, std::string_view name, CaseNumb
 StageSpec parse_stage(const Json& value, const std::string& where) {
   JsonObject fields(value, where);
   StageSpec stage;
-  stage.objective = parse_objective(fields.get("objective"), where + ": objective");
+  stage.objective = parse_objectives(fields.get("objective"), where + ": objective");
   read_choice(fields, "train", stage.train);
   stage.epochs = parse_case_number(fields, "epochs", stage.epochs, 0, 1e6);
   stage.lr = parse_case_number(fields, "lr", stage.lr, 0, 10);
   stage.head_lr = number_in(fields, "head_lr", stage.head_lr, 0, 1e6);
+  stage.layer_lr = number_in(fields, "layer_lr", stage.layer_lr, 0, 10);
   stage.weight_decay = number_in(fields, "weight_decay", stage.weight_decay, 0, 10);
   stage.warmup = number_in(fields, "warmup", stage.warmup, 0, 1);
   stage.clip = number_in(fields, "clip", stage.clip, 0, 1e9);
@@ -259,6 +270,17 @@ Recipe parse_recipe(const Json& value, const std::string& where) {
   fields.ignore("provenance");
   fields.finish();
   check_recipe(recipe, where);
+  return recipe;
+}
+
+Json recipe_for(Json recipe, int64_t pairs) {
+  const bool few = pairs > 0 && pairs < kFewPairs;
+  for (Json& stage : recipe.at("stages")) {
+    Json& objective = stage.at("objective");
+    if (!objective.contains("default")) continue;
+    const Json chosen = objective.at(few && objective.contains("few_pairs") ? "few_pairs" : "default");
+    objective = chosen;
+  }
   return recipe;
 }
 

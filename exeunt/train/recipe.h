@@ -59,6 +59,9 @@ struct CaseNumber {
   double value = 0;
   std::optional<double> roberta = {}, small = {}, regression = {};
 };
+// An objective may be another one where fewer than kFewPairs pairs of texts are learned:
+// {"default": {"kind": "sum"}, "few_pairs": {"kind": "linear"}}.
+inline constexpr int64_t kFewPairs = 5000;
 struct TrainingCase {
   Family family = Family::bert;
   int64_t rows = 0;
@@ -70,7 +73,8 @@ struct StageSpec {
   ObjectiveSpec objective = {};
   Trainable train = Trainable::all;
   CaseNumber epochs{.value = 3}, lr{.value = 2e-5};
-  double head_lr = 1;  // times lr, for everything under "exits."
+  double head_lr = 1;   // times lr, for everything under "exits."
+  double layer_lr = 1;  // a layer's rate over that of the layer above it; the last layer's is lr
   double weight_decay = 0, warmup = 0, clip = 1;
   int batch = 32;
   int eval_every = 0;                  // optimiser steps; 0 = only at the end
@@ -104,6 +108,9 @@ struct Recipe {
 // passed over.
 [[nodiscard]] Recipe parse_recipe(const Json& value, const std::string& where);
 [[nodiscard]] OrderedJson recipe_json(const Recipe& recipe);
+// A recipe that parses, with the objectives it has for so many training pairs (0: single texts) in place of a choice.
+// Without this call parse_recipe takes the default ones.
+[[nodiscard]] Json recipe_for(Json recipe, int64_t pairs);
 
 // By the name of a shipped recipe, or the path of a JSON file. Throws Error: usage with the nearest name.
 [[nodiscard]] Json find_recipe(const std::string& name_or_path);

@@ -61,6 +61,7 @@ OrderedJson stage_json(const StageSpec& stage) {
   out["epochs"] = case_json(stage.epochs);
   out["lr"] = case_json(stage.lr);
   out["head_lr"] = stage.head_lr;
+  out["layer_lr"] = stage.layer_lr;
   out["weight_decay"] = stage.weight_decay;
   out["warmup"] = stage.warmup;
   out["batch"] = stage.batch;

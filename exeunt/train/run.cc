@@ -19,6 +19,7 @@
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
+#include "exeunt/train/stage_plan.h"
 #include "exeunt/train/step_graphs.h"
 #include "exeunt/train/tensorboard.h"
 #include "exeunt/train/torch_compat.h"
@@ -29,35 +30,6 @@ namespace {
 
 using nn::Tensor;
 using std::chrono::steady_clock;
-
-// How long a stage is.
-struct StagePlan {
-  double lr = 0;
-  int64_t batches = 0, steps = 0;  // of an epoch; of the stage
-  Schedule schedule = {};
-};
-
-StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const TrainOptions& options, Family family) {
-  const TrainingCase which{.family = family,
-                           .rows = static_cast<int64_t>(data.train.rows()),
-                           .regression = data.outcome.problem == Problem::regression};
-  const auto rows = static_cast<int64_t>(data.train.rows());
-  StagePlan plan{.lr = number_for(stage.lr, which), .batches = (rows + stage.batch - 1) / stage.batch};
-  const int64_t steps_an_epoch = plan.batches / options.accumulation;
-  if (steps_an_epoch == 0) {
-    throw Error(Code::usage,
-                fmt::format("an epoch has {} batches, fewer than the {} that one step gathers", plan.batches,
-                            options.accumulation),
-                "lower --gradient-accumulation-steps or the batch size");
-  }
-  plan.steps = options.max_steps > 0
-                   ? options.max_steps
-                   : static_cast<int64_t>(static_cast<double>(steps_an_epoch) * number_for(stage.epochs, which));
-  double warmup = options.warmup_steps >= 0 ? options.warmup_steps : stage.warmup * static_cast<double>(plan.steps);
-  if (options.whole_warmup) warmup = std::floor(warmup);
-  plan.schedule = {.steps = plan.steps, .warmup = warmup};
-  return plan;
-}
 
 torch::Device choose_device(const std::string& name) {
   if (name == "cpu" || (name == "auto" && !nn::compat::has_cuda())) return torch::kCPU;
@@ -194,6 +166,9 @@ OrderedJson Run::configuration() const {
   out["world"] = world_.size();
   out["device"] = device_.is_cuda() ? "cuda" : "cpu";
   out["torch"] = nn::compat::version();
+  for (const StagePlan& plan : plans_) {  // what the recipe's cases, the flags and the data come to
+    out["plan"].push_back(OrderedJson{{"lr", plan.lr}, {"steps", plan.steps}, {"warmup", plan.schedule.warmup}});
+  }
   return out;
 }
 
@@ -276,6 +251,7 @@ std::optional<nn::LoadedState> Run::find_checkpoint() {
 }
 
 TrainResult Run::go() {
+  notice(fmt::format("configuration {}", state_.configuration.dump()));
   prepare_folder();
   (void)world_.add_up(0.0);  // the folder is ready for all
   std::optional<nn::LoadedState> loaded = find_checkpoint();

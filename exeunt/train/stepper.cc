@@ -35,6 +35,14 @@ bool is_projected(const std::string& name, const ModelSpec& spec, ExcludeLast ex
   return false;
 }
 
+// How many layers lie above the parameter. A set that several layers share (ALBERT) counts as the highest of them.
+int layers_above(const std::string& name, const ModelSpec& spec) {
+  for (int i = spec.layers - 1; i >= 0; --i) {
+    if (name.starts_with(layer_prefix(spec, i) + ".")) return spec.layers - 1 - i;
+  }
+  return spec.layers;  // the embeddings
+}
+
 bool reaches_last(const std::string& name, std::string_view part, std::optional<int> index) {
   return index && name.starts_with(fmt::format("exits.{}.{}.", part, *index));
 }
@@ -90,7 +98,9 @@ std::vector<AdamSlot> Stepper::make_slots() const {
   std::vector<AdamSlot> slots;
   for (const auto& item : network_->named_parameters()) {
     if (!trains(item.key())) continue;
-    const double factor = item.key().starts_with("exits.") ? stage_.head_lr : 1.0;
+    const double factor = item.key().starts_with("exits.")
+                              ? stage_.head_lr
+                              : std::pow(stage_.layer_lr, layers_above(item.key(), network_->spec()));
     slots.push_back({.name = item.key(),
                      .parameter = item.value(),
                      .rate = options_.lr * factor,

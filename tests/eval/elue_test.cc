@@ -86,6 +86,29 @@ TEST(Elue, ABaselineTableCanBeReplaced) {
       "tasks":{"SST-2":[{"mflops":1,"performance":50},{"mflops":2,"performance":60}]}})");
   EXPECT_EQ(table.source, "ours");
   EXPECT_EQ(table.tasks.at("SST-2")[1].performance, 60);
+  EXPECT_FALSE(table.shape.has_value());
+}
+
+TEST(Elue, ModelsOfGteSmallsShapeHaveABaselineBuiltIn) {
+  ModelSpec spec{.layers = 12, .hidden = 384, .heads = 12, .inner = 1536, .vocab = 100, .embedding = 384};
+  const BaselineTable* table = shipped_baseline(spec);
+  ASSERT_NE(table, nullptr);
+  EXPECT_EQ(table->source, "gte-small-static");
+  for (const char* task : {"SST-2", "MRPC", "STS-B"}) {
+    const Baseline& baseline = table->tasks.at(task);
+    ASSERT_EQ(baseline.size(), 12U) << task;
+    EXPECT_GT(baseline.back().performance, baseline.front().performance + 5) << task;
+    // A layer costs the same at every depth; the head and the embeddings come once.
+    const double layer = baseline[1].mflops - baseline[0].mflops;
+    for (size_t k = 2; k < baseline.size(); ++k) {
+      EXPECT_NEAR(baseline[k].mflops - baseline[k - 1].mflops, layer, 2e-3) << task << k;
+    }
+  }
+  spec.groups = 1;
+  EXPECT_EQ(shipped_baseline(spec), nullptr);
+  spec.groups = 0;
+  spec.layers = 6;
+  EXPECT_EQ(shipped_baseline(spec), nullptr);
 }
 
 TEST(Elue, BrokenTablesAreRefused) {
@@ -94,6 +117,9 @@ TEST(Elue, BrokenTablesAreRefused) {
   };
   EXPECT_THAT(error_of([] { (void)parse(R"({"format":"x","tasks":{}})"); }).what(), HasSubstr("got the format 'x'"));
   EXPECT_EQ(wrong(R"({"SST2":[]})").hint(), "did you mean 'SST-2'?");
+  EXPECT_THAT(
+      error_of([] { (void)parse(R"({"format":"exeunt.elue_baseline/1","shape":{"layers":0},"tasks":{}})"); }).what(),
+      HasSubstr("b.json: shape: field 'layers'"));
   EXPECT_THAT(wrong("[]").what(), HasSubstr("an object by task"));
   EXPECT_THAT(wrong(R"({"SST-2":[{"mflops":1,"performance":1}]})").what(), HasSubstr("2 to 1000 points"));
   EXPECT_THAT(wrong(R"({"SST-2":[{"mflops":2,"performance":1},{"mflops":2,"performance":1}]})").what(),

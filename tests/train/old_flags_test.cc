@@ -82,7 +82,7 @@ TEST(OldFlags, TakeTheirValuesAlong) {
 
 TEST(TrainFlags, ChangeEveryStageOfTheRecipe) {
   TrainFlags flags = parsed({"--recipe", "deebert", "--lr", "1e-4", "--batch", "4", "--set", "policy=full"});
-  const Recipe recipe = parse_recipe(effective_recipe(flags, ""), "x");
+  const Recipe recipe = parse_recipe(effective_recipe(flags, "", 100), "x");
   ASSERT_EQ(recipe.stages.size(), 2U);
   for (const StageSpec& stage : recipe.stages) {
     EXPECT_EQ(stage.lr.value, 1e-4);
@@ -90,15 +90,28 @@ TEST(TrainFlags, ChangeEveryStageOfTheRecipe) {
   }
   EXPECT_EQ(recipe.policy, "full");
   flags.set = {"nowhere"};
-  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, ""); }).code(), Code::usage);
+  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, "", 100); }).code(), Code::usage);
   flags.set = {"stages.0.objective.kind.deeper=1"};
-  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, ""); }).code(), Code::usage);
+  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, "", 100); }).code(), Code::usage);
+}
+
+TEST(TrainFlags, SeeTheObjectiveThatFewPairsAskFor) {
+  TrainFlags flags = parsed({"--recipe", "exeunt"});
+  const auto kind = [&](int64_t pairs) {
+    return parse_recipe(effective_recipe(flags, "", pairs), "x").stages[0].objective.kind;
+  };
+  EXPECT_EQ(kind(kFewPairs - 1), ObjectiveKind::linear);
+  EXPECT_EQ(kind(kFewPairs), ObjectiveKind::sum);
+  EXPECT_EQ(kind(0), ObjectiveKind::sum);
+  flags.set = {"stages.0.objective.kind=last"};
+  EXPECT_EQ(kind(kFewPairs - 1), ObjectiveKind::last);
+  EXPECT_EQ(kind(kFewPairs), ObjectiveKind::last);
 }
 
 TEST(TrainFlags, OfTheReferencePresetGiveWayToFlagsThatAreGiven) {
   TrainFlags flags = parsed({"--recipe", "elbert", "--preset", "reference", "--batch", "8"});
   apply_preset(flags, "RTE", false);
-  const Recipe recipe = parse_recipe(effective_recipe(flags, "RTE"), "x");
+  const Recipe recipe = parse_recipe(effective_recipe(flags, "RTE", 2490), "x");
   EXPECT_EQ(recipe.stages[0].epochs.value, 8);
   EXPECT_EQ(recipe.stages[0].lr.value, 5e-5);
   EXPECT_EQ(recipe.stages[0].batch, 8);

@@ -47,6 +47,7 @@ TEST(Recipe, HasTheSettingsThatThePapersTrainedWith) {
   EXPECT_EQ(number_for(ours.stages[0].epochs, {.rows = 10000}), 3);
   EXPECT_EQ(number_for(ours.stages[0].lr, {.rows = 10000, .regression = true}), 2e-5);
   EXPECT_EQ(ours.stages[0].head_lr, 5);
+  EXPECT_EQ(ours.stages[0].objective.kind, ObjectiveKind::sum);
 }
 
 TEST(Recipe, GivesAPolicyThatItsOwnModelCanRun) {
@@ -115,6 +116,11 @@ TEST(Recipe, NamesTheNearestWordForAnUnknownOne) {
   EXPECT_THAT(complaint("exeunt", R"({"heads":{"reader":"ownn"}})"), testing::HasSubstr("own"));
   EXPECT_THAT(complaint("exeunt", R"({"gradient":{"rule":"equilibrum"}})"), testing::HasSubstr("equilibrium"));
   EXPECT_THAT(complaint("exeunt", R"({"stages":[{"objective":{"kind":"summ"}}]})"), testing::HasSubstr("sum"));
+  EXPECT_THAT(
+      complaint("exeunt", R"({"stages":[{"objective":{"default":{"kind":"sum"},"few_pairs":{"kind":"line"}}}]})"),
+      testing::HasSubstr("objective: few_pairs"));
+  EXPECT_THAT(complaint("exeunt", R"({"stages":[{"objective":{"default":{"kind":"sum"},"small":{"kind":"sum"}}}]})"),
+              testing::HasSubstr("small"));
   EXPECT_THAT(complaint("exeunt", R"({"stages":[{"objective":{"kind":"sum","gamma":1}}]})"),
               testing::HasSubstr("gamma"));
   EXPECT_THAT(complaint("exeunt", R"({"compat":{"adamw":"hg"}})"), testing::HasSubstr("hf"));

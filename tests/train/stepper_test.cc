@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/train/stepper.h"
 
+#include <cmath>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "exeunt/model/schema.h"
 #include "tests/runtime/random_model.h"
 #include "tests/train/batches.h"
 
@@ -111,6 +114,20 @@ TEST(Stepper, MultipliesTheRateOfHeadsAlone) {
   for (const AdamSlot& slot : stepper.adam().slots()) {
     EXPECT_DOUBLE_EQ(slot.rate, slot.name.find("exits.") == 0 ? 5e-3 : 1e-3) << slot.name;
   }
+}
+
+TEST(Stepper, LowersTheRateFromLayerToLayerDownToTheEmbeddings) {
+  Bench bench("exeunt");
+  bench.recipe.stages[0].layer_lr = .5;
+  Stepper stepper = bench.stepper();
+  std::map<std::string, double> rates;
+  for (const AdamSlot& slot : stepper.adam().slots()) rates[slot.name] = slot.rate;
+  const int layers = bench.network->spec().layers;
+  ASSERT_GE(layers, 2);
+  EXPECT_DOUBLE_EQ(rates.at(layer_prefix(bench.network->spec(), layers - 1) + ".query.weight"), 1e-3);
+  EXPECT_DOUBLE_EQ(rates.at(layer_prefix(bench.network->spec(), layers - 2) + ".ffn1.bias"), .5e-3);
+  EXPECT_DOUBLE_EQ(rates.at("embeddings.word.weight"), 1e-3 * std::pow(.5, layers));
+  EXPECT_DOUBLE_EQ(rates.at("exits.pooler.0.weight"), 5e-3);
 }
 
 TEST(Stepper, DecaysNeitherBiasesNorNormsExceptAlbertsSecond) {

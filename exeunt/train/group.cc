@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/group.h"
+
+#include <fmt/format.h>
+
+namespace exeunt::nn {
+namespace {
+
+// What c10d says goes on for lines; its beginning names the cause.
+std::string beginning(const std::exception& cause) {
+  return std::string(cause.what()).substr(0, 120);
+}
+
+}  // namespace
+
+Error lost_process(const Meeting& meeting, const std::exception& cause) {
+  return {Code::failure,
+          fmt::format("rank {} of {} lost another process: {}", meeting.rank, meeting.size, beginning(cause)),
+          "start again with --resume: the last checkpoint is whole"};
+}
+
+Error cannot_meet(const Meeting& meeting, const std::exception& cause) {
+  return {Code::resources,
+          fmt::format("rank {} cannot meet the others at {}:{}: {}", meeting.rank, meeting.host, meeting.port,
+                      beginning(cause)),
+          "check that all ranks were started and the port is free"};
+}
+
+}  // namespace exeunt::nn
