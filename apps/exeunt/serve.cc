@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "apps/exeunt/output.h"
@@ -61,6 +62,28 @@ std::optional<Precision> precision_of(const ServeFlags& flags) {
   return name.empty() ? std::nullopt : precision_named(name);
 }
 
+// Lines to stderr, one write each, so that those of several processes do not mix. Who reads them may be gone or asleep:
+// then they are left out and counted, as nobody who asks the server may wait for who listens to it.
+class LogLines {
+ public:
+  void operator()(std::string_view line) {
+    pollfd out{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&out, 1, 0) != 1 || (out.revents & (POLLOUT | POLLERR)) != POLLOUT) {
+      ++*left_out_;
+      return;
+    }
+    if (*left_out_ > 0) {
+      const std::string notice = fmt::format("{{\"level\":\"warn\",\"message\":\"{} lines left out\"}}\n", *left_out_);
+      *left_out_ = 0;
+      (void)!::write(STDERR_FILENO, notice.data(), notice.size());
+    }
+    (void)!::write(STDERR_FILENO, line.data(), line.size());
+  }
+
+ private:
+  std::shared_ptr<uint64_t> left_out_ = std::make_shared<uint64_t>(0);  // copies count together
+};
+
 void run(const Common& common, ServeFlags& flags) {
   serve::ServerOptions& server = flags.server;
   // Not left to the parser, which knows it as --model-id.
@@ -85,10 +108,7 @@ void run(const Common& common, ServeFlags& flags) {
   server.network.idle_timeout = std::chrono::milliseconds(flags.idle_ms);
   server.network.drain_timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout * 1000));
   server.network.drain_delay = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_delay * 1000));
-  const serve::Log log(flags.json_output || common.json, [](std::string_view line) {
-    // One write a line, so that lines of several processes do not mix. A reader that is gone changes nothing.
-    (void)!::write(STDERR_FILENO, line.data(), line.size());
-  });
+  const serve::Log log(flags.json_output || common.json, LogLines());
   for (size_t i = 0; i < kForeign.size(); ++i) {
     if (flags.foreign[i].empty()) continue;
     log({.level = "warn",

@@ -76,6 +76,7 @@ void deadline(const Setting& setting, Record& record) {
   record.set("answered", result.count(200));
   record.set("answered_504", result.count(504));
   record.set("turned_away", result.count(429));
+  record.set("without_answer", {{"lost", result.lost}, {"refused", result.refused}, {"unsent", result.unsent}});
   record.set("p50_ms", rounded(percentile(waits, 0.5)));
   record.set("p999_ms", rounded(percentile(waits, 0.999)));
   record.at_least("share answered, with 200 or 504, within the deadline and 5 ms",

@@ -137,7 +137,7 @@ void Service::seal(HttpResponse& response, const RequestNote& note) {
   if (!options_.log_requests && response.status < 500) return;
   LogEntry entry{.level = response.status >= 500 ? "error" : "info", .message = "request", .fields = {}};
   entry.fields = {{"method", note.method},
-                  {"path", note.path},
+                  {"path", note.path.substr(0, 256)},  // a line stays short enough to be written at once
                   {"status", fmt::format("{}", response.status)},
                   {"ms", fmt::format("{:.3f}", seconds * 1000)},
                   {"request_id", note.id}};

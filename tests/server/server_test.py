@@ -267,6 +267,26 @@ def check_readiness(program, model):
     expect(server.process.wait(60) == 0, 'the drain ends with 0')
 
 
+def check_deaf_log(program, model):
+    """Nobody reads the log any more: the server answers all the same."""
+    reader, writer = os.pipe()
+    process = subprocess.Popen([program, 'serve', model, '--port', '0', '--json-output'], stderr=writer)
+    os.close(writer)
+    log = b''
+    while b'"listening"' not in log:
+        log += os.read(reader, 4096)
+    port = int(re.search(rb'"address":"[^"]*:(\d+)"', log).group(1))
+    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=20)
+    for i in range(600):  # far more lines than a pipe holds
+        connection.request('GET', '/health')
+        if connection.getresponse().read() == b'':
+            problems.append(f'no answer {i} while nobody reads the log')
+            break
+    process.send_signal(signal.SIGTERM)
+    expect(process.wait(60) == 0, 'SIGTERM while nobody reads the log')
+    os.close(reader)
+
+
 def check_limits(program, model):
     """Bodies at the edge of the limit, and a million chunks of one byte: documented answers, and little memory."""
     server = Server(program, model, '--no-request-log')
@@ -334,6 +354,7 @@ def main():
         check_tls(flags.program, model, folder)
         check_drain(flags.program, model, flags.drain_trials)
         check_readiness(flags.program, model)
+        check_deaf_log(flags.program, model)
         check_limits(flags.program, model)
         check_slow_sockets(flags.program, model, flags.slow_sockets)
     for problem in problems:
