@@ -100,6 +100,7 @@ void operator delete[](void* data, size_t, std::align_val_t) noexcept {
 }
 
 // Everything before main(), such as the making of globals, is let through: nobody could catch its failure.
+// NOLINTNEXTLINE(readability-identifier-naming): the name is the C library's
 extern "C" int __libc_start_main(Main main, int count, char** words, void (*init)(), void (*fini)(), void (*loader)(),
                                  void* stack) {
   real_main = main;
