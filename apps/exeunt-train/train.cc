@@ -5,12 +5,16 @@
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 
+#include "apps/exeunt-train/defaults.h"
 #include "apps/exeunt-train/effective_recipe.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/train_flags.h"
+#include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/train/about.h"
@@ -19,6 +23,8 @@
 
 namespace exeunt::apps {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::atomic<bool> stop_asked{false};
 
@@ -37,10 +43,27 @@ std::optional<std::pair<double, double>> range_of(const Dataset& data) {
 }
 
 struct Texts {
-  Dataset train, eval;
+  Dataset train, eval, certify;
 };
 
-Texts read_texts(const TrainFlags& flags, const Task* task) {
+// Rows kept back from a file that comes alone, and said so.
+void hold_rows_out(const Common& common, const TrainFlags& flags, Texts& texts) {
+  const double share = flags.hold_out == "0" ? 0 : share_of(flags.hold_out, "--hold-out");
+  if (share == 0 || !texts.train.labelled) return;
+  if (texts.train.examples.size() < kLeastToHoldOut) {
+    notice(common, fmt::format("{}: {} rows are too few to hold some out; all are learned", flags.data,
+                               texts.train.examples.size()));
+    return;
+  }
+  HeldOut held = hold_out(texts.train, share);
+  texts.eval = std::move(held.eval);
+  texts.certify = std::move(held.certify);
+  notice(common, fmt::format("{}: {} rows to learn from, {} held out to evaluate, {} for 'exeunt calibrate' (in {})",
+                             flags.data, texts.train.examples.size(), texts.eval.examples.size(),
+                             texts.certify.examples.size(), (fs::path(flags.out) / kHeldOutFile).string()));
+}
+
+Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task) {
   Texts texts;
   if (task != nullptr) {
     texts.train = read_split(*task, Split::train, flags.data);
@@ -57,6 +80,7 @@ Texts read_texts(const TrainFlags& flags, const Task* task) {
   if (flags.limit > 0 && static_cast<int64_t>(texts.train.examples.size()) > flags.limit) {
     texts.train.examples.resize(static_cast<size_t>(flags.limit));
   }
+  if (task == nullptr && flags.eval_data.empty()) hold_rows_out(common, flags, texts);
   return texts;
 }
 
@@ -70,8 +94,16 @@ void require_labels(const Features& features, const std::string& where) {
   }
 }
 
+struct Loaded {
+  TrainingData data;
+  std::string held_out;      // the file of rows to certify with; empty = none
+  size_t held_out_rows = 0;  // in it
+};
+
 // Feature files need no tokenizer and no texts; everything else goes through the model's own.
-void load_features(const TrainFlags& flags, const Checkpoint& model, const Task* task, TrainingData& data) {
+void load_features(const Common& common, const TrainFlags& flags, const Checkpoint& model, Loaded& loaded) {
+  TrainingData& data = loaded.data;
+  const Task* task = flags.task.empty() ? nullptr : &find_task(flags.task);
   if (!flags.train_features.empty()) {
     data.train = read_features(flags.train_features);
     if (!flags.eval_features.empty()) data.eval = read_features(flags.eval_features);
@@ -88,7 +120,9 @@ void load_features(const TrainFlags& flags, const Checkpoint& model, const Task*
   if (flags.data.empty()) {
     throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
   }
-  Texts texts = read_texts(flags, task);
+  Texts texts = read_texts(common, flags, task);
+  loaded.held_out_rows = texts.certify.examples.size();
+  if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
   data.outcome.problem = texts.train.regression ? Problem::regression : Problem::classification;
   data.outcome.labels = texts.train.labels;
   data.outcome.range = range_of(texts.train);
@@ -125,10 +159,10 @@ void load_also(const TrainFlags& flags, TrainingData& data) {
   }
 }
 
-TrainingData load(const TrainFlags& flags, const Checkpoint& model) {
-  const Task* task = flags.task.empty() ? nullptr : &find_task(flags.task);
-  TrainingData data;
-  load_features(flags, model, task, data);
+Loaded load(const Common& common, const TrainFlags& flags, const Checkpoint& model) {
+  Loaded loaded;
+  TrainingData& data = loaded.data;
+  load_features(common, flags, model, loaded);
   require_labels(data.train, flags.train_features.empty() ? flags.data : flags.train_features);
   if (data.eval.rows() > 0) require_labels(data.eval, "evaluation data");
   load_also(flags, data);
@@ -136,7 +170,7 @@ TrainingData load(const TrainFlags& flags, const Checkpoint& model) {
   const Task* known = find_task_or_null(data.task);
   data.metrics = known != nullptr ? known->metrics : default_metrics(regression, data.outcome.labels.size());
   data.primary = known != nullptr ? known->primary : data.metrics.front();
-  return data;
+  return loaded;
 }
 
 // How many rows there are if they are pairs, which a second segment shows; models without segments (RoBERTa) show none.
@@ -146,10 +180,18 @@ int64_t pairs_in(const Features& features) {
 }
 
 void run(const Common& common, TrainFlags flags) {
+  const bool chosen = !flags.model.empty();
+  complete(flags);
+  if (!chosen) notice(common, fmt::format("no --model: starting from {}", flags.model));
   Checkpoint model = Checkpoint::open(flags.model);
   for (const std::string& line : model.notices()) notice(common, line);
+  if (!chosen) {
+    const std::string changed = suit_narrow(flags, model.spec().hidden);
+    if (!changed.empty()) notice(common, fmt::format("a narrow model: {}", changed));
+  }
   if (flags.layers > 0) model = first_layers(model, flags.layers);
-  const TrainingData data = load(flags, model);
+  const Loaded loaded = load(common, flags, model);
+  const TrainingData& data = loaded.data;
   apply_preset(flags, data.task, data.outcome.problem == Problem::regression);
   const Recipe recipe = parse_recipe(effective_recipe(flags, data.task, pairs_in(data.train)), flags.recipe);
   TrainOptions options{.out = flags.out, .recipe = recipe};
@@ -173,6 +215,7 @@ void run(const Common& common, TrainFlags flags) {
   options.progress = progress_on_stderr(common.quiet);
   options.notice = [&](std::string_view text) { notice(common, text); };
   options.stop = &stop_asked;
+  if (!loaded.held_out.empty()) options.beside.emplace_back(kHeldOutFile, loaded.held_out);
   notice(common, fmt::format("{}: {} training rows, {} for evaluation, recipe {}, {}", flags.out, data.train.rows(),
                              data.eval.rows(), recipe.name, torch_text()));
   std::signal(SIGTERM, ask_to_stop);
@@ -198,6 +241,8 @@ void run(const Common& common, TrainFlags flags) {
     print_table(header, rows);
   }
   fmt::print("wrote {} after {} steps\n", flags.out, result.steps);
+  std::fflush(stdout);  // what comes next is said last, in a pipe, too
+  if (loaded.held_out_rows > 0) notice(common, next_step(flags.out, loaded.held_out_rows));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "exeunt/model/cost.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/own_folder.h"
+#include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
 
@@ -27,20 +28,36 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkpoint& model) {
-  for (const std::string& text : model.notices()) notice(common, text);
-  require_heads(model);
-  if (flags.data.data.empty()) {
+// The data of the flags; where they name none, the rows that the model's training held out.
+Dataset data_for(const Common& common, const RunFlags& flags, const Checkpoint& model) {
+  const fs::path held_out = model.folder() / kHeldOutFile;
+  if (!flags.data.data.empty()) return load_data(flags.data);
+  if (!flags.data.task.empty() || !is_there(held_out)) {
     throw Error(Code::usage, "--data is required to run a model",
                 "name a data folder with --task, or a file of your own");
   }
+  OwnColumns columns = held_out_columns(held_out);
+  columns.labels = model.exits().labels;
+  columns.regression = model.exits().problem == Problem::regression;
+  Dataset data = read_own(held_out, columns);
+  if (flags.data.limit > 0 && data.examples.size() > static_cast<size_t>(flags.data.limit)) {
+    data.examples.resize(static_cast<size_t>(flags.data.limit));
+  }
+  notice(common,
+         fmt::format("no --data: the {} rows that training held out, {}", data.examples.size(), held_out.string()));
+  return data;
+}
+
+ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkpoint& model) {
+  for (const std::string& text : model.notices()) notice(common, text);
+  require_heads(model);
   const auto precision = precision_named(flags.precision);
   if (!flags.precision.empty() && !precision) {
     throw Error(Code::usage,
                 fmt::format("--precision: got '{}', want fp32, bf16 or int8 to run a model", flags.precision),
                 "name a trace that was made in that precision with --trace");
   }
-  Dataset data = load_data(flags.data);
+  Dataset data = data_for(common, flags, model);
   for (const std::string& text : data.notices) notice(common, text);
   const fs::path tokenizer_folder = flags.tokenizer.empty() ? model.folder() : fs::path(flags.tokenizer);
   const auto tokenizer = load_tokenizer(tokenizer_folder);

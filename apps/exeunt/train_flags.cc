@@ -15,6 +15,13 @@ void add_data_part(CLI::App& verb, TrainFlags& flags) {
       ->group(kGroup);
   verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")->group(kGroup);
   verb.add_option("--eval-data", flags.eval_data, "Own file to evaluate on")->group(kGroup);
+  verb.add_option(
+          "--hold-out", flags.hold_out,
+          "Own file without --eval-data: share of its rows that are not learned; a third is evaluated, the rest "
+          "kept in the run for 'exeunt calibrate'; 0 = none")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->group(kGroup);
   verb.add_option("--text-column", flags.columns.text, "Own file: column of the text")
       ->capture_default_str()
       ->group(kGroup);
@@ -103,9 +110,11 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--recipe", flags.recipe,
                   fmt::format("One of {}, or a JSON file", fmt::join(shipped_recipes(), ", ")))
       ->capture_default_str();
-  verb.add_option("--model", flags.model, "Model to start from: a folder, or org/name in the local Hugging Face cache")
-      ->required();
-  verb.add_option("--out", flags.out, "Folder of the run; the trained model lies in it at the end")->required();
+  verb.add_option("--model", flags.model,
+                  "Model to start from: a folder, or org/name in the local Hugging Face cache; left out: "
+                  "$EXEUNT_MODEL, else the model shipped with the program");
+  verb.add_option("--out", flags.out,
+                  "Folder of the run; the trained model lies in it at the end; left out: runs/ and the data's name");
   add_data_part(verb, flags);
   add_recipe_part(verb, flags);
   add_run_part(verb, flags);
@@ -115,7 +124,8 @@ void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> ru
   const auto flags = std::make_shared<TrainFlags>();
   CLI::App* verb =
       add_verb(line, "train", "Train a model with a recipe, ours or a paper's",
-               {"exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2",
+               {"exeunt train --data my.csv --text-column body --label-column topic",
+                "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2",
                 "exeunt train --recipe pabee --model albert-base --task RTE --data glue_data --out runs/rte --epochs 5",
                 "exeunt train --model bert-base --data mine.csv --eval-data dev.csv --out runs/mine",
                 "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2 --resume"},

@@ -16,6 +16,7 @@ struct TrainFlags {
   std::string recipe = "exeunt", model, out;
   // Data.
   std::string task, data, eval_data, train_features, eval_features, labels;
+  std::string hold_out = "30%";
   std::vector<std::string> also;  // NAME=FILE
   OwnColumns columns;
   bool regression = false;

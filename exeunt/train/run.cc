@@ -553,6 +553,7 @@ TrainResult Run::finish() {
   summary["max_steps"] = total_steps_;
   summary["log_history"] = state_.log;
   write_atomically(options_.out / "trainer_state.json", json_text(summary));
+  for (const auto& [name, content] : options_.beside) write_atomically(options_.out / name, content);
   write_results(options_.out, results);
   return {.stopped = false, .steps = steps, .results = std::move(results)};
 }

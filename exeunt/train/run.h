@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exeunt/base/progress.h"
@@ -45,12 +46,13 @@ struct TrainOptions {
   bool resume = false;       // go on from the newest checkpoint in `out` that is whole
   bool overwrite = false;    // `out` may hold an earlier run, which is removed
   double adam_epsilon = 1e-8;
-  double warmup_steps = -1;        // instead of the recipe's share; −1 = the recipe's
-  bool whole_warmup = false;       // round the recipe's share of steps down
-  int threads = 0;                 // 0 = torch's choice
-  std::string device = "auto";     // auto, cpu, cuda
-  std::string precision = "fp32";  // fp32, or bf16 on CUDA
-  bool graphs = true;              // on CUDA: record whole steps and play them
+  double warmup_steps = -1;                                      // instead of the recipe's share; −1 = the recipe's
+  bool whole_warmup = false;                                     // round the recipe's share of steps down
+  int threads = 0;                                               // 0 = torch's choice
+  std::string device = "auto";                                   // auto, cpu, cuda
+  std::string precision = "fp32";                                // fp32, or bf16 on CUDA
+  bool graphs = true;                                            // on CUDA: record whole steps and play them
+  std::vector<std::pair<std::string, std::string>> beside = {};  // more files for `out`: name and content
   ProgressStyle progress = {};
   std::function<void(std::string_view)> notice = {};
   const std::atomic<bool>* stop = nullptr;  // set from outside: save a checkpoint and end

@@ -14,6 +14,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/own_folder.h"
+#include "exeunt/tasks/hold_out.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -57,7 +58,8 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
 }
 
 void remove_run(const fs::path& out) {
-  std::vector<fs::path> ours{out / "log.jsonl", out / kManifestFile};
+  // Rows held out from an earlier run's data may be learned by the next.
+  std::vector<fs::path> ours{out / "log.jsonl", out / kManifestFile, out / kHeldOutFile};
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     const std::string name = entry.path().filename().string();
