@@ -31,7 +31,7 @@ Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, H
 }
 
 template <class Step>
-void Connection::guarded(const Step& step) noexcept {
+void Connection::guarded(const Step& step) {
   try {
     step();
   } catch (const std::exception&) {
@@ -108,7 +108,7 @@ void Connection::on_timeout() {
   close();
 }
 
-void Connection::close() noexcept {
+void Connection::close() {
   if (!open_) return;
   open_ = false;
   error_code ignored;

@@ -35,8 +35,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Connection(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls, House& house);
   void start();
-  void close() noexcept;  // at once
-  void close_if_idle();   // where no request has begun
+  void close();          // at once
+  void close_if_idle();  // where no request has begun
   // How willing it is to be closed for a newcomer: a busy one is not; of the others, the one that has waited longest.
   [[nodiscard]] std::optional<Clock::time_point> waiting_since() const;
 
@@ -45,7 +45,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // A step that fails, for want of memory, ends this connection and nothing else.
   template <class Step>
-  void guarded(const Step& step) noexcept;
+  void guarded(const Step& step);
   void refuse_for_memory();
   void read();
   void on_read(const boost::system::error_code& error, size_t bytes);
