@@ -9,17 +9,16 @@
 #include <filesystem>
 #include <memory>
 
+#include "apps/exeunt-train/auto.h"
 #include "apps/exeunt-train/defaults.h"
 #include "apps/exeunt-train/effective_recipe.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
-#include "apps/exeunt/train_flags.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/train/about.h"
 #include "exeunt/train/first_layers.h"
-#include "exeunt/train/run.h"
 
 namespace exeunt::apps {
 namespace {
@@ -94,12 +93,6 @@ void require_labels(const Features& features, const std::string& where) {
   }
 }
 
-struct Loaded {
-  TrainingData data;
-  std::string held_out;      // the file of rows to certify with; empty = none
-  size_t held_out_rows = 0;  // in it
-};
-
 // Feature files need no tokenizer and no texts; everything else goes through the model's own.
 void load_features(const Common& common, const TrainFlags& flags, const Checkpoint& model, Loaded& loaded) {
   TrainingData& data = loaded.data;
@@ -159,20 +152,6 @@ void load_also(const TrainFlags& flags, TrainingData& data) {
   }
 }
 
-Loaded load(const Common& common, const TrainFlags& flags, const Checkpoint& model) {
-  Loaded loaded;
-  TrainingData& data = loaded.data;
-  load_features(common, flags, model, loaded);
-  require_labels(data.train, flags.train_features.empty() ? flags.data : flags.train_features);
-  if (data.eval.rows() > 0) require_labels(data.eval, "evaluation data");
-  load_also(flags, data);
-  const bool regression = data.outcome.problem == Problem::regression;
-  const Task* known = find_task_or_null(data.task);
-  data.metrics = known != nullptr ? known->metrics : default_metrics(regression, data.outcome.labels.size());
-  data.primary = known != nullptr ? known->primary : data.metrics.front();
-  return loaded;
-}
-
 // How many rows there are if they are pairs, which a second segment shows; models without segments (RoBERTa) show none.
 int64_t pairs_in(const Features& features) {
   const bool pairs = std::find(features.types.begin(), features.types.end(), 1) != features.types.end();
@@ -180,46 +159,14 @@ int64_t pairs_in(const Features& features) {
 }
 
 void run(const Common& common, TrainFlags flags) {
-  const bool chosen = !flags.model.empty();
-  complete(flags);
-  if (!chosen) notice(common, fmt::format("no --model: starting from {}", flags.model));
-  Checkpoint model = Checkpoint::open(flags.model);
-  for (const std::string& line : model.notices()) notice(common, line);
-  if (!chosen) {
-    const std::string changed = suit_narrow(flags, model.spec().hidden);
-    if (!changed.empty()) notice(common, fmt::format("a narrow model: {}", changed));
-  }
-  if (flags.layers > 0) model = first_layers(model, flags.layers);
-  const Loaded loaded = load(common, flags, model);
+  if (flags.recipe == kAuto) return train_auto(common, flags);
+  refuse_auto_flags(flags);
+  const Checkpoint model = open_base(common, flags);
+  const Loaded loaded = load_training(common, flags, model);
   const TrainingData& data = loaded.data;
-  apply_preset(flags, data.task, data.outcome.problem == Problem::regression);
-  const Recipe recipe = parse_recipe(effective_recipe(flags, data.task, pairs_in(data.train)), flags.recipe);
-  TrainOptions options{.out = flags.out, .recipe = recipe};
-  options.seed = flags.seed.value_or(recipe.seed);
-  options.max_steps = flags.max_steps;
-  options.accumulation = flags.accumulation;
-  options.window = flags.window;
-  options.log_every = flags.log_every;
-  options.save_every = flags.save_every;
-  options.keep_checkpoints = flags.keep_checkpoints;
-  options.trace = flags.trace;
-  options.resume = flags.resume;
-  options.overwrite = flags.overwrite;
-  options.adam_epsilon = flags.adam_epsilon;
-  options.warmup_steps = flags.warmup_steps;
-  options.whole_warmup = !flags.preset.empty();
-  options.threads = flags.threads;
-  options.device = flags.device;
-  options.precision = flags.precision;
-  options.graphs = !flags.no_graphs;
-  options.progress = progress_on_stderr(common.quiet);
-  options.notice = [&](std::string_view text) { notice(common, text); };
-  options.stop = &stop_asked;
-  if (!loaded.held_out.empty()) options.beside.emplace_back(kHeldOutFile, loaded.held_out);
+  const TrainOptions options = options_of(common, flags, loaded);
   notice(common, fmt::format("{}: {} training rows, {} for evaluation, recipe {}, {}", flags.out, data.train.rows(),
-                             data.eval.rows(), recipe.name, torch_text()));
-  std::signal(SIGTERM, ask_to_stop);
-  std::signal(SIGINT, ask_to_stop);
+                             data.eval.rows(), options.recipe.name, torch_text()));
   const TrainResult result = train(model, data, options);
   if (common.json) return print_json(result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results);
   if (result.stopped) {
@@ -246,6 +193,65 @@ void run(const Common& common, TrainFlags flags) {
 }
 
 }  // namespace
+
+Checkpoint open_base(const Common& common, TrainFlags& flags) {
+  const bool chosen = !flags.model.empty();
+  complete(flags);
+  if (!chosen) notice(common, fmt::format("no --model: starting from {}", flags.model));
+  Checkpoint model = Checkpoint::open(flags.model);
+  for (const std::string& line : model.notices()) notice(common, line);
+  if (!chosen) {
+    const std::string changed = suit_narrow(flags, model.spec().hidden);
+    if (!changed.empty()) notice(common, fmt::format("a narrow model: {}", changed));
+  }
+  if (flags.layers > 0) model = first_layers(model, flags.layers);
+  return model;
+}
+
+Loaded load_training(const Common& common, const TrainFlags& flags, const Checkpoint& model) {
+  Loaded loaded;
+  TrainingData& data = loaded.data;
+  load_features(common, flags, model, loaded);
+  require_labels(data.train, flags.train_features.empty() ? flags.data : flags.train_features);
+  if (data.eval.rows() > 0) require_labels(data.eval, "evaluation data");
+  load_also(flags, data);
+  const bool regression = data.outcome.problem == Problem::regression;
+  const Task* known = find_task_or_null(data.task);
+  data.metrics = known != nullptr ? known->metrics : default_metrics(regression, data.outcome.labels.size());
+  data.primary = known != nullptr ? known->primary : data.metrics.front();
+  return loaded;
+}
+
+TrainOptions options_of(const Common& common, TrainFlags flags, const Loaded& loaded) {
+  const TrainingData& data = loaded.data;
+  apply_preset(flags, data.task, data.outcome.problem == Problem::regression);
+  const Recipe recipe = parse_recipe(effective_recipe(flags, data.task, pairs_in(data.train)), flags.recipe);
+  TrainOptions options{.out = flags.out, .recipe = recipe};
+  options.seed = flags.seed.value_or(recipe.seed);
+  options.max_steps = flags.max_steps;
+  options.accumulation = flags.accumulation;
+  options.window = flags.window;
+  options.log_every = flags.log_every;
+  options.save_every = flags.save_every;
+  options.keep_checkpoints = flags.keep_checkpoints;
+  options.trace = flags.trace;
+  options.resume = flags.resume;
+  options.overwrite = flags.overwrite;
+  options.adam_epsilon = flags.adam_epsilon;
+  options.warmup_steps = flags.warmup_steps;
+  options.whole_warmup = !flags.preset.empty();
+  options.threads = flags.threads;
+  options.device = flags.device;
+  options.precision = flags.precision;
+  options.graphs = !flags.no_graphs;
+  options.progress = progress_on_stderr(common.quiet);
+  options.notice = [&common](std::string_view text) { notice(common, text); };
+  options.stop = &stop_asked;
+  if (!loaded.held_out.empty()) options.beside.emplace_back(kHeldOutFile, loaded.held_out);
+  std::signal(SIGTERM, ask_to_stop);
+  std::signal(SIGINT, ask_to_stop);
+  return options;
+}
 
 void add_train_verbs(CommandLine& line) {
   // Asked by 'exeunt doctor'; people need not know it.

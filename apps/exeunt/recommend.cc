@@ -17,6 +17,7 @@
 #include "exeunt/eval/recommend_text.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/manifest.h"
+#include "exeunt/tasks/hold_out.h"
 
 namespace exeunt::apps {
 namespace {
@@ -62,6 +63,7 @@ RunFlags resolved(const Common& common, RunFlags flags) {
     }
   }
   const fs::path kept = fs::path(flags.model) / "trace-eval.safetensors";
+  if (has_file(flags.model, kHeldOutFile)) return flags;  // rows that nothing has looked at yet
   if (flags.data.data.empty() && flags.trace.empty() && fs::exists(kept, error)) {
     notice(common,
            fmt::format("{}: measured on what its training was evaluated on (trace-eval.safetensors)", flags.model));

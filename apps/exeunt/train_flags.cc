@@ -97,6 +97,21 @@ void add_run_part(CLI::App& verb, TrainFlags& flags) {
       ->capture_default_str();
 }
 
+void add_auto_part(CLI::App& verb, TrainFlags& flags) {
+  constexpr const char* kGroup = "With --recipe auto";
+  verb.add_option("--try", flags.try_recipes, fmt::format("Recipes to compare, with commas (default {})", kAutoRecipes))
+      ->type_name("LIST")
+      ->group(kGroup);
+  verb.add_option("--target-speedup", flags.target_speedup, "Keep the best at this many times fewer layers")
+      ->type_name("3x")
+      ->group(kGroup);
+  verb.add_option("--max-drop", flags.max_drop,
+                  fmt::format("Keep the fastest that loses at most this share (default {})", kAutoDrop))
+      ->type_name("SHARE")
+      ->group(kGroup);
+  verb.add_flag("--dry-run", flags.dry_run, "Say what would be trained and how long it takes, and end")->group(kGroup);
+}
+
 }  // namespace
 
 const std::vector<std::string>& shipped_recipes() {
@@ -107,8 +122,9 @@ const std::vector<std::string>& shipped_recipes() {
 }
 
 void add_train_flags(CLI::App& verb, TrainFlags& flags) {
-  verb.add_option("--recipe", flags.recipe,
-                  fmt::format("One of {}, or a JSON file", fmt::join(shipped_recipes(), ", ")))
+  verb.add_option(
+          "--recipe", flags.recipe,
+          fmt::format("One of {}, auto to compare some of them, or a JSON file", fmt::join(shipped_recipes(), ", ")))
       ->capture_default_str();
   verb.add_option("--model", flags.model,
                   "Model to start from: a folder, or org/name in the local Hugging Face cache; left out: "
@@ -118,6 +134,7 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   add_data_part(verb, flags);
   add_recipe_part(verb, flags);
   add_run_part(verb, flags);
+  add_auto_part(verb, flags);
 }
 
 void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> run) {
@@ -128,6 +145,7 @@ void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> ru
                 "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2",
                 "exeunt train --recipe pabee --model albert-base --task RTE --data glue_data --out runs/rte --epochs 5",
                 "exeunt train --model bert-base --data mine.csv --eval-data dev.csv --out runs/mine",
+                "exeunt train --recipe auto --model bert-base --data mine.csv --out runs/mine --target-speedup 3x",
                 "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2 --resume"},
                [flags, run = std::move(run)] { run(*flags); });
   add_train_flags(*verb, *flags);

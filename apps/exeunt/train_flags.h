@@ -12,6 +12,9 @@
 
 namespace exeunt::apps {
 
+inline constexpr const char* kAutoRecipes = "plain,elasticbert,romebert-sd,exeunt";
+inline constexpr const char* kAutoDrop = "1%";
+
 struct TrainFlags {
   std::string recipe = "exeunt", model, out;
   // Data.
@@ -37,6 +40,9 @@ struct TrainFlags {
   double adam_epsilon = 1e-8, warmup_steps = -1;
   std::string device = "auto", precision = "fp32";
   bool resume = false, overwrite = false, no_graphs = false, trace = false;
+  // Of the recipe auto; empty = its defaults.
+  std::string try_recipes, target_speedup, max_drop;
+  bool dry_run = false;
 };
 
 void add_train_flags(CLI::App& verb, TrainFlags& flags);
