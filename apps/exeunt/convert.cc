@@ -4,6 +4,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/own_folder.h"
 
@@ -18,7 +19,8 @@ struct ConvertOptions {
 void run(const Common& common, const ConvertOptions& options) {
   const Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
   for (const std::string& text : checkpoint.notices()) notice(common, text);
-  const WriteOptions write{.replace = options.force};
+  WriteOptions write{.replace = options.force};
+  if (options.to == "hf") write.beside = card_writer(checkpoint, options.out, CardFor::transformers);
   const auto notices = options.to == "hf" ? export_hugging_face(checkpoint, options.out, write)
                                           : write_folder(checkpoint, options.out, write);
   for (const std::string& text : notices) notice(common, text);

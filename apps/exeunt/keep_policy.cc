@@ -8,6 +8,7 @@
 
 #include "exeunt/base/clock.h"
 #include "exeunt/base/version.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/flows/engine_choice.h"
 #include "exeunt/tasks/task.h"
 
@@ -37,6 +38,7 @@ void keep_policy(const PolicyLock& lock, const std::filesystem::path& path, cons
   }
   file.entries[precision] = std::move(entry);
   lock.write(file);
+  if (measured.model && path.parent_path() == measured.model->folder()) refresh_card(*measured.model);
 }
 
 std::optional<std::pair<double, double>> label_range(const Measured& measured) {

@@ -8,6 +8,7 @@
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/exits/legacy.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
@@ -132,6 +133,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   entry.precision_map = precision_map_of(model, precision);
   file.entries[precision] = std::move(entry);
   lock.write(file);
+  refresh_card(model);
   const std::string text = str(policy);
   if (common.json) return print_json({{"out", path.string()}, {"precision", precision}, {"policy", text}});
   fmt::print("{}: {} runs {}, without a certificate\n", path.string(), precision, text);

@@ -12,6 +12,7 @@
 #include "exeunt/base/clock.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/exits/calibrate.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/make_trace.h"
@@ -154,6 +155,7 @@ void write_policy(const Checkpoint& model, const std::string& precision, const P
   }
   file.entries[precision] = entry;
   lock.write(file);
+  refresh_card(model);
 }
 
 void run(const Common& common, const QuantizeFlags& flags) {

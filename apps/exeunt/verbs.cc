@@ -20,6 +20,7 @@ void end_group(CommandLine& line, const char* title) {
 void add_all_verbs(CommandLine& line) {
   add_info(line);
   add_convert(line);
+  add_export(line);
   add_tokenize(line);
   end_group(line, "Models");
   add_data(line);

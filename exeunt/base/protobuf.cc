@@ -83,4 +83,26 @@ void ProtoReader::expect(const ProtoField& field, ProtoField::Type type) const {
   throw_bad_file(where_, "field {}: got {}, want {}", field.number, name_of(field.type), name_of(type));
 }
 
+void ProtoWriter::varint(uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out_ += static_cast<char>(0x80 | (value & 0x7f));
+  out_ += static_cast<char>(value);
+}
+
+void ProtoWriter::integer(uint32_t number, int64_t value) {
+  varint(uint64_t{number} << 3);
+  varint(static_cast<uint64_t>(value));
+}
+
+void ProtoWriter::real(uint32_t number, float value) {
+  varint(uint64_t{number} << 3 | 5);
+  const auto bits = std::bit_cast<uint32_t>(value);
+  for (int shift = 0; shift < 32; shift += 8) out_ += static_cast<char>(bits >> shift & 0xff);
+}
+
+void ProtoWriter::bytes(uint32_t number, std::string_view content) {
+  varint(uint64_t{number} << 3 | 2);
+  varint(content.size());
+  out_ += content;
+}
+
 }  // namespace exeunt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wire form of protocol buffers, read field by field without a schema compiler. SentencePiece models and TensorFlow
-// checkpoints are made of it.
+// The wire form of protocol buffers, read and written field by field without a schema compiler. SentencePiece models,
+// TensorFlow checkpoints and ONNX graphs are made of it.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +45,20 @@ class ProtoReader {
   std::span<const std::byte> rest_;
   size_t size_;
   std::string where_;
+};
+
+// Writes the fields of one message; a nested message is written first and then put in as bytes.
+class ProtoWriter {
+ public:
+  void integer(uint32_t number, int64_t value);           // int32, int64, enum, bool
+  void real(uint32_t number, float value);                // float
+  void bytes(uint32_t number, std::string_view content);  // text, bytes, a nested message
+  void message(uint32_t number, const ProtoWriter& nested) { bytes(number, nested.out_); }
+  [[nodiscard]] const std::string& content() const noexcept { return out_; }
+
+ private:
+  void varint(uint64_t value);
+  std::string out_;
 };
 
 }  // namespace exeunt

@@ -243,6 +243,7 @@ std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const
   writer.tokenizer();
   writer.recipe(options.recipe);
   writer.policy(weights_sha256(checkpoint));
+  writer.beside(options.beside);
   if (!with_head && !checkpoint.exits().sites.empty()) {
     writer.notice(
         fmt::format("the last exit has no counterpart in transformers: the folder loads there as {}, an "
@@ -250,6 +251,15 @@ std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const
                     architecture));
   }
   folder.commit();
+  return std::move(writer).notices();
+}
+
+std::vector<std::string> write_companions(const Checkpoint& checkpoint, const fs::path& folder) {
+  FolderWriter writer(checkpoint, folder);
+  writer.text(kConfigFile, json_text(own_config(checkpoint.spec())));
+  writer.text(kExitsFile, json_text(exits_json(checkpoint.exits())));
+  writer.tokenizer();
+  writer.policy(weights_sha256(checkpoint));
   return std::move(writer).notices();
 }
 

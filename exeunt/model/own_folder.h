@@ -22,7 +22,7 @@ inline constexpr std::string_view kWeightsFormat = "exeunt.model/1";  // in the 
 struct WriteOptions {
   bool replace = false;     // an existing folder is exchanged for the new one
   std::string recipe = {};  // text of recipe.json; empty = the one in the checkpoint's folder, if any
-  // Writes further files into the folder before its manifest and returns their names, which the manifest then lists.
+  // Writes further files into the folder and returns the names of those that a manifest is to list.
   std::function<std::vector<std::string>(const std::filesystem::path& folder)> beside = {};
 };
 
@@ -33,6 +33,9 @@ std::vector<std::string> write_folder(const Checkpoint& checkpoint, const std::f
 // A folder for transformers: its names, its configuration, and beside them every exit as exits.* with exits.json.
 std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                              const WriteOptions& options = {});
+
+// What belongs beside weights in another form: config.json, exits.json, the tokenizer's files and policy.json.
+std::vector<std::string> write_companions(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
 // What identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_folder() writes it.
 // So a folder of another system and our conversion of it have the same one.

@@ -547,6 +547,7 @@ TrainResult Run::finish() {
   results["train_samples"] = data_.train.rows();
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
   if (!writes()) return {.stopped = false, .steps = steps, .results = std::move(results)};
+  write_results(options_.out, results);
   for (const std::string& line : write_trained(weights(), options_.out, recipe_text())) notice(line);
   OrderedJson summary;
   summary["global_step"] = steps;
@@ -554,7 +555,6 @@ TrainResult Run::finish() {
   summary["log_history"] = state_.log;
   write_atomically(options_.out / "trainer_state.json", json_text(summary));
   for (const auto& [name, content] : options_.beside) write_atomically(options_.out / name, content);
-  write_results(options_.out, results);
   return {.stopped = false, .steps = steps, .results = std::move(results)};
 }
 

@@ -12,6 +12,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/tasks/hold_out.h"
@@ -54,6 +55,7 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
   }
   move(kManifestFile);
   fs::remove_all(staging, ignored);
+  write_card(out, checkpoint, card_facts(out, out));
   return notices;
 }
 

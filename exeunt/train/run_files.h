@@ -26,7 +26,7 @@ class LogFile {
 };
 
 // A model folder inside `out` beside the checkpoints: the files take their places one by one, manifest.json last, so a
-// folder with a manifest is a whole one.
+// folder with a manifest is a whole one. Behind it a model card, with the results that lie in `out`.
 std::vector<std::string> write_trained(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                        const std::string& recipe);
 

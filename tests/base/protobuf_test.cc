@@ -36,6 +36,23 @@ TEST(Protobuf, ReadsEveryWireType) {
   EXPECT_FALSE(reader.next().has_value());
 }
 
+TEST(Protobuf, WritesWhatItReads) {
+  ProtoWriter inner, writer;
+  inner.bytes(1, "xyz");
+  writer.integer(1, 150);
+  writer.real(300, -0.5F);
+  writer.message(2, inner);
+  writer.integer(5, -1);
+  EXPECT_EQ(writer.content(),
+            "\x08\x96\x01\xe5\x12\x00\x00\x00\xbf\x12\x05\x0a\x03xyz\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s);
+  ProtoReader reader(bytes_of(writer.content()), "f");
+  EXPECT_EQ(reader.next()->integer(), 150);
+  EXPECT_EQ(reader.next()->real(), -0.5F);
+  EXPECT_EQ(reader.next()->bytes.size(), 5U);
+  EXPECT_EQ(reader.next()->integer(), -1);
+  EXPECT_FALSE(reader.next().has_value());
+}
+
 TEST(Protobuf, BrokenBytesAreRefusedWithTheirPlace) {
   EXPECT_THAT(protobuf_error("\x08\x96"s), HasSubstr("f: the protocol buffer is broken or cut short at byte 0"));
   EXPECT_THAT(protobuf_error("\x08\x01\x12\x04xyz"s), HasSubstr("at byte 2"));

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/eval/model_card.h"
+
+#include <cmath>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/model/cost.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kLargestCard = size_t{1} << 24;
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// "runs/sst2/" is called sst2.
+std::string name_of_folder(const fs::path& folder) {
+  const fs::path path = (folder / "").lexically_normal().parent_path();
+  return path.filename().string();
+}
+
+// A text as YAML and JSON both read it.
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Text in a cell of a table: what would be markup stays text.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') {
+      out += ' ';
+      continue;
+    }
+    if (std::string_view("\\|*_<>[]`#").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string text_at(const Json& value, const char* part, const char* name) {
+  if (!value.is_object() || !value.contains(part)) return {};
+  const Json& inner = value.at(part);
+  return inner.is_object() && inner.contains(name) && inner.at(name).is_string() ? inner.at(name).get<std::string>()
+                                                                                 : "";
+}
+
+// The rows of "exits" in all_results.json; anything else that lies there is no table of scores.
+std::vector<Json> exit_rows(const Json& results) {
+  std::vector<Json> out;
+  if (!results.is_object() || !results.contains("exits") || !results.at("exits").is_array()) return out;
+  for (const Json& row : results.at("exits")) {
+    if (row.is_object() && row.contains("layer") && row.at("layer").is_number_integer()) out.push_back(row);
+  }
+  return out;
+}
+
+// Metrics in percent, correlations as they are; a number that is none has no entry.
+std::vector<std::pair<std::string, double>> scores_of(const Json& row) {
+  std::vector<std::pair<std::string, double>> out;
+  for (const auto& [name, value] : row.items()) {
+    if (name != "layer" && value.is_number()) out.emplace_back(name, value.get<double>());
+  }
+  return out;
+}
+
+// Hugging Face's fields. The comments are for the author, who fills in what we cannot know.
+std::string metadata(const Checkpoint& model, const CardFacts& facts) {
+  const ExitLayout& exits = model.exits();
+  std::string out = "---\n";
+  out += "# license: …        yours to choose; the licences of the base model and of the data may bind you\n";
+  out += "# base_model: …     the model this one was trained from\n";
+  out += fmt::format("library_name: {}\n", facts.reader == CardFor::transformers ? "transformers" : "exeunt");
+  if (!exits.sites.empty()) out += "pipeline_tag: text-classification\n";
+  out += fmt::format("tags:\n- exeunt\n- early-exit\n- {}\n", name_of(model.spec().family));
+  if (facts.reader == CardFor::onnx) out += "- onnx\n";
+  const std::vector<Json> rows = exit_rows(facts.results);
+  const std::string task = text_at(facts.recipe, "run", "task");
+  if (!rows.empty()) {
+    out += "metrics:\n";
+    for (const auto& [name, value] : scores_of(rows.back())) out += fmt::format("- {}\n", name);
+    const std::string data = quoted(task.empty() ? "own data" : task);
+    out += fmt::format(
+        "model-index:\n- name: {}\n  results:\n  - task:\n      type: text-classification\n    dataset:\n      name: "
+        "{}\n"
+        "      type: {}\n    metrics:\n",
+        quoted(facts.name), data, data);
+    for (const auto& [name, value] : scores_of(rows.back())) {
+      out += fmt::format("    - type: {}\n      value: {:.4f}\n      name: {} of the last exit\n", name, value, name);
+    }
+  }
+  return out + "---\n";
+}
+
+std::string exit_table(const Checkpoint& model, const Json& results) {
+  constexpr int kTokens = 128;
+  const ExitLayout& exits = model.exits();
+  const std::vector<Json> rows = exit_rows(results);
+  std::string head = "| exit after layer | reads | MFLOPs |", rule = "| ---: | --- | ---: |", out;
+  if (!rows.empty()) {
+    for (const auto& [name, value] : scores_of(rows.front())) {
+      head += fmt::format(" {} |", cell(name));
+      rule += " ---: |";
+    }
+  }
+  for (const ExitSite& site : exits.sites) {
+    const double cost = mflops(departure_macs(model.spec(), exits, {.after = site.after, .tokens = kTokens}));
+    out += fmt::format("| {} | {} | {:.0f} |", site.after,
+                       site.reader ? "row 0 and a learned mean of all rows" : cell(name_of(exits.input)), cost);
+    for (const Json& row : rows) {
+      if (row.at("layer") != site.after) continue;
+      for (const auto& [name, value] : scores_of(row)) out += fmt::format(" {:.2f} |", 100 * value);
+    }
+    out += "\n";
+  }
+  const std::string scores = rows.empty() ? "" : "; scores in percent, on the data it was evaluated on while training";
+  return fmt::format("{}\n{}\n{}\nMFLOPs of a text of {} tokens that leaves there, with the exits before it asked{}.\n",
+                     head, rule, out, kTokens, scores);
+}
+
+std::string promise(const Certificate& c) {
+  const std::string how =
+      c.method == RiskMethod::crc ? "in expectation" : fmt::format("with confidence {:g} %", 100 * (1 - c.delta));
+  return fmt::format(
+      "Certified: against the same model at full depth, {} at most {:g} % {} ({}, {} texts, data `{:.12}`), on texts "
+      "drawn "
+      "like those. It says nothing of other texts.",
+      cell(name_of(c.loss)), 100 * c.epsilon, how, name_of(c.method), c.rows, c.certify.data);
+}
+
+std::string policy_part(const CardFacts& facts) {
+  if (!facts.policy || facts.policy->entries.empty()) {
+    return "No policy is stored: the model runs at full depth until one is chosen (`exeunt calibrate`, "
+           "`exeunt policy set`).\n";
+  }
+  std::string out;
+  for (const auto& [precision, entry] : facts.policy->entries) {
+    out += fmt::format("**{}**{}: `{}` over the exits {}. {}\n\n", precision,
+                       precision == facts.policy->default_precision ? " (default)" : "", str(entry.policy),
+                       fmt::join(entry.exits, ", "),
+                       entry.certificate ? promise(*entry.certificate) : "It carries no certificate.");
+    if (entry.points.size() < 2) continue;
+    out += "| budget | policy | share of layers |\n| ---: | --- | ---: |\n";
+    for (const PolicyPoint& point : entry.points) {
+      out += fmt::format("| {:g} % | `{}` | {:.0f} % |\n", 100 * point.epsilon, str(point.policy),
+                         100 * point.cost_fraction);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string use_part(const CardFacts& facts) {
+  if (facts.reader == CardFor::onnx) {
+    return "`all_exits.onnx` gives the logits of every exit; `segment-01.onnx` and so on stop at each of them and hand "
+           "`hidden_out` to the next as `hidden` (`onnx.json` lists them). Inputs are `input_ids`, `attention_mask` "
+           "and "
+           "`token_type_ids`, padded behind the end.\n";
+  }
+  std::string out = fmt::format("```\nexeunt predict {0} texts.txt\nexeunt serve {0}\n```\n", facts.name);
+  if (facts.reader == CardFor::transformers) {
+    out +=
+        "In transformers the folder is a model with one head at the last layer, or an encoder alone where that head "
+        "has "
+        "no counterpart there; the exits are tensors `exits.*` beside it.\n";
+  }
+  return out;
+}
+
+std::string training_part(const CardFacts& facts) {
+  if (!facts.recipe.is_object() || !facts.recipe.contains("name") || !facts.recipe.at("name").is_string()) return {};
+  const std::string task = text_at(facts.recipe, "run", "task"), tool = text_at(facts.recipe, "provenance", "tool"),
+                    created = text_at(facts.recipe, "provenance", "created");
+  std::string out = fmt::format("\n## Training\nRecipe `{}`", facts.recipe.at("name").get<std::string>());
+  if (!task.empty()) out += fmt::format(" on {}", cell(task));
+  if (!created.empty()) out += fmt::format(", {}", created);
+  if (!tool.empty()) out += fmt::format(", exeunt {}", cell(tool));
+  return out + "; every setting is in `recipe.json`.\n";
+}
+
+}  // namespace
+
+CardFacts card_facts(const fs::path& folder, const fs::path& source) {
+  const auto read = [](const fs::path& path) { return is_file(path) ? read_json(path) : Json(); };
+  CardFacts facts{.name = name_of_folder(folder)};
+  if (is_file(folder / "policy.json")) facts.policy = read_policy_file(folder / "policy.json");
+  if (source.empty()) return facts;
+  facts.results = read(source / "all_results.json");
+  facts.recipe = read(source / "recipe.json");
+  return facts;
+}
+
+std::string model_card(const Checkpoint& model, const CardFacts& facts) {
+  const ModelSpec& spec = model.spec();
+  const ExitLayout& exits = model.exits();
+  const ParameterCount parameters = count_parameters(model);
+  std::string out = metadata(model, facts);
+  out += fmt::format("{}\n\n# {}\n", kCardMark, cell(facts.name));
+  out += fmt::format("A {} of {} layers ({} wide, {:.1f} M parameters)", name_of(spec.family), spec.layers, spec.hidden,
+                     static_cast<double>(parameters.total()) / 1e6);
+  if (exits.sites.empty()) return out + " without heads: a backbone to train from.\n";
+  out += fmt::format(" with {} exit{}: it may answer after any of them, at the layer where it is sure.\n",
+                     exits.sites.size(), exits.sites.size() == 1 ? "" : "s");
+  if (exits.problem == Problem::regression) {
+    out += "\nIt answers with a number";
+    if (exits.range) out += fmt::format(" from {:g} to {:g}", exits.range->first, exits.range->second);
+    out += ".\n";
+  } else {
+    std::vector<std::string> labels;
+    for (const std::string& label : exits.labels) labels.push_back(cell(label));
+    out += fmt::format("\nLabels: {}.\n", fmt::join(labels, ", "));
+  }
+  out += "\n## Exits\n" + exit_table(model, facts.results);
+  out += "\n## When it leaves\n" + policy_part(facts);
+  out += "\n## Use\n" + use_part(facts);
+  out += training_part(facts);
+  out +=
+      "\n## Limits\nWhat it was trained on, whom it may harm and what it must not be used for: to be told by its "
+      "author.\n";
+  return out + fmt::format("\nCard by exeunt {}.\n", version());
+}
+
+void write_card(const fs::path& folder, const Checkpoint& model, const CardFacts& facts) {
+  const fs::path path = folder / kCardFile;
+  if (is_file(path) && read_text(path, kLargestCard).find(kCardMark) == std::string::npos) return;
+  write_atomically(path, model_card(model, facts));
+}
+
+std::function<std::vector<std::string>(const fs::path&)> card_writer(const Checkpoint& model, const fs::path& out,
+                                                                     CardFor reader) {
+  return [&model, out, reader](const fs::path& folder) -> std::vector<std::string> {
+    CardFacts facts = card_facts(folder, model.folder());
+    facts.name = name_of_folder(out);
+    facts.reader = reader;
+    write_card(folder, model, facts);
+    return {};  // people edit it, so no manifest lists it
+  };
+}
+
+void refresh_card(const Checkpoint& model) {
+  const fs::path& folder = model.folder();
+  if (is_file(folder / kCardFile)) write_card(folder, model, card_facts(folder, folder));
+}
+
+}  // namespace exeunt

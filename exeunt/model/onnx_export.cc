@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/onnx_export.h"
+
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/json.h"
+#include "exeunt/model/onnx_graph.h"
+#include "exeunt/model/schema.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kWeightFile = "weights.bin";
+constexpr const char* kAllExits = "all_exits.onnx";
+constexpr const char* kIndex = "onnx.json";
+constexpr float kNever = -1e9F;  // added to what a mask hides: no share is left of it
+
+struct ExitValues {
+  std::string logits;              // [batch, outputs]
+  std::optional<std::string> lte;  // [batch, 1]
+};
+
+// The formulas of runtime/reference.h as operations, over a batch with a mask.
+class GraphBuilder {
+ public:
+  GraphBuilder(const Checkpoint& model, OnnxWeights& weights, const std::string& name)
+      : model_(model), spec_(model.spec()), layout_(model.exits()), weights_(weights), graph_(name) {}
+
+  void start_with_text() {
+    for (const char* name : {"input_ids", "attention_mask", "token_type_ids"}) {
+      graph_.input(name, OnnxType::integer, {"batch", "tokens"});
+    }
+    embed();
+    read_mask();
+  }
+
+  void start_with_rows() {
+    graph_.input("hidden", OnnxType::real, {"batch", "tokens", spec_.hidden});
+    graph_.input("attention_mask", OnnxType::integer, {"batch", "tokens"});
+    rows_ = "hidden";
+    read_mask();
+  }
+
+  void layer(int index) {
+    const std::string prefix = layer_prefix(spec_, index) + ".";
+    const std::string attended = linear(attention(prefix), prefix + "output");
+    const std::string between = norm(graph_.op("Add", {attended, rows_}), prefix + "attention_norm");
+    const std::string wide = activated(linear(between, prefix + "ffn1"));
+    rows_ = norm(graph_.op("Add", {linear(wide, prefix + "ffn2"), between}), prefix + "ffn_norm");
+  }
+
+  ExitValues exit(const ExitSite& site) {
+    std::string value = site.reader ? read(*site.reader) : pool_input();
+    if (site.pooler) value = graph_.op("Tanh", {row_linear(value, fmt::format("exits.pooler.{}", *site.pooler))});
+    const std::string name = fmt::format("exits.classifier.{}", site.classifier);
+    ExitValues out{.logits = row_linear(value, name), .lte = {}};
+    if (layout_.inner) out.logits = row_linear(graph_.op("Tanh", {out.logits}), name + ".inner");
+    if (layout_.lte) out.lte = graph_.op("Sigmoid", {row_linear(value, "exits.lte")});
+    return out;
+  }
+
+  OnnxGraph& graph() { return graph_; }
+  [[nodiscard]] const std::string& rows() const { return rows_; }
+
+  std::string squeezed(const std::string& value, int64_t side) {
+    return graph_.op("Squeeze", {value, graph_.integers({side})});
+  }
+  std::string widened(const std::string& value, const std::vector<int64_t>& sides) {
+    return graph_.op("Unsqueeze", {value, graph_.integers(sides)});
+  }
+
+  // DeeBERT's highway beside the final head of the last layer.
+  void ramp() {
+    if (!layout_.last_ramp) return;
+    const ExitSite site{
+        .after = spec_.layers, .pooler = layout_.last_ramp->pooler, .classifier = layout_.last_ramp->classifier};
+    graph_.name_value(exit(site).logits, "ramp");
+    graph_.output("ramp", OnnxType::real, {"batch", layout_.outputs});
+  }
+
+ private:
+  std::string weight(const std::string& name) { return graph_.weight(name, model_.get(name), weights_); }
+  std::string turned(const std::string& name) {
+    return graph_.weight(name + ".turned", transposed(model_.get(name)), weights_);
+  }
+
+  // Over rows [batch, tokens, d], and over one row of each text [batch, d].
+  std::string linear(const std::string& rows, const std::string& name) {
+    const std::string product = graph_.op("MatMul", {rows, turned(name + ".weight")});
+    return graph_.op("Add", {product, weight(name + ".bias")});
+  }
+  std::string row_linear(const std::string& row, const std::string& name) {
+    return graph_.op("Gemm", {row, weight(name + ".weight"), weight(name + ".bias")}, {{"transB", int64_t{1}}});
+  }
+  std::string norm(const std::string& rows, const std::string& name) {
+    return graph_.op("LayerNormalization", {rows, weight(name + ".weight"), weight(name + ".bias")},
+                     {{"axis", int64_t{-1}}, {"epsilon", spec_.norm_eps}});
+  }
+
+  void embed() {
+    const std::string tokens =
+        graph_.op("Gather", {graph_.op("Shape", {"input_ids"}), graph_.integer(1)}, {{"axis", int64_t{0}}});
+    const std::string last = graph_.op("Add", {tokens, graph_.integer(spec_.position_offset)});
+    const std::string places = graph_.op("Range", {graph_.integer(spec_.position_offset), last, graph_.integer(1)});
+    const auto look_up = [&](const char* table, const std::string& at) {
+      return graph_.op("Gather", {weight(fmt::format("embeddings.{}.weight", table)), at}, {{"axis", int64_t{0}}});
+    };
+    const std::string named = graph_.op("Add", {look_up("word", "input_ids"), look_up("segment", "token_type_ids")});
+    rows_ = norm(graph_.op("Add", {named, look_up("position", places)}), "embeddings.norm");
+    if (spec_.family == Family::albert) rows_ = linear(rows_, "embeddings.project");
+  }
+
+  void read_mask() {
+    mask_ = graph_.op("Cast", {"attention_mask"}, {{"to", static_cast<int64_t>(OnnxType::real)}});
+    hidden_from_ = graph_.op("Mul", {graph_.op("Sub", {graph_.real(1), mask_}), graph_.real(kNever)});
+    over_keys_ = widened(hidden_from_, {1, 2});
+  }
+
+  std::string attention(const std::string& prefix) {
+    const int64_t width = spec_.hidden / spec_.heads;
+    const std::string parts = graph_.integers({0, 0, spec_.heads, width});
+    const auto heads = [&](const char* part, std::vector<int64_t> order) {
+      const std::string split = graph_.op("Reshape", {linear(rows_, prefix + part), parts});
+      return graph_.op("Transpose", {split}, {{"perm", std::move(order)}});
+    };
+    const std::string query = heads("query", {0, 2, 1, 3}), key = heads("key", {0, 2, 3, 1}),
+                      value = heads("value", {0, 2, 1, 3});
+    const std::string scores =
+        graph_.op("Div", {graph_.op("MatMul", {query, key}), graph_.real(std::sqrt(static_cast<float>(width)))});
+    const std::string shares = graph_.op("Softmax", {graph_.op("Add", {scores, over_keys_})}, {{"axis", int64_t{-1}}});
+    const std::string context =
+        graph_.op("Transpose", {graph_.op("MatMul", {shares, value})}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    return graph_.op("Reshape", {context, graph_.integers({0, 0, spec_.hidden})});
+  }
+
+  std::string activated(const std::string& x) {
+    if (spec_.activation == Activation::relu) return graph_.op("Relu", {x});
+    std::string sure;  // the share of x that stays, doubled
+    if (spec_.activation == Activation::gelu) {
+      const std::string scaled = graph_.op("Div", {x, graph_.real(std::numbers::sqrt2_v<float>)});
+      sure = graph_.op("Add", {graph_.op("Erf", {scaled}), graph_.real(1)});
+    } else {
+      const std::string cube = graph_.op("Mul", {graph_.op("Mul", {x, x}), x});
+      const std::string bent = graph_.op("Add", {x, graph_.op("Mul", {cube, graph_.real(0.044715F)})});
+      const std::string scaled = graph_.op("Mul", {bent, graph_.real(0.7978845608F)});
+      sure = graph_.op("Add", {graph_.op("Tanh", {scaled}), graph_.real(1)});
+    }
+    return graph_.op("Mul", {graph_.op("Mul", {x, sure}), graph_.real(0.5F)});
+  }
+
+  std::string first_row() { return graph_.op("Gather", {rows_, graph_.integer(0)}, {{"axis", int64_t{1}}}); }
+
+  // Σ_t shares_t h_t for shares [batch, tokens].
+  std::string mixed(const std::string& shares) {
+    return squeezed(graph_.op("MatMul", {widened(shares, {1}), rows_}), 1);
+  }
+  std::string mean_row() {
+    const std::string count = graph_.op("ReduceSum", {mask_, graph_.integers({1})}, {{"keepdims", int64_t{1}}});
+    return mixed(graph_.op("Div", {mask_, count}));
+  }
+  std::string max_row() {
+    const std::string shown = graph_.op("Add", {rows_, widened(hidden_from_, {2})});
+    return graph_.op("ReduceMax", {shown}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
+  }
+
+  std::string pool_input() {
+    switch (layout_.input) {
+      case PoolInput::cls:
+        return first_row();
+      case PoolInput::mean:
+        return mean_row();
+      case PoolInput::max:
+        return max_row();
+      case PoolInput::cls_mean:
+        return graph_.op("Add", {first_row(), mean_row()});
+      case PoolInput::cls_max:
+        return graph_.op("Add", {first_row(), max_row()});
+      case PoolInput::mean_max:
+        return graph_.op("Add", {mean_row(), max_row()});
+    }
+    check(false, "pool_input: unknown pool input");
+    return {};
+  }
+
+  std::string read(int reader) {
+    const std::string name = fmt::format("exits.reader.{}.weight", reader);
+    const std::string query = graph_.op("Unsqueeze", {weight(name), graph_.integers({1})});
+    const std::string scores = squeezed(graph_.op("MatMul", {rows_, query}), 2);
+    const std::string shares = graph_.op("Softmax", {graph_.op("Add", {scores, hidden_from_})}, {{"axis", int64_t{1}}});
+    return graph_.op("Concat", {first_row(), mixed(shares)}, {{"axis", int64_t{1}}});
+  }
+
+  const Checkpoint& model_;
+  const ModelSpec& spec_;
+  const ExitLayout& layout_;
+  OnnxWeights& weights_;
+  OnnxGraph graph_;
+  // Values: the rows so far, 1 and 0, 0 and kNever, and the latter in the form of attention's scores.
+  std::string rows_ = {}, mask_ = {}, hidden_from_ = {}, over_keys_ = {};
+};
+
+std::vector<int> layers_of(const ExitLayout& layout) {
+  std::vector<int> out;
+  for (const ExitSite& site : layout.sites) out.push_back(site.after);
+  return out;
+}
+
+// What a runtime wants to know without another file.
+void add_notes(OnnxGraph& graph, const ExitLayout& layout, const std::string& weights) {
+  graph.note("exeunt.exits", fmt::format("{}", fmt::join(layers_of(layout), ",")));
+  graph.note("exeunt.labels", Json(layout.labels).dump());
+  graph.note("exeunt.problem", std::string(name_of(layout.problem)));
+  graph.note("exeunt.weights", weights);
+}
+
+std::string all_exits(const Checkpoint& model, OnnxWeights& weights, const std::string& sha256) {
+  const ExitLayout& layout = model.exits();
+  GraphBuilder builder(model, weights, "all_exits");
+  OnnxGraph& graph = builder.graph();
+  builder.start_with_text();
+  std::vector<std::string> logits, lte;
+  size_t next = 0;
+  for (int layer = 1; layer <= model.spec().layers; ++layer) {
+    builder.layer(layer - 1);
+    if (next == layout.sites.size() || layout.sites[next].after != layer) continue;
+    const ExitValues exit = builder.exit(layout.sites[next++]);
+    logits.push_back(builder.widened(exit.logits, {1}));
+    if (exit.lte) lte.push_back(*exit.lte);
+  }
+  const auto exits = static_cast<int64_t>(layout.sites.size());
+  graph.name_value(graph.op("Concat", logits, {{"axis", int64_t{1}}}), "logits");
+  graph.output("logits", OnnxType::real, {"batch", exits, layout.outputs});
+  if (!lte.empty()) {
+    graph.name_value(graph.op("Concat", lte, {{"axis", int64_t{1}}}), "lte");
+    graph.output("lte", OnnxType::real, {"batch", exits});
+  }
+  builder.ramp();
+  add_notes(graph, layout, sha256);
+  return graph.bytes();
+}
+
+std::string segment(const Checkpoint& model, OnnxWeights& weights, size_t index, const std::string& sha256) {
+  const ExitLayout& layout = model.exits();
+  const ExitSite& site = layout.sites[index];
+  const int first = index == 0 ? 1 : layout.sites[index - 1].after + 1;
+  GraphBuilder builder(model, weights, fmt::format("segment_{}", index + 1));
+  OnnxGraph& graph = builder.graph();
+  index == 0 ? builder.start_with_text() : builder.start_with_rows();
+  for (int layer = first; layer <= site.after; ++layer) builder.layer(layer - 1);
+  const ExitValues exit = builder.exit(site);
+  graph.name_value(exit.logits, "logits");
+  graph.output("logits", OnnxType::real, {"batch", layout.outputs});
+  if (exit.lte) {
+    graph.name_value(builder.squeezed(*exit.lte, 1), "lte");
+    graph.output("lte", OnnxType::real, {"batch"});
+  }
+  if (index + 1 == layout.sites.size()) {
+    builder.ramp();
+  } else {
+    graph.name_value(builder.rows(), "hidden_out");
+    graph.output("hidden_out", OnnxType::real, {"batch", "tokens", model.spec().hidden});
+  }
+  add_notes(graph, layout, sha256);
+  return graph.bytes();
+}
+
+}  // namespace
+
+std::vector<std::string> export_onnx(const Checkpoint& checkpoint, const fs::path& out, const WriteOptions& options) {
+  const ExitLayout& layout = checkpoint.exits();
+  if (layout.sites.empty()) {
+    throw Error(Code::usage, "the model has no exits: there is nothing to answer with", "train it first: exeunt train");
+  }
+  const std::string sha256 = weights_sha256(checkpoint);
+  AtomicFolder folder(out, options.replace);
+  OnnxWeights weights(folder.path() / kWeightFile);
+  write_atomically(folder.path() / kAllExits, all_exits(checkpoint, weights, sha256));
+  OrderedJson index{{"format", "exeunt.onnx/1"}, {"opset", kOnnxOpset}, {"weights", sha256}, {"all_exits", kAllExits}};
+  index["segments"] = OrderedJson::array();
+  for (size_t i = 0; i < layout.sites.size(); ++i) {
+    const std::string name = fmt::format("segment-{:02}.onnx", i + 1);
+    write_atomically(folder.path() / name, segment(checkpoint, weights, i, sha256));
+    index["segments"].push_back({{"file", name},
+                                 {"first_layer", i == 0 ? 1 : layout.sites[i - 1].after + 1},
+                                 {"exit_after", layout.sites[i].after}});
+  }
+  weights.commit();
+  write_atomically(folder.path() / kIndex, json_text(index));
+  std::vector<std::string> notices = write_companions(checkpoint, folder.path());
+  if (options.beside) (void)options.beside(folder.path());
+  folder.commit();
+  return notices;
+}
+
+}  // namespace exeunt
