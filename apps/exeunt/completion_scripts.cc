@@ -194,7 +194,8 @@ std::string fish_completion(const VerbTable& command) {
                            fish_text(inner.summary));
     }
     if (const auto words = plain_words(command, *place.verb); place.verb->verbs.empty() && !words.empty()) {
-      lines += fmt::format("complete -c exeunt -n '__exeunt_at \"{}\"' -f -a '{}'\n", place.words, fmt::join(words, " "));
+      lines +=
+          fmt::format("complete -c exeunt -n '__exeunt_at \"{}\"' -f -a '{}'\n", place.words, fmt::join(words, " "));
     }
     for (const OptionRow& option : place.verb->options) {
       if (!option.names.empty()) lines += fish_line(place.words, option);

@@ -87,9 +87,9 @@ Finding kernels() {
         out.hint = "answers would be wrong: use EXEUNT_ISA=generic, and please report it";
       }
     }
-    out.text = fmt::format("{} of {}; {}: a small model {} what the reference computes", chosen.name,
-                           fmt::join(here, " "), fmt::join(precisions, ", "),
-                           out.state == State::good ? "computes" : "does NOT compute");
+    out.text =
+        fmt::format("{} of {}; {}: a small model {} what the reference computes", chosen.name, fmt::join(here, " "),
+                    fmt::join(precisions, ", "), out.state == State::good ? "computes" : "does NOT compute");
     out.details["chosen"] = std::string(chosen.name);
     out.details["precisions"] = precisions;
     if (!chosen.bf16 && out.state == State::good) {
@@ -210,8 +210,9 @@ Finding node() {
     out.details[name] = text ? OrderedJson(*text) : OrderedJson(nullptr);
     text ? (void)parts.emplace_back(fmt::format("{} {}", name, *text)) : (void)gone.emplace_back(name);
   }
-  out.text = gone.empty() ? fmt::format("{}", fmt::join(parts, ", "))
-                          : fmt::format("no {}: only 'make parity' and some comparisons need it", fmt::join(gone, ", no "));
+  out.text = gone.empty()
+                 ? fmt::format("{}", fmt::join(parts, ", "))
+                 : fmt::format("no {}: only 'make parity' and some comparisons need it", fmt::join(gone, ", no "));
   if (!gone.empty()) {
     out.state = State::note;
     out.hint = "scripts/setup node";
@@ -235,11 +236,11 @@ Finding model_cache() {
   std::sort(names.begin(), names.end());
   out.details = {{"folder", folder.string()}, {"models", names}};
   constexpr size_t kShown = 5;
-  const std::vector<std::string> shown(names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min(kShown, names.size())));
-  out.text = names.empty()
-                 ? fmt::format("no models in {}; folders work everywhere", folder.string())
-                 : fmt::format("{} in {}: {}{}", names.size(), folder.string(), fmt::join(shown, ", "),
-                               names.size() > kShown ? " …" : "");
+  const std::vector<std::string> shown(names.begin(),
+                                       names.begin() + static_cast<ptrdiff_t>(std::min(kShown, names.size())));
+  out.text = names.empty() ? fmt::format("no models in {}; folders work everywhere", folder.string())
+                           : fmt::format("{} in {}: {}{}", names.size(), folder.string(), fmt::join(shown, ", "),
+                                         names.size() > kShown ? " …" : "");
   return out;
 }
 
@@ -278,7 +279,7 @@ std::vector<Finding> environment(const VerbTable& command) {
     out.push_back({.name = name,
                    .state = State::note,
                    .text = "set, but nothing reads it",
-                   .hint = "known: EXEUNT_ISA",
+                   .hint = "known: EXEUNT_ISA, EXEUNT_MODEL",
                    .details = {{"effect", nullptr}}});
   }
   return out;
@@ -320,8 +321,8 @@ std::string verdict(const std::vector<Finding>& findings) {
 }
 
 void run(const Common& common, const CLI::App& app) {
-  const std::vector<Finding> findings{processor(), kernels(), memory_finding(), huge_page_finding(), disk(),
-                                      trainer(),   cuda(),    server(),         node(),              model_cache()};
+  const std::vector<Finding> findings{processor(), kernels(), memory_finding(), huge_page_finding(), disk(), trainer(),
+                                      cuda(),      server(),  node(),           model_cache()};
   const std::vector<Finding> set = environment(describe(app));
   const bool usable = !any(findings, State::broken);
   if (common.json) {
@@ -345,7 +346,8 @@ void run(const Common& common, const CLI::App& app) {
 
 void add_doctor(CommandLine& line) {
   (void)add_verb(line, "doctor", "What this machine can do, what is missing, and what to do about it",
-                 {"exeunt doctor", "exeunt doctor --json"}, [&common = line.common, &app = line.app] { run(common, app); });
+                 {"exeunt doctor", "exeunt doctor --json"},
+                 [&common = line.common, &app = line.app] { run(common, app); });
 }
 
 }  // namespace exeunt::apps

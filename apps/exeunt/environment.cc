@@ -9,8 +9,9 @@ namespace {
 constexpr std::string_view kCache = "where models named org/name are looked for";
 constexpr std::string_view kWorld = "training in several processes; set by 'exeunt launch', torchrun or Slurm";
 
-constexpr std::array<Variable, 15> kVariables{{
+constexpr std::array<Variable, 16> kVariables{{
     {"EXEUNT_ISA", "kernels to use instead of the best this processor has, e.g. generic or avx2"},
+    {"EXEUNT_MODEL", "model that 'exeunt train' starts from, where --model is left out"},
     {"HF_HUB_CACHE", kCache},
     {"HUGGINGFACE_HUB_CACHE", kCache},
     {"HF_HOME", "where models named org/name are looked for: in its folder hub"},

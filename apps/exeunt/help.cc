@@ -100,8 +100,7 @@ void add_help(CommandLine& line) {
 void add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>(), out = std::make_shared<std::string>();
   CLI::App* verb = add_verb(line, "completion", "Print what lets a shell complete verbs and flags",
-                            {"source <(exeunt completion bash)",
-                             "exeunt completion zsh --out ~/.zfunc/_exeunt",
+                            {"source <(exeunt completion bash)", "exeunt completion zsh --out ~/.zfunc/_exeunt",
                              "exeunt completion fish --out ~/.config/fish/completions/exeunt.fish"},
                             [shell, out, &app = line.app] { run_completion(app, *shell, *out); });
   verb->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));

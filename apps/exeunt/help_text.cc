@@ -61,7 +61,8 @@ std::string help_text(const VerbTable& verb) {
     }
   }
   if (!verb.examples.empty()) out += fmt::format("\nExamples:\n  {}\n", fmt::join(verb.examples, "\n  "));
-  if (!verb.verbs.empty()) out += fmt::format("\n'{} VERB --help' shows the options and examples of a verb.\n", verb.name);
+  if (!verb.verbs.empty())
+    out += fmt::format("\n'{} VERB --help' shows the options and examples of a verb.\n", verb.name);
   return out;
 }
 

@@ -10,13 +10,12 @@
 #include <sstream>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 namespace exeunt::apps {
 namespace fs = std::filesystem;

@@ -119,7 +119,8 @@ std::string man_page(const VerbTable& command, const VerbTable& verb) {
   out += usage(verb);
   out += ".SH OPTIONS\n" + options(verb);
   for (const VerbTable& inner : verb.verbs) {
-    out += fmt::format(".SS \"{}\"\n{}.\n.PP\n\\fB{}\\fR\n", roff(inner.name), roff(inner.summary), roff(usage_of(inner)));
+    out +=
+        fmt::format(".SS \"{}\"\n{}.\n.PP\n\\fB{}\\fR\n", roff(inner.name), roff(inner.summary), roff(usage_of(inner)));
     out += options(inner);
     if (!inner.examples.empty()) out += ".PP\nExamples:\n.PP\n" + examples(inner);
   }

@@ -82,7 +82,9 @@ std::string markdown_manual(const VerbTable& command) {
   for (const OptionRow& option : any.options) {
     if (option.group == kEverywhere) out += row(option);
   }
-  out += "\n`exeunt --version` prints the version. Flags may be written with `_` for `-`, and the originals' names are\nunderstood.\n";
+  out +=
+      "\n`exeunt --version` prints the version. Flags may be written with `_` for `-`, and the originals' names "
+      "are\nunderstood.\n";
   out += "\n| exit status | |\n| --- | --- |\n";
   for (const ExitStatus& status : exit_statuses()) out += fmt::format("| {} | {} |\n", status.value, status.meaning);
   out += "\n| environment | |\n| --- | --- |\n";

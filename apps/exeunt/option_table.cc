@@ -2,6 +2,7 @@
 #include "apps/exeunt/option_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <string_view>
 
@@ -29,12 +30,36 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return out;
 }
 
-// A type of its own, N for numbers, or the last word of the option's name.
+// What stands for a value in help, where the last word of the option's name would say little.
+struct Placeholder {
+  std::string_view option, text;
+};
+constexpr std::array<Placeholder, 27> kPlaceholders{{
+    {"also", "NAME=FILE"},      {"cls-first", "WHEN"},
+    {"data", "PATH"},           {"eval-data", "FILE"},
+    {"eval-features", "FILE"},  {"exit-at", "LAYERS"},
+    {"exits", "LAYERS"},        {"gold", "FILE"},
+    {"import", "FILE"},         {"keep-best", "WHICH"},
+    {"lengths", "LIST"},        {"lengths-of", "TRACE"},
+    {"max-drift", "SHARE"},     {"max-drop", "SHARE"},
+    {"max-loss", "SHARE"},      {"max-drop-under-load", "SHARE"},
+    {"metrics-compat", "NAME"}, {"out", "PATH"},
+    {"profile", "FILE"},        {"set", "FIELD=VALUE"},
+    {"shadow", "SHARE"},        {"threads", "LIST"},
+    {"tls-cert", "FILE"},       {"tls-key", "FILE"},
+    {"to", "FORMAT"},           {"train-features", "FILE"},
+    {"unix-socket", "PATH"},
+}};
+
+// A type of its own, N for numbers, a word of the table, or the last word of the option's name.
 std::string placeholder_of(const CLI::Option& option) {
   const std::string type = type_of(option);
   if (type == "INT" || type == "UINT" || type == "FLOAT") return "N";
   if (type != "TEXT") return type;
   std::string name = option.get_lnames().empty() ? "X" : option.get_lnames().front();
+  for (const Placeholder& known : kPlaceholders) {
+    if (known.option == name) return std::string(known.text);
+  }
   name.erase(0, name.find_last_of('-') + 1);
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
@@ -102,13 +127,6 @@ bool says(std::string_view text, std::string_view word) {
   return false;
 }
 
-// "a, b or c"
-std::string listed(const std::vector<std::string>& words) {
-  std::string out = words.front();
-  for (size_t i = 1; i < words.size(); ++i) out += (i + 1 == words.size() ? " or " : ", ") + words[i];
-  return out;
-}
-
 VerbTable described(const CLI::App& app, const std::string& above) {
   VerbTable verb{.name = above + app.get_name(), .word = app.get_name(), .summary = app.get_description()};
   verb.group = app.get_group();
@@ -167,9 +185,15 @@ std::vector<std::string> remarks_on(const OptionRow& option) {
   if (option.required && option.argument.empty()) out.emplace_back("required");
   const bool told = std::all_of(option.choices.begin(), option.choices.end(),
                                 [&](const std::string& choice) { return says(option.text, choice); });
-  if (!option.choices.empty() && !told) out.push_back(listed(option.choices));
+  if (!option.choices.empty() && !told) out.push_back(alternatives(option.choices));
   if (!option.absent.empty()) out.push_back("default " + option.absent);
   if (!option.variable.empty()) out.push_back("environment: " + option.variable);
+  return out;
+}
+
+std::string alternatives(const std::vector<std::string>& words) {
+  std::string out = words.front();
+  for (size_t i = 1; i < words.size(); ++i) out += (i + 1 == words.size() ? " or " : ", ") + words[i];
   return out;
 }
 

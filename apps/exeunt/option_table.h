@@ -42,6 +42,8 @@ inline constexpr const char* kEverywhere = "Everywhere";
 [[nodiscard]] std::string heading_of(const OptionRow& option);
 // What is not in its text: "required", "exeunt or hf", "default 3000", "environment: PORT".
 [[nodiscard]] std::vector<std::string> remarks_on(const OptionRow& option);
+// "a, b or c"
+[[nodiscard]] std::string alternatives(const std::vector<std::string>& words);
 // Its text with the remarks in brackets.
 [[nodiscard]] std::string meaning_of(const OptionRow& option);
 // The groups of rows in the order of their first row, those of every verb last.

@@ -124,7 +124,7 @@ void run(const Common& common, ServeFlags& flags) {
 void add_address_flags(CLI::App& verb, ServeFlags& flags) {
   serve::NetworkOptions& network = flags.server.network;
   constexpr const char* kGroup = "Where";
-  verb.add_option("--hostname", network.hostname, "Address to listen on [127.0.0.1]")->group(kGroup);
+  verb.add_option("--hostname", network.hostname, "Address to listen on (default 127.0.0.1)")->group(kGroup);
   verb.add_option("-p,--port", network.port, "Port; 0 = any free one")
       ->envname("PORT")
       ->capture_default_str()
@@ -178,7 +178,7 @@ void add_policy_flags(CLI::App& verb, ServeFlags& flags) {
   constexpr const char* kGroup = "Exits";
   verb.add_option("--policy", flags.server.policy, "Exit policy instead of the model's own")->group(kGroup);
   verb.add_option("--allow-policies", flags.server.allowed,
-                  "What requests may ask for, e.g. full,entropy:0..0.3 [the certified points and full]")
+                  "What requests may ask for, e.g. full,entropy:0..0.3; the certified points and full if left out")
       ->group(kGroup);
   verb.add_option("--max-drop-under-load", flags.max_drop,
                   "Largest certified loss to go to before turning away, e.g. 2%")
@@ -208,7 +208,7 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
       ->capture_default_str()
       ->group(kGroup);
   verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.auto_truncate,
-                "Cut texts that are too long [yes]")
+                "Cut texts that are too long, or refuse them (default: cut)")
       ->envname("AUTO_TRUNCATE")
       ->group(kGroup);
 }

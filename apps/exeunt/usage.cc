@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -60,6 +61,70 @@ std::string help_hint(const CLI::App& app, const CLI::App& verb) {
   return fmt::format("see '{} --help'", &verb == &app ? app.get_name() : name);
 }
 
+// "0.500000" → "0.5"
+std::string short_number(std::string text) {
+  if (text.find('.') == std::string::npos) return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+std::vector<std::string> split_choices(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    out.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return out;
+}
+
+// The text between two others, which must follow one another; nothing where they do not.
+std::optional<std::string> between(std::string_view text, std::string_view before, std::string_view after) {
+  const size_t begin = text.find(before);
+  if (begin == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(begin + before.size());
+  const size_t end = after.empty() ? text.size() : text.rfind(after);
+  if (end == std::string_view::npos) return std::nullopt;
+  return std::string(text.substr(0, end));
+}
+
+// What a check of CLI11 without an upper end asks for; its message names the largest number there is.
+std::string open_range(const CLI::App& verb, const std::string& name) {
+  const CLI::Option* option = verb.get_option_no_throw(name);
+  const bool from_zero = option != nullptr && option->get_type_name().find("NONNEGATIVE") != std::string::npos;
+  return from_zero ? "0 or more" : "more than 0";
+}
+
+// CLI11's messages about a value, as all our other messages are: where, got, want.
+Error value_error(const CLI::App& verb, const std::string& text, const std::string& see) {
+  const std::string name = text.substr(0, text.find(": "));
+  const auto wrong = [&](const std::string& where, const std::string& got, const std::string& want) {
+    return Error(Code::usage, fmt::format("{}: got '{}', want {}", where, got, want), see);
+  };
+  if (const auto known = between(text, " not in {", "}")) {
+    const std::string got = *between(text, ": ", " not in {");
+    const std::vector<std::string> choices = split_choices(*known);
+    const std::string near = nearest(got, choices);
+    return {Code::usage, fmt::format("{}: got '{}', want {}", name, got, alternatives(choices)),
+            near.empty() ? see : fmt::format("did you mean '{}'?", near)};
+  }
+  if (const auto range = between(text, " not in range ", "")) {
+    const size_t to = range->find(" to ");
+    const std::string low = short_number(range->substr(0, to)), high = short_number(range->substr(to + 4));
+    constexpr size_t kLongest = 20;  // digits of a limit that somebody chose
+    return wrong(name, between(text, "Value ", " not in range").value_or(""),
+                 high.size() > kLongest ? open_range(verb, name) : fmt::format("{} to {}", low, high));
+  }
+  if (const auto option = between(text, "Could not convert: ", " = ")) {
+    return wrong(*option, *between(text, " = ", ""), "a number");
+  }
+  if (between(text, ": 1 required ", " missing")) {
+    return {Code::usage, fmt::format("{}: got nothing, want a value", name), see};
+  }
+  return {Code::usage, text, see};
+}
+
 }  // namespace
 
 Arguments normalised_arguments(int argc, char** argv) {
@@ -102,8 +167,11 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
       }
     }
     if (!extras.empty()) return {Code::usage, fmt::format("unexpected argument '{}'", extras.front()), see};
+    if (std::string_view(error.what()) == "A subcommand is required") {
+      return {Code::usage, "got no verb", suggestion("", known_verbs)};
+    }
   }
-  return {Code::usage, error.what(), see};
+  return value_error(verb, error.what(), see);
 }
 
 int print_help(const CLI::App& app) {

@@ -13,13 +13,8 @@ namespace {
 
 // Small, but with more than one panel, block of rows and head.
 constexpr int kTokens = 37;
-constexpr ModelSpec kSmall{.layers = 2,
-                           .hidden = 96,
-                           .heads = 3,
-                           .inner = 200,
-                           .vocab = 500,
-                           .positions = 64,
-                           .embedding = 96};
+constexpr ModelSpec kSmall{
+    .layers = 2, .hidden = 96, .heads = 3, .inner = 200, .vocab = 500, .positions = 64, .embedding = 96};
 
 // Shares of the largest logit that rounding may cost; a wrong kernel is off by about 1.
 double tolerance(Precision precision) {

@@ -79,7 +79,7 @@ def check_man():
             shown = run('man', '-l', pages['exeunt-convert.1'], env={'PATH': '/usr/bin:/bin', 'MANPAGER': 'cat', 'LC_ALL': 'C.UTF-8'})
             # A bare machine has a man that only says that its pages were left out.
             if 'minimized' not in shown.stdout:
-                expect('man -l', shown.returncode == 0 and 'exeunt convert SRC --out OUT' in shown.stdout, shown.stderr)
+                expect('man -l', shown.returncode == 0 and 'exeunt convert SRC --out PATH' in shown.stdout, shown.stderr)
 
 
 BASH = r'''
