@@ -167,7 +167,7 @@ OrderedJson Run::configuration() const {
   out["device"] = device_.is_cuda() ? "cuda" : "cpu";
   out["torch"] = nn::compat::version();
   for (const StagePlan& plan : plans_) {  // what the recipe's cases, the flags and the data come to
-    out["plan"].push_back(OrderedJson{{"lr", plan.lr}, {"steps", plan.steps}, {"warmup", plan.schedule.warmup}});
+    out["stages"].push_back(OrderedJson{{"lr", plan.lr}, {"steps", plan.steps}, {"warmup", plan.schedule.warmup}});
   }
   return out;
 }
