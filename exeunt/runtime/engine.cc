@@ -152,8 +152,10 @@ std::shared_ptr<const AskPolicy> Engine::bind(const PolicySpec& policy, std::vec
   auto out = std::make_shared<AskPolicy>();
   out->spec = policy;
   out->bound = exeunt::bind(policy, sites_of(exits()));
-  out->exit_rates = std::move(exit_rates);
   out->counts = std::make_shared<ExitCounts>();
+  // A policy that looks at one exit alone has nothing to plan by.
+  const bool planned = info_of(policy.rule).sole_layer(out->bound.params) == kEveryExit;
+  if (planned) out->exit_rates = std::move(exit_rates);
   check(out->exit_rates.empty() || out->exit_rates.size() == static_cast<size_t>(out->bound.count),
         "one exit rate for each evaluated exit");
   return out;
