@@ -29,6 +29,7 @@ PolicyFile card_policy() {
   entry.certificate->epsilon = 0.01;
   entry.certificate->delta = 0.05;
   entry.certificate->rows = 2000;
+  entry.certificate->fit.data = std::string(64, 'b');
   entry.certificate->certify.data = std::string(64, 'c');
   PolicyFile file{.weights = std::string(64, 'a'), .default_precision = "fp32", .entries = {}};
   file.entries.emplace("fp32", entry);
