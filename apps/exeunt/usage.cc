@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -89,6 +90,16 @@ std::optional<std::string> between(std::string_view text, std::string_view befor
   return std::string(text.substr(0, end));
 }
 
+// The two ends that a message of CLI11 names: "1 to 16" up to its version 2.3, "[1 - 16]" since 2.4.
+std::pair<std::string, std::string> ends_of(std::string_view range) {
+  const bool brackets = range.starts_with('[') && range.ends_with(']');
+  if (brackets) range = range.substr(1, range.size() - 2);
+  const std::string_view to = brackets ? " - " : " to ";
+  const size_t at = range.find(to);
+  if (at == std::string_view::npos) return {};
+  return {short_number(std::string(range.substr(0, at))), short_number(std::string(range.substr(at + to.size())))};
+}
+
 // What a check of CLI11 without an upper end asks for; its message names the largest number there is.
 std::string open_range(const CLI::App& verb, const std::string& name) {
   const CLI::Option* option = verb.get_option_no_throw(name);
@@ -110,8 +121,8 @@ Error value_error(const CLI::App& verb, const std::string& text, const std::stri
             near.empty() ? see : fmt::format("did you mean '{}'?", near)};
   }
   if (const auto range = between(text, " not in range ", "")) {
-    const size_t to = range->find(" to ");
-    const std::string low = short_number(range->substr(0, to)), high = short_number(range->substr(to + 4));
+    const auto [low, high] = ends_of(*range);
+    if (low.empty()) return {Code::usage, text, see};
     constexpr size_t kLongest = 20;  // digits of a limit that somebody chose
     return wrong(name, between(text, "Value ", " not in range").value_or(""),
                  high.size() > kLongest ? open_range(verb, name) : fmt::format("{} to {}", low, high));
