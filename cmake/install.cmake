@@ -25,8 +25,9 @@ install(FILES ${CMAKE_BINARY_DIR}/exeunt-config.cmake ${CMAKE_BINARY_DIR}/exeunt
   DESTINATION ${package} COMPONENT dev)
 if(TARGET exeunt)
   install(TARGETS exeunt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-  # Man pages and completion, written by the command itself.
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT command)
+  # Man pages and completion, written by the command itself; share/exeunt there only links to sources, installed elsewhere.
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT command
+    PATTERN exeunt/models EXCLUDE)
 endif()
 if(TARGET exeunt-train)  # a LibTorch in an unusual place is found again where it was
   set_target_properties(exeunt-train PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
