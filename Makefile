@@ -23,7 +23,7 @@ demo:  ## from nothing to a certified, served, early-exiting classifier, in a fe
 	@scripts/setup
 	@scripts/setup node || echo "going on without npm"
 	@cmake --preset release --log-level=WARNING > /dev/null
-	@cmake --build --preset release -j $(JOBS) --target exeunt exeunt-train
+	@cmake --build --preset release -j $(JOBS) --target exeunt exeunt-train exeunt_manual
 	@scripts/demo build/release/bin/exeunt
 
 bench:  ## benchmarks
