@@ -9,6 +9,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
+#include "apps/exeunt/result_page.h"
 #include "apps/exeunt/trainer.h"
 #include "exeunt/eval/reproduction.h"
 #include "exeunt/eval/stored_results.h"
@@ -25,7 +26,8 @@ struct ReproduceFlags {
   std::string paper, task, data, model, out, from;
   int layers = 0;
   std::optional<int64_t> seed;
-  bool overwrite = false, markdown = false;
+  bool overwrite = false;
+  TableFlags tables;
   RunFlags engine;  // of these: precision, engine, threads, max_length
   std::vector<std::string> train_flags;
 };
@@ -172,25 +174,6 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
       "errors of a score on so many rows\n");
 }
 
-void show_tables(const Common& common, const ReproduceFlags& flags, const StoredResults& results) {
-  const std::vector<ResultTable> tables = result_tables(results);
-  if (common.json) {
-    OrderedJson out = OrderedJson::array();
-    for (const ResultTable& table : tables)
-      out.push_back({{"title", table.title}, {"remark", table.remark}, {"header", table.header}, {"rows", table.rows}});
-    return print_json({{"runs", results.runs.size()}, {"tables", out}});
-  }
-  for (const ResultTable& table : tables) {
-    if (flags.markdown) {
-      fmt::print("{}\n", markdown(table));
-      continue;
-    }
-    fmt::print("{}\n{}{}", table.title, table.remark, table.remark.empty() ? "" : "\n");
-    print_table(table.header, table.rows);
-    fmt::print("\n");
-  }
-}
-
 // "results" is short for those of the repository one stands in.
 std::string results_folder(const std::string& name) {
   constexpr const char* kOurs = "benchmarks/results/train";
@@ -207,7 +190,12 @@ void run(const Common& common, ReproduceFlags flags) {
     if (flags.from.empty()) {
       throw Error(Code::usage, "got neither a paper nor --from", "for example: exeunt reproduce deebert --task MRPC");
     }
-    return show_tables(common, flags, read_results(flags.from));
+    return show_results(common, flags.tables, flags.from);
+  }
+  if (flags.tables.any()) {
+    throw Error(Code::usage,
+                fmt::format("got the paper '{}' with a flag of the tables, want one or the other", flags.paper),
+                "--table, --markdown and --page go with --from alone");
   }
   const Paper& paper = paper_named(flags.paper);
   const Task& task = task_for(paper, flags.task);
@@ -232,13 +220,13 @@ void run(const Common& common, ReproduceFlags flags) {
 void add_reproduce(CommandLine& line) {
   const auto flags = std::make_shared<ReproduceFlags>();
   flags->engine.precision = "fp32";
-  CLI::App* verb =
-      add_verb(line, "reproduce", "Train and measure as a paper did; its figures beside ours",
-               {"exeunt reproduce deebert --task MRPC --data glue_data",
-                "exeunt reproduce pabee --task SST-2 --data glue_data --model models/albert -- --device cpu",
-                "exeunt reproduce romebert --task RTE --from benchmarks/results/train",
-                "exeunt reproduce --from benchmarks/results/train --markdown"},
-               [flags, &common = line.common] { run(common, *flags); });
+  CLI::App* verb = add_verb(
+      line, "reproduce", "Train and measure as a paper did; its figures beside ours",
+      {"exeunt reproduce deebert --task MRPC --data glue_data",
+       "exeunt reproduce pabee --task SST-2 --data glue_data --model models/albert -- --device cpu",
+       "exeunt reproduce romebert --task RTE --from benchmarks/results/train",
+       "exeunt reproduce --from results --table beside", "exeunt reproduce --from results --page docs/reproducing.md"},
+      [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("PAPER", flags->paper, "deebert, romebert, pabee, elasticbert or elbert");
   verb->add_option("FLAGS", flags->train_flags, "After --: more flags of 'exeunt train'");
   verb->add_option("--task", flags->task, "GLUE task the paper has figures for");
@@ -254,7 +242,7 @@ void add_reproduce(CommandLine& line) {
           "Stored results instead of a training ('results': those in benchmarks/results/train); without PAPER, "
           "their tables as in docs/reproducing.md")
       ->type_name("DIR");
-  verb->add_flag("--markdown", flags->markdown, "With --from: tables as Markdown");
+  add_table_flags(*verb, flags->tables);
   add_precision_flags(*verb, flags->engine);
   verb->get_option("--precision")
       ->description("To measure in: fp32, as the papers did, bf16 or int8")

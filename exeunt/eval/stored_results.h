@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finished trainings as benchmarks/grid keeps them, one JSON file each, and the tables that docs/reproducing.md has of
-// them. The page itself is written by benchmarks/reproducing.py; a test holds the two to each other.
+// Finished trainings as benchmarks/grid keeps them, one JSON file each, with the policies that were replayed over their
+// traces; and what is asked of them: scores in percent, means over seeds, a paper's recipe for compare().
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exeunt/base/json.h"
 #include "exeunt/eval/reproduction.h"
 
 namespace exeunt {
+
+inline constexpr int kGridLayers = 12;  // of the models that benchmarks/grid trains
 
 struct StoredRun {
   struct Exit {
@@ -22,6 +26,9 @@ struct StoredRun {
   int64_t seed = 0, steps = 0;
   int layers = 0;                     // of a model cut short; 0 = whole
   std::vector<Exit> exits, held_out;  // on dev; on rows kept from training
+  // Where the file says it, else empty or 0: the first stage's objective, LibTorch's version, rows trained on.
+  std::string objective, torch;
+  int64_t train_rows = 0;
 };
 
 struct StoredCurve {
@@ -34,6 +41,7 @@ struct StoredCurve {
 };
 
 struct StoredResults {
+  std::filesystem::path folder;
   std::vector<StoredRun> runs;
   std::vector<StoredCurve> curves;
 };
@@ -41,15 +49,26 @@ struct StoredResults {
 // `folder` holds grid/*.json and curves.json. Throws Error (bad_file) for a file without what the tables need.
 [[nodiscard]] StoredResults read_results(const std::filesystem::path& folder);
 
-struct ResultTable {
-  std::string title = {}, remark = {};
-  std::vector<std::string> header = {};
-  std::vector<std::vector<std::string>> rows = {};
-};
+// For other files of such a folder: the *.json of `folder / name` in order of name (none if there is no such folder),
+// one run, the exits of a run, and a file that holds a list. `where` opens the error messages.
+[[nodiscard]] std::vector<std::filesystem::path> result_files(const std::filesystem::path& folder);
+[[nodiscard]] StoredRun read_run(const std::filesystem::path& path);
+[[nodiscard]] std::vector<StoredRun::Exit> read_exits(const Json& list, const std::string& where);
+[[nodiscard]] Json read_result(const std::filesystem::path& path);
+[[nodiscard]] Json read_result_list(const std::filesystem::path& path, std::string_view of);
 
-// A threshold chosen on held-out rows, every exit, policies, models cut short: in percent, means over the seeds.
-[[nodiscard]] std::vector<ResultTable> result_tables(const StoredResults& results);
-[[nodiscard]] std::string markdown(const ResultTable& table);
+// The measures of a task whose mean is its score, in the order the tables name them.
+[[nodiscard]] std::vector<std::string> measures_of(std::string_view task);
+// In percent; nothing where the run has none of the measures (its loss was no number).
+[[nodiscard]] std::optional<double> score_of(std::string_view task, const StoredRun::Exit& exit);
+[[nodiscard]] std::optional<double> mean_of(const std::vector<double>& values);
+
+// Whole models of a recipe on a task.
+[[nodiscard]] std::vector<const StoredRun*> runs_of(const StoredResults& results, std::string_view task,
+                                                    std::string_view recipe);
+// Each policy's mean score and layers over the seeds, in the order of the first curve.
+[[nodiscard]] std::vector<StoredCurve::Point> mean_curve(const StoredResults& results, std::string_view task,
+                                                         std::string_view recipe, std::string_view split);
 
 // The paper's recipe on this task, means over the seeds, for compare(). Throws Error (usage) where there is none.
 [[nodiscard]] Reached reached_by(const StoredResults& results, const Paper& paper, const std::string& task);
