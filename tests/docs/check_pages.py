@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the Markdown files of the tree to the tree: every relative link leads to a file, every anchor to a heading,
-every source that docs/methods.md and docs/security.md name is there, and the limits of docs/security.md are the sources'.
+every source that docs/methods.md and docs/security.md name is there, the limits of docs/security.md are the sources', and
+docs/methods.md has a row for every exit rule, loss and method of calibration, whose papers CITATION.cff has, too.
 
     check_pages.py [ROOT]      prints one line per breach, exit status 1 if there is any
 """
@@ -105,12 +106,35 @@ def breaches_of_limits(root, page):
             yield f'{page.relative_to(root)}:{number}: {name} is {got}, the page says {value} {unit or ""}'.rstrip()
 
 
+def breaches_of_methods(root, page):
+    """A rule's row begins with its text form and names its file; losses and methods of calibration have one each."""
+    text = page.read_text(encoding='utf-8')
+    rows = [line for line in text.split('\n') if line.startswith('| ')]
+    where = page.relative_to(root)
+    for file in sorted((root / 'exeunt/exits/rules').glob('*.h')):
+        name = re.search(r'kName = "(\w+)"', file.read_text(encoding='utf-8'))
+        if name and not any(re.match(rf'\| `{name[1]}[`:]', row) and f'`exits/rules/{file.name}`' in row for row in rows):
+            yield f'{where}: no row of `{name[1]}` names `exits/rules/{file.name}`'
+    kinds = root / 'exeunt/exits/policy_file.cc'
+    lists = re.findall(r'k(?:Losses|Methods)\{([^}]*)\}', kinds.read_text(encoding='utf-8')) if kinds.exists() else []
+    for name in re.findall(r'"([\w-]+)"', ' '.join(lists)):
+        if not any(re.match(rf'\| `{name}`.*`exits/\w+\.cc`', row) for row in rows):
+            yield f'{where}: no row for `{name}`'
+    citation = root / 'CITATION.cff'
+    cited = citation.read_text(encoding='utf-8') if citation.exists() else ''
+    for paper in re.findall(r'\]\((https://(?:arxiv|aclanthology|doi)\.org/[^)]+)\)', text):
+        if f'url: "{paper}"' not in cited:
+            yield f'{where}: {paper} is not among the references of CITATION.cff'
+
+
 def breaches(root):
     for page in pages(root):
         yield from breaches_of_links(root, page)
     for name in ('docs/methods.md', 'docs/security.md'):
         if (root / name).exists():
             yield from breaches_of_sources(root, root / name)
+    if (root / 'docs/methods.md').exists():
+        yield from breaches_of_methods(root, root / 'docs/methods.md')
     if (root / 'docs/security.md').exists():
         yield from breaches_of_limits(root, root / 'docs/security.md')
 

@@ -51,6 +51,25 @@ class CheckPages(unittest.TestCase):
         self.assertEqual(self.found('`train/gone.cc`', 'docs/methods.md'),
                          ['docs/methods.md:1: `train/gone.cc`: there is no such file'])
 
+    def test_every_rule_and_method_has_a_row_in_methods(self):
+        (self.root / 'exeunt/exits/rules').mkdir(parents=True)
+        (self.root / 'exeunt/exits/risk.cc').write_text('')
+        self.write('exeunt/exits/rules/list.h', 'using Rules = RuleList<VoteRule>;')
+        self.write('exeunt/exits/rules/vote.h', 'static constexpr std::string_view kName = "vote";')
+        self.write('exeunt/exits/policy_file.cc', 'constexpr std::array<std::string_view, 2> kMethods{"wsr", "ltt-hb"};')
+        page = '| `vote:a` | a sum | `exits/rules/vote.h` |\n| `wsr` | a | `exits/risk.cc` |\n| `ltt-hb` | b | `exits/risk.cc` |\n'
+        self.assertEqual(self.found(page, 'docs/methods.md'), [])
+        self.assertEqual(self.found(page.replace('`vote:a`', '`votes`'), 'docs/methods.md'),
+                         ['docs/methods.md: no row of `vote` names `exits/rules/vote.h`'])
+        self.assertEqual(self.found(page.replace('`ltt-hb`', 'Bentkus'), 'docs/methods.md'), ['docs/methods.md: no row for `ltt-hb`'])
+
+    def test_every_paper_of_methods_is_cited(self):
+        page = 'One: [arXiv:1](https://arxiv.org/abs/1).\n'
+        self.assertEqual(self.found(page, 'docs/methods.md'),
+                         ['docs/methods.md: https://arxiv.org/abs/1 is not among the references of CITATION.cff'])
+        self.write('CITATION.cff', 'references:\n  - url: "https://arxiv.org/abs/1"\n')
+        self.assertEqual(self.found(page, 'docs/methods.md'), [])
+
     def test_a_limit_must_have_the_value_of_its_constant(self):
         (self.root / 'exeunt/base').mkdir()
         self.write('exeunt/base/json.h', "constexpr int kDeep = 64;\nconstexpr size_t kBytes = size_t{1} << 28, kMany = 10'000;\n")
