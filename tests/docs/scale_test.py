@@ -87,6 +87,14 @@ def arguments_of(manifest, folder, port):
     return words, set(re.findall(r'path: (/(?:ready|health|v2)\S*)[,}]', text))
 
 
+def status_of(address, key=None):
+    headers = {'Authorization': f'Bearer {key}'} if key else {}
+    try:
+        return urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=5).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
 def manifests(folder):
     (folder / 'keys.txt').write_text(KEY + '\n')
     for manifest in ('exeunt.yaml', 'kserve.yaml'):
@@ -103,8 +111,10 @@ def manifests(folder):
                 left.pop(0)
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.05)
-        if manifest == 'kserve.yaml':
-            urllib.request.urlopen(f'http://127.0.0.1:{port}/v2/models/sst2', timeout=5)
+        # As monitor.yaml has Prometheus ask, and KServe's clients: with a key, and not without.
+        for path in ('/metrics', '/v2/models/sst2') if manifest == 'kserve.yaml' else ('/metrics',):
+            expect(status_of(f'http://127.0.0.1:{port}{path}') == 401, f'{manifest}: {path} needs no key')
+            expect(status_of(f'http://127.0.0.1:{port}{path}', KEY) == 200, f'{manifest}: {path} does not answer')
         server.send_signal(signal.SIGTERM)
         errors = server.communicate(timeout=60)[1]
         expect(not left and server.returncode == 0, f'{manifest}: no answer for {left}, status {server.returncode}\n{errors}')

@@ -4,8 +4,9 @@
 
     deploy_test.py EXEUNT REPOSITORY
 
-Every flag must be one of `exeunt serve`, every probed path a route, every port the one that is listened on. Exit status 1
-with one line per finding; 77 where a tool is missing and there is no finding.
+Every flag must be one of `exeunt serve`, every probed path a route, every port the one that is listened on, every pod without
+privileges, asked for keys and given the time to drain; Prometheus has a key. Exit status 1 with one line per finding; 77
+where a tool is missing and there is no finding.
 """
 import json
 import os
@@ -86,15 +87,27 @@ def check_dockerfile(root, known):
     command = json.loads(last['ENTRYPOINT']) + json.loads(last['CMD'])  # JSON: no shell between a signal and us
     expect(command[command.index('--port') + 1] == last['EXPOSE'], 'Dockerfile: EXPOSE and --port differ')
     check_flags('Dockerfile', command, known)
+    check_dockerignore(root)
     presets = json.load(open(os.path.join(root, 'CMakePresets.json'), encoding='utf-8'))
     expect('runtime' in [preset['name'] for preset in presets['buildPresets']], 'Dockerfile: there is no preset runtime')
+
+
+def check_dockerignore(root):
+    """`COPY . .` takes no build folder along: what git ignores, Docker does, where `/` means the same in both."""
+    with open(os.path.join(root, '.gitignore'), encoding='utf-8') as file:
+        ours = [line.rstrip('/') for line in file.read().split('\n') if line and not line.startswith('#')]
+    with open(os.path.join(root, '.dockerignore'), encoding='utf-8') as file:
+        theirs = file.read().split('\n')
+    for line in ours:
+        expect((line if line.startswith('/') else f'**/{line}') in theirs, f'.dockerignore: lacks {line} of .gitignore')
+    expect('/keys*' in theirs, '.dockerignore: keys would go into the build')
 
 
 def probes_of(container):
     return [container[name]['httpGet'] for name in container if name.endswith('Probe')]
 
 
-def check_container(where, container, known, routes):
+def check_container(where, container, known, routes, pod=()):
     flags = dict(arg.split('=', 1) for arg in container['args'] if arg.startswith('--') and '=' in arg)
     check_flags(where, container['args'], known)
     ports = {port.get('name'): port['containerPort'] for port in container['ports']}
@@ -103,8 +116,35 @@ def check_container(where, container, known, routes):
     for probe in probes_of(container):
         expect(probe['path'] in routes, f'{where}: probes {probe["path"]}, which is no route')
         expect(probe['port'] in ports or probe['port'] in ports.values(), f'{where}: probes port {probe["port"]}')
-    expect('memory' in container['resources']['limits'], f'{where}: no limit of memory')
+    check_confined(where, container, pod)
+    expect('--insecure-no-auth' not in container['args'] and '--api-key-file' in flags, f'{where}: asks for no key')
+    keys = os.path.dirname(flags.get('--api-key-file', ''))
+    expect(keys in [mount['mountPath'] for mount in container['volumeMounts']], f'{where}: keys lie on no volume')
     return flags
+
+
+def check_confined(where, container, pod=()):
+    """What docs/security.md promises of every pod: no privileges, nothing to write to, a limit of memory."""
+    context = {**dict(pod), **container.get('securityContext', {})}
+    expect(context.get('runAsNonRoot') and context.get('readOnlyRootFilesystem') and context.get('runAsUser', 0) > 0 and
+           context.get('allowPrivilegeEscalation') is False and context.get('capabilities') == {'drop': ['ALL']} and
+           context.get('seccompProfile') == {'type': 'RuntimeDefault'}, f'{where}: may do more than it needs: {context}')
+    expect('memory' in container['resources']['limits'], f'{where}: no limit of memory')
+
+
+def check_drain(where, flags, grace):
+    drain = int(flags['--drain-delay']) + int(flags['--drain-timeout'])
+    expect(grace > drain, f'{where}: killed after {grace} s, before the drain of {drain} s ends')
+
+
+def check_monitor(monitor, labels, container, routes):
+    expect(monitor['selector']['matchLabels'].items() <= labels.items(), 'PodMonitor: selects other pods')
+    for endpoint in monitor['podMetricsEndpoints']:
+        expect(endpoint['port'] in [port['name'] for port in container['ports']], 'PodMonitor: no such port')
+        expect(endpoint['path'] in routes, f'PodMonitor: {endpoint["path"]} is no route')
+        key = endpoint.get('authorization', {'type': ''})
+        expect(not routes[endpoint['path']]['get']['security'] or key['type'] == 'Bearer' and key['credentials']['name'],
+               'PodMonitor: asks without the key that the route needs')
 
 
 def check_kubernetes(root, known, routes):
@@ -124,17 +164,21 @@ def check_kubernetes(root, known, routes):
                           ('PodDisruptionBudget', kinds['PodDisruptionBudget']['spec']['selector']['matchLabels'])):
         expect(selector.items() <= labels.items(), f'{who}: selects {selector}, the pods are {labels}')
     container = pod['spec']['containers'][0]
-    flags = check_container('Deployment', container, known, routes)
+    flags = check_container('Deployment', container, known, routes, pod['spec']['securityContext'])
+    expect(not [name for name in pod['metadata'].get('annotations', {}) if name.startswith('prometheus.io/')],
+           'Deployment: annotations cannot give Prometheus the key that /metrics asks for')
     expect(service['ports'][0]['targetPort'] in [port['name'] for port in container['ports']], 'Service: no such port')
-    drain = int(flags['--drain-delay']) + int(flags['--drain-timeout'])
-    expect(pod['spec']['terminationGracePeriodSeconds'] > drain, 'Deployment: killed before the drain ends')
+    check_drain('Deployment', flags, pod['spec']['terminationGracePeriodSeconds'])
     volumes = {volume['name'] for volume in pod['spec']['volumes']}
     expect({mount['name'] for mount in container['volumeMounts']} == volumes, 'Deployment: volumes and mounts differ')
-    expect(pod['spec']['securityContext']['runAsNonRoot'] and container['securityContext']['readOnlyRootFilesystem'] and
-           not container['securityContext']['allowPrivilegeEscalation'], 'Deployment: may do more than it needs')
+    check_monitor(kinds['PodMonitor']['spec'], labels, container, routes)
+    job = kinds['Job']['spec']['template']['spec']
+    check_confined('Job', job['containers'][0], job['securityContext'])
     runtime = kinds['ServingRuntime']['spec']
-    check_container('ServingRuntime', runtime['containers'][0], known, routes)
-    model = kinds['InferenceService']['spec']['predictor']['model']
+    flags = check_container('ServingRuntime', runtime['containers'][0], known, routes)
+    predictor = kinds['InferenceService']['spec']['predictor']
+    check_drain('InferenceService', flags, predictor.get('terminationGracePeriodSeconds', 30))  # Kubernetes' default
+    model = predictor['model']
     expect(model['modelFormat']['name'] in [form['name'] for form in runtime['supportedModelFormats']],
            'InferenceService: no runtime takes its format')
     lint = tool('yamllint')
