@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scores of exits: every exit of every recipe, models cut short, and exits beside those of a plain PyTorch loop.
 #include <algorithm>
+#include <compare>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
