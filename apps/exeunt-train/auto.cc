@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/exeunt-train/defaults.h"
+#include "apps/exeunt-train/summary.h"
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/goal_flags.h"
@@ -243,6 +244,7 @@ void Auto::announce() {
       notice(common_, text);
     }
   };
+  say(fmt::format("rows: {}", rows_text(loaded_)));
   if (!done.empty()) say(fmt::format("trained before: {}", fmt::join(done, ", ")));
   if (names.empty()) return;
   say(fmt::format("{} to train, from start to end: {}; {} steps, {} texts in all, about {} on this machine",
@@ -256,8 +258,7 @@ bool Auto::train_one(Candidate& candidate) {
   // A folder without a record of its end goes on from its checkpoints where that is asked for, else starts anew.
   options.resume = flags_.resume && fs::exists(options.out, ignored);
   options.overwrite = true;
-  notice(common_, fmt::format("{}: {} training rows, {} to compare on, {} steps", candidate.name, data_.train.rows(),
-                              data_.eval.rows(), candidate.work.steps));
+  notice(common_, fmt::format("training {}: {} steps", candidate.name, candidate.work.steps));
   const auto start = steady_clock::now();
   const TrainResult result = train(base_, data_, options);
   candidate.seconds += std::chrono::duration<double>(steady_clock::now() - start).count();

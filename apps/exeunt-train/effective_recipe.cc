@@ -53,7 +53,8 @@ void apply_preset(TrainFlags& flags, const std::string& task, bool regression) {
 
 Json effective_recipe(const TrainFlags& flags, const std::string& task, int64_t pairs) {
   Json recipe = find_recipe(flags.recipe);
-  const std::string where = task.empty() ? flags.recipe : fmt::format("{} on {}", flags.recipe, task);
+  const std::string where =
+      fmt::format("recipe {}{}{} with these flags", flags.recipe, task.empty() ? "" : " on ", task);
   (void)parse_recipe(recipe, flags.recipe);  // judged before flags touch it, so that errors name the file's own slips
   recipe = recipe_for(std::move(recipe), pairs);
   for (Json& stage : recipe["stages"]) {
@@ -78,7 +79,11 @@ Json effective_recipe(const TrainFlags& flags, const std::string& task, int64_t 
     if (flags.learned_init && kind == "learned") objective["init"] = *flags.learned_init;
   }
   for (const std::string& assignment : flags.set) set_field(recipe, assignment);
-  (void)parse_recipe(recipe, where);
+  try {
+    (void)parse_recipe(recipe, where);
+  } catch (const Error& error) {  // the recipe alone was in order, so the command line is not
+    throw Error(Code::usage, error.what(), error.hint());
+  }
   return recipe;
 }
 

@@ -12,6 +12,7 @@
 #include "apps/exeunt-train/auto.h"
 #include "apps/exeunt-train/defaults.h"
 #include "apps/exeunt-train/effective_recipe.h"
+#include "apps/exeunt-train/summary.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/tasks/hold_out.h"
@@ -19,6 +20,7 @@
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/train/about.h"
 #include "exeunt/train/first_layers.h"
+#include "exeunt/train/run_files.h"
 
 namespace exeunt::apps {
 namespace {
@@ -45,7 +47,7 @@ struct Texts {
   Dataset train, eval, certify;
 };
 
-// Rows kept back from a file that comes alone, and said so.
+// Rows kept back from a file that comes alone.
 void hold_rows_out(const Common& common, const TrainFlags& flags, Texts& texts) {
   const double share = flags.hold_out == "0" ? 0 : share_of(flags.hold_out, "--hold-out");
   if (share == 0 || !texts.train.labelled) return;
@@ -57,9 +59,6 @@ void hold_rows_out(const Common& common, const TrainFlags& flags, Texts& texts) 
   HeldOut held = hold_out(texts.train, share);
   texts.eval = std::move(held.eval);
   texts.certify = std::move(held.certify);
-  notice(common, fmt::format("{}: {} rows to learn from, {} held out to evaluate, {} for 'exeunt calibrate' (in {})",
-                             flags.data, texts.train.examples.size(), texts.eval.examples.size(),
-                             texts.certify.examples.size(), (fs::path(flags.out) / kHeldOutFile).string()));
 }
 
 Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task) {
@@ -68,9 +67,7 @@ Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task
     texts.train = read_split(*task, Split::train, flags.data);
     texts.eval = read_split(*task, Split::dev, flags.data);
   } else {
-    OwnColumns columns = flags.columns;
-    columns.labels = comma_list(flags.labels);
-    if (flags.regression) columns.regression = true;
+    OwnColumns columns = flags.chosen();
     texts.train = read_own(flags.data, columns);
     columns.labels = texts.train.labels;
     columns.regression = texts.train.regression;
@@ -158,16 +155,22 @@ int64_t pairs_in(const Features& features) {
   return pairs ? static_cast<int64_t>(features.rows()) : 0;
 }
 
-void run(const Common& common, TrainFlags flags) {
-  if (flags.recipe == kAuto) return train_auto(common, flags);
+void run(const Common& asked, TrainFlags flags) {
+  if (flags.recipe == kAuto) return train_auto(asked, flags);
   refuse_auto_flags(flags);
+  Common common = asked;
+  if (!first_process()) common.quiet = true;
+  (void)effective_recipe(flags, {}, 0);  // slips in the recipe's flags are found before any file is read
   const Checkpoint model = open_base(common, flags);
+  if (first_process() && !flags.resume && !flags.overwrite) require_free(flags.out);
   const Loaded loaded = load_training(common, flags, model);
   const TrainingData& data = loaded.data;
-  const TrainOptions options = options_of(common, flags, loaded);
-  notice(common, fmt::format("{}: {} training rows, {} for evaluation, recipe {}, {}", flags.out, data.train.rows(),
-                             data.eval.rows(), options.recipe.name, torch_text()));
+  TrainOptions options = options_of(common, flags, loaded);
+  options.started = [&](const RunStart& start) {
+    notice_pairs(common, summary_of({.flags = flags, .model = model, .loaded = loaded, .options = options}, start));
+  };
   const TrainResult result = train(model, data, options);
+  if (!first_process()) return;
   if (common.json) return print_json(result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results);
   if (result.stopped) {
     fmt::print("stopped at step {}; go on with --resume\n", result.steps);

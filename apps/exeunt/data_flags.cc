@@ -36,39 +36,54 @@ double share_of(std::string_view text, std::string_view flag) {
   return share;
 }
 
-void add_data_flags(CLI::App& verb, DataFlags& flags) {
-  constexpr const char* kGroup = "Data";
-  verb.add_option("--task", flags.task, "GLUE or ELUE task, e.g. SST-2, mnli, elue/imdb; leave out for your own file")
-      ->group(kGroup);
-  verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")->group(kGroup);
-  verb.add_option("--split", flags.split, "Split of the task: train, dev or test")
-      ->capture_default_str()
-      ->group(kGroup);
-  verb.add_option("--text-column", flags.columns.text, "Own file: column of the text")
-      ->capture_default_str()
-      ->group(kGroup);
-  verb.add_option("--pair-column", flags.columns.pair, "Own file: column of the second text")->group(kGroup);
-  verb.add_option("--label-column", flags.columns.label, "Own file: column of the label; empty = no labels")
-      ->capture_default_str()
-      ->group(kGroup);
-  verb.add_option("--labels", flags.labels, "Own file: label names in index order, with commas")->group(kGroup);
-  verb.add_flag("--regression", flags.regression, "Own file: labels are numbers to predict")->group(kGroup);
-  verb.add_option("--limit", flags.limit, "Take the first N rows")->check(CLI::PositiveNumber)->group(kGroup);
+OwnColumns ColumnFlags::chosen() const {
+  OwnColumns out = columns;
+  out.labels = comma_list(labels);
+  if (regression) out.regression = true;
+  return out;
 }
 
-Dataset load_data(const DataFlags& flags) {
+void add_column_flags(CLI::App& verb, ColumnFlags& flags) {
+  verb.add_option("--text-column", flags.columns.text, "Own file: column of the text")
+      ->capture_default_str()
+      ->group(kDataGroup);
+  verb.add_option("--pair-column", flags.columns.pair, "Own file: column of the second text")->group(kDataGroup);
+  verb.add_option("--label-column", flags.columns.label, "Own file: column of the label; empty = no labels")
+      ->capture_default_str()
+      ->group(kDataGroup);
+  verb.add_option("--labels", flags.labels, "Own file: label names in index order, with commas")->group(kDataGroup);
+  verb.add_flag("--regression", flags.regression, "Own file: labels are numbers to predict")->group(kDataGroup);
+}
+
+void add_data_flags(CLI::App& verb, DataFlags& flags) {
+  verb.add_option("--task", flags.task, "GLUE or ELUE task, e.g. SST-2, elue/imdb; none for your own file")
+      ->group(kDataGroup);
+  verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")
+      ->group(kDataGroup);
+  verb.add_option("--split", flags.split, "Split of the task: train, dev or test (default dev)")->group(kDataGroup);
+  add_column_flags(verb, flags);
+  verb.add_option("--limit", flags.limit, "Take the first N rows")->check(CLI::PositiveNumber)->group(kDataGroup);
+}
+
+Dataset load_data(const DataFlags& flags, const ExitLayout* model) {
   Dataset data;
+  if (flags.data.empty()) {
+    throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
+  }
   if (!flags.task.empty()) {
-    data = read_split(find_task(flags.task), split_named(flags.split), flags.data);
+    data = read_split(find_task(flags.task), flags.split.empty() ? Split::dev : split_named(flags.split), flags.data);
   } else {
+    if (!flags.split.empty()) throw Error(Code::usage, "--split: goes with --task");
     std::error_code ignored;
     if (std::filesystem::is_directory(flags.data, ignored)) {
       throw Error(Code::usage, fmt::format("{}: got a folder without --task", flags.data),
                   "add --task, or name a file");
     }
-    OwnColumns columns = flags.columns;
-    columns.labels = comma_list(flags.labels);
-    if (flags.regression) columns.regression = true;
+    OwnColumns columns = flags.chosen();
+    if (model != nullptr && columns.labels.empty() && !columns.regression) {
+      columns.labels = model->labels;
+      columns.regression = model->problem == Problem::regression;
+    }
     data = read_own(flags.data, columns);
   }
   if (flags.limit > 0 && data.examples.size() > static_cast<size_t>(flags.limit)) {

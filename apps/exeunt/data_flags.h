@@ -6,23 +6,35 @@
 
 #include <CLI/CLI.hpp>
 
+#include "exeunt/model/spec.h"
 #include "exeunt/tasks/dataset.h"
 #include "exeunt/tasks/own_data.h"
 
 namespace exeunt::apps {
 
-struct DataFlags {
-  std::string task, data, split = "dev";
+inline constexpr const char* kDataGroup = "Data";  // the title of these flags in help
+
+// What a file of the user's own holds.
+struct ColumnFlags {
   OwnColumns columns;
   std::string labels;  // comma-separated
   bool regression = false;
+
+  [[nodiscard]] OwnColumns chosen() const;  // `columns` with the labels and the kind of problem
+};
+
+struct DataFlags : ColumnFlags {
+  std::string task, data;
+  std::string split;  // of the task; empty = dev
   int64_t limit = 0;  // 0 = all rows
 };
 
+void add_column_flags(CLI::App& verb, ColumnFlags& flags);
 void add_data_flags(CLI::App& verb, DataFlags& flags);
 
-// Reads what the flags name. Throws Error: usage if neither a task nor a file is named.
-[[nodiscard]] Dataset load_data(const DataFlags& flags);
+// Reads what the flags name. Labels and the kind of problem that they leave open are those of `model`, where there is
+// one. Throws Error: usage if neither a task nor a file is named.
+[[nodiscard]] Dataset load_data(const DataFlags& flags, const ExitLayout* model = nullptr);
 
 // "1%" or "0.01": above 0 and below 1. Throws Error (usage) that names the flag.
 [[nodiscard]] double share_of(std::string_view text, std::string_view flag);

@@ -155,8 +155,12 @@ int launch(int argc, char** argv) {
     --left;
     if (status == 0 || verdict != 0) continue;
     verdict = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(Code::failure);
-    (void)report(Error(Code::failure, fmt::format("rank {} of {} {}", rank, plan.processes, fate(status)),
-                       "the other ranks are ended; start again with --resume"));
+    // What is wrong with flags or files has been said, and starting again does not help.
+    const bool said = verdict == static_cast<int>(Code::usage) || verdict == static_cast<int>(Code::bad_file);
+    if (!said) {
+      (void)report(Error(Code::failure, fmt::format("rank {} of {} {}", rank, plan.processes, fate(status)),
+                         "the other ranks are ended; start again with --resume"));
+    }
     tell_all(SIGKILL);  // they wait for the dead one and cannot save
   }
   return verdict;

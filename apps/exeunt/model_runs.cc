@@ -28,10 +28,11 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// The data of the flags; where they name none, the rows that the model's training held out.
+}  // namespace
+
 Dataset data_for(const Common& common, const RunFlags& flags, const Checkpoint& model) {
   const fs::path held_out = model.folder() / kHeldOutFile;
-  if (!flags.data.data.empty()) return load_data(flags.data);
+  if (!flags.data.data.empty()) return load_data(flags.data, &model.exits());
   if (!flags.data.task.empty() || !is_there(held_out)) {
     throw Error(Code::usage, "--data is required to run a model",
                 "name a data folder with --task, or a file of your own");
@@ -47,6 +48,8 @@ Dataset data_for(const Common& common, const RunFlags& flags, const Checkpoint& 
          fmt::format("no --data: the {} rows that training held out, {}", data.examples.size(), held_out.string()));
   return data;
 }
+
+namespace {
 
 ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkpoint& model) {
   for (const std::string& text : model.notices()) notice(common, text);
@@ -158,16 +161,18 @@ ChosenPolicy named_policy(const Common& common, const Measured& measured, const 
 }  // namespace
 
 void add_run_flags(CLI::App& verb, RunFlags& flags, Takes takes) {
-  CLI::Option* model = verb.add_option("MODEL", flags.model,
-                                       takes == Takes::model_or_trace
-                                           ? "Model folder, org/name in the local Hugging Face cache, or a trace file"
-                                           : "Model folder, or org/name in the local Hugging Face cache");
+  CLI::Option* model =
+      verb.add_option("MODEL", flags.model,
+                      takes == Takes::model_or_trace ? "Model folder, trace file, or org/name in the Hugging Face cache"
+                                                     : "Model folder, or org/name in the local Hugging Face cache");
   if (takes == Takes::model_or_trace) model->required();
   add_text_flags(verb, flags);
 }
 
 void add_text_flags(CLI::App& verb, RunFlags& flags) {
   add_data_flags(verb, flags.data);
+  CLI::Option* data = verb.get_option("--data");
+  data->description(data->get_description() + "; left out: the rows that training held out");
   verb.add_option("--max-length", flags.max_length, "Most tokens of a text; longer ones are cut")
       ->check(CLI::Range(1, 1 << 16))
       ->type_name("N")
@@ -186,8 +191,8 @@ void add_trace_flags(CLI::App& verb, RunFlags& flags) {
 
 void add_precision_flags(CLI::App& verb, RunFlags& flags) {
   verb.add_option("--precision", flags.precision,
-                  "fp32, bf16 or int8; left out: that of the trace or of the model's policy.json, else bf16 where the "
-                  "processor has it")
+                  "fp32, bf16 or int8 (or external: of arrays made elsewhere); left out: the trace's, else that of the "
+                  "model's policy.json, else bf16 where the processor has it")
       ->check(CLI::IsMember(policy_precisions()))
       ->type_name("P");
   verb.add_option("--engine", flags.engine, "cpu, or reference: plain fp32 loops, exact and slow")
@@ -284,7 +289,7 @@ ChosenPolicy choose_policy(const Common& common, const Measured& measured, const
 fs::path policy_path(const Checkpoint& model) {
   if (!is_there(model.folder() / kManifestFile)) {
     throw Error(Code::usage, fmt::format("{}: policies are kept in folders of our own", model.folder().string()),
-                "run 'exeunt convert' first, or name a file with --out");
+                fmt::format("make one first: exeunt convert {} --out FOLDER", model.folder().string()));
   }
   return model.folder() / "policy.json";
 }

@@ -39,6 +39,9 @@ void add_precision_flags(CLI::App& verb, RunFlags& flags);  // --precision and -
 void add_trace_flags(CLI::App& verb, RunFlags& flags);      // these and --trace
 void add_score_flags(CLI::App& verb, RunFlags& flags);      // --profile and --compat
 
+// The data of the flags; where they name none, the rows that the model's training held out.
+[[nodiscard]] Dataset data_for(const Common& common, const RunFlags& flags, const Checkpoint& model);
+
 // Runs the model over the data, with a progress bar.
 [[nodiscard]] ExitTrace trace_model(const Common& common, const RunFlags& flags);
 

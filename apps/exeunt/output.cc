@@ -46,6 +46,14 @@ std::string without_trailing_blanks(std::string line) {
   return line;
 }
 
+std::string aligned(const std::vector<std::pair<std::string, std::string>>& rows) {
+  size_t width = 0;
+  for (const auto& [name, value] : rows) width = std::max(width, width_of(name));
+  std::string out;
+  for (const auto& [name, value] : rows) out += without_trailing_blanks(padded(name, width + 2, false) + value) + "\n";
+  return out;
+}
+
 }  // namespace
 
 size_t width_of(std::string_view text) {
@@ -79,10 +87,11 @@ int finish_output() {
 }
 
 void print_pairs(const std::vector<std::pair<std::string, std::string>>& rows) {
-  size_t width = 0;
-  for (const auto& [name, value] : rows) width = std::max(width, width_of(name));
-  for (const auto& [name, value] : rows)
-    fmt::print("{}\n", without_trailing_blanks(padded(name, width + 2, false) + value));
+  fmt::print("{}", aligned(rows));
+}
+
+void notice_pairs(const Common& common, const std::vector<std::pair<std::string, std::string>>& rows) {
+  if (!common.quiet) fmt::print(stderr, "{}", replace_invalid_utf8(aligned(rows)));
 }
 
 void print_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {

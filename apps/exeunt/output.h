@@ -35,6 +35,8 @@ int finish_output();
 
 // Two columns, aligned: "layers   12".
 void print_pairs(const std::vector<std::pair<std::string, std::string>>& rows);
+// The same on stderr, unless --quiet.
+void notice_pairs(const Common& common, const std::vector<std::pair<std::string, std::string>>& rows);
 
 // A table with aligned columns; numbers (cells that start with a digit, '-' or '.') to the right.
 void print_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);

@@ -20,11 +20,8 @@ struct PrepareFlags {
 };
 
 void run(const Common& common, const PrepareFlags& flags) {
-  if (flags.data.data.empty()) {
-    throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
-  }
-  const Checkpoint model = Checkpoint::open(flags.model);
   const Dataset data = load_data(flags.data);
+  const Checkpoint model = Checkpoint::open(flags.model);
   for (const std::string& text : data.notices) notice(common, text);
   const auto tokenizer = load_tokenizer(model.folder());
   const Features features = make_features(data, *tokenizer,

@@ -167,7 +167,7 @@ void run(const Common& common, const QuantizeFlags& flags) {
   require_heads(model);
   (void)policy_path(model);  // refuses a folder that is not ours before anything runs
   const Precision precision = *precision_named(flags.precision);
-  const Texts texts(model, flags, load_data(flags.run.data));
+  const Texts texts(model, flags, data_for(common, flags.run, model));
   const CalibrationData rows = split_rows(texts.size(), flags.seed);
   const std::vector<size_t> choose = rows_of(rows.fit), certify_rows = rows_of(rows.certify),
                             report_rows = rows_of(rows.report);
@@ -204,7 +204,7 @@ void run(const Common& common, const QuantizeFlags& flags) {
                                certified.why_not));
   }
   if (!outcome.within) {
-    notice(common, fmt::format("the bounds were not reached: {:.2f} % of answers or exits still change",
+    notice(common, fmt::format("--max-drift and --max-loss were not kept: {:.2f} % of answers or exits still change",
                                100 * outcome.chosen.changed));
   }
 
@@ -241,10 +241,11 @@ void run(const Common& common, const QuantizeFlags& flags) {
 
 void add_quantize(CommandLine& line) {
   const auto flags = std::make_shared<QuantizeFlags>();
-  CLI::App* verb = add_verb(line, "quantize", "Choose which matrices run in int8, and certify a policy for it",
-                            {"exeunt quantize models/sst2 --precision int8 --task SST-2 --data glue_data",
-                             "exeunt quantize models/topics --data my.csv --policy entropy:0.2 --max-drift 1%"},
-                            [flags, &common = line.common] { run(common, *flags); });
+  CLI::App* verb =
+      add_verb(line, "quantize", "Choose which matrices run in int8, and certify a policy for it",
+               {"exeunt quantize runs/my", "exeunt quantize models/sst2 --precision int8 --task SST-2 --data glue_data",
+                "exeunt quantize models/topics --data my.csv --policy entropy:0.2 --max-drift 1%"},
+               [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("MODEL", flags->run.model, "Model folder of ours")->required();
   add_text_flags(*verb, flags->run);
   verb->add_option("--precision", flags->precision, "int8, or bf16")

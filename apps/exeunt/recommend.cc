@@ -101,7 +101,7 @@ std::string data_words(const RunFlags& flags) {
   const DataFlags& data = flags.data;
   add("--task", data.task);
   add("--data", data.data);
-  if (!data.task.empty()) add("--split", data.split, "dev");
+  add("--split", data.split);
   add("--text-column", data.columns.text, "text");
   add("--pair-column", data.columns.pair);
   add("--label-column", data.columns.label, "label");

@@ -35,7 +35,9 @@ struct ReportFlags {
 TextOf texts_of(const ReportFlags& flags) {
   if (flags.run.data.data.empty()) return {};
   auto texts = std::make_shared<std::map<int64_t, std::string>>();
-  for (const Example& example : load_data(flags.run.data).examples) {
+  DataFlags data = flags.run.data;
+  data.columns.label.clear();  // the texts alone
+  for (const Example& example : load_data(data).examples) {
     (*texts)[example.index] = example.pair ? example.text + " ⟂ " + *example.pair : example.text;
   }
   return [texts](int64_t index) {
@@ -128,11 +130,12 @@ void run(const Common& common, const ReportFlags& flags) {
 
 void add_report(CommandLine& line) {
   const auto flags = std::make_shared<ReportFlags>();
-  CLI::App* verb = add_verb(line, "report", "Show runs side by side in one HTML file",
-                            {"exeunt report sst2-exeunt.safetensors sst2-elasticbert.safetensors --out report.html",
-                             "exeunt report models/sst2 --task SST-2 --data glue_data --policy entropy:0.1"},
-                            [flags, &common = line.common] { run(common, *flags); });
-  verb->add_option("RUN", flags->runs, "Trace files, or models with --data")->required();
+  CLI::App* verb = add_verb(
+      line, "report", "Show runs side by side in one HTML file",
+      {"exeunt report runs/my", "exeunt report sst2-exeunt.safetensors sst2-elasticbert.safetensors --out report.html",
+       "exeunt report models/sst2 --task SST-2 --data glue_data --policy entropy:0.1"},
+      [flags, &common = line.common] { run(common, *flags); });
+  verb->add_option("RUN", flags->runs, "Models, runs of trainings, or trace files")->required();
   add_text_flags(*verb, flags->run);
   add_precision_flags(*verb, flags->run);
   add_score_flags(*verb, flags->run);

@@ -10,7 +10,7 @@ namespace exeunt::apps {
 namespace {
 
 void add_data_part(CLI::App& verb, TrainFlags& flags) {
-  constexpr const char* kGroup = "Data";
+  constexpr const char* kGroup = kDataGroup;
   verb.add_option("--task", flags.task, "GLUE or ELUE task; its train split is learned, its dev split evaluated")
       ->group(kGroup);
   verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")->group(kGroup);
@@ -22,19 +22,10 @@ void add_data_part(CLI::App& verb, TrainFlags& flags) {
       ->type_name("SHARE")
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--text-column", flags.columns.text, "Own file: column of the text")
-      ->capture_default_str()
-      ->group(kGroup);
-  verb.add_option("--pair-column", flags.columns.pair, "Own file: column of the second text")->group(kGroup);
-  verb.add_option("--label-column", flags.columns.label, "Own file: column of the label")
-      ->capture_default_str()
-      ->group(kGroup);
-  verb.add_option("--labels", flags.labels, "Own file: label names in index order, with commas")->group(kGroup);
-  verb.add_flag("--regression", flags.regression, "Own file: labels are numbers to predict")->group(kGroup);
+  add_column_flags(verb, flags);
   verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts")->group(kGroup);
   verb.add_option("--eval-features", flags.eval_features, "The same for evaluation")->group(kGroup);
-  verb.add_option("--also", flags.also, "NAME=FILE: more features to evaluate at the end, under this name")
-      ->group(kGroup);
+  verb.add_option("--also", flags.also, "More features to evaluate at the end, under this name")->group(kGroup);
   verb.add_option("--limit", flags.limit, "Take the first N training rows")->check(CLI::PositiveNumber)->group(kGroup);
   verb.add_option("--max-length", flags.max_length, "Most tokens of a text; longer ones are cut")
       ->check(CLI::Range(1, 1 << 16))
@@ -44,19 +35,32 @@ void add_data_part(CLI::App& verb, TrainFlags& flags) {
 
 void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
   constexpr const char* kGroup = "Recipe (left out: the recipe's own)";
-  verb.add_option("--lr", flags.lr, "Learning rate")->group(kGroup);
-  verb.add_option("--head-lr", flags.head_lr, "Rate of the heads, times --lr")->group(kGroup);
-  verb.add_option("--layer-lr", flags.layer_lr, "Rate of a layer over that of the layer above it")->group(kGroup);
-  verb.add_option("--epochs", flags.epochs, "Epochs of each stage")->group(kGroup);
-  verb.add_option("--batch", flags.batch, "Texts in a batch")->group(kGroup);
-  verb.add_option("--weight-decay", flags.weight_decay, "Weight decay")->group(kGroup);
-  verb.add_option("--warmup", flags.warmup, "Share of the steps in which the rate rises")->group(kGroup);
-  verb.add_option("--clip", flags.clip, "Largest norm of the gradients; 0 = no limit")->group(kGroup);
-  verb.add_option("--temperature", flags.temperature, "Temperature of a distillation")->group(kGroup);
+  verb.add_option("--lr", flags.lr, "Learning rate")->check(CLI::NonNegativeNumber)->group(kGroup);
+  verb.add_option("--head-lr", flags.head_lr, "Rate of the heads, times --lr")
+      ->check(CLI::NonNegativeNumber)
+      ->group(kGroup);
+  verb.add_option("--layer-lr", flags.layer_lr, "Rate of a layer over that of the layer above it")
+      ->check(CLI::PositiveNumber)
+      ->group(kGroup);
+  verb.add_option("--epochs", flags.epochs, "Epochs of each stage")->check(CLI::NonNegativeNumber)->group(kGroup);
+  verb.add_option("--batch", flags.batch, "Texts in a batch")->check(CLI::Range(1, 1 << 20))->group(kGroup);
+  verb.add_option("--weight-decay", flags.weight_decay, "Weight decay")->check(CLI::NonNegativeNumber)->group(kGroup);
+  verb.add_option("--warmup", flags.warmup, "Share of the steps in which the rate rises, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(kGroup);
+  verb.add_option("--clip", flags.clip, "Largest norm of the gradients; 0 = no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->group(kGroup);
+  verb.add_option("--temperature", flags.temperature, "Temperature of a distillation")
+      ->check(CLI::PositiveNumber)
+      ->group(kGroup);
   verb.add_option("--learned-lr", flags.learned_lr, "Rate of learned loss weights")->group(kGroup);
   verb.add_option("--learned-init", flags.learned_init, "Start of learned loss weights")->group(kGroup);
-  verb.add_option("--eval-every", flags.eval_every, "Evaluate all exits each N steps; 0 = at the end")->group(kGroup);
+  verb.add_option("--eval-every", flags.eval_every, "Evaluate all exits each N steps; 0 = at the end")
+      ->check(CLI::NonNegativeNumber)
+      ->group(kGroup);
   verb.add_option("--early-stop", flags.early_stop, "End a stage after N evaluations without a better score")
+      ->check(CLI::PositiveNumber)
       ->group(kGroup);
   verb.add_option("--keep-best", flags.keep_best, "Keep the weights of the best evaluation: last exit, or mean of all")
       ->check(CLI::IsMember({"last", "mean"}))
@@ -68,20 +72,30 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
 }
 
 void add_run_part(CLI::App& verb, TrainFlags& flags) {
-  verb.add_option("--layers", flags.layers, "Train the first K layers of the model alone")->check(CLI::PositiveNumber);
+  verb.add_option("--layers", flags.layers, "Train the first N layers of the model alone")->check(CLI::PositiveNumber);
   verb.add_option("--seed", flags.seed, "Seed; left out: the recipe's");
-  verb.add_option("--max-steps", flags.max_steps, "Steps of each stage, instead of epochs");
-  verb.add_option("--warmup-steps", flags.warmup_steps, "Steps in which the rate rises, instead of a share");
-  verb.add_option("--adam-epsilon", flags.adam_epsilon, "AdamW's epsilon")->capture_default_str();
+  verb.add_option("--max-steps", flags.max_steps, "Steps of each stage, instead of epochs")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--warmup-steps", flags.warmup_steps, "Steps in which the rate rises, instead of a share")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--adam-epsilon", flags.adam_epsilon, "AdamW's epsilon")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb.add_option("--accumulation", flags.accumulation, "Batches gathered for one step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb.add_option("--window", flags.window, "Batches sorted by length together; 0 = plain shuffling")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  verb.add_option("--log-every", flags.log_every, "Steps between two lines of log.jsonl")->capture_default_str();
-  verb.add_option("--save-every", flags.save_every, "Steps between two checkpoints; 0 = none")->capture_default_str();
-  verb.add_option("--keep-checkpoints", flags.keep_checkpoints, "Checkpoints to keep; 0 = all")->capture_default_str();
+  verb.add_option("--log-every", flags.log_every, "Steps between two lines of log.jsonl; 0 = none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb.add_option("--save-every", flags.save_every, "Steps between two checkpoints; 0 = none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb.add_option("--keep-checkpoints", flags.keep_checkpoints, "Checkpoints to keep; 0 = all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   verb.add_flag("--trace", flags.trace,
                 "Keep every exit's logits on what is evaluated at the end: trace-NAME.safetensors");
   verb.add_flag("--resume", flags.resume, "Go on from the newest whole checkpoint in --out");
@@ -94,6 +108,7 @@ void add_run_part(CLI::App& verb, TrainFlags& flags) {
       ->capture_default_str();
   verb.add_flag("--no-cuda-graphs", flags.no_graphs, "On CUDA: launch each operation by itself, for comparison");
   verb.add_option("--threads", flags.threads, "Threads on the CPU; 0 = as many as the machine has")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
 }
 
@@ -122,6 +137,7 @@ const std::vector<std::string>& shipped_recipes() {
 }
 
 void add_train_flags(CLI::App& verb, TrainFlags& flags) {
+  add_data_part(verb, flags);
   verb.add_option(
           "--recipe", flags.recipe,
           fmt::format("One of {}, auto to compare some of them, or a JSON file", fmt::join(shipped_recipes(), ", ")))
@@ -131,9 +147,8 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
                   "$EXEUNT_MODEL, else the model shipped with the program");
   verb.add_option("--out", flags.out,
                   "Folder of the run; the trained model lies in it at the end; left out: runs/ and the data's name");
-  add_data_part(verb, flags);
-  add_recipe_part(verb, flags);
   add_run_part(verb, flags);
+  add_recipe_part(verb, flags);
   add_auto_part(verb, flags);
 }
 

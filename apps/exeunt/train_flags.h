@@ -8,21 +8,19 @@
 #include <vector>
 
 #include "apps/exeunt/command.h"
-#include "exeunt/tasks/own_data.h"
+#include "apps/exeunt/data_flags.h"
 
 namespace exeunt::apps {
 
 inline constexpr const char* kAutoRecipes = "plain,elasticbert,romebert-sd,exeunt";
 inline constexpr const char* kAutoDrop = "1%";
 
-struct TrainFlags {
+struct TrainFlags : ColumnFlags {
   std::string recipe = "exeunt", model, out;
   // Data.
-  std::string task, data, eval_data, train_features, eval_features, labels;
+  std::string task, data, eval_data, train_features, eval_features;
   std::string hold_out = "30%";
   std::vector<std::string> also;  // NAME=FILE
-  OwnColumns columns;
-  bool regression = false;
   int64_t limit = 0;
   int max_length = 128;
   // The recipe's numbers, for all its stages; unset = the recipe's own.

@@ -13,6 +13,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/data/batches.h"
+#include "exeunt/model/manifest.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
@@ -106,6 +107,7 @@ class Run {
   [[nodiscard]] Checkpoint weights() const;
   void prepare_folder();
   [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
+  void tell_start() const;
   bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
   bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
   [[nodiscard]] nn::BatchShape shape() const;
@@ -214,13 +216,8 @@ void Run::require_rows() const {
 void Run::prepare_folder() {
   if (!writes()) return;
   const fs::path& out = options_.out;
-  std::error_code ignored;
-  const bool used = fs::exists(out / "log.jsonl", ignored) || !nn::checkpoints_in(out).empty();
-  if (used && !options_.resume && !options_.overwrite) {
-    throw Error(Code::usage, fmt::format("{}: already holds a run", out.string()),
-                "add --resume to go on with it, or --overwrite to start again");
-  }
-  if (used && !options_.resume) remove_run(out);
+  if (!options_.resume && !options_.overwrite) require_free(out);
+  if (!options_.resume && holds_run(out)) remove_run(out);
   std::error_code error;
   fs::create_directories(out, error);
   if (error) throw Error(Code::resources, fmt::format("{}: cannot create: {}", out.string(), error.message()));
@@ -246,20 +243,38 @@ std::optional<nn::LoadedState> Run::find_checkpoint() {
       notice(fmt::format("{} is damaged and passed over: {}", path.filename().string(), error.what()));
     }
   }
+  std::error_code ignored;
+  if (!options_.overwrite && fs::exists(options_.out / kManifestFile, ignored)) {
+    throw Error(Code::usage,
+                fmt::format("{}: holds a finished run and no checkpoint to go on from", options_.out.string()),
+                "add --overwrite to train it again, or choose another --out");
+  }
   notice("no checkpoint to resume from: starting at the beginning");
   return std::nullopt;
 }
 
+void Run::tell_start() const {
+  if (!options_.started || !writes()) return;
+  const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
+  options_.started({.stages = plans_,
+                    .exits = layout,
+                    .device = device_.str(),
+                    .torch = nn::compat::version(),
+                    .threads = torch::get_num_threads(),
+                    .processes = world_.size()});
+}
+
 TrainResult Run::go() {
-  notice(fmt::format("configuration {}", state_.configuration.dump()));
   prepare_folder();
   (void)world_.add_up(0.0);  // the folder is ready for all
   std::optional<nn::LoadedState> loaded = find_checkpoint();
   if (loaded) state_ = loaded->state;
   if (writes()) {
+    write_settings(options_.out, state_.configuration);
     log_.emplace(options_.out / "log.jsonl", state_.log);
     events_.emplace(options_.out);
   }
+  tell_start();
   ProgressStyle style = options_.progress;
   if (!writes()) style.write = {};
   progress_.emplace("train", total_steps_, style);
@@ -350,7 +365,7 @@ nn::BatchShape Run::shape() const {
   }
   throw Error(Code::resources,
               fmt::format("out of memory on {} at step {}: {} texts in a batch", device.str(), step, rows),
-              "lower --batch and raise --gradient-accumulation-steps, or lower --max-length");
+              "lower --batch and raise --accumulation, or lower --max-length");
 }
 
 void Run::queue_step(const Batch& rows) {
@@ -568,8 +583,8 @@ TrainResult train(const Checkpoint& base, const TrainingData& data, const TrainO
   }
 }
 
-std::string torch_text() {
-  return fmt::format("LibTorch {}, {}", nn::compat::version(), nn::compat::has_cuda() ? "CUDA" : "CPU");
+bool first_process() {
+  return nn::World::first();
 }
 
 }  // namespace exeunt

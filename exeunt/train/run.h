@@ -32,6 +32,8 @@ struct TrainingData {
   Metric primary = Metric::accuracy;
 };
 
+struct RunStart;  // exeunt/train/stage_plan.h
+
 struct TrainOptions {
   std::filesystem::path out;
   Recipe recipe;
@@ -55,7 +57,8 @@ struct TrainOptions {
   std::vector<std::pair<std::string, std::string>> beside = {};  // more files for `out`: name and content
   ProgressStyle progress = {};
   std::function<void(std::string_view)> notice = {};
-  const std::atomic<bool>* stop = nullptr;  // set from outside: save a checkpoint and end
+  std::function<void(const RunStart&)> started = {};  // called once, by the first process, before the first step
+  const std::atomic<bool>* stop = nullptr;            // set from outside: save a checkpoint and end
 };
 
 struct TrainResult {
@@ -67,7 +70,7 @@ struct TrainResult {
 // Throws Error. Whatever happens, the last good checkpoint in `out` stays.
 TrainResult train(const Checkpoint& base, const TrainingData& data, const TrainOptions& options);
 
-// "LibTorch 1.13.1", and whether a GPU answers.
-[[nodiscard]] std::string torch_text();
+// Whether this process is alone or the first of those that train together: the one that speaks to the user.
+[[nodiscard]] bool first_process();
 
 }  // namespace exeunt

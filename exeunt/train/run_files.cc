@@ -36,6 +36,12 @@ void LogFile::add(const OrderedJson& entry) {
   }
 }
 
+void write_settings(const fs::path& out, const OrderedJson& configuration) {
+  OrderedJson file{{"format", "exeunt.run/1"}};
+  file.update(configuration);
+  write_atomically(out / kRunFile, json_text(file));
+}
+
 std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::path& out, const std::string& recipe) {
   const fs::path staging = out / ".final";
   std::error_code ignored;
@@ -59,9 +65,24 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
   return notices;
 }
 
+bool holds_run(const fs::path& out) {
+  std::error_code ignored;
+  if (fs::exists(out / "log.jsonl", ignored)) return true;
+  for (const auto& entry : fs::directory_iterator(out, ignored)) {
+    if (entry.path().filename().string().starts_with("checkpoint-")) return true;
+  }
+  return false;
+}
+
+void require_free(const fs::path& out) {
+  if (!holds_run(out)) return;
+  throw Error(Code::usage, fmt::format("{}: already holds a run", out.string()),
+              "add --resume to go on with it, or --overwrite to start again");
+}
+
 void remove_run(const fs::path& out) {
   // Rows held out from an earlier run's data may be learned by the next.
-  std::vector<fs::path> ours{out / "log.jsonl", out / kManifestFile, out / kHeldOutFile};
+  std::vector<fs::path> ours{out / "log.jsonl", out / kRunFile, out / kManifestFile, out / kHeldOutFile};
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     const std::string name = entry.path().filename().string();

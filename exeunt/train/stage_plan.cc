@@ -20,7 +20,7 @@ StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const Tra
     throw Error(Code::usage,
                 fmt::format("an epoch has {} batches, fewer than the {} that one step gathers", plan.batches,
                             options.accumulation),
-                "lower --gradient-accumulation-steps or the batch size");
+                "lower --accumulation or --batch");
   }
   plan.steps = options.max_steps > 0
                    ? options.max_steps

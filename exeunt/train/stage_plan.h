@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stage of a recipe comes to for given data and flags: its rate and how many steps it has. No torch here.
+// What a stage of a recipe comes to for given data and flags: its rate and how many steps it has; and what a whole run
+// has settled on. No torch here.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "exeunt/train/run.h"
 #include "exeunt/train/schedule.h"
@@ -11,6 +15,16 @@ struct StagePlan {
   double lr = 0;
   int64_t batches = 0, steps = 0;  // of an epoch; of the stage
   Schedule schedule = {};
+};
+
+// A run as it begins, for whoever tells the user.
+struct RunStart {
+  const std::vector<StagePlan>& stages;
+  const ExitLayout& exits;
+  std::string device;  // as LibTorch calls it: cpu, cuda:0
+  std::string torch;   // LibTorch's version
+  int threads = 1;     // on the CPU
+  int processes = 1;
 };
 
 // Throws Error (usage) if an epoch is too short for one step.

@@ -53,6 +53,12 @@ World::~World() = default;
 World::World(World&&) noexcept = default;
 World& World::operator=(World&&) noexcept = default;
 
+bool World::first() {
+  const std::string size = variable({"WORLD_SIZE", "SLURM_NTASKS"});
+  const std::string rank = variable({"RANK", "SLURM_PROCID"});
+  return size.empty() || size == "1" || rank.empty() || rank == "0";
+}
+
 int World::place_on_machine() {
   const std::string place = variable({"LOCAL_RANK", "SLURM_LOCALID"});
   return place.empty() ? 0 : number(place, "LOCAL_RANK", 0, 1 << 16);

@@ -21,6 +21,8 @@ class World {
   // them, or Slurm's variables; through Gloo, or NCCL where they train on GPUs. Without these this process is alone.
   // Throws Error.
   static World join(bool on_gpus);
+  // Whether the environment names no other process, or this one as the first.
+  static bool first();
   // Which of this machine's processes this is (LOCAL_RANK, SLURM_LOCALID), or 0.
   static int place_on_machine();
 

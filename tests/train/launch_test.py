@@ -47,9 +47,11 @@ def expect(condition, what):
 
 
 def same_curve(folder):
-    run = lambda command: subprocess.run([EXEUNT, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=100)
+    run = lambda command: subprocess.run([EXEUNT, *command], cwd=folder, check=True, stdout=subprocess.PIPE, text=True,
+                                         timeout=100).stdout
     run(arguments(folder, 'one', '--max-steps', '12'))
-    run(['launch', '--nproc', '2', *arguments(folder, 'two', '--max-steps', '12')])
+    said = run(['launch', '--nproc', '2', *arguments(folder, 'two', '--max-steps', '12')])
+    expect(said.count('wrote two') == 1, f'want one process to speak for both: {said}')
     one, two = losses(folder / 'one'), losses(folder / 'two')
     worst = max(abs(a - b) for a, b in zip(one, two))
     expect(len(one) == len(two) == 12, f'{len(one)} and {len(two)} losses, want 12 each')

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt-train/summary.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/exeunt/output.h"
+#include "exeunt/model/cost.h"
+#include "exeunt/tasks/hold_out.h"
+#include "exeunt/train/run_files.h"
+
+namespace exeunt::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string data_text(const TrainFlags& flags) {
+  std::string text = flags.train_features.empty() ? flags.data : flags.train_features;
+  if (!flags.task.empty()) text = fmt::format("{} in {}", flags.task, text);
+  const std::string& eval = flags.train_features.empty() ? flags.eval_data : flags.eval_features;
+  return eval.empty() ? text : fmt::format("{}, evaluated on {}", text, eval);
+}
+
+// "5: complaint, notice, praise …", as many names as fit a line.
+std::string labels_text(const Outcome& outcome) {
+  constexpr size_t kRoom = 80;
+  if (outcome.problem == Problem::regression) {
+    return outcome.range ? fmt::format("numbers from {:g} to {:g}", outcome.range->first, outcome.range->second)
+                         : "numbers";
+  }
+  std::string text = fmt::format("{}: ", outcome.labels.size());
+  for (size_t i = 0; i < outcome.labels.size(); ++i) {
+    if (i > 0 && width_of(text) + width_of(outcome.labels[i]) > kRoom) return text + " …";
+    text += (i > 0 ? ", " : "") + outcome.labels[i];
+  }
+  return text;
+}
+
+std::string exits_text(const ExitLayout& layout) {
+  std::vector<int> layers;
+  for (const ExitSite& site : layout.sites) layers.push_back(site.after);
+  if (layers.size() == 1) return fmt::format("after layer {}", layers.front());
+  const bool in_a_row = layers.back() - layers.front() + 1 == static_cast<int>(layers.size());
+  if (in_a_row) return fmt::format("after layers {} to {}", layers.front(), layers.back());
+  return fmt::format("after layers {}", fmt::join(layers, ", "));
+}
+
+// "3 epochs: 216 steps of 32 texts, rate 5e-05, heads 5 times that".
+std::string stage_text(const StageSpec& stage, const StagePlan& plan, int accumulation) {
+  const double epochs =
+      static_cast<double>(plan.steps * accumulation) / static_cast<double>(std::max<int64_t>(1, plan.batches));
+  std::string text = fmt::format("{:.3g} epoch{}: {} step{} of {} texts", epochs, epochs == 1 ? "" : "s", plan.steps,
+                                 plan.steps == 1 ? "" : "s", stage.batch * accumulation);
+  if (accumulation > 1) text += fmt::format(" ({} times {})", accumulation, stage.batch);
+  text += fmt::format(", rate {:g}", plan.lr);
+  if (stage.head_lr != 1 && stage.train != Trainable::backbone) {
+    text += fmt::format(", heads {:g} times that", stage.head_lr);
+  }
+  if (stage.train == Trainable::backbone) text += ", without the early exits";
+  if (stage.train == Trainable::exits) text += ", early exits alone";
+  return text;
+}
+
+std::string device_text(const RunStart& start, const std::string& precision) {
+  std::string text = start.device;
+  if (text == "cpu") text += fmt::format(", {} thread{}", start.threads, start.threads == 1 ? "" : "s");
+  if (start.processes > 1) text += fmt::format(", {} processes", start.processes);
+  return fmt::format("{}, {}, LibTorch {}", text, precision, start.torch);
+}
+
+}  // namespace
+
+std::string rows_text(const Loaded& loaded) {
+  std::string text = fmt::format("{} to learn from", loaded.data.train.rows());
+  if (loaded.data.eval.rows() > 0) text += fmt::format(", {} to evaluate", loaded.data.eval.rows());
+  if (loaded.held_out_rows > 0) {
+    text += fmt::format(", {} for 'exeunt calibrate' ({})", loaded.held_out_rows, kHeldOutFile);
+  }
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> summary_of(const Planned& what, const RunStart& start) {
+  const ModelSpec& spec = what.model.spec();
+  const Recipe& recipe = what.options.recipe;
+  std::vector<std::pair<std::string, std::string>> rows{
+      {"model", what.flags.model},
+      {"", fmt::format("{}, {} layers of width {}, {} parameters", name_of(spec.family), spec.layers, spec.hidden,
+                       short_count(static_cast<double>(count_parameters(what.model).total())))},
+      {"data", data_text(what.flags)},
+      {"rows", rows_text(what.loaded)},
+      {"labels", labels_text(what.loaded.data.outcome)},
+      {"recipe", fmt::format("{}, seed {}", recipe.name, what.options.seed)},
+      {"exits", exits_text(start.exits)}};
+  for (size_t i = 0; i < start.stages.size(); ++i) {
+    rows.emplace_back(start.stages.size() == 1 ? "training" : fmt::format("stage {}", i + 1),
+                      stage_text(recipe.stages[i], start.stages[i], what.options.accumulation));
+  }
+  rows.emplace_back("device", device_text(start, what.options.precision));
+  rows.emplace_back("output", fmt::format("{}; every setting is in {}", what.flags.out, kRunFile));
+  return rows;
+}
+
+}  // namespace exeunt::apps
