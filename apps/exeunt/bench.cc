@@ -186,8 +186,7 @@ void write_kernel_profile(const BenchFlags& flags, const Checkpoint& model) {
 
 void write_model_profile(const Common& common, const BenchFlags& flags, const Checkpoint& model) {
   if (model.folder().empty()) {
-    throw Error(Code::usage, "--save goes with a model: profile.json is kept in its folder",
-                "name a model folder with --shape");
+    throw Error(Code::usage, "--save goes with a model: profile.json is kept in its folder", "name a model folder");
   }
   Profile profile{
       .device = cpu_features().name, .tool = std::string(version()), .created = now_rfc3339(), .entries = {}};
@@ -268,13 +267,14 @@ void run(const Common& common, const BenchFlags& flags) {
 
 void add_bench(CommandLine& line) {
   const auto flags = std::make_shared<BenchFlags>();
-  CLI::App* verb = add_verb(line, "bench", "Measure how fast a model runs on this machine",
-                            {"exeunt bench --shape bert-base --precision fp32,bf16,int8 --threads 1,2",
-                             "exeunt bench --shape bert-base --precision int8 --lengths 128 --exit-at 3,6,9,12",
-                             "exeunt bench --shape models/sst2 --precision bf16 --save",
-                             "exeunt bench --shape minilm-l12 --lengths 32 --profile trace.json"},
-                            [flags, &common = line.common] { run(common, *flags); });
-  verb->add_option("--shape", flags->shape, "Known shape (bert-base, albert-base, bert-large, minilm-l12 …) or a model")
+  CLI::App* verb = add_verb(
+      line, "bench", "Measure how fast a model runs on this machine",
+      {"exeunt bench bert-base --precision fp32,bf16,int8 --threads 1,2",
+       "exeunt bench bert-base --precision int8 --lengths 128 --exit-at 3,6,9,12",
+       "exeunt bench models/sst2 --precision bf16 --save", "exeunt bench minilm-l12 --lengths 32 --profile trace.json"},
+      [flags, &common = line.common] { run(common, *flags); });
+  verb->add_option("MODEL,--shape", flags->shape,
+                   "Model folder, or a known shape: bert-base, albert-base, bert-large, minilm-l12 …")
       ->capture_default_str();
   verb->add_option("--precision", flags->precisions, "fp32, bf16, int8, with commas; left out: the engine's choice");
   verb->add_option("--threads", flags->threads, "Numbers of threads, with commas")->capture_default_str();

@@ -164,7 +164,8 @@ void add_calibrate(CommandLine& line) {
   const auto flags = std::make_shared<CalibrateFlags>();
   CLI::App* verb =
       add_verb(line, "calibrate", "Turn a budget into a certified policy",
-               {"exeunt calibrate models/sst2 --task SST-2 --data glue_data --max-drop 1% --confidence 0.95",
+               {"exeunt calibrate runs/my --max-drop 2%",
+                "exeunt calibrate models/sst2 --task SST-2 --data glue_data --max-drop 1% --confidence 0.95",
                 "exeunt calibrate models/topics --unlabelled texts.csv --max-drop 0.5% --max-drop 1% --max-drop 2%",
                 "exeunt calibrate x.safetensors --max-drop 1% --out policy.json"},
                [flags, &common = line.common] { run(common, *flags); });
@@ -182,8 +183,13 @@ void add_calibrate(CommandLine& line) {
       ->allow_extra_args(false)
       ->type_name("FAMILY");
   verb->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out");
-  verb->add_option("--loss", flags->loss, "disagreement, zero_one_drop or abs_diff");
-  verb->add_option("--method", flags->method, "ltt-binomial, ltt-hb, wsr, or crc (a guarantee in expectation)");
+  verb->add_option("--loss", flags->loss,
+                   "What a loss is: disagreement (another answer than at full depth), zero_one_drop (a right answer "
+                   "lost) or abs_diff "
+                   "(of numbers, their default)");
+  verb->add_option("--method", flags->method,
+                   "How the bound is computed: ltt-binomial (for disagreement), ltt-hb, wsr (for the others), or crc "
+                   "(a guarantee in expectation)");
   verb->add_option("--unlabelled", flags->unlabelled,
                    "File of texts without labels, beside or instead of --data: disagreement needs none")
       ->type_name("FILE");

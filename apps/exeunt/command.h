@@ -30,6 +30,8 @@ struct CommandLine {
 CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string& summary,
                    const std::vector<std::string>& examples, std::function<void()> run);
 
+void add_examples(CLI::App& app, const std::vector<std::string>& examples);
+
 // One function per verb, each in a file of its own.
 void add_info(CommandLine& line);
 void add_convert(CommandLine& line);

@@ -99,11 +99,11 @@ void run(const Common& common, const EvalFlags& flags) {
 
 void add_eval(CommandLine& line) {
   const auto flags = std::make_shared<EvalFlags>();
-  CLI::App* verb =
-      add_verb(line, "eval", "Quality and cost of a policy on a data set",
-               {"exeunt eval models/sst2 --task SST-2 --data glue_data --policy entropy:0.2",
-                "exeunt eval sst2.safetensors --each-exit --json", "exeunt eval models/sst2 --trace sst2.safetensors"},
-               [flags, &common = line.common] { run(common, *flags); });
+  CLI::App* verb = add_verb(
+      line, "eval", "Quality and cost of a policy on a data set",
+      {"exeunt eval runs/my --each-exit", "exeunt eval models/sst2 --task SST-2 --data glue_data --policy entropy:0.2",
+       "exeunt eval sst2.safetensors --each-exit --json", "exeunt eval models/sst2 --trace sst2.safetensors"},
+      [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model_or_trace);
   add_trace_flags(*verb, flags->run);
   add_score_flags(*verb, flags->run);

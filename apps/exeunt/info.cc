@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt info`: this build and machine, or one model.
+#include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/command.h"
@@ -7,6 +8,7 @@
 #include "exeunt/base/version.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"
+#include "exeunt/model/manifest.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/model/shapes.h"
 #include "exeunt/runtime/cpu/features.h"
@@ -28,7 +30,8 @@ struct Subject {
   ModelSpec spec;
   ExitLayout exits;
   ParameterCount parameters;
-  std::string weights;  // sha256, empty for a shape
+  std::string weights;        // sha256, empty for a shape
+  std::string verified = {};  // what --verify found; empty if it was not asked for
 };
 
 Subject open_subject(const Common& common, const InfoOptions& options) {
@@ -38,8 +41,16 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
   }
   const Checkpoint checkpoint = Checkpoint::open(options.model, {.verify = options.verify});
   for (const std::string& text : checkpoint.notices()) notice(common, text);
-  return {options.model, checkpoint.spec(), checkpoint.exits(), count_parameters(checkpoint),
-          weights_sha256(checkpoint)};
+  std::error_code ignored;
+  const bool has_manifest = std::filesystem::exists(checkpoint.folder() / kManifestFile, ignored);
+  return {options.model,
+          checkpoint.spec(),
+          checkpoint.exits(),
+          count_parameters(checkpoint),
+          weights_sha256(checkpoint),
+          !options.verify ? ""
+          : has_manifest  ? "every file is as manifest.json has it"
+                          : "no: the folder has no manifest.json to compare with"};
 }
 
 std::string index_text(const std::optional<int>& index) {
@@ -102,6 +113,7 @@ void print_subject(const Subject& subject, int tokens) {
     rows.emplace_back("labels", fmt::format("{}", fmt::join(subject.exits.labels, ", ")));
   if (subject.exits.sites.empty()) rows.emplace_back("exits", "none: a bare backbone");
   if (!subject.weights.empty()) rows.emplace_back("weights", subject.weights);
+  if (!subject.verified.empty()) rows.emplace_back("verified", subject.verified);
   print_pairs(rows);
   if (subject.exits.sites.empty()) return;
   fmt::print("\n");
@@ -138,7 +150,7 @@ void show_machine(const Common& common) {
                {"processor", fmt::format("{} ({}, {} threads)", cpu.name, cpu.architecture, cpu.threads)},
                {"features", fmt::format("{}", fmt::join(flag_names(cpu), " "))},
                {"kernels", fmt::format("{}", kernels.name)},
-               {"cuda", devices.empty() ? cuda.reason : fmt::format("{}", fmt::join(devices, ", "))}});
+               {"cuda", devices.empty() ? "none: " + cuda.reason : fmt::format("{}", fmt::join(devices, ", "))}});
 }
 
 void run(const Common& common, const InfoOptions& options) {

@@ -14,7 +14,10 @@ int main(int argc, char** argv) {
     }
     return run_program({.name = "exeunt",
                         .summary = "Exeunt: BERT-family classifiers that stop at the layer where they are sure.",
-                        .add_verbs = add_all_verbs},
+                        .add_verbs = add_all_verbs,
+                        .examples = {"exeunt train --data my.csv               learns your texts: a model in runs/my",
+                                     "exeunt calibrate runs/my --max-drop 5%   how early texts may leave, as a promise",
+                                     "exeunt serve runs/my                     answers over HTTP, with a page to try"}},
                        normalised_arguments(argc, argv));
   });
 }

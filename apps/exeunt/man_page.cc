@@ -110,6 +110,7 @@ std::string man_page(const VerbTable& command) {
   for (const Variable& variable : variables()) {
     out += fmt::format(".TP\n\\fB{}\\fR\n{}\n", variable.name, roff(variable.effect));
   }
+  if (!command.examples.empty()) out += ".SH EXAMPLES\n" + examples(command);
   return out;
 }
 

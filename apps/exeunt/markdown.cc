@@ -70,6 +70,7 @@ std::string anchor(std::string name) {
 
 std::string markdown_manual(const VerbTable& command) {
   std::string out(kOpening);
+  if (!command.examples.empty()) out += fmt::format("```\n{}\n```\n", fmt::join(command.examples, "\n"));
   for (const std::string& group : groups_of(command.verbs)) {
     out += fmt::format("\n| {} | |\n| --- | --- |\n", group);
     for (const VerbTable& verb : command.verbs) {

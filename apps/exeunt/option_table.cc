@@ -34,21 +34,14 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 struct Placeholder {
   std::string_view option, text;
 };
-constexpr std::array<Placeholder, 27> kPlaceholders{{
-    {"also", "NAME=FILE"},      {"cls-first", "WHEN"},
-    {"data", "PATH"},           {"eval-data", "FILE"},
-    {"eval-features", "FILE"},  {"exit-at", "LAYERS"},
-    {"exits", "LAYERS"},        {"gold", "FILE"},
-    {"import", "FILE"},         {"keep-best", "WHICH"},
-    {"lengths", "LIST"},        {"lengths-of", "TRACE"},
-    {"max-drift", "SHARE"},     {"max-drop", "SHARE"},
-    {"max-loss", "SHARE"},      {"max-drop-under-load", "SHARE"},
-    {"metrics-compat", "NAME"}, {"out", "PATH"},
-    {"profile", "FILE"},        {"set", "FIELD=VALUE"},
-    {"shadow", "SHARE"},        {"threads", "LIST"},
-    {"tls-cert", "FILE"},       {"tls-key", "FILE"},
-    {"to", "FORMAT"},           {"train-features", "FILE"},
-    {"unix-socket", "PATH"},
+constexpr std::array<Placeholder, 28> kPlaceholders{{
+    {"also", "NAME=FILE"},      {"cls-first", "WHEN"},  {"data", "PATH"},           {"eval-data", "FILE"},
+    {"eval-features", "FILE"},  {"exit-at", "LAYERS"},  {"exits", "LAYERS"},        {"gold", "FILE"},
+    {"import", "FILE"},         {"keep-best", "WHICH"}, {"lengths", "LIST"},        {"lengths-of", "TRACE"},
+    {"max-drift", "SHARE"},     {"max-drop", "SHARE"},  {"max-loss", "SHARE"},      {"max-drop-under-load", "SHARE"},
+    {"metrics-compat", "NAME"}, {"out", "PATH"},        {"profile", "FILE"},        {"set", "FIELD=VALUE"},
+    {"shadow", "SHARE"},        {"shard", "I/N"},       {"threads", "LIST"},        {"tls-cert", "FILE"},
+    {"tls-key", "FILE"},        {"to", "FORMAT"},       {"train-features", "FILE"}, {"unix-socket", "PATH"},
 }};
 
 // A type of its own, N for numbers, a word of the table, or the last word of the option's name.
@@ -112,7 +105,9 @@ std::vector<std::string> groups_in_order(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     if (std::find(out.begin(), out.end(), row.group) == out.end()) out.push_back(row.group);
   }
-  std::stable_partition(out.begin(), out.end(), [](const std::string& group) { return group != kEverywhere; });
+  for (const char* last : {kOriginals, kEverywhere}) {
+    std::stable_partition(out.begin(), out.end(), [&](const std::string& group) { return group != last; });
+  }
   return out;
 }
 

@@ -33,6 +33,7 @@ struct VerbTable {
 
 // The group of flags that every verb has.
 inline constexpr const char* kEverywhere = "Everywhere";
+inline constexpr const char* kOriginals = "Flags of the originals";
 
 [[nodiscard]] VerbTable describe(const CLI::App& app);
 

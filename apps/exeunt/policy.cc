@@ -6,6 +6,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/eval/model_card.h"
@@ -34,6 +35,9 @@ fs::path file_of(const std::string& model) {
 void show(const Common& common, const PolicyFlags& flags) {
   const fs::path path = file_of(flags.model);
   std::error_code ignored;
+  if (!fs::exists(flags.model, ignored)) {
+    throw Error(Code::bad_file, fmt::format("{}: no such folder or file", flags.model));
+  }
   if (!fs::exists(path, ignored)) {
     throw Error(Code::bad_file, fmt::format("{}: no policy yet: the model runs at full depth", path.string()),
                 "certify one with 'exeunt calibrate', or choose one with 'exeunt policy set'");
@@ -158,7 +162,7 @@ void add_policy(CommandLine& line) {
   edited->add_option("POLICY", flags->words,
                      "e.g. entropy:0.2, patience:6, window:0.1,8,bias_1; or ELBERT's keys: thres_name=, exit_thres=, "
                      "cnt_thres=, margin=, range_tmp=");
-  constexpr const char* kGroup = "Flags of the originals";
+  constexpr const char* kGroup = kOriginals;
   CLI::Option* key = edited->add_option("--key", flags->key, "ELBERT's change_config: the key")->group(kGroup);
   CLI::Option* value = edited->add_option("--value", flags->value, "ELBERT's change_config: its value")->group(kGroup);
   key->needs(value);

@@ -25,6 +25,7 @@ int run_program(const Program& program, const Arguments& arguments) {
   std::function<void()> chosen;
   CommandLine line{app, common, chosen};
   program.add_verbs(line);
+  add_examples(app, program.examples);
   const std::vector<std::string>& words = arguments.words;
   if (words.empty()) {  // like --help, but a usage error for scripts
     std::fputs(help_text(describe(app)).c_str(), stderr);

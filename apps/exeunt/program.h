@@ -13,6 +13,7 @@ namespace exeunt::apps {
 struct Program {
   std::string name, summary;
   void (*add_verbs)(CommandLine& line);
+  std::vector<std::string> examples = {};
 };
 
 // Runs the verb that `arguments` name. Throws Error.

@@ -40,6 +40,7 @@ struct ServeFlags {
   bool json_output = false, no_request_log = false;
   int64_t head_ms = 10'000, body_ms = 30'000, idle_ms = 60'000, request_ms = 30'000;
   double drain_timeout = 30, drain_delay = 0;
+  int port = 3000;
 };
 
 // "1%" or "0.01"
@@ -97,6 +98,7 @@ void run(const Common& common, ServeFlags& flags) {
     if (serve::is_ip_address(host) || std::string_view(host) == "localhost") server.network.hostname = host;
   }
   if (server.network.hostname.empty()) server.network.hostname = "127.0.0.1";
+  server.network.port = static_cast<uint16_t>(flags.port);
   server.engine.precision = precision_of(flags);
   server.max_drop_under_load = share_of(flags.max_drop, "--max-drop-under-load");
   server.service.shadow_share = share_of(flags.shadow, "--shadow");
@@ -125,7 +127,8 @@ void add_address_flags(CLI::App& verb, ServeFlags& flags) {
   serve::NetworkOptions& network = flags.server.network;
   constexpr const char* kGroup = "Where";
   verb.add_option("--hostname", network.hostname, "Address to listen on (default 127.0.0.1)")->group(kGroup);
-  verb.add_option("-p,--port", network.port, "Port; 0 = any free one")
+  verb.add_option("-p,--port", flags.port, "Port; 0 = any free one")
+      ->check(CLI::Range(0, 65535))
       ->envname("PORT")
       ->capture_default_str()
       ->group(kGroup);

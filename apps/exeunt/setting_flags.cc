@@ -2,6 +2,7 @@
 #include "apps/exeunt/setting_flags.h"
 
 #include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/report.h"
 #include "exeunt/exits/legacy.h"
@@ -61,7 +62,7 @@ void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& n
       ->type_name("POLICY");
   verb.add_option("--exits", flags.exits, "Layers whose exits are used, with commas; all if left out")
       ->type_name("LAYERS");
-  constexpr const char* kGroup = "Flags of the originals";
+  constexpr const char* kGroup = kOriginals;
   verb.add_option("--patience", flags.patience, "PABEE: 3,4,5 is --policy 'patience:3|4|5'")
       ->type_name("LIST")
       ->group(kGroup);

@@ -310,12 +310,12 @@ void run(const Common& common, const SweepFlags& flags) {
 
 void add_sweep(CommandLine& line) {
   const auto flags = std::make_shared<SweepFlags>();
-  CLI::App* verb =
-      add_verb(line, "sweep", "Quality and cost of many settings, from one pass",
-               {"exeunt sweep models/sst2 --task SST-2 --data glue_data --policy 'entropy:0..0.6/0.05'",
-                "exeunt sweep x.safetensors --policy 'entropy:0.05|0.1|0.2' --policy 'patience:3..8' --csv sweep.csv",
-                "exeunt sweep saved_models/MRPC --all-checkpoints --task MRPC --data glue_data --patience 3,4,5,6,7,8"},
-               [flags, &common = line.common] { run(common, *flags); });
+  CLI::App* verb = add_verb(
+      line, "sweep", "Quality and cost of many settings, from one pass",
+      {"exeunt sweep runs/my", "exeunt sweep models/sst2 --task SST-2 --data glue_data --policy 'entropy:0..0.6/0.05'",
+       "exeunt sweep x.safetensors --policy 'entropy:0.05|0.1|0.2' --policy 'patience:3..8' --csv sweep.csv",
+       "exeunt sweep saved_models/MRPC --all-checkpoints --task MRPC --data glue_data --patience 3,4,5,6,7,8"},
+      [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model_or_trace);
   add_trace_flags(*verb, flags->run);
   add_score_flags(*verb, flags->run);

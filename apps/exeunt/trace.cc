@@ -33,7 +33,8 @@ ExitTrace imported(const TraceFlags& flags) {
 void run(const Common& common, const TraceFlags& flags) {
   const bool importing = !flags.logits.empty();
   if (importing == !flags.run.model.empty()) {
-    throw Error(Code::usage, "got both or neither of MODEL and --import, want one of them",
+    throw Error(Code::usage,
+                importing ? "got both MODEL and --import, want one of them" : "MODEL or --import is required",
                 "see 'exeunt trace --help'");
   }
   const ExitTrace trace = importing ? imported(flags) : trace_model(common, flags.run);

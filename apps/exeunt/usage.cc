@@ -130,6 +130,10 @@ Error value_error(const CLI::App& verb, const std::string& text, const std::stri
   if (const auto option = between(text, "Could not convert: ", " = ")) {
     return wrong(*option, *between(text, " = ", ""), "a number");
   }
+  if (const auto other = between(text, " excludes ", "")) {
+    return {Code::usage,
+            fmt::format("got both {} and {}, want one of them", between(text, "", " excludes ").value(), *other), see};
+  }
   if (between(text, ": 1 required ", " missing")) {
     return {Code::usage, fmt::format("{}: got nothing, want a value", name), see};
   }

@@ -193,7 +193,11 @@ void JsonObject::ignore(std::string_view name) {
 void JsonObject::finish() const {
   for (const auto& [key, value] : value_.items()) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    throw Error(Code::bad_file, fmt::format("{}: unknown field '{}'", where_, key), suggestion(key, asked_));
+    std::vector<std::string> known;  // a field may have been asked for twice
+    for (const auto& name : asked_) {
+      if (std::find(known.begin(), known.end(), name) == known.end()) known.emplace_back(name);
+    }
+    throw Error(Code::bad_file, fmt::format("{}: unknown field '{}'", where_, key), suggestion(key, known));
   }
 }
 

@@ -86,7 +86,7 @@ TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view w
     throw_bad_file(where, "got {} bytes, want at least 8: no safetensors file", bytes.size());
   std::memcpy(&header_size, bytes.data(), sizeof header_size);
   if (header_size > kMaxHeader)
-    throw_bad_file(where, "got a header of {} bytes, want at most {}", header_size, kMaxHeader);
+    throw_bad_file(where, "got a header of {} bytes, want at most {}: no safetensors file", header_size, kMaxHeader);
   if (header_size > bytes.size() - 8)
     throw_bad_file(where, "got {} bytes, want {} of header: the file is cut short", bytes.size(), header_size + 8);
 

@@ -100,7 +100,7 @@ ExitSites exit_sites(const ExitLayout& layout) {
 void require_heads(const Checkpoint& model) {
   if (!model.exits().sites.empty()) return;
   throw Error(Code::bad_file, fmt::format("{}: the model has no exits: it is a bare backbone", model.folder().string()),
-              "train heads on it first");
+              "train it first: exeunt train --model MODEL --data FILE");
 }
 
 ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data, const TraceOptions& options) {

@@ -65,7 +65,7 @@ class Search {
   QuantizeOutcome run() {
     out_.plain = out_.chosen = measure({});
     out_.within = fits(out_.plain);
-    say("everything low", out_.plain);
+    say("all matrices quantized", out_.plain);
     if (out_.within || plan_.trials < 4) return finish();
     rank();
     shortest_list();
@@ -110,7 +110,8 @@ class Search {
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return harm[a] > harm[b]; });
     for (const size_t index : order) ranked_.push_back(std::move(groups[index]));
-    if (!ranked_.empty() && plan_.say) plan_.say(fmt::format("most harmful: {}", fmt::join(ranked_.front(), ", ")));
+    if (!ranked_.empty() && plan_.say)
+      plan_.say(fmt::format("those that change most: {}", fmt::join(ranked_.front(), ", ")));
   }
 
   // The fewest of the most harmful that must be kept: doubling until the bounds hold, then halving the gap.

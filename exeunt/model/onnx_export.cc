@@ -275,7 +275,10 @@ std::string segment(const Checkpoint& model, OnnxWeights& weights, size_t index,
 std::vector<std::string> export_onnx(const Checkpoint& checkpoint, const fs::path& out, const WriteOptions& options) {
   const ExitLayout& layout = checkpoint.exits();
   if (layout.sites.empty()) {
-    throw Error(Code::usage, "the model has no exits: there is nothing to answer with", "train it first: exeunt train");
+    throw Error(
+        Code::bad_file,
+        fmt::format("{}: the model has no exits: there is nothing to answer with", checkpoint.folder().string()),
+        "train it first: exeunt train --model MODEL --data FILE");
   }
   const std::string sha256 = weights_sha256(checkpoint);
   AtomicFolder folder(out, options.replace);

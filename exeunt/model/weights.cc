@@ -108,9 +108,11 @@ WeightsFile find_weights(const fs::path& model) {
   if (is_file(model)) {
     const auto kind = kind_of(model);
     if (!kind) {
-      throw_bad_file(model.string(),
-                     "is no weight file by its name: want .safetensors, .bin, .pt, .index or an "
-                     "index.json of shards");
+      throw Error(Code::bad_file,
+                  fmt::format("{}: is no weight file by its name: want .safetensors, .bin, .pt, .index or an "
+                              "index.json of shards",
+                              model.string()),
+                  "MODEL is a folder with weights in it; texts are named with --data");
     }
     return {*kind, model, folder_of(model)};
   }

@@ -35,7 +35,7 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
   if (checkpoint_.exits().sites.empty()) {  // before a tokenizer is looked for, so that this is what the user hears
     throw Error(Code::bad_file,
                 fmt::format("{}: the model has no exits: it is a bare backbone", checkpoint_.folder().string()),
-                "train heads on it first");
+                "train it first: exeunt train --model MODEL --data FILE");
   }
   tokenizer_ = load_tokenizer(checkpoint_.folder());
   read_policies(options.policy);

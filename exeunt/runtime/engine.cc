@@ -26,7 +26,8 @@ const Kernels& prepared(const Kernels* wanted) {
 
 void require_heads(const Checkpoint& checkpoint) {
   if (!checkpoint.exits().sites.empty()) return;
-  throw Error(Code::bad_file, "the model has no exits: it is a bare backbone", "train heads on it first");
+  throw Error(Code::bad_file, "the model has no exits: it is a bare backbone",
+              "train it first: exeunt train --model MODEL --data FILE");
 }
 
 PackOptions pack_options(const Kernels& kernels, const EngineOptions& options, int threads) {

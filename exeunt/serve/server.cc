@@ -69,6 +69,15 @@ void warm_up(Engine& engine, const Tokenizer& tokenizer, int max_tokens) {
   (void)engine.answer(std::vector{tokenizer.encode("warm up", std::nullopt, {.max_length = max_tokens})});
 }
 
+// "at most 2 % disagreement, confidence 95 %".
+std::string promise_text(const PolicyEntry& entry) {
+  if (!entry.certificate) return "none";
+  const Certificate& made = *entry.certificate;
+  const std::string text = fmt::format("at most {:g} % {}", 100 * made.epsilon, name_of(made.loss));
+  return made.method == RiskMethod::crc ? text + " in expectation"
+                                        : fmt::format("{}, confidence {:g} %", text, 100 * (1 - made.delta));
+}
+
 }  // namespace
 
 void check_server_options(const ServerOptions& options) {
@@ -112,7 +121,7 @@ bool run_server(ServerOptions options, const Log& log) {
   for (const std::string& notice : model.notices()) log({.message = notice, .fields = {}});
   if (model.exits().sites.empty()) {
     throw Error(Code::bad_file, fmt::format("{}: a backbone without exits cannot be served", options.model),
-                "train one first");
+                "train it first: exeunt train --model MODEL --data FILE");
   }
   Network network(options.network);  // before the long part, so that a port in use is told at once
   const auto tokenizer = load_tokenizer(model.folder());
@@ -124,11 +133,13 @@ bool run_server(ServerOptions options, const Log& log) {
   const std::string precision(name_of(engine->precision()));
   ModelFacts facts = facts_of(model, options);
   warm_up(*engine, *tokenizer, facts.max_tokens);
-  PolicySettings policies{
-      .entry = find_policy_entry(model, precision, precision_map_sha256(options.engine.exceptions), log),
-      .chosen = options.policy,
-      .allowed = options.allowed,
-      .max_drop_under_load = options.max_drop_under_load};
+  // A policy that was named by hand is not the one whose absence needs a warning.
+  const Log silent(false, [](std::string_view) {});
+  PolicySettings policies{.entry = find_policy_entry(model, precision, precision_map_sha256(options.engine.exceptions),
+                                                     options.policy ? silent : log),
+                          .chosen = options.policy,
+                          .allowed = options.allowed,
+                          .max_drop_under_load = options.max_drop_under_load};
   options.service.precision = precision;
   options.service.engine = engine->name();
   options.service.weights = weights_sha256(model);
@@ -140,6 +151,8 @@ bool run_server(ServerOptions options, const Log& log) {
                   return e->bind(policy, std::move(rates));
                 },
                 tokenizer.get(), "cpu"};
+  const std::string policy = options.policy ? *options.policy : policies.entry ? str(policies.entry->policy) : "full";
+  const std::string promise = options.policy || !policies.entry ? "none" : promise_text(*policies.entry);
   const MemoryReserve reserve;  // what was loaded so far has failed without it
   Service service({std::move(facts), std::move(runner), std::move(policies),
                    [&network](std::function<void()> work) { network.post(std::move(work)); }, log,
@@ -150,11 +163,15 @@ bool run_server(ServerOptions options, const Log& log) {
   log({.message = "listening",
        .fields = {{"address", network.address()},
                   {"model", options.model},
+                  {"policy", policy},
+                  {"promise", promise},
                   {"engine", engine->name()},
                   {"precision", precision},
                   {"threads", fmt::format("{}", engine->threads())}}});
+  const std::string address = network.address();
   const bool clean = network.run(service, log, [&] { service.use_keys(load_keys(options)); });
   engine.reset();  // its last answers still go to the service
+  log({.message = "stopped", .fields = {{"address", address}}});
   return clean;
 }
 

@@ -149,7 +149,11 @@ bool DataReport::broken() const noexcept {
 
 DataReport check_data(const fs::path& folder) {
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
+  if (!fs::is_directory(folder, ignored)) {
+    if (!fs::exists(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
+    throw Error(Code::bad_file, fmt::format("{}: got a file, want a folder of GLUE or ELUE tasks", folder.string()),
+                "a file of your own is checked where it is read, row by row");
+  }
   DataReport report;
   collect(folder, 0, report.tasks);
   if (!report.tasks.empty()) return report;

@@ -80,7 +80,7 @@ class GoldReader {
     if (names_.size() == 1) {
       throw Error(Code::bad_file,
                   fmt::format("{}: got one label only, {}, want at least two", where, shown(names_.front())),
-                  "give the list of labels if this file has just one of them");
+                  "name all labels with --labels if this file has just one of them");
     }
     data.labels = names_;
     sort_labels(data.labels);
@@ -213,7 +213,7 @@ OwnFormat format_of(const fs::path& path) {
   if (ending == ".tsv") return OwnFormat::tsv;
   if (ending == ".jsonl" || ending == ".ndjson") return OwnFormat::jsonl;
   throw Error(Code::usage, fmt::format("{}: got ending '{}', want .csv, .tsv or .jsonl", path.string(), ending),
-              "rename the file or say which format it has");
+              "write one of these formats, or give the file the ending it should have");
 }
 
 }  // namespace

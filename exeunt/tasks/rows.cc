@@ -57,10 +57,11 @@ size_t find_column(const Row& header, std::string_view where, const std::string&
   for (const auto field : header.fields) known.push_back(shown(field));
   known.resize(std::min<size_t>(known.size(), 12));
   const std::string best = nearest(shown(name), known);
-  throw Error(Code::bad_file,
-              fmt::format("{}: no column {} in the header, got {}", place, shown(name), fmt::join(known, ", ")),
-              best.empty() ? "name the columns of text, pair and label; the first line must be a header"
-                           : fmt::format("did you mean {}?", best));
+  throw Error(
+      Code::bad_file, fmt::format("{}: no column {} in the header, got {}", place, shown(name), fmt::join(known, ", ")),
+      best.empty()
+          ? "name the columns with --text-column, --pair-column and --label-column; the first line must be a header"
+          : fmt::format("did you mean {}?", best));
 }
 
 void check_utf8(const Row& row, std::string_view where, const std::vector<std::string>& names) {
