@@ -14,8 +14,26 @@ using enum OldFlag;
 
 constexpr std::string_view kAtTheEnd = "all exits are always evaluated at the end";
 constexpr std::string_view kByFolder = "the model's folder says it";
+constexpr std::string_view kNoHub = "no connection is opened; the trained model lies in --out";
+constexpr std::string_view kTestSplit = "answer a test split with 'exeunt predict' or 'exeunt submit'";
+constexpr std::string_view kWhen = "use --eval-every, --save-every and --log-every; all exits are evaluated at the end";
 constexpr std::string_view kMeasure =
     "training does not exit early: measure policies with 'exeunt sweep' on the trained model";
+
+// A flag's value, which may be the next word, or "True" or "False" after a flag that takes none. Goes on to that word.
+std::string value_of(const OldFlagRow& row, const std::vector<std::string>& words, size_t& place) {
+  const std::string& word = words[place];
+  const size_t end = word.find('=');
+  if (end != std::string::npos) return word.substr(end + 1);
+  if (place + 1 == words.size()) return {};
+  const std::string& next = words[place + 1];
+  const bool truth = next == "True" || next == "true" || next == "False" || next == "false";
+  return row.takes_value || truth ? words[++place] : std::string{};
+}
+
+bool is_false(const std::string& value) {
+  return value == "False" || value == "false";
+}
 
 }  // namespace
 
@@ -25,6 +43,9 @@ const std::vector<OldFlagRow>& old_flags() {
       {"--task-name", renamed, true, "--task"},
       {"--data-dir", renamed, true, "--data"},
       {"--output-dir", renamed, true, "--out"},
+      {"--train-file", renamed, true, "--data"},
+      {"--validation-file", renamed, true, "--eval-data"},
+      {"--max-train-samples", renamed, true, "--limit"},
       {"--max-seq-length", renamed, true, "--max-length"},
       {"--per-gpu-train-batch-size", renamed, true, "--batch"},
       {"--per-device-train-batch-size", renamed, true, "--batch"},
@@ -39,13 +60,16 @@ const std::vector<OldFlagRow>& old_flags() {
       {"--save-total-limit", renamed, true, "--keep-checkpoints"},
       {"--eval-steps", renamed, true, "--eval-every"},
       {"--early-stop-steps", renamed, true, "--early-stop"},
-      {"--overwrite-output-dir", renamed, false, "--overwrite"},
-      {"--no-cuda", renamed, false, "--device=cpu"},
-      {"--bf16", renamed, false, "--precision=bf16"},
+      {"--resume-from-checkpoint", bare, true, "--resume"},
+      {"--load-best-model-at-end", bare, false, "--keep-best=last"},
+      {"--overwrite-output-dir", bare, false, "--overwrite"},
+      {"--no-cuda", bare, false, "--device=cpu"},
+      {"--use-cpu", bare, false, "--device=cpu"},
+      {"--bf16", bare, false, "--precision=bf16"},
       {"--num-hidden-layers", renamed, true, "--layers"},
       {"--temper", renamed, true, "--temperature"},
-      {"--ge", renamed, false, "--set=gradient.rule=logit_scale"},
-      {"--gp", renamed, false, "--set=gradient.rule=project"},
+      {"--ge", bare, false, "--set=gradient.rule=logit_scale"},
+      {"--gp", bare, false, "--set=gradient.rule=project"},
       {"--w-lr", renamed, true, "--learned-lr"},
       {"--w-init", renamed, true, "--learned-init"},
       {"--do-train", dropped, false, "'exeunt train' always trains"},
@@ -62,6 +86,21 @@ const std::vector<OldFlagRow>& old_flags() {
       {"--config-name", dropped, true, kByFolder},
       {"--tokenizer-name", dropped, true, kByFolder},
       {"--cache-dir", dropped, true, "nothing is downloaded"},
+      {"--pad-to-max-length", dropped, false, "batches are padded to their longest text"},
+      {"--use-fast-tokenizer", dropped, false, "there is one tokenizer"},
+      {"--ignore-mismatched-sizes", dropped, false, "heads that do not fit the labels are replaced"},
+      {"--eval-strategy", dropped, true, kWhen},
+      {"--evaluation-strategy", dropped, true, kWhen},
+      {"--save-strategy", dropped, true, kWhen},
+      {"--logging-strategy", dropped, true, kWhen},
+      {"--logging-dir", dropped, true, "TensorBoard's file lies in --out"},
+      {"--report-to", dropped, true, "no connection is opened, and TensorBoard's file is always written"},
+      {"--run-name", dropped, true, "a run is called as its folder, --out"},
+      {"--push-to-hub", dropped, false, kNoHub},
+      {"--hub-model-id", dropped, true, kNoHub},
+      {"--hub-token", dropped, true, kNoHub},
+      {"--token", dropped, true, kNoHub},
+      {"--dataloader-num-workers", dropped, true, "texts are prepared before the first step"},
       {"--overwrite-cache", dropped, false, "features are bound to their data by hashes"},
       {"--plot-data-dir", dropped, true, "'exeunt sweep --npy' writes these arrays"},
       {"--log-dir", dropped, true, "logs lie in --out"},
@@ -70,8 +109,12 @@ const std::vector<OldFlagRow>& old_flags() {
       {"--local-rank", dropped, true, "the environment says it"},
       {"--debug", dropped, false, "it has no effect"},
       {"--fp16", refused, false, "fp16 needs loss scaling; use --precision bf16"},
-      {"--do-infer", refused, false, "answer a test split with 'exeunt submit'"},
-      {"--testset", refused, false, "answer a test split with 'exeunt submit'"},
+      {"--dataset-name", refused, true, "nothing is downloaded: name a task's folder or a file with --data"},
+      {"--max-eval-samples", refused, true, "all rows are evaluated: name a shorter file with --eval-data"},
+      {"--test-file", refused, true, "answer a file of texts with 'exeunt predict'"},
+      {"--do-predict", refused, false, kTestSplit},
+      {"--do-infer", refused, false, kTestSplit},
+      {"--testset", refused, false, kTestSplit},
       {"--not-save-model", refused, false, "a trained model is always written"},
       {"--load", refused, true, "use --resume, which finds the newest whole checkpoint in --out"},
       {"--kd-loss-type", refused, true,
@@ -104,14 +147,19 @@ Arguments with_todays_names(std::vector<std::string> words) {
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const OldFlagRow& flag) { return flag.name == name; });
     if (row == rows.end()) {
       out.words.push_back(word);
+    } else if (row->kind == renamed) {
+      out.notices.push_back(fmt::format("{} is an old name; today: {}", name, row->text));
+      out.words.push_back(std::string(row->text) + word.substr(end));
+    } else if (is_false(value_of(*row, words, i))) {
+      out.notices.push_back(fmt::format("{} is not needed: left out it means the same", name));
     } else if (row->kind == refused) {
       throw Error(Code::usage, fmt::format("{} is not a flag of 'exeunt train'", name), std::string(row->text));
     } else if (row->kind == dropped) {
       out.notices.push_back(fmt::format("{} is not needed: {}", name, row->text));
-      if (row->takes_value && end == word.size() && i + 1 < words.size()) ++i;
     } else {
-      out.notices.push_back(fmt::format("{} is an old name; today: {}", name, row->text));
-      out.words.push_back(std::string(row->text) + word.substr(end));
+      out.notices.push_back(
+          fmt::format("{} is an old name; today: {}{}", name, row->text, row->takes_value ? ", without a value" : ""));
+      out.words.emplace_back(row->text);
     }
   }
   return out;

@@ -142,9 +142,10 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
           "--recipe", flags.recipe,
           fmt::format("One of {}, auto to compare some of them, or a JSON file", fmt::join(shipped_recipes(), ", ")))
       ->capture_default_str();
-  verb.add_option("--model", flags.model,
-                  "Model to start from: a folder, or org/name in the local Hugging Face cache; left out: "
-                  "$EXEUNT_MODEL, else the model shipped with the program");
+  verb.add_option(
+      "--model", flags.model,
+      "Model to start from: a folder, or org/name in the local Hugging Face cache; left out: "
+      "$EXEUNT_MODEL, else MiniLM where 'make demo' has brought it, else tiny-en, which comes with the program");
   verb.add_option("--out", flags.out,
                   "Folder of the run; the trained model lies in it at the end; left out: runs/ and the data's name");
   add_run_part(verb, flags);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs every command of a page: the lines of its ```sh blocks, in order, in one folder with tiny models and data. Trainings
-take two steps. A server runs until the next one or the end of the page.
+take two steps. A server runs until the next one or the end of the page. Flags in the first column of a table are known.
 
     pages_test.py EXEUNT REPOSITORY PAGE…
 """
@@ -37,6 +37,18 @@ def commands(text):
             line += 1
 
 
+# The verb whose flags the tables of a page begin with.
+VERBS = {'from-run-glue.md': 'train', 'from-the-papers.md': 'train', 'from-tei.md': 'serve'}
+
+
+def flags(text):
+    """(line number, flag) of every flag in the first column of a table."""
+    for number, line in enumerate(text.split('\n'), 1):
+        if line.startswith('| '):
+            for flag in re.findall(r'--[a-z][\w-]*', line.split(' | ')[0]):
+                yield number, flag
+
+
 def shortened(command):
     """The same with two steps where it trains; scripts take them from TRAIN_FLAGS."""
     if re.match(r'(\w+=\S+ )*(exeunt (launch .*)?train|(sbatch )?deploy/\S*train)', command):
@@ -69,6 +81,10 @@ class Page:
             if status != 0:
                 self.problems.append(f'{self.path.name}:{line}: {status}: {command}\n{printed}')
         self.stop_server()
+        for line, flag in flags(self.path.read_text()):
+            _, printed = self.outcome(f'exeunt {VERBS[self.path.name]} {flag} x')
+            if 'unknown flag' in printed:
+                self.problems.append(f'{self.path.name}:{line}: {printed}')
         return self.problems
 
     def outcome(self, command):

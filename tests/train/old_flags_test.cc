@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the flags of the five papers' training scripts: each is understood by the trainer, or refused with a reason.
+// Walks the flags of the five papers' training scripts and of run_glue: each is understood by the trainer, or refused
+// with a reason.
 #include "apps/exeunt-train/old_flags.h"
 
 #include <algorithm>
@@ -28,7 +29,15 @@ constexpr const char* kScripts =
     "--train_routine alternate --limit_layer 3 --lte_th 0.2 --testset --patience 0 --regression_threshold 0 "
     "--gamma 0.9 --beta 1 --irange 2 --temper 3.0 --kd_loss_type raw --moco --momentum 0.9999 --ge --gp "
     "--num_hidden_layers 2 --num_output_layers 1 --log_dir l --load c --debug --warmup_rate 0.06 --not_save_model "
-    "--do_infer --early_stop_steps 10 --threads 1 --out_mode all --w_lr 0.01 --w_init 4";
+    "--do_infer --early_stop_steps 10 --threads 1 --out_mode all --w_lr 0.01 --w_init 4 "
+    // run_glue
+    "--train_file t.csv --validation_file v.csv --test_file t.csv --max_train_samples 9 --max_eval_samples 9 "
+    "--do_predict --pad_to_max_length --use_fast_tokenizer --ignore_mismatched_sizes --dataset_name glue "
+    "--per_device_train_batch_size 8 --per_device_eval_batch_size 8 --warmup_ratio 0.1 --save_total_limit 2 "
+    "--eval_steps 9 --eval_strategy epoch --evaluation_strategy epoch --save_strategy no --logging_strategy steps "
+    "--logging_dir l --load_best_model_at_end --resume_from_checkpoint o/checkpoint-5 --bf16 --use_cpu --report_to "
+    "none "
+    "--run_name r --push_to_hub --hub_model_id h --hub_token x --token x --dataloader_num_workers 2";
 
 TrainFlags parsed(const std::vector<std::string>& words) {
   TrainFlags flags;
@@ -56,7 +65,7 @@ TEST(OldFlags, AreAllUnderstoodOrRefusedWithAReason) {
       flags.back().push_back(word);
     }
   }
-  EXPECT_GE(flags.size(), 60U);
+  EXPECT_GE(flags.size(), 85U);
   for (const std::vector<std::string>& flag : flags) {
     try {
       (void)parsed(flag);
@@ -78,6 +87,24 @@ TEST(OldFlags, TakeTheirValuesAlong) {
   EXPECT_EQ(flags.batch, 16);
   EXPECT_EQ(flags.epochs, 5);
   EXPECT_EQ(flags.set, std::vector<std::string>{"gradient.rule=project"});
+}
+
+TEST(OldFlags, OfRunGlueGoOnWhereTheyStoppedWithoutTheirValue) {
+  const std::vector<std::string> words{"--resume_from_checkpoint", "o/checkpoint-5", "--train_file", "t.csv"};
+  const TrainFlags flags = parsed(words);
+  EXPECT_TRUE(flags.resume);
+  EXPECT_EQ(flags.data, "t.csv");
+  EXPECT_EQ(with_todays_names(words).notices[0],
+            "--resume-from-checkpoint is an old name; today: --resume, without a value");
+  EXPECT_TRUE(parsed({"--resume_from_checkpoint=o/checkpoint-5"}).resume);
+}
+
+TEST(OldFlags, MayBeFollowedByTrueOrFalse) {
+  EXPECT_TRUE(parsed({"--overwrite_output_dir", "True"}).overwrite);
+  EXPECT_FALSE(parsed({"--overwrite_output_dir", "False"}).overwrite);
+  EXPECT_FALSE(parsed({"--resume_from_checkpoint", "False"}).resume);
+  EXPECT_EQ(parsed({"--fp16", "False", "--push_to_hub=true", "--do_predict", "false", "--lr", "1"}).lr, 1);
+  EXPECT_EQ(error_of([] { (void)with_todays_names({"--fp16", "True"}); }).code(), Code::usage);
 }
 
 TEST(TrainFlags, ChangeEveryStageOfTheRecipe) {
