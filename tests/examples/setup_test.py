@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/setup with an apt of our own: it says what it does and how far it is, and nothing where nothing is missing."""
+import os
+import pathlib
+import pty
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Work told as apt tells it; its question about the size is answered with no.
+APT = """
+case "$*" in
+  *update*) sleep $WAIT ;;
+  *--assume-no*) echo 'Need to get 480 MB of archives.'; echo 'Abort.'; exit 1 ;;
+  *install*)
+    echo "$@" > "$ASKED"
+    echo 'dlstatus:1:43.2:Retrieving file 3 of 20'
+    sleep $WAIT
+    echo 'Unpacking cmake ...'
+    echo 'pmstatus:cmake:61.5:Unpacking cmake'
+    sleep $WAIT
+    exit $STATUS ;;
+esac
+"""
+
+
+class Setup(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.tool('apt-get', APT)
+        self.tool('sudo', 'exec "$@"')
+        self.tool('dpkg-query', 'for last; do :; done; [ "$last" = cmake ] || echo installed')
+        self.environment = dict(os.environ, PATH=f'{self.folder}:{os.environ["PATH"]}', ASKED=str(self.folder / 'asked'), STATUS='0', WAIT='0')
+
+    def tool(self, name, text):
+        (self.folder / name).write_text('#!/bin/sh\n' + text)
+        (self.folder / name).chmod(0o755)
+
+    def test_into_a_pipe_go_whole_lines(self):
+        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, env=self.environment, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[:3], ['scripts/setup: missing: cmake', 'scripts/setup: 1 of 2, reading the lists of packages ...',
+                                     'scripts/setup: 2 of 2, installing, 480 MB to fetch ...'])
+        self.assertRegex(lines[3], r'^scripts/setup: done in \d+ s$')
+        self.assertEqual((self.folder / 'asked').read_text().split()[-1], 'cmake')
+
+    def test_a_terminal_shows_how_far_it_is(self):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([ROOT / 'scripts/setup'], stdout=theirs, stderr=theirs, env=dict(self.environment, WAIT='1.4'))
+        os.close(theirs)
+        seen = b''
+        try:
+            while data := os.read(ours, 4096):
+                seen += data
+        except OSError:  # the other end is closed
+            pass
+        self.assertEqual(process.wait(timeout=60), 0)
+        for text in (b'reading the lists of packages, 1 s', b'480 MB to fetch: fetched 43 %, 1 s', b'installed 61 % (cmake), 2 s'):
+            self.assertIn(text, seen)
+
+    def test_an_apt_that_fails_is_not_covered_up(self):
+        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, timeout=60,
+                              env=dict(self.environment, STATUS='100'))
+        self.assertEqual(done.returncode, 100)
+        self.assertNotIn('done in', done.stdout)
+
+    def test_nothing_is_said_where_nothing_is_missing(self):
+        self.tool('dpkg-query', 'echo installed')
+        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, env=self.environment, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, '', ''))
+
+
+if __name__ == '__main__':
+    unittest.main()
