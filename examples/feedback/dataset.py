@@ -11,6 +11,7 @@ import argparse
 import collections
 import csv
 import hashlib
+import itertools
 import math
 import pathlib
 import re
@@ -22,6 +23,15 @@ CERTIFY, DEV = 100, 30  # rows of each label and kind; the rest is for training
 WORD_LIMITS = 4, 30
 # Two texts are near duplicates if this share of their words, or of their runs of four letters, is common to both.
 NEAR = 0.5
+# Words that any text may have; the others say what it is about.
+COMMON = frozenset("""
+    a an the and or but nor so if then than as of to in on at by for with from into onto over under up down out off about
+    after before between through during without within is are was were be been being am do does did done have has had having
+    will would shall should can could may might must i me my mine myself we us our ours you your yours he him his she her hers
+    it its they them their theirs this that these those there here who whom which what when where why how all any both each
+    few more most other some such no not only own same too very just also even ever never again once one
+    i'm i've i'd i'll it's that's there's you're you've we're we've they're he's she's don't doesn't didn't isn't aren't
+    wasn't weren't can't couldn't won't wouldn't let's what's""".split())
 Row = collections.namedtuple("Row", "text label kind")
 
 
@@ -34,10 +44,19 @@ def runs_of_letters(text):
     return {plain[i : i + 4] for i in range(len(plain) - 3)}
 
 
-def near_pairs(rows):
-    """Pairs (i, j), i < j, of near duplicates. Sets that share much share one of their rarest members."""
+def word_set(text):
+    return set(words(text))
+
+
+def content_words(text):
+    return word_set(text) - COMMON
+
+
+def near_pairs(rows, ways=(word_set, runs_of_letters)):
+    """Pairs (i, j), i < j, with a share of NEAR in common. Sets that share much share one of their rarest members."""
     found = set()
-    for features in ([set(words(row.text)) for row in rows], [runs_of_letters(row.text) for row in rows]):
+    for way in ways:
+        features = [way(row.text) for row in rows]
         count = collections.Counter(member for members in features for member in members)
         seen = collections.defaultdict(list)
         for i, members in enumerate(features):
@@ -49,6 +68,18 @@ def near_pairs(rows):
                     found.add((j, i))
             for member in rarest:
                 seen[member].append(i)
+    return found
+
+
+def same_shape(rows):
+    """Pairs (i, j), i < j, of texts in which one or two words are exchanged and the rest is the same."""
+    found, seen = set(), collections.defaultdict(list)
+    for i, row in enumerate(rows):
+        tokens = words(row.text)
+        for gaps in itertools.combinations(range(len(tokens)), 2) if len(tokens) > 4 else ():
+            shape = tuple("" if place in gaps else word for place, word in enumerate(tokens))
+            found.update((j, i) for j in seen[shape])
+            seen[shape].append(i)
     return found
 
 
@@ -110,6 +141,13 @@ def promises(splits):
     across = [f"{rows[i].text} | {rows[j].text}" for i, j in near if split_of[i] != split_of[j]]
     yield "no near duplicates across splits", "; ".join(across[:3])
     yield "none within a split", "; ".join(f"{rows[i].text} | {rows[j].text}" for i, j in near[:3])
+    alike = [(i, j) for i, j in near_pairs(rows, [content_words]) if split_of[i] != split_of[j]]
+    yield "no half of the content words in common across splits", "; ".join(f"{rows[i].text} | {rows[j].text}" for i, j in alike[:3])
+    exchanged = sorted(same_shape(rows))
+    yield "no text is another with one or two words exchanged", "; ".join(f"{rows[i].text} | {rows[j].text}" for i, j in exchanged[:3])
+    for label, kind in itertools.product(LABELS, KINDS):
+        drawn = [row for name in ("certify", "dev", "train") for row in splits[name] if (row.label, row.kind) == (label, kind)]
+        yield f"{label}, {kind}: splits drawn by hash", "" if drawn == by_hash(drawn) else "another order"
     # A template shows: the same words open many texts.
     openings = collections.Counter(tuple(words(row.text)[:3]) for row in rows)
     opening, times = openings.most_common(1)[0]

@@ -43,17 +43,39 @@ class NearDuplicates(unittest.TestCase):
         self.assertEqual(dataset.near_pairs(rows), slow)
 
 
+    def test_questions_about_the_same_thing_share_their_content_words(self):
+        rows = [row("Does the headset have a mute button?"), row("where is the mute button on the headset"),
+                row("where is the lost property office in the station")]
+        self.assertEqual(dataset.near_pairs(rows, [dataset.content_words]), {(0, 1)})
+
+    def test_a_sentence_with_two_words_exchanged_has_the_same_shape(self):
+        rows = [row("My bag never came"), row("My order never came"), row("The green lamp fell off its table"),
+                row("The green vase fell off its shelf"), row("The big vase slid off its shelf")]
+        self.assertEqual(dataset.same_shape(rows), {(2, 3), (3, 4)})
+
+
 class Promises(unittest.TestCase):
+    usual = None
+
     def setUp(self):
         self.splits = dataset.read_splits(ROOT / "examples" / "feedback")
         # The search for near duplicates in all texts takes seconds and runs in the check itself.
         self.splits["train"] = self.splits["train"][:1]
-        self.usual = broken(self.splits)
+        Promises.usual = Promises.usual if Promises.usual is not None else broken(self.splits)
 
     def test_a_text_learned_and_certified_is_found(self):
         self.splits["train"].append(self.splits["certify"][7])
         self.assertIn("no near duplicates across splits", broken(self.splits))
         self.assertNotIn("no near duplicates across splits", self.usual)
+
+    def test_texts_about_the_same_thing_in_two_splits_are_found(self):
+        self.splits["train"].append(row("Where do I find a mute button at this headset?", "question"))
+        self.assertIn("no half of the content words in common across splits", broken(self.splits))
+        self.assertNotIn("no half of the content words in common across splits", self.usual)
+
+    def test_a_text_in_another_split_than_its_hash_says_is_found(self):
+        self.splits["dev"], self.splits["certify"] = self.splits["certify"], self.splits["dev"]
+        self.assertIn("praise, easy: splits drawn by hash", broken(self.splits))
 
     def test_too_few_texts_are_found(self):
         self.splits["certify"].pop()
