@@ -26,18 +26,13 @@ OrderedJson numbers(std::span<const float> values) {
   return out;
 }
 
-// p_c = p_label · exp((z_c − z_label) / T): what `weigh` computed, for all classes.
+// At the temperature that `weigh` saw, which also exits that the policy does not ask have.
 std::vector<float> probabilities_of(const ExitDetail& detail, const AskPolicy* policy) {
   if (detail.logits.size() < 2) return {};
-  float temperature = 1;
-  if (policy != nullptr) {
-    const int nth = policy->bound.nth[detail.exit];
-    if (nth >= 0) temperature = policy->bound.temperature[nth];
-  }
-  std::vector<float> out;
-  const float peak = detail.logits[static_cast<size_t>(detail.evidence.label)];
-  for (const float logit : detail.logits)
-    out.push_back(detail.evidence.confidence * std::exp((logit - peak) / temperature));
+  const bool scaled = policy != nullptr && !policy->spec.temperature.empty();
+  const float temperature = scaled ? policy->spec.temperature[static_cast<size_t>(detail.exit)] : 1.0F;
+  std::vector<float> out(detail.logits.size());
+  probabilities({detail.logits.data(), static_cast<int>(out.size()), temperature}, out.data());
   return out;
 }
 

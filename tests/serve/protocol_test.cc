@@ -177,6 +177,24 @@ TEST(Predict, DetailsSayWhatEachExitSaw) {
   EXPECT_FALSE(out[1].contains("exit"));
 }
 
+TEST(Predict, DetailsOfExitsThatThePolicyDoesNotAskAreCalibratedToo) {
+  Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
+  AskPolicy full;
+  full.spec.temperature = {2, 4};
+  full.bound = bind(full.spec, {.layers = {1, 2}, .outputs = 2});
+  Answer a = answer({0, 2}, {0.12F, 0.88F});
+  ExitDetail detail{.exit = 0, .layer = 1, .logits = {0, 2}, .evidence = {}};
+  detail.evidence = weigh(Reading{detail.logits.data(), 2, 2});
+  a.details.push_back(detail);
+  const ModelFacts model = two_classes();
+  const std::vector<Answer> answers{a};
+  const Json out =
+      Json::parse(render({.job = job, .model = model, .answers = answers, .policy = &full, .request_id = "r1"}));
+  const Json& seen = out[0]["exit"]["exits"][0];
+  EXPECT_NEAR(seen["probabilities"][0].get<double>(), 1 / (1 + std::exp(1.0)), 1e-6);
+  EXPECT_NEAR(seen["probabilities"][1].get<double>(), seen["confidence"].get<double>(), 1e-6);
+}
+
 TEST(Rerank, RanksPairsByTheirOneOutput) {
   const ModelFacts model = one_output();
   Job job =
