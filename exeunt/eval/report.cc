@@ -190,16 +190,20 @@ std::string figures(const std::vector<Chart>& charts) {
   return out;
 }
 
+bool has_published(const Chart& chart) {
+  return std::any_of(chart.series.begin(), chart.series.end(), [](const ChartSeries& series) { return series.faint; });
+}
+
 std::string body_of(const std::vector<ShownRun>& all, const std::vector<Chart>& speed, const ReportOptions& options) {
   std::string out = "<p class=\"soft\">Quality and cost of early exits, measured from one pass over the data.</p>\n";
   out += glance(all);
   out += "<h2>Quality against speed-up</h2>\n" + figures(speed);
-  if (options.published) {
+  if (std::any_of(speed.begin(), speed.end(), has_published)) {
     out +=
         "<p class=\"soft\">Hollow marks were published for other backbones and splits; their speed-up is brought to "
-        "one "
-        "meaning. Settings that lose far more are in the tables below.</p>\n";
+        "one meaning.</p>\n";
   }
+  out += "<p class=\"soft\">Settings that lose far more are in the tables below.</p>\n";
   out += "<h2>Quality at each exit</h2>\n" + figures(quality_per_exit(all, options.published));
   out += "<h2>Where texts leave</h2>\n<figure>" + draw(exit_shares(all)) + "</figure>\n";
   const auto classes = [](const ShownRun& s) { return s.labelled && !s.run->trace->info.regression; };

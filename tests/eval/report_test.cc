@@ -73,6 +73,14 @@ TEST(Report, TasksHaveFiguresOfTheirOwn) {
   EXPECT_EQ(tasks, (std::set<std::string>{"MRPC", "SST-2"}));
 }
 
+TEST(Report, SpeaksOfPublishedFiguresOnlyWhereItShowsSome) {
+  ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, HasSubstr("Hollow marks were published"));
+  EXPECT_THAT(make_report({run_of(trace, "readers")}, {.published = false}).html, Not(HasSubstr("Hollow marks")));
+  trace.info.task.clear();
+  EXPECT_THAT(make_report({run_of(trace, "own texts")}, {}).html, Not(HasSubstr("Hollow marks")));
+}
+
 TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   ReportRun certified = run_of(trace, "readers");
