@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The playground in a real browser, against a running server: answers, keyboard, names, light and dark, and 50 texts
 // that try to become markup.
-//   EXEUNT=build/release/bin/exeunt MODEL=tests/models/bert-deebert [SCREENSHOTS=folder] node --test tests/browser/
+//   EXEUNT=build/release/bin/exeunt MODEL=tests/models/bert-deebert node --test tests/browser/
+// With SCREENSHOTS=folder, pictures of PICTURED, a model that has learned something: the one `make demo` leaves behind.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,12 +13,13 @@ import { chromium } from "playwright-core";
 
 const exeunt = process.env.EXEUNT ?? "build/release/bin/exeunt";
 const model = process.env.MODEL ?? "tests/models/bert-deebert";
+const pictured = process.env.PICTURED ?? "build/demo/model";
 let browser, server, origin;
 
 // A server of its own for a model: the process, and where it listens.
-async function serve(folder) {
-  const process = spawn(exeunt, ["serve", folder, "--port", "0", "--json-output", "--policy", "entropy:0.45",
-    "--allow-policies", "full,entropy:0..0.7"], { stdio: ["ignore", "ignore", "pipe"] });
+async function serve(folder, flags = ["--policy", "entropy:0.45"]) {
+  const process = spawn(exeunt, ["serve", folder, "--port", "0", "--json-output", ...flags, "--allow-policies", "full,entropy:0..0.7"],
+    { stdio: ["ignore", "ignore", "pipe"] });
   const address = await new Promise((found, failed) => {
     let log = "";
     process.stderr.on("data", (bytes) => {
@@ -77,12 +79,21 @@ for (const colorScheme of ["light", "dark"]) {
     assert.equal(await page.locator("#rungs tr.left").count(), 1);
     assert.deepEqual(troubles, []);
     assert.deepEqual(elsewhere, []);
-    if (process.env.SCREENSHOTS) {
-      await page.screenshot({ path: join(process.env.SCREENSHOTS, `playground-${colorScheme}.png`), fullPage: true });
-    }
     await close();
   });
 }
+
+test("pictures show a right answer of a trained model", { skip: !process.env.SCREENSHOTS }, async () => {
+  const trained = await serve(pictured, []);
+  for (const colorScheme of ["light", "dark"]) {
+    const { page, close } = await open({ colorScheme }, trained.address);
+    await classify(page, "The soup was divine, and a lid that closes would keep it that way on the train.");
+    assert.equal(await page.textContent("#rungs tr.left td:nth-child(2)"), "suggestion");
+    await page.screenshot({ path: join(process.env.SCREENSHOTS, `playground-${colorScheme}.png`), fullPage: true });
+    await close();
+  }
+  trained.process.kill("SIGTERM");
+});
 
 test("every control has a name, and the slider says its policy", async () => {
   const { page, close } = await open();

@@ -2,7 +2,7 @@
 // The report in a real browser: no errors, nothing fetched, readable without scripts, hover and zoom with them.
 //   REPORT=report.html [SCREENSHOTS=folder] node --test tests/browser/
 import assert from "node:assert/strict";
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -21,16 +21,31 @@ before(async () => {
 after(async () => browser?.close());
 
 // A page with the report open, and what went wrong or was fetched on the way.
-async function open(options = {}) {
+async function open(options = {}, file = report) {
   const context = await browser.newContext({ viewport: { width: 1060, height: 900 }, ...options });
   const page = await context.newPage();
   const troubles = [], fetched = [];
   page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
   page.on("pageerror", (error) => troubles.push(String(error)));
   page.on("request", (request) => fetched.push(request.url()));
-  await page.goto(pathToFileURL(report).href);
+  await page.goto(pathToFileURL(file).href);
   return { page, troubles, fetched, close: () => context.close() };
 }
+
+// The size of the page, and where its sections begin: pictures are cut there and not through a figure.
+async function measures(page) {
+  return page.evaluate(() => ({ width: innerWidth, height: document.documentElement.scrollHeight,
+    sections: [...document.querySelectorAll("h2")].map((title) => Math.floor(title.getBoundingClientRect().top + scrollY) - 12) }));
+}
+
+const demo = resolve("build/demo/report.html");
+test("a picture of the demo's report ends with a section", { skip: !process.env.SCREENSHOTS || !existsSync(demo) }, async () => {
+  const { page, close } = await open({}, demo);
+  const { width, height, sections } = await measures(page);
+  const clip = { x: 0, y: 0, width, height: Math.max(...sections.filter((top) => top < 1700), Math.min(height, 500)) };
+  await page.screenshot({ path: join(process.env.SCREENSHOTS, "demo-report.png"), fullPage: true, clip });
+  await close();
+});
 
 test("the file stays within 300 KB", () => assert.ok(statSync(report).size <= 300 * 1024, `${statSync(report).size} bytes`));
 
@@ -44,11 +59,11 @@ for (const colorScheme of ["light", "dark"]) {
     const bright = (colour) => colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3;
     assert.equal(bright(paper) > bright(ink), colorScheme === "light", `${paper} under ${ink}`);
     if (process.env.SCREENSHOTS) {
-      const { width, height } = await page.evaluate(() => ({ width: innerWidth, height: document.documentElement.scrollHeight }));
-      const half = Math.ceil(height / 2);  // two pictures, each small enough for a repository
-      for (const part of [1, 2]) {
-        const clip = { x: 0, y: (part - 1) * half, width, height: Math.min(half, height - (part - 1) * half) };
-        await page.screenshot({ path: join(process.env.SCREENSHOTS, `report-${colorScheme}-${part}.png`), fullPage: true, clip });
+      const { width, height, sections } = await measures(page);
+      const middle = sections.sort((a, b) => Math.abs(a - height / 2) - Math.abs(b - height / 2))[0];
+      const parts = [{ x: 0, y: 0, width, height: middle }, { x: 0, y: middle, width, height: height - middle }];
+      for (const [part, clip] of parts.entries()) {  // each small enough for a repository
+        await page.screenshot({ path: join(process.env.SCREENSHOTS, `report-${colorScheme}-${part + 1}.png`), fullPage: true, clip });
       }
     }
     const size = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
