@@ -17,7 +17,7 @@ EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 if [ -n "${2:-}" ]; then export CUDA_VISIBLE_DEVICES=$2; fi
 if [ "${1:-0}" = 1 ]; then
   "$EXEUNT" train --recipe elbert --model "$W_DIR" --task "$TASK_NAME" --data "$GLUE_DIR" \
-    --lr 3e-5 --batch 32 --epochs 3 --max-length 128 --seed 42 --save-every 5000 \
+    --lr 3e-5 --batch 32 --epochs 3 --max-length 128 --seed 42 --log-every 100 --save-every 5000 \
     --out "$OUT_DIR/$TASK_NAME" --overwrite ${TRAIN_FLAGS:-}
 fi
 case $TEST_MODE in
