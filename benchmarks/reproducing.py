@@ -3,8 +3,9 @@
 """What is made from the runs of benchmarks/grid by way of `exeunt`, which makes the tables of docs/reproducing.md itself
 (`exeunt reproduce --from results --page docs/reproducing.md`).
 
-    reproducing.py --curves EXEUNT TRACES   replays policies over the grid's traces into benchmarks/results/train/curves.json
-                                            (runs without a trace keep what the file says of them)
+    reproducing.py --curves EXEUNT TRACES   replays policies over the grid's traces into benchmarks/results/train/curves.json,
+                                            and the settings of the papers' own rules into papers.json beside it (runs
+                                            without a trace keep what the files say of them)
     reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES DATA
                                             writes the built-in baseline of ELUE's score: quality from the models cut short,
                                             MFLOPs from ELUE's dev sets below DATA
@@ -22,9 +23,15 @@ from panels import panels
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks/results/train'
 CURVES = RESULTS / 'curves.json'
+PAPERS = RESULTS / 'papers.json'
 FIGURE = ROOT / 'docs/images/romebert-curves.svg'
 BASELINE = ROOT / 'exeunt/eval/gte-small-static.json'
 POLICIES = ('entropy:0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.4|0.5', 'patience:1|2|3|4|5|6|8', 'window:0.1|0.2|0.3,4,bias_1')
+# Recipes whose papers give scores at a speed, with the rules those papers used (exeunt/eval/reproduction.cc).
+RULES = {'deebert': ('entropy:0|0.001|0.005|0.01|0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.35|0.4|0.45|0.5|0.55|0.6|0.65|0.7|0.8|0.9|1',),
+         'pabee': ('patience:1..11',),
+         'elbert': ('window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1', 'nentropy:0.2|0.4|0.6')}
+METRICS = ('accuracy', 'f1', 'combined_score', 'matthews_correlation', 'pearson', 'spearmanr')
 SCORE = {'MRPC': 'combined_score', 'QQP': 'combined_score', 'STS-B': 'combined_score', 'CoLA': 'matthews_correlation'}
 
 
@@ -56,28 +63,46 @@ def rome_figure(exeunt):
     return panels(charts, 'score over the mean number of layers, entropy')
 
 
+def replayed(exeunt, path, policies):
+    line = [exeunt, 'sweep', path, '--json', '-q'] + [word for policy in policies for word in ('--policy', policy)]
+    return read_json_of(line)['rows']
+
+
 def make_curves(exeunt, traces):
+    def rows_of(run, path):
+        policies = ['patience:1|2|3|4|5|6|8,tol=0.1'] if run['task'] == 'STS-B' else POLICIES
+        score = SCORE.get(run['task'], 'accuracy')
+        return [{'policy': row['policy'], 'score': round(100 * row[score], 3), 'layers': round(row['average_layers'], 4)}
+                for row in replayed(exeunt, path, policies)]
+    replay(CURVES, traces, lambda run: run['recipe'] != 'plain', rows_of)
+
+
+def make_papers(exeunt, traces):
+    """Every metric, as fractions; on regression only rules that look at equal answers have a meaning."""
+    def rows_of(run, path):
+        policies = [rule + (',tol=0.1' if run['task'] == 'STS-B' else '') for rule in RULES[run['recipe']]]
+        return [{'policy': row['policy'], 'layers': round(row['average_layers'], 4),
+                 'metrics': {name: round(row[name], 6) for name in METRICS if row.get(name) is not None}}
+                for row in replayed(exeunt, path, policies)]
+    replay(PAPERS, traces,
+           lambda run: run['recipe'] in RULES and (run['task'] != 'STS-B' or run['recipe'] == 'pabee'), rows_of,
+           splits=('eval',))
+
+
+def replay(place, traces, wanted, rows_of, splits=('eval', 'held-out')):
+    """One line for each trace of a whole model that is wanted."""
     out = []
-    known = json.loads(CURVES.read_text()) if CURVES.exists() else []
+    known = json.loads(place.read_text()) if place.exists() else []
     for run in (json.loads(path.read_text()) for path in sorted((RESULTS / 'grid').glob('*.json'))):
-        name = f"{run['task']}-{run['recipe']}{run['layers'] or ''}-{run['seed']}"
-        if run['layers'] or run['recipe'] == 'plain':
+        if run['layers'] or not wanted(run):
             continue
-        paths = sorted(traces.glob(f'{name}.*.safetensors'))
-        if not paths:
-            same = ('task', 'recipe', 'seed')
+        same = ('task', 'recipe', 'seed')
+        paths = [traces / f"{'-'.join(str(run[key]) for key in same)}.{split}.safetensors" for split in splits]
+        if not any(path.exists() for path in paths):
             out += [curve for curve in known if all(curve[key] == run[key] for key in same)]
-        for path in paths:
-            policies = list(POLICIES)
-            if run['task'] == 'STS-B':
-                policies = ['patience:1|2|3|4|5|6|8,tol=0.1']
-            line = [exeunt, 'sweep', path, '--json', '-q'] + [word for policy in policies for word in ('--policy', policy)]
-            score = SCORE.get(run['task'], 'accuracy')
-            rows = [{'policy': row['policy'], 'score': round(100 * row[score], 3), 'layers': round(row['average_layers'], 4)}
-                    for row in read_json_of(line)['rows']]
-            out.append({'task': run['task'], 'recipe': run['recipe'], 'seed': run['seed'], 'split': path.name.split('.')[1],
-                        'rows': rows})
-    CURVES.write_text('[\n' + ',\n'.join(json.dumps(curve) for curve in out) + '\n]\n')
+        out += [{**{key: run[key] for key in same}, 'split': path.name.split('.')[1], 'rows': rows_of(run, path)}
+                for path in paths if path.exists()]
+    place.write_text('[\n' + ',\n'.join(json.dumps(curve) for curve in out) + '\n]\n')
 
 
 def make_baseline(exeunt, trainer, model, features, data):
@@ -113,7 +138,8 @@ def check(exeunt):
 
 def main():
     if sys.argv[1:2] == ['--curves'] and len(sys.argv) == 4:
-        return make_curves(sys.argv[2], Path(sys.argv[3]))
+        make_curves(sys.argv[2], Path(sys.argv[3]))
+        return make_papers(sys.argv[2], Path(sys.argv[3]))
     if sys.argv[1:2] == ['--baseline'] and len(sys.argv) == 7:
         return make_baseline(*sys.argv[2:])
     if sys.argv[1:2] == ['--figure'] and len(sys.argv) == 3:
