@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
@@ -15,7 +17,10 @@ namespace {
 
 // DeeBERT's thresholds, and steps between them for points of which the paper gives the speed alone.
 constexpr std::string_view kEntropies =
-    "entropy:0|0.001|0.005|0.01|0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.35|0.4|0.45|0.5|0.55|0.6|0.65|0.7";
+    "entropy:0|0.001|0.005|0.01|0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.35|0.4|0.45|0.5|0.55|0.6|0.65|0.7|0.8|0.9|1";
+
+constexpr double kSameSpeed = 1.1;  // speeds whose ratio is at most this are compared
+constexpr double kMostRows = 0.9;   // of a training set: some may be held out
 
 // Whether a figure is of the paper's own method. DeeBERT's baseline is its first stage, which is its last exit; the
 // plain models that PABEE and RomeBERT are compared with are other trainings.
@@ -38,11 +43,46 @@ std::optional<double> value_of(const std::vector<Score>& metrics, Metric metric)
   return std::nullopt;
 }
 
-const Reached::Point* nearest_in_speed(const Reached& reached, double speedup) {
+// Normalised entropy is the same rule: on one task it is the entropy over a constant.
+std::string_view rule_of(std::string_view policy) {
+  const std::string_view rule = policy.substr(0, policy.find(':'));
+  return rule == "nentropy" ? "entropy" : rule;
+}
+
+// ELBERT's figures at a threshold are of its first stage, which is the entropy alone.
+std::string_view rule_of(const Paper& paper, const PublishedFigure& figure) {
+  return figure.threshold ? "entropy" : paper.rule;
+}
+
+// 6 of "elasticbert-base-6l": how many layers were kept; 0 = all.
+int layers_kept(std::string_view backbone) {
+  const size_t dash = backbone.rfind('-');
+  if (dash == std::string_view::npos || !backbone.ends_with('l')) return 0;
+  int layers = 0;
+  const char* end = backbone.data() + backbone.size() - 1;
+  const auto [stop, error] = std::from_chars(backbone.data() + dash + 1, end, layers);
+  return error == std::errc() && stop == end ? layers : 0;
+}
+
+bool has_exit(const Reached& reached, int layer) {
+  return std::any_of(reached.exits.begin(), reached.exits.end(),
+                     [&](const Reached::Exit& exit) { return exit.layer == layer; });
+}
+
+bool is_also(const Paper& paper, const Reached& reached) {
+  return !paper.also.empty() && reached.recipe == paper.also;
+}
+
+double apart_in_speed(double one, double other) {
+  return std::max(one / other, other / one);
+}
+
+const Reached::Point* nearest_in_speed(const Reached& reached, std::string_view rule, double speedup) {
   const Reached::Point* best = nullptr;
-  const auto distance = [&](const Reached::Point& point) { return std::fabs(std::log(point.speedup / speedup)); };
   for (const Reached::Point& point : reached.points) {
-    if (best == nullptr || distance(point) < distance(*best)) best = &point;
+    if (rule_of(point.policy) != rule) continue;
+    if (best == nullptr || apart_in_speed(point.speedup, speedup) < apart_in_speed(best->speedup, speedup))
+      best = &point;
   }
   return best;
 }
@@ -53,64 +93,112 @@ const Reached::Point* named(const Reached& reached, const std::string& policy) {
   return found == reached.points.end() ? nullptr : &*found;
 }
 
+void take_score(const std::vector<Score>& metrics, Comparison& row) {
+  row.ours = value_of(metrics, row.figure->metric);
+  if (row.ours && !std::isfinite(*row.ours)) row.ours.reset();
+  if (!row.ours) row.reason = fmt::format("ours has no {} for it", name_of(row.figure->metric));
+}
+
 void take_exit(const Reached& reached, int layer, Comparison& row) {
-  row.setting = fmt::format("exit {}", layer);
+  const int depth = reached.exits.back().layer;
+  row.setting = reached.cut_short ? fmt::format("{} layers", layer) : fmt::format("exit {}", layer);
   for (const Reached::Exit& exit : reached.exits) {
-    if (exit.layer == layer) row.ours = value_of(exit.metrics, row.figure->metric);
+    if (exit.layer != layer) continue;
+    row.speedup = static_cast<double>(depth) / layer;
+    return take_score(exit.metrics, row);
+  }
+  row.reason = fmt::format("ours has no exit {}", layer);
+}
+
+void take_point(const Reached::Point& point, Comparison& row) {
+  row.setting = point.policy;
+  row.speedup = point.speedup;
+  take_score(point.metrics, row);
+}
+
+// Another rule at the same cost would be another method, and the same rule at another cost another point of its curve.
+void take_nearest(const Reached& reached, std::string_view rule, Comparison& row) {
+  const double wanted = *row.figure->speedup;
+  const Reached::Point* point = nearest_in_speed(reached, rule, wanted);
+  if (point == nullptr) {
+    row.reason = fmt::format("no setting of {} was measured", rule);
+  } else if (apart_in_speed(point->speedup, wanted) > kSameSpeed) {
+    row.reason =
+        fmt::format("no setting of {} is near {:.2f}x; {} is at {:.2f}x", rule, wanted, point->policy, point->speedup);
+  } else {
+    take_point(*point, row);
   }
 }
 
-void take_point(const Reached::Point* point, Comparison& row) {
-  if (point == nullptr) return;
-  row.setting = point->policy;
-  row.ours = value_of(point->metrics, row.figure->metric);
-  row.speedup = point->speedup;
-}
-
-void take_ours(const Reached& reached, Comparison& row) {
+void take_ours(const Paper& paper, const Reached& reached, Comparison& row) {
   const PublishedFigure& figure = *row.figure;
-  if (figure.exit) return take_exit(reached, *figure.exit, row);
-  if (figure.threshold && *figure.threshold > 0)
-    return take_point(named(reached, fmt::format("nentropy:{}", *figure.threshold)), row);
-  if (figure.speedup && *figure.speedup > 1) return take_point(nearest_in_speed(reached, *figure.speedup), row);
-  if (!reached.exits.empty()) {
-    take_exit(reached, reached.exits.back().layer, row);
-    row.setting = "full";
-    row.speedup = 1;
+  if (reached.exits.empty()) {
+    if (figure.exit) row.setting = fmt::format("exit {}", *figure.exit);
+    row.reason = fmt::format("nothing of ours is on {}", reached.task);
+    return;
   }
+  if (figure.exit) return take_exit(reached, *figure.exit, row);
+  if (figure.threshold && *figure.threshold > 0) {
+    if (const auto* point = named(reached, fmt::format("nentropy:{}", *figure.threshold)))
+      return take_point(*point, row);
+  }
+  if (figure.speedup && *figure.speedup > 1) return take_nearest(reached, rule_of(paper, figure), row);
+  const int depth = reached.exits.back().layer, kept = layers_kept(figure.backbone);
+  take_exit(reached, kept > 0 && has_exit(reached, kept) ? kept : depth, row);
+  if (row.setting == fmt::format("exit {}", depth) && !is_also(paper, reached)) row.setting = "full";
+}
+
+// What differs beside the score.
+std::string differences(const Reached& reached, const Comparison& row) {
+  const PublishedFigure& figure = *row.figure;
+  std::vector<std::string> found;
+  if (reached.backbone.empty()) {
+    found.emplace_back("unnamed backbone");
+  } else if (figure.backbone != reached.backbone) {
+    found.emplace_back("another backbone");
+  }
+  if (!reached.apart.empty()) found.push_back(reached.apart);
+  if (static_cast<double>(reached.train_rows) < kMostRows * static_cast<double>(reached.all_train_rows))
+    found.emplace_back("ours learned from fewer rows");
+  if (figure.speedup && row.speedup && apart_in_speed(*row.speedup, *figure.speedup) > kSameSpeed)
+    found.emplace_back("another speed");
+  if (figure.split != reached.split) found.push_back(fmt::format("theirs is on {}", figure.split));
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+// Of a score that was measured.
+Verdict side_of(const Comparison& row) {
+  const double apart = *row.ours - row.figure->score;
+  return std::fabs(apart) <= row.tolerance ? Verdict::within : apart > 0 ? Verdict::above : Verdict::below;
 }
 
 void judge(const Reached& reached, Comparison& row) {
-  const PublishedFigure& figure = *row.figure;
-  if (!row.ours || !std::isfinite(*row.ours)) {
-    row.ours.reset();
-    row.reason = "nothing of ours to compare it with";
-    return;
-  }
-  row.tolerance = tolerance_of(figure, reached.rows);
-  row.verdict = Verdict::not_comparable;
-  if (figure.backbone != reached.backbone) {
-    row.reason = "another backbone";
-  } else if (figure.split != reached.split) {
-    row.reason = fmt::format("theirs is on {}", figure.split);
-  } else {
-    const double apart = *row.ours - figure.score;
-    row.verdict = std::fabs(apart) <= row.tolerance ? Verdict::within : apart > 0 ? Verdict::above : Verdict::below;
-  }
+  if (!row.ours) return;
+  row.tolerance = tolerance_of(*row.figure, reached.rows);
+  row.reason = differences(reached, row);
+  row.verdict = row.reason.empty() ? side_of(row) : Verdict::not_comparable;
+}
+
+// The paper's main backbone, whole, or cut to as many layers as a model of ours was.
+bool is_main(const Paper& paper, const Reached& reached, const PublishedFigure& figure) {
+  if (figure.backbone == paper.backbone) return true;
+  const int kept = layers_kept(figure.backbone);
+  return kept > 0 && figure.backbone == fmt::format("{}-{}l", paper.backbone, kept) && has_exit(reached, kept);
 }
 
 }  // namespace
 
 const std::vector<Paper>& all_papers() {
   static const std::vector<Paper> papers{
-      {"deebert", "deebert", "bert-base-uncased", "bert-base", {kEntropies}},
-      {"romebert", "romebert", "bert-base-uncased", "bert-base", {kEntropies}},
-      {"pabee", "pabee", "albert-base-v2", "albert-base", {"patience:1..11"}},
-      {"elasticbert", "elasticbert-static", "fnlp/elasticbert-base", "elasticbert-base", {"full"}},
+      {"deebert", "deebert", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
+      {"romebert", "romebert", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
+      {"pabee", "pabee", "albert-base-v2", "albert-base", "patience", {"patience:1..11"}},
+      {"elasticbert", "elasticbert-static", "fnlp/elasticbert-base", "elasticbert-base", "", {"full"}, "elasticbert"},
       {"elbert",
        "elbert",
        "albert-large-v2",
        "albert-large",
+       "window",
        {"window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1", "nentropy:0.2|0.4|0.6"}}};
   return papers;
 }
@@ -165,13 +253,20 @@ std::vector<Comparison> compare(const Paper& paper, const Reached& reached) {
   for (const PublishedFigure& figure : published_figures()) {
     if (!is_of(paper, figure) || figure.task != reached.task) continue;
     const bool same = figure.backbone == reached.backbone;
-    if (!same && figure.backbone != paper.backbone) continue;
+    if (!same && !is_main(paper, reached, figure)) continue;
     Comparison row{.figure = &figure};
-    take_ours(reached, row);
+    take_ours(paper, reached, row);
+    if (is_also(paper, reached)) row.setting += fmt::format(" of {}", reached.recipe);
     judge(reached, row);
     (same ? own : main).push_back(std::move(row));
   }
   return own.empty() ? main : own;
+}
+
+std::string verdict_text(const Comparison& comparison) {
+  if (!comparison.ours) return comparison.reason;
+  const std::string_view side = name_of(side_of(comparison));
+  return comparison.reason.empty() ? std::string(side) : fmt::format("{} ({})", side, comparison.reason);
 }
 
 OrderedJson comparison_json(const Comparison& comparison) {
@@ -185,12 +280,14 @@ OrderedJson comparison_json(const Comparison& comparison) {
   out["split"] = figure.split;
   out["metric"] = std::string(name_of(figure.metric));
   out["exit"] = or_null(figure.exit);
+  out["threshold"] = or_null(figure.threshold);
   out["published"] = figure.score;
   out["published_speedup"] = or_null(figure.speedup);
   out["setting"] = comparison.setting;
   out["ours"] = or_null(comparison.ours);
   out["speedup"] = or_null(comparison.speedup);
-  out["tolerance"] = comparison.tolerance;
+  out["difference"] = comparison.ours ? OrderedJson(*comparison.ours - figure.score) : OrderedJson(nullptr);
+  out["tolerance"] = comparison.ours ? OrderedJson(comparison.tolerance) : OrderedJson(nullptr);
   out["verdict"] = std::string(name_of(comparison.verdict));
   out["reason"] = comparison.reason;
   out["source"] = figure.source;

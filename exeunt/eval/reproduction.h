@@ -19,7 +19,9 @@ struct Paper {
   std::string_view recipe;                 // how it is trained
   std::string_view model;                  // what it was trained from: a name in the Hugging Face cache
   std::string_view backbone;               // the same as the published figures call it
+  std::string_view rule;                   // that its answers left by; "" where nothing leaves early
   std::vector<std::string_view> settings;  // policies to compare with the paper's (exits/sweep.h)
+  std::string_view also = {};              // another recipe of the paper, whose stored runs may answer its figures
 };
 
 [[nodiscard]] const std::vector<Paper>& all_papers();
@@ -43,7 +45,12 @@ struct Reached {
     std::vector<Score> metrics;
   };
   std::string task = {}, split = {}, backbone = {};
-  int64_t rows = 0;
+  std::string recipe = {};                     // that trained it
+  std::string apart = {};                      // what else keeps its scores from being the paper's: "ours is on …"
+  int64_t rows = 0;                            // of the split
+  int seeds = 0;                               // of stored trainings, which this is the mean of
+  int64_t train_rows = 0, all_train_rows = 0;  // trained on, and of the whole set; 0: not stored
+  bool cut_short = false;                      // each exit is a model of so many layers
   std::vector<Exit> exits = {};
   std::vector<Point> points = {};
 };
@@ -53,7 +60,7 @@ enum class Verdict { within, above, below, not_comparable, not_measured };
 
 struct Comparison {
   const PublishedFigure* figure = nullptr;
-  std::string setting = {};  // of ours: "exit 6", "patience:6", "full"
+  std::string setting = {};  // of ours: "exit 6", "patience:6", "full", "6 layers"
   std::optional<double> ours = {}, speedup = {};
   double tolerance = 0;
   Verdict verdict = Verdict::not_measured;
@@ -61,13 +68,16 @@ struct Comparison {
 };
 
 // Figures of the paper's method for Reached::task: those of our backbone, else those of the paper's main one. A point
-// with a speed is answered by the setting of ours whose speed-up is nearest; a threshold by that threshold.
+// with a speed is answered by the setting of the paper's own rule whose speed-up is nearest, if it is within a tenth; a
+// threshold by that threshold.
 [[nodiscard]] std::vector<Comparison> compare(const Paper& paper, const Reached& reached);
 
 // How far two measurements of one method may differ: the figure's reading error, and two standard errors of a score on
 // so many rows (accuracy and F1 as a share, correlations by 1 - r²).
 [[nodiscard]] double tolerance_of(const PublishedFigure& figure, int64_t rows);
 
+// "within"; "below (another backbone)": where ours lies, and why that says nothing of the method; or why there is none.
+[[nodiscard]] std::string verdict_text(const Comparison& comparison);
 [[nodiscard]] OrderedJson comparison_json(const Comparison& comparison);
 
 }  // namespace exeunt

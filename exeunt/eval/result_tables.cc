@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -97,6 +98,31 @@ std::string held_out_phrase(const StoredResults& results) {
   return with_commas(find_task("SST-2").find(Split::train)->rows - *counts.begin());
 }
 
+// Which runs were trained while long texts went through cuDNN's kernel of attention.
+std::string cudnn_phrase(const StoredResults& results) {
+  struct Count {
+    size_t cudnn = 0, all = 0;
+  };
+  Count sum;
+  std::map<std::string, Count> counts;
+  for (const StoredRun& run : results.runs) {
+    if (run.attention.empty()) {
+      throw_bad_file((results.folder / "grid").string(),
+                     "got a run of {} on {} without 'attention', want the kernel it was trained with", run.recipe,
+                     run.task);
+    }
+    for (Count* count : {&sum, &counts[run.layers > 0 ? "models cut short" : run.task]}) {
+      count->cudnn += run.attention == "cudnn" ? 1 : 0;
+      ++count->all;
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts) {
+    if (count.cudnn > 0) parts.push_back(fmt::format("{}: {} of {}", name, count.cudnn, count.all));
+  }
+  return fmt::format("{} of the {} runs ({})", sum.cudnn, sum.all, fmt::join(parts, ", "));
+}
+
 std::string watched_phrase(const StoredResults& results) {
   const int64_t rows = watched_rows(results);
   if (rows == 0) {
@@ -110,10 +136,11 @@ struct PhraseKind {
   std::string (*make)(const StoredResults&);
 };
 
-constexpr std::array<PhraseKind, 5> kPhrases{{{"runs", runs_phrase},
+constexpr std::array<PhraseKind, 6> kPhrases{{{"runs", runs_phrase},
                                               {"torch", torch_phrase},
                                               {"seeds", seeds_phrase},
                                               {"held-out-rows", held_out_phrase},
+                                              {"cudnn-runs", cudnn_phrase},
                                               {"watched-rows", watched_phrase}}};
 
 template <class Kinds>

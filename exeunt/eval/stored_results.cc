@@ -2,13 +2,10 @@
 #include "exeunt/eval/stored_results.h"
 
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/tasks/task.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -17,6 +14,13 @@ namespace {
 constexpr size_t kMaxResultBytes = size_t{1} << 24;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 
+// Speeds are depths over this.
+double layers_in(JsonObject& point) {
+  const double layers = point.number("layers");
+  if (layers <= 0) point.fail("layers", fmt::format("{}", layers), "a number above 0");
+  return layers;
+}
+
 StoredCurve read_curve(const Json& value, const std::string& where) {
   JsonObject object(value, where);
   StoredCurve curve{object.string("task"), object.string("recipe"), object.string("split"), {}};
@@ -24,9 +28,27 @@ StoredCurve read_curve(const Json& value, const std::string& where) {
   if (!rows.is_array()) object.fail("rows", glimpse(rows), "a list");
   for (const Json& row : rows) {
     JsonObject point(row, where + ": rows");
-    curve.points.push_back({point.string("policy"), point.number("score"), point.number("layers")});
+    curve.points.push_back({point.string("policy"), point.number("score"), layers_in(point)});
   }
   return curve;
+}
+
+StoredReplay read_replay(const Json& value, const std::string& where) {
+  JsonObject object(value, where);
+  StoredReplay replay{object.string("task"), object.string("recipe"), {}};
+  const Json& rows = object.get("rows");
+  if (!rows.is_array()) object.fail("rows", glimpse(rows), "a list");
+  for (const Json& row : rows) {
+    JsonObject point(row, where + ": rows");
+    StoredReplay::Point read{point.string("policy"), layers_in(point), {}};
+    const Json& metrics = point.get("metrics");
+    if (!metrics.is_object()) point.fail("metrics", glimpse(metrics), "an object");
+    for (const auto& [name, score] : metrics.items()) {
+      if (score.is_number()) read.scores[name] = score.get<double>();
+    }
+    replay.points.push_back(std::move(read));
+  }
+  return replay;
 }
 
 // What the settings say beside the results; a run that was kept without them still has scores.
@@ -87,6 +109,8 @@ StoredRun read_run(const fs::path& path) {
   run.seed = object.integer("seed", 0, kMaxCount);
   run.layers = static_cast<int>(object.integer("layers", 0, kMaxLayers));
   run.steps = object.integer("steps", 0, kMaxCount);
+  run.backbone = object.string_or("backbone", "");
+  run.attention = object.string_or("attention", "");
   JsonObject results(object.get("results"), where + ": results");
   run.exits = read_exits(results.get("exits"), where);
   if (const Json* held = results.find("exits_held-out")) run.held_out = read_exits(*held, where);
@@ -101,12 +125,17 @@ StoredResults read_results(const fs::path& folder) {
     throw Error(Code::bad_file, fmt::format("{}: got no grid/*.json in it, want results of trainings", folder.string()),
                 "benchmarks/results/train has ours; benchmarks/grid makes them");
   }
-  StoredResults results{.folder = folder, .runs = {}, .curves = {}};
+  StoredResults results{.folder = folder, .runs = {}, .curves = {}, .replays = {}};
   for (const fs::path& path : files) results.runs.push_back(read_run(path));
   const fs::path curves = folder / "curves.json";
   if (std::error_code error; fs::exists(curves, error)) {
     for (const Json& curve : read_result_list(curves, "curves"))
       results.curves.push_back(read_curve(curve, curves.string()));
+  }
+  const fs::path papers = folder / "papers.json";
+  if (std::error_code error; fs::exists(papers, error)) {
+    for (const Json& replay : read_result_list(papers, "replays"))
+      results.replays.push_back(read_replay(replay, papers.string()));
   }
   return results;
 }
@@ -163,39 +192,6 @@ std::vector<StoredCurve::Point> mean_curve(const StoredResults& results, std::st
   for (const std::string& policy : order)
     out.push_back({policy, *mean_of(found[policy].scores), *mean_of(found[policy].layers)});
   return out;
-}
-
-Reached reached_by(const StoredResults& results, const Paper& paper, const std::string& task) {
-  const auto runs = runs_of(results, task, paper.recipe);
-  if (runs.empty()) {
-    std::set<std::string> there;
-    for (const StoredRun& run : results.runs) {
-      if (run.recipe == paper.recipe && run.layers == 0) there.insert(run.task);
-    }
-    throw Error(Code::usage, fmt::format("no stored run of recipe {} on {}", paper.recipe, task),
-                there.empty() ? "" : fmt::format("there are: {}", fmt::join(there, ", ")));
-  }
-  // Which backbone it was is not in the files; it is none of the papers'.
-  Reached reached{.task = task, .split = "dev", .backbone = "stored", .rows = find_task(task).find(Split::dev)->rows};
-  std::map<int, std::map<std::string, std::vector<double>>> at;
-  for (const StoredRun* run : runs) {
-    for (const StoredRun::Exit& exit : run->exits) {
-      for (const auto& [name, value] : exit.scores) at[exit.layer][name].push_back(value);
-    }
-  }
-  for (const auto& [layer, scores] : at) {
-    Reached::Exit exit{.layer = layer, .metrics = {}};
-    for (const auto& [name, values] : scores) {
-      if (const auto metric = metric_named(name)) exit.metrics.push_back({*metric, *mean_of(values)});
-    }
-    reached.exits.push_back(std::move(exit));
-  }
-  const Metric primary = find_task(task).primary;
-  for (const StoredCurve::Point& point : mean_curve(results, task, paper.recipe, "eval")) {
-    const int depth = reached.exits.empty() ? kGridLayers : reached.exits.back().layer;
-    reached.points.push_back({point.policy, depth / point.layers, {{primary, point.score / 100}}});
-  }
-  return reached;
 }
 
 }  // namespace exeunt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finished trainings as benchmarks/grid keeps them, one JSON file each, with the policies that were replayed over their
-// traces; and what is asked of them: scores in percent, means over seeds, a paper's recipe for compare().
+// traces; and what is asked of them: scores in percent, means over seeds.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
-#include "exeunt/eval/reproduction.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 
@@ -26,8 +26,9 @@ struct StoredRun {
   int64_t seed = 0, steps = 0;
   int layers = 0;                     // of a model cut short; 0 = whole
   std::vector<Exit> exits, held_out;  // on dev; on rows kept from training
-  // Where the file says it, else empty or 0: the first stage's objective, LibTorch's version, rows trained on.
-  std::string objective, torch;
+  // Where the file says it, else empty or 0: what it was trained from ("gte-small"), with which kernel of attention
+  // ("cudnn", "efficient"), the first stage's objective, LibTorch's version, rows trained on.
+  std::string backbone, attention, objective, torch;
   int64_t train_rows = 0;
 };
 
@@ -40,13 +41,26 @@ struct StoredCurve {
   std::vector<Point> points;
 };
 
+// The settings of a paper's rule, replayed over the trace of one run.
+struct StoredReplay {
+  struct Point {
+    std::string policy;
+    double layers = 0;                     // on average
+    std::map<std::string, double> scores;  // by metric
+  };
+  std::string task, recipe;
+  std::vector<Point> points;
+};
+
 struct StoredResults {
   std::filesystem::path folder;
   std::vector<StoredRun> runs;
   std::vector<StoredCurve> curves;
+  std::vector<StoredReplay> replays;
 };
 
-// `folder` holds grid/*.json and curves.json. Throws Error (bad_file) for a file without what the tables need.
+// `folder` holds grid/*.json, curves.json and papers.json. Throws Error (bad_file) for a file without what the tables
+// need.
 [[nodiscard]] StoredResults read_results(const std::filesystem::path& folder);
 
 // For other files of such a folder: the *.json of `folder / name` in order of name (none if there is no such folder),
@@ -69,8 +83,5 @@ struct StoredResults {
 // Each policy's mean score and layers over the seeds, in the order of the first curve.
 [[nodiscard]] std::vector<StoredCurve::Point> mean_curve(const StoredResults& results, std::string_view task,
                                                          std::string_view recipe, std::string_view split);
-
-// The paper's recipe on this task, means over the seeds, for compare(). Throws Error (usage) where there is none.
-[[nodiscard]] Reached reached_by(const StoredResults& results, const Paper& paper, const std::string& task);
 
 }  // namespace exeunt

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,8 @@ Reached reached_with(double score, std::string task = "SST-2") {
   for (int layer = 1; layer <= 12; ++layer)
     out.exits.push_back({layer, {{Metric::accuracy, score}, {Metric::f1, score}, {Metric::combined_score, score}}});
   for (const double speedup : {1.0, 1.25, 2.5})
-    out.points.push_back({speedup == 1.25 ? "patience:6" : "other", speedup, out.exits.back().metrics});
+    out.points.push_back({fmt::format("entropy:{}", speedup / 10), speedup, out.exits.back().metrics});
+  out.points.push_back({"patience:6", 1.266, out.exits.back().metrics});
   return out;
 }
 
@@ -78,12 +80,39 @@ TEST(Reproduction, AnswersASpeedWithTheNearestSettingAndATestScoreWithoutAVerdic
   const auto rows = compare(paper_named("deebert"), reached_with(0.9));
   const Comparison* row = row_of(rows, "DeeBERT a");
   ASSERT_NE(row, nullptr);
-  EXPECT_EQ(row->setting, "patience:6");
+  EXPECT_EQ(row->setting, "entropy:0.125");  // and not the patience that comes nearer
   EXPECT_EQ(row->verdict, Verdict::not_comparable);
   EXPECT_EQ(row->reason, "theirs is on test");
+  EXPECT_EQ(verdict_text(*row), "below (theirs is on test)");
+  // DeeBERT c saves 47 %: 1.89 times, which is further than a tenth from 2.5.
+  EXPECT_EQ(row_of(rows, "DeeBERT c")->reason, "no setting of entropy is near 1.89x; entropy:0.25 is at 2.50x");
   ASSERT_NE(row_of(rows, "Baseline"), nullptr);
   EXPECT_EQ(row_of(rows, "Baseline")->setting, "full");
   EXPECT_NE(row_of(rows, "DeeBERT", 12), nullptr);  // of RomeBERT's curves, which are on dev
+}
+
+// The third party's figures for ELBERT name their thresholds of normalised entropy.
+TEST(Reproduction, AnswersAThresholdWithThatThresholdAndSaysThatTheSpeedIsAnother) {
+  Reached elbert = reached_with(0.9);
+  elbert.backbone = "albert-large";
+  elbert.points.push_back({"nentropy:0.2", 1.5, {{Metric::accuracy, 0.92}}});
+  elbert.points.push_back({"window:0.1,8,bias_1", 5.5, {{Metric::accuracy, 0.92}}});
+  const auto rows = compare(paper_named("elbert"), elbert);
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[1].setting, "nentropy:0.2");
+  EXPECT_EQ(verdict_text(rows[1]), "within (another speed)");
+  EXPECT_EQ(rows[1].verdict, Verdict::not_comparable);
+  // No nentropy:0.4 was measured, and a window is not the entropy alone.
+  EXPECT_EQ(rows[2].reason, "no setting of entropy is near 5.52x; entropy:0.25 is at 2.50x");
+}
+
+TEST(Reproduction, KnowsTheRuleOfEachPaper) {
+  for (const Paper& paper : all_papers()) {
+    for (const std::string_view settings : paper.settings) {
+      const std::string_view rule = settings.substr(0, settings.find(':'));
+      EXPECT_TRUE(rule == paper.rule || rule == "nentropy" || rule == "full") << paper.name << ' ' << settings;
+    }
+  }
 }
 
 TEST(Reproduction, ShowsThePapersOwnBackboneWhereOursIsAnother) {
@@ -103,6 +132,7 @@ TEST(Reproduction, SaysWhereNothingOfOursAnswers) {
   const auto rows = compare(paper_named("romebert"), shallow);
   EXPECT_EQ(row_of(rows, "RomeBERT", 6)->verdict, Verdict::not_measured);
   EXPECT_FALSE(row_of(rows, "RomeBERT", 6)->ours.has_value());
+  EXPECT_EQ(verdict_text(*row_of(rows, "RomeBERT", 6)), "ours has no exit 6");
   EXPECT_TRUE(comparison_json(*row_of(rows, "RomeBERT", 6))["ours"].is_null());
   EXPECT_TRUE(compare(paper_named("elbert"), reached_with(0.9, "MRPC")).empty());
 }

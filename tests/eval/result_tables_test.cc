@@ -235,6 +235,19 @@ TEST_F(ResultTableFiles, HaveTheirCountsAsWords) {
   EXPECT_THAT(refusal("seeds"), HasSubstr("what a second seed of its recipe and task reaches"));
 }
 
+TEST_F(ResultTableFiles, CountTheRunsOfAKernel) {
+  EXPECT_THAT(refusal("cudnn-runs"), HasSubstr("without 'attention', want the kernel it was trained with"));
+  std::filesystem::remove_all(folder() / "grid");
+  const auto keep = [&](const std::string& task, int layers, const std::string& kernel) {
+    write(fmt::format("grid/{}-{}-{}.json", task, layers, kernel),
+          run(task + " plain", layers, "[]").insert(1, fmt::format(R"("attention": "{}", )", kernel)));
+  };
+  for (const char* kernel : {"cudnn", "efficient"}) keep("RTE", 0, kernel);
+  keep("CoLA", 0, "efficient");
+  keep("elue-MRPC", 3, "cudnn");
+  EXPECT_EQ(phrase("cudnn-runs"), "2 of the 4 runs (RTE: 1 of 2, models cut short: 1 of 1)");
+}
+
 TEST(ResultTable, BecomesMarkdownAndJson) {
   const ResultTable first{.title = "T", .remark = "R.", .header = {"a", "b"}, .rows = {{{"1.2", {1.23}}, ""}}};
   EXPECT_EQ(markdown(first), "### T\nR.\n\n| a | b |\n| --- | --- |\n| 1.2 |  |\n");

@@ -10,18 +10,6 @@ using testing::HasSubstr;
 
 class StoredResultsFiles : public StoredFiles {};
 
-TEST_F(StoredResultsFiles, AreComparedWithAPaper) {
-  write("grid/SST-2-romebert-1.json",
-        run("SST-2 romebert", 0, R"([{"layer": 6, "accuracy": 0.9}, {"layer": 12, "accuracy": 0.91}])"));
-  const Reached reached = reached_by(read_results(folder()), paper_named("romebert"), "SST-2");
-  EXPECT_EQ(reached.rows, 872);
-  const auto rows = compare(paper_named("romebert"), reached);
-  EXPECT_EQ(rows.size(), 12U);
-  EXPECT_NEAR(*rows[5].ours, 0.9, 1e-12);
-  EXPECT_EQ(rows[5].reason, "another backbone");
-  EXPECT_THROW((void)reached_by(read_results(folder()), paper_named("pabee"), "SST-2"), Error);
-}
-
 TEST_F(StoredResultsFiles, SayWhatTheyWereTrainedWithWhereTheyHoldIt) {
   EXPECT_EQ(read_run(folder() / "grid/SST-2-plain-1.json").objective, "");
   write("grid/a.json", run("RTE exeunt", 0, "[]", R"(, "train_samples": 2490)",
@@ -31,6 +19,11 @@ TEST_F(StoredResultsFiles, SayWhatTheyWereTrainedWithWhereTheyHoldIt) {
   EXPECT_EQ(run.torch, "2.11.0");
   EXPECT_EQ(run.train_rows, 2490);
   EXPECT_EQ(run.steps, 1210);
+  EXPECT_EQ(run.backbone + run.attention, "");
+  write("grid/b.json", R"({"task": "RTE", "recipe": "exeunt", "seed": 1, "layers": 0, "backbone": "small", "attention":
+                           "cudnn", "steps": 1, "results": {"exits": []}})");
+  EXPECT_EQ(read_run(folder() / "grid/b.json").backbone, "small");
+  EXPECT_EQ(read_run(folder() / "grid/b.json").attention, "cudnn");
 }
 
 TEST_F(StoredResultsFiles, AreRefusedByNameWhereSomethingIsMissing) {
@@ -45,6 +38,20 @@ TEST_F(StoredResultsFiles, AreRefusedByNameWhereSomethingIsMissing) {
   EXPECT_THAT(message(), HasSubstr("recipe"));
   write("curves.json", R"([{"task": "SST-2", "recipe": "exeunt", "split": "eval", "rows": 3}])");
   EXPECT_THAT(message(), HasSubstr("curves.json: field 'rows': got 3, want a list"));
+  write("curves.json", R"([{"task": "SST-2", "recipe": "exeunt", "split": "eval", "rows":
+                            [{"policy": "patience:1", "score": 1, "layers": 0}]}])");
+  EXPECT_THAT(message(), HasSubstr("curves.json: rows: field 'layers': got 0, want a number above 0"));
+  write("curves.json", "[]");
+  write("papers.json", "3");
+  EXPECT_THAT(message(), HasSubstr("papers.json: got 3, want a list of replays"));
+  write("papers.json", R"([{"task": "SST-2", "recipe": "pabee", "rows": {}}])");
+  EXPECT_THAT(message(), HasSubstr("papers.json: field 'rows': got an object, want a list"));
+  write("papers.json", R"([{"task": "SST-2", "recipe": "pabee", "rows": [{"policy": "patience:1", "layers": -1}]}])");
+  EXPECT_THAT(message(), HasSubstr("papers.json: rows: field 'layers': got -1, want a number above 0"));
+  write("papers.json", R"([{"task": "SST-2", "recipe": "pabee", "rows":
+                            [{"policy": "patience:1", "layers": 2, "metrics": 3}]}])");
+  EXPECT_THAT(message(), HasSubstr("papers.json: rows: field 'metrics': got 3, want an object"));
+  write("papers.json", "[]");
   write("grid/SST-2-exeunt-2.json", run("SST-2 exeunt", 0, "[]", "", R"({"stages": []})"));
   EXPECT_THAT(message(), HasSubstr("exeunt-2.json: settings: field 'stages': got a list, want a list of stages"));
   write("grid/SST-2-exeunt-2.json", run("SST-2 exeunt", 0, "[]", "", R"({"stages": [{"objective": {}}]})"));
