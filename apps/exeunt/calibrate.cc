@@ -122,7 +122,7 @@ void print_promise(const Calibration& calibration, const CalibrationData& data, 
     std::vector<std::string> tried;
     for (const FamilyTrial& trial : calibration.trials)
       tried.push_back(fmt::format("{} {:.0f} %", trial.family, 100 * trial.cost_fraction));
-    fmt::print("rules tried, with the share of layers they were expected to run: {}\n", fmt::join(tried, ", "));
+    fmt::print("rules tried, and the layers each was expected to run: {}\n", fmt::join(tried, ", "));
   }
 }
 

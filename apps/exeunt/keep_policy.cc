@@ -9,7 +9,7 @@
 #include "exeunt/base/clock.h"
 #include "exeunt/base/version.h"
 #include "exeunt/eval/model_card.h"
-#include "exeunt/flows/engine_choice.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/tasks/task.h"
 
 namespace exeunt::apps {

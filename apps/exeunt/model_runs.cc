@@ -7,7 +7,7 @@
 #include "exeunt/base/progress.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/flows/engine_choice.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/manifest.h"

@@ -13,7 +13,7 @@
 #include "exeunt/exits/legacy.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/flows/engine_choice.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/own_folder.h"
 

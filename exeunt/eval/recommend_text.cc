@@ -62,15 +62,15 @@ std::string verdict_of(const Told& told) {
                                           points(best.quality), points(best.quality_bounds.low),
                                           points(best.quality_bounds.high), points(told.what.full[best.run].quality));
   if (told.what.met) {
-    const std::string promise =
-        told.goal.speedup ? ""
-        : told.what.certified
-            ? fmt::format("; certified: {} at most {} {}", name_of(told.what.loss), told.goal_text(), told.certainty())
-            : "; not certified";
-    return fmt::format("use {}: {}, {}{}", named(told, best), speed_text(told, best), quality, promise);
+    const std::string promise = told.goal.speedup ? ""
+                                : told.what.certified
+                                    ? fmt::format("\n  certified: {} at most {} {}", name_of(told.what.loss),
+                                                  told.goal_text(), told.certainty())
+                                    : "\n  not certified";
+    return fmt::format("use {}: {}\n  {}{}", named(told, best), speed_text(told, best), quality, promise);
   }
   if (told.goal.speedup) {
-    return fmt::format("{} cannot be met; the nearest is {}: {}, {}", told.goal_text(), named(told, best),
+    return fmt::format("{} cannot be met; the nearest is {}: {}\n  {}", told.goal_text(), named(told, best),
                        speed_text(told, best), quality);
   }
   return fmt::format("no early exit stays within {}{}; run at full depth{}: {} {}", told.goal_text(),

@@ -7,7 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/own_folder.h"
-#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/precision_map.h"
 
 namespace exeunt {
@@ -60,10 +60,8 @@ void Classifier::read_policies(const std::string& policy) {
 
 void Classifier::choose_precision(EngineOptions& options) const {
   if (!options.precision) {
-    const Kernels& kernels = options.kernels != nullptr ? *options.kernels : choose_kernels();
-    const Precision best = kernels.bf16 ? Precision::bf16 : Precision::fp32;
-    options.precision = file_ ? precision_named(file_->default_precision).value_or(best) : best;
-    if (*options.precision == Precision::bf16) options.precision = best;  // the file may come from another machine
+    options.precision =
+        default_precision(file_ ? &*file_ : nullptr, options.kernels != nullptr ? *options.kernels : choose_kernels());
   }
   if (options.exceptions.empty()) {
     options.exceptions = find_precision_map(checkpoint_.folder(), checkpoint_.spec()).exceptions(*options.precision);

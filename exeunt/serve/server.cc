@@ -7,6 +7,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/own_folder.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/precision_map.h"
 #include "exeunt/serve/memory_reserve.h"
 
@@ -53,14 +54,6 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options) {
   facts.vocabulary = model.spec().vocab;
   facts.segments = model.spec().segments;
   return facts;
-}
-
-// The precision asked for, else the one policy.json was made for first, else the engine's choice.
-std::optional<Precision> wanted_precision(const ServerOptions& options, const Checkpoint& model) {
-  if (options.engine.precision) return options.engine.precision;
-  const fs::path path = model.folder() / "policy.json";
-  if (!is_there(path)) return std::nullopt;
-  return precision_named(read_policy_file(path).default_precision);
 }
 
 // One text through every layer before anybody may ask: then the weights are in memory, and a model that cannot answer
@@ -125,10 +118,9 @@ bool run_server(ServerOptions options, const Log& log) {
   }
   Network network(options.network);  // before the long part, so that a port in use is told at once
   const auto tokenizer = load_tokenizer(model.folder());
-  options.engine.precision = wanted_precision(options, model);
-  if (options.engine.precision) {
-    options.engine.exceptions = find_precision_map(model.folder(), model.spec()).exceptions(*options.engine.precision);
-  }
+  const EngineOptions chosen = engine_options(model, options.engine.precision);
+  options.engine.precision = chosen.precision;
+  options.engine.exceptions = chosen.exceptions;
   auto engine = std::make_unique<Engine>(model, options.engine);
   const std::string precision(name_of(engine->precision()));
   ModelFacts facts = facts_of(model, options);

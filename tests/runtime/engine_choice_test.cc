@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/flows/engine_choice.h"
+#include "exeunt/runtime/engine_choice.h"
 
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
@@ -44,6 +44,20 @@ TEST(EngineChoice, FollowsThePolicyOfTheModelIfItIsForTheseWeights) {
   EXPECT_EQ(engine_options(model, Precision::fp32, 3).threads, 3);
   write_policy(model, "int8", std::string(64, '0'));
   EXPECT_NE(default_precision(model), Precision::int8);
+}
+
+TEST(EngineChoice, TakesNoBf16WhereTheKernelsLackIt) {
+  Kernels without = choose_kernels(), with = without;
+  without.bf16 = false;
+  with.bf16 = true;
+  PolicyFile file{.weights = {}, .default_precision = "bf16", .entries = {}};
+  EXPECT_EQ(default_precision(&file, without), Precision::fp32);
+  EXPECT_EQ(default_precision(&file, with), Precision::bf16);
+  EXPECT_EQ(default_precision(nullptr, with), Precision::bf16);
+  file.default_precision = "external";
+  EXPECT_EQ(default_precision(&file, without), Precision::fp32);
+  file.default_precision = "fp32";
+  EXPECT_EQ(default_precision(&file, with), Precision::fp32);
 }
 
 TEST(EngineChoice, TakesTheExceptionsOfThePrecisionItRunsIn) {

@@ -5,13 +5,17 @@
 #include <optional>
 #include <string>
 
+#include "exeunt/exits/policy_file.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/engine.h"
 
 namespace exeunt {
 
-// The default of the model's policy.json, if it was made for these weights and this processor has that precision; else
-// bf16 where the processor has it; else fp32.
+// The default of the model's policies, if the kernels have that precision; else bf16 where they have it; else fp32.
+// `policies` were made for the model's weights; null = there are none.
+[[nodiscard]] Precision default_precision(const PolicyFile* policies, const Kernels& kernels);
+// The same of its policy.json, which is passed over where it was made for other weights, on this processor.
 [[nodiscard]] Precision default_precision(const Checkpoint& model);
 
 // Options for the model: `precision` or its default, and what its precision.json says of that.

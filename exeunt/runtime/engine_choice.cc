@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/flows/engine_choice.h"
+#include "exeunt/runtime/engine_choice.h"
 
 #include <filesystem>
 
-#include "exeunt/exits/policy_file.h"
 #include "exeunt/model/own_folder.h"
-#include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/precision_map.h"
 
 namespace exeunt {
 
+Precision default_precision(const PolicyFile* policies, const Kernels& kernels) {
+  const Precision own = kernels.bf16 ? Precision::bf16 : Precision::fp32;
+  const auto named = policies == nullptr ? std::nullopt : precision_named(policies->default_precision);
+  return !named || *named == Precision::bf16 ? own : *named;  // the file may come from another machine
+}
+
 Precision default_precision(const Checkpoint& model) {
-  const bool half = choose_kernels().bf16;
-  const Precision own = half ? Precision::bf16 : Precision::fp32;
+  const Kernels& kernels = choose_kernels();
   const std::filesystem::path path = model.folder() / "policy.json";
   std::error_code ignored;
-  if (model.folder().empty() || !std::filesystem::exists(path, ignored)) return own;
+  if (model.folder().empty() || !std::filesystem::exists(path, ignored)) return default_precision(nullptr, kernels);
   const PolicyFile file = read_policy_file(path);
-  const auto named = precision_named(file.default_precision);
-  if (!named || file.weights != weights_sha256(model) || (*named == Precision::bf16 && !half)) return own;
-  return *named;
+  return default_precision(file.weights == weights_sha256(model) ? &file : nullptr, kernels);
 }
 
 EngineOptions engine_options(const Checkpoint& model, std::optional<Precision> precision, int threads) {
