@@ -13,8 +13,9 @@ build:  ## packages that are missing, then build/release/bin/exeunt and the test
 	@cmake --preset release --log-level=WARNING > /dev/null
 	@cmake --build --preset release -j $(JOBS)
 
+# One test more than there are cores: some of them mostly wait.
 test: build  ## build and run every test
-	@ctest --preset release -j $(JOBS) --no-label-summary
+	@ctest --preset release -j $$(($(JOBS) + 1)) --no-label-summary
 
 check:  ## slower checks: sanitizers, clang-tidy, fuzz replay, browser, the other architecture, equal builds
 	@scripts/check
@@ -40,4 +41,5 @@ parity:  ## the tokenizers against the npm package, 200,000 strings a family
 	@scripts/parity
 
 format:  ## clang-format on every tracked source
+	@scripts/setup format
 	@scripts/format

@@ -38,10 +38,11 @@ function(exeunt_strict target)
 -Wnon-virtual-dtor;-Woverloaded-virtual;-Wimplicit-fallthrough;$<$<BOOL:${EXEUNT_WARNINGS_AS_ERRORS}>:-Werror>>")
 endfunction()
 
-# Where a file says little and its headers much (CLI11, GoogleTest, JSON), several are compiled as one. Names in their
-# unnamed namespaces must then differ within a folder. Development builds keep files apart, to rebuild one alone.
+# What a file includes (JSON, fmt, GoogleTest, CLI11, LibTorch) costs more to compile than what it says, so ten are compiled
+# as one. Names in their unnamed namespaces must then differ within a folder. Sources with flags of their own, such as the
+# kernels, stay alone. Development builds keep all files apart, to rebuild one alone.
 function(exeunt_join_sources target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${EXEUNT_JOINED_SOURCES} UNITY_BUILD_BATCH_SIZE 7)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${EXEUNT_JOINED_SOURCES} UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
 
 # exeunt_library(name SOURCES ... [LINKS ...] [PRIVATE_LINKS ...]): the library of one folder under exeunt/.
@@ -52,6 +53,7 @@ function(exeunt_library name)
   target_include_directories(exeunt_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
   target_link_libraries(exeunt_${name} PUBLIC ${LIB_LINKS} PRIVATE ${LIB_PRIVATE_LINKS})
   exeunt_strict(exeunt_${name})
+  exeunt_join_sources(exeunt_${name})
 endfunction()
 
 # exeunt_test(folder SOURCES ... LINKS ...): one GoogleTest program per tested folder.

@@ -2,7 +2,6 @@
 #include "exeunt/eval/model_card.h"
 
 #include <cmath>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -10,17 +9,13 @@
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/cost.h"
+#include "exeunt/model/locate.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kLargestCard = size_t{1} << 24;
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 // "runs/sst2/" is called sst2.
 std::string name_of_folder(const fs::path& folder) {

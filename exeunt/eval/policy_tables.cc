@@ -10,10 +10,10 @@
 namespace exeunt {
 namespace {
 
-constexpr std::array<std::string_view, 3> kRules{"entropy", "patience", "window"};
+constexpr std::array<std::string_view, 3> kCurveRules{"entropy", "patience", "window"};
 constexpr double kHeldOutLoss = 0.5;  // points that a threshold may lose on held-out rows
 
-std::string rule_of(const std::string& policy) {
+std::string rule_before_colon(const std::string& policy) {
   return policy.substr(0, policy.find(':'));
 }
 
@@ -21,7 +21,7 @@ std::string rule_of(const std::string& policy) {
 const StoredCurve::Point* earliest(const std::vector<StoredCurve::Point>& curve, double least) {
   const StoredCurve::Point* best = nullptr;
   for (const StoredCurve::Point& point : curve) {
-    if (rule_of(point.policy) != "entropy" || point.score < least) continue;
+    if (rule_before_colon(point.policy) != "entropy" || point.score < least) continue;
     if (best == nullptr || std::pair(point.layers, point.policy) < std::pair(best->layers, best->policy)) best = &point;
   }
   return best;
@@ -31,7 +31,7 @@ ResultTable curve_table(const StoredResults& results, std::string_view task, std
   ResultTable table{.title = fmt::format("{}, {}", task, rule), .header = {"recipe", "score at mean layers"}};
   for (const std::string_view recipe : kGridRecipes) {
     std::vector<StoredCurve::Point> points = mean_curve(results, task, recipe, "eval");
-    std::erase_if(points, [&](const auto& point) { return rule_of(point.policy) != rule; });
+    std::erase_if(points, [&](const auto& point) { return rule_before_colon(point.policy) != rule; });
     if (points.empty()) continue;
     const auto shown = [](const auto& point) { return fmt::format("{:.1f} at {:.1f}", point.score, point.layers); };
     std::sort(points.begin(), points.end(), [&](const auto& a, const auto& b) {
@@ -90,7 +90,7 @@ ResultTables policy_tables(const StoredResults& results) {
   tasks.insert(tasks.end(), kSubsetTasks.begin(), kSubsetTasks.end());
   ResultTables tables;
   for (const std::string_view task : tasks) {
-    for (const std::string_view rule : kRules) tables.push_back(curve_table(results, task, rule));
+    for (const std::string_view rule : kCurveRules) tables.push_back(curve_table(results, task, rule));
   }
   std::erase_if(tables, [](const ResultTable& table) { return table.rows.empty(); });
   return tables;

@@ -329,9 +329,9 @@ bool better(const Goal& goal, const Alternative& one, const Alternative& other) 
   return one.chosen_agreement > other.chosen_agreement;
 }
 
-class Comparison {
+class Contest {
  public:
-  Comparison(std::span<const RunOnTrial> runs, const Terms& terms, uint64_t seed) : terms_(terms) {
+  Contest(std::span<const RunOnTrial> runs, const Terms& terms, uint64_t seed) : terms_(terms) {
     for (size_t i = 0; i < runs.size(); ++i)
       trials_.emplace_back(i, runs[i], terms, parts_of(*runs[i].trace, seed, terms.certify));
     double choose = 0, report = 0;
@@ -433,7 +433,7 @@ Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uin
   Terms terms = settle(runs, goal);
   const auto rows = static_cast<int64_t>(runs[0].trace->rows);
   terms.certify = goal.drop && goal.certify && certify_rows_of(rows) >= rows_without_loss(terms.test);
-  Recommendation out = Comparison(runs, terms, seed).go();
+  Recommendation out = Contest(runs, terms, seed).go();
   const Alternative& best = out.best();
   out.loss = terms.test.loss;
   if (goal.drop) out.rows_for_certificate = rows_for(terms.test);

@@ -74,7 +74,7 @@ std::string verdict_of(const Told& told) {
                        speed_text(told, best), quality);
   }
   return fmt::format("no early exit stays within {}{}; run at full depth{}: {} {}", told.goal_text(),
-                     told.what.certify_rows > 0 ? " " + told.certainty() : "",
+                     told.what.certify_rows > 0 ? fmt::format(" {}", told.certainty()) : "",
                      told.runs.size() > 1 ? " of " + told.run_of(best).name : "", told.quality_name(),
                      points(told.what.full[best.run].quality));
 }

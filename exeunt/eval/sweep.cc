@@ -9,11 +9,11 @@ namespace exeunt {
 namespace {
 
 // NaN is no JSON; an undefined metric is null there.
-OrderedJson number(double value) {
+OrderedJson finite_or_null(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
 }
-OrderedJson number(const std::optional<double>& value) {
-  return value ? number(*value) : OrderedJson(nullptr);
+OrderedJson finite_or_null(const std::optional<double>& value) {
+  return value ? finite_or_null(*value) : OrderedJson(nullptr);
 }
 
 std::string csv_header(std::span<const SweepRow> rows) {
@@ -69,15 +69,15 @@ std::vector<SweepRow> sweep(Scorer& scorer, std::span<const PolicySpec> policies
 OrderedJson score_json(const PolicyScore& score) {
   OrderedJson out;
   out["policy"] = score.policy;
-  for (const Score& metric : score.metrics) out[std::string(name_of(metric.metric))] = number(metric.value);
-  out["agreement"] = number(score.agreement);
-  out["average_layers"] = number(score.cost.average_layers);
-  out["cost_fraction"] = number(score.cost.cost_fraction);
-  out["saved_fraction"] = number(score.cost.saved_fraction);
-  out["speedup_ratio"] = number(score.cost.speedup_ratio);
-  out["mflops"] = number(score.mflops);
-  out["mflops_padded"] = number(score.mflops_padded);
-  out["predicted_ms"] = number(score.predicted_ms);
+  for (const Score& metric : score.metrics) out[std::string(name_of(metric.metric))] = finite_or_null(metric.value);
+  out["agreement"] = finite_or_null(score.agreement);
+  out["average_layers"] = finite_or_null(score.cost.average_layers);
+  out["cost_fraction"] = finite_or_null(score.cost.cost_fraction);
+  out["saved_fraction"] = finite_or_null(score.cost.saved_fraction);
+  out["speedup_ratio"] = finite_or_null(score.cost.speedup_ratio);
+  out["mflops"] = finite_or_null(score.mflops);
+  out["mflops_padded"] = finite_or_null(score.mflops_padded);
+  out["predicted_ms"] = finite_or_null(score.predicted_ms);
   out["exits"] = score.histogram;
   return out;
 }
@@ -139,9 +139,9 @@ OrderedJson exit_scores_json(std::span<const ExitScore> exits) {
   for (const ExitScore& exit : exits) {
     OrderedJson row;
     row["layer"] = exit.layer;
-    for (const Score& metric : exit.metrics) row[std::string(name_of(metric.metric))] = number(metric.value);
-    row["agreement"] = number(exit.agreement);
-    row["calibration_error"] = number(exit.calibration_error);
+    for (const Score& metric : exit.metrics) row[std::string(name_of(metric.metric))] = finite_or_null(metric.value);
+    row["agreement"] = finite_or_null(exit.agreement);
+    row["calibration_error"] = finite_or_null(exit.calibration_error);
     out.push_back(std::move(row));
   }
   return out;

@@ -111,7 +111,7 @@ Choice choose_family(const CalibrationPlan& plan, const Settled& settled, const 
 
 BudgetOutcome certify_budget(const Test& test, const std::vector<Candidate>& candidates, LossMeter& certify,
                              LossMeter& report) {
-  const Verdict verdict =
+  const SequenceResult verdict =
       certify_sequence(test, candidates.size(), [&](size_t i) { return certify.measure(candidates[i].policy).losses; });
   BudgetOutcome outcome;
   outcome.epsilon = test.epsilon;

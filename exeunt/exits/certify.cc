@@ -62,7 +62,8 @@ double upper_bound(const Test& test, const std::vector<double>& losses) {
   return from_unit(wsr_upper_bound(unit_losses(losses, range), test.delta), range);
 }
 
-Verdict certify_sequence(const Test& test, size_t settings, const std::function<std::vector<double>(size_t)>& losses) {
+SequenceResult certify_sequence(const Test& test, size_t settings,
+                                const std::function<std::vector<double>(size_t)>& losses) {
   check(settings > 0, "a sequence begins with full depth");
   std::optional<size_t> chosen;
   std::vector<double> now;
@@ -74,7 +75,7 @@ Verdict certify_sequence(const Test& test, size_t settings, const std::function<
   } else {
     chosen = fixed_sequence(settings, test.delta, [&](size_t i) { return p_value_of(test, losses(i)); });
   }
-  Verdict verdict;
+  SequenceResult verdict;
   verdict.setting = chosen.value_or(0);
   const std::vector<double> final_losses = losses(verdict.setting);
   verdict.losses = sum_of(final_losses);

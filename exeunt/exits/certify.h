@@ -17,7 +17,7 @@ struct Test {
   double epsilon = 0.01, delta = 0.05;
 };
 
-struct Verdict {
+struct SequenceResult {
   size_t setting = 0;  // the boldest that passes; 0, full depth, loses nothing and needs no test
   double losses = 0;
   double p_value = 0;
@@ -25,8 +25,8 @@ struct Verdict {
 };
 
 // Setting 0 is full depth. `losses(i)` gives the losses of setting i, row by row.
-[[nodiscard]] Verdict certify_sequence(const Test& test, size_t settings,
-                                       const std::function<std::vector<double>(size_t)>& losses);
+[[nodiscard]] SequenceResult certify_sequence(const Test& test, size_t settings,
+                                              const std::function<std::vector<double>(size_t)>& losses);
 
 // The mean loss is at most this, at the level of the test; under crc the conformal mean.
 [[nodiscard]] double upper_bound(const Test& test, const std::vector<double>& losses);

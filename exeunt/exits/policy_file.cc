@@ -15,7 +15,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kFormat = "exeunt.policy/1";
+constexpr std::string_view kPolicyFormat = "exeunt.policy/1";
 constexpr std::array<std::string_view, 3> kLosses{"disagreement", "zero_one_drop", "abs_diff"};
 constexpr std::array<std::string_view, 4> kMethods{"ltt-binomial", "ltt-hb", "wsr", "crc"};
 
@@ -248,7 +248,8 @@ const std::vector<std::string>& policy_precisions() {
 PolicyFile parse_policy_file(const Json& json, const std::string& where) {
   JsonObject object(json, where);
   const std::string format = object.string("format");
-  if (format != kFormat) throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kFormat);
+  if (format != kPolicyFormat)
+    throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kPolicyFormat);
   PolicyFile file;
   file.weights = hash(object, "weights");
   file.default_precision = object.choice("default_precision", policy_precisions());
@@ -270,7 +271,7 @@ PolicyFile read_policy_file(const std::filesystem::path& path) {
 
 std::string policy_file_text(const PolicyFile& file) {
   OrderedJson json;
-  json["format"] = kFormat;
+  json["format"] = kPolicyFormat;
   json["weights"] = file.weights;
   json["default_precision"] = file.default_precision;
   json["entries"] = OrderedJson::object();

@@ -16,7 +16,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kFormat = "exeunt.trace/1";
+constexpr std::string_view kTraceFormat = "exeunt.trace/1";
 
 // Metadata by name; what is read is remembered, and the rest refused.
 class Strings {
@@ -72,7 +72,8 @@ std::string labels_text(const std::vector<std::string>& labels) {
 TraceInfo read_info(const TensorSet& set, const std::string& where) {
   Strings strings(set, where + ": __metadata__");
   const std::string format = strings.take("format", true);
-  if (format != kFormat) throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kFormat);
+  if (format != kTraceFormat)
+    throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kTraceFormat);
   TraceInfo info;
   info.weights = strings.take("weights", true);
   info.tokenizer = strings.take("tokenizer", false);
@@ -176,7 +177,7 @@ void write_trace(const std::filesystem::path& path, const ExitTrace& trace) {
   if (!trace.lengths.empty()) tensors.push_back({"lengths", view_of(DType::i32, trace.lengths, {rows})});
   tensors.push_back({"index", view_of(DType::i64, trace.index, {rows})});
   const TraceInfo& info = trace.info;
-  const Metadata metadata{{"format", std::string(kFormat)},
+  const Metadata metadata{{"format", std::string(kTraceFormat)},
                           {"weights", info.weights},
                           {"tokenizer", info.tokenizer},
                           {"data", info.data},

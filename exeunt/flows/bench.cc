@@ -18,7 +18,7 @@ namespace exeunt {
 namespace {
 
 // A small generator of our own: the same weights on every machine, a gigabyte of them in a second or two.
-class Stream {
+class WeightStream {
  public:
   float next() noexcept {  // from -1 to 1
     state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -46,7 +46,7 @@ ExitLayout bench_layout(const ModelSpec& spec, BenchHeads heads) {
 }
 
 // As wide as BERT's initial weights; norms start as they do there.
-void fill(const std::string& name, Stream& stream, std::span<float> values) {
+void fill(const std::string& name, WeightStream& stream, std::span<float> values) {
   const bool gain = name.find("norm.weight") != std::string::npos, shift = name.find("norm.bias") != std::string::npos;
   if (gain || shift) return std::fill(values.begin(), values.end(), gain ? 1.0F : 0.0F);
   for (float& value : values) value = 0.0346F * stream.next();  // standard deviation 0.02
@@ -58,7 +58,7 @@ double percentile(const std::vector<double>& sorted, double share) {
 
 std::vector<Encoding> random_texts(const ModelSpec& spec, std::span<const int> lengths) {
   std::vector<Encoding> texts(lengths.size());
-  Stream stream;
+  WeightStream stream;
   for (size_t t = 0; t < texts.size(); ++t) {
     const auto length = static_cast<size_t>(lengths[t]);
     for (size_t i = 0; i < length; ++i) {
@@ -115,7 +115,7 @@ std::optional<BenchHeads> bench_heads_named(std::string_view name) noexcept {
 Checkpoint random_model(const ModelSpec& spec, BenchHeads heads) {
   const ExitLayout layout = bench_layout(spec, heads);
   TensorSet set;
-  Stream stream;
+  WeightStream stream;
   for (const TensorInfo& info : schema(spec, layout)) {
     if (!info.required) continue;
     TensorView view{.dtype = DType::f32, .shape = info.shape, .strides = {}, .bytes = {}};

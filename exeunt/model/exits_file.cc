@@ -7,7 +7,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kFormat = "exeunt.exits/1";
+constexpr std::string_view kExitsFormat = "exeunt.exits/1";
 
 template <class Names>
 std::vector<std::string> strings_of(const Names& names) {
@@ -59,8 +59,8 @@ std::pair<double, double> parse_range(JsonObject& fields, const Json& range) {
 ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::string& where) {
   JsonObject fields(value, where);
   const std::string format = fields.string("format");
-  if (format != kFormat) {
-    throw Error(Code::bad_file, fmt::format("{}: got format '{}', want '{}'", where, format, kFormat),
+  if (format != kExitsFormat) {
+    throw Error(Code::bad_file, fmt::format("{}: got format '{}', want '{}'", where, format, kExitsFormat),
                 "the file was written by another version");
   }
   ExitLayout exits;
@@ -89,7 +89,7 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
 OrderedJson exits_json(const ExitLayout& exits) {
   const auto or_null = [](const auto& value) { return value ? OrderedJson(*value) : OrderedJson(nullptr); };
   OrderedJson out;
-  out["format"] = std::string(kFormat);
+  out["format"] = std::string(kExitsFormat);
   out["problem"] = std::string(name_of(exits.problem));
   out["outputs"] = exits.outputs;
   out["labels"] = exits.labels;

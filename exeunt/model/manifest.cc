@@ -11,7 +11,7 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kFormat = "exeunt.manifest/1";
+constexpr std::string_view kManifestFormat = "exeunt.manifest/1";
 constexpr uint64_t kQuickLimit = uint64_t{1} << 20;
 
 // A name that stays in its folder.
@@ -29,7 +29,7 @@ bool is_sha256(std::string_view text) {
 Manifest parse_manifest(const Json& value, const std::string& where) {
   JsonObject fields(value, where);
   const std::string format = fields.string("format");
-  if (format != kFormat) throw_bad_file(where, "got format '{}', want '{}'", format, kFormat);
+  if (format != kManifestFormat) throw_bad_file(where, "got format '{}', want '{}'", format, kManifestFormat);
   const Json& files = fields.get("files");
   if (!files.is_object()) fields.fail("files", glimpse(files), "an object");
   fields.finish();
@@ -48,7 +48,7 @@ Manifest parse_manifest(const Json& value, const std::string& where) {
 
 OrderedJson manifest_json(const Manifest& manifest) {
   OrderedJson out;
-  out["format"] = std::string(kFormat);
+  out["format"] = std::string(kManifestFormat);
   out["files"] = OrderedJson::object();
   for (const auto& [name, entry] : manifest) out["files"][name] = {{"bytes", entry.bytes}, {"sha256", entry.sha256}};
   return out;

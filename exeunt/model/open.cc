@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoint::open(): from what the user names to a checkpoint.
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "exeunt/base/error.h"
@@ -24,11 +23,6 @@ namespace {
 
 constexpr std::string_view kDamaged = "the file is damaged or cut short: copy, download or save it again";
 constexpr std::string_view kMisfit = "weights and config.json must be of the same model: check where each came from";
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 Checkpoint open_own(const fs::path& folder, const OpenOptions& options) {
   const std::string manifest_where = (folder / kManifestFile).string();

@@ -2,7 +2,6 @@
 #include "exeunt/model/own_folder.h"
 
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "exeunt/base/error.h"
@@ -11,6 +10,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
+#include "exeunt/model/locate.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/schema.h"
 
@@ -45,11 +45,6 @@ std::vector<NamedTensor> in_schema_order(const Checkpoint& checkpoint) {
 
 Metadata own_metadata() {
   return {{"format", std::string(kWeightsFormat)}};
-}
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
 }
 
 // Fills the folder that is being written and keeps the manifest as it goes.

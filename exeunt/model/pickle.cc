@@ -21,7 +21,8 @@ constexpr size_t kMaxNameLine = 256;
 constexpr size_t kMemoSlack = 256;  // writers number memo places as they go, some from 1
 constexpr PickleRef kUnset = ~PickleRef{0};
 
-constexpr Hint kResave{"save only the weights, torch.save(model.state_dict(), …), or re-save them with safetensors"};
+constexpr Hint kSaveWeights{
+    "save only the weights, torch.save(model.state_dict(), …), or re-save them with safetensors"};
 
 // Every opcode this reader knows.
 enum class Op : uint8_t {
@@ -83,7 +84,7 @@ class Machine {
  private:
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw_bad_file(fmt::format("{}: byte {}", where_, place_), kResave, text, std::forward<Args>(args)...);
+    throw_bad_file(fmt::format("{}: byte {}", where_, place_), kSaveWeights, text, std::forward<Args>(args)...);
   }
 
   std::span<const std::byte> take_bytes(size_t count) {

@@ -11,8 +11,8 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kFormat = "exeunt.profile/1";
-constexpr size_t kMaxEntries = 1000, kMaxLengths = 100;
+constexpr std::string_view kProfileFormat = "exeunt.profile/1";
+constexpr size_t kMaxProfileEntries = 1000, kMaxLengths = 100;
 
 std::vector<int> read_lengths(JsonObject& entry) {
   const Json& list = entry.get("lengths");
@@ -86,14 +86,15 @@ std::string ProfileEntry::name() const {
 Profile parse_profile(const Json& json, int layers, const std::string& where) {
   JsonObject object(json, where);
   const std::string format = object.string("format");
-  if (format != kFormat) throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kFormat);
+  if (format != kProfileFormat)
+    throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kProfileFormat);
   Profile profile;
   profile.device = object.string_or("device", "");
   profile.tool = object.string_or("tool", "");
   profile.created = object.string_or("created", "");
   const Json& entries = object.get("entries");
-  if (!entries.is_array() || entries.size() > kMaxEntries)
-    object.fail("entries", glimpse(entries), fmt::format("a list of at most {} entries", kMaxEntries));
+  if (!entries.is_array() || entries.size() > kMaxProfileEntries)
+    object.fail("entries", glimpse(entries), fmt::format("a list of at most {} entries", kMaxProfileEntries));
   for (const Json& value : entries) {
     const std::string place = fmt::format("{}: entries[{}]", where, profile.entries.size());
     profile.entries.push_back(read_entry(value, layers, place));
@@ -108,7 +109,7 @@ Profile read_profile(const std::filesystem::path& path, int layers) {
 
 OrderedJson profile_json(const Profile& profile) {
   OrderedJson out;
-  out["format"] = kFormat;
+  out["format"] = kProfileFormat;
   out["device"] = profile.device;
   out["tool"] = profile.tool;
   out["created"] = profile.created;

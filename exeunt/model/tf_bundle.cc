@@ -18,12 +18,10 @@ namespace {
 using Type = ProtoField::Type;
 
 constexpr size_t kMaxEntries = 50'000, kMaxNames = size_t{8} << 20;  // tensors, and bytes of all their names
-constexpr size_t kMaxName = 512, kMaxRank = 8;
+constexpr size_t kMaxTensorName = 512, kMaxSides = 8;
 constexpr uint64_t kMaxShards = 99'999;  // five digits in the file names
 constexpr int64_t kVersion = 1;          // of bundles, which this code knows
 constexpr int64_t kText = 7;             // DT_STRING
-
-constexpr Hint kCopyAgain{"copy or download the checkpoint again"};
 
 std::optional<DType> dtype_of(int64_t tensorflow_type) {
   switch (tensorflow_type) {
@@ -103,7 +101,7 @@ std::vector<int64_t> read_shape(const ProtoField& field, std::string_view where)
       side = inner->integer();
     }
     if (side < 0) throw_bad_file(where, "got a side of {}, want 0 or more", side);
-    if (shape.size() == kMaxRank) throw_bad_file(where, "got more than {} sides", kMaxRank);
+    if (shape.size() == kMaxSides) throw_bad_file(where, "got more than {} sides", kMaxSides);
     shape.push_back(side);
   }
   return shape;
@@ -135,12 +133,12 @@ std::optional<TfEntry> read_entry(std::string_view name, std::span<const std::by
   const auto dtype = dtype_of(type);
   if (!dtype) throw_bad_file(where, "got TensorFlow type {}, want numbers (1 to 6, 9, 10, 14 or 19)", type);
   entry.dtype = *dtype;
-  if (shard >= shards) throw_bad_file(where, kCopyAgain, "got shard {} of {}", shard, shards);
+  if (shard >= shards) throw_bad_file(where, kTableHint, "got shard {} of {}", shard, shards);
   entry.shard = static_cast<uint32_t>(shard);
   const auto elements = checked_elements(entry.shape);
   const auto bytes = elements ? checked_mul(*elements, size_of(*dtype)) : std::nullopt;
   if (!bytes || *bytes != entry.size)
-    throw_bad_file(where, kCopyAgain, "shape {} of {} does not take {} bytes", shape_text(entry.shape), name_of(*dtype),
+    throw_bad_file(where, kTableHint, "shape {} of {} does not take {} bytes", shape_text(entry.shape), name_of(*dtype),
                    entry.size);
   return entry;
 }
@@ -159,7 +157,7 @@ void check_overlap(const TfIndex& index, std::string_view where) {
     const auto end = checked_add(entry.offset, entry.size);
     const TfEntry* next = i + 1 < order.size() && order[i + 1]->shard == entry.shard ? order[i + 1] : nullptr;
     if (!end || (next != nullptr && next->offset < *end))
-      throw_bad_file(where, kCopyAgain, "tensor '{}' overlaps what follows it", printable(entry.name));
+      throw_bad_file(where, kTableHint, "tensor '{}' overlaps what follows it", printable(entry.name));
   }
 }
 
@@ -190,17 +188,17 @@ TfIndex parse_tf_index(std::span<const std::byte> bytes, std::string_view where,
       index.shards = read_header(value, where);
       return;
     }
-    if (index.shards == 0) throw_bad_file(where, kCopyAgain, "the table has no header: it is no checkpoint's index");
+    if (index.shards == 0) throw_bad_file(where, kTableHint, "the table has no header: it is no checkpoint's index");
     names += key.size();
     if (++entries > kMaxEntries || names > kMaxNames)
       throw_bad_file(where, "got {} tensors with {} bytes of names, want at most {} and {}", entries, names,
                      kMaxEntries, kMaxNames);
-    if (key.size() > kMaxName || find_invalid_utf8(key) || key.find('\0') != key.npos)
+    if (key.size() > kMaxTensorName || find_invalid_utf8(key) || key.find('\0') != key.npos)
       throw_bad_file(where, "tensor '{}': got a name of {} bytes, want UTF-8 of at most {}", printable(key), key.size(),
-                     kMaxName);
+                     kMaxTensorName);
     if (auto entry = read_entry(key, value, index.shards, where)) index.entries.push_back(std::move(*entry));
   });
-  if (index.shards == 0) throw_bad_file(where, kCopyAgain, "the table is empty: it is no checkpoint's index");
+  if (index.shards == 0) throw_bad_file(where, kTableHint, "the table is empty: it is no checkpoint's index");
   check_overlap(index, where);
   return index;
 }
@@ -213,11 +211,11 @@ TensorSet view_tf_tensors(const TfIndex& index, std::span<const TfShard> shards,
     const TfShard& shard = shards[entry.shard];
     const std::string where = fmt::format("{}: tensor '{}'", shard.where, printable(entry.name));
     if (!range_fits(entry.offset, entry.size, shard.bytes.size()))
-      throw_bad_file(where, kCopyAgain, "got a file of {} bytes, want {} from {} on: it is cut short",
+      throw_bad_file(where, kTableHint, "got a file of {} bytes, want {} from {} on: it is cut short",
                      shard.bytes.size(), entry.size, entry.offset);
     const auto bytes = shard.bytes.subspan(entry.offset, entry.size);
     if (crc == CrcCheck::verify && mask_crc(crc32c(bytes)) != entry.masked_crc)
-      throw_bad_file(where, kCopyAgain, "its bytes do not match their CRC");
+      throw_bad_file(where, kTableHint, "its bytes do not match their CRC");
     set.tensors.emplace(entry.name,
                         TensorView{.dtype = entry.dtype, .shape = entry.shape, .strides = {}, .bytes = bytes});
   }

@@ -21,8 +21,6 @@ constexpr size_t kTrailerSize = 5;  // of a block: a byte for the compression, f
 constexpr size_t kMaxKey = 1024;
 constexpr size_t kMaxUnpacked = size_t{8} << 20;
 
-constexpr Hint kCopyAgain{"copy or download the checkpoint again"};
-
 struct Handle {
   uint64_t offset, size;
 };
@@ -30,7 +28,7 @@ struct Handle {
 Handle take_handle(std::span<const std::byte>& rest, std::string_view where) {
   const auto offset = take_varint(rest);
   const auto size = offset ? take_varint(rest) : std::nullopt;
-  if (!size) throw_bad_file(where, kCopyAgain, "the place of a block is damaged");
+  if (!size) throw_bad_file(where, kTableHint, "the place of a block is damaged");
   return {*offset, *size};
 }
 
@@ -50,18 +48,18 @@ Block read_block(const Table& table, Handle handle) {
   const std::string where = fmt::format("{}: block at byte {}", table.where, handle.offset);
   if (!range_fits(handle.offset, handle.size, table.body.size()) ||
       table.body.size() - handle.offset - handle.size < kTrailerSize)
-    throw_bad_file(where, kCopyAgain, "its {} bytes do not fit in the file", handle.size);
+    throw_bad_file(where, kTableHint, "its {} bytes do not fit in the file", handle.size);
   const auto whole = table.body.subspan(handle.offset, handle.size + kTrailerSize);
   const auto contents = whole.first(handle.size);
   if (table.crc == CrcCheck::verify &&
       mask_crc(crc32c(whole.first(handle.size + 1))) != load_at<uint32_t>(whole, handle.size + 1))
-    throw_bad_file(where, kCopyAgain, "its bytes do not match their CRC");
+    throw_bad_file(where, kTableHint, "its bytes do not match their CRC");
 
   const auto compression = static_cast<unsigned>(whole[handle.size]);
   if (compression == 0) return {.bytes = contents, .unpacked = {}};
   if (compression != 1) throw_bad_file(where, "got compression {}, want 0 (none) or 1 (Snappy)", compression);
   auto unpacked = unpack_snappy(contents, kMaxUnpacked);
-  if (!unpacked) throw_bad_file(where, kCopyAgain, "its Snappy data are damaged");
+  if (!unpacked) throw_bad_file(where, kTableHint, "its Snappy data are damaged");
   Block block{.bytes = {}, .unpacked = std::move(*unpacked)};
   block.bytes = block.unpacked;
   return block;
@@ -106,7 +104,7 @@ class BlockReader {
  private:
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw_bad_file(where_, kCopyAgain, text, std::forward<Args>(args)...);
+    throw_bad_file(where_, kTableHint, text, std::forward<Args>(args)...);
   }
 
   std::string where_, key_;
@@ -118,7 +116,7 @@ class BlockReader {
 void for_each_in_table(std::span<const std::byte> bytes, std::string_view where, CrcCheck crc,
                        const TableVisit& visit) {
   if (bytes.size() < kFooterSize || load_at<uint64_t>(bytes, bytes.size() - 8) != kFooterMagic)
-    throw_bad_file(where, kCopyAgain, "no TensorFlow index ends here: it is cut short or another kind of file");
+    throw_bad_file(where, kTableHint, "no TensorFlow index ends here: it is cut short or another kind of file");
   const Table table{.body = bytes.first(bytes.size() - kFooterSize), .where = where, .crc = crc};
   auto footer = bytes.subspan(table.body.size(), kFooterSize - 8);
   (void)read_block(table, take_handle(footer, where));  // of filters and the like, which are not needed
@@ -133,14 +131,14 @@ void for_each_in_table(std::span<const std::byte> bytes, std::string_view where,
     const Handle handle = take_handle(place, where);
     // Blocks follow each other. A list that leads back would make a small file a long one.
     if (handle.offset < reached)
-      throw_bad_file(where, kCopyAgain, "the block at byte {} overlaps the one before it", handle.offset);
+      throw_bad_file(where, kTableHint, "the block at byte {} overlaps the one before it", handle.offset);
     const Block block = read_block(table, handle);
     reached = handle.offset + handle.size + kTrailerSize;
     for (BlockReader entry(block.bytes, fmt::format("{}: block at byte {}", where, handle.offset)); entry.next();) {
       if (!first && entry.key() <= last_key)
-        throw_bad_file(where, kCopyAgain, "key '{}' is not behind '{}'", printable(entry.key()), printable(last_key));
+        throw_bad_file(where, kTableHint, "key '{}' is not behind '{}'", printable(entry.key()), printable(last_key));
       if (entry.key() > list.key())
-        throw_bad_file(where, kCopyAgain, "key '{}' is not in the block it should be in", printable(entry.key()));
+        throw_bad_file(where, kTableHint, "key '{}' is not in the block it should be in", printable(entry.key()));
       visit(entry.key(), entry.value());
       last_key = entry.key();
       first = false;

@@ -9,8 +9,11 @@
 #include <string_view>
 
 #include "exeunt/base/crc.h"
+#include "exeunt/base/error.h"
 
 namespace exeunt {
+
+inline constexpr Hint kTableHint{"copy or download the checkpoint again"};
 
 using TableVisit = std::function<void(std::string_view key, std::span<const std::byte> value)>;
 

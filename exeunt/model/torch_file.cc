@@ -16,8 +16,6 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr Hint kCopyAgain{"copy or download the file again; if it stays so, re-save it with safetensors"};
-
 // The older form opens with a pickle of the number 0x1950a86a20f9469cfc6c.
 constexpr std::string_view kLegacyMagic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
 constexpr std::string_view kZipMagic("PK\x03\x04");
@@ -97,7 +95,7 @@ void fill_storages(TorchStorages& storages, const Pickle& keys, std::span<const 
     TorchStorage& storage = found->second;
     const auto size = storage.size();
     if (rest.size() < 8 || !size || *size > rest.size() - 8)
-      throw_bad_file(place, kCopyAgain, "the file is cut short: got {} bytes, want {} of {}", rest.size(),
+      throw_bad_file(place, kZipHint, "the file is cut short: got {} bytes, want {} of {}", rest.size(),
                      storage.elements, name_of(storage.dtype));
     if (const auto told = load_at<uint64_t>(rest, 0); told != storage.elements)
       throw_bad_file(place, kTorchHint, "got {} elements, want {} as the tensors say", told, storage.elements);
@@ -106,9 +104,9 @@ void fill_storages(TorchStorages& storages, const Pickle& keys, std::span<const 
   }
   for (const auto& [key, storage] : storages) {
     if (!seen.contains(key))
-      throw_bad_file(where, kCopyAgain, "storage '{}' is named, but not in the list of storages", printable(key));
+      throw_bad_file(where, kZipHint, "storage '{}' is named, but not in the list of storages", printable(key));
   }
-  if (!rest.empty()) throw_bad_file(where, kCopyAgain, "got {} bytes behind the last storage", rest.size());
+  if (!rest.empty()) throw_bad_file(where, kZipHint, "got {} bytes behind the last storage", rest.size());
 }
 
 }  // namespace
@@ -127,7 +125,7 @@ TensorSet parse_torch_zip(std::span<const std::byte> bytes, std::string_view whe
   for (auto& [key, storage] : storages) {
     const std::string place = fmt::format("{}: storage '{}'", where, printable(key));
     const auto entry = entries.find(fmt::format("{}data/{}", folder, key));
-    if (entry == entries.end()) throw_bad_file(place, kCopyAgain, "the zip archive has no entry for it");
+    if (entry == entries.end()) throw_bad_file(place, kZipHint, "the zip archive has no entry for it");
     if (storage.size() != entry->second.size())
       throw_bad_file(place, kTorchHint, "got {} bytes, want {} of {}", entry->second.size(), storage.elements,
                      name_of(storage.dtype));

@@ -11,17 +11,13 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
+#include "exeunt/model/locate.h"
 #include "exeunt/model/tf_bundle.h"
 #include "exeunt/model/torch_file.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 std::optional<WeightsKind> kind_of(const fs::path& path) {
   const std::string name = path.filename().string();

@@ -17,10 +17,9 @@ constexpr uint32_t kEnd64Mark = 0x06064b50, kLocatorMark = 0x07064b50, kDescript
 constexpr size_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size = 56, kLocatorSize = 20;
 constexpr uint16_t kHasDescriptor = 0x0008, kUtf8Name = 0x0800;  // the only flags that stored entries need
 constexpr uint16_t kEncrypted = 0x2041;                          // plain, strong, and of the directory itself
-constexpr uint64_t kMaxEntries = 100'000;
-constexpr size_t kMaxName = 512;
+constexpr uint64_t kMaxZipEntries = 100'000;
+constexpr size_t kMaxEntryName = 512;
 
-constexpr Hint kCopyAgain{"copy or download the file again; if it stays so, re-save it with safetensors"};
 constexpr Hint kResave{"re-save it with torch.save or, better, with safetensors"};
 
 struct Directory {
@@ -41,10 +40,10 @@ std::string entry_place(std::string_view file, std::string_view name) {
 
 // The archive ends with the record of its directory: no comment, nothing behind it.
 Directory find_directory(std::span<const std::byte> bytes, std::string_view where) {
-  if (bytes.size() < kEndSize) throw_bad_file(where, kCopyAgain, "got {} bytes: no zip archive", bytes.size());
+  if (bytes.size() < kEndSize) throw_bad_file(where, kZipHint, "got {} bytes: no zip archive", bytes.size());
   const size_t end = bytes.size() - kEndSize;
   if (load_at<uint32_t>(bytes, end) != kEndMark || load_at<uint16_t>(bytes, end + 20) != 0)
-    throw_bad_file(where, kCopyAgain, "the zip archive does not end with its directory: it is cut short or has a tail");
+    throw_bad_file(where, kZipHint, "the zip archive does not end with its directory: it is cut short or has a tail");
 
   Directory directory{.offset = load_at<uint32_t>(bytes, end + 16),
                       .size = load_at<uint32_t>(bytes, end + 12),
@@ -72,9 +71,9 @@ Directory find_directory(std::span<const std::byte> bytes, std::string_view wher
   }
   if (in_parts || count_here != directory.count) throw_bad_file(where, kResave, "the zip archive is split in parts");
   if (!range_fits(directory.offset, directory.size, tail) || directory.offset + directory.size != tail)
-    throw_bad_file(where, kCopyAgain, "got a zip directory of {} bytes at {}, want it to end at {}", directory.size,
+    throw_bad_file(where, kZipHint, "got a zip directory of {} bytes at {}, want it to end at {}", directory.size,
                    directory.offset, tail);
-  if (directory.count > kMaxEntries || directory.count > directory.size / kCentralSize)
+  if (directory.count > kMaxZipEntries || directory.count > directory.size / kCentralSize)
     throw_bad_file(where, kResave, "got {} entries in a zip directory of {} bytes", directory.count, directory.size);
   return directory;
 }
@@ -105,8 +104,8 @@ uint64_t widen(uint32_t narrow, std::optional<std::span<const std::byte>>& wide,
 }
 
 void check_name(std::string_view name, std::string_view where) {
-  if (name.empty() || name.size() > kMaxName)
-    throw_bad_file(where, kResave, "got an entry name of {} bytes, want 1 to {}", name.size(), kMaxName);
+  if (name.empty() || name.size() > kMaxEntryName)
+    throw_bad_file(where, kResave, "got an entry name of {} bytes, want 1 to {}", name.size(), kMaxEntryName);
   if (find_invalid_utf8(name) || name.find('\0') != name.npos || name.find('\\') != name.npos)
     throw_bad_file(where, kResave, "an entry name holds a NUL, a backslash or broken UTF-8");
 }
@@ -114,10 +113,10 @@ void check_name(std::string_view name, std::string_view where) {
 // Takes one entry off the directory.
 Record take_record(std::span<const std::byte>& rest, std::string_view file) {
   if (rest.size() < kCentralSize || load_at<uint32_t>(rest, 0) != kCentralMark)
-    throw_bad_file(file, kCopyAgain, "the zip directory is cut short or damaged");
+    throw_bad_file(file, kZipHint, "the zip directory is cut short or damaged");
   const size_t name_size = load_at<uint16_t>(rest, 28), extra_size = load_at<uint16_t>(rest, 30);
   const size_t whole = kCentralSize + name_size + extra_size + load_at<uint16_t>(rest, 32);
-  if (rest.size() < whole) throw_bad_file(file, kCopyAgain, "the zip directory is cut short or damaged");
+  if (rest.size() < whole) throw_bad_file(file, kZipHint, "the zip directory is cut short or damaged");
 
   Record record;
   record.name = text_of(rest.subspan(kCentralSize, name_size));
@@ -145,12 +144,12 @@ Record take_record(std::span<const std::byte>& rest, std::string_view file) {
 // The entry's own header must say what the directory says; where a descriptor follows, it may leave the numbers out.
 void check_local(std::span<const std::byte> body, Record& record, std::string_view where) {
   if (!range_fits(record.header, kLocalSize, body.size()) || load_at<uint32_t>(body, record.header) != kLocalMark)
-    throw_bad_file(where, kCopyAgain, "no entry starts at byte {}", record.header);
+    throw_bad_file(where, kZipHint, "no entry starts at byte {}", record.header);
   const auto local = body.subspan(record.header);
   const size_t name_size = load_at<uint16_t>(local, 26), extra_size = load_at<uint16_t>(local, 28);
   const size_t header_size = kLocalSize + name_size + extra_size;
   if (!range_fits(header_size, record.size, local.size()))
-    throw_bad_file(where, kCopyAgain, "its {} bytes do not fit in the file", record.size);
+    throw_bad_file(where, kZipHint, "its {} bytes do not fit in the file", record.size);
   record.begin = record.header + header_size;
 
   auto wide = find_wide(local.subspan(kLocalSize + name_size, extra_size), where);
@@ -222,7 +221,7 @@ std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_vi
     const auto data = body.subspan(record.begin, record.size);
     // PyTorch writes 0 where it was told not to compute checksums.
     if (crc == CrcCheck::verify && record.crc != 0 && crc32(data) != record.crc)
-      throw_bad_file(entry_place(where, record.name), kCopyAgain, "its bytes do not match their CRC");
+      throw_bad_file(entry_place(where, record.name), kZipHint, "its bytes do not match their CRC");
     entries.push_back({record.name, data});
   }
   return entries;

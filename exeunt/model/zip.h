@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "exeunt/base/crc.h"
+#include "exeunt/base/error.h"
 
 namespace exeunt {
+
+inline constexpr Hint kZipHint{"copy or download the file again; if it stays so, re-save it with safetensors"};
 
 struct ZipEntry {
   std::string_view name;  // both inside the archive

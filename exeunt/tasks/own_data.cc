@@ -16,7 +16,7 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNoGold = std::numeric_limits<float>::quiet_NaN();
 
 // Collects labels. Where neither labels nor the kind of problem are given, all rows must be seen before the first
 // gold is known: read() then remembers which label each row had, and finish() fills gold in.
@@ -38,7 +38,7 @@ class GoldReader {
     const auto [found, added] = seen_.emplace(label, names_.size());
     if (added) names_.emplace_back(label);
     rows_.push_back(found->second);
-    return kNaN;
+    return kNoGold;
   }
 
   void finish(Dataset& data, std::string_view where) {
@@ -137,7 +137,7 @@ void OwnReader::take_fields(const Row& row) {
   Example example;
   example.text = row.fields[text_];
   if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
-  example.gold = kNaN;
+  example.gold = kNoGold;
   if (!columns_.label.empty()) {
     example.gold = gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
   }
@@ -167,7 +167,7 @@ void OwnReader::take_object(const Row& row) {
   Example example;
   example.text = text_of(object, columns_.text, place);
   if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
-  example.gold = kNaN;
+  example.gold = kNoGold;
   if (!columns_.label.empty()) {
     const std::string label = text_of(object, columns_.label, place);
     example.gold = gold_.read(label, fmt::format("{}: field {}", place, shown(columns_.label)));

@@ -27,20 +27,23 @@ struct Alphabet {
 };
 constexpr Alphabet kAlphabet;
 
-enum class Kind : uint8_t { space, letter, number, other };
+enum class CharKind : uint8_t { space, letter, number, other };
 
-constexpr std::array<Kind, 128> kAscii = [] {
-  std::array<Kind, 128> kinds{};
+constexpr std::array<CharKind, 128> kAscii = [] {
+  std::array<CharKind, 128> kinds{};
   for (size_t c = 0; c < kinds.size(); ++c) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     const bool space = c == ' ' || (c >= '\t' && c <= '\r');
-    kinds[c] = letter ? Kind::letter : c >= '0' && c <= '9' ? Kind::number : space ? Kind::space : Kind::other;
+    kinds[c] = letter                 ? CharKind::letter
+               : c >= '0' && c <= '9' ? CharKind::number
+               : space                ? CharKind::space
+                                      : CharKind::other;
   }
   return kinds;
 }();
 
 struct Seen {
-  Kind kind;
+  CharKind kind;
   uint8_t bytes;
 };
 
@@ -48,12 +51,12 @@ Seen look(std::string_view text, size_t at) noexcept {
   const auto byte = static_cast<uint8_t>(text[at]);
   if (byte < 0x80) return {kAscii[byte], 1};
   const Decoded c = decode_utf8(text.substr(at));
-  if (unicode::is_letter(c.code_point)) return {Kind::letter, c.bytes};
-  if (unicode::is_number(c.code_point)) return {Kind::number, c.bytes};
-  return {unicode::is_space(c.code_point) ? Kind::space : Kind::other, c.bytes};
+  if (unicode::is_letter(c.code_point)) return {CharKind::letter, c.bytes};
+  if (unicode::is_number(c.code_point)) return {CharKind::number, c.bytes};
+  return {unicode::is_space(c.code_point) ? CharKind::space : CharKind::other, c.bytes};
 }
 
-size_t run_end(std::string_view text, size_t at, Kind kind) noexcept {
+size_t run_end(std::string_view text, size_t at, CharKind kind) noexcept {
   while (at < text.size()) {
     const Seen next = look(text, at);
     if (next.kind != kind) break;
@@ -79,7 +82,7 @@ size_t space_end(std::string_view text, size_t at) noexcept {
   size_t end = at;
   while (end < text.size()) {
     const Seen next = look(text, end);
-    if (next.kind != Kind::space) break;
+    if (next.kind != CharKind::space) break;
     last = end;
     end += next.bytes;
   }
@@ -112,7 +115,7 @@ size_t word_end(std::string_view text, size_t at) noexcept {
     first = look(text, at + 1);
     ++start;
   }
-  if (first.kind == Kind::space) return space_end(text, at);
+  if (first.kind == CharKind::space) return space_end(text, at);
   return run_end(text, start + first.bytes, first.kind);
 }
 

@@ -68,9 +68,9 @@ bool MetaspaceWords::next_chunk() {
   if (metaspace_.whitespace_split) at_ = skip(at_, true);
   if (at_ == end_) return false;
   chunk_end_ = metaspace_.whitespace_split ? skip(at_, false) : end_;
-  using Prepend = Metaspace::Prepend;
+  using Scheme = Metaspace::Prepend;
   const bool wanted =
-      metaspace_.prepend == Prepend::always || (metaspace_.prepend == Prepend::first && source_.origin(at_).first == 0);
+      metaspace_.prepend == Scheme::always || (metaspace_.prepend == Scheme::first && source_.origin(at_).first == 0);
   put_mark_ = wanted && !metaspace_.mark.empty() && !at_mark(at_);
   return true;
 }
@@ -98,9 +98,9 @@ bool MetaspaceWords::next(MarkedWord& word) {
 NormalizedText mark_blanks(const Metaspace& metaspace, const NormalizedText& source, size_t begin, size_t end) {
   NormalizedText out(source.first());
   const std::string_view text = source.text();
-  using Prepend = Metaspace::Prepend;
+  using Scheme = Metaspace::Prepend;
   const bool wanted =
-      metaspace.prepend == Prepend::always || (metaspace.prepend == Prepend::first && source.origin(begin).first == 0);
+      metaspace.prepend == Scheme::always || (metaspace.prepend == Scheme::first && source.origin(begin).first == 0);
   const bool marked = text[begin] == ' ' || text.substr(begin, metaspace.mark.size()) == metaspace.mark;
   if (wanted && !marked) out.append(metaspace.mark, source.origin(begin));
   for (size_t at = begin; at < end; ++at) {

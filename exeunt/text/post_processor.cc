@@ -10,7 +10,7 @@
 namespace exeunt {
 namespace {
 
-using Kind = TemplatePiece::Kind;
+using Piece = TemplatePiece::Kind;
 
 // ["[SEP]", 102], as BertProcessing and RobertaProcessing write a token.
 int32_t read_token_pair(JsonObject& object, std::string_view name) {
@@ -37,9 +37,9 @@ Template read_template(const Json& list, const Json& specials, const std::string
     piece.type = static_cast<uint8_t>(body.integer("type_id", 0, 255));
     if (kind == "Sequence") {
       if (id != "A" && id != "B") body.fail("id", fmt::format("'{}'", id), "A or B");
-      piece.kind = id == "A" ? Kind::first : Kind::second;
+      piece.kind = id == "A" ? Piece::first : Piece::second;
     } else {
-      piece.kind = Kind::special;
+      piece.kind = Piece::special;
       const auto found = specials.find(id);
       if (found == specials.end()) throw_bad_file(body.where(), "special token '{}' is not in special_tokens", id);
       JsonObject special(*found, where + ": special token '" + id + "'");
@@ -56,19 +56,19 @@ Template read_template(const Json& list, const Json& specials, const std::string
   return pieces;
 }
 
-bool uses(const Template& pieces, Kind kind) {
+bool uses(const Template& pieces, Piece kind) {
   return std::any_of(pieces.begin(), pieces.end(), [&](const TemplatePiece& piece) { return piece.kind == kind; });
 }
 
 void read_templates(JsonObject& object, PostProcessor& post) {
-  static const Json kNone = Json::object();
+  static const Json kNoTokens = Json::object();
   const Json* specials = object.find("special_tokens");
-  if (specials == nullptr) specials = &kNone;
+  if (specials == nullptr) specials = &kNoTokens;
   if (!specials->is_object()) object.fail("special_tokens", glimpse(*specials), "an object");
   post.single = read_template(object.get("single"), *specials, object.where() + ": single");
   post.pair = read_template(object.get("pair"), *specials, object.where() + ": pair");
-  if (uses(post.single, Kind::second)) throw_bad_file(object.where(), "single: got sequence B, want A alone");
-  if (!uses(post.pair, Kind::first) || !uses(post.pair, Kind::second)) {
+  if (uses(post.single, Piece::second)) throw_bad_file(object.where(), "single: got sequence B, want A alone");
+  if (!uses(post.pair, Piece::first) || !uses(post.pair, Piece::second)) {
     throw_bad_file(object.where(), "pair: want both sequences A and B");
   }
 }
@@ -139,20 +139,20 @@ Offset trim_blanks(Offset offset, const Blanks& blanks, bool add_prefix_space, b
 
 PostProcessor bert_post_processor(int32_t cls, int32_t sep) {
   PostProcessor post;
-  post.single = {{Kind::special, {cls}, 0}, {Kind::first, {}, 0}, {Kind::special, {sep}, 0}};
+  post.single = {{Piece::special, {cls}, 0}, {Piece::first, {}, 0}, {Piece::special, {sep}, 0}};
   post.pair = post.single;
-  post.pair.push_back({Kind::second, {}, 1});
-  post.pair.push_back({Kind::special, {sep}, 1});
+  post.pair.push_back({Piece::second, {}, 1});
+  post.pair.push_back({Piece::special, {sep}, 1});
   return post;
 }
 
 PostProcessor roberta_post_processor(int32_t cls, int32_t sep) {
   PostProcessor post;
-  post.single = {{Kind::special, {cls}, 0}, {Kind::first, {}, 0}, {Kind::special, {sep}, 0}};
+  post.single = {{Piece::special, {cls}, 0}, {Piece::first, {}, 0}, {Piece::special, {sep}, 0}};
   post.pair = post.single;
-  post.pair.push_back({Kind::special, {sep}, 0});
-  post.pair.push_back({Kind::second, {}, 0});
-  post.pair.push_back({Kind::special, {sep}, 0});
+  post.pair.push_back({Piece::special, {sep}, 0});
+  post.pair.push_back({Piece::second, {}, 0});
+  post.pair.push_back({Piece::special, {sep}, 0});
   return post;
 }
 
@@ -195,9 +195,9 @@ Encoding finish(const PostProcessor& post, Tokens first, std::optional<Tokens> s
   out.types.reserve(total);
   out.offsets.reserve(total);
   for (const TemplatePiece& piece : pieces) {
-    if (piece.kind == Kind::first) put(first, keep_first, piece.type, out);
-    if (piece.kind == Kind::second) put(*second, keep_second, piece.type, out);
-    if (piece.kind != Kind::special || !options.special_tokens) continue;
+    if (piece.kind == Piece::first) put(first, keep_first, piece.type, out);
+    if (piece.kind == Piece::second) put(*second, keep_second, piece.type, out);
+    if (piece.kind != Piece::special || !options.special_tokens) continue;
     out.ids.insert(out.ids.end(), piece.ids.begin(), piece.ids.end());
     out.types.resize(out.ids.size(), piece.type);
     out.offsets.resize(out.ids.size(), Offset{0, 0});

@@ -97,7 +97,10 @@ UnigramModel::Vocabulary read_pieces(const Json& list, const std::string& where)
 
 // As transformers 5 has it for ALBERT.
 Normalizer albert_normalizer(const SpieceModel& model, const TokenizerConfig& config, const std::string& where) {
-  Normalizer steps{Replace{"``", "\"", false}, Replace{"''", "\"", false}};
+  Normalizer steps;
+  steps.reserve(5);
+  steps.emplace_back(Replace{"``", "\"", false});
+  steps.emplace_back(Replace{"''", "\"", false});
   if (!config.keep_accents.value_or(false)) {
     steps.emplace_back(NormalForm::nfkd);
     steps.emplace_back(StripAccents{});

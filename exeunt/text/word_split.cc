@@ -11,27 +11,27 @@ namespace exeunt {
 namespace {
 
 // Neighbours of one kind make one word; `alone` is a word by itself, `space` belongs to none.
-enum class Kind : uint8_t { space, word, other, alone, decode };
+enum class WordKind : uint8_t { space, word, other, alone, decode };
 
-Kind kind_of(WordSplit split, char32_t c) noexcept {
-  if (split == WordSplit::none) return Kind::word;
-  if (unicode::is_space(c)) return Kind::space;
-  if (split == WordSplit::bert) return unicode::is_bert_punctuation(c) ? Kind::alone : Kind::word;
-  if (split == WordSplit::whitespace) return unicode::is_word(c) ? Kind::word : Kind::other;
-  return Kind::word;
+WordKind kind_of(WordSplit split, char32_t c) noexcept {
+  if (split == WordSplit::none) return WordKind::word;
+  if (unicode::is_space(c)) return WordKind::space;
+  if (split == WordSplit::bert) return unicode::is_bert_punctuation(c) ? WordKind::alone : WordKind::word;
+  if (split == WordSplit::whitespace) return unicode::is_word(c) ? WordKind::word : WordKind::other;
+  return WordKind::word;
 }
 
 // Kinds of single bytes, worked out once; bytes above ASCII have to be decoded.
-std::array<Kind, 256> byte_kinds(WordSplit split) noexcept {
-  std::array<Kind, 256> kinds;
+std::array<WordKind, 256> byte_kinds(WordSplit split) noexcept {
+  std::array<WordKind, 256> kinds;
   for (size_t c = 0; c < kinds.size(); ++c) {
-    kinds[c] = c < 0x80 ? kind_of(split, static_cast<char32_t>(c)) : Kind::decode;
+    kinds[c] = c < 0x80 ? kind_of(split, static_cast<char32_t>(c)) : WordKind::decode;
   }
   return kinds;
 }
 
-const std::array<Kind, 256>& kinds_for(WordSplit split) noexcept {
-  static const std::array<std::array<Kind, 256>, 4> kKinds = {
+const std::array<WordKind, 256>& kinds_for(WordSplit split) noexcept {
+  static const std::array<std::array<WordKind, 256>, 4> kKinds = {
       byte_kinds(WordSplit::bert), byte_kinds(WordSplit::whitespace), byte_kinds(WordSplit::whitespace_split),
       byte_kinds(WordSplit::none)};
   return kKinds[static_cast<size_t>(split)];
@@ -51,22 +51,22 @@ WordSplit parse_word_split(const Json& value, const std::string& where) {
 WordRange next_word(WordSplit split, std::string_view text, size_t at) noexcept {
   const auto& kinds = kinds_for(split);
   struct Next {
-    Kind kind;
+    WordKind kind;
     size_t bytes;
   };
   const auto look = [&](size_t place) -> Next {
-    const Kind kind = kinds[static_cast<uint8_t>(text[place])];
-    if (kind != Kind::decode) return {kind, 1};
+    const WordKind kind = kinds[static_cast<uint8_t>(text[place])];
+    if (kind != WordKind::decode) return {kind, 1};
     const Decoded next = decode_utf8(text.substr(place));
     return {kind_of(split, next.code_point), next.bytes};
   };
-  Next next{Kind::space, 0};
-  while (at < text.size() && (next = look(at)).kind == Kind::space) at += next.bytes;
+  Next next{WordKind::space, 0};
+  while (at < text.size() && (next = look(at)).kind == WordKind::space) at += next.bytes;
   const size_t begin = at;
   if (begin == text.size()) return {begin, begin};
-  const Kind kind = next.kind;
+  const WordKind kind = next.kind;
   at += next.bytes;
-  if (kind == Kind::alone) return {begin, at};
+  if (kind == WordKind::alone) return {begin, at};
   while (at < text.size() && (next = look(at)).kind == kind) at += next.bytes;
   return {begin, at};
 }

@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-constexpr size_t kShort = 16;  // bytes that fit a key
+constexpr size_t kShortWord = 16;  // bytes that fit a key
 
 template <class Word>
 uint64_t load(const char* at) noexcept {
@@ -54,7 +54,7 @@ WordPieceModel::WordPieceModel(const Vocabulary& vocabulary, const Options& opti
   shift_ = 64 - std::countr_zero(slots_.size());
   for (size_t i = 0; i < starts.size(); ++i) {
     // A word of too many code points is unknown even if it is a token.
-    if (starts[i].empty() || starts[i].size() > kShort || count_code_points(starts[i]) > max_chars_) continue;
+    if (starts[i].empty() || starts[i].size() > kShortWord || count_code_points(starts[i]) > max_chars_) continue;
     const Key key = key_of(starts[i]);
     size_t slot = slot_of(key, starts[i].size());
     while (slots_[slot].size != 0) slot = (slot + 1) & (slots_.size() - 1);
@@ -63,7 +63,7 @@ WordPieceModel::WordPieceModel(const Vocabulary& vocabulary, const Options& opti
 }
 
 int32_t WordPieceModel::whole(std::string_view word) const noexcept {
-  if (word.size() > kShort) return -1;
+  if (word.size() > kShortWord) return -1;
   const Key key = key_of(word);
   size_t slot = slot_of(key, word.size());
   while (slots_[slot].size != 0) {

@@ -33,7 +33,7 @@ enum Place {
   kPlaces
 };
 
-Tensor activated(Activation activation, const Tensor& values) {
+Tensor activation_of(Activation activation, const Tensor& values) {
   if (activation == Activation::relu) return torch::relu(values);
   return torch::gelu(values, activation == Activation::gelu ? "none" : "tanh");
 }
@@ -80,7 +80,7 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
                                         .epsilon = spec.norm_eps,
                                         .dropout = plan->dropout(static_cast<int>(index), false)});
     const Tensor wide = torch::addmm(w.ffn1_bias, first.out, w.ffn1.t());
-    const Tensor active = activated(spec.activation, wide);
+    const Tensor active = activation_of(spec.activation, wide);
     const AddNormTape second = add_norm({.residual = first.out,
                                          .x = torch::addmm(w.ffn2_bias, active, w.ffn2.t()),
                                          .weight = parameters[kNorm2],

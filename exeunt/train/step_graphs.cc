@@ -9,7 +9,7 @@
 namespace exeunt::nn {
 namespace {
 
-enum Place { kLoss, kNorm, kProjection, kReportSize = kProjection + 3 };
+enum ReportPlace { kLoss, kNorm, kProjection, kReportSize = kProjection + 3 };
 
 }  // namespace
 

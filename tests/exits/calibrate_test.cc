@@ -114,13 +114,13 @@ TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
     return out;
   };
   for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb}) {
-    const Verdict verdict = certify_sequence({.method = method, .epsilon = 0.01, .delta = 0.05}, 10, losses);
+    const SequenceResult verdict = certify_sequence({.method = method, .epsilon = 0.01, .delta = 0.05}, 10, losses);
     EXPECT_EQ(verdict.setting, 1u);
     EXPECT_EQ(verdict.losses, 3);
     EXPECT_LE(verdict.p_value, 0.05);
     EXPECT_LE(verdict.upper_bound, 0.011);
   }
-  const Verdict conformal = certify_sequence({.method = RiskMethod::crc, .epsilon = 0.01}, 10, losses);
+  const SequenceResult conformal = certify_sequence({.method = RiskMethod::crc, .epsilon = 0.01}, 10, losses);
   EXPECT_EQ(conformal.losses, 9) << "(9 + 1) / 1001 is within 1 %";
 }
 
