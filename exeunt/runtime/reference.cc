@@ -99,7 +99,7 @@ std::vector<float> embed(const Embeddings& tables, const ModelSpec& spec, std::s
   return tables.project ? (*tables.project)(rows) : rows;
 }
 
-void add(std::span<float> sum, std::span<const float> other) {
+void add_to(std::span<float> sum, std::span<const float> other) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
 }
 
@@ -108,13 +108,13 @@ std::vector<float> run_layer(const Layer& layer, const ModelSpec& spec, std::spa
   const std::vector<float> context =
       attend({.query = query, .key = key, .value = value, .hidden = spec.hidden, .heads = spec.heads});
   std::vector<float> attention = layer.output(context);
-  add(attention, rows);
+  add_to(attention, rows);
   layer_norm(attention, layer.attention_norm);
 
   std::vector<float> inner = layer.ffn1(attention);
   activate(spec.activation, inner);
   std::vector<float> out = layer.ffn2(inner);
-  add(out, attention);
+  add_to(out, attention);
   layer_norm(out, layer.ffn_norm);
   return out;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, how long a file is.
+And to what a build needs that compiles the sources of a folder together: names of their own in unnamed namespaces.
 
     check_layers.py [ROOT]      prints one line per breach, exit status 1 if there is any
 """
@@ -32,6 +33,9 @@ ALLOWED = {layer: reach(layer) for layer in ARROWS}
 MAX_LINES = 600
 SOURCES = {'.h', '.cc', '.cu', '.cuh'}
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
+TYPE = re.compile(r'(?:struct|class|union|enum(?: class)?) (\w+)(?: final)?(?: [:{]|$)')
+CONSTANT = re.compile(r'\b(k[A-Z]\w*)(?= = |\[|\{)')
+FUNCTION = re.compile(r'(?!TEST|INSTANTIATE|RC_|BENCHMARK)[\w:<>,&*\[\] ]+ \**(\w+\(.*\)).* \{$')
 LIBRARY = re.compile(r'exeunt_library\s*\(([^)]*)\)', re.S)
 
 
@@ -76,6 +80,35 @@ def breaches_of_source(path, text):
             yield f'{path}:{number}: {layer} includes {target}; there is no arrow from {layer} to {other}'
 
 
+def unnamed_names(text):
+    """(line, name) of the types, constants and functions in unnamed namespaces, told by our format: they start a line."""
+    outer, inside = '', False
+    for number, line in enumerate(text.split('\n'), 1):
+        if line.startswith(('namespace ', '}  // namespace')) and ' = ' not in line:
+            inside = line == 'namespace {'
+            outer = outer if inside or line == '}  // namespace' else line
+        elif inside and line[:1].isalpha():
+            known = TYPE.match(line)
+            names = [known.group(1)] if known else CONSTANT.findall(line) if line.startswith('const') else []
+            function = FUNCTION.match(line)
+            if function and not names:  # overloads differ in types; what parameters are called does not count
+                names = [re.sub(r' ?\w+(?=[,)])', '', function.group(1))]
+            yield from ((number, (outer, name)) for name in names)
+
+
+def breaches_of_names(sources):
+    """`sources`: path and text. Files for one architecture each, and programs of one file, are never joined."""
+    first = {}
+    for path, text in sources:
+        alone = path.parts[-2] in ('x86', 'arm', 'fuzz') or re.search(r'_(x86|arm|other|stub|absent)\.cc$', path.name)
+        if path.suffix != '.cc' or alone:
+            continue
+        for number, name in unnamed_names(text):
+            known = first.setdefault((path.parent, name), path)
+            if known != path:
+                yield f'{path}:{number}: {name[1]} is in the unnamed namespace of {known} too; they are compiled together'
+
+
 def breaches_of_links(path, text):
     """The same arrows for exeunt_library(name … LINKS …) in CMake."""
     for match in LIBRARY.finditer(re.sub(r'#.*', '', text)):
@@ -99,13 +132,16 @@ def breaches_of_links(path, text):
 
 
 def breaches(root):
+    sources = []
     for top in ('exeunt', 'apps', 'tests', 'benchmarks', 'examples'):
         for file in sorted((root / top).rglob('*')):
             path = file.relative_to(root)
             if file.suffix in SOURCES:
-                yield from breaches_of_source(path, file.read_text(encoding='utf-8'))
+                sources.append((path, file.read_text(encoding='utf-8')))
+                yield from breaches_of_source(*sources[-1])
             elif file.name == 'CMakeLists.txt' and top in ('exeunt', 'apps'):
                 yield from breaches_of_links(path, file.read_text(encoding='utf-8'))
+    yield from breaches_of_names(sources)
 
 
 def main():

@@ -43,6 +43,21 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/text/a.cc': '\n#include "exeunt/model/spec.h"\n'},
                     'exeunt/text/a.cc:2: text includes exeunt/model/spec.h; there is no arrow from text to model')
 
+    def test_sources_of_a_folder_share_no_unnamed_names(self):
+        def source(line):
+            return f'namespace exeunt {{\nnamespace fs = std::filesystem;\nnamespace {{\n\n{line}\n\n}}  // namespace\n'
+
+        for one, other, name in (
+                ('constexpr int kA = 1, kLimit = 2;', 'constexpr float kLimit = 3;', 'kLimit'),
+                ('struct Part {', 'class Part : public Whole {', 'Part'),
+                ('bool same(const A& a, int b) {', 'bool same(const A& x, int y) noexcept {', 'same(const A&, int)')):
+            self.breach({'exeunt/text/a.cc': source(one), 'exeunt/text/b.cc': source(other)},
+                        f'exeunt/text/b.cc:5: {name} is in the unnamed namespace of exeunt/text/a.cc too')
+        for fine in ({'exeunt/text/a.cc': source('bool same(int a) {'), 'exeunt/text/b.cc': source('bool same(long a) {')},
+                     {'exeunt/base/a.cc': source('struct Part {'), 'exeunt/text/b.cc': source('struct Part {')},
+                     {'exeunt/base/a_x86.cc': source('struct Part {'), 'exeunt/base/a_arm.cc': source('struct Part {')}):
+            self.assertEqual(run({'exeunt/base/a.h': '', **fine}), (0, ''))
+
     def test_base_includes_nothing_of_ours(self):
         self.breach({'exeunt/base/a.cc': '  #  include <exeunt/text/a.h>\n'}, 'no arrow from base to text')
 
