@@ -40,7 +40,7 @@ constexpr std::array<SectionKind, 10> kSections{{
 
 std::string with_commas(int64_t count) {
   std::string text = fmt::format("{}", count);
-  for (size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, ",");
+  for (size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, 1, ',');
   return text;
 }
 

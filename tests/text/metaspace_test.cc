@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Prepend = Metaspace::Prepend;
+using Scheme = Metaspace::Prepend;
 
 // Each word with the range of the original it stands for.
 std::vector<std::string> words(const Metaspace& metaspace, std::string_view text, uint32_t first = 0) {
@@ -31,10 +31,10 @@ TEST(Metaspace, BlanksBecomeMarksAndBeginWords) {
 }
 
 TEST(Metaspace, AMarkIsPutFirstAlwaysOrOnceOrNever) {
-  EXPECT_THAT(words({.prepend = Prepend::never}, "a b"), ElementsAre("a:0-1", "▁b:1-3"));
-  EXPECT_THAT(words({.prepend = Prepend::first}, "é b"), ElementsAre("▁é:0-1", "▁b:1-3"));
-  EXPECT_THAT(words({.prepend = Prepend::first}, "a b", 4), ElementsAre("a:4-5", "▁b:5-7"));
-  EXPECT_THAT(words({.prepend = Prepend::always}, "a", 4), ElementsAre("▁a:4-5"));
+  EXPECT_THAT(words({.prepend = Scheme::never}, "a b"), ElementsAre("a:0-1", "▁b:1-3"));
+  EXPECT_THAT(words({.prepend = Scheme::first}, "é b"), ElementsAre("▁é:0-1", "▁b:1-3"));
+  EXPECT_THAT(words({.prepend = Scheme::first}, "a b", 4), ElementsAre("a:4-5", "▁b:5-7"));
+  EXPECT_THAT(words({.prepend = Scheme::always}, "a", 4), ElementsAre("▁a:4-5"));
 }
 
 TEST(Metaspace, WhiteSpaceOfAnyKindPartsWords) {
@@ -60,16 +60,16 @@ TEST(Metaspace, AWordKnowsWhereItsPartsCameFrom) {
 TEST(Metaspace, MarksBlanksOfATextInOnePiece) {
   const NormalizedText source("a b", 0);
   EXPECT_EQ(mark_blanks({}, source, 0, 3).text(), "▁a▁b");
-  EXPECT_EQ(mark_blanks({.prepend = Prepend::never}, source, 1, 3).text(), "▁b");
-  EXPECT_EQ(mark_blanks({.prepend = Prepend::first}, source, 2, 3).text(), "b");
+  EXPECT_EQ(mark_blanks({.prepend = Scheme::never}, source, 1, 3).text(), "▁b");
+  EXPECT_EQ(mark_blanks({.prepend = Scheme::first}, source, 2, 3).text(), "b");
 }
 
 TEST(Metaspace, ReadsItsJsonForms) {
   const auto parse = [](const char* text) { return parse_metaspace(parse_json(text, "f"), "f"); };
   EXPECT_EQ(parse("null").mark, "");
   EXPECT_EQ(parse(R"({"type":"Metaspace","replacement":"_"})").mark, "_");
-  EXPECT_EQ(parse(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"first"})").prepend, Prepend::first);
-  EXPECT_EQ(parse(R"({"type":"Metaspace","replacement":"▁","add_prefix_space":false})").prepend, Prepend::never);
+  EXPECT_EQ(parse(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"first"})").prepend, Scheme::first);
+  EXPECT_EQ(parse(R"({"type":"Metaspace","replacement":"▁","add_prefix_space":false})").prepend, Scheme::never);
   EXPECT_FALSE(parse(R"({"type":"Metaspace","replacement":"▁","split":false,"str_rep":"▁"})").split);
   const Metaspace both = parse(
       R"({"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},{"type":"Metaspace","replacement":"▁"}]})");
