@@ -50,7 +50,9 @@ def flags(text):
 
 
 def shortened(command):
-    """The same with two steps where it trains; scripts take them from TRAIN_FLAGS."""
+    """The same with two steps where it trains, which leave checkpoints to go on from; scripts take TRAIN_FLAGS."""
+    if re.match(r'exeunt train', command) and '--save-every' not in command:
+        return f'{command} {TRAIN} --save-every 1'
     if re.match(r'(\w+=\S+ )*(exeunt (launch .*)?train|(sbatch )?deploy/\S*train)', command):
         return f'{command} {TRAIN}'
     if command.startswith('exeunt reproduce ') and '--from' not in command:
