@@ -177,7 +177,7 @@ std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool publi
       chart.series.push_back(std::move(series));
     }
     chart.x_range = {1, std::max(2, deepest)};
-    chart.x_ticks = 12;
+    chart.x_ticks = std::clamp(deepest - 1, 1, 12);  // there is no half of a layer
     charts.push_back(std::move(chart));
   }
   return charts;
