@@ -19,6 +19,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/shell_word.h"
 #include "exeunt/eval/recommend.h"
 #include "exeunt/eval/recommend_text.h"
 #include "exeunt/exits/policy_file.h"
@@ -356,11 +357,14 @@ void Auto::compare() {
   fmt::print("wrote {} ({}{}); the others lie in {}\n", out_.string(), winner.name,
              what.met ? ", policy " + str(what.best().policy) : "", (out_ / "candidates").string());
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
-  notice(common_, loaded_.held_out_rows > 0
-                      ? next_step(out_.string(), loaded_.held_out_rows)
-                      : fmt::format("next, with texts that chose nothing: exeunt recommend {0} --data FILE --max-drop "
-                                    "1% --apply, then exeunt serve {0}",
-                                    out_.string()));
+  if (loaded_.held_out_rows > 0) {
+    for (const std::string& text : next_steps(flags_, loaded_.held_out_rows)) notice(common_, text);
+  } else {
+    notice(common_,
+           fmt::format("next, with texts that chose nothing: exeunt recommend {0} --data FILE{1} --max-drop 1% "
+                       "--apply, then exeunt serve {0}",
+                       shell_word(out_.string()), column_words(flags_)));
+  }
 }
 
 // Candidates are trained one after the other; several processes would have to agree on all of it.

@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "apps/exeunt/data_flags.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/shell_word.h"
 
 namespace exeunt::apps {
 namespace {
@@ -33,6 +35,12 @@ std::string default_model() {
               "name a model folder, or set EXEUNT_MODEL to one");
 }
 
+// How many rows can certify this loss with confidence 95 %, if none is lost: 'calibrate' tests on 60 % of them.
+size_t held_out_for(int percent) {
+  const double tested = std::ceil(std::log(0.05) / std::log(1 - percent / 100.0));
+  return static_cast<size_t>(std::ceil(tested / 0.6));
+}
+
 }  // namespace
 
 void complete(TrainFlags& flags) {
@@ -53,13 +61,31 @@ std::string suit_narrow(TrainFlags& flags, int width) {
   return "--lr 5e-4 --head-lr 1 --epochs 8";
 }
 
-// The smallest usual budget that so many rows can certify with confidence 95 %: 'calibrate' tests on 60 % of them.
-std::string next_step(const std::string& out, size_t rows) {
-  for (const int percent : {2, 5, 10, 20}) {
-    if (std::floor(0.6 * static_cast<double>(rows)) * std::log(1 - percent / 100.0) > std::log(0.05)) continue;
-    return fmt::format("next: exeunt calibrate {0} --max-drop {1}%, then exeunt serve {0}", out, percent);
+std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
+  const std::string out = shell_word(flags.out), columns = column_words(flags);
+  if (rows == 0) {
+    return {
+        fmt::format("next, with labelled rows that were not learned: exeunt calibrate {0} --data FILE{1} --max-drop "
+                    "2%, then exeunt serve {0}",
+                    out, columns)};
   }
-  return fmt::format("next: exeunt serve {} (too few rows for a promise)", out);
+  for (const int percent : {2, 5}) {
+    if (rows < held_out_for(percent)) continue;
+    return {fmt::format("next: exeunt calibrate {0} --max-drop {1}%, then exeunt serve {0}", out, percent)};
+  }
+  ColumnFlags texts{.columns = flags.columns, .labels = {}};  // alone, with neither labels nor a column of them
+  texts.columns.label = OwnColumns{}.label;
+  const double share = 2.0 / 3 * share_of(flags.hold_out, "--hold-out");
+  const auto in_all = [&](int percent) {
+    return 50 * std::lround(std::ceil(static_cast<double>(held_out_for(percent)) / share / 50));
+  };
+  return {
+      fmt::format("{} rows held out for 'exeunt calibrate' are too few for a promise of use: 5 % takes {} (of about {} "
+                  "rows in all), 2 % takes {} (of about {})",
+                  rows, held_out_for(5), in_all(5), held_out_for(2), in_all(2)),
+      fmt::format("next: exeunt serve {0}, whose policy promises nothing yet; for a promise bring more rows, or texts "
+                  "without labels: exeunt calibrate {0} --unlabelled FILE{1} --max-drop 5%",
+                  out, column_words(texts))};
 }
 
 }  // namespace exeunt::apps

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "apps/exeunt/train_flags.h"
 
@@ -17,7 +18,8 @@ void complete(TrainFlags& flags);
 // what the user set stays. Returns the flags this stands for, or nothing.
 [[nodiscard]] std::string suit_narrow(TrainFlags& flags, int width);
 
-// What to do with a run whose data gave `rows` rows to certify with.
-[[nodiscard]] std::string next_step(const std::string& out, size_t rows);
+// What to do with a run of the user's own data that gave `rows` rows to certify with, one notice each. A budget is
+// named only where so many rows can certify it and it is of use; else how many it takes.
+[[nodiscard]] std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows);
 
 }  // namespace exeunt::apps

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <memory>
 
+#include <fmt/ranges.h>
+
 #include "apps/exeunt-train/auto.h"
 #include "apps/exeunt-train/defaults.h"
 #include "apps/exeunt-train/effective_recipe.h"
@@ -59,6 +61,19 @@ void hold_rows_out(const Common& common, const TrainFlags& flags, Texts& texts) 
   HeldOut held = hold_out(texts.train, share);
   texts.eval = std::move(held.eval);
   texts.certify = std::move(held.certify);
+  if (texts.certify.examples.empty()) {
+    notice(common, fmt::format("{}: no label has rows enough to hold some out; all {} are learned", flags.data,
+                               texts.train.examples.size()));
+  }
+}
+
+// Nearly as many labels as rows: the column is probably one of numbers or texts, not of classes.
+void doubt_labels(const Common& common, const TrainFlags& flags, const Dataset& data) {
+  if (data.regression || data.labels.size() < 3 || 2 * data.labels.size() <= data.examples.size()) return;
+  std::string text = fmt::format("{}: {} different labels in {} rows: is '{}' the right --label-column?", flags.data,
+                                 data.labels.size(), data.examples.size(), flags.columns.label);
+  if (!data.columns.empty()) text += fmt::format(" The file has {}", fmt::join(data.columns, ", "));
+  notice(common, text);
 }
 
 Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task) {
@@ -69,6 +84,7 @@ Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task
   } else {
     OwnColumns columns = flags.chosen();
     texts.train = read_own(flags.data, columns);
+    if (flags.labels.empty()) doubt_labels(common, flags, texts.train);
     columns.labels = texts.train.labels;
     columns.regression = texts.train.regression;
     if (!flags.eval_data.empty()) texts.eval = read_own(flags.eval_data, columns);
@@ -111,6 +127,7 @@ void load_features(const Common& common, const TrainFlags& flags, const Checkpoi
     throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
   }
   Texts texts = read_texts(common, flags, task);
+  loaded.own_file = task == nullptr;
   loaded.held_out_rows = texts.certify.examples.size();
   if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
   data.outcome.problem = texts.train.regression ? Problem::regression : Problem::classification;
@@ -192,7 +209,8 @@ void run(const Common& asked, TrainFlags flags) {
   }
   fmt::print("wrote {} after {} steps\n", flags.out, result.steps);
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
-  if (loaded.held_out_rows > 0) notice(common, next_step(flags.out, loaded.held_out_rows));
+  if (!loaded.own_file) return;
+  for (const std::string& text : next_steps(flags, loaded.held_out_rows)) notice(common, text);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Loaded {
   TrainingData data;
   std::string held_out = {};  // the file of rows to certify with; empty = none
   size_t held_out_rows = 0;   // in it
+  bool own_file = false;      // the user's texts, not a task's and not features
 };
 
 // The texts or features that the flags name, every training row labelled. Throws Error.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/shell_word.h"
 
 namespace exeunt::apps {
 
@@ -41,6 +42,28 @@ OwnColumns ColumnFlags::chosen() const {
   out.labels = comma_list(labels);
   if (regression) out.regression = true;
   return out;
+}
+
+std::string column_words(const ColumnFlags& flags) {
+  const OwnColumns usual;
+  std::string out;
+  const auto add = [&](const char* flag, const std::string& value, const std::string& absent) {
+    if (value != absent) out += fmt::format(" {} {}", flag, shell_word(value));
+  };
+  add("--text-column", flags.columns.text, usual.text);
+  add("--pair-column", flags.columns.pair, usual.pair);
+  add("--label-column", flags.columns.label, usual.label);
+  add("--labels", flags.labels, "");
+  return flags.regression ? out + " --regression" : out;
+}
+
+std::string data_words(const DataFlags& flags) {
+  std::string out;
+  if (!flags.task.empty()) out += " --task " + shell_word(flags.task);
+  if (!flags.data.empty()) out += " --data " + shell_word(flags.data);
+  if (!flags.split.empty()) out += " --split " + shell_word(flags.split);
+  out += column_words(flags);
+  return flags.limit > 0 ? out + fmt::format(" --limit {}", flags.limit) : out;
 }
 
 void add_column_flags(CLI::App& verb, ColumnFlags& flags) {

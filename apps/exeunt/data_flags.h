@@ -36,6 +36,11 @@ void add_data_flags(CLI::App& verb, DataFlags& flags);
 // one. Throws Error: usage if neither a task nor a file is named.
 [[nodiscard]] Dataset load_data(const DataFlags& flags, const ExitLayout* model = nullptr);
 
+// The flags by which the same rows are read again, each with a blank before it; those that have their defaults are left
+// out. The first are of all data, the second of a file's columns and labels alone.
+[[nodiscard]] std::string data_words(const DataFlags& flags);
+[[nodiscard]] std::string column_words(const ColumnFlags& flags);
+
 // "1%" or "0.01": above 0 and below 1. Throws Error (usage) that names the flag.
 [[nodiscard]] double share_of(std::string_view text, std::string_view flag);
 

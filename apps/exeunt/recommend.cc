@@ -13,6 +13,7 @@
 #include "apps/exeunt/keep_policy.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/shell_word.h"
 #include "exeunt/eval/recommend.h"
 #include "exeunt/eval/recommend_text.h"
 #include "exeunt/exits/policy_text.h"
@@ -83,31 +84,12 @@ std::vector<std::string> short_names(const std::vector<std::string>& runs) {
   return runs.size() > 1 && differ ? names : runs;
 }
 
-// A word as a shell takes it.
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 // The flags by which the same rows are measured again.
-std::string data_words(const RunFlags& flags) {
-  std::string out;
+std::string run_words(const RunFlags& flags) {
+  std::string out = data_words(flags.data);
   const auto add = [&](const char* flag, const std::string& value, const std::string& absent = {}) {
     if (value != absent) out += fmt::format(" {} {}", flag, shell_word(value));
   };
-  const DataFlags& data = flags.data;
-  add("--task", data.task);
-  add("--data", data.data);
-  add("--split", data.split);
-  add("--text-column", data.columns.text, "text");
-  add("--pair-column", data.columns.pair);
-  add("--label-column", data.columns.label, "label");
-  add("--labels", data.labels);
-  if (data.regression) out += " --regression";
-  if (data.limit > 0) add("--limit", fmt::format("{}", data.limit));
   add("--trace", flags.trace);
   add("--max-length", fmt::format("{}", flags.max_length), "128");
   add("--precision", flags.precision);
@@ -120,7 +102,7 @@ constexpr const char* kPolicyOfTrace = "policy.json";
 std::string calibrate_command(const RecommendFlags& flags, const RunFlags& where, const Alternative& best,
                               const Measured& measured) {
   std::string out = fmt::format("exeunt calibrate {}{} --max-drop {:g}% --policy {}", shell_word(where.model),
-                                data_words(where), 100 * *goal_of(flags.goal).drop, best.family);
+                                run_words(where), 100 * *goal_of(flags.goal).drop, best.family);
   if (flags.goal.confidence != GoalFlags{}.confidence) out += fmt::format(" --confidence {:g}", flags.goal.confidence);
   if (!flags.goal.loss.empty()) out += fmt::format(" --loss {}", flags.goal.loss);
   const std::string exits = chosen_exits(best.policy, measured.trace.info.layers);

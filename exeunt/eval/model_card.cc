@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/eval/model_card.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/files.h"
+#include "exeunt/base/shell_word.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/cost.h"
@@ -40,6 +42,17 @@ std::string cell(std::string_view text) {
     out += c;
   }
   return out;
+}
+
+// A name as code, so that commas and markup in it are plainly its own.
+std::string code(const std::string& name) {
+  std::string fence = "`";
+  while (name.find(fence) != std::string::npos) fence += '`';
+  const std::string blank = fence.size() > 1 ? " " : "";  // Markdown takes it off again
+  std::string text = blank + name + blank;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return fence + text + fence;
 }
 
 std::string text_at(const Json& value, const char* part, const char* name) {
@@ -161,7 +174,7 @@ std::string use_part(const CardFacts& facts) {
            "and "
            "`token_type_ids`, padded behind the end.\n";
   }
-  std::string out = fmt::format("```\nexeunt predict {0} texts.txt\nexeunt serve {0}\n```\n", facts.name);
+  std::string out = fmt::format("```\nexeunt predict {0} texts.txt\nexeunt serve {0}\n```\n", shell_word(facts.name));
   if (facts.reader == CardFor::transformers) {
     out +=
         "In transformers the folder is a model with one head at the last layer, or an encoder alone where that head "
@@ -211,7 +224,7 @@ std::string model_card(const Checkpoint& model, const CardFacts& facts) {
     out += ".\n";
   } else {
     std::vector<std::string> labels;
-    for (const std::string& label : exits.labels) labels.push_back(cell(label));
+    for (const std::string& label : exits.labels) labels.push_back(code(label));
     out += fmt::format("\nLabels: {}.\n", fmt::join(labels, ", "));
   }
   out += "\n## Exits\n" + exit_table(model, facts.results);

@@ -53,7 +53,7 @@ TEST(ModelCard, SaysWhatExitsWhatIsPromisedAndWhatIsKnown) {
   EXPECT_THAT(card, HasSubstr("    - type: accuracy\n      value: 0.8750\n"));
   EXPECT_THAT(card, HasSubstr("      name: \"SST-2\"\n"));
   EXPECT_THAT(card, HasSubstr("A bert of 4 layers (8 wide"));
-  EXPECT_THAT(card, HasSubstr("Labels: no, may\\|be, \\*\\*yes\\*\\*."));
+  EXPECT_THAT(card, HasSubstr("Labels: `no`, `may|be`, `**yes**`."));
   EXPECT_THAT(card, HasSubstr("| 2 | cls | 2 | 62.50 |"));
   EXPECT_THAT(card,
               HasSubstr("**fp32** (default): `entropy:0.2` over the exits 2, 4. Certified: against the same model "
