@@ -84,10 +84,14 @@ Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task
   } else {
     OwnColumns columns = flags.chosen();
     texts.train = read_own(flags.data, columns);
+    for (const std::string& text : texts.train.notices) notice(common, text);
     if (flags.labels.empty()) doubt_labels(common, flags, texts.train);
     columns.labels = texts.train.labels;
     columns.regression = texts.train.regression;
-    if (!flags.eval_data.empty()) texts.eval = read_own(flags.eval_data, columns);
+    if (!flags.eval_data.empty()) {
+      texts.eval = read_own(flags.eval_data, columns);
+      for (const std::string& text : texts.eval.notices) notice(common, text);
+    }
   }
   if (flags.limit > 0 && static_cast<int64_t>(texts.train.examples.size()) > flags.limit) {
     texts.train.examples.resize(static_cast<size_t>(flags.limit));
@@ -128,6 +132,7 @@ void load_features(const Common& common, const TrainFlags& flags, const Checkpoi
   }
   Texts texts = read_texts(common, flags, task);
   loaded.own_file = task == nullptr;
+  if (loaded.own_file) data.columns = flags.columns;
   loaded.held_out_rows = texts.certify.examples.size();
   if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
   data.outcome.problem = texts.train.regression ? Problem::regression : Problem::classification;

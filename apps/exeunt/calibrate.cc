@@ -107,6 +107,23 @@ void print_outcomes(const Calibration& calibration, const std::vector<PolicyScor
   print_table(header, rows);
 }
 
+// A promise about answers bounds no metric of rare classes: said where one fell by much more than was asked for.
+void say_losses(const Common& common, const Calibration& calibration, const std::vector<PolicyScore>& scores,
+                size_t rows) {
+  for (size_t i = 0; i < calibration.outcomes.size(); ++i) {
+    const BudgetOutcome& outcome = calibration.outcomes[i];
+    for (size_t m = 0; m < scores[i + 1].metrics.size(); ++m) {
+      const Score &full = scores.front().metrics[m], &early = scores[i + 1].metrics[m];
+      if (!loses_much(full.value, early.value, outcome.epsilon, rows)) continue;
+      notice(common,
+             fmt::format("{} falls from {:.2f} to {:.2f} with the policy of {:g}%, on {} texts: what is promised "
+                         "is about {} alone; ask for a smaller --max-drop or bring more rows",
+                         name_of(full.metric), 100 * full.value, 100 * early.value, 100 * outcome.epsilon, rows,
+                         name_of(calibration.entry.certificate->loss)));
+    }
+  }
+}
+
 // What is promised, in words. A guarantee in expectation never speaks of confidence.
 void print_promise(const Calibration& calibration, const CalibrationData& data, double confidence) {
   const Certificate& certificate = *calibration.entry.certificate;
@@ -140,6 +157,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
   keep_policy(lock, path, measured, calibration.entry);
 
   const std::vector<PolicyScore> scores = report_scores(measured, data, calibration);
+  say_losses(common, calibration, scores, data.report.rows);
   if (common.json) {
     OrderedJson out;
     out["out"] = path.string();

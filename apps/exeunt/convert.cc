@@ -19,8 +19,8 @@ struct ConvertOptions {
 void run(const Common& common, const ConvertOptions& options) {
   const Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
   for (const std::string& text : checkpoint.notices()) notice(common, text);
-  WriteOptions write{.replace = options.force};
-  if (options.to == "hf") write.beside = card_writer(checkpoint, options.out, CardFor::transformers);
+  const CardFor reader = options.to == "hf" ? CardFor::transformers : CardFor::exeunt;
+  const WriteOptions write{.replace = options.force, .beside = card_writer(checkpoint, options.out, reader)};
   const auto notices = options.to == "hf" ? export_hugging_face(checkpoint, options.out, write)
                                           : write_folder(checkpoint, options.out, write);
   for (const std::string& text : notices) notice(common, text);

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -53,6 +54,8 @@ std::string column_words(const ColumnFlags& flags) {
   add("--text-column", flags.columns.text, usual.text);
   add("--pair-column", flags.columns.pair, usual.pair);
   add("--label-column", flags.columns.label, usual.label);
+  const char separator = flags.columns.separator;
+  if (separator != usual.separator) add("--separator", separator == '\t' ? "tab" : std::string(1, separator), "");
   add("--labels", flags.labels, "");
   return flags.regression ? out + " --regression" : out;
 }
@@ -66,6 +69,34 @@ std::string data_words(const DataFlags& flags) {
   return flags.limit > 0 ? out + fmt::format(" --limit {}", flags.limit) : out;
 }
 
+namespace {
+
+std::optional<char> separator_named(const std::string& text) {
+  if (text == "tab") return '\t';
+  const bool fits = text.size() == 1 && (text[0] == '\t' || (text[0] >= ' ' && text[0] <= '~')) && text[0] != '"';
+  return fits ? std::optional(text[0]) : std::nullopt;
+}
+
+}  // namespace
+
+CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take) {
+  return verb
+      .add_option_function<std::string>(
+          "--separator", [take = std::move(take)](const std::string& text) { take(separator_named(text).value()); },
+          "Own file: CSV with this character between the fields, e.g. ';' or tab; a comma if left out")
+      ->check([](const std::string& text) {
+        return separator_named(text) ? std::string() : fmt::format("got '{}', want one character, or tab", text);
+      })
+      ->type_name("C");
+}
+
+CLI::Option* add_separator_flag(CLI::App& verb, OwnColumns& columns) {
+  return add_separator_flag(verb, [&columns](char separator) {
+    columns.separator = separator;
+    columns.format = OwnFormat::csv;
+  });
+}
+
 void add_column_flags(CLI::App& verb, ColumnFlags& flags) {
   verb.add_option("--text-column", flags.columns.text, "Own file: column of the text")
       ->capture_default_str()
@@ -74,6 +105,7 @@ void add_column_flags(CLI::App& verb, ColumnFlags& flags) {
   verb.add_option("--label-column", flags.columns.label, "Own file: column of the label; empty = no labels")
       ->capture_default_str()
       ->group(kDataGroup);
+  add_separator_flag(verb, flags.columns)->group(kDataGroup);
   verb.add_option("--labels", flags.labels, "Own file: label names in index order, with commas")->group(kDataGroup);
   verb.add_flag("--regression", flags.regression, "Own file: labels are numbers to predict")->group(kDataGroup);
 }

@@ -2,6 +2,7 @@
 // The flags by which every verb names its data: a GLUE or ELUE task and folder, or a file of the user's own.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -31,6 +32,10 @@ struct DataFlags : ColumnFlags {
 
 void add_column_flags(CLI::App& verb, ColumnFlags& flags);
 void add_data_flags(CLI::App& verb, DataFlags& flags);
+
+// --separator: one character, or "tab". A file that is read with it is CSV, whatever its ending.
+CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take);
+CLI::Option* add_separator_flag(CLI::App& verb, OwnColumns& columns);
 
 // Reads what the flags name. Labels and the kind of problem that they leave open are those of `model`, where there is
 // one. Throws Error: usage if neither a task nor a file is named.

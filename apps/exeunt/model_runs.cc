@@ -28,14 +28,30 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+// How to name data for this model: as it was trained, where its recipe tells.
+std::string data_hint(const Checkpoint& model) {
+  const std::string usual = "name a data folder with --task, or a file of your own";
+  const fs::path path = model.folder() / "recipe.json";
+  if (!is_there(path)) return usual;
+  const Json recipe = read_json(path);
+  const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
+  if (!run.is_object() || !run.contains("columns")) return usual;
+  return fmt::format(
+      "name labelled rows that were not learned: --data FILE{}; or train with --hold-out, which keeps some",
+      column_words({.columns = columns_from(run.at("columns")), .labels = {}}));
+}
+
 }  // namespace
 
 Dataset data_for(const Common& common, const RunFlags& flags, const Checkpoint& model) {
   const fs::path held_out = model.folder() / kHeldOutFile;
-  if (!flags.data.data.empty()) return load_data(flags.data, &model.exits());
+  if (!flags.data.data.empty()) {
+    Dataset data = load_data(flags.data, &model.exits());
+    for (const std::string& text : data.notices) notice(common, text);
+    return data;
+  }
   if (!flags.data.task.empty() || !is_there(held_out)) {
-    throw Error(Code::usage, "--data is required to run a model",
-                "name a data folder with --task, or a file of your own");
+    throw Error(Code::usage, "--data is required to run a model", data_hint(model));
   }
   OwnColumns columns = held_out_columns(held_out);
   columns.labels = model.exits().labels;
@@ -61,7 +77,6 @@ ExitTrace trace_opened(const Common& common, const RunFlags& flags, const Checkp
                 "name a trace that was made in that precision with --trace");
   }
   Dataset data = data_for(common, flags, model);
-  for (const std::string& text : data.notices) notice(common, text);
   const fs::path tokenizer_folder = flags.tokenizer.empty() ? model.folder() : fs::path(flags.tokenizer);
   const auto tokenizer = load_tokenizer(tokenizer_folder);
   Progress progress("trace", static_cast<int64_t>(data.examples.size()), progress_on_stderr(common.quiet));

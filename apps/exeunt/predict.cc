@@ -190,6 +190,10 @@ void add_predict(CommandLine& line) {
       ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
   verb->add_option("--text-column", flags->columns.text, "Column of the text")->capture_default_str();
   verb->add_option("--pair-column", flags->columns.pair, "Column of the second text");
+  add_separator_flag(*verb, [&columns = flags->columns](char separator) {
+    columns.separator = separator;
+    columns.form = TextForm::csv;
+  });
   verb->add_flag("--pair", flags->columns.tab_pair, "Lines of text: each holds two, with a tab between them");
   verb->add_option("--task", flags->task, "Answer a split of a GLUE or ELUE task instead of FILE");
   verb->add_option("--data", flags->data, "With --task: the data folder");

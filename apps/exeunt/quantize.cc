@@ -155,7 +155,6 @@ void write_policy(const Checkpoint& model, const std::string& precision, const P
   }
   file.entries[precision] = entry;
   lock.write(file);
-  refresh_card(model);
 }
 
 void run(const Common& common, const QuantizeFlags& flags) {
@@ -203,6 +202,7 @@ void run(const Common& common, const QuantizeFlags& flags) {
     notice(common, fmt::format("no policy was certified for {}: {}; it runs at full depth", flags.precision,
                                certified.why_not));
   }
+  write_card(model.folder(), model, card_facts(model.folder(), model.folder()));
   if (!outcome.within) {
     notice(common, fmt::format("--max-drift and --max-loss were not kept: {:.2f} % of answers or exits still change",
                                100 * outcome.chosen.changed));

@@ -8,6 +8,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/shell_word.h"
+#include "exeunt/base/utf8.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/cost.h"
@@ -81,12 +82,61 @@ std::vector<std::pair<std::string, double>> scores_of(const Json& row) {
   return out;
 }
 
+// A card of others as far as ours goes on with it.
+struct SourceCard {
+  std::string author = {}, text = {};
+};
+
+// The entries of the metadata that say what only an author can, each with the lines that belong to it.
+std::string authors_lines(std::string_view metadata) {
+  constexpr std::string_view kKeys[] = {"license",  "license_name", "license_link",
+                                        "language", "datasets",     "base_model"};
+  std::string out;
+  for (bool taken = false; !metadata.empty();) {
+    const std::string_view line = metadata.substr(0, metadata.find('\n'));
+    metadata.remove_prefix(std::min(line.size() + 1, metadata.size()));
+    const bool goes_on = line.starts_with(' ') || line.starts_with('-');
+    const std::string_view key = line.substr(0, line.find(':'));
+    if (!goes_on)
+      taken = key.size() < line.size() && std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+    if (taken) out += fmt::format("{}\n", line);
+  }
+  return out;
+}
+
+SourceCard read_source_card(const fs::path& path) {
+  constexpr std::string_view kFence = "---\n", kEnd = "\n---\n";
+  std::error_code ignored;
+  if (!is_file(path) || fs::file_size(path, ignored) > kLargestCard) return {};
+  std::string all = replace_invalid_utf8(read_text(path, kLargestCard));
+  std::erase(all, '\r');
+  std::string_view text = all;
+  SourceCard card;
+  if (text.starts_with(kFence)) {
+    const size_t end = text.find(kEnd);
+    if (end != std::string_view::npos) {
+      card.author = authors_lines(text.substr(kFence.size(), end + 1 - kFence.size()));
+      text.remove_prefix(end + kEnd.size());
+    }
+  }
+  if (text.find(kCardMark) != std::string_view::npos) {  // ours: what it goes on with, if it does
+    const size_t mark = text.find(kOriginMark);
+    text.remove_prefix(mark == std::string_view::npos ? text.size() : mark + kOriginMark.size());
+  }
+  const size_t first = text.find_first_not_of("\n ");
+  if (first != std::string_view::npos) card.text = text.substr(first);
+  return card;
+}
+
 // Hugging Face's fields. The comments are for the author, who fills in what we cannot know.
 std::string metadata(const Checkpoint& model, const CardFacts& facts) {
   const ExitLayout& exits = model.exits();
   std::string out = "---\n";
-  out += "# license: …        yours to choose; the licences of the base model and of the data may bind you\n";
-  out += "# base_model: …     the model this one was trained from\n";
+  const auto named = [&](std::string_view key) { return ("\n" + facts.author).find(key) != std::string::npos; };
+  if (!named("\nlicense:"))
+    out += "# license: …        yours to choose; the licences of the base model and of the data may bind you\n";
+  if (!named("\nbase_model:")) out += "# base_model: …     the model this one was trained from\n";
+  out += facts.author;
   out += fmt::format("library_name: {}\n", facts.reader == CardFor::transformers ? "transformers" : "exeunt");
   if (!exits.sites.empty()) out += "pipeline_tag: text-classification\n";
   out += fmt::format("tags:\n- exeunt\n- early-exit\n- {}\n", name_of(model.spec().family));
@@ -195,29 +245,11 @@ std::string training_part(const CardFacts& facts) {
   return out + "; every setting is in `recipe.json`.\n";
 }
 
-}  // namespace
-
-CardFacts card_facts(const fs::path& folder, const fs::path& source) {
-  const auto read = [](const fs::path& path) { return is_file(path) ? read_json(path) : Json(); };
-  CardFacts facts{.name = name_of_folder(folder)};
-  if (is_file(folder / "policy.json")) facts.policy = read_policy_file(folder / "policy.json");
-  if (source.empty()) return facts;
-  facts.results = read(source / "all_results.json");
-  facts.recipe = read(source / "recipe.json");
-  return facts;
-}
-
-std::string model_card(const Checkpoint& model, const CardFacts& facts) {
-  const ModelSpec& spec = model.spec();
+std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
   const ExitLayout& exits = model.exits();
-  const ParameterCount parameters = count_parameters(model);
-  std::string out = metadata(model, facts);
-  out += fmt::format("{}\n\n# {}\n", kCardMark, cell(facts.name));
-  out += fmt::format("A {} of {} layers ({} wide, {:.1f} M parameters)", name_of(spec.family), spec.layers, spec.hidden,
-                     static_cast<double>(parameters.total()) / 1e6);
-  if (exits.sites.empty()) return out + " without heads: a backbone to train from.\n";
-  out += fmt::format(" with {} exit{}: it may answer after any of them, at the layer where it is sure.\n",
-                     exits.sites.size(), exits.sites.size() == 1 ? "" : "s");
+  if (exits.sites.empty()) return " without heads: a backbone to train from.\n";
+  std::string out = fmt::format(" with {} exit{}: it may answer after any of them, at the layer where it is sure.\n",
+                                exits.sites.size(), exits.sites.size() == 1 ? "" : "s");
   if (exits.problem == Problem::regression) {
     out += "\nIt answers with a number";
     if (exits.range) out += fmt::format(" from {:g} to {:g}", exits.range->first, exits.range->second);
@@ -231,10 +263,36 @@ std::string model_card(const Checkpoint& model, const CardFacts& facts) {
   out += "\n## When it leaves\n" + policy_part(facts);
   out += "\n## Use\n" + use_part(facts);
   out += training_part(facts);
-  out +=
-      "\n## Limits\nWhat it was trained on, whom it may harm and what it must not be used for: to be told by its "
-      "author.\n";
-  return out + fmt::format("\nCard by exeunt {}.\n", version());
+  return out +
+         "\n## Limits\nWhat it was trained on, whom it may harm and what it must not be used for: to be told by its "
+         "author.\n";
+}
+
+}  // namespace
+
+CardFacts card_facts(const fs::path& folder, const fs::path& source) {
+  const auto read = [](const fs::path& path) { return is_file(path) ? read_json(path) : Json(); };
+  CardFacts facts{.name = name_of_folder(folder)};
+  if (is_file(folder / "policy.json")) facts.policy = read_policy_file(folder / "policy.json");
+  if (source.empty()) return facts;
+  facts.results = read(source / "all_results.json");
+  facts.recipe = read(source / "recipe.json");
+  SourceCard card = read_source_card(source / kCardFile);
+  facts.author = std::move(card.author);
+  facts.origin = std::move(card.text);
+  return facts;
+}
+
+std::string model_card(const Checkpoint& model, const CardFacts& facts) {
+  const ModelSpec& spec = model.spec();
+  std::string out = metadata(model, facts);
+  out += fmt::format("{}\n\n# {}\n", kCardMark, cell(facts.name));
+  out += fmt::format("A {} of {} layers ({} wide, {:.1f} M parameters)", name_of(spec.family), spec.layers, spec.hidden,
+                     static_cast<double>(count_parameters(model).total()) / 1e6);
+  out += heads_part(model, facts);
+  out += fmt::format("\nCard by exeunt {}.\n", version());
+  if (!facts.origin.empty()) out += fmt::format("\n{}\n\n{}", kOriginMark, facts.origin);
+  return out;
 }
 
 void write_card(const fs::path& folder, const Checkpoint& model, const CardFacts& facts) {

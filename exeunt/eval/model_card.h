@@ -20,6 +20,9 @@ inline constexpr const char* kCardFile = "README.md";
 // A card with this line was written by us and may be written anew; one without it belongs to its author.
 inline constexpr std::string_view kCardMark = "<!-- written by exeunt; remove this line to keep your changes -->";
 
+// Below this line stands the card of the model that ours was made from.
+inline constexpr std::string_view kOriginMark = "<!-- the card that the model came with: -->";
+
 enum class CardFor { exeunt, transformers, onnx };  // what loads the folder
 
 struct CardFacts {
@@ -28,9 +31,12 @@ struct CardFacts {
   std::optional<PolicyFile> policy = {};  // policy.json
   Json results = {};                      // all_results.json of a run
   Json recipe = {};                       // recipe.json
+  std::string author = {};                // lines of metadata that an author wrote: the licence and the like
+  std::string origin = {};                // the text of the card that the model came with
 };
 
-// What lies beside a model: in `folder` policy.json, in `source` (where the model came from) the rest.
+// What lies beside a model: in `folder` policy.json, in `source` (where the model came from) the rest. Of a card there
+// that is not ours, the text is kept below ours; the licence, languages, data and base model that a card names, too.
 [[nodiscard]] CardFacts card_facts(const std::filesystem::path& folder, const std::filesystem::path& source);
 
 [[nodiscard]] std::string model_card(const Checkpoint& model, const CardFacts& facts);

@@ -59,6 +59,14 @@ LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<in
   return cost;
 }
 
+bool loses_much(double full, double early, double budget, size_t rows) noexcept {
+  constexpr double kSomething = 0.05;  // a metric below has nothing to lose
+  if (!std::isfinite(full)) return false;
+  if (!std::isfinite(early)) return full > kSomething;
+  if (full > kSomething && early <= full / 2) return true;
+  return full - early > budget + 2.0 / static_cast<double>(rows);
+}
+
 double primary_of(const std::vector<Score>& scores, Metric primary) {
   for (const Score& score : scores) {
     if (score.metric == primary) return score.value;

@@ -46,6 +46,10 @@ struct ExitScore {
   double calibration_error = 0;  // ECE over 15 bins of confidence; 0 for a regression
 };
 
+// Whether a metric fell from `full` to `early` by more than `budget` and what chance makes of `rows` rows, or to half
+// of itself. Few changed answers can do that to metrics of rare classes.
+[[nodiscard]] bool loses_much(double full, double early, double budget, size_t rows) noexcept;
+
 struct ScorerOptions {
   std::vector<Metric> metrics = {};  // empty = default_metrics() of the problem
   CostOf mflops = {};                // empty = no MFLOPs

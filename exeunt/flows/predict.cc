@@ -23,12 +23,8 @@ struct Waiting {
   std::promise<Answer> answer = {};
 };
 
-bool blank(std::string_view text) noexcept {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
-
 void refuse_empty(const TextRow& row) {
-  if (!blank(row.text) || (row.pair && !blank(*row.pair))) return;
+  if (!is_blank(row.text, row.pair)) return;
   throw Error(Code::bad_file, fmt::format("{}: got an empty text, want at least one word", row.place),
               "leave the row out");
 }

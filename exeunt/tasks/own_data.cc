@@ -107,6 +107,8 @@ class OwnReader {
   void find_columns(const Row& header);
   void take_fields(const Row& row);
   void take_object(const Row& row);
+  [[nodiscard]] bool leave_out(const Example& example, int64_t line);
+  void say_left_out();
   [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
 
   std::string where_;
@@ -114,6 +116,7 @@ class OwnReader {
   GoldReader gold_;
   size_t text_ = 0, pair_ = 0, label_ = 0;
   int64_t index_ = 0;
+  int64_t blank_ = 0, first_blank_ = 0;  // rows without a text, and the line of the first
   Dataset out_;
 };
 
@@ -137,6 +140,7 @@ void OwnReader::take_fields(const Row& row) {
   Example example;
   example.text = row.fields[text_];
   if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
+  if (leave_out(example, row.line)) return;
   example.gold = kNoGold;
   if (!columns_.label.empty()) {
     example.gold = gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
@@ -167,6 +171,7 @@ void OwnReader::take_object(const Row& row) {
   Example example;
   example.text = text_of(object, columns_.text, place);
   if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
+  if (leave_out(example, row.line)) return;
   example.gold = kNoGold;
   if (!columns_.label.empty()) {
     const std::string label = text_of(object, columns_.label, place);
@@ -174,6 +179,24 @@ void OwnReader::take_object(const Row& row) {
   }
   example.index = index_;
   out_.examples.push_back(std::move(example));
+}
+
+bool OwnReader::leave_out(const Example& example, int64_t line) {
+  if (!is_blank(example.text, example.pair)) return false;
+  if (blank_++ == 0) first_blank_ = line;
+  ++out_.skipped;
+  return true;
+}
+
+void OwnReader::say_left_out() {
+  if (blank_ == 0) return;
+  if (out_.examples.empty()) {
+    throw Error(Code::bad_file, fmt::format("{}: got {} rows without a text, want texts", where_, blank_),
+                fmt::format("check that {} is the column of the text", shown(columns_.text)));
+  }
+  out_.notices.push_back(blank_ == 1 ? fmt::format("{}: left out a row without a text", place_of(where_, first_blank_))
+                                     : fmt::format("{}: left out {} rows without a text, the first in line {}", where_,
+                                                   blank_, first_blank_));
 }
 
 Dataset OwnReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
@@ -202,6 +225,7 @@ Dataset OwnReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
     ++index_;
   }
   if (index_ == 0) throw_bad_file(where_, "got {}, want rows", bytes.empty() ? "an empty file" : "no row of data");
+  say_left_out();
   out_.labelled = !columns_.label.empty();
   if (out_.labelled && !out_.examples.empty()) gold_.finish(out_, where_);
   return std::move(out_);
@@ -217,6 +241,27 @@ OwnFormat format_of(const fs::path& path) {
 }
 
 }  // namespace
+
+OrderedJson columns_json(const OwnColumns& columns) {
+  OrderedJson out{{"text", columns.text}, {"label", columns.label}};
+  if (!columns.pair.empty()) out["pair"] = columns.pair;
+  if (columns.separator != OwnColumns{}.separator) out["separator"] = std::string(1, columns.separator);
+  return out;
+}
+
+OwnColumns columns_from(const Json& stored) {
+  OwnColumns out;
+  const auto text = [&](const char* name, const std::string& usual) {
+    const bool there = stored.is_object() && stored.contains(name) && stored.at(name).is_string();
+    return there ? stored.at(name).get<std::string>() : usual;
+  };
+  out.text = text("text", out.text);
+  out.label = text("label", out.label);
+  out.pair = text("pair", out.pair);
+  const std::string separator = text("separator", ",");
+  if (separator.size() == 1) out.separator = separator[0];
+  return out;
+}
 
 Dataset parse_own(std::string_view bytes, const std::string& where, const OwnColumns& columns,
                   const OnBadRow& on_bad_row) {

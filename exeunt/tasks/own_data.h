@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/json.h"
 #include "exeunt/tasks/dataset.h"
 
 namespace exeunt {
@@ -26,11 +27,17 @@ struct OwnColumns {
   char separator = ',';             // of CSV
 };
 
-// Empty lines are passed over; columns that are not named are ignored. Throws Error bad_file with line and column.
+// Empty lines are passed over; rows whose text is blank are left out, counted and said in the notices, as no answer can
+// be right for them; columns that are not named are ignored. Throws Error bad_file with line and column.
 [[nodiscard]] Dataset read_own(const std::filesystem::path& path, const OwnColumns& columns,
                                const OnBadRow& on_bad_row = {});
 
-// The same over bytes in memory; `columns.format` must be set. `where` opens error messages.
+// Which columns a file was read by, as a trained model keeps it: {"text", "label"}, and "pair" and "separator" where
+// they are not the usual ones. What is not there or not a text is left as it is.
+[[nodiscard]] OrderedJson columns_json(const OwnColumns& columns);
+[[nodiscard]] OwnColumns columns_from(const Json& stored);
+
+// read_own() over bytes in memory; `columns.format` must be set. `where` opens error messages.
 [[nodiscard]] Dataset parse_own(std::string_view bytes, const std::string& where, const OwnColumns& columns,
                                 const OnBadRow& on_bad_row = {});
 

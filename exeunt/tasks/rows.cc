@@ -46,6 +46,26 @@ std::string shown(std::string_view value) {
   return out + "'";
 }
 
+bool is_blank(std::string_view text) noexcept {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+bool is_blank(std::string_view text, const std::optional<std::string>& pair) noexcept {
+  return is_blank(text) && (!pair || is_blank(*pair));
+}
+
+namespace {
+
+// What stands between the columns of a header that was read as a single one; empty if it looks like one.
+std::string other_separator(const Row& header) {
+  if (header.fields.size() != 1) return {};
+  const size_t at = header.fields[0].find_first_of(";|\t");
+  if (at == std::string_view::npos) return {};
+  return header.fields[0][at] == '\t' ? "tab" : fmt::format("'{}'", header.fields[0][at]);
+}
+
+}  // namespace
+
 size_t find_column(const Row& header, std::string_view where, const std::string& name) {
   const auto count = std::count(header.fields.begin(), header.fields.end(), name);
   if (count == 1) {
@@ -57,9 +77,11 @@ size_t find_column(const Row& header, std::string_view where, const std::string&
   for (const auto field : header.fields) known.push_back(shown(field));
   known.resize(std::min<size_t>(known.size(), 12));
   const std::string best = nearest(shown(name), known);
+  const std::string mark = other_separator(header);
   throw Error(
       Code::bad_file, fmt::format("{}: no column {} in the header, got {}", place, shown(name), fmt::join(known, ", ")),
-      best.empty()
+      !mark.empty() ? fmt::format("if {0} separates the columns, add --separator {0}", mark)
+      : best.empty()
           ? "name the columns with --text-column, --pair-column and --label-column; the first line must be a header"
           : fmt::format("did you mean {}?", best));
 }

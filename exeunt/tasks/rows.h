@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,10 @@ class RowReader {
 
 // Which column of a header is called `name`. Throws Error bad_file if there is none (with the nearest) or several.
 [[nodiscard]] size_t find_column(const Row& header, std::string_view where, const std::string& name);
+
+// Nothing but white space: no text to read. A pair is one where both texts are.
+[[nodiscard]] bool is_blank(std::string_view text) noexcept;
+[[nodiscard]] bool is_blank(std::string_view text, const std::optional<std::string>& pair) noexcept;
 
 // A value as an error message shows it: in quotes, short, control characters and broken UTF-8 replaced.
 [[nodiscard]] std::string shown(std::string_view value);

@@ -51,7 +51,7 @@ TextStream::TextStream(const std::string& path, TextColumns columns)
     : where_(path == "-" ? "standard input" : path),
       columns_(std::move(columns)),
       form_(columns_.form ? *columns_.form : form_of(path)),
-      reader_({}, where_, row_format(form_)) {
+      reader_({}, where_, row_format(form_), columns_.separator) {
   descriptor_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) throw_bad_file(where_, "cannot open: {}", std::strerror(errno));
   struct stat status {};
@@ -113,7 +113,8 @@ bool TextStream::refill() {
   end_ = given_;
   const std::string_view rows = std::string_view(buffer_).substr(0, given_);
   if (bytes_read_ == static_cast<int64_t>(buffer_.size())) {
-    reader_ = RowReader(rows, where_, row_format(form_));  // the first block: a byte order mark is passed over
+    // The first block: a byte order mark is passed over.
+    reader_ = RowReader(rows, where_, row_format(form_), columns_.separator);
   } else {
     reader_.continue_with(rows);
   }

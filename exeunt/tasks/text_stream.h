@@ -20,6 +20,7 @@ struct TextColumns {
   std::string text = "text";          // column or field of the text; lines have none
   std::string pair = {};              // of the second text; empty: one text per row
   bool tab_pair = false;              // lines: two texts with a tab between them
+  char separator = ',';               // of CSV
 };
 
 struct TextRow {

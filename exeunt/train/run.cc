@@ -186,6 +186,7 @@ std::string Run::recipe_text() const {
   run["accumulation"] = options_.accumulation;
   run["max_steps"] = options_.max_steps;
   run["window"] = options_.window;
+  if (data_.columns) run["columns"] = columns_json(*data_.columns);
   OrderedJson& from = out["provenance"];
   from["tool"] = version();
   from["commit"] = commit();

@@ -61,7 +61,10 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
   }
   move(kManifestFile);
   fs::remove_all(staging, ignored);
-  write_card(out, checkpoint, card_facts(out, out));
+  CardFacts facts = card_facts(out, out);
+  facts.author.clear();  // an earlier run's card may lie there, of another base model and other data
+  facts.origin.clear();
+  write_card(out, checkpoint, facts);
   return notices;
 }
 

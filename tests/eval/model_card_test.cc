@@ -105,6 +105,34 @@ TEST(ModelCard, IsReadFromTheFolderAndWrittenAgainUntilSomebodyOwnsIt) {
   EXPECT_EQ(read_text(scratch.path() / "README.md"), "my own words\n");
 }
 
+TEST(ModelCard, NamesAreWhatTheyAreWhateverIsInThem) {
+  const ModelSpec spec = tiny::spec(Family::bert);
+  ExitLayout exits = tiny::own_heads(spec);
+  exits.labels = {"a, b", "`c`", "d\ne"};
+  const std::string card = model_card({spec, exits, tiny::tensors(spec, exits, DType::f32)}, {.name = "my data"});
+  EXPECT_THAT(card, HasSubstr("Labels: `a, b`, `` `c` ``, `d e`."));
+  EXPECT_THAT(card, HasSubstr("\nexeunt predict 'my data' texts.txt\nexeunt serve 'my data'\n"));
+}
+
+TEST(ModelCard, GoesOnWithTheCardOfItsSource) {
+  const Scratch scratch;
+  const Checkpoint made = card_model();
+  std::filesystem::create_directory(scratch.path() / "out");
+  scratch.write("README.md",
+                "---\r\nlicense: apache-2.0\r\ntags:\r\n- sentiment\r\ndatasets:\r\n- sst2\r\n---\r\n\r\n# "
+                "Theirs\r\nWords \xFF.\r\n");
+  write_card(scratch.path() / "out", made, card_facts(scratch.path() / "out", scratch.path()));
+  const std::string first = read_text(scratch.path() / "out" / "README.md");
+  EXPECT_THAT(first, testing::StartsWith("---\n# base_model: …     the model this one was trained from\n"
+                                         "license: apache-2.0\ndatasets:\n- sst2\nlibrary_name: exeunt\n"));
+  EXPECT_THAT(first, Not(HasSubstr("sentiment")));
+  EXPECT_THAT(first, HasSubstr(std::string(kOriginMark) + "\n\n# Theirs\nWords \xEF\xBF\xBD.\n"));
+
+  // Written anew it says the same, and so does what is made of it.
+  write_card(scratch.path() / "out", made, card_facts(scratch.path() / "out", scratch.path() / "out"));
+  EXPECT_EQ(read_text(scratch.path() / "out" / "README.md"), first);
+}
+
 TEST(ModelCard, OfABareBackboneIsShort) {
   const ModelSpec spec = tiny::spec(Family::albert);
   const std::string card = model_card({spec, {}, tiny::tensors(spec, {}, DType::f32)}, {.name = "x"});

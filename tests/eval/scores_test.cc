@@ -152,5 +152,17 @@ TEST(Sweep, TheBestCheckpointOfEachSettingIsMarked) {
   EXPECT_THAT(csv, HasSubstr(",pareto,best\ncheckpoint-5,entropy:0.1,0.8,"));
 }
 
+TEST(Scores, MuchIsMoreThanWasAskedForOrHalfOfAMetric) {
+  EXPECT_TRUE(loses_much(0.218, 0, 0.2, 9)) << "all of it";
+  EXPECT_TRUE(loses_much(0.9, 0.4, 0.6, 100)) << "half of it";
+  EXPECT_TRUE(loses_much(0.9, std::nan(""), 0.6, 100));
+  EXPECT_TRUE(loses_much(0.9, 0.8, 0.05, 100));
+  EXPECT_FALSE(loses_much(0.9, 0.85, 0.05, 24)) << "one text";
+  EXPECT_FALSE(loses_much(0.9, 0.88, 0.02, 1000));
+  EXPECT_FALSE(loses_much(0.9, 0.95, 0.01, 1000));
+  EXPECT_FALSE(loses_much(0.01, 0, 0.02, 1000)) << "nothing to lose";
+  EXPECT_FALSE(loses_much(std::nan(""), 0, 0.02, 1000));
+}
+
 }  // namespace
 }  // namespace exeunt

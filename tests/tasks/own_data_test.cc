@@ -175,6 +175,53 @@ TEST(OwnData, FilesAreReadByTheirEnding) {
   EXPECT_EQ(error_of([&] { (void)read_own(scratch.path() / "none.csv", {}); }).code(), Code::bad_file);
 }
 
+TEST(OwnData, RowsWithoutATextAreLeftOutAndSaid) {
+  const Dataset data = csv("text,label\na,x\n,x\nb,y\n\" \t\n\",odd\n");
+  EXPECT_THAT(data.labels, ElementsAre("x", "y")) << "the label of a row that is left out is none";
+  EXPECT_THAT(gold(data), ElementsAre(0, 1));
+  EXPECT_EQ(data.examples[1].index, 2);
+  EXPECT_EQ(data.skipped, 2);
+  EXPECT_THAT(data.notices, ElementsAre("f.csv: left out 2 rows without a text, the first in line 3"));
+  EXPECT_THAT(jsonl("{\"text\":\"a\",\"label\":0.5}\n{\"text\":\"\",\"label\":0.5}\n").notices,
+              ElementsAre("f.jsonl:2: left out a row without a text"));
+  EXPECT_THAT(message([&] { (void)csv("text,label\n,x\n,y\n"); }),
+              HasSubstr("f.csv: got 2 rows without a text, want texts | check that 'text' is the column"));
+}
+
+TEST(OwnData, APairIsBlankWhereBothTextsAre) {
+  OwnColumns columns;
+  columns.pair = "pair";
+  const Dataset data = csv("text,pair,label\n,b,x\na,,y\n , ,x\n", columns);
+  EXPECT_EQ(data.examples.size(), 2U);
+  EXPECT_EQ(data.skipped, 1);
+}
+
+TEST(OwnData, ColumnsAreKeptAndReadAgain) {
+  OwnColumns columns;
+  columns.text = "body";
+  columns.pair = "title";
+  columns.separator = ';';
+  const OwnColumns again = columns_from(Json::parse(columns_json(columns).dump()));
+  EXPECT_EQ(again.text, "body");
+  EXPECT_EQ(again.pair, "title");
+  EXPECT_EQ(again.label, "label");
+  EXPECT_EQ(again.separator, ';');
+  for (const char* text : {"null", "[]", "{\"text\": 3, \"separator\": \"ab\"}"}) {
+    EXPECT_EQ(columns_from(Json::parse(text)).text, "text") << text;
+    EXPECT_EQ(columns_from(Json::parse(text)).separator, ',') << text;
+  }
+}
+
+TEST(OwnData, AnotherSeparatorIsReadAndGuessed) {
+  OwnColumns columns;
+  EXPECT_THAT(message([&] { (void)csv("text;label\na;x\n", columns); }),
+              HasSubstr("no column 'text' in the header, got 'text;label' | if ';' separates the columns, add "
+                        "--separator ';'"));
+  EXPECT_THAT(message([&] { (void)csv("text\tlabel\na\tx\n", columns); }), HasSubstr("add --separator tab"));
+  columns.separator = ';';
+  EXPECT_EQ(csv("text;label\na, b;x\n\"c;d\";y\n", columns).examples[1].text, "c;d");
+}
+
 TEST(OwnData, BadRowsCanBeCollectedInstead) {
   OwnColumns columns;
   columns.format = OwnFormat::csv;
