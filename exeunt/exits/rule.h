@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -51,14 +52,29 @@ struct Scope {
   float range = 0;  // of a regression's labels
 };
 
-// Values from 0 (left out) to `top`, close together near 0, where small budgets live.
-[[nodiscard]] inline std::vector<float> fine_near_zero(float top, int count) {
-  std::vector<float> values;
+// Rounded to four decimal digits that count: people read, type and compare settings, and 0.2481 chooses as well as
+// 0.24808498.
+[[nodiscard]] inline double few_digits(double value) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const double digits = 3 - std::floor(std::log10(std::fabs(value)));
+  const double scale = std::pow(10.0, std::fabs(digits));
+  return digits >= 0 ? std::round(value * scale) / scale : std::round(value / scale) * scale;
+}
+
+// Values from 0 (left out) to `top`, close together near 0, where small budgets live. Doubles, so that what a rule
+// computes from them still rounds to the float of few digits.
+[[nodiscard]] inline std::vector<double> fine_near_zero(double top, int count) {
+  std::vector<double> values;
   for (int i = 1; i <= count; ++i) {
-    const float share = static_cast<float>(i) / static_cast<float>(count);
-    values.push_back(top * share * share * share);
+    const double share = static_cast<double>(i) / count;
+    values.push_back(few_digits(top * share * share * share));
   }
   return values;
+}
+
+// So far below 1, in seven digits: more a float has not got there.
+[[nodiscard]] inline float below_one(double distance) {
+  return static_cast<float>(std::round((1 - distance) * 1e7) / 1e7);
 }
 
 // The numbers a rule works with at one exit.

@@ -3,10 +3,14 @@
 
 #include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "exeunt/exits/candidates.h"
 #include "exeunt/exits/certify.h"
 #include "exeunt/exits/losses.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/text_parts.h"
 #include "tests/exits/traces.h"
 #include "tests/scratch.h"
 
@@ -79,6 +83,32 @@ TEST(Candidates, GoFromFullDepthToTheBoldest) {
       EXPECT_EQ(info_of(candidates[i].policy.rule).name, family);
     }
     EXPECT_LT(candidates.back().cost_fraction, 0.5) << family;
+  }
+}
+
+// The digits of a number that count: 3 of "0.0125", 4 of "8.751e-05".
+size_t digits_in(std::string text) {
+  text = text.substr(0, text.find('e'));
+  std::erase(text, '.');
+  const size_t first = text.find_first_not_of('0');
+  return first == std::string::npos ? 0 : text.size() - first;
+}
+
+TEST(Candidates, AreNumbersThatPeopleCanRead) {
+  for (const RuleInfo& rule : kRules) {
+    const bool from_one = rule.name == "confidence" || rule.name == "margin";  // 0.999986 has its digits behind nines
+    for (const int classes : {1, 2, 3, 7}) {
+      std::set<std::string> texts;
+      const std::vector<Params> settings = rule.candidates({.classes = classes, .exits = 12, .range = 4.7F});
+      for (const Params& params : settings) {
+        texts.insert(fmt::format("{}", fmt::join(params, ",")));
+        for (size_t i = 0; i < rule.params.size(); ++i) {
+          if (rule.params[i].kind != ParamKind::number || params[i] == rule.params[i].absent) continue;
+          EXPECT_LE(digits_in(shortest(params[i])), from_one ? 7U : 4U) << rule.name << " " << shortest(params[i]);
+        }
+      }
+      EXPECT_EQ(texts.size(), settings.size()) << rule.name << ": rounding leaves them apart";
+    }
   }
 }
 

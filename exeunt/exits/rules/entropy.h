@@ -16,7 +16,7 @@ struct EntropyRule : RuleDefaults {
 
   static std::vector<Params> candidates(const Scope& scope) {
     std::vector<Params> out;
-    for (const float value : fine_near_zero(std::log(static_cast<float>(scope.classes)), 200)) out.push_back({value});
+    for (const double value : fine_near_zero(std::log(scope.classes), 200)) out.push_back({static_cast<float>(value)});
     return out;
   }
 

@@ -15,7 +15,7 @@ struct MarginRule : RuleDefaults {
 
   static std::vector<Params> candidates(const Scope&) {
     std::vector<Params> out;
-    for (const float value : fine_near_zero(1, 200)) out.push_back({1 - value});
+    for (const double value : fine_near_zero(1, 200)) out.push_back({below_one(value)});
     return out;
   }
 

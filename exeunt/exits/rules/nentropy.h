@@ -15,7 +15,7 @@ struct NentropyRule : RuleDefaults {
 
   static std::vector<Params> candidates(const Scope&) {
     std::vector<Params> out;
-    for (const float value : fine_near_zero(1, 200)) out.push_back({value});
+    for (const double value : fine_near_zero(1, 200)) out.push_back({static_cast<float>(value)});
     return out;
   }
 

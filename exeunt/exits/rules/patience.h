@@ -30,8 +30,8 @@ struct PatienceRule : RuleDefaults {
     for (int t = 1; t < scope.exits; ++t) {
       const auto patience = static_cast<float>(t);
       if (scope.classes > 1) out.push_back({patience, kNoTolerance});
-      for (const float tolerance : fine_near_zero(scope.range, scope.classes > 1 ? 0 : 40))
-        out.push_back({patience, tolerance});
+      for (const double tolerance : fine_near_zero(scope.range, scope.classes > 1 ? 0 : 40))
+        out.push_back({patience, static_cast<float>(tolerance)});
     }
     return out;
   }

@@ -18,7 +18,8 @@ struct PceeRule : RuleDefaults {
   static std::vector<Params> candidates(const Scope& scope) {
     std::vector<Params> out;
     for (int t = 1; t <= 4 && t < scope.exits; ++t)
-      for (const float value : fine_near_zero(1, 60)) out.push_back({value, static_cast<float>(t)});
+      for (const double value : fine_near_zero(1, 60))
+        out.push_back({static_cast<float>(value), static_cast<float>(t)});
     return out;
   }
 

@@ -45,9 +45,10 @@ struct WindowRule : RuleDefaults {
   static std::vector<Params> candidates(const Scope& scope) {
     std::vector<Params> out;
     for (int width = 2; width <= scope.exits && width <= 8; ++width)
-      for (const float value : fine_near_zero(1, 20))
+      for (const double value : fine_near_zero(1, 20))
         for (const Mode mode : {bias_1, bias_2})
-          out.push_back({value, static_cast<float>(width), static_cast<float>(mode), 0, kNoRange, automatic});
+          out.push_back(
+              {static_cast<float>(value), static_cast<float>(width), static_cast<float>(mode), 0, kNoRange, automatic});
     return out;
   }
 
