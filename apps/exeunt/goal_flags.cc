@@ -8,7 +8,6 @@
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
-#include "exeunt/eval/recommend_text.h"
 
 namespace exeunt::apps {
 namespace {
@@ -64,8 +63,8 @@ Goal goal_of(const GoalFlags& flags) {
   return goal;
 }
 
-void print_recommendation(const Recommendation& what, std::span<const RunOnTrial> runs, const Goal& goal) {
-  const RecommendationText text = explained(what, runs, goal);
+void print_recommendation(const Recommendation& what, std::span<const RunOnTrial> runs, const Goal& goal, Asker asker) {
+  const RecommendationText text = explained(what, runs, goal, asker);
   fmt::print("{}\n\n", text.verdict);
   print_table(text.header, text.rows);
   fmt::print("\n");

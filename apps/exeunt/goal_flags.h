@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "exeunt/eval/recommend.h"
+#include "exeunt/eval/recommend_text.h"
 
 namespace exeunt::apps {
 
@@ -25,6 +25,7 @@ void add_goal_flags(CLI::App& verb, GoalFlags& flags);
 [[nodiscard]] Goal goal_of(const GoalFlags& flags);
 
 // What to use, the table of all that was tried, and why.
-void print_recommendation(const Recommendation& what, std::span<const RunOnTrial> runs, const Goal& goal);
+void print_recommendation(const Recommendation& what, std::span<const RunOnTrial> runs, const Goal& goal,
+                          Asker asker = Asker::recommend);
 
 }  // namespace exeunt::apps

@@ -2,6 +2,7 @@
 #include "apps/exeunt/recommend.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -31,7 +32,7 @@ struct RecommendFlags {
   GoalFlags goal;
   std::string out;
   uint64_t seed = 42;
-  bool apply = false;
+  bool apply = false, replace_certified = false;
 };
 
 // One run as it is measured, and what it was measured with.
@@ -145,6 +146,7 @@ void check_flags(const RecommendFlags& flags) {
   if (flags.runs.size() > 1 && !flags.run.trace.empty())
     throw Error(Code::usage, "--trace: one trace cannot speak for several runs", "name the traces themselves as RUNs");
   if (!flags.out.empty() && !flags.apply) throw Error(Code::usage, "--out: goes with --apply");
+  if (flags.replace_certified && !flags.apply) throw Error(Code::usage, "--replace-certified: goes with --apply");
 }
 
 // Where the policy of `run` would be written; refused before any model runs.
@@ -158,7 +160,36 @@ void require_place(const RecommendFlags& flags, const RunFlags& run) {
   (void)policy_path(Checkpoint::open(run.model));
 }
 
-std::string applied(const RecommendFlags& flags, const Contender& winner, const Recommendation& what) {
+// The certificate in words that lies at `path` for what was measured; empty = none, or of other weights.
+std::string promise_at(const fs::path& path, const Measured& measured) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return {};
+  const PolicyFile file = read_policy_file(path);
+  const auto entry = file.entries.find(measured.trace.info.precision);
+  if (file.weights != measured.trace.info.weights || entry == file.entries.end() || !entry->second.certificate)
+    return {};
+  const Certificate& kept = *entry->second.certificate;
+  return fmt::format("{}, {} at most {:g} %", str(entry->second.policy), name_of(kept.loss), 100 * kept.epsilon);
+}
+
+// A promise is given up by who says so, not by who asks for another speed.
+void require_no_promise(const Common& common, const RecommendFlags& flags, const fs::path& path,
+                        const Measured& measured) {
+  const std::string promise = promise_at(path, measured);
+  if (promise.empty()) return;
+  if (!flags.replace_certified) {
+    throw Error(Code::usage,
+                fmt::format("{}: holds a certified policy ({}), and the new one would carry no certificate",
+                            path.string(), promise),
+                "add --replace-certified to give the promise up, name another file with --out, or ask for a loss with "
+                "--max-drop and enough texts to certify it");
+  }
+  notice(common,
+         fmt::format("{}: the certified policy ({}) is replaced by one without a certificate", path.string(), promise));
+}
+
+std::string applied(const Common& common, const RecommendFlags& flags, const Contender& winner,
+                    const Recommendation& what) {
   if (!what.met) {
     throw Error(Code::failure, "nothing was written: the target cannot be met",
                 "ask for what can be met, as said above, or choose a policy by hand: 'exeunt policy set'");
@@ -166,6 +197,7 @@ std::string applied(const RecommendFlags& flags, const Contender& winner, const 
   require_policy_precision(winner.measured.trace);
   const fs::path path = flags.out.empty() ? policy_path(*winner.measured.model) : fs::path(flags.out);
   const PolicyLock lock(path);
+  if (!what.certified) require_no_promise(common, flags, path, winner.measured);
   keep_policy(lock, path, winner.measured, policy_entry(what.best(), winner.measured.trace.info.layers));
   return path.string();
 }
@@ -196,12 +228,19 @@ void run(const Common& common, const RecommendFlags& flags) {
   if (common.json) {
     OrderedJson out = recommendation_json(what, runs, goal);
     out["commands"] = what.met ? OrderedJson(next) : OrderedJson::array();
-    if (flags.apply) out["out"] = applied(flags, winner, what);
+    if (flags.apply) out["out"] = applied(common, flags, winner, what);
     return print_json(out);
   }
   print_recommendation(what, runs, goal);
-  if (flags.apply) fmt::print("wrote {}\n", applied(flags, winner, what));
-  if (what.met) fmt::print("\nnext:\n  {}\n", fmt::join(next, "\n  "));
+  if (flags.apply) fmt::print("wrote {}\n", applied(common, flags, winner, what));
+  if (!what.met) return;
+  fmt::print("\nnext:\n  {}\n", fmt::join(next, "\n  "));
+  if (flags.apply || what.certified || !winner.measured.model) return;
+  const fs::path path = winner.measured.model->folder() / "policy.json";
+  std::fflush(stdout);  // what is said of these commands comes behind them, in a pipe, too
+  if (const std::string promise = promise_at(path, winner.measured); !promise.empty())
+    notice(common, fmt::format("{}: 'policy set' would replace its certified policy ({}) by one without a certificate",
+                               path.string(), promise));
 }
 
 }  // namespace
@@ -225,6 +264,8 @@ void add_recommend(CommandLine& line) {
       ->type_name("FILE");
   verb->add_option("--seed", flags->seed, "Draws the rows that choose and those that report")->capture_default_str();
   verb->add_flag("--apply", flags->apply, "Write the policy: certified where the rows suffice for --max-drop");
+  verb->add_flag("--replace-certified", flags->replace_certified,
+                 "With --apply: write a policy without a certificate over a certified one, too");
   verb->add_option("--out", flags->out, "Policy file of --apply; the model's own policy.json if left out")
       ->type_name("FILE");
 }

@@ -42,9 +42,11 @@ struct Alternative {
 
   // On the rows that choose.
   bool meets = false;  // the goal
-  double chosen_quality = 0, chosen_agreement = 1, chosen_speedup = 1;
+  double chosen_quality = 0, chosen_agreement = 1, chosen_speedup = 1, chosen_loss = 0;
 
   // On the rows that report.
+  bool meets_fresh = false;  // the goal, there
+  double missed_by = 0;      // by so much if not: of the speed-up, or of the loss
   PolicyScore score = {};
   double speedup = 1;          // against full depth of the slowest run, counted as the goal counts
   double quality = 0;          // the primary metric, or agreement with full depth without gold
@@ -63,8 +65,9 @@ struct NearestBudget {
 struct Recommendation {
   std::vector<Alternative> options;  // the first is the one to use; behind it by how they did on the rows that choose
   std::vector<Alternative> full;     // every run at full depth
-  bool met = false;
-  bool certified = false;  // a drop that the rows suffice to certify
+  bool met = false;                  // on the rows that choose
+  bool met_fresh = false;            // on those that report, too
+  bool certified = false;            // a drop that the rows suffice to certify
   bool labelled = false;
   Loss loss = Loss::disagreement;
   size_t families = 0;  // tried

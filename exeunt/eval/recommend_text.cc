@@ -23,6 +23,7 @@ struct Told {
   const Recommendation& what;
   std::span<const RunOnTrial> runs;
   const Goal& goal;
+  Asker asker = Asker::recommend;
 
   [[nodiscard]] const RunOnTrial& run_of(const Alternative& one) const { return runs[one.run]; }
   [[nodiscard]] const std::vector<int>& layers_of(const Alternative& one) const {
@@ -56,6 +57,21 @@ std::string named(const Told& told, const Alternative& one) {
                      told.runs.size() > 1 ? " of " + told.run_of(one).name : "");
 }
 
+// A loss in the words of its kind: answers that change, or what is lost.
+std::string loss_text(const Told& told, double loss) {
+  return told.what.loss == Loss::disagreement ? fmt::format("{} % changed", points(loss))
+                                              : fmt::format("a loss of {} %", points(loss));
+}
+
+// The last line of the verdict where the rows that had no say do not bear it out.
+std::string missed_text(const Told& told) {
+  if (told.what.met_fresh) return {};
+  const Alternative& best = told.what.best();
+  if (told.goal.speedup) return fmt::format("\n  {:.2f}x short of {} on fresh texts", best.missed_by, told.goal_text());
+  return fmt::format("\n  on fresh texts {}, {} points over the {} asked for", loss_text(told, best.loss_mean),
+                     points(best.missed_by), told.goal_text());
+}
+
 std::string verdict_of(const Told& told) {
   const Alternative& best = told.what.best();
   const std::string quality = fmt::format("{} {} (95 %: {} to {}), at full depth {}", told.quality_name(),
@@ -67,7 +83,8 @@ std::string verdict_of(const Told& told) {
                                     ? fmt::format("\n  certified: {} at most {} {}", name_of(told.what.loss),
                                                   told.goal_text(), told.certainty())
                                     : "\n  not certified";
-    return fmt::format("use {}: {}\n  {}{}", named(told, best), speed_text(told, best), quality, promise);
+    return fmt::format("use {}: {}\n  {}{}{}", named(told, best), speed_text(told, best), quality, promise,
+                       missed_text(told));
   }
   if (told.goal.speedup) {
     return fmt::format("{} cannot be met; the nearest is {}: {}\n  {}", told.goal_text(), named(told, best),
@@ -79,9 +96,14 @@ std::string verdict_of(const Told& told) {
                      points(told.what.full[best.run].quality));
 }
 
+// A family of which nothing early could be certified is full depth as well, and needs no row of its own.
+bool is_full(const Alternative& one) {
+  return one.policy.rule == rule_of<FullRule>;
+}
+
 std::string certified_text(const Alternative& one) {
-  if (one.calibration) return one.policy.rule == rule_of<FullRule> ? "full depth" : "yes";
-  return one.family == "full" ? "" : "no";
+  if (is_full(one)) return "";
+  return one.calibration ? "yes" : "no";
 }
 
 std::vector<std::string> row_of(const Told& told, const Alternative& one, bool use) {
@@ -97,7 +119,7 @@ std::vector<std::string> row_of(const Told& told, const Alternative& one, bool u
   row.push_back(fmt::format("{}-{}", points(one.quality_bounds.low), points(one.quality_bounds.high)));
   if (what.labelled) row.push_back(points(one.lost.value));
   if (told.agreement_counts()) row.push_back(points(one.score.agreement));
-  row.push_back(one.family == "full" ? "0.00" : points(one.loss_bound));
+  row.push_back(is_full(one) ? "0.00" : points(one.loss_bound));
   row.push_back(certified_text(one));
   row.push_back(use ? "*" : "");
   return row;
@@ -116,25 +138,68 @@ void fill_table(const Told& told, RecommendationText& out) {
   std::set<size_t> seen;
   for (size_t i = 0; i < what.options.size(); ++i) {
     const Alternative& one = what.options[i];
-    if (one.family == "full") continue;
+    if (is_full(one)) continue;
     if (!seen.insert(one.run).second && one.run != what.best().run) continue;
     out.rows.push_back(row_of(told, one, i == 0));
   }
   for (const Alternative& one : what.full)
-    out.rows.push_back(row_of(told, one, what.best().family == "full" && one.run == what.best().run));
+    out.rows.push_back(row_of(told, one, is_full(what.best()) && one.run == what.best().run));
 }
 
+// What an alternative showed on the rows that choose. A certificate is tried on others, so there a family is judged by
+// the speed that it was expected to have.
+std::string chosen_figures(const Told& told, const Alternative& one) {
+  if (told.goal.speedup)
+    return fmt::format("{} {} at {:.2f}x", told.quality_name(), points(one.chosen_quality), one.chosen_speedup);
+  if (one.calibration) return fmt::format("{:.2f}x expected", one.chosen_speedup);
+  return fmt::format("{:.2f}x with {}", one.chosen_speedup, loss_text(told, one.chosen_loss));
+}
+
+// The winner's figures, and those of the next rule or run that met the goal, where there is one.
 std::string why(const Told& told) {
   const Recommendation& what = told.what;
+  if (!what.met) return {};
   const std::string field = fmt::format("{} rule{}{}", what.families, what.families == 1 ? "" : "s",
                                         told.runs.size() > 1 ? fmt::format(" and {} runs", told.runs.size()) : "");
-  if (!what.met) return {};
+  const std::string best = told.goal.speedup
+                               ? fmt::format("none kept more {} at {}", told.quality_name(), told.goal_text())
+                               : fmt::format("none was expected to be faster within {}", told.goal_text());
+  const Alternative& winner = what.best();
+  const auto next = std::find_if(what.options.begin() + 1, what.options.end(), [&](const Alternative& one) {
+    return one.meets && !is_full(one) && (one.family != winner.family || one.run != winner.run);
+  });
+  const std::string other = next == what.options.end()
+                                ? "no other met it"
+                                : fmt::format("next is {}, {}", named(told, *next), chosen_figures(told, *next));
+  return fmt::format("why: of {}, {} on the {} texts that chose: {}; {}", field, best, what.choose_rows,
+                     chosen_figures(told, winner), other);
+}
+
+// What to do where fresh rows miss a goal that those which chose have met.
+std::string after_a_miss(const Told& told) {
+  const Recommendation& what = told.what;
+  const Alternative& best = what.best();
   if (told.goal.speedup) {
-    return fmt::format("why: of {}, none kept more {} at {} on {} texts", field, told.quality_name(), told.goal_text(),
-                       what.choose_rows);
+    // What it had there over what it has here, asked for on top, where anything is as fast as that.
+    const double safer = std::ceil(10 * *told.goal.speedup * best.chosen_speedup / best.speedup) / 10;
+    return fmt::format(
+        "missed: {:.2f}x on the {} texts that chose, {:.2f}x on the {} fresh ones. What would help: {}more held-out "
+        "texts to choose on",
+        best.chosen_speedup, what.choose_rows, best.speedup, what.report_rows,
+        safer <= what.fastest ? fmt::format("--target-speedup {:.1f}x, or ", safer) : "");
   }
-  return fmt::format("why: of {}, none was expected to be faster within {} by {} texts", field, told.goal_text(),
-                     what.choose_rows);
+  const std::string seen =
+      what.certified
+          ? fmt::format(
+                "the certificate stands on {} texts, and the {} fresh ones differ from them by chance "
+                "or because they are of another kind",
+                what.certify_rows, what.report_rows)
+          : fmt::format("{} on the {} texts that chose, {} on the {} fresh ones", loss_text(told, best.chosen_loss),
+                        what.choose_rows, loss_text(told, best.loss_mean), what.report_rows);
+  return fmt::format(
+      "missed: {}. What would help: more held-out texts, or a smaller --max-drop. A row above that looks better here "
+      "was not chosen: picked by these texts, it would need others to be judged by",
+      seen);
 }
 
 std::string where_from(const Told& told) {
@@ -150,9 +215,9 @@ void add_help(const Told& told, std::vector<std::string>& notes) {
   const bool one_exit = std::all_of(told.runs.begin(), told.runs.end(),
                                     [](const RunOnTrial& run) { return run.trace->info.layers.size() == 1; });
   if (one_exit) {
-    notes.emplace_back(
-        "what would help: exits. There is one alone, at the last layer; 'exeunt train --recipe exeunt' puts one after "
-        "each layer");
+    notes.push_back(fmt::format(
+        "what would help: exits. There is one alone, at the last layer; {} puts one after each layer",
+        told.asker == Asker::recommend ? "'exeunt train --recipe exeunt'" : "the recipe exeunt (add it to --try)"));
     return;
   }
   if (told.goal.speedup && !what.met) {
@@ -173,9 +238,10 @@ void add_help(const Told& told, std::vector<std::string>& notes) {
   notes.push_back(what.nearest ? fmt::format("the nearest that can be met: --max-drop {:g}%, for about {:.2f}x",
                                              100 * what.nearest->epsilon, what.nearest->speedup)
                                : "no budget up to 30 % would make it faster");
-  notes.emplace_back(
-      "what would help: more texts, so that less caution is needed, or another training: 'exeunt train --recipe auto' "
-      "compares recipes");
+  notes.emplace_back(told.asker == Asker::recommend
+                         ? "what would help: more texts, so that less caution is needed, or another training: 'exeunt "
+                           "train --recipe auto' compares recipes"
+                         : "what would help: more texts, to learn from and to compare on, or other recipes (--try)");
 }
 
 OrderedJson number(double value) {
@@ -195,9 +261,13 @@ OrderedJson alternative_json(const Told& told, const Alternative& one) {
   out["lost_bounds"] = {number(one.lost.bounds.low), number(one.lost.bounds.high)};
   out["loss"] = number(one.loss_mean);
   out["loss_bound"] = number(one.loss_bound);
-  out["certified"] = one.calibration && one.policy.rule != rule_of<FullRule>;
+  out["certified"] = one.calibration && !is_full(one);
   out["meets"] = one.meets;
-  out["chosen_by"] = {{"quality", number(one.chosen_quality)}, {"speedup", number(one.chosen_speedup)}};
+  out["meets_fresh"] = one.meets_fresh;
+  if (!one.meets_fresh) out["missed_by"] = number(one.missed_by);
+  out["chosen_by"] = {{"quality", number(one.chosen_quality)},
+                      {"speedup", number(one.chosen_speedup)},
+                      {"loss", number(one.chosen_loss)}};
   return out;
 }
 
@@ -207,8 +277,9 @@ std::string chosen_exits(const PolicySpec& policy, const std::vector<int>& layer
   return policy.exits.empty() || policy.exits == layers ? "" : fmt::format("{}", fmt::join(policy.exits, ","));
 }
 
-RecommendationText explained(const Recommendation& recommendation, std::span<const RunOnTrial> runs, const Goal& goal) {
-  const Told told{recommendation, runs, goal};
+RecommendationText explained(const Recommendation& recommendation, std::span<const RunOnTrial> runs, const Goal& goal,
+                             Asker asker) {
+  const Told told{recommendation, runs, goal, asker};
   RecommendationText out;
   out.verdict = verdict_of(told);
   fill_table(told, out);
@@ -219,6 +290,7 @@ RecommendationText explained(const Recommendation& recommendation, std::span<con
     out.notes.push_back(fmt::format("lost against full depth: {} points (95 %: {} to {})", points(lost.value),
                                     points(lost.bounds.low), points(lost.bounds.high)));
   }
+  if (recommendation.met && !recommendation.met_fresh) out.notes.push_back(after_a_miss(told));
   add_help(told, out.notes);
   return out;
 }
@@ -234,6 +306,7 @@ OrderedJson recommendation_json(const Recommendation& recommendation, std::span<
   asked["loss"] = name_of(recommendation.loss);
   asked["confidence"] = goal.confidence;
   out["met"] = recommendation.met;
+  out["met_fresh"] = recommendation.met_fresh;
   out["certified"] = recommendation.certified;
   out["quality"] = told.quality_name();
   out["use"] = alternative_json(told, recommendation.best());

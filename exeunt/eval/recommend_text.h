@@ -11,6 +11,9 @@
 
 namespace exeunt {
 
+// Who asks: somebody with trained runs, or a comparison of trainings, which need not be told to compare trainings.
+enum class Asker { recommend, train };
+
 struct RecommendationText {
   std::string verdict;                         // what to use, and what that gives
   std::vector<std::string> header;             // of the table
@@ -18,7 +21,7 @@ struct RecommendationText {
   std::vector<std::string> notes;              // why, from which rows, and what would help
 };
 [[nodiscard]] RecommendationText explained(const Recommendation& recommendation, std::span<const RunOnTrial> runs,
-                                           const Goal& goal);
+                                           const Goal& goal, Asker asker = Asker::recommend);
 
 // Keys of docs/choosing.md.
 [[nodiscard]] OrderedJson recommendation_json(const Recommendation& recommendation, std::span<const RunOnTrial> runs,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/eval/recommend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "exeunt/eval/recommend_text.h"
 #include "exeunt/exits/policy_text.h"
@@ -14,6 +17,7 @@ namespace exeunt {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 RunOnTrial trial_of(const ExitTrace& trace, const std::string& name = "run") {
   return {.name = name, .trace = &trace};
@@ -75,6 +79,118 @@ TEST(Recommend, ReportsOnRowsThatHadNoSay) {
     EXPECT_EQ(after.best().chosen_quality, before.best().chosen_quality);
     EXPECT_NEAR(after.best().quality, 1 - before.best().quality, 1e-9);
   }
+}
+
+// The trace, with every exit before the last of some rows overwritten: by no opinion, or by the wrong one.
+ExitTrace spoiled(ExitTrace trace, const std::vector<int64_t>& rows, bool wrong) {
+  const std::set<int64_t> touched(rows.begin(), rows.end());
+  const size_t exits = trace.info.layers.size(), classes = trace.info.labels.size();
+  for (size_t row = 0; row < trace.rows; ++row) {
+    if (!touched.contains(trace.index[row])) continue;
+    const float* last = &trace.logits[(row * exits + exits - 1) * classes];
+    for (size_t exit = 0; exit + 1 < exits; ++exit)
+      for (size_t c = 0; c < classes; ++c) trace.logits[(row * exits + exit) * classes + c] = wrong ? -9 * last[c] : 0;
+  }
+  return trace;
+}
+
+TEST(Recommend, SaysWhereFreshRowsMissTheSpeed) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  const ExitTrace part = split_for_calibration(trace, 42, {.fit = 0.25, .certify = 0.25}).report;
+  const ExitTrace slow = spoiled(trace, part.index, false);
+  const Goal goal{.speedup = 3.0};
+  const Recommendation what = recommend_one(slow, goal);
+  EXPECT_TRUE(what.met) << "where it was chosen";
+  EXPECT_FALSE(what.met_fresh);
+  EXPECT_FALSE(what.best().meets_fresh);
+  EXPECT_NEAR(what.best().missed_by, 3 - what.best().speedup, 1e-9);
+  const RunOnTrial run = trial_of(slow);
+  const std::string text = all_text(what, std::span(&run, 1), goal);
+  EXPECT_THAT(text, HasSubstr(fmt::format("\n  {:.2f}x short of 3x on fresh texts", what.best().missed_by)));
+  EXPECT_THAT(text, HasSubstr(fmt::format("missed: {:.2f}x on the 436 texts that chose, {:.2f}x on the 436 fresh ones",
+                                          what.best().chosen_speedup, what.best().speedup)));
+  const OrderedJson json = recommendation_json(what, std::span(&run, 1), goal);
+  EXPECT_TRUE(json["met"].get<bool>());
+  EXPECT_FALSE(json["met_fresh"].get<bool>());
+  EXPECT_FALSE(json["use"]["meets_fresh"].get<bool>());
+  EXPECT_EQ(json["use"]["missed_by"].get<double>(), what.best().missed_by);
+}
+
+TEST(Recommend, SaysWhereFreshRowsLoseMore) {
+  const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
+  const ExitTrace part = split_for_calibration(trace, 42, {.fit = 0.25, .certify = 0.25}).report;
+  const ExitTrace bad = spoiled(trace, part.index, true);
+  const Goal goal{.drop = 0.05, .certify = false};
+  const Recommendation what = recommend_one(bad, goal);
+  ASSERT_TRUE(what.met);
+  EXPECT_FALSE(what.met_fresh);
+  EXPECT_NEAR(what.best().missed_by, what.best().loss_mean - 0.05, 1e-9);
+  EXPECT_LE(what.best().chosen_loss, 0.05);
+  const RunOnTrial run = trial_of(bad);
+  const std::string text = all_text(what, std::span(&run, 1), goal);
+  EXPECT_THAT(text, HasSubstr(fmt::format("\n  on fresh texts {:.2f} % changed, {:.2f} points over the 5 % asked for",
+                                          100 * what.best().loss_mean, 100 * what.best().missed_by)));
+  EXPECT_THAT(text, HasSubstr("more held-out texts, or a smaller --max-drop"));
+}
+
+TEST(Recommend, SaysNothingOfAMissWhereThereIsNone) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  const Goal goal{.drop = 0.01};
+  const Recommendation what = recommend_one(trace, goal);
+  ASSERT_LE(what.best().loss_mean, 0.01);
+  EXPECT_TRUE(what.met_fresh);
+  const RunOnTrial run = trial_of(trace);
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), Not(HasSubstr("fresh")));
+  EXPECT_FALSE(recommendation_json(what, std::span(&run, 1), goal)["use"].contains("missed_by"));
+}
+
+TEST(Recommend, SaysWhyWithTheFiguresOfTheRowsThatChose) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  const RunOnTrial run = trial_of(trace);
+  for (const Goal& goal : {Goal{.speedup = 3.0}, Goal{.drop = 0.02, .certify = false}}) {
+    const Recommendation what = recommend_one(trace, goal);
+    const Alternative& best = what.best();
+    const auto next = std::find_if(what.options.begin(), what.options.end(),
+                                   [&](const Alternative& one) { return one.meets && one.family != best.family; });
+    ASSERT_NE(next, what.options.end());
+    const std::string text = all_text(what, std::span(&run, 1), goal);
+    for (const Alternative& one : {best, *next}) {
+      EXPECT_THAT(
+          text,
+          HasSubstr(goal.speedup
+                        ? fmt::format("accuracy {:.2f} at {:.2f}x", 100 * one.chosen_quality, one.chosen_speedup)
+                        : fmt::format("{:.2f}x with {:.2f} % changed", one.chosen_speedup, 100 * one.chosen_loss)));
+    }
+    EXPECT_THAT(text, HasSubstr("; next is " + str(next->policy)));
+  }
+}
+
+// Rows that certify are overwritten: what looked well where it was chosen fails there, and full depth is left.
+TEST(Recommend, AFailedCertificateLeavesOneRowOfFullDepth) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  const ExitTrace bad = spoiled(trace, split_for_calibration(trace, 42).certify.index, true);
+  const Goal goal{.drop = 0.01};
+  const Recommendation what = recommend_one(bad, goal);
+  EXPECT_FALSE(what.met);
+  EXPECT_FALSE(what.met_fresh);
+  EXPECT_TRUE(what.best().calibration.has_value());
+  EXPECT_TRUE(what.nearest.has_value());
+  const RunOnTrial run = trial_of(bad);
+  const RecommendationText text = explained(what, std::span(&run, 1), goal);
+  ASSERT_EQ(text.rows.size(), 1U);
+  EXPECT_EQ(text.rows[0].front(), "full");
+  EXPECT_EQ(text.rows[0].back(), "*");
+}
+
+TEST(Recommend, AComparisonOfTrainingsIsNotSentToItself) {
+  const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
+  const Goal goal{.drop = 0.001};
+  const Recommendation what = recommend_one(trace, goal);
+  ASSERT_FALSE(what.met);
+  const RunOnTrial run = trial_of(trace);
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("--recipe auto"));
+  for (const std::string& note : explained(what, std::span(&run, 1), goal, Asker::train).notes)
+    EXPECT_THAT(note, Not(HasSubstr("--recipe auto")));
 }
 
 // Exits that know nothing: whatever rule looks best was lucky, and only fresh rows show it.
