@@ -20,6 +20,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/shell_word.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/eval/recommend.h"
 #include "exeunt/eval/recommend_text.h"
 #include "exeunt/exits/policy_file.h"
@@ -87,18 +88,30 @@ Goal asked(const TrainFlags& flags) {
   return out;
 }
 
+// Without a target, the usual loss or the next that so many rows can show: half of them choose, and one loss more among
+// one row more must stay within it.
+double shown_by(size_t rows, double drop) {
+  const size_t choosing = rows / 2;
+  const double least = 1 / static_cast<double>(choosing + 1);
+  for (const double usual : {0.02, 0.05, 0.1})
+    if (drop < least) drop = usual;
+  return drop;
+}
+
 class Auto {
  public:
   Auto(const Common& common, const TrainFlags& flags)
       : common_(common), flags_(flags), goal_(asked(flags)), base_(open_base(common, flags_)), out_(flags_.out) {
     loaded_ = load_training(common, flags_, base_);
     require_rows(data_);
+    settle_goal();
     add_candidates();
   }
 
   void go();
 
  private:
+  void settle_goal();
   void add_candidates();
   void read_record();
   void write_record(const OrderedJson& result) const;
@@ -106,7 +119,9 @@ class Auto {
   void announce();
   [[nodiscard]] bool train_one(Candidate& candidate);  // false if it was asked to stop
   void compare();
+  [[nodiscard]] bool keeps_policy(const Recommendation& what) const { return what.met || goal_.drop.has_value(); }
   void keep(const Candidate& winner, const Recommendation& what);
+  [[nodiscard]] std::vector<std::string> next_of(const Candidate& winner, const ExitTrace& trace) const;
 
   const Common& common_;
   TrainFlags flags_;
@@ -118,7 +133,19 @@ class Auto {
   std::deque<Candidate> candidates_;
 };
 
+void Auto::settle_goal() {
+  if (!flags_.target_speedup.empty() || !flags_.max_drop.empty()) return;
+  const double least = shown_by(data_.eval.rows(), *goal_.drop);
+  if (least == *goal_.drop) return;
+  goal_.drop = least;
+  notice(common_, fmt::format("no target: compared within a loss of {:g} %, as {} rows to compare on can show no "
+                              "smaller one; ask with --target-speedup or --max-drop",
+                              100 * least, data_.eval.rows()));
+}
+
 void Auto::add_candidates() {
+  const int width = base_.spec().hidden;
+  std::string suited;
   const std::string listed = flags_.try_recipes.empty() ? kAutoRecipes : flags_.try_recipes;
   const std::string base = weights_sha256(base_);
   for (const std::string& name : comma_list(listed)) {
@@ -130,6 +157,7 @@ void Auto::add_candidates() {
     one.recipe = name;
     one.out = (out_ / "candidates" / label).string();
     one.trace = true;
+    if (const std::string changed = suit_narrow(one, width); !changed.empty()) suited = changed;
     Candidate candidate{.name = label, .options = options_of(common_, one, loaded_), .work = {}, .configuration = {}};
     (void)layout_of(candidate.options.recipe, base_.spec(), data_.outcome);  // refuses before anything is trained
     candidate.work = workload_of(base_, data_, candidate.options);
@@ -137,6 +165,7 @@ void Auto::add_candidates() {
     candidates_.push_back(std::move(candidate));
   }
   if (candidates_.empty()) throw Error(Code::usage, "--try: got no recipe", "for example --try plain,exeunt");
+  if (!suited.empty()) notice(common_, narrow_text(width, suited));
 }
 
 // What an earlier start finished; refuses what was trained otherwise, naming the first difference.
@@ -310,15 +339,31 @@ void link_files(const fs::path& from, const fs::path& to) {
   bring(kManifestFile);
 }
 
+// The policy that was recommended, which is full depth where a loss cannot be kept to otherwise; only a speed out of
+// reach leaves the recipe's own. The card speaks of this folder and this policy.
 void Auto::keep(const Candidate& winner, const Recommendation& what) {
   link_files(winner.options.out, out_);
-  if (!what.met) return;  // the recipe's own policy stays
-  const ExitTrace trace = read_trace(out_ / kTrace);
-  PolicyFile file{.weights = trace.info.weights, .default_precision = trace.info.precision, .entries = {}};
-  file.entries[trace.info.precision] = policy_entry(what.best(), trace.info.layers);
-  const fs::path path = out_ / "policy.json";
-  const PolicyLock lock(path);
-  lock.write(file);
+  if (keeps_policy(what)) {
+    const ExitTrace trace = read_trace(out_ / kTrace);
+    PolicyFile file{.weights = trace.info.weights, .default_precision = trace.info.precision, .entries = {}};
+    file.entries[trace.info.precision] = policy_entry(what.best(), trace.info.layers);
+    const fs::path path = out_ / "policy.json";
+    const PolicyLock lock(path);
+    lock.write(file);
+  }
+  refresh_card(Checkpoint::open(out_));
+}
+
+// What to do with the winner; calibration is for those that have exits to choose among.
+std::vector<std::string> Auto::next_of(const Candidate& winner, const ExitTrace& trace) const {
+  const std::string out = shell_word(out_.string());
+  if (trace.info.layers.size() == 1)
+    return {fmt::format("next: exeunt serve {} ({} has one exit, so there is nothing to calibrate)", out, winner.name)};
+  if (loaded_.held_out_rows > 0) return next_steps(flags_, loaded_.held_out_rows);
+  return {
+      fmt::format("next, with texts that chose nothing: exeunt recommend {0} --data FILE{1} --max-drop 1% --apply, "
+                  "then exeunt serve {0}",
+                  out, column_words(flags_))};
 }
 
 void Auto::compare() {
@@ -353,18 +398,11 @@ void Auto::compare() {
              data_.eval.rows());
   print_table({"recipe", "steps", "time", "exits", "first", "last", "kept"}, rows);
   fmt::print("\n");
-  print_recommendation(what, runs, goal_);
+  print_recommendation(what, runs, goal_, Asker::train);
   fmt::print("wrote {} ({}{}); the others lie in {}\n", out_.string(), winner.name,
-             what.met ? ", policy " + str(what.best().policy) : "", (out_ / "candidates").string());
+             keeps_policy(what) ? ", policy " + str(what.best().policy) : "", (out_ / "candidates").string());
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
-  if (loaded_.held_out_rows > 0) {
-    for (const std::string& text : next_steps(flags_, loaded_.held_out_rows)) notice(common_, text);
-  } else {
-    notice(common_,
-           fmt::format("next, with texts that chose nothing: exeunt recommend {0} --data FILE{1} --max-drop 1% "
-                       "--apply, then exeunt serve {0}",
-                       shell_word(out_.string()), column_words(flags_)));
-  }
+  for (const std::string& text : next_of(winner, traces[what.best().run])) notice(common_, text);
 }
 
 // Candidates are trained one after the other; several processes would have to agree on all of it.

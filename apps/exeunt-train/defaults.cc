@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt-train/defaults.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -41,6 +43,15 @@ size_t held_out_for(int percent) {
   return static_cast<size_t>(std::ceil(tested / 0.6));
 }
 
+// Does a --set name such a field of a stage: "stages.0.lr=1e-4" or "stages.1.head_lr=2", but not an objective's?
+bool sets(const TrainFlags& flags, std::string_view field) {
+  return std::any_of(flags.set.begin(), flags.set.end(), [&](const std::string& text) {
+    const std::string_view name = std::string_view(text).substr(0, text.find('='));
+    const bool of_stage = name.starts_with("stages.") && std::count(name.begin(), name.end(), '.') == 2;
+    return name == "stages" || (of_stage && name.ends_with(field));
+  });
+}
+
 }  // namespace
 
 void complete(TrainFlags& flags) {
@@ -54,11 +65,19 @@ void complete(TrainFlags& flags) {
 }
 
 std::string suit_narrow(TrainFlags& flags, int width) {
-  if (width >= kNarrow || flags.recipe != "exeunt" || flags.lr || flags.head_lr || flags.epochs) return {};
+  const std::vector<std::string>& shipped = shipped_recipes();
+  const bool own_recipe = std::find(shipped.begin(), shipped.end(), flags.recipe) == shipped.end();
+  if (width >= kNarrow || own_recipe || flags.as_written || !flags.preset.empty()) return {};
+  if (flags.lr || flags.head_lr || flags.layer_lr || sets(flags, "lr")) return {};
   flags.lr = 5e-4;
   flags.head_lr = 1;
+  if (flags.epochs || sets(flags, "epochs")) return "--lr 5e-4 --head-lr 1";
   flags.epochs = 8;
   return "--lr 5e-4 --head-lr 1 --epochs 8";
+}
+
+std::string narrow_text(int width, const std::string& changed) {
+  return fmt::format("a narrow model ({} wide): {} (--as-written keeps the recipe's own)", width, changed);
 }
 
 std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {

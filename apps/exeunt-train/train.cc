@@ -187,6 +187,9 @@ void run(const Common& asked, TrainFlags flags) {
   if (first_process() && !flags.resume && !flags.overwrite) require_free(flags.out);
   const Loaded loaded = load_training(common, flags, model);
   const TrainingData& data = loaded.data;
+  const int width = model.spec().hidden;
+  if (const std::string changed = suit_narrow(flags, width); !changed.empty())
+    notice(common, narrow_text(width, changed));
   TrainOptions options = options_of(common, flags, loaded);
   options.started = [&](const RunStart& start) {
     notice_pairs(common, summary_of({.flags = flags, .model = model, .loaded = loaded, .options = options}, start));
@@ -226,10 +229,6 @@ Checkpoint open_base(const Common& common, TrainFlags& flags) {
   if (!chosen) notice(common, fmt::format("no --model: starting from {}", flags.model));
   Checkpoint model = Checkpoint::open(flags.model);
   for (const std::string& line : model.notices()) notice(common, line);
-  if (!chosen) {
-    const std::string changed = suit_narrow(flags, model.spec().hidden);
-    if (!changed.empty()) notice(common, fmt::format("a narrow model: {}", changed));
-  }
   if (flags.layers > 0) model = first_layers(model, flags.layers);
   return model;
 }

@@ -80,7 +80,8 @@ void train(const Common& common, const ReproduceFlags& flags, const Paper& paper
                                  "--data",
                                  flags.data,
                                  "--out",
-                                 flags.out};
+                                 flags.out,
+                                 "--as-written"};  // the paper's numbers, whatever the backbone
   if (flags.layers > 0) words.insert(words.end(), {"--layers", fmt::format("{}", flags.layers)});
   if (flags.seed) words.insert(words.end(), {"--seed", fmt::format("{}", *flags.seed)});
   if (common.quiet) words.emplace_back("-q");

@@ -69,6 +69,9 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--preset", flags.preset, "'reference': one setting for all recipes, for comparisons")
       ->check(CLI::IsMember({"reference"}))
       ->group(kGroup);
+  verb.add_flag("--as-written", flags.as_written,
+                "Keep the recipe's rates and epochs on a model less than 256 wide, which else learns faster and longer")
+      ->group(kGroup);
 }
 
 void add_run_part(CLI::App& verb, TrainFlags& flags) {

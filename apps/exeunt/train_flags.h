@@ -30,6 +30,7 @@ struct TrainFlags : ColumnFlags {
   std::optional<std::string> keep_best;
   std::vector<std::string> set;
   std::string preset;
+  bool as_written = false;
   int layers = 0;
   // The run.
   std::optional<int64_t> seed;
