@@ -13,9 +13,9 @@
 #include "exeunt/exits/legacy.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/own_folder.h"
+#include "exeunt/runtime/engine_choice.h"
 
 namespace exeunt::apps {
 namespace {

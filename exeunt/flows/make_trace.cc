@@ -10,9 +10,9 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
-#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/runtime/engine.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/reference.h"
 
 namespace exeunt {
