@@ -105,7 +105,7 @@ std::string authors_lines(std::string_view metadata) {
 }
 
 SourceCard read_source_card(const fs::path& path) {
-  constexpr std::string_view kFence = "---\n", kEnd = "\n---\n";
+  constexpr std::string_view kFence = "---\n", kFenceEnd = "\n---\n";
   std::error_code ignored;
   if (!is_file(path) || fs::file_size(path, ignored) > kLargestCard) return {};
   std::string all = replace_invalid_utf8(read_text(path, kLargestCard));
@@ -113,10 +113,10 @@ SourceCard read_source_card(const fs::path& path) {
   std::string_view text = all;
   SourceCard card;
   if (text.starts_with(kFence)) {
-    const size_t end = text.find(kEnd);
+    const size_t end = text.find(kFenceEnd);
     if (end != std::string_view::npos) {
       card.author = authors_lines(text.substr(kFence.size(), end + 1 - kFence.size()));
-      text.remove_prefix(end + kEnd.size());
+      text.remove_prefix(end + kFenceEnd.size());
     }
   }
   if (text.find(kCardMark) != std::string_view::npos) {  // ours: what it goes on with, if it does

@@ -44,13 +44,13 @@ std::optional<double> value_of(const std::vector<Score>& metrics, Metric metric)
 }
 
 // Normalised entropy is the same rule: on one task it is the entropy over a constant.
-std::string_view rule_of(std::string_view policy) {
+std::string_view leading_rule(std::string_view policy) {
   const std::string_view rule = policy.substr(0, policy.find(':'));
   return rule == "nentropy" ? "entropy" : rule;
 }
 
 // ELBERT's figures at a threshold are of its first stage, which is the entropy alone.
-std::string_view rule_of(const Paper& paper, const PublishedFigure& figure) {
+std::string_view rule_of_paper(const Paper& paper, const PublishedFigure& figure) {
   return figure.threshold ? "entropy" : paper.rule;
 }
 
@@ -80,7 +80,7 @@ double apart_in_speed(double one, double other) {
 const Reached::Point* nearest_in_speed(const Reached& reached, std::string_view rule, double speedup) {
   const Reached::Point* best = nullptr;
   for (const Reached::Point& point : reached.points) {
-    if (rule_of(point.policy) != rule) continue;
+    if (leading_rule(point.policy) != rule) continue;
     if (best == nullptr || apart_in_speed(point.speedup, speedup) < apart_in_speed(best->speedup, speedup))
       best = &point;
   }
@@ -142,7 +142,7 @@ void take_ours(const Paper& paper, const Reached& reached, Comparison& row) {
     if (const auto* point = named(reached, fmt::format("nentropy:{}", *figure.threshold)))
       return take_point(*point, row);
   }
-  if (figure.speedup && *figure.speedup > 1) return take_nearest(reached, rule_of(paper, figure), row);
+  if (figure.speedup && *figure.speedup > 1) return take_nearest(reached, rule_of_paper(paper, figure), row);
   const int depth = reached.exits.back().layer, kept = layers_kept(figure.backbone);
   take_exit(reached, kept > 0 && has_exit(reached, kept) ? kept : depth, row);
   if (row.setting == fmt::format("exit {}", depth) && !is_also(paper, reached)) row.setting = "full";
