@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -123,9 +124,10 @@ Error value_error(const CLI::App& verb, const std::string& text, const std::stri
   if (const auto range = between(text, " not in range ", "")) {
     const auto [low, high] = ends_of(*range);
     if (low.empty()) return {Code::usage, text, see};
-    constexpr size_t kLongest = 20;  // digits of a limit that somebody chose
-    return wrong(name, between(text, "Value ", " not in range").value_or(""),
-                 high.size() > kLongest ? open_range(verb, name) : fmt::format("{} to {}", low, high));
+    constexpr double kLargest = 1e300;  // above it nobody chose the limit
+    return wrong(
+        name, between(text, "Value ", " not in range").value_or(""),
+        std::strtod(high.c_str(), nullptr) > kLargest ? open_range(verb, name) : fmt::format("{} to {}", low, high));
   }
   if (const auto option = between(text, "Could not convert: ", " = ")) {
     return wrong(*option, *between(text, " = ", ""), "a number");

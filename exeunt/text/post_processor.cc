@@ -27,7 +27,7 @@ Template read_template(const Json& list, const Json& specials, const std::string
   for (const Json& item : list) {
     if (!item.is_object() || item.size() != 1)
       throw_bad_file(where, "got {}, want one Sequence or SpecialToken", glimpse(item));
-    const std::string& kind = item.begin().key();
+    const std::string kind = item.begin().key();
     if (kind != "Sequence" && kind != "SpecialToken") {
       throw_bad_file(where, "got '{}', want Sequence or SpecialToken", kind);
     }
