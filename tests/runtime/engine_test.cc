@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/runtime/engine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
@@ -281,11 +282,14 @@ TEST(Engine, ALayerThatWouldEndBehindTheDeadlineIsNotBegun) {
   spec.inner = 768;
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   const Encoding text = random_text(spec, 24);
-  const auto begun = Clock::now();
-  (void)engine.answer(std::vector{text});
-  const auto whole = Clock::now() - begun;
+  auto whole = Clock::duration::max();  // the least of several: on a busy machine one may take many times as long
+  for (int i = 0; i < 10; ++i) {
+    const auto begun = Clock::now();
+    (void)engine.answer(std::vector{text});
+    whole = std::min(whole, Clock::now() - begun);
+  }
   int in_time = 0;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 300 && in_time == 0; ++i) {
     const Deadline deadline = Clock::now() + whole / 2;
     const Answer answer = engine.answer(std::vector{text}, {.deadline = deadline}).front();
     in_time += answer.ended == Ended::deadline && answer.exit >= 0 && Clock::now() < deadline ? 1 : 0;
