@@ -214,7 +214,10 @@ std::string markdown(const ResultTable& table) {
 
 std::string markdown(const ResultSection& section) {
   std::string out;
-  for (const ResultTable& table : section.tables) out += (out.empty() ? "" : "\n") + markdown(table);
+  for (const ResultTable& table : section.tables) {
+    if (!out.empty()) out += '\n';
+    out += markdown(table);
+  }
   return out;
 }
 
