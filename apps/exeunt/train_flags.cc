@@ -110,7 +110,7 @@ void add_run_part(CLI::App& verb, TrainFlags& flags) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   verb.add_flag("--no-cuda-graphs", flags.no_graphs, "On CUDA: launch each operation by itself, for comparison");
-  verb.add_option("--threads", flags.threads, "Threads on the CPU; 0 = as many as the machine has")
+  verb.add_option("--threads", flags.threads, "Threads on the CPU; 0 = as many as LibTorch chooses")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
 }
