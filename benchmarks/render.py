@@ -37,7 +37,7 @@ def encoder_table(rows):
     for row in rows:
         ours, ort = row['ours'], row.get('onnxruntime')
         share = ours.get('peak_share')
-        if share and row['threads'] == 1 and 'cpu_ms' in ours:  # the same share of the time it really had
+        if share and row['threads'] == 1 and 'cpu_ms' in ours:  # relative to the CPU time it actually got
             share *= ours['best_ms'] / ours['cpu_ms']
         cells = [row['precision'], row['threads'], row['length'], ms(ours), ms(ort), ratio(ort, ours), ms(ours, 'cpu_ms'),
                  ms(ort, 'cpu_ms'), ratio(ort, ours, 'cpu_ms'), f'{100 * share:.0f}' if share else '–']
@@ -57,9 +57,9 @@ def exits_tables(exits, layers):
                      f"{row['of_full'] / bound:.2f}"])
     unused = [[row['precision'], row['length'], f"{row['one_exit_ms']:.2f}", f"{row['all_exits_ms']:.2f}",
                f"{100 * (row['all_exits_ms'] / row['one_exit_ms'] - 1):+.1f} %"] for row in exits['unused']]
-    return (table(['precision', 'exits read', 'leaving after', 'ms', 'of full depth', 'ideal', 'against ideal'], rows) +
-            '\n\nExits that every text passes and none takes:\n\n' +
-            table(['precision', 'length', 'one exit ms', f'{layers} exits ms', 'cost'], unused))
+    return (table(['precision', 'exits read', 'exit after', 'ms', 'of full depth', 'ideal', 'vs. ideal'], rows) +
+            '\n\nOverhead of exits that are evaluated but never taken:\n\n' +
+            table(['precision', 'length', 'one exit ms', f'{layers} exits ms', 'overhead'], unused))
 
 
 def text_table(text):
@@ -73,7 +73,7 @@ def tables(result):
     machine = result['machine']
     clock = ', processor time' if result.get('busy') else ''
     parts = [f"### {machine['cpu']}, {machine['cores']} cores, {result['shape']}\n\n{result['date']}, commit "
-             f"{result['commit']}, kernels `{machine['isa']}`, {result['peer']}; load of the machine "
+             f"{result['commit']}, kernels `{machine['isa']}`, {result['peer']}; load average "
              f"{machine['load_at_start']} at the start, {machine.get('load_at_end', '?')} at the end"
              + (f" ({machine['note']})" if 'note' in machine else '') + '.']
     if 'encoder' in result:
@@ -84,20 +84,20 @@ def tables(result):
             [[row['precision'], f"{row['best_ms']:.2f}", f"{row['gops']:.0f}",
               f"{100 * row['peak_share']:.0f}" if row['peak_share'] else '–'] for row in result['whole']]))
     if 'exits' in result:
-        parts.append(f'Leaving early, length 128, one thread{clock}:\n\n' + exits_tables(result['exits'], 24 if 'large' in result['shape'] else 12))
+        parts.append(f'Early exit, length 128, one thread{clock}:\n\n' + exits_tables(result['exits'], 24 if 'large' in result['shape'] else 12))
     if 'crowded' in result:
         crowd = result['crowded']
         parts.append('More threads than cores, length 128, ' + crowd['precision'] + ': ' +
                      ', '.join(f'{t} threads {value:.2f} ms' for t, value in crowd['threads'].items()) + '.')
     if 'load' in result:
-        parts.append('Resident memory with the model loaded, and the whole command from its start to the answer to one text:\n\n' + table(
-            ['precision', 'packed weights MiB', 'resident MiB', 'at most MiB', 'first answer ms'],
+        parts.append('Resident memory with the model loaded, and time from process start to the first answer:\n\n' + table(
+            ['precision', 'packed weights MiB', 'resident MiB', 'peak MiB', 'first answer ms'],
             [[row['precision'], *(f'{row[key]:.0f}' for key in ('packed_mib', 'resident_mib', 'peak_mib', 'first_answer_ms'))]
              for row in result['load']]))
     if 'text' in result:
         text = result['text']
-        parts.append(f"Texts as long as SST-2's dev split ({text['texts']} texts, {text['tokens']:.1f} tokens on average), "
-                     'gte-small shape, one thread, mean of a text' + (
+        parts.append(f"Texts with the lengths of SST-2's dev split ({text['texts']} texts, {text['tokens']:.1f} tokens on average), "
+                     'gte-small shape, one thread, mean per text' + (
                          f"; ONNX Runtime over the first {text['peer_texts']} of them" if 'peer_texts' in text else '') +
                      ':\n\n' + text_table(text))
     return '\n\n'.join(parts)
