@@ -93,7 +93,7 @@ std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
     return {fmt::format("next: exeunt calibrate {0} --max-drop {1}%, then exeunt serve {0}", out, percent)};
   }
   ColumnFlags texts{.columns = flags.columns, .labels = {}};  // alone, with neither labels nor a column of them
-  texts.columns.label = OwnColumns{}.label;
+  texts.columns.label = UserColumns{}.label;
   const double share = 2.0 / 3 * share_of(flags.hold_out, "--hold-out");
   const auto in_all = [&](int percent) {
     return 50 * std::lround(std::ceil(static_cast<double>(held_out_for(percent)) / share / 50));

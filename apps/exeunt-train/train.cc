@@ -82,14 +82,14 @@ Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task
     texts.train = read_split(*task, Split::train, flags.data);
     texts.eval = read_split(*task, Split::dev, flags.data);
   } else {
-    OwnColumns columns = flags.chosen();
-    texts.train = read_own(flags.data, columns);
+    UserColumns columns = flags.chosen();
+    texts.train = read_user_data(flags.data, columns);
     for (const std::string& text : texts.train.notices) notice(common, text);
     if (flags.labels.empty()) doubt_labels(common, flags, texts.train);
     columns.labels = texts.train.labels;
     columns.regression = texts.train.regression;
     if (!flags.eval_data.empty()) {
-      texts.eval = read_own(flags.eval_data, columns);
+      texts.eval = read_user_data(flags.eval_data, columns);
       for (const std::string& text : texts.eval.notices) notice(common, text);
     }
   }

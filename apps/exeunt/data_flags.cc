@@ -38,15 +38,15 @@ double share_of(std::string_view text, std::string_view flag) {
   return share;
 }
 
-OwnColumns ColumnFlags::chosen() const {
-  OwnColumns out = columns;
+UserColumns ColumnFlags::chosen() const {
+  UserColumns out = columns;
   out.labels = comma_list(labels);
   if (regression) out.regression = true;
   return out;
 }
 
 std::string column_words(const ColumnFlags& flags) {
-  const OwnColumns usual;
+  const UserColumns usual;
   std::string out;
   const auto add = [&](const char* flag, const std::string& value, const std::string& absent) {
     if (value != absent) out += fmt::format(" {} {}", flag, shell_word(value));
@@ -90,10 +90,10 @@ CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take) 
       ->type_name("C");
 }
 
-CLI::Option* add_separator_flag(CLI::App& verb, OwnColumns& columns) {
+CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns) {
   return add_separator_flag(verb, [&columns](char separator) {
     columns.separator = separator;
-    columns.format = OwnFormat::csv;
+    columns.format = UserFormat::csv;
   });
 }
 
@@ -134,12 +134,12 @@ Dataset load_data(const DataFlags& flags, const ExitLayout* model) {
       throw Error(Code::usage, fmt::format("{}: got a folder without --task", flags.data),
                   "add --task, or name a file");
     }
-    OwnColumns columns = flags.chosen();
+    UserColumns columns = flags.chosen();
     if (model != nullptr && columns.labels.empty() && !columns.regression) {
       columns.labels = model->labels;
       columns.regression = model->problem == Problem::regression;
     }
-    data = read_own(flags.data, columns);
+    data = read_user_data(flags.data, columns);
   }
   if (flags.limit > 0 && data.examples.size() > static_cast<size_t>(flags.limit)) {
     data.examples.resize(static_cast<size_t>(flags.limit));

@@ -9,7 +9,7 @@
 
 #include "exeunt/model/spec.h"
 #include "exeunt/tasks/dataset.h"
-#include "exeunt/tasks/own_data.h"
+#include "exeunt/tasks/user_data.h"
 
 namespace exeunt::apps {
 
@@ -17,11 +17,11 @@ inline constexpr const char* kDataGroup = "Data";  // the title of these flags i
 
 // What a file of the user's own holds.
 struct ColumnFlags {
-  OwnColumns columns;
+  UserColumns columns;
   std::string labels;  // comma-separated
   bool regression = false;
 
-  [[nodiscard]] OwnColumns chosen() const;  // `columns` with the labels and the kind of problem
+  [[nodiscard]] UserColumns chosen() const;  // `columns` with the labels and the kind of problem
 };
 
 struct DataFlags : ColumnFlags {
@@ -35,7 +35,7 @@ void add_data_flags(CLI::App& verb, DataFlags& flags);
 
 // --separator: one character, or "tab". A file that is read with it is CSV, whatever its ending.
 CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take);
-CLI::Option* add_separator_flag(CLI::App& verb, OwnColumns& columns);
+CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns);
 
 // Reads what the flags name. Labels and the kind of problem that they leave open are those of `model`, where there is
 // one. Throws Error: usage if neither a task nor a file is named.

@@ -53,10 +53,10 @@ Dataset data_for(const Common& common, const RunFlags& flags, const Checkpoint& 
   if (!flags.data.task.empty() || !is_there(held_out)) {
     throw Error(Code::usage, "--data is required to run a model", data_hint(model));
   }
-  OwnColumns columns = held_out_columns(held_out);
+  UserColumns columns = held_out_columns(held_out);
   columns.labels = model.exits().labels;
   columns.regression = model.exits().problem == Problem::regression;
-  Dataset data = read_own(held_out, columns);
+  Dataset data = read_user_data(held_out, columns);
   if (flags.data.limit > 0 && data.examples.size() > static_cast<size_t>(flags.data.limit)) {
     data.examples.resize(static_cast<size_t>(flags.data.limit));
   }

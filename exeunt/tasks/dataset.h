@@ -27,8 +27,8 @@ struct Example {
 };
 
 struct Dataset {
-  std::string task;   // name in the table; own data: empty
-  std::string split;  // "train", "dev", "test"; own data: empty
+  std::string task;   // name in the table; empty for user data
+  std::string split;  // "train", "dev", "test"; empty for user data
   bool regression = false;
   bool labelled = false;
   std::vector<std::string> labels;                 // in index order; empty for a regression

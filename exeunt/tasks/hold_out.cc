@@ -108,10 +108,10 @@ std::string held_out_text(const Dataset& data) {
   return out;
 }
 
-OwnColumns held_out_columns(const std::filesystem::path& path) {
+UserColumns held_out_columns(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);
-  OwnColumns columns;
-  columns.format = OwnFormat::csv;
+  UserColumns columns;
+  columns.format = UserFormat::csv;
   if (file->text().starts_with(kWithPair)) columns.pair = "pair";
   return columns;
 }

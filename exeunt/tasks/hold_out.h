@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "exeunt/tasks/own_data.h"
+#include "exeunt/tasks/user_data.h"
 
 namespace exeunt {
 
@@ -25,6 +25,6 @@ struct HeldOut {
 
 // Rows as CSV with the columns text, pair (where there is one) and label, and how such a file is read again.
 [[nodiscard]] std::string held_out_text(const Dataset& data);
-[[nodiscard]] OwnColumns held_out_columns(const std::filesystem::path& path);
+[[nodiscard]] UserColumns held_out_columns(const std::filesystem::path& path);
 
 }  // namespace exeunt

@@ -39,7 +39,7 @@ struct Score {
 [[nodiscard]] std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted,
                                        std::span<const float> gold);
 
-// What to report for a user's own data.
+// What to report for data of no known task.
 [[nodiscard]] std::vector<Metric> default_metrics(bool regression, size_t labels);
 
 }  // namespace exeunt

@@ -14,7 +14,7 @@
 #include "exeunt/data/features.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/tasks/metrics.h"
-#include "exeunt/tasks/own_data.h"
+#include "exeunt/tasks/user_data.h"
 #include "exeunt/train/recipe.h"
 
 namespace exeunt {
@@ -32,7 +32,7 @@ struct TrainingData {
   std::string task;  // name in the table of tasks; empty for the user's own data
   std::vector<Metric> metrics;
   Metric primary = Metric::accuracy;
-  std::optional<OwnColumns> columns = {};  // of the user's own file, as recipe.json keeps them
+  std::optional<UserColumns> columns = {};  // of the user's own file, as recipe.json keeps them
 };
 
 struct RunStart;  // exeunt/train/stage_plan.h

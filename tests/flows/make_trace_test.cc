@@ -7,7 +7,7 @@
 #include "exeunt/flows/test_answers.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/runtime/reference.h"
-#include "exeunt/tasks/own_data.h"
+#include "exeunt/tasks/user_data.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -17,9 +17,9 @@ using testing::HasSubstr;
 
 constexpr const char* kModel = EXEUNT_TEST_DATA "/models/bert-deebert";
 
-OwnColumns as_csv() {
-  OwnColumns columns;
-  columns.format = OwnFormat::csv;
+UserColumns as_csv() {
+  UserColumns columns;
+  columns.format = UserFormat::csv;
   return columns;
 }
 
@@ -27,7 +27,7 @@ Dataset some_data(std::string_view labels = "positive negative") {
   const bool swapped = labels != "positive negative";
   const std::string csv = std::string("text,label\nA great film,") + (swapped ? "maybe" : "positive") +
                           "\nA dull plot,negative\nso so,negative\n";
-  return parse_own(csv, "my.csv", as_csv());
+  return parse_user_data(csv, "my.csv", as_csv());
 }
 
 TEST(MakeTrace, HoldsWhatTheModelSaysWhateverTheThreads) {
@@ -82,7 +82,7 @@ TEST(MakeTrace, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(error_of([&] { (void)make_trace(bare, *tokenizer, some_data(), {}); }).what(), HasSubstr("no exits"));
   EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, some_data("maybe negative"), {}); }).what(),
               HasSubstr("maybe"));
-  Dataset numbers = parse_own("text,label\nx,1.5\ny,2\n", "my.csv", as_csv());
+  Dataset numbers = parse_user_data("text,label\nx,1.5\ny,2\n", "my.csv", as_csv());
   EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, numbers, {}); }).what(),
               HasSubstr("the data hold numbers"));
 }

@@ -112,5 +112,47 @@ TEST(Quantize, BoundsOutOfReachGiveTheBestThereIs) {
   EXPECT_DOUBLE_EQ(outcome.chosen.changed, 4.0 / 200);
 }
 
+// Three exits; each text's margin at each of them. Labels are "yes" throughout unless a margin is negative.
+ExitTrace exits_of(const std::vector<std::vector<float>>& margins) {
+  ExitTrace out;
+  out.rows = margins.size();
+  out.exits = 3;
+  out.width = 2;
+  out.info.labels = {"no", "yes"};
+  out.info.layers = {2, 4, 6};
+  for (size_t row = 0; row < margins.size(); ++row) {
+    for (const float margin : margins[row]) out.logits.insert(out.logits.end(), {0, margin});
+    out.gold.push_back(1);
+    out.lengths.push_back(8);
+    out.index.push_back(static_cast<int64_t>(row));
+  }
+  return out;
+}
+
+TEST(Quantize, ATextThatLeavesElsewhereWithTheSameLabelHasChanged) {
+  const ExitTrace before = exits_of({{6, 6, 6}, {6, 6, 6}, {1, 6, 6}, {1, 1, 6}});
+  const ExitTrace after = exits_of({{6, 6, 6}, {1, 6, 6}, {6, 6, 6}, {1, 1, -6}});
+  const PolicySpec early = parse_policy("confidence:0.95");
+  const Change change = change_between(before, after, early);
+  EXPECT_DOUBLE_EQ(change.drift.exits, 0.5);    // the second and the third text
+  EXPECT_DOUBLE_EQ(change.drift.labels, 0.25);  // the fourth
+  EXPECT_DOUBLE_EQ(change.changed, 0.75) << "label or exit";
+  EXPECT_DOUBLE_EQ(change.drop(), 0.25);
+  EXPECT_DOUBLE_EQ(change_between(before, after, parse_policy("full")).changed, 0.25) << "one exit alone is in use";
+
+  // And the search must keep the matrix that moves nothing but exits.
+  const auto choose_under = [&](const PolicySpec& policy) {
+    return choose_exceptions(
+        before, before,
+        {.matrices = {"layer.0.qkv", "layer.0.output"},
+         .policy = policy,
+         .max_changed = 0.25,
+         .max_drop = 1,
+         .trace = [&](const Exceptions& kept, bool) { return kept.contains("layer.0.qkv") ? before : after; }});
+  };
+  EXPECT_TRUE(choose_under(early).exceptions.contains("layer.0.qkv"));
+  EXPECT_TRUE(choose_under(parse_policy("full")).exceptions.empty());
+}
+
 }  // namespace
 }  // namespace exeunt

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as the user's CSV or TSV, with and without labels; the first byte chooses. Every row read again from its
 // fields, quoted, must give the same fields.
-#include "exeunt/tasks/own_data.h"
 #include "exeunt/tasks/rows.h"
+#include "exeunt/tasks/user_data.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -32,14 +32,14 @@ void expect_round_trip(std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  exeunt::OwnColumns columns;
+  exeunt::UserColumns columns;
   columns.text = "t";
-  columns.format = (data[0] & 1) != 0 ? exeunt::OwnFormat::tsv : exeunt::OwnFormat::csv;
+  columns.format = (data[0] & 1) != 0 ? exeunt::UserFormat::tsv : exeunt::UserFormat::csv;
   columns.label.assign((data[0] & 2) != 0 ? 0 : 1, 'l');
   columns.pair.assign((data[0] & 4) != 0 ? 1 : 0, 'p');
   if ((data[0] & 8) != 0) columns.regression = (data[0] & 16) != 0;
   if ((data[0] & 32) != 0) columns.separator = ';';
   const auto bytes = exeunt::text_of(data + 1, size - 1);
   exeunt::read_or_refuse([&] { expect_round_trip(bytes); });
-  return exeunt::read_or_refuse([&] { (void)exeunt::parse_own(bytes, "input", columns); });
+  return exeunt::read_or_refuse([&] { (void)exeunt::parse_user_data(bytes, "input", columns); });
 }

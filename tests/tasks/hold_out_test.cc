@@ -109,9 +109,9 @@ TEST(HoldOut, TheFileGivesBackTextsPairsAndLabels) {
     }
     const auto path = scratch.path() / "held-out.csv";
     scratch.write("held-out.csv", held_out_text(data));
-    OwnColumns columns = held_out_columns(path);
+    UserColumns columns = held_out_columns(path);
     columns.labels = data.labels;
-    const Dataset again = read_own(path, columns);
+    const Dataset again = read_user_data(path, columns);
     ASSERT_EQ(again.examples.size(), data.examples.size());
     for (size_t row = 0; row < data.examples.size(); ++row) {
       EXPECT_EQ(again.examples[row].text, data.examples[row].text);
@@ -130,9 +130,9 @@ TEST(HoldOut, ARegressionKeepsItsValuesToTheLastBit) {
   const HeldOut held = hold_out(data, 0.3);
   EXPECT_EQ(held.certify.examples.size(), 12U);
   scratch.write("held-out.csv", held_out_text(held.certify));
-  OwnColumns columns = held_out_columns(scratch.path() / "held-out.csv");
+  UserColumns columns = held_out_columns(scratch.path() / "held-out.csv");
   columns.regression = true;
-  const Dataset again = read_own(scratch.path() / "held-out.csv", columns);
+  const Dataset again = read_user_data(scratch.path() / "held-out.csv", columns);
   for (size_t row = 0; row < 12; ++row) EXPECT_EQ(again.examples[row].gold, held.certify.examples[row].gold);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/tasks/own_data.h"
+#include "exeunt/tasks/user_data.h"
 
 #include <algorithm>
 #include <limits>
@@ -22,7 +22,7 @@ constexpr float kNoGold = std::numeric_limits<float>::quiet_NaN();
 // gold is known: read() then remembers which label each row had, and finish() fills gold in.
 class GoldReader {
  public:
-  explicit GoldReader(const OwnColumns& columns) : regression_(columns.regression) {
+  explicit GoldReader(const UserColumns& columns) : regression_(columns.regression) {
     if (!columns.labels.empty()) {
       if (regression_.value_or(false)) throw Error(Code::usage, "a regression has no list of labels");
       given_.emplace(columns.labels);
@@ -96,9 +96,9 @@ class GoldReader {
   std::vector<size_t> rows_;  // per row, its label's place in names_
 };
 
-class OwnReader {
+class UserReader {
  public:
-  OwnReader(std::string where, const OwnColumns& columns)
+  UserReader(std::string where, const UserColumns& columns)
       : where_(std::move(where)), columns_(columns), gold_(columns) {}
 
   Dataset read(std::string_view bytes, const OnBadRow& on_bad_row);
@@ -112,7 +112,7 @@ class OwnReader {
   [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
 
   std::string where_;
-  const OwnColumns& columns_;
+  const UserColumns& columns_;
   GoldReader gold_;
   size_t text_ = 0, pair_ = 0, label_ = 0;
   int64_t index_ = 0;
@@ -120,20 +120,20 @@ class OwnReader {
   Dataset out_;
 };
 
-void OwnReader::find_columns(const Row& header) {
+void UserReader::find_columns(const Row& header) {
   out_.columns.assign(header.fields.begin(), header.fields.end());
   text_ = find_column(header, where_, columns_.text);
   if (!columns_.pair.empty()) pair_ = find_column(header, where_, columns_.pair);
   if (!columns_.label.empty()) label_ = find_column(header, where_, columns_.label);
 }
 
-void OwnReader::take_fields(const Row& row) {
+void UserReader::take_fields(const Row& row) {
   check_utf8(row, where_, out_.columns);
   if (row.fields.size() != out_.columns.size()) {
     throw Error(Code::bad_file,
                 fmt::format("{}: got {} columns, want {} as in the header", place_of(where_, row.line),
                             row.fields.size(), out_.columns.size()),
-                columns_.format == OwnFormat::csv
+                columns_.format == UserFormat::csv
                     ? "put fields that contain a separator or a line break in quotes"
                     : "TSV has no quoting: a text may contain neither TAB nor line break");
   }
@@ -149,7 +149,7 @@ void OwnReader::take_fields(const Row& row) {
   out_.examples.push_back(std::move(example));
 }
 
-std::string OwnReader::text_of(const Json& object, const std::string& name, std::string_view where) const {
+std::string UserReader::text_of(const Json& object, const std::string& name, std::string_view where) const {
   const auto found = object.find(name);
   if (found == object.end()) {
     std::vector<std::string> known;
@@ -163,7 +163,7 @@ std::string OwnReader::text_of(const Json& object, const std::string& name, std:
                  label ? "string or a number" : "string");
 }
 
-void OwnReader::take_object(const Row& row) {
+void UserReader::take_object(const Row& row) {
   check_utf8(row, where_, out_.columns);
   const std::string place = place_of(where_, row.line);
   const Json object = parse_json_line(row.fields[0], place);
@@ -181,14 +181,14 @@ void OwnReader::take_object(const Row& row) {
   out_.examples.push_back(std::move(example));
 }
 
-bool OwnReader::leave_out(const Example& example, int64_t line) {
+bool UserReader::leave_out(const Example& example, int64_t line) {
   if (!is_blank(example.text, example.pair)) return false;
   if (blank_++ == 0) first_blank_ = line;
   ++out_.skipped;
   return true;
 }
 
-void OwnReader::say_left_out() {
+void UserReader::say_left_out() {
   if (blank_ == 0) return;
   if (out_.examples.empty()) {
     throw Error(Code::bad_file, fmt::format("{}: got {} rows without a text, want texts", where_, blank_),
@@ -199,12 +199,12 @@ void OwnReader::say_left_out() {
                                                    blank_, first_blank_));
 }
 
-Dataset OwnReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
+Dataset UserReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
   refuse_utf16(bytes, where_);
-  const bool objects = columns_.format == OwnFormat::jsonl;
-  const RowFormat format = objects                             ? RowFormat::lines
-                           : columns_.format == OwnFormat::csv ? RowFormat::csv
-                                                               : RowFormat::tsv;
+  const bool objects = columns_.format == UserFormat::jsonl;
+  const RowFormat format = objects                              ? RowFormat::lines
+                           : columns_.format == UserFormat::csv ? RowFormat::csv
+                                                                : RowFormat::tsv;
   RowReader reader(bytes, where_, format, columns_.separator);
   Row row;
   for (bool header = !objects; reader.next(row);) {
@@ -231,26 +231,26 @@ Dataset OwnReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
   return std::move(out_);
 }
 
-OwnFormat format_of(const fs::path& path) {
+UserFormat format_of(const fs::path& path) {
   const std::string ending = path.extension().string();
-  if (ending == ".csv") return OwnFormat::csv;
-  if (ending == ".tsv") return OwnFormat::tsv;
-  if (ending == ".jsonl" || ending == ".ndjson") return OwnFormat::jsonl;
+  if (ending == ".csv") return UserFormat::csv;
+  if (ending == ".tsv") return UserFormat::tsv;
+  if (ending == ".jsonl" || ending == ".ndjson") return UserFormat::jsonl;
   throw Error(Code::usage, fmt::format("{}: got ending '{}', want .csv, .tsv or .jsonl", path.string(), ending),
               "write one of these formats, or give the file the ending it should have");
 }
 
 }  // namespace
 
-OrderedJson columns_json(const OwnColumns& columns) {
+OrderedJson columns_json(const UserColumns& columns) {
   OrderedJson out{{"text", columns.text}, {"label", columns.label}};
   if (!columns.pair.empty()) out["pair"] = columns.pair;
-  if (columns.separator != OwnColumns{}.separator) out["separator"] = std::string(1, columns.separator);
+  if (columns.separator != UserColumns{}.separator) out["separator"] = std::string(1, columns.separator);
   return out;
 }
 
-OwnColumns columns_from(const Json& stored) {
-  OwnColumns out;
+UserColumns columns_from(const Json& stored) {
+  UserColumns out;
   const auto text = [&](const char* name, const std::string& usual) {
     const bool there = stored.is_object() && stored.contains(name) && stored.at(name).is_string();
     return there ? stored.at(name).get<std::string>() : usual;
@@ -263,23 +263,23 @@ OwnColumns columns_from(const Json& stored) {
   return out;
 }
 
-Dataset parse_own(std::string_view bytes, const std::string& where, const OwnColumns& columns,
-                  const OnBadRow& on_bad_row) {
+Dataset parse_user_data(std::string_view bytes, const std::string& where, const UserColumns& columns,
+                        const OnBadRow& on_bad_row) {
   check(columns.format.has_value(), "bytes in memory have no file ending to go by");
-  Dataset out = OwnReader(where, columns).read(bytes, on_bad_row);
+  Dataset out = UserReader(where, columns).read(bytes, on_bad_row);
   out.sha256 = sha256_hex(bytes);
   out.where = where;
   return out;
 }
 
-Dataset read_own(const fs::path& path, const OwnColumns& columns, const OnBadRow& on_bad_row) {
-  OwnColumns known = columns;
+Dataset read_user_data(const fs::path& path, const UserColumns& columns, const OnBadRow& on_bad_row) {
+  UserColumns known = columns;
   if (!known.format) known.format = format_of(path);
   const auto mapped = MappedFile::open(path);
   if (mapped->bytes().size() > kMaxDataBytes) {
     throw_bad_file(path.string(), "got {} bytes, want at most {}", mapped->bytes().size(), kMaxDataBytes);
   }
-  return parse_own(mapped->text(), path.string(), known, on_bad_row);
+  return parse_user_data(mapped->text(), path.string(), known, on_bad_row);
 }
 
 }  // namespace exeunt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user's own data: CSV (RFC 4180), TSV (no quoting) or JSONL, with the columns the user names.
+// The user's data: CSV (RFC 4180), TSV (no quoting) or JSONL, with the columns the user names.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +13,9 @@
 
 namespace exeunt {
 
-enum class OwnFormat { csv, tsv, jsonl };
+enum class UserFormat { csv, tsv, jsonl };
 
-struct OwnColumns {
+struct UserColumns {
   std::string text = "text";
   std::string pair;             // empty: one text per row
   std::string label = "label";  // empty: no labels, gold is NaN
@@ -23,22 +23,22 @@ struct OwnColumns {
   std::optional<bool> regression;
   // In index order. Left empty they are inferred: all that occur, by value if all are whole numbers, else by bytes.
   std::vector<std::string> labels;
-  std::optional<OwnFormat> format;  // left open: by the file's ending, .csv .tsv .jsonl .ndjson
-  char separator = ',';             // of CSV
+  std::optional<UserFormat> format;  // left open: by the file's ending, .csv .tsv .jsonl .ndjson
+  char separator = ',';              // of CSV
 };
 
 // Empty lines are passed over; rows whose text is blank are left out, counted and said in the notices, as no answer can
 // be right for them; columns that are not named are ignored. Throws Error bad_file with line and column.
-[[nodiscard]] Dataset read_own(const std::filesystem::path& path, const OwnColumns& columns,
-                               const OnBadRow& on_bad_row = {});
+[[nodiscard]] Dataset read_user_data(const std::filesystem::path& path, const UserColumns& columns,
+                                     const OnBadRow& on_bad_row = {});
 
 // Which columns a file was read by, as a trained model keeps it: {"text", "label"}, and "pair" and "separator" where
 // they are not the usual ones. What is not there or not a text is left as it is.
-[[nodiscard]] OrderedJson columns_json(const OwnColumns& columns);
-[[nodiscard]] OwnColumns columns_from(const Json& stored);
+[[nodiscard]] OrderedJson columns_json(const UserColumns& columns);
+[[nodiscard]] UserColumns columns_from(const Json& stored);
 
-// read_own() over bytes in memory; `columns.format` must be set. `where` opens error messages.
-[[nodiscard]] Dataset parse_own(std::string_view bytes, const std::string& where, const OwnColumns& columns,
-                                const OnBadRow& on_bad_row = {});
+// read_user_data() over bytes in memory; `columns.format` must be set. `where` opens error messages.
+[[nodiscard]] Dataset parse_user_data(std::string_view bytes, const std::string& where, const UserColumns& columns,
+                                      const OnBadRow& on_bad_row = {});
 
 }  // namespace exeunt

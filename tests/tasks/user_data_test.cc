@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/tasks/own_data.h"
+#include "exeunt/tasks/user_data.h"
 
 #include <cmath>
 
@@ -14,14 +14,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Dataset csv(std::string_view bytes, OwnColumns columns = {}) {
-  columns.format = OwnFormat::csv;
-  return parse_own(bytes, "f.csv", columns);
+Dataset csv(std::string_view bytes, UserColumns columns = {}) {
+  columns.format = UserFormat::csv;
+  return parse_user_data(bytes, "f.csv", columns);
 }
 
-Dataset jsonl(std::string_view bytes, OwnColumns columns = {}) {
-  columns.format = OwnFormat::jsonl;
-  return parse_own(bytes, "f.jsonl", columns);
+Dataset jsonl(std::string_view bytes, UserColumns columns = {}) {
+  columns.format = UserFormat::jsonl;
+  return parse_user_data(bytes, "f.jsonl", columns);
 }
 
 template <class Act>
@@ -37,7 +37,7 @@ std::vector<float> gold(const Dataset& data) {
   return out;
 }
 
-TEST(OwnData, LabelsAreInferredInAnOrderOfTheirOwn) {
+TEST(UserData, LabelsAreInferredInAnOrderOfTheirOwn) {
   const Dataset data = csv("id,text,label\n1,a,spam\n2,b,ham\n3,c,spam\n");
   EXPECT_FALSE(data.regression);
   EXPECT_THAT(data.labels, ElementsAre("ham", "spam"));
@@ -46,16 +46,16 @@ TEST(OwnData, LabelsAreInferredInAnOrderOfTheirOwn) {
   EXPECT_THAT(csv("text,label\na,-1\nb,1\n").labels, ElementsAre("-1", "1"));
 }
 
-TEST(OwnData, GivenLabelsKeepTheirOrderAndRefuseOthers) {
-  OwnColumns columns;
+TEST(UserData, GivenLabelsKeepTheirOrderAndRefuseOthers) {
+  UserColumns columns;
   columns.labels = {"spam", "ham"};
   EXPECT_THAT(gold(csv("text,label\na,ham\nb,ham\n", columns)), ElementsAre(1, 1));
   EXPECT_THAT(message([&] { (void)csv("text,label\na,ham\nb,hamm\n", columns); }),
               HasSubstr("f.csv:3: column 2 ('label'): got label 'hamm', want one of spam, ham | did you mean 'ham'?"));
 }
 
-TEST(OwnData, QuotedFieldsPairsAndOtherColumnNames) {
-  OwnColumns columns;
+TEST(UserData, QuotedFieldsPairsAndOtherColumnNames) {
+  UserColumns columns;
   columns.text = "question";
   columns.pair = "the answer";
   columns.label = "ok";
@@ -67,7 +67,7 @@ TEST(OwnData, QuotedFieldsPairsAndOtherColumnNames) {
   EXPECT_THAT(data.labels, ElementsAre("no", "yes"));
 }
 
-TEST(OwnData, NumbersWithAFractionAreARegression) {
+TEST(UserData, NumbersWithAFractionAreARegression) {
   const Dataset data = csv("text,label\na,1\nb,2.5\nc,-3e0\n");
   EXPECT_TRUE(data.regression);
   EXPECT_THAT(gold(data), ElementsAre(1, 2.5F, -3));
@@ -75,8 +75,8 @@ TEST(OwnData, NumbersWithAFractionAreARegression) {
   EXPECT_EQ(data.range, std::make_pair(-3.0, 2.5));
 }
 
-TEST(OwnData, TheKindOfProblemCanBeSaid) {
-  OwnColumns columns;
+TEST(UserData, TheKindOfProblemCanBeSaid) {
+  UserColumns columns;
   columns.regression = true;
   EXPECT_THAT(gold(csv("text,label\na,1\nb,2\n", columns)), ElementsAre(1, 2));
   EXPECT_THAT(message([&] { (void)csv("text,label\na,1\nb,good\n", columns); }),
@@ -88,8 +88,8 @@ TEST(OwnData, TheKindOfProblemCanBeSaid) {
   EXPECT_EQ(error_of([&] { (void)csv("text,label\na,1\n", columns); }).code(), Code::usage);
 }
 
-TEST(OwnData, WithoutALabelColumnThereIsNoGold) {
-  OwnColumns columns;
+TEST(UserData, WithoutALabelColumnThereIsNoGold) {
+  UserColumns columns;
   columns.label = "";
   const Dataset data = csv("text\na\n\nb\n", columns);
   ASSERT_EQ(data.examples.size(), 2U);
@@ -97,26 +97,26 @@ TEST(OwnData, WithoutALabelColumnThereIsNoGold) {
   EXPECT_FALSE(data.labelled);
 }
 
-TEST(OwnData, MissingAndDoubledColumnsNameTheHeader) {
+TEST(UserData, MissingAndDoubledColumnsNameTheHeader) {
   EXPECT_THAT(message([] { (void)csv("sentence,label\na,b\n"); }),
               HasSubstr("f.csv:1: no column 'text' in the header, got 'sentence', 'label'"));
-  OwnColumns columns;
+  UserColumns columns;
   columns.text = "sentense";
   EXPECT_THAT(message([&] { (void)csv("sentence,label\na,b\n", columns); }), HasSubstr("did you mean 'sentence'?"));
   EXPECT_THAT(message([] { (void)csv("text,label,text\na,b,c\n"); }),
               HasSubstr("column 'text' stands 2 times in the header"));
 }
 
-TEST(OwnData, RowsOfAnotherWidthAreErrors) {
+TEST(UserData, RowsOfAnotherWidthAreErrors) {
   EXPECT_THAT(message([] { (void)csv("text,label\na,b\nc, d,e\n"); }),
               HasSubstr("f.csv:3: got 3 columns, want 2 as in the header | put fields that contain a separator"));
-  OwnColumns columns;
-  columns.format = OwnFormat::tsv;
-  EXPECT_THAT(message([&] { (void)parse_own("text\tlabel\na\n", "f.tsv", columns); }),
+  UserColumns columns;
+  columns.format = UserFormat::tsv;
+  EXPECT_THAT(message([&] { (void)parse_user_data("text\tlabel\na\n", "f.tsv", columns); }),
               HasSubstr("f.tsv:2: got 1 columns, want 2 as in the header | TSV has no quoting"));
 }
 
-TEST(OwnData, EmptySingleAndTooManyLabelsAreErrors) {
+TEST(UserData, EmptySingleAndTooManyLabelsAreErrors) {
   EXPECT_THAT(message([] { (void)csv("text,label\na,x\nb,\n"); }),
               HasSubstr("f.csv:3: column 2 ('label'): got an empty label"));
   EXPECT_THAT(message([] { (void)csv("text,label\na,x\nb,x\n"); }), HasSubstr("got one label only, 'x'"));
@@ -125,7 +125,7 @@ TEST(OwnData, EmptySingleAndTooManyLabelsAreErrors) {
   EXPECT_THAT(message([&] { (void)csv(many); }), HasSubstr("got 65537 different labels, want at most 65536"));
 }
 
-TEST(OwnData, BrokenUtf8StrayQuotesAndEmptyFilesAreErrors) {
+TEST(UserData, BrokenUtf8StrayQuotesAndEmptyFilesAreErrors) {
   EXPECT_THAT(message([] { (void)csv("text,label\nok,x\n\"caf\xE9\",y\n"); }),
               HasSubstr("f.csv:3: column 1 ('text'): byte 4 is 0xE9, want valid UTF-8"));
   EXPECT_THAT(message([] { (void)csv("text,label\n5\" disk,x\n"); }), HasSubstr("f.csv:2: column 1: got a quote"));
@@ -134,7 +134,7 @@ TEST(OwnData, BrokenUtf8StrayQuotesAndEmptyFilesAreErrors) {
   EXPECT_THAT(message([] { (void)csv(std::string_view("\xFF\xFEt\0", 4)); }), HasSubstr("UTF-16"));
 }
 
-TEST(OwnData, JsonlTakesStringsNumbersAndTruthAsLabels) {
+TEST(UserData, JsonlTakesStringsNumbersAndTruthAsLabels) {
   const Dataset words =
       jsonl("{\"text\":\"a\\nb\",\"label\":\"x\",\"other\":[1]}\n\n{\"label\":\"y\",\"text\":\"\\u00e9\"}");
   EXPECT_EQ(words.examples[0].text, "a\nb");
@@ -146,7 +146,7 @@ TEST(OwnData, JsonlTakesStringsNumbersAndTruthAsLabels) {
   EXPECT_THAT(gold(jsonl("{\"text\":\"a\",\"label\":1.25}\n{\"text\":\"b\",\"label\":3}")), ElementsAre(1.25F, 3));
 }
 
-TEST(OwnData, JsonlMistakesNameTheLine) {
+TEST(UserData, JsonlMistakesNameTheLine) {
   const std::string good = "{\"text\":\"a\",\"label\":\"x\"}\n";
   EXPECT_THAT(message([&] { (void)jsonl(good + "{\"text\":\"a\",}\n"); }),
               HasSubstr("f.jsonl:2: no valid JSON at column 13"));
@@ -161,21 +161,21 @@ TEST(OwnData, JsonlMistakesNameTheLine) {
               HasSubstr("f.jsonl:2: column 1: byte 10 is 0xFF, want valid UTF-8"));
 }
 
-TEST(OwnData, FilesAreReadByTheirEnding) {
+TEST(UserData, FilesAreReadByTheirEnding) {
   const Scratch scratch;
   const std::string tsv = "text\tlabel\n\"a\tx\nb\ty\n";
-  const Dataset data = read_own(scratch.write("d.tsv", tsv), {});
+  const Dataset data = read_user_data(scratch.write("d.tsv", tsv), {});
   EXPECT_EQ(data.examples[0].text, "\"a");
   EXPECT_EQ(data.sha256, sha256_hex(tsv));
-  EXPECT_EQ(read_own(scratch.write("d.csv", "text,label\na,x\nb,y\n"), {}).examples.size(), 2U);
-  EXPECT_EQ(read_own(scratch.write("d.ndjson", "{\"text\":\"a\",\"label\":0.5}"), {}).examples.size(), 1U);
-  const Error error = error_of([&] { (void)read_own(scratch.write("d.xlsx", "PK"), {}); });
+  EXPECT_EQ(read_user_data(scratch.write("d.csv", "text,label\na,x\nb,y\n"), {}).examples.size(), 2U);
+  EXPECT_EQ(read_user_data(scratch.write("d.ndjson", "{\"text\":\"a\",\"label\":0.5}"), {}).examples.size(), 1U);
+  const Error error = error_of([&] { (void)read_user_data(scratch.write("d.xlsx", "PK"), {}); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), HasSubstr("got ending '.xlsx', want .csv, .tsv or .jsonl"));
-  EXPECT_EQ(error_of([&] { (void)read_own(scratch.path() / "none.csv", {}); }).code(), Code::bad_file);
+  EXPECT_EQ(error_of([&] { (void)read_user_data(scratch.path() / "none.csv", {}); }).code(), Code::bad_file);
 }
 
-TEST(OwnData, RowsWithoutATextAreLeftOutAndSaid) {
+TEST(UserData, RowsWithoutATextAreLeftOutAndSaid) {
   const Dataset data = csv("text,label\na,x\n,x\nb,y\n\" \t\n\",odd\n");
   EXPECT_THAT(data.labels, ElementsAre("x", "y")) << "the label of a row that is left out is none";
   EXPECT_THAT(gold(data), ElementsAre(0, 1));
@@ -188,20 +188,20 @@ TEST(OwnData, RowsWithoutATextAreLeftOutAndSaid) {
               HasSubstr("f.csv: got 2 rows without a text, want texts | check that 'text' is the column"));
 }
 
-TEST(OwnData, APairIsBlankWhereBothTextsAre) {
-  OwnColumns columns;
+TEST(UserData, APairIsBlankWhereBothTextsAre) {
+  UserColumns columns;
   columns.pair = "pair";
   const Dataset data = csv("text,pair,label\n,b,x\na,,y\n , ,x\n", columns);
   EXPECT_EQ(data.examples.size(), 2U);
   EXPECT_EQ(data.skipped, 1);
 }
 
-TEST(OwnData, ColumnsAreKeptAndReadAgain) {
-  OwnColumns columns;
+TEST(UserData, ColumnsAreKeptAndReadAgain) {
+  UserColumns columns;
   columns.text = "body";
   columns.pair = "title";
   columns.separator = ';';
-  const OwnColumns again = columns_from(Json::parse(columns_json(columns).dump()));
+  const UserColumns again = columns_from(Json::parse(columns_json(columns).dump()));
   EXPECT_EQ(again.text, "body");
   EXPECT_EQ(again.pair, "title");
   EXPECT_EQ(again.label, "label");
@@ -212,8 +212,8 @@ TEST(OwnData, ColumnsAreKeptAndReadAgain) {
   }
 }
 
-TEST(OwnData, AnotherSeparatorIsReadAndGuessed) {
-  OwnColumns columns;
+TEST(UserData, AnotherSeparatorIsReadAndGuessed) {
+  UserColumns columns;
   EXPECT_THAT(message([&] { (void)csv("text;label\na;x\n", columns); }),
               HasSubstr("no column 'text' in the header, got 'text;label' | if ';' separates the columns, add "
                         "--separator ';'"));
@@ -222,15 +222,40 @@ TEST(OwnData, AnotherSeparatorIsReadAndGuessed) {
   EXPECT_EQ(csv("text;label\na, b;x\n\"c;d\";y\n", columns).examples[1].text, "c;d");
 }
 
-TEST(OwnData, BadRowsCanBeCollectedInstead) {
-  OwnColumns columns;
-  columns.format = OwnFormat::csv;
+TEST(UserData, BadRowsCanBeCollectedInstead) {
+  UserColumns columns;
+  columns.format = UserFormat::csv;
   int problems = 0;
-  const Dataset data = parse_own("text,label\na,x\nb\nc,y\n", "f.csv", columns, [&](const Error&) { ++problems; });
+  const Dataset data =
+      parse_user_data("text,label\na,x\nb\nc,y\n", "f.csv", columns, [&](const Error&) { ++problems; });
   EXPECT_EQ(problems, 1);
   EXPECT_EQ(data.skipped, 1);
   EXPECT_THAT(gold(data), ElementsAre(0, 1));
   EXPECT_EQ(data.examples[1].index, 2);
+}
+
+// The index joins predictions, traces and texts: it is the row in the file, whatever was left out before it.
+TEST(UserData, TheIndexCountsRowsThatAreLeftOutInEveryFormat) {
+  const std::vector<std::tuple<UserFormat, char, std::string>> files = {
+      {UserFormat::csv, ',', "text,label\na,x\n ,x\nb\nc,y\n"},
+      {UserFormat::csv, ';', "text;label\na;x\n ;x\nb\nc;y\n"},
+      {UserFormat::tsv, ',', "text\tlabel\na\tx\n \tx\nb\nc\ty\n"},
+      {UserFormat::jsonl, ',',
+       "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\" \",\"label\":\"x\"}\n{\"text\":\"b\"}\n"
+       "{\"text\":\"c\",\"label\":\"y\"}\n"}};
+  for (const auto& [format, separator, bytes] : files) {
+    UserColumns columns;
+    columns.format = format;
+    columns.separator = separator;
+    int problems = 0;
+    const Dataset data = parse_user_data(bytes, "f", columns, [&](const Error&) { ++problems; });
+    EXPECT_EQ(problems, 1) << bytes;
+    EXPECT_EQ(data.skipped, 2) << bytes;
+    ASSERT_EQ(data.examples.size(), 2U) << bytes;
+    EXPECT_EQ(data.examples[0].index, 0) << bytes;
+    EXPECT_EQ(data.examples[1].index, 3) << bytes;
+    EXPECT_THAT(gold(data), ElementsAre(0, 1)) << bytes;
+  }
 }
 
 }  // namespace
