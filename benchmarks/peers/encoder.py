@@ -45,12 +45,12 @@ class Bench:
     def __init__(self, flags):
         self.flags = flags
         self.peaks = {}  # of one thread, by precision
-        probe = json.loads(output([flags.program, 'bench', '--shape', str(ROOT / 'tests/models/bert-deebert'),
+        probe = json.loads(output([flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'),
                                    '--lengths', '4', '--seconds', '0', '--json', '-q']))
         self.machine = dict(machine(), isa=probe['isa'])
         # bf16 is refused where the processor lacks it.
         self.precisions = [p for p in ('fp32', 'bf16', 'int8') if subprocess.run(
-            [flags.program, 'bench', '--shape', str(ROOT / 'tests/models/bert-deebert'), '--lengths', '4', '--seconds', '0',
+            [flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'), '--lengths', '4', '--seconds', '0',
              '--precision', p, '-q'], capture_output=True, check=False).returncode == 0]
 
     def ours(self, **flags):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The playground in a real browser, against a running server: answers, keyboard, names, light and dark, and 50 texts
 // that try to become markup.
-//   EXEUNT=build/release/bin/exeunt MODEL=tests/models/bert-deebert node --test tests/browser/
+//   EXEUNT=build/release/bin/exeunt MODEL=tests/checkpoints/bert-deebert node --test tests/browser/
 // With SCREENSHOTS=folder, pictures of PICTURED, a model that has learned something: the one `make demo` leaves behind.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -12,7 +12,7 @@ import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 
 const exeunt = process.env.EXEUNT ?? "build/release/bin/exeunt";
-const model = process.env.MODEL ?? "tests/models/bert-deebert";
+const model = process.env.MODEL ?? "tests/checkpoints/bert-deebert";
 const pictured = process.env.PICTURED ?? "build/demo/model";
 let browser, server, origin;
 

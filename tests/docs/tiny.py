@@ -71,7 +71,7 @@ def make(folder, exeunt, tests):
     folder, exeunt, tests = pathlib.Path(folder), pathlib.Path(exeunt).resolve(), pathlib.Path(tests)
     write_data(folder)
     for name in BACKBONES:
-        shutil.copytree(tests / 'models/bert-backbone', folder / name)
-    shutil.copytree(tests / 'models/bert-deebert', folder / 'models/sst2')
+        shutil.copytree(tests / 'checkpoints/bert-backbone', folder / name)
+    shutil.copytree(tests / 'checkpoints/bert-deebert', folder / 'models/sst2')
     (folder / 'build/release').mkdir(parents=True)
     (folder / 'build/release/bin').symlink_to(exeunt.parent)

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kModel = EXEUNT_TEST_DATA "/models/bert-deebert";
+constexpr const char* kModel = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
 
 UserColumns as_csv() {
   UserColumns columns;
@@ -77,7 +77,7 @@ TEST(MakeTrace, GoldFollowsTheModelsLabelOrder) {
 
 TEST(MakeTrace, WhatDoesNotFitIsRefused) {
   const Checkpoint model = Checkpoint::open(kModel);
-  const Checkpoint bare = Checkpoint::open(EXEUNT_TEST_DATA "/models/bert-backbone");
+  const Checkpoint bare = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-backbone");
   const auto tokenizer = load_tokenizer(model.folder());
   EXPECT_THAT(error_of([&] { (void)make_trace(bare, *tokenizer, some_data(), {}); }).what(), HasSubstr("no exits"));
   EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, some_data("maybe negative"), {}); }).what(),

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kClassifierModel = EXEUNT_TEST_DATA "/models/bert-deebert";
+constexpr const char* kClassifierModel = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
 
 ClassifierOptions options_of(const std::string& policy = "full", int threads = 3) {
   ClassifierOptions options;

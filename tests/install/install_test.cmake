@@ -17,13 +17,13 @@ run(${CMAKE_COMMAND} --build ${scratch}/build)
 
 file(WRITE ${scratch}/texts "A great film\nDull, boring\n")
 foreach(program classify_c classify_cpp)
-  execute_process(COMMAND ${scratch}/build/${program} ${SOURCE}/tests/models/bert-deebert layer:2
+  execute_process(COMMAND ${scratch}/build/${program} ${SOURCE}/tests/checkpoints/bert-deebert layer:2
     INPUT_FILE ${scratch}/texts OUTPUT_VARIABLE out RESULT_VARIABLE status)
   if(NOT status EQUAL 0 OR NOT out MATCHES "^(positive|negative)\t0\\.[0-9]+\tlayer 2\n(positive|negative)\t0\\.[0-9]+\tlayer 2\n$")
     message(FATAL_ERROR "${program}: status ${status}, got:\n${out}")
   endif()
   # A model without heads, and one that is not there: one message, the status of the command.
-  foreach(model tests/models/bert-backbone no-such-model)
+  foreach(model tests/checkpoints/bert-backbone no-such-model)
     execute_process(COMMAND ${scratch}/build/${program} ${SOURCE}/${model} INPUT_FILE ${scratch}/texts
       OUTPUT_VARIABLE out ERROR_VARIABLE error RESULT_VARIABLE status)
     if(NOT status EQUAL 4 OR NOT out STREQUAL "" OR NOT error MATCHES "error: ")

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr const char* kModel = EXEUNT_TEST_DATA "/models/bert-deebert";
+constexpr const char* kModel = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
 
 // A folder of ours with a policy.json that has one entry.
 struct Folder {
@@ -110,7 +110,7 @@ TEST(Classifier, APolicyForOtherWeightsOrAnotherPrecisionMapIsNotUsed) {
 }
 
 TEST(Classifier, ABackboneWithoutHeadsIsRefused) {
-  const Error error = error_of([] { Classifier(EXEUNT_TEST_DATA "/models/bert-backbone"); });
+  const Error error = error_of([] { Classifier(EXEUNT_TEST_DATA "/checkpoints/bert-backbone"); });
   EXPECT_EQ(error.code(), Code::bad_file);
   EXPECT_THAT(error.what(), HasSubstr("the model has no exits"));
 }

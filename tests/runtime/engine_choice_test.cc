@@ -12,7 +12,7 @@ namespace exeunt {
 namespace {
 
 Checkpoint copied_model(const Scratch& scratch) {
-  std::filesystem::copy(EXEUNT_TEST_DATA "/models/bert-deebert", scratch.path() / "m",
+  std::filesystem::copy(EXEUNT_TEST_DATA "/checkpoints/bert-deebert", scratch.path() / "m",
                         std::filesystem::copy_options::recursive);
   return Checkpoint::open((scratch.path() / "m").string());
 }

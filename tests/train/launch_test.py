@@ -20,7 +20,7 @@ EXEUNT, TESTS = sys.argv[1], pathlib.Path(sys.argv[2])
 
 def model_without_dropout(folder):
     """Each rank draws dropout of its own; without it one process and two compute the same."""
-    shutil.copytree(TESTS / 'models' / 'bert-backbone', folder)
+    shutil.copytree(TESTS / 'checkpoints' / 'bert-backbone', folder)
     config = json.loads((folder / 'config.json').read_text())
     config.update(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, classifier_dropout=0.0)
     (folder / 'config.json').write_text(json.dumps(config))

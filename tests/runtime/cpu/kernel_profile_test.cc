@@ -13,7 +13,7 @@ namespace exeunt {
 namespace {
 
 TEST(KernelProfile, NotesEveryCallAndChangesNoBit) {
-  const Checkpoint model = Checkpoint::open(EXEUNT_TEST_DATA "/models/bert-deebert");
+  const Checkpoint model = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert");
   const Encoding text{.ids = {1, 2, 3, 4, 5}, .types = {0, 0, 0, 0, 0}, .offsets = {}, .truncated = false};
   KernelProfile profile(choose_kernels());
   std::vector<float> plain, profiled;

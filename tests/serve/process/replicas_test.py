@@ -69,7 +69,7 @@ def main():
     if not (shutil.which('nginx') or os.path.exists('/usr/sbin/nginx')):
         print('nginx is not installed: nothing was tested')
         return 77
-    model = os.path.join(root, 'tests/models/bert-deebert')
+    model = os.path.join(root, 'tests/checkpoints/bert-deebert')
     front, *ports = free_ports(4)
     problems, answers = [], collections.Counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -347,7 +347,7 @@ def main():
     parser.add_argument('--drain-trials', type=int, default=3)
     parser.add_argument('--slow-sockets', type=int, default=200)
     flags = parser.parse_args()
-    model = os.path.join(flags.tests, 'models', 'bert-deebert')
+    model = os.path.join(flags.tests, 'checkpoints', 'bert-deebert')
     with tempfile.TemporaryDirectory() as folder:
         check_answers(flags.program, model)
         check_keys_and_reload(flags.program, model, folder)
