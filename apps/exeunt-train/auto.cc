@@ -172,8 +172,8 @@ void Auto::add_candidates() {
 void Auto::read_record() {
   std::error_code ignored;
   const fs::path path = out_ / kRecord;
-  const bool plain_run = fs::exists(out_ / "log.jsonl", ignored) && !fs::exists(path, ignored);
-  if (plain_run || (fs::exists(path, ignored) && !flags_.resume)) {
+  const bool plain_run = path_exists(out_ / "log.jsonl") && !path_exists(path);
+  if (plain_run || (path_exists(path) && !flags_.resume)) {
     if (!flags_.overwrite) {
       throw Error(Code::usage, fmt::format("{}: already holds a run", out_.string()),
                   plain_run ? "choose another --out, or add --overwrite to start again"
@@ -183,7 +183,7 @@ void Auto::read_record() {
     for (const Candidate& candidate : candidates_) fs::remove_all(candidate.options.out, ignored);
     fs::remove(path, ignored);
   }
-  if (!fs::exists(path, ignored)) return;
+  if (!path_exists(path)) return;
   const Json record = read_json(path);
   JsonObject object(record, path.string());
   if (object.string("format") != kRecordFormat) object.fail("format", glimpse(record["format"]), kRecordFormat);
@@ -203,8 +203,7 @@ void Auto::read_record() {
           "resume with the settings and data of the first start, or choose another --out");
     }
     known->seconds = fields.number("seconds");
-    known->done =
-        fs::exists(known->options.out / kManifestFile, ignored) && fs::exists(known->options.out / kTrace, ignored);
+    known->done = path_exists(known->options.out / kManifestFile) && path_exists(known->options.out / kTrace);
   }
 }
 
@@ -284,10 +283,9 @@ void Auto::announce() {
 }
 
 bool Auto::train_one(Candidate& candidate) {
-  std::error_code ignored;
   TrainOptions options = candidate.options;
   // A folder without a record of its end goes on from its checkpoints where that is asked for, else starts anew.
-  options.resume = flags_.resume && fs::exists(options.out, ignored);
+  options.resume = flags_.resume && path_exists(options.out);
   options.overwrite = true;
   notice(common_, fmt::format("training {}: {} steps", candidate.name, candidate.work.steps));
   const auto start = steady_clock::now();

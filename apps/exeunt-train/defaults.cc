@@ -12,6 +12,7 @@
 
 #include "apps/exeunt/data_flags.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/shell_word.h"
 
 namespace exeunt::apps {
@@ -30,7 +31,7 @@ std::string default_model() {
   for (const char* name : {"minilm", "tiny-en"}) {
     for (const char* up : {"..", "../.."}) {  // from bin, or from libexec/exeunt
       const fs::path folder = (program / up / "share/exeunt/models" / name).lexically_normal();
-      if (fs::exists(folder / "config.json", ignored)) return folder.string();
+      if (path_exists(folder / "config.json")) return folder.string();
     }
   }
   throw Error(Code::usage, "--model is required: none was installed with this program",

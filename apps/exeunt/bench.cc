@@ -60,8 +60,7 @@ bool is_known_shape(const std::string& name) {
 
 Checkpoint open_subject(const BenchFlags& flags) {
   const bool known = is_known_shape(flags.shape);
-  std::error_code ignored;
-  if (!known && flags.shape.find('/') == std::string::npos && !std::filesystem::exists(flags.shape, ignored)) {
+  if (!known && flags.shape.find('/') == std::string::npos && !path_exists(flags.shape)) {
     (void)find_shape(flags.shape);  // throws, with the nearest name
   }
   if (!known) {
@@ -98,8 +97,7 @@ EngineOptions options_for(const BenchFlags& flags, const Checkpoint& model, Prec
 
 // Resident memory of this process, from the kernel; 0 where it does not say.
 int64_t resident_bytes() {
-  std::error_code ignored;
-  if (!std::filesystem::exists("/proc/self/statm", ignored)) return 0;
+  if (!path_exists("/proc/self/statm")) return 0;
   std::FILE* file = std::fopen("/proc/self/statm", "r");
   long long pages = 0, resident = 0;
   const bool read = file != nullptr && std::fscanf(file, "%lld %lld", &pages, &resident) == 2;

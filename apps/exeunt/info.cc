@@ -5,6 +5,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"
@@ -41,8 +42,7 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
   }
   const Checkpoint checkpoint = Checkpoint::open(options.model, {.verify = options.verify});
   for (const std::string& text : checkpoint.notices()) notice(common, text);
-  std::error_code ignored;
-  const bool has_manifest = std::filesystem::exists(checkpoint.folder() / kManifestFile, ignored);
+  const bool has_manifest = path_exists(checkpoint.folder() / kManifestFile);
   return {options.model,
           checkpoint.spec(),
           checkpoint.exits(),

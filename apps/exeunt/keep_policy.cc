@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/clock.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/runtime/engine_choice.h"
@@ -31,8 +32,7 @@ void keep_policy(const PolicyLock& lock, const std::filesystem::path& path, cons
   }
   if (measured.model) entry.precision_map = precision_map_of(*measured.model, precision);
   PolicyFile file{.weights = measured.trace.info.weights, .default_precision = precision, .entries = {}};
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) {
+  if (path_exists(path)) {
     PolicyFile old = read_policy_file(path);
     if (old.weights == file.weights) file = std::move(old);
   }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "apps/exeunt/output.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/progress.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
@@ -23,16 +24,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLastRamp = "deebert-last-ramp";
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // How to name data for this model: as it was trained, where its recipe tells.
 std::string data_hint(const Checkpoint& model) {
   const std::string usual = "name a data folder with --task, or a file of your own";
   const fs::path path = model.folder() / "recipe.json";
-  if (!is_there(path)) return usual;
+  if (!path_exists(path)) return usual;
   const Json recipe = read_json(path);
   const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
   if (!run.is_object() || !run.contains("columns")) return usual;
@@ -50,7 +46,7 @@ Dataset data_for(const Common& common, const RunFlags& flags, const Checkpoint& 
     for (const std::string& text : data.notices) notice(common, text);
     return data;
   }
-  if (!flags.data.task.empty() || !is_there(held_out)) {
+  if (!flags.data.task.empty() || !path_exists(held_out)) {
     throw Error(Code::usage, "--data is required to run a model", data_hint(model));
   }
   UserColumns columns = held_out_columns(held_out);
@@ -120,7 +116,7 @@ std::optional<ProfileEntry> profile_of(const Common& common, const RunFlags& fla
   const fs::path path = !flags.profile.empty() ? fs::path(flags.profile)
                         : measured.model       ? measured.model->folder() / kProfileFile
                                                : fs::path();
-  if (path.empty() || (flags.profile.empty() && !is_there(path))) return std::nullopt;
+  if (path.empty() || (flags.profile.empty() && !path_exists(path))) return std::nullopt;
   const int layers = measured.model ? measured.model->spec().layers : measured.trace.info.layers.back();
   const Profile profile = read_profile(path, layers);
   const ProfileEntry* entry = find_entry(profile, measured.trace.info.precision, flags.threads);
@@ -227,7 +223,7 @@ void add_score_flags(CLI::App& verb, RunFlags& flags) {
 bool is_trace_file(const std::string& name) {
   std::error_code ignored;
   return name.ends_with(".safetensors") && fs::is_regular_file(name, ignored) &&
-         !fs::exists(fs::path(name).parent_path() / "config.json", ignored);
+         !path_exists(fs::path(name).parent_path() / "config.json");
 }
 
 ExitTrace trace_model(const Common& common, const RunFlags& flags) {
@@ -282,7 +278,7 @@ ChosenPolicy choose_policy(const Common& common, const Measured& measured, const
   ChosenPolicy full{parse_policy("full"), std::nullopt};
   if (!measured.model) return full;
   const fs::path path = measured.model->folder() / "policy.json";
-  if (!is_there(path)) return full;
+  if (!path_exists(path)) return full;
   const PolicyFile file = read_policy_file(path);
   if (file.weights != measured.trace.info.weights) {
     notice(common, fmt::format("{}: made for other weights; running at full depth", path.string()));
@@ -302,7 +298,7 @@ ChosenPolicy choose_policy(const Common& common, const Measured& measured, const
 }
 
 fs::path policy_path(const Checkpoint& model) {
-  if (!is_there(model.folder() / kManifestFile)) {
+  if (!path_exists(model.folder() / kManifestFile)) {
     throw Error(Code::usage, fmt::format("{}: policies are kept in folders of our own", model.folder().string()),
                 fmt::format("make one first: exeunt convert {} --out FOLDER", model.folder().string()));
   }

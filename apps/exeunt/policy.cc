@@ -34,11 +34,10 @@ fs::path file_of(const std::string& model) {
 
 void show(const Common& common, const PolicyFlags& flags) {
   const fs::path path = file_of(flags.model);
-  std::error_code ignored;
-  if (!fs::exists(flags.model, ignored)) {
+  if (!path_exists(flags.model)) {
     throw Error(Code::bad_file, fmt::format("{}: no such folder or file", flags.model));
   }
-  if (!fs::exists(path, ignored)) {
+  if (!path_exists(path)) {
     throw Error(Code::bad_file, fmt::format("{}: no policy yet: the model runs at full depth", path.string()),
                 "certify one with 'exeunt calibrate', or choose one with 'exeunt policy set'");
   }
@@ -118,8 +117,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   const std::string precision =
       flags.precision.empty() ? std::string(name_of(default_precision(model))) : flags.precision;
   PolicyFile file{.weights = weights_sha256(model), .default_precision = precision, .entries = {}};
-  std::error_code ignored;
-  if (fs::exists(path, ignored)) {
+  if (path_exists(path)) {
     PolicyFile old = read_policy_file(path);
     if (old.weights == file.weights) file = std::move(old);
   }

@@ -86,8 +86,7 @@ CalibrationData split_rows(size_t count, uint64_t seed) {
 PolicySpec policy_for(const Common& common, const QuantizeFlags& flags, const Checkpoint& model) {
   if (!flags.policy.empty()) return parse_policy(flags.policy);
   const fs::path path = model.folder() / "policy.json";
-  std::error_code ignored;
-  if (fs::exists(path, ignored)) {
+  if (path_exists(path)) {
     const PolicyFile file = read_policy_file(path);
     const auto entry = file.entries.find("fp32");
     if (file.weights == weights_sha256(model) && entry != file.entries.end()) {
@@ -148,8 +147,7 @@ void write_policy(const Checkpoint& model, const std::string& precision, const P
   const fs::path path = policy_path(model);
   const PolicyLock lock(path);
   PolicyFile file{.weights = weights_sha256(model), .default_precision = precision, .entries = {}};
-  std::error_code ignored;
-  if (fs::exists(path, ignored)) {
+  if (path_exists(path)) {
     PolicyFile old = read_policy_file(path);
     if (old.weights == file.weights) file = std::move(old);
   }

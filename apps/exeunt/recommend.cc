@@ -14,6 +14,7 @@
 #include "apps/exeunt/keep_policy.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/shell_word.h"
 #include "exeunt/eval/recommend.h"
 #include "exeunt/eval/recommend_text.h"
@@ -41,22 +42,17 @@ struct Contender {
   Measured measured = {};
 };
 
-bool has_file(const fs::path& folder, const char* name) {
-  std::error_code ignored;
-  return fs::exists(folder / name, ignored);
-}
-
 // The folder of an unfinished training stands for its newest checkpoint, a finished one for itself; what it kept of its
 // evaluation serves where no other data is named.
 RunFlags resolved(const Common& common, RunFlags flags) {
   std::error_code error;
   if (!fs::is_directory(flags.model, error)) return flags;
-  if (!has_file(flags.model, "config.json")) {
+  if (!path_exists(fs::path(flags.model) / "config.json")) {
     int64_t newest = -1;
     for (const fs::directory_entry& entry : fs::directory_iterator(flags.model, error)) {
       const std::string name = entry.path().filename().string();
       constexpr std::string_view kPrefix = "checkpoint-";
-      if (!name.starts_with(kPrefix) || !has_file(entry.path(), kManifestFile)) continue;
+      if (!name.starts_with(kPrefix) || !path_exists(entry.path() / kManifestFile)) continue;
       newest = std::max<int64_t>(newest, std::atoll(name.c_str() + kPrefix.size()));
     }
     if (newest >= 0) {
@@ -65,8 +61,8 @@ RunFlags resolved(const Common& common, RunFlags flags) {
     }
   }
   const fs::path kept = fs::path(flags.model) / "trace-eval.safetensors";
-  if (has_file(flags.model, kHeldOutFile)) return flags;  // rows that nothing has looked at yet
-  if (flags.data.data.empty() && flags.trace.empty() && fs::exists(kept, error)) {
+  if (path_exists(fs::path(flags.model) / kHeldOutFile)) return flags;  // rows that nothing has looked at yet
+  if (flags.data.data.empty() && flags.trace.empty() && path_exists(kept)) {
     notice(common,
            fmt::format("{}: measured on what its training was evaluated on (trace-eval.safetensors)", flags.model));
     flags.trace = kept.string();
@@ -119,7 +115,7 @@ std::vector<std::string> commands(const RecommendFlags& flags, const Contender& 
   const std::string policy = shell_word(str(best.policy));
   std::vector<std::string> out;
   std::string folder = winner.measured.model ? winner.flags.model : "MODEL";
-  if (winner.measured.model && !has_file(folder, kManifestFile)) {
+  if (winner.measured.model && !path_exists(fs::path(folder) / kManifestFile)) {
     const std::string from = folder;
     folder = fs::path(folder).filename().string() + "-exeunt";
     out.push_back(fmt::format("exeunt convert {} --out {}", shell_word(from), shell_word(folder)));
@@ -162,8 +158,7 @@ void require_place(const RecommendFlags& flags, const RunFlags& run) {
 
 // The certificate in words that lies at `path` for what was measured; empty = none, or of other weights.
 std::string promise_at(const fs::path& path, const Measured& measured) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return {};
+  if (!path_exists(path)) return {};
   const PolicyFile file = read_policy_file(path);
   const auto entry = file.entries.find(measured.trace.info.precision);
   if (file.weights != measured.trace.info.weights || entry == file.entries.end() || !entry->second.certificate)

@@ -11,6 +11,7 @@
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/result_page.h"
 #include "apps/exeunt/trainer.h"
+#include "exeunt/base/files.h"
 #include "exeunt/eval/reproduction.h"
 #include "exeunt/eval/stored_papers.h"
 #include "exeunt/eval/sweep.h"
@@ -49,14 +50,9 @@ const Task& task_for(const Paper& paper, const std::string& name) {
   return task;
 }
 
-bool stands(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // A finished run in `out` is measured again instead of trained, if it is one of this paper and task.
 bool is_trained(const fs::path& out, const Paper& paper, const Task& task) {
-  if (!stands(out / "all_results.json") || !stands(out / "recipe.json")) return false;
+  if (!path_exists(out / "all_results.json") || !path_exists(out / "recipe.json")) return false;
   const Json recipe = read_json(out / "recipe.json");
   const std::string where = (out / "recipe.json").string();
   JsonObject object(recipe, where);
@@ -87,7 +83,7 @@ void train(const Common& common, const ReproduceFlags& flags, const Paper& paper
   if (common.quiet) words.emplace_back("-q");
   if (flags.overwrite) {
     words.emplace_back("--overwrite");
-  } else if (stands(flags.out)) {
+  } else if (path_exists(flags.out)) {
     words.emplace_back("--resume");
   }
   words.insert(words.end(), flags.train_flags.begin(), flags.train_flags.end());
@@ -97,7 +93,7 @@ void train(const Common& common, const ReproduceFlags& flags, const Paper& paper
     throw Error(known ? static_cast<Code>(status) : Code::failure, "the training did not end well",
                 "its message stands above");
   }
-  if (!stands(fs::path(flags.out) / "all_results.json")) {
+  if (!path_exists(fs::path(flags.out) / "all_results.json")) {
     throw Error(Code::failure, fmt::format("{}: the training was stopped before its end", flags.out),
                 "the same command goes on with it");
   }
@@ -213,7 +209,7 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
 // "results" is short for those of the repository one stands in.
 std::string results_folder(const std::string& name) {
   constexpr const char* kOurs = "benchmarks/results/train";
-  return name == "results" && !stands(fs::path(name) / "grid") && stands(kOurs) ? kOurs : name;
+  return name == "results" && !path_exists(fs::path(name) / "grid") && path_exists(kOurs) ? kOurs : name;
 }
 
 void run(const Common& common, ReproduceFlags flags) {

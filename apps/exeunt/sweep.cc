@@ -188,15 +188,14 @@ std::vector<fs::path> checkpoints_of(const std::string& run) {
   std::sort(found.begin(), found.end());
   std::vector<fs::path> out;
   for (auto& [number, path] : found) out.push_back(std::move(path));
-  if (fs::exists(fs::path(run) / "config.json", error)) out.emplace_back(run);
+  if (path_exists(fs::path(run) / "config.json")) out.emplace_back(run);
   return out;
 }
 
 // Trainers do not always save the tokenizer with every checkpoint.
 bool has_tokenizer(const fs::path& folder) {
-  std::error_code ignored;
   for (const char* name : {"tokenizer.json", "vocab.txt", "spiece.model", "30k-clean.model", "vocab.json"})
-    if (fs::exists(folder / name, ignored)) return true;
+    if (path_exists(folder / name)) return true;
   return false;
 }
 

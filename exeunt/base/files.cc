@@ -58,6 +58,11 @@ fs::path name_beside(const fs::path& path, std::string_view tag) {
 
 }  // namespace
 
+bool path_exists(const fs::path& path) noexcept {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) throw_bad_file(path.string(), "cannot open: {}", std::strerror(errno));
@@ -142,7 +147,7 @@ AtomicFolder::AtomicFolder(fs::path target, bool replace)
       staging_(name_beside(target_, "partial")),
       replace_(replace) {
   std::error_code ignored;
-  if (fs::exists(target_, ignored) && !replace_) {
+  if (path_exists(target_) && !replace_) {
     throw Error(Code::usage, fmt::format("{}: already exists", target_.string()), "choose another name or add --force");
   }
   fs::create_directories(parent_of(target_), ignored);
@@ -161,7 +166,7 @@ void AtomicFolder::commit() {
   }
   flush_path(staging_, O_RDONLY | O_DIRECTORY);
   std::error_code ignored;
-  const bool occupied = fs::exists(target_, ignored);
+  const bool occupied = path_exists(target_);
   if (occupied && !replace_) throw Error(Code::usage, fmt::format("{}: already exists", target_.string()));
   const fs::path retired = name_beside(target_, "old");
   if (occupied && ::rename(target_.c_str(), retired.c_str()) != 0)

@@ -11,6 +11,9 @@
 
 namespace exeunt {
 
+// Whether a file or folder is there; one that may not be looked at counts as missing.
+[[nodiscard]] bool path_exists(const std::filesystem::path& path) noexcept;
+
 // A regular file mapped read-only for the life of the object.
 class MappedFile {
  public:

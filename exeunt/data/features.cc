@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/sha256.h"
@@ -114,7 +115,7 @@ Features cached_features(const fs::path& folder, const Dataset& data, const Toke
   const FeatureInfo info = describe(data, options);
   const fs::path path = cache_file(folder, info);
   std::error_code ignored;
-  if (fs::exists(path, ignored)) {
+  if (path_exists(path)) {
     try {
       Features found = read_features(path);
       if (found.info == info && found.rows() == data.examples.size()) return found;

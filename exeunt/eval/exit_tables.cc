@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "exeunt/base/files.h"
 #include "exeunt/eval/table_kinds.h"
 
 namespace exeunt {
@@ -102,7 +103,7 @@ ResultTables cut_short_tables(const StoredResults& results) {
 
 ResultTables beside_tables(const StoredResults& results) {
   const fs::path path = results.folder / "reference.json";
-  if (std::error_code error; !fs::exists(path, error)) return {};
+  if (!path_exists(path)) return {};
   const Gaps gaps = read_gaps(results, path);
   std::set<Place> places;
   std::vector<double> differences;

@@ -107,7 +107,7 @@ std::string authors_lines(std::string_view metadata) {
 SourceCard read_source_card(const fs::path& path) {
   constexpr std::string_view kFence = "---\n", kFenceEnd = "\n---\n";
   std::error_code ignored;
-  if (!is_file(path) || fs::file_size(path, ignored) > kLargestCard) return {};
+  if (!path_exists(path) || fs::file_size(path, ignored) > kLargestCard) return {};
   std::string all = replace_invalid_utf8(read_text(path, kLargestCard));
   std::erase(all, '\r');
   std::string_view text = all;
@@ -271,9 +271,9 @@ std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
 }  // namespace
 
 CardFacts card_facts(const fs::path& folder, const fs::path& source) {
-  const auto read = [](const fs::path& path) { return is_file(path) ? read_json(path) : Json(); };
+  const auto read = [](const fs::path& path) { return path_exists(path) ? read_json(path) : Json(); };
   CardFacts facts{.name = name_of_folder(folder)};
-  if (is_file(folder / "policy.json")) facts.policy = read_policy_file(folder / "policy.json");
+  if (path_exists(folder / "policy.json")) facts.policy = read_policy_file(folder / "policy.json");
   if (source.empty()) return facts;
   facts.results = read(source / "all_results.json");
   facts.recipe = read(source / "recipe.json");
@@ -297,7 +297,7 @@ std::string model_card(const Checkpoint& model, const CardFacts& facts) {
 
 void write_card(const fs::path& folder, const Checkpoint& model, const CardFacts& facts) {
   const fs::path path = folder / kCardFile;
-  if (is_file(path) && read_text(path, kLargestCard).find(kCardMark) == std::string::npos) return;
+  if (path_exists(path) && read_text(path, kLargestCard).find(kCardMark) == std::string::npos) return;
   write_atomically(path, model_card(model, facts));
 }
 
@@ -314,7 +314,7 @@ std::function<std::vector<std::string>(const fs::path&)> card_writer(const Check
 
 void refresh_card(const Checkpoint& model) {
   const fs::path& folder = model.folder();
-  if (is_file(folder / kCardFile)) write_card(folder, model, card_facts(folder, folder));
+  if (path_exists(folder / kCardFile)) write_card(folder, model, card_facts(folder, folder));
 }
 
 }  // namespace exeunt

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -128,12 +129,12 @@ StoredResults read_results(const fs::path& folder) {
   StoredResults results{.folder = folder, .runs = {}, .curves = {}, .replays = {}};
   for (const fs::path& path : files) results.runs.push_back(read_run(path));
   const fs::path curves = folder / "curves.json";
-  if (std::error_code error; fs::exists(curves, error)) {
+  if (path_exists(curves)) {
     for (const Json& curve : read_result_list(curves, "curves"))
       results.curves.push_back(read_curve(curve, curves.string()));
   }
   const fs::path papers = folder / "papers.json";
-  if (std::error_code error; fs::exists(papers, error)) {
+  if (path_exists(papers)) {
     for (const Json& replay : read_result_list(papers, "replays"))
       results.replays.push_back(read_replay(replay, papers.string()));
   }

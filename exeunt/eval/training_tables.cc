@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/eval/table_kinds.h"
 
 namespace exeunt {
@@ -16,11 +17,6 @@ namespace {
 constexpr int64_t kMaxNumber = int64_t{1} << 40;
 constexpr size_t kWatchedExit = 6;
 constexpr size_t kFirstWatched = 4, kEveryWatched = 2;  // of the steps in the file, those that are shown
-
-bool stands(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 bool boolean(JsonObject& object, std::string_view name) {
   if (const Json& value = object.get(name); !value.is_boolean()) object.fail(name, glimpse(value), "true or false");
@@ -71,7 +67,7 @@ Watched read_watched(const Json& value, const std::string& where) {
 std::vector<Watched> all_watched(const StoredResults& results) {
   const fs::path path = results.folder / "pabee-watched.json";
   std::vector<Watched> runs;
-  if (!stands(path)) return runs;
+  if (!path_exists(path)) return runs;
   for (const Json& value : read_result_list(path, "runs")) runs.push_back(read_watched(value, path.string()));
   for (const Watched& run : runs) {
     if (run.steps != runs.front().steps || run.rows != runs.front().rows) {
@@ -134,7 +130,7 @@ int64_t watched_rows(const StoredResults& results) {
 
 ResultTables attention_tables(const StoredResults& results) {
   const fs::path path = results.folder / "attention.json";
-  if (!stands(path)) return {};
+  if (!path_exists(path)) return {};
   struct Outcomes {
     size_t times = 0, failed = 0;
     std::vector<std::string> errors;

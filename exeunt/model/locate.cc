@@ -4,20 +4,15 @@
 #include <system_error>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/model/hub_cache.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
 
-bool is_file(const fs::path& path) noexcept {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 fs::path locate_model(const std::string& model) {
-  std::error_code ignored;
-  if (fs::exists(model, ignored)) return model;
-  if (is_file(model + ".index")) return model + ".index";
+  if (path_exists(model)) return model;
+  if (path_exists(model + ".index")) return model + ".index";
   if (is_hub_name(model)) return find_in_hub_cache(model, hub_cache_folder());
   throw Error(Code::bad_file, fmt::format("{}: no such file or folder", model));
 }

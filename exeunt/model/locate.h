@@ -7,9 +7,6 @@
 
 namespace exeunt {
 
-// Whether a regular file lies there; what cannot be looked at counts as none.
-[[nodiscard]] bool is_file(const std::filesystem::path& path) noexcept;
-
 // A path that exists; "model.ckpt-best", the part that TensorFlow's files share; or `org/name` in the local Hugging
 // Face cache. Throws Error that says how to get a model that is not there.
 [[nodiscard]] std::filesystem::path locate_model(const std::string& model);

@@ -46,10 +46,10 @@ Checkpoint open_own(const fs::path& folder, const OpenOptions& options) {
 
 // The configuration beside the weights, and the family its name gives away.
 std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
-  if (is_file(folder / kConfigFile)) return {folder / kConfigFile, std::nullopt};
+  if (path_exists(folder / kConfigFile)) return {folder / kConfigFile, std::nullopt};
   for (const fs::path& place : {folder, folder / "assets"}) {
-    if (is_file(place / "albert_config.json")) return {place / "albert_config.json", Family::albert};
-    if (is_file(place / "bert_config.json")) return {place / "bert_config.json", Family::bert};
+    if (path_exists(place / "albert_config.json")) return {place / "albert_config.json", Family::albert};
+    if (path_exists(place / "bert_config.json")) return {place / "bert_config.json", Family::bert};
   }
   throw Error(Code::bad_file, fmt::format("{}: got no config.json", folder.string()),
               "put the model's config.json (or Google's bert_config.json, albert_config.json) beside the weights");
@@ -58,7 +58,7 @@ std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
 // ELBERT ships an exit_config.json that is empty and otherwise repeats config.json.
 void notice_exit_config(const fs::path& folder, Origin& origin) {
   const fs::path path = folder / "exit_config.json";
-  if (!is_file(path)) return;
+  if (!path_exists(path)) return;
   const std::string content = read_text(path);
   const bool blank = content.find_first_not_of(" \t\r\n") == std::string::npos;
   if (blank || parse_json(content, path.string()).empty())
@@ -79,7 +79,7 @@ Checkpoint open_other(const WeightsFile& weights) {
   source.config_where = config.string();
   source.guess = guess;
   const fs::path exits = weights.folder / kExitsFile;
-  if (is_file(exits)) source.exits = read_json(exits);
+  if (path_exists(exits)) source.exits = read_json(exits);
   source.exits_where = exits.string();
   source.origin = {.folder = weights.folder, .where = weights.path.string()};
   notice_exit_config(weights.folder, source.origin);
@@ -91,7 +91,7 @@ Checkpoint open_other(const WeightsFile& weights) {
 Checkpoint Checkpoint::open(const std::string& model, const OpenOptions& options) {
   const fs::path path = locate_model(model);
   const fs::path folder = path.filename() == kWeightsFile ? path.parent_path() : path;
-  if (is_file(folder / kManifestFile) && is_file(folder / kExitsFile)) return open_own(folder, options);
+  if (path_exists(folder / kManifestFile) && path_exists(folder / kExitsFile)) return open_own(folder, options);
   return open_other(find_weights(path));
 }
 

@@ -122,7 +122,7 @@ class FolderWriter {
     const fs::path& from = checkpoint_.folder();
     if (from.empty()) return std::nullopt;
     for (const fs::path& path : {from / name, from / "assets" / name}) {
-      if (is_file(path)) return path;
+      if (path_exists(path)) return path;
     }
     return std::nullopt;
   }

@@ -53,7 +53,7 @@ TensorSet read_tf_checkpoint(const fs::path& path) {
   const fs::path prefix = prefix_of(path);
   const std::string index_name = prefix.string() + ".index";
   std::error_code ignored;
-  if (!fs::exists(index_name, ignored) && fs::is_regular_file(prefix, ignored))
+  if (!path_exists(index_name) && fs::is_regular_file(prefix, ignored))
     throw_bad_file(prefix.string(), Hint{"convert it with tf.train.Saver(write_version=tf.train.SaverDef.V2)"},
                    "no {} beside it: it is a checkpoint of TensorFlow's version 1 or none at all",
                    fs::path(index_name).filename().string());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/locate.h"
@@ -38,7 +39,7 @@ fs::path folder_of(const fs::path& weights) {
 
 // Google's folders hold one checkpoint, called model.ckpt-best, bert_model.ckpt and the like.
 std::optional<fs::path> find_tensorflow(const fs::path& folder) {
-  if (is_file(folder / "variables" / "variables.index")) return folder / "variables" / "variables.index";
+  if (path_exists(folder / "variables" / "variables.index")) return folder / "variables" / "variables.index";
   std::vector<fs::path> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -101,7 +102,7 @@ TensorSet read_shards(const fs::path& index, TensorSet (*read)(const fs::path&))
 }  // namespace
 
 WeightsFile find_weights(const fs::path& model) {
-  if (is_file(model)) {
+  if (std::error_code ignored; fs::is_regular_file(model, ignored)) {
     const auto kind = kind_of(model);
     if (!kind) {
       throw Error(Code::bad_file,
@@ -114,7 +115,7 @@ WeightsFile find_weights(const fs::path& model) {
   }
   for (const char* name :
        {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (is_file(model / name)) return {*kind_of(name), model / name, model};
+    if (path_exists(model / name)) return {*kind_of(name), model / name, model};
   }
   if (const auto index = find_tensorflow(model)) return {WeightsKind::tensorflow, *index, folder_of(*index)};
   throw Error(Code::bad_file,

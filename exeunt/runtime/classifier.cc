@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/runtime/engine_choice.h"
@@ -49,8 +50,7 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
 // policy.json of the model, or the file the caller names. One made for other weights is no use.
 void Classifier::read_policies(const std::string& policy) {
   path_ = names_file(policy) ? policy : (checkpoint_.folder() / "policy.json").string();
-  std::error_code ignored;
-  if (!names_file(policy) && !fs::exists(path_, ignored)) return;
+  if (!names_file(policy) && !path_exists(path_)) return;
   file_ = read_policy_file(path_);
   if (file_->weights == weights_sha256(checkpoint_)) return;
   if (names_file(policy)) throw_bad_file(path_, "the policy was made for other weights");

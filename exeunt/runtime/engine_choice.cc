@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "exeunt/base/files.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/runtime/precision_map.h"
 
@@ -17,8 +18,7 @@ Precision default_precision(const PolicyFile* policies, const Kernels& kernels) 
 Precision default_precision(const Checkpoint& model) {
   const Kernels& kernels = choose_kernels();
   const std::filesystem::path path = model.folder() / "policy.json";
-  std::error_code ignored;
-  if (model.folder().empty() || !std::filesystem::exists(path, ignored)) return default_precision(nullptr, kernels);
+  if (model.folder().empty() || !path_exists(path)) return default_precision(nullptr, kernels);
   const PolicyFile file = read_policy_file(path);
   return default_precision(file.weights == weights_sha256(model) ? &file : nullptr, kernels);
 }

@@ -83,8 +83,7 @@ PrecisionMap read_precision_map(const std::filesystem::path& path, const ModelSp
 
 PrecisionMap find_precision_map(const std::filesystem::path& folder, const ModelSpec& spec) {
   const std::filesystem::path path = folder / kPrecisionFile;
-  std::error_code ignored;
-  if (folder.empty() || !std::filesystem::exists(path, ignored)) return {};
+  if (folder.empty() || !path_exists(path)) return {};
   return read_precision_map(path, spec);
 }
 

@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 ApiKeys load_keys(const ServerOptions& options) {
   std::vector<std::string> keys;
   if (!options.api_key.empty()) keys = parse_keys(options.api_key, "--api-key");
@@ -97,7 +92,7 @@ std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::strin
     log({.level = "warn", .message = "running at full depth", .fields = {{"why", why}}});
     return std::nullopt;
   };
-  if (!is_there(path)) return full_depth("the model has no policy.json; 'exeunt calibrate' makes one");
+  if (!path_exists(path)) return full_depth("the model has no policy.json; 'exeunt calibrate' makes one");
   const PolicyFile file = read_policy_file(path);
   if (file.weights != weights_sha256(model)) return full_depth("policy.json was made for other weights");
   const auto entry = file.entries.find(std::string(precision));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/tasks/dataset.h"
 
 namespace exeunt {
@@ -61,9 +62,8 @@ std::vector<TaskReport> check_folder(const fs::path& folder, Suite suite) {
     const auto fits = [&](std::string_view known) { return plain_name(known) == name; };
     if (task.suite != suite || std::none_of(task.folders.begin(), task.folders.end(), fits)) continue;
     TaskReport report{&task, folder, {}, {}};
-    std::error_code ignored;
     for (const SplitFile& file : task.splits) {
-      if (fs::exists(folder / file.file, ignored)) {
+      if (path_exists(folder / file.file)) {
         report.splits.push_back(check_split(task, file, folder));
       } else {
         report.missing.emplace_back(file.file);
@@ -89,8 +89,7 @@ int fit(const std::vector<TaskReport>& reports) {
 bool among_elue(const fs::path& folder) {
   const fs::path parent = spelled_out(folder).parent_path();
   if (plain_name(parent.filename().string()).find("elue") != std::string::npos) return true;
-  std::error_code ignored;
-  const auto has = [&](std::string_view name) { return fs::exists(parent / name, ignored); };
+  const auto has = [&](std::string_view name) { return path_exists(parent / name); };
   return (has("IMDb") || has("SNLI") || has("SciTail")) && !has("CoLA") && !has("RTE") && !has("QNLI");
 }
 
@@ -150,7 +149,7 @@ bool DataReport::broken() const noexcept {
 DataReport check_data(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    if (!fs::exists(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
+    if (!path_exists(folder)) throw_bad_file(folder.string(), "no such folder");
     throw Error(Code::bad_file, fmt::format("{}: got a file, want a folder of GLUE or ELUE tasks", folder.string()),
                 "a file of your own is checked where it is read, row by row");
   }

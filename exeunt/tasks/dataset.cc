@@ -173,10 +173,9 @@ Dataset parse_split(const Task& task, Split split, std::string_view bytes, const
 std::optional<fs::path> find_split(const Task& task, Split split, const fs::path& folder) {
   const SplitFile* file = task.find(split);
   if (file == nullptr) return std::nullopt;
-  std::error_code ignored;
-  if (fs::exists(folder / file->file, ignored)) return folder / file->file;
+  if (path_exists(folder / file->file)) return folder / file->file;
   for (const std::string_view name : task.folders) {
-    if (fs::exists(folder / name / file->file, ignored)) return folder / name / file->file;
+    if (path_exists(folder / name / file->file)) return folder / name / file->file;
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/text/tokenizer.h"
 
@@ -33,8 +34,7 @@ std::string tokenizer_sha256(const fs::path& folder) {
     if (vocabulary || among(name, kSettings)) names.insert(name);
   }
   // tokenizer.json says everything by itself, and nothing else is read beside it.
-  std::error_code ignored;
-  if (fs::exists(folder / "tokenizer.json", ignored)) {
+  if (path_exists(folder / "tokenizer.json")) {
     names = {"tokenizer.json"};
     any = true;
   }

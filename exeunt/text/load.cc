@@ -41,7 +41,7 @@ fs::path find_spiece_model(const fs::path& folder) {
 std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
-  const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
+  const auto has = [&](const char* name) { return path_exists(folder / name); };
   if (has("tokenizer.json")) return from_json(folder / "tokenizer.json");
   const TokenizerConfig config = read_tokenizer_config(folder);
   if (has("vocab.txt")) return read_wordpiece_tokenizer(folder / "vocab.txt", config);

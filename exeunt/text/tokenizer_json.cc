@@ -5,6 +5,7 @@
 #include <map>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 
 namespace exeunt {
 namespace {
@@ -155,10 +156,7 @@ TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& whe
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
   TokenizerConfig config;
   ConfigReader reader(config);
-  const auto exists = [&](const char* name) {
-    std::error_code ignored;
-    return std::filesystem::exists(folder / name, ignored);
-  };
+  const auto exists = [&](const char* name) { return path_exists(folder / name); };
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     if (exists(name)) reader.read(folder / name);
   }

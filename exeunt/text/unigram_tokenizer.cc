@@ -185,8 +185,7 @@ std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::p
   const SpieceModel model = parse_spiece_model(MappedFile::open(spiece_model)->bytes(), where);
   std::filesystem::path vocab = spiece_model;
   vocab.replace_extension(".vocab");
-  std::error_code ignored;
-  if (std::filesystem::exists(vocab, ignored)) check_spiece_vocab(model, read_text(vocab), vocab.string());
+  if (path_exists(vocab)) check_spiece_vocab(model, read_text(vocab), vocab.string());
   return make_unigram_tokenizer(model, config, where);
 }
 

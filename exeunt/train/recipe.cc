@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/layout.h"
@@ -287,8 +288,7 @@ Json recipe_for(Json recipe, int64_t pairs) {
 Json find_recipe(const std::string& name_or_path) {
   const std::string_view text = shipped_recipe(name_or_path + ".json");
   if (!text.empty()) return parse_json(text, name_or_path);
-  std::error_code ignored;
-  if (name_or_path.ends_with(".json") || std::filesystem::exists(name_or_path, ignored)) return read_json(name_or_path);
+  if (name_or_path.ends_with(".json") || path_exists(name_or_path)) return read_json(name_or_path);
   throw Error(Code::usage, fmt::format("unknown recipe '{}'", name_or_path), suggestion(name_or_path, recipe_names()));
 }
 

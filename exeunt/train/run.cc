@@ -244,8 +244,7 @@ std::optional<nn::LoadedState> Run::find_checkpoint() {
       notice(fmt::format("{} is damaged and passed over: {}", path.filename().string(), error.what()));
     }
   }
-  std::error_code ignored;
-  if (!options_.overwrite && fs::exists(options_.out / kManifestFile, ignored)) {
+  if (!options_.overwrite && path_exists(options_.out / kManifestFile)) {
     throw Error(Code::usage,
                 fmt::format("{}: holds a finished run and no checkpoint to go on from", options_.out.string()),
                 "add --overwrite to train it again, or choose another --out");

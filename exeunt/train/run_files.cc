@@ -70,7 +70,7 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
 
 bool holds_run(const fs::path& out) {
   std::error_code ignored;
-  if (fs::exists(out / "log.jsonl", ignored)) return true;
+  if (path_exists(out / "log.jsonl")) return true;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     if (entry.path().filename().string().starts_with("checkpoint-")) return true;
   }
@@ -89,7 +89,7 @@ void remove_run(const fs::path& out) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool checkpoint = name.starts_with("checkpoint-") && fs::exists(entry.path() / kManifestFile, ignored);
+    const bool checkpoint = name.starts_with("checkpoint-") && path_exists(entry.path() / kManifestFile);
     if (checkpoint || name.starts_with("events.out.tfevents.")) ours.push_back(entry.path());
   }
   for (const fs::path& path : ours) fs::remove_all(path, ignored);

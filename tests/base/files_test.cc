@@ -15,6 +15,15 @@ size_t entries(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
+TEST(Files, APathExistsAsAFileOrAFolder) {
+  const Scratch scratch;
+  EXPECT_TRUE(path_exists(scratch.write("a", "")));
+  EXPECT_TRUE(path_exists(scratch.path()));
+  EXPECT_FALSE(path_exists(scratch.path() / "b"));
+  EXPECT_FALSE(path_exists(scratch.path() / "a" / "b"));  // the error "not a folder" means that it is not there
+  EXPECT_FALSE(path_exists(std::string(10'000, 'x')));    // and so does "name too long"
+}
+
 TEST(Files, MappingShowsTheBytes) {
   const Scratch scratch;
   EXPECT_EQ(MappedFile::open(scratch.write("a", "hello"))->text(), "hello");
