@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# For scripts that wait for others, sourced: shows that something goes on, how far it is and for how long.
-#   begin_progress WORDS [FUNCTION]   FUNCTION prints how far it is, e.g. "43 %"; WORDS alone otherwise
-#   end_progress                      before anything else is said; a trap on EXIT should do it, too
-# One line that changes where standard output is a terminal, else a line at the start and one every 15 seconds.
+# Sourced by scripts that wait for other programs: shows what is going on, how far it is and for how long.
+#   begin_progress WORDS [FUNCTION]   FUNCTION prints how far it is, e.g. "43 %"
+#   end_progress                      before anything else is printed; also call it in a trap on EXIT
+# On a terminal one line that changes, else a line at the start and one every 15 seconds.
 
 _progress_lines() {
   local begun=$SECONDS far told=0
-  if [ ! -t 1 ]; then echo "$1 ..."; fi
   while sleep 1 > /dev/null 2>&1; do  # a sleep that outlives us must not hold the output open
     far=$([ -z "${2:-}" ] || "$2" || true)
     far="$1${far:+: $far}, $((SECONDS - begun)) s"
@@ -20,6 +19,7 @@ _progress_lines() {
 }
 
 begin_progress() {
+  if [ ! -t 1 ]; then echo "$1 ..."; fi
   _progress_lines "$@" &
   _progress=$!
 }
