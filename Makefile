@@ -8,38 +8,38 @@ FUZZ_SECONDS ?= 60
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-build:  ## packages that are missing, then build/release/bin/exeunt and the tests
+build:  ## install missing packages, then build the command and the tests in build/release
 	@scripts/setup
 	@cmake --preset release --log-level=WARNING > /dev/null
 	@cmake --build --preset release -j $(JOBS)
 
-# One test more than there are cores: some of them mostly wait.
+# One test more than there are cores, because some of them mostly wait.
 test: build  ## build and run every test
 	@ctest --preset release -j $$(($(JOBS) + 1)) --no-label-summary
 
-check:  ## slower checks: sanitizers, clang-tidy, fuzz replay, browser, the other architecture, equal builds
+check:  ## the slower checks, for hours: sanitizers, clang-tidy, fuzz replay, mutations, load, the other architecture, ...
 	@scripts/check
 
-demo:  ## from nothing to a certified, served, early-exiting classifier, in a few minutes
+demo:  ## train, certify and serve an early-exiting classifier, in a few minutes
 	@scripts/setup
-	@scripts/setup node || echo "going on without npm"
+	@scripts/setup node || echo "continuing without npm"
 	@cmake --preset release --log-level=WARNING > /dev/null
 	@cmake --build --preset release -j $(JOBS) --target exeunt exeunt-train exeunt_manual
 	@scripts/demo build/release/bin/exeunt
 
-bench:  ## benchmarks
+bench:  ## run the benchmarks
 	@scripts/setup bench node
 	@cmake --preset bench --log-level=WARNING > /dev/null
 	@cmake --build --preset bench -j $(JOBS)
 	@scripts/bench
 
-fuzz:  ## every parser under libFuzzer for FUZZ_SECONDS (60) each
+fuzz:  ## fuzz every parser for FUZZ_SECONDS (60)
 	@scripts/fuzz --seconds $(FUZZ_SECONDS)
 
-parity:  ## the tokenizers against the npm package, 200,000 strings a family
+parity:  ## compare the tokenizers with the npm package, 200,000 strings per family
 	@scripts/setup build node
 	@scripts/parity
 
-format:  ## clang-format on every tracked source
+format:  ## run clang-format on every tracked source
 	@scripts/setup format
 	@scripts/format

@@ -15,13 +15,13 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
-# The same sources give the same bytes wherever the checkout lies.
-# (Here and below nvcc would not know the options, so they are for C++ alone.)
+# The same sources give the same binaries wherever the checkout is.
+# (Here and below: nvcc does not know these options, so they are for C++ alone.)
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>
   $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_BINARY_DIR}=build>)
 add_link_options(-Wl,--build-id=sha1)
 
-# Results are promised bit for bit: no contraction or reassociation behind our back.
+# Results are promised bit for bit: no contraction or reassociation by the compiler.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(EXEUNT_SANITIZE)
@@ -29,7 +29,7 @@ if(EXEUNT_SANITIZE)
   add_link_options(-fsanitize=${EXEUNT_SANITIZE})
 endif()
 if(EXEUNT_BUILD_FUZZERS)
-  add_compile_options(-fsanitize=fuzzer-no-link)  # libFuzzer is steered by what our own code covers
+  add_compile_options(-fsanitize=fuzzer-no-link)  # libFuzzer needs the coverage of our own code
 endif()
 
 # GCC 10 changed how Arm passes a few types. Everything here is built by one compiler, so its notes on that are noise.
@@ -37,15 +37,15 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarc
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>)
 endif()
 
-# Our own targets get strict warnings; other people's headers are SYSTEM and stay silent.
+# Strict warnings for our own targets; third-party headers are SYSTEM and give none.
 function(exeunt_strict target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wvla;\
 -Wnon-virtual-dtor;-Woverloaded-virtual;-Wimplicit-fallthrough;$<$<BOOL:${EXEUNT_WARNINGS_AS_ERRORS}>:-Werror>>")
 endfunction()
 
-# What a file includes (JSON, fmt, GoogleTest, CLI11, LibTorch) costs more to compile than what it says, so ten are compiled
-# as one. Names in their unnamed namespaces must then differ within a folder. Sources with flags of their own, such as the
-# kernels, stay alone. Development builds keep all files apart, to rebuild one alone.
+# The headers a file includes (JSON, fmt, GoogleTest, CLI11, LibTorch) cost more to compile than its own code, so ten files are
+# compiled as one. Names in unnamed namespaces must therefore be unique within a folder. Sources with compiler flags of their
+# own, such as the kernels, are compiled alone. Development builds compile each file alone, so that a change rebuilds little.
 function(exeunt_join_sources target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${EXEUNT_JOINED_SOURCES} UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
@@ -61,21 +61,22 @@ function(exeunt_library name)
   exeunt_join_sources(exeunt_${name})
 endfunction()
 
-# exeunt_test(folder SOURCES ... LINKS ...): one GoogleTest program per tested folder.
+# exeunt_test(folder [THREADS] SOURCES ... LINKS ...): one GoogleTest program per tested folder. THREADS marks those that use
+# threads, clocks or signals, for scripts/stress.
 function(exeunt_test folder)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(TEST "THREADS" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${folder}_test ${TEST_SOURCES})
   target_link_libraries(${folder}_test PRIVATE ${TEST_LINKS} exeunt_gtest_main exeunt_gmock)
   target_include_directories(${folder}_test PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${folder}_test PRIVATE EXEUNT_TEST_DATA="tests")
-  # Tests are built often and run briefly: less optimisation costs nothing and halves the build.
+  # Tests are built often and run briefly: less optimisation halves the build and costs nothing.
   target_compile_options(${folder}_test PRIVATE -O1)
   if(EXEUNT_SANITIZE MATCHES "undefined")
-    # What is judged is the code under test; in the tests' own it would double the time their build takes.
+    # The code under test is checked; checking the tests themselves would double their build time.
     target_compile_options(${folder}_test PRIVATE -fno-sanitize=undefined)
   endif()
   exeunt_strict(${folder}_test)
   exeunt_join_sources(${folder}_test)
   add_test(NAME ${folder} COMMAND ${folder}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${folder} PROPERTIES TIMEOUT 600 LABELS unit)
+  set_tests_properties(${folder} PROPERTIES TIMEOUT 600 LABELS "unit$<$<BOOL:${TEST_THREADS}>:;threads>")
 endfunction()
