@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds for the architecture this machine is not, and runs the tests under qemu: aarch64 on x86-64, x86-64 on aarch64.
-# "max" has every instruction set qemu knows, so that the fast paths run too.
+# Builds for the other architecture (aarch64 on x86-64, x86-64 on aarch64) and runs the tests under qemu. The processor "max"
+# has every instruction set qemu implements, so that the fast paths run too.
 if(CMAKE_HOST_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set(CMAKE_SYSTEM_PROCESSOR aarch64)
   set(exeunt_emulator qemu-aarch64-static -cpu max)
@@ -13,5 +13,5 @@ set(exeunt_triple ${CMAKE_SYSTEM_PROCESSOR}-linux-gnu)
 set(CMAKE_CXX_COMPILER ${exeunt_triple}-g++)
 set(CMAKE_C_COMPILER ${exeunt_triple}-gcc)
 set(CMAKE_CROSSCOMPILING_EMULATOR ${exeunt_emulator} -L /usr/${exeunt_triple})
-# fmt's description lies with the host's libraries; only its headers are used (libraries.cmake).
+# fmt's CMake files are among the host's libraries; only its headers are used (libraries.cmake).
 set(fmt_DIR /usr/lib/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu/cmake/fmt)

@@ -2,9 +2,9 @@
 # Decides EXEUNT_HAVE_CUDA from the option EXEUNT_CUDA (ON, OFF, AUTO) and from what the machine has.
 set(EXEUNT_HAVE_CUDA OFF)
 if(EXEUNT_CUDA STREQUAL "AUTO" AND (CMAKE_CROSSCOMPILING OR EXEUNT_SANITIZE))
-  message(STATUS "CUDA backend: not looked for in a cross build or under sanitizers")
+  message(STATUS "CUDA backend: off in a cross build and under sanitizers")
 elseif(EXEUNT_CUDA)
-  # Code for Hopper, and PTX that any GPU from Turing on can translate.
+  # Machine code for Hopper, and PTX that any GPU from Turing on can compile.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90)
   endif()
@@ -13,10 +13,10 @@ elseif(EXEUNT_CUDA)
     set(ENV{CUDACXX} ${EXEUNT_NVCC})
   endif()
   include(CheckLanguage)
-  check_language(CUDA)  # builds a program, so a broken nvcc does not count
+  check_language(CUDA)  # compiles a program, so a broken nvcc is not accepted
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
-    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc has C++20
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc supports C++20
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DOUT=x.cc -DHEADER=... -DFUNCTION=name -DFILES="a;b" -P embed.cmake
-# Writes a source that returns the files' contents by name, as raw strings cut into pieces that every compiler takes.
+# Writes a source file with a function that returns the files' contents by name, as raw strings short enough for every
+# compiler.
 set(text "// Generated from files of the repository.\n#include \"${HEADER}\"\n\nnamespace exeunt {\n\n")
 string(APPEND text "std::string_view ${FUNCTION}(std::string_view name) noexcept {\n")
 foreach(file ${FILES})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Third-party libraries, as Debian packages them. Header-only where a cross build has no libraries of the other machine.
+# Third-party libraries, as Debian packages them; header-only in a cross build, which has no libraries for its target.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -20,8 +20,8 @@ if(EXEUNT_BUILD_TESTS)
     add_library(exeunt_gmock ALIAS GTest::gmock)
   endif()
 
-  # Property tests. Debian's package configuration of rapidcheck lacks its targets, so it is found by hand; where the
-  # library is missing (a cross build) those tests are left out.
+  # For property tests. Debian's CMake files of rapidcheck lack its targets, so it is searched for here; without the library
+  # (in a cross build) those tests are skipped.
   find_path(RAPIDCHECK_INCLUDE rapidcheck/gtest.h)
   find_library(RAPIDCHECK_LIBRARY rapidcheck)
   if(RAPIDCHECK_INCLUDE AND RAPIDCHECK_LIBRARY)
@@ -29,6 +29,6 @@ if(EXEUNT_BUILD_TESTS)
     set_target_properties(exeunt_rapidcheck PROPERTIES IMPORTED_LOCATION "${RAPIDCHECK_LIBRARY}"
       INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${RAPIDCHECK_INCLUDE}")
   else()
-    message(STATUS "rapidcheck not found: property tests are left out")
+    message(STATUS "rapidcheck not found: property tests are skipped")
   endif()
 endif()

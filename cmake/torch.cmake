@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Decides EXEUNT_HAVE_TORCH from the option EXEUNT_TRAIN (ON, OFF, AUTO) and from what the machine has. Another LibTorch
-# than Debian's is found with -DCMAKE_PREFIX_PATH=…, e.g. the one inside Python's package:
+# Decides EXEUNT_HAVE_TORCH from the option EXEUNT_TRAIN (ON, OFF, AUTO) and from what the machine has. To use another
+# LibTorch than Debian's, set -DCMAKE_PREFIX_PATH=…, e.g. to the one in Python's package:
 #   $(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')
 set(EXEUNT_HAVE_TORCH OFF)
 if(EXEUNT_TRAIN STREQUAL "AUTO" AND (CMAKE_CROSSCOMPILING OR EXEUNT_SANITIZE OR EXEUNT_BUILD_FUZZERS))
@@ -16,8 +16,8 @@ elseif(EXEUNT_TRAIN)
 endif()
 message(STATUS "exeunt-train: ${EXEUNT_HAVE_TORCH}")
 
-# Compiler settings of a target that includes LibTorch's headers: ccache must be told that a precompiled header is meant,
-# and LibTorch 2 brings headers of another fmt than the library that is linked, so nothing of that library is used.
+# Compiler settings for a target that includes LibTorch's headers: ccache needs to know of the precompiled header, and
+# LibTorch 2 ships headers of another fmt version than the library that is linked, so fmt is used header-only.
 function(exeunt_torch_flags target)
   target_compile_definitions(${target} PRIVATE FMT_HEADER_ONLY)
   if(CCACHE)
