@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is made from the runs of benchmarks/grid by way of `exeunt`, which makes the tables of docs/reproducing.md itself
-(`exeunt reproduce --from results --page docs/reproducing.md`).
+"""Puts the results of benchmarks/grid and benchmarks/trials into docs/reproducing.md, and into what else is made of them.
 
+    reproducing.py                          writes the tables and counts of docs/reproducing.md and the figure beside them
+    reproducing.py --check [PAGE]           fails if the page, the figure or the built-in baseline differ from the results
+    reproducing.py --table NAME             prints one table (NAME: as its mark in the page)
+    reproducing.py --scores FILE            writes the means over the seeds for `exeunt reproduce PAPER --task T --from FILE`
     reproducing.py --curves EXEUNT TRACES   replays policies over the grid's traces into benchmarks/results/train/curves.json,
                                             and the settings of the papers' own rules into papers.json beside it (runs
-                                            without a trace keep what the files say of them)
+                                            without a trace keep the points they have)
     reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES DATA
                                             writes the built-in baseline of ELUE's score: quality from the models cut short,
                                             MFLOPs from ELUE's dev sets below DATA
-    reproducing.py --figure EXEUNT          draws docs/images/romebert-curves.svg
-    reproducing.py --check EXEUNT           fails if the figure or the baseline do not say what the results say
 """
 import json
 import subprocess
@@ -19,11 +20,14 @@ import tempfile
 from pathlib import Path
 
 from panels import panels
+from result_tables import (SECTIONS, Results, cut_short_tables, fill_marks, first_difference, markdown, mean,
+                           policy_tables)
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks/results/train'
 CURVES = RESULTS / 'curves.json'
 PAPERS = RESULTS / 'papers.json'
+PAGE = ROOT / 'docs/reproducing.md'
 FIGURE = ROOT / 'docs/images/romebert-curves.svg'
 BASELINE = ROOT / 'exeunt/eval/gte-small-static.json'
 POLICIES = ('entropy:0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.4|0.5', 'patience:1|2|3|4|5|6|8', 'window:0.1|0.2|0.3,4,bias_1')
@@ -40,27 +44,56 @@ def read_json_of(line):
     return json.loads(done.stdout)
 
 
-def tables(exeunt, name):
-    """{title: {row: numbers of its cells}} of one kind of table."""
-    found = read_json_of([exeunt, 'reproduce', '--from', RESULTS, '--table', name, '--json'])['tables']
-    return {table['title']: {texts[0].strip('`'): numbers[1:] for texts, numbers in zip(table['rows'], table['numbers'])}
-            for table in found}
-
-
-def cut_short(exeunt):
-    """{task: scores of the models with the first 1, 2 … layers alone, on ELUE's own data}"""
-    (found,) = tables(exeunt, 'cut-short').values()
-    return {task: [score for cell in cells for score in cell] for task, cells in found.items()}
-
-
-def rome_figure(exeunt):
+def rome_figure(results):
     """DeeBERT, DeeBERT with distillation and RomeBERT on six tasks, as RomeBERT's paper compares them."""
-    charts, found = {}, tables(exeunt, 'policies')
-    for task in ('RTE', 'MRPC', 'SST-2', 'QNLI', 'QQP', 'MNLI'):
-        lines = found[f'{task}, entropy']
-        points = {recipe: lines[recipe][0] for recipe in ('deebert', 'deebert-sd', 'romebert')}
-        charts[task] = {recipe: list(zip(values[1::2], values[::2])) for recipe, values in points.items()}
-    return panels(charts, 'score over the mean number of layers, entropy')
+    found = {one['title']: one['numbers'] for one in policy_tables(results)}
+    return panels({task: {recipe: found[f'{task}, entropy'][recipe] for recipe in ('deebert', 'deebert-sd', 'romebert')}
+                   for task in ('RTE', 'MRPC', 'SST-2', 'QNLI', 'QQP', 'MNLI')}, 'score over the mean number of layers, entropy')
+
+
+def cut_short(results):
+    """{task: scores of the models with the first 1, 2 … layers alone, on ELUE's own data}"""
+    (one,) = cut_short_tables(results)
+    return one['numbers']
+
+
+def mean_metrics(rows):
+    """Means over the seeds of every metric that the rows have."""
+    return {name: mean(row[name] for row in rows if row.get(name) is not None)
+            for name in METRICS if any(row.get(name) is not None for row in rows)}
+
+
+def grouped(pairs):
+    groups = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def mean_settings(results, task, recipe):
+    """The settings of the paper's rule with every metric, then those of the curves, which have the task's first one alone."""
+    found = grouped((row['policy'], row) for replay in results.papers if (replay['task'], replay['recipe']) == (task, recipe)
+                    for row in replay['rows'])
+    out = [{'policy': policy, 'layers': mean(row['layers'] for row in rows), **mean_metrics([row['metrics'] for row in rows])}
+           for policy, rows in found.items()]
+    return out + [{'policy': policy, 'layers': layers, SCORE.get(task, 'accuracy'): score / 100}
+                  for policy, score, layers in results.mean_curve(task, recipe, 'eval') if policy not in found]
+
+
+def mean_scores(results):
+    """One entry for each recipe on each task, models cut short first, in the format of `exeunt reproduce --from`."""
+    out = []
+    groups = grouped(((not run['layers'], run['task'], run['recipe']), run) for run in results.runs)
+    for (whole, task, recipe), runs in sorted(groups.items()):
+        exits = grouped((exit['layer'], exit) for run in runs for exit in run['results']['exits'])
+        train_rows = {run['results'].get('train_samples') for run in runs}
+        out.append({'task': task.replace('elue-', 'elue/'), 'recipe': recipe, 'cut_short': not whole,
+                    'backbone': ' and '.join(sorted({run['backbone'] for run in runs})),
+                    'seeds': len({run['seed'] for run in runs}),
+                    'train_rows': train_rows.pop() if len(train_rows) == 1 else None,
+                    'exits': [{'layer': layer, **mean_metrics(rows)} for layer, rows in sorted(exits.items())],
+                    'settings': mean_settings(results, task, recipe) if whole else []})
+    return {'format': 'exeunt.scores/1', 'results': out}
 
 
 def replayed(exeunt, path, policies):
@@ -93,7 +126,7 @@ def replay(place, traces, wanted, rows_of, splits=('eval', 'held-out')):
     """One line for each trace of a whole model that is wanted."""
     out = []
     known = json.loads(place.read_text()) if place.exists() else []
-    for run in (json.loads(path.read_text()) for path in sorted((RESULTS / 'grid').glob('*.json'))):
+    for run in Results(RESULTS).runs:
         if run['layers'] or not wanted(run):
             continue
         same = ('task', 'recipe', 'seed')
@@ -108,7 +141,7 @@ def replay(place, traces, wanted, rows_of, splits=('eval', 'held-out')):
 def make_baseline(exeunt, trainer, model, features, data):
     """A model with a head at every layer, asked at layer k alone, costs what one of k layers costs."""
     tasks = {}
-    for task, scores in cut_short(exeunt).items():
+    for task, scores in cut_short(Results(RESULTS)).items():
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([trainer, 'train', '--recipe', 'elasticbert', '--model', model, '--out', folder, '--train-features',
                             f'{features}/elue-{task}-train.safetensors', '--max-steps', '1', '--batch', '2', '--overwrite',
@@ -125,10 +158,13 @@ def make_baseline(exeunt, trainer, model, features, data):
                         + ',\n "tasks": {\n' + ',\n'.join(lines) + '}}\n')
 
 
-def check(exeunt):
-    if FIGURE.read_text() != rome_figure(exeunt):
-        return f'{FIGURE.name} is not what the results say; benchmarks/reproducing.py --figure draws it anew'
-    baseline, scores = json.loads(BASELINE.read_text())['tasks'], cut_short(exeunt)
+def check(page):
+    results, text = Results(RESULTS), page.read_text(encoding='utf-8')
+    if different := first_difference(text, fill_marks(text, page, results)):
+        return '{}:{}: got {!r}, want {!r}; benchmarks/reproducing.py writes it'.format(page, *different)
+    if FIGURE.read_text() != rome_figure(results):
+        return f'{FIGURE.name} is not what the results say; benchmarks/reproducing.py draws it anew'
+    baseline, scores = json.loads(BASELINE.read_text())['tasks'], cut_short(results)
     for task in baseline | scores:
         given = [point['performance'] for point in baseline.get(task, [])]
         if given != [round(score, 3) for score in scores.get(task, [])]:
@@ -136,18 +172,29 @@ def check(exeunt):
     return None
 
 
+def write_page():
+    results = Results(RESULTS)
+    PAGE.write_text(fill_marks(PAGE.read_text(encoding='utf-8'), PAGE, results), encoding='utf-8')
+    FIGURE.write_text(rome_figure(results))
+
+
 def main():
-    if sys.argv[1:2] == ['--curves'] and len(sys.argv) == 4:
-        make_curves(sys.argv[2], Path(sys.argv[3]))
-        return make_papers(sys.argv[2], Path(sys.argv[3]))
-    if sys.argv[1:2] == ['--baseline'] and len(sys.argv) == 7:
-        return make_baseline(*sys.argv[2:])
-    if sys.argv[1:2] == ['--figure'] and len(sys.argv) == 3:
-        FIGURE.write_text(rome_figure(sys.argv[2]))
+    mode, *words = sys.argv[1:] or ['']
+    if not mode:
+        return write_page()
+    if mode == '--check' and len(words) <= 1:
+        return check(Path(words[0]) if words else PAGE)
+    if mode == '--table' and len(words) == 1 and words[0] in SECTIONS:
+        return print(markdown(SECTIONS[words[0]](Results(RESULTS))), end='')
+    if mode == '--scores' and len(words) == 1:
+        Path(words[0]).write_text(json.dumps(mean_scores(Results(RESULTS)), indent=1) + '\n', encoding='utf-8')
         return None
-    if sys.argv[1:2] == ['--check'] and len(sys.argv) == 3:
-        return check(sys.argv[2])
-    return __doc__
+    if mode == '--curves' and len(words) == 2:
+        make_curves(words[0], Path(words[1]))
+        return make_papers(words[0], Path(words[1]))
+    if mode == '--baseline' and len(words) == 5:
+        return make_baseline(*words)
+    return __doc__ + f"\ntables: {', '.join(SECTIONS)}"
 
 
 if __name__ == '__main__':

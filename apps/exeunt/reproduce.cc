@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt reproduce`: trains and measures a paper's method with the paper's settings and shows its published figures
-// beside ours; or the same, and the tables of docs/reproducing.md, from trainings that were kept.
+// beside ours; or beside scores that a file holds.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -9,11 +9,9 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_runs.h"
 #include "apps/exeunt/output.h"
-#include "apps/exeunt/result_page.h"
 #include "apps/exeunt/trainer.h"
 #include "exeunt/base/files.h"
 #include "exeunt/eval/reproduction.h"
-#include "exeunt/eval/stored_papers.h"
 #include "exeunt/eval/sweep.h"
 #include "exeunt/exits/sweep.h"
 #include "exeunt/tasks/task.h"
@@ -28,7 +26,6 @@ struct ReproduceFlags {
   int layers = 0;
   std::optional<int64_t> seed;
   bool overwrite = false;
-  TableFlags tables;
   RunFlags engine;  // of these: precision, engine, threads, max_length
   std::vector<std::string> train_flags;
 };
@@ -206,33 +203,25 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
   print_comparisons(rows);
 }
 
-// "results" is short for those of the repository one stands in.
-std::string results_folder(const std::string& name) {
-  constexpr const char* kOurs = "benchmarks/results/train";
-  return name == "results" && !path_exists(fs::path(name) / "grid") && path_exists(kOurs) ? kOurs : name;
+Json scores_of(const fs::path& file) {
+  if (fs::is_directory(file)) {
+    throw Error(Code::bad_file, fmt::format("{}: got a folder, want a file of scores", file.string()),
+                "benchmarks/reproducing.py --scores FILE writes one of the repository's results");
+  }
+  return read_json(file, size_t{1} << 24);
 }
 
 void run(const Common& common, ReproduceFlags flags) {
-  flags.from = results_folder(flags.from);
   if (!flags.train_flags.empty() && !flags.train_flags.front().starts_with("-")) {
     throw Error(Code::usage, fmt::format("unexpected argument '{}'", flags.train_flags.front()),
                 "name the task with --task; flags for 'exeunt train' follow after --");
   }
-  if (flags.paper.empty()) {
-    if (flags.from.empty()) {
-      throw Error(Code::usage, "got neither a paper nor --from", "for example: exeunt reproduce deebert --task MRPC");
-    }
-    return show_results(common, flags.tables, flags.from);
-  }
-  if (flags.tables.any()) {
-    throw Error(Code::usage,
-                fmt::format("got the paper '{}' with a flag of the tables, want one or the other", flags.paper),
-                "--table, --markdown and --page go with --from alone");
-  }
+  if (flags.paper.empty())
+    throw Error(Code::usage, "name a paper", "for example: exeunt reproduce deebert --task MRPC --data glue_data");
   const Paper& paper = paper_named(flags.paper);
   const Task& task = task_for(paper, flags.task);
   if (!flags.from.empty())
-    return show(common, flags, paper, reached_by(read_results(flags.from), paper, std::string(task.name)));
+    return show(common, flags, paper, reached_in(scores_of(flags.from), flags.from, paper, std::string(task.name)));
   if (flags.data.empty()) throw Error(Code::usage, "--data is required", "name the folder that holds the task folders");
   if (flags.model.empty()) flags.model = paper.model;
   if (flags.out.empty()) flags.out = fmt::format("reproduce/{}-{}", paper.name, plain_name(task.name));
@@ -256,13 +245,12 @@ void run(const Common& common, ReproduceFlags flags) {
 void add_reproduce(CommandLine& line) {
   const auto flags = std::make_shared<ReproduceFlags>();
   flags->engine.precision = "fp32";
-  CLI::App* verb = add_verb(
-      line, "reproduce", "Train and measure as a paper did; its figures beside ours",
-      {"exeunt reproduce deebert --task MRPC --data glue_data",
-       "exeunt reproduce pabee --task SST-2 --data glue_data --model models/albert -- --device cpu",
-       "exeunt reproduce romebert --task RTE --from benchmarks/results/train",
-       "exeunt reproduce --from results --table beside", "exeunt reproduce --from results --page docs/reproducing.md"},
-      [flags, &common = line.common] { run(common, *flags); });
+  CLI::App* verb =
+      add_verb(line, "reproduce", "Train and measure as a paper did; its figures beside ours",
+               {"exeunt reproduce deebert --task MRPC --data glue_data",
+                "exeunt reproduce pabee --task SST-2 --data glue_data --model models/albert -- --device cpu",
+                "exeunt reproduce romebert --task RTE --from scores.json"},
+               [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("PAPER", flags->paper, "deebert, romebert, pabee, elasticbert or elbert");
   verb->add_option("FLAGS", flags->train_flags, "After --: more flags of 'exeunt train'");
   verb->add_option("--task", flags->task, "GLUE task the paper has figures for");
@@ -273,12 +261,8 @@ void add_reproduce(CommandLine& line) {
       ->check(CLI::PositiveNumber);
   verb->add_option("--seed", flags->seed, "Seed; left out: the paper's");
   verb->add_flag("--overwrite", flags->overwrite, "Train again where --out holds a finished run");
-  verb->add_option(
-          "--from", flags->from,
-          "Stored results instead of a training ('results': those in benchmarks/results/train): PAPER's figures "
-          "beside theirs, by the paper's own exit rule; without PAPER, their tables as in docs/reproducing.md")
-      ->type_name("DIR");
-  add_table_flags(*verb, flags->tables);
+  verb->add_option("--from", flags->from, "Compare the scores in this JSON file instead of training (docs/formats.md)")
+      ->type_name("FILE");
   add_precision_flags(*verb, flags->engine);
   verb->get_option("--precision")
       ->description("To measure in: fp32, as the papers did, bf16 or int8")

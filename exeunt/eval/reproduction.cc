@@ -5,12 +5,14 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/tasks/task.h"
 
 namespace exeunt {
 namespace {
@@ -186,6 +188,84 @@ bool is_main(const Paper& paper, const Reached& reached, const PublishedFigure& 
   return kept > 0 && figure.backbone == fmt::format("{}-{}l", paper.backbone, kept) && has_exit(reached, kept);
 }
 
+constexpr std::string_view kElue = "elue/";  // before the names of tasks with ELUE's own data
+constexpr int64_t kMaxCount = int64_t{1} << 40;
+
+std::vector<Score> scores_in(const Json& entry) {
+  std::vector<Score> out;
+  for (const auto& [name, value] : entry.items()) {
+    const auto metric = metric_named(name);
+    if (metric && value.is_number()) out.push_back({*metric, value.get<double>()});
+  }
+  return out;
+}
+
+void read_exits(JsonObject& object, Reached& reached) {
+  const Json& exits = object.get("exits");
+  if (!exits.is_array() || exits.empty()) object.fail("exits", glimpse(exits), "a list of exits");
+  for (const Json& entry : exits) {
+    JsonObject exit(entry, object.where() + ": exits");
+    reached.exits.push_back({static_cast<int>(exit.integer("layer", 1, kMaxLayers)), scores_in(entry)});
+    if (reached.exits.size() > 1 && reached.exits[reached.exits.size() - 2].layer >= reached.exits.back().layer)
+      exit.fail("layer", fmt::format("{}", reached.exits.back().layer), "a deeper exit than the one before");
+  }
+}
+
+void read_settings(JsonObject& object, Reached& reached) {
+  const Json* settings = object.find("settings");
+  if (settings == nullptr) return;
+  if (!settings->is_array()) object.fail("settings", glimpse(*settings), "a list of settings");
+  for (const Json& entry : *settings) {
+    JsonObject setting(entry, object.where() + ": settings");
+    const double layers = setting.number("layers");
+    if (layers <= 0) setting.fail("layers", fmt::format("{}", layers), "a number above 0");
+    reached.points.push_back({setting.string("policy"), reached.exits.back().layer / layers, scores_in(entry)});
+  }
+}
+
+Reached read_one(const Json& value, const std::string& where, const Paper& paper) {
+  JsonObject object(value, where);
+  const std::string name = object.string("task");
+  const Task* task = find_task_or_null(name);
+  if (task == nullptr) object.fail("task", name, "a task of GLUE or ELUE");
+  const bool elue = task->name.starts_with(kElue);
+  Reached reached{.task = std::string(elue ? task->name.substr(kElue.size()) : task->name), .split = "dev"};
+  reached.recipe = object.string("recipe");
+  reached.backbone = object.string_or("backbone", "");
+  // As the published figures call it, where it is the paper's own.
+  if (reached.backbone == paper.model.substr(paper.model.rfind('/') + 1)) reached.backbone = paper.backbone;
+  reached.cut_short = object.boolean_or("cut_short", false);
+  if (elue) reached.apart = "ours is on ELUE's data";
+  if (is_also(paper, reached)) reached.apart = "all exits trained together";
+  reached.seeds = static_cast<int>(object.integer_or("seeds", 1, 1 << 20, 1));
+  const SplitFile *dev = task->find(Split::dev), *train = task->find(Split::train);
+  reached.rows = dev == nullptr ? 0 : dev->rows;
+  reached.train_rows = object.integer_or("train_rows", 0, kMaxCount, 0);
+  if (reached.train_rows > 0 && train != nullptr) reached.all_train_rows = train->rows;
+  read_exits(object, reached);
+  read_settings(object, reached);
+  object.finish();
+  return reached;
+}
+
+[[noreturn]] void throw_nothing_fits(const std::string& where, const Paper& paper, const std::string& task,
+                                     const std::vector<Reached>& others) {
+  std::vector<std::string> recipes{std::string(paper.recipe)}, held;
+  if (!paper.also.empty()) recipes.emplace_back(paper.also);
+  const std::vector<std::string> with_figures = tasks_of(paper);
+  for (const std::string& recipe : recipes) {
+    std::set<std::string> tasks;
+    for (const Reached& other : others) {
+      const bool compared = std::find(with_figures.begin(), with_figures.end(), other.task) != with_figures.end();
+      if (other.recipe == recipe && compared) tasks.insert(other.task);
+    }
+    if (!tasks.empty()) held.push_back(fmt::format("{} on {}", recipe, fmt::join(tasks, ", ")));
+  }
+  throw Error(Code::usage, fmt::format("{}: got no scores of recipe {} on {}", where, fmt::join(recipes, " or "), task),
+              fmt::format("{}to train it: exeunt reproduce {} --task {} --model DIR --data DIR",
+                          held.empty() ? "" : fmt::format("it has: {}; ", fmt::join(held, "; ")), paper.name, task));
+}
+
 }  // namespace
 
 const std::vector<Paper>& all_papers() {
@@ -219,6 +299,26 @@ std::vector<std::string> tasks_of(const Paper& paper) {
     if (is_of(paper, figure) && std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
   }
   return tasks;
+}
+
+std::vector<Reached> reached_in(const Json& scores, const std::string& where, const Paper& paper,
+                                const std::string& task) {
+  JsonObject object(scores, where);
+  (void)object.choice("format", {"exeunt.scores/1"});
+  const Json& results = object.get("results");
+  if (!results.is_array()) object.fail("results", glimpse(results), "a list");
+  std::vector<Reached> out, others, mismatched;
+  for (const Json& entry : results) {
+    Reached reached = read_one(entry, where, paper);
+    const bool fits = reached.recipe == paper.recipe || is_also(paper, reached);
+    const bool second = task == "MNLI" && reached.task == "MNLI-mm";
+    (!fits || (reached.task != task && !second) ? others : second ? mismatched : out).push_back(std::move(reached));
+  }
+  if (out.empty()) throw_nothing_fits(where, paper, task, others);
+  if (task == "MNLI" && mismatched.empty())
+    mismatched.push_back({.task = "MNLI-mm", .split = "dev", .backbone = out.front().backbone});
+  out.insert(out.end(), mismatched.begin(), mismatched.end());
+  return out;
 }
 
 std::string backbone_name(const ModelSpec& spec) {

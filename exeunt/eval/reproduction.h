@@ -21,7 +21,7 @@ struct Paper {
   std::string_view backbone;               // the same as the published figures call it
   std::string_view rule;                   // that its answers left by; "" where nothing leaves early
   std::vector<std::string_view> settings;  // policies to compare with the paper's (exits/sweep.h)
-  std::string_view also = {};              // another recipe of the paper, whose stored runs may answer its figures
+  std::string_view also = {};              // another recipe of the paper, whose scores may answer its figures
 };
 
 [[nodiscard]] const std::vector<Paper>& all_papers();
@@ -48,12 +48,18 @@ struct Reached {
   std::string recipe = {};                     // that trained it
   std::string apart = {};                      // what else keeps its scores from being the paper's: "ours is on …"
   int64_t rows = 0;                            // of the split
-  int seeds = 0;                               // of stored trainings, which this is the mean of
-  int64_t train_rows = 0, all_train_rows = 0;  // trained on, and of the whole set; 0: not stored
+  int seeds = 0;                               // of scores from a file, which these are the means of
+  int64_t train_rows = 0, all_train_rows = 0;  // trained on, and of the whole set; 0: not said
   bool cut_short = false;                      // each exit is a model of so many layers
   std::vector<Exit> exits = {};
   std::vector<Point> points = {};
 };
+
+// Of a file of scores measured elsewhere (docs/formats.md, exeunt.scores/1), those of the paper's recipe, or of
+// Paper::also, on this task. For MNLI the mismatched set comes last, without scores where the file has none. `where`
+// opens the error messages. Throws Error: bad_file, or usage where nothing in the file fits.
+[[nodiscard]] std::vector<Reached> reached_in(const Json& scores, const std::string& where, const Paper& paper,
+                                              const std::string& task);
 
 enum class Verdict { within, above, below, not_comparable, not_measured };
 [[nodiscard]] std::string_view name_of(Verdict verdict) noexcept;

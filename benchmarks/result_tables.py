@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every table of docs/reproducing.md, and the counts in its sentences, from a folder of results (benchmarks/results/train).
+
+A table is {'title', 'remark', 'header', 'rows'}; a row's first cell is its name, every cell a text. `numbers` holds what the
+cells were rounded from, for those who draw or write them elsewhere. A function returns [] where the folder has not the files
+that its tables are made of.
+"""
+import json
+from fractions import Fraction
+from pathlib import Path
+
+from suites import read_suite
+
+LAYERS = 12  # of the models that benchmarks/grid trains
+WHOLE_TASKS = ('RTE', 'MRPC', 'CoLA', 'STS-B', 'SST-2')
+SUBSET_TASKS = ('QNLI', 'MNLI', 'QQP')  # trained on a subset of the training rows
+RECIPES = ('plain', 'deebert', 'deebert-sd', 'pabee', 'elasticbert', 'romebert-sd', 'romebert', 'elbert', 'elbert-equal', 'berxit',
+           'exeunt')
+CUT_SHORT = ('SST-2', 'MRPC', 'STS-B')
+MEASURES = {'MRPC': ('accuracy', 'f1'), 'QQP': ('accuracy', 'f1'), 'CoLA': ('matthews_correlation',),
+            'STS-B': ('pearson', 'spearmanr')}  # whose mean is the task's score
+SST2_TRAIN_ROWS = 67349
+HELD_OUT_LOSS = 0.5  # points that a threshold may lose on held-out rows
+TRIAL_TASKS, TRIAL_SEEDS, BASELINE = ('MRPC', 'RTE'), 3, 'sum'  # of benchmarks/trials; `sum` is the recipe unchanged
+WATCHED_EXIT, FIRST_WATCHED, WATCHED_STRIDE = 6, 4, 2
+
+
+class Results:
+    """What a folder of results holds; lists are empty where it has not the file."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.runs = read_suite(self.folder / 'grid.jsonl')
+        if not self.runs:
+            raise SystemExit(f'{self.folder}: got no runs in grid.jsonl; benchmarks/grid trains them')
+        self.trials = read_suite(self.folder / 'trials.jsonl')
+        self.objectives = read_suite(self.folder / 'objectives.jsonl')  # `exeunt` with the objective it does not take by default
+        self.curves, self.papers, self.reference, self.watched, self.attention = (
+            self.read(f'{name}.json') for name in ('curves', 'papers', 'reference', 'pabee-watched', 'attention'))
+
+    def read(self, name):
+        path = self.folder / name
+        return json.loads(path.read_text(encoding='utf-8')) if path.exists() else []
+
+    def of(self, task, recipe):
+        """Whole models of a recipe on a task."""
+        return [run for run in self.runs if run['task'] == task and run['recipe'] == recipe and not run['layers']]
+
+    def mean_curve(self, task, recipe, split):
+        """[(policy, score, layers)]: each policy's means over the seeds, in the order of the first curve."""
+        found = {}
+        for curve in self.curves:
+            if (curve['task'], curve['recipe'], curve['split']) == (task, recipe, split):
+                for point in curve['rows']:
+                    found.setdefault(point['policy'], []).append((point['score'], point['layers']))
+        return [(policy, *map(mean, zip(*points))) for policy, points in found.items()]
+
+
+def mean(values):
+    """The double nearest to the true mean."""
+    values = list(values)
+    return float(sum(map(Fraction, values)) / len(values))
+
+
+def score(task, exit):
+    """In percent; None where the run has none of the task's measures (its loss was not a number)."""
+    values = [exit[name] for name in MEASURES.get(task.removeprefix('elue-'), ('accuracy',)) if exit.get(name) is not None]
+    return 100 * mean(values) if values else None
+
+
+def scores(task, exits):
+    return [value for value in (score(task, exit) for exit in exits) if value is not None]
+
+
+def table(header, rows, title='', remark='', numbers=None):
+    return {'title': title, 'remark': remark, 'header': header, 'rows': rows, 'numbers': numbers}
+
+
+def one_digit(values):
+    return f'{mean(values):.1f}' if values else '–'
+
+
+def speed_tables(results):
+    files = sorted(results.folder.glob('*-speed.json'))
+    if not files:
+        return []
+    found = json.loads(files[-1].read_text(encoding='utf-8'))  # names begin with the date
+    rows = []
+    for row in found['rows']:
+        ours, theirs = (row[side]['samples_per_second'] for side in ('ours', 'torch'))
+        rows.append([f"{row['batch']} × {row['tokens']}", f'{ours:.0f}', f'{theirs:.0f}', f'{ours / theirs:.2f}×'])
+    return [table(['batch × tokens', 'ours', 'PyTorch', 'ratio'], rows, remark=(
+        f"BERT-base's shape on one {found['device']}, bf16, texts a second; the peer is a plain PyTorch "
+        f"{found['rows'][0]['torch']['version']} loop (`benchmarks/peers/torch_training.py`). `real`: SST-2's lengths."))]
+
+
+def chosen_tables(results):
+    plain = [run['results'] for run in results.of('SST-2', 'plain') if run['results'].get('exits_held-out')]
+    held, dev = (scores('SST-2', [found[name][-1] for found in plain]) for name in ('exits_held-out', 'exits'))
+    if not held or not results.curves:
+        return []
+    held, dev, rows = mean(held), mean(dev), []
+    for recipe in RECIPES[1:]:
+        row = [f'`{recipe}`', str(len(results.of('SST-2', recipe)))]
+        on_dev = {policy: point for policy, *point in results.mean_curve('SST-2', recipe, 'eval')}
+        fit = [(layers, policy, value) for policy, value, layers in results.mean_curve('SST-2', recipe, 'held-out')
+               if policy.startswith('entropy:') and value >= held - HELD_OUT_LOSS]
+        _, policy, value = min(fit, default=(0, '', 0))
+        if policy in on_dev:
+            read, layers = on_dev[policy]
+            row += [f'`{policy}`', f'{value:.1f}', f'{read:.1f} ({read - dev:+.1f})', f'{layers:.2f}', f'{LAYERS / layers:.2f}×']
+        else:
+            row += ['none', '', '', '', '']
+        rows.append(row)
+    return [table(['recipe', 'seeds', 'policy', 'held-out', 'dev (against plain)', 'layers', 'fewer'], rows,
+                  remark=f'`plain` at full depth: {held:.1f} on the held-out rows, {dev:.1f} on dev.')]
+
+
+def beside_tables(results):
+    gaps = {}
+    for cell in results.reference:
+        ours = scores(cell['task'], [exit for run in results.of(cell['task'], cell['recipe']) for exit in run['results']['exits']
+                                     if exit['layer'] == cell['layer']])
+        if ours:
+            place = WHOLE_TASKS.index(cell['task']), cell['layer']
+            gaps[RECIPES.index(cell['recipe']), place] = mean(ours), mean(ours) - cell['score']
+    if not gaps:
+        return []
+    places = sorted({place for _, place in gaps})
+    rows = [[f'`{RECIPES[recipe]}`'] + ['{:.1f} ({:+.1f})'.format(*gaps[recipe, place]) if (recipe, place) in gaps else ''
+                                       for place in places] for recipe in sorted({recipe for recipe, _ in gaps})]
+    return [table(['recipe'] + [f'{WHOLE_TASKS[task]} L{layer}' for task, layer in places], rows,
+                  remark=f'Over all {len(gaps)} cells the mean difference is {mean(gap for _, gap in gaps.values()):+.2f}.')]
+
+
+def layer_cells(at):
+    return [one_digit(at[layer]) if layer in at else '' for layer in range(1, LAYERS + 1)]
+
+
+def exit_tables(results):
+    tables = []
+    for task in WHOLE_TASKS + SUBSET_TASKS:
+        rows = []
+        for recipe in RECIPES:
+            runs, at = results.of(task, recipe), {}
+            for exit in (exit for run in runs for exit in run['results']['exits']):
+                at.setdefault(exit['layer'], []).extend(scores(task, [exit]))
+            if runs:
+                rows.append([f'`{recipe}`', str(len(runs))] + layer_cells(at))
+        names = "Matthews' correlation" if task == 'CoLA' else ' and '.join(MEASURES.get(task, ('accuracy',)))
+        if rows:
+            tables.append(table(['recipe', 'seeds'] + [str(layer) for layer in range(1, LAYERS + 1)], rows,
+                                f"{task}: {names}{', a subset of the training rows' if task in SUBSET_TASKS else ''}"))
+    return tables
+
+
+def policy_tables(results):
+    tables = []
+    for task in WHOLE_TASKS + SUBSET_TASKS:
+        for rule in ('entropy', 'patience', 'window'):
+            numbers = {}
+            for recipe in RECIPES:
+                points = [(layers, f'{value:.1f} at {layers:.1f}', value)
+                          for policy, value, layers in results.mean_curve(task, recipe, 'eval') if policy.startswith(rule + ':')]
+                if points:
+                    numbers[recipe] = sorted(points)
+            rows = [[f'`{recipe}`', ', '.join(text for _, text, _ in points)] for recipe, points in numbers.items()]
+            if rows:
+                tables.append(table(['recipe', 'score at mean layers'], rows, f'{task}, {rule}', numbers={
+                    recipe: [(layers, value) for layers, _, value in points] for recipe, points in numbers.items()}))
+    return tables
+
+
+def cut_short_tables(results):
+    found = {task: {run['layers']: scores(task, run['results']['exits'][-1:]) for run in results.runs
+                    if run['task'] == f'elue-{task}'} for task in CUT_SHORT}
+    rows = [[task] + layer_cells(at) for task, at in found.items() if at]
+    numbers = {task: [at[layer][0] for layer in sorted(at)] for task, at in found.items()}
+    return [table(['task'] + [str(layer) for layer in range(1, LAYERS + 1)], rows, numbers=numbers)] if rows else []
+
+
+def trial_tables(results):
+    changes = {}
+    for run in results.trials:
+        reached = scores(run['task'], run['exits'])
+        changes.setdefault(run['change'], {}).setdefault(run['task'], []).append((reached[-1], mean(reached)))
+    whole = {change: [mean(values) for task in TRIAL_TASKS for values in zip(*of[task])] for change, of in changes.items()
+             if all(len(of.get(task, ())) == TRIAL_SEEDS for task in TRIAL_TASKS)}  # last exit and all exits of each task
+    if not whole:
+        return []
+    if BASELINE not in whole:
+        raise SystemExit(f'{results.folder}/trials.jsonl: got no change {BASELINE!r} with {TRIAL_SEEDS} seeds on each of '
+                         f"{' and '.join(TRIAL_TASKS)}, want what the others are compared with")
+    against = whole[BASELINE]
+
+    def gain(change, which):
+        return mean(whole[change][i] - against[i] for i in range(which, len(against), 2))
+    order = sorted(whole, key=lambda change: (change != BASELINE, -gain(change, 0)))
+    rows = [[change] + [f'{value:.1f}' for value in whole[change]] + [f'{gain(change, which):+.1f}' for which in (0, 1)]
+            for change in order]
+    return [table(['change', 'MRPC, last exit', 'all exits', 'RTE, last exit', 'all exits', 'gain, last exit', 'all exits'], rows)]
+
+
+def objective_tables(results):
+    if not results.objectives:
+        return []
+    rows = []
+    for task in WHOLE_TASKS:
+        row = [task]
+        for objective in ('sum', 'linear'):
+            runs = [scores(task, run['results']['exits']) for run in results.runs + results.objectives
+                    if (run['task'], run['recipe']) == (task, 'exeunt') and objective_of(run) == objective]
+            row += [one_digit([reached[-1] for reached in runs]), one_digit([mean(reached) for reached in runs])]
+        rows.append(row)
+    return [table(['task', '`sum`, last exit', 'all exits', '`linear`, last exit', 'all exits'], rows)]
+
+
+def objective_of(run):
+    stages = run.get('settings', {}).get('stages')
+    return stages[0]['objective']['kind'] if stages else None
+
+
+def watched_tables(results):
+    if not results.watched:
+        return []
+    steps = [step for step, _ in results.watched[0]['curve']]
+    if any([step for step, _ in run['curve']] != steps for run in results.watched):
+        raise SystemExit(f'{results.folder}/pabee-watched.json: the seeds were evaluated at different steps')
+    shown = range(FIRST_WATCHED, len(steps), WATCHED_STRIDE)
+    rows = [[str(run['seed'])] + [f"{100 * run['curve'][i][1][WATCHED_EXIT - 1]:.1f}" for i in shown] for run in results.watched]
+    return [table(['seed'] + [f'step {steps[i]}' for i in shown], rows)]
+
+
+def attention_tables(results):
+    groups = {}
+    for run in results.attention:
+        key = ({'cudnn': "cuDNN's", 'efficient': 'memory-efficient'}[run['attention']],
+               'one graph a step' if run['graphs'] else 'operation by operation', f"{run['recipe']}, seed {run['seed']}")
+        groups.setdefault(key, []).append(run)
+    rows = [[*key, str(len(runs)), str(sum(not run['ended'] for run in runs)),
+             ', '.join(run['error'] for run in runs if run.get('error'))] for key, runs in sorted(groups.items())]
+    return [table(['attention', 'launched as', 'run', 'times', 'ended in NaN', 'where'], rows)] if rows else []
+
+
+SECTIONS = {'speed': speed_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
+            'policies': policy_tables, 'cut-short': cut_short_tables, 'tried': trial_tables, 'objectives': objective_tables,
+            'watched': watched_tables, 'attention': attention_tables}
+
+
+def markdown(tables):
+    def text(one):
+        lines = [one['header'], ['---'] * len(one['header'])] + one['rows']
+        return (f"### {one['title']}\n" if one['title'] else '') + (f"{one['remark']}\n\n" if one['remark'] else '') + ''.join(
+            f"| {' | '.join(cells)} |\n" for cells in lines)
+    return '\n'.join(map(text, tables))
+
+
+def runs_phrase(results):
+    return f"{len(results.runs)} runs with {sum(run['steps'] for run in results.runs):,} steps"
+
+
+def torch_phrase(results):
+    versions = {run.get('settings', {}).get('provenance', {}).get('torch') for run in results.runs} - {None, ''}
+    return f"LibTorch {' and '.join(sorted(versions))}" if versions else ''
+
+
+def seeds_phrase(results):
+    """How far the best and the worst seed are apart at the last exit, on average over the recipes with several seeds."""
+    parts = []
+    for task in WHOLE_TASKS:
+        reached = [scores(task, [run['results']['exits'][-1] for run in results.of(task, recipe) if run['results']['exits']])
+                   for recipe in RECIPES]
+        spreads = [max(values) - min(values) for values in reached if len(values) > 1]
+        if spreads:
+            parts.append(f'{mean(spreads):.1f} on {task}')
+    return ', '.join(parts)
+
+
+def held_out_phrase(results):
+    counts = {run['results']['train_samples'] for run in results.runs if run['task'] == 'SST-2' and 'train_samples' in run['results']}
+    if len(counts) > 1:
+        raise SystemExit(f'{results.folder}/grid.jsonl: got runs of SST-2 on {sorted(counts)} rows, want one number of rows')
+    return f'{SST2_TRAIN_ROWS - counts.pop():,}' if counts else ''
+
+
+def cudnn_phrase(results):
+    """Which runs were trained with cuDNN's attention kernel for long texts."""
+    groups = {}
+    for run in results.runs:
+        groups.setdefault('models cut short' if run['layers'] else run['task'], []).append(run['attention'] == 'cudnn')
+    parts = [f'{name}: {sum(used)} of {len(used)}' for name, used in sorted(groups.items()) if any(used)]
+    return f"{sum(map(sum, groups.values()))} of the {len(results.runs)} runs ({', '.join(parts)})"
+
+
+def watched_phrase(results):
+    rows = {run['rows'] for run in results.watched}
+    return f'{rows.pop():,}' if len(rows) == 1 else ''
+
+
+PHRASES = {'runs': runs_phrase, 'torch': torch_phrase, 'seeds': seeds_phrase, 'held-out-rows': held_out_phrase,
+           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase}
+
+OPEN, CLOSE, END = '<!-- from results: ', ' -->', '<!-- end of results -->'
+
+
+def fill_marks(page, where, results):
+    """The page with every table and count between the marks that name it: tables on lines of their own, counts within one."""
+    def refuse(place, message):
+        raise SystemExit(f'{where}:{page.count(chr(10), 0, place) + 1}: {message}')
+    out, done = '', 0
+    while (start := page.find(OPEN, done)) >= 0:
+        if END in page[done:start]:
+            break
+        after = page.find(CLOSE, start) + len(CLOSE)
+        name = page[start + len(OPEN):after - len(CLOSE)]
+        if after < len(CLOSE) or '\n' in name:
+            refuse(start, f"got a mark without '{CLOSE}' on its line, want {OPEN}NAME{CLOSE}")
+        on_lines = page[after:after + 1] == '\n'
+        # Markdown takes a line that begins with a comment for HTML, and no other line.
+        if on_lines != (start == 0 or page[start - 1] == '\n'):
+            refuse(start, f"mark '{name}': want it on a line of its own, or words before and after it")
+        end = page.find(END, after)
+        if end < 0:
+            refuse(start, f"mark '{name}': got no end of it, want {END}")
+        if OPEN in page[after:end]:
+            refuse(start, f"mark '{name}': got a mark inside it, want {END} before that")
+        if on_lines and page[end - 1] != '\n':
+            refuse(end, f"mark '{name}': want its end on a line of its own")
+        kinds = SECTIONS if on_lines else PHRASES
+        if name not in kinds:
+            refuse(start, f"unknown {'table' if on_lines else 'count'} '{name}', want one of {', '.join(kinds)}")
+        made = kinds[name](results)
+        if not made:
+            refuse(start, f"'{name}': {results.folder} has not what it is made of")
+        out += page[done:after] + ('\n' + markdown(made) if on_lines else made) + END
+        done = end + len(END)
+    if END in page[done:]:
+        refuse(page.index(END, done), f'got {END} without a mark before it')
+    if not out:
+        refuse(0, f'got no mark in it, want {OPEN}NAME{CLOSE}')
+    return out + page[done:]
+
+
+def first_difference(got, want):
+    """(line, got, want) of the first line in which two texts differ; None where there is none."""
+    ours, theirs = got.split('\n'), want.split('\n')
+    for number in range(max(len(ours), len(theirs))):
+        pair = [lines[number] if number < len(lines) else '' for lines in (ours, theirs)]
+        if pair[0] != pair[1] or number >= min(len(ours), len(theirs)):
+            return number + 1, *pair
+    return None

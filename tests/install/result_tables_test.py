@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""benchmarks/{suites,result_tables,reproducing}.py over a small folder of results; every figure expected is arithmetic over it."""
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'benchmarks'))
+
+import reproducing  # noqa: E402
+import result_tables as made  # noqa: E402
+from suites import append_run, read_suite  # noqa: E402
+
+
+def run_of(task, recipe, exits, seed=1, layers=0, objective='sum', torch='2.11.0', **more):
+    settings = {'name': recipe, 'stages': [{'objective': {'kind': objective}}], 'seed': seed, 'run': {'task': task},
+                'provenance': {'torch': torch}}
+    return {'task': task, 'recipe': recipe, 'seed': seed, 'layers': layers, 'steps': 1210, 'backbone': 'small',
+            'attention': more.pop('attention', 'efficient'), 'settings': settings,
+            'results': {'exits': exits, 'train_samples': more.pop('rows', 60000), **more}}
+
+
+def exits(first, last, **more):
+    return [{'layer': 1, 'accuracy': first, **more}, {'layer': 12, 'accuracy': last, **more}]
+
+
+CURVES = [
+    {'task': 'SST-2', 'recipe': 'exeunt', 'seed': 1, 'split': 'held-out', 'rows': [
+        {'policy': 'entropy:0.1', 'score': 94.0, 'layers': 6.0}, {'policy': 'entropy:0.2', 'score': 93.5, 'layers': 4.0},
+        {'policy': 'entropy:0.3', 'score': 93.4, 'layers': 3.0}]},
+    {'task': 'SST-2', 'recipe': 'exeunt', 'seed': 1, 'split': 'eval', 'rows': [
+        {'policy': 'entropy:0.2', 'score': 91.0, 'layers': 4.0}, {'policy': 'patience:2', 'score': 90.0, 'layers': 5.0}]},
+    {'task': 'SST-2', 'recipe': 'exeunt', 'seed': 2, 'split': 'eval', 'rows': [
+        {'policy': 'entropy:0.2', 'score': 92.0, 'layers': 4.0}, {'policy': 'patience:2', 'score': 91.0, 'layers': 5.5}]}]
+
+
+class Folder(unittest.TestCase):
+    """Two seeds of one recipe with two exits, a plain model, a model cut short, and curves."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.folder = Path(place.name)
+        self.keep('grid', run_of('SST-2', 'plain', [{'layer': 12, 'accuracy': 0.92}],
+                                 **{'exits_held-out': [{'layer': 12, 'accuracy': 0.94}]}))
+        self.keep('grid', run_of('SST-2', 'exeunt', exits(0.80, 0.91)), run_of('SST-2', 'exeunt', exits(0.84, 0.93), seed=2))
+        self.keep('grid', run_of('MRPC', 'exeunt', [{'layer': 1, 'accuracy': 0.7, 'f1': 0.8},
+                                                    {'layer': 12, 'accuracy': None, 'f1': None}]))
+        self.keep('grid', run_of('elue-MRPC', 'elasticbert-static', [{'layer': 3, 'accuracy': 0.75, 'f1': 0.85}], layers=3))
+        self.write('curves.json', CURVES)
+
+    def keep(self, suite, *runs):
+        for run in runs:
+            append_run(self.folder / f'{suite}.jsonl', run)
+
+    def write(self, name, value):
+        (self.folder / name).write_text(json.dumps(value))
+
+    def results(self):
+        return made.Results(self.folder)
+
+    def only(self, name):
+        (one,) = made.SECTIONS[name](self.results())
+        return one
+
+    def titled(self, name, title):
+        return next(one for one in made.SECTIONS[name](self.results()) if one['title'] == title)
+
+    def phrase(self, name):
+        return made.PHRASES[name](self.results())
+
+    def refusal(self, name):
+        with self.assertRaises(SystemExit) as caught:
+            made.SECTIONS.get(name, made.PHRASES.get(name))(self.results())
+        return str(caught.exception)
+
+
+class SuiteTest(Folder):
+    def test_says_a_recipe_once_and_gives_back_whole_runs(self):
+        path = self.folder / 'suite.jsonl'
+        runs = [run_of('RTE', 'pabee', exits(0.5, 0.6), seed=seed) for seed in (1, 2)] + [
+            run_of('RTE', 'pabee', exits(0.5, 0.6), objective='linear')]
+        for run in runs:
+            append_run(path, run)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        self.assertEqual([('id' in line) for line in lines], [True, False, False, True, False])
+        self.assertEqual(read_suite(path), runs)
+        self.assertEqual(read_suite(self.folder / 'none.jsonl'), [])
+
+    def test_names_the_line_of_a_run_whose_recipe_is_missing(self):
+        path = self.folder / 'suite.jsonl'
+        append_run(path, run_of('RTE', 'pabee', []))
+        path.write_text(path.read_text().split('\n', 1)[1])
+        with self.assertRaisesRegex(SystemExit, r'suite.jsonl:1: KeyError'):
+            read_suite(path)
+
+
+class TableTest(Folder):
+    def test_exits_are_means_over_seeds(self):
+        rows = self.titled('exits', 'SST-2: accuracy')['rows']
+        self.assertEqual(rows[1], ['`exeunt`', '2', '82.0'] + [''] * 10 + ['92.0'])
+        self.assertEqual(self.titled('exits', 'MRPC: accuracy and f1')['rows'][0], ['`exeunt`', '1', '75.0'] + [''] * 10 + ['–'])
+        patience = self.titled('policies', 'SST-2, patience')
+        self.assertEqual(patience['rows'][0], ['`exeunt`', '90.5 at 5.2'])
+        self.assertEqual(patience['numbers'], {'exeunt': [(5.25, 90.5)]})
+        self.assertEqual(self.only('cut-short')['rows'][0][:4], ['MRPC', '', '', '80.0'])
+
+    def test_chooses_the_earliest_threshold_that_loses_at_most_half_a_point_on_held_out_rows(self):
+        chosen = self.only('chosen')
+        self.assertIn('94.0 on the held-out rows, 92.0 on dev', chosen['remark'])
+        self.assertEqual(chosen['rows'][-1], ['`exeunt`', '2', '`entropy:0.2`', '93.5', '91.5 (-0.5)', '4.00', '3.00×'])
+        self.assertEqual(chosen['rows'][0], ['`deebert`', '0', 'none', '', '', '', ''])
+
+    def test_puts_exits_beside_another_programs_where_both_have_them(self):
+        self.write('reference.json', [{'task': task, 'recipe': recipe, 'layer': layer, 'score': score} for task, recipe, layer, score in (
+            ('SST-2', 'exeunt', 12, 91.0), ('SST-2', 'plain', 12, 93.0), ('MRPC', 'exeunt', 1, 72.5), ('MRPC', 'exeunt', 12, 80.0),
+            ('RTE', 'exeunt', 12, 60.0))])
+        beside = self.only('beside')
+        self.assertEqual(beside['remark'], 'Over all 3 cells the mean difference is +0.83.')  # (1 - 1 + 2.5) / 3
+        self.assertEqual(beside['header'], ['recipe', 'MRPC L1', 'SST-2 L12'])
+        self.assertEqual(beside['rows'], [['`plain`', '', '92.0 (-1.0)'], ['`exeunt`', '75.0 (+2.5)', '92.0 (+1.0)']])
+
+    def test_sorts_trials_by_their_gain_over_the_tasks(self):
+        for change, first, last in (('worse', 0.4, 0.6), ('better', 0.5, 0.8), ('sum', 0.5, 0.7)):
+            for seed in range(3):
+                for task, more in (('RTE', {}), ('MRPC', {'f1': 0.8})):
+                    self.keep('trials', {'task': task, 'change': change, 'seed': seed, 'settings': {'name': 'exeunt'},
+                                         'exits': exits(first, last, **more)})
+        self.keep('trials', {'task': 'RTE', 'change': 'unfinished', 'seed': 0, 'settings': {'name': 'exeunt'}, 'exits': exits(1, 1)})
+        # MRPC's score is the mean of accuracy and 0.8: 10 points of accuracy are 5 there, 7.5 over both tasks.
+        self.assertEqual(self.only('tried')['rows'], [
+            ['sum', '75.0', '70.0', '70.0', '60.0', '+0.0', '+0.0'], ['better', '80.0', '72.5', '80.0', '65.0', '+7.5', '+3.8'],
+            ['worse', '70.0', '65.0', '60.0', '50.0', '-7.5', '-7.5']])
+
+    def test_refuses_trials_without_the_recipe_they_change(self):
+        self.assertEqual(made.trial_tables(self.results()), [])
+        for seed in range(3):
+            for task in ('RTE', 'MRPC'):
+                self.keep('trials', {'task': task, 'change': 'x', 'seed': seed, 'settings': {'name': 'exeunt'}, 'exits': exits(0, 1)})
+        self.assertIn("got no change 'sum' with 3 seeds on each of MRPC and RTE", self.refusal('tried'))
+
+    def test_tells_objectives_apart_by_the_recipe_of_the_run(self):
+        self.keep('grid', run_of('RTE', 'exeunt', exits(0.5, 0.6), objective='linear'))
+        self.keep('objectives', run_of('RTE', 'exeunt', exits(0.4, 0.5)), run_of('RTE', 'exeunt', exits(0.4, 0.7), seed=2))
+        rows = self.only('objectives')['rows']
+        self.assertEqual(rows[0], ['RTE', '60.0', '50.0', '60.0', '55.0'])
+        self.assertEqual(rows[2], ['CoLA', '–', '–', '–', '–'])
+
+    def test_gives_speeds_from_the_newest_file(self):
+        for date, ours in (('2026-01-01', 1), ('2026-02-01', 1250.4)):
+            self.write(f'{date}-x-speed.json', {'device': 'a card', 'rows': [
+                {'batch': 32, 'tokens': 'real', 'ours': {'samples_per_second': ours},
+                 'torch': {'samples_per_second': 500, 'version': '2.0'}}]})
+        self.assertEqual(self.only('speed')['rows'], [['32 × real', '1250', '500', '2.50×']])
+        self.assertRegex(self.only('speed')['remark'], 'on one a card, bf16.*plain PyTorch 2.0 loop')
+
+    def test_shows_every_second_step_of_the_watched_exit(self):
+        def watched(seed, last):
+            curve = [[step, [0, 0, 0, 0, 0, step / 10]] for step in range(1, 7)] + [[last, [0, 0, 0, 0, 0, 0.7]]]
+            return {'seed': seed, 'rows': 67349, 'curve': curve}
+        self.write('pabee-watched.json', [watched(1, 7), watched(2, 7)])
+        self.assertEqual(self.only('watched')['header'], ['seed', 'step 5', 'step 7'])
+        self.assertEqual(self.only('watched')['rows'][1], ['2', '50.0', '70.0'])
+        self.assertEqual(self.phrase('watched-rows'), '67,349')
+        self.write('pabee-watched.json', [watched(1, 7), watched(2, 9)])
+        self.assertIn('the seeds were evaluated at different steps', self.refusal('watched'))
+
+    def test_counts_runs_that_ended_in_nan_by_attention_and_launch(self):
+        self.write('attention.json', [
+            {'recipe': 'pabee', 'seed': 42, 'attention': attention, 'graphs': graphs, 'ended': error is None, 'error': error}
+            for attention, graphs, error in (('efficient', True, None), ('cudnn', True, 'at step 4'), ('cudnn', True, None),
+                                             ('cudnn', True, 'at step 2'), ('cudnn', False, None))])
+        self.assertEqual(self.only('attention')['rows'], [
+            ["cuDNN's", 'one graph a step', 'pabee, seed 42', '3', '2', 'at step 4, at step 2'],
+            ["cuDNN's", 'operation by operation', 'pabee, seed 42', '1', '0', ''],
+            ['memory-efficient', 'one graph a step', 'pabee, seed 42', '1', '0', '']])
+
+    def test_becomes_markdown(self):
+        first, second = made.table(['a', 'b'], [['1.2', '']], 'T', 'R.'), made.table(['c'], [['x']])
+        self.assertEqual(made.markdown([first]), '### T\nR.\n\n| a | b |\n| --- | --- |\n| 1.2 |  |\n')
+        self.assertEqual(made.markdown([first, second]), made.markdown([first]) + '\n| c |\n| --- |\n| x |\n')
+
+
+class PhraseTest(Folder):
+    def test_has_counts_as_words(self):
+        self.assertEqual(self.phrase('runs'), '5 runs with 6,050 steps')
+        self.assertEqual(self.phrase('seeds'), '2.0 on SST-2')
+        self.assertEqual(self.phrase('torch'), 'LibTorch 2.11.0')
+        self.assertEqual(self.phrase('held-out-rows'), '7,349')  # SST-2 has 67,349
+        self.keep('grid', run_of('SST-2', 'pabee', [], rows=67349, torch='2.12.0'))
+        self.assertEqual(self.phrase('torch'), 'LibTorch 2.11.0 and 2.12.0')
+        self.assertIn('got runs of SST-2 on [60000, 67349] rows, want one number', self.refusal('held-out-rows'))
+
+    def test_counts_the_runs_of_a_kernel(self):
+        (self.folder / 'grid.jsonl').unlink()
+        for task, layers, kernel in (('RTE', 0, 'cudnn'), ('RTE', 0, 'efficient'), ('CoLA', 0, 'efficient'), ('elue-MRPC', 3, 'cudnn')):
+            self.keep('grid', run_of(task, 'plain', [], layers=layers, attention=kernel))
+        self.assertEqual(self.phrase('cudnn-runs'), '2 of the 4 runs (RTE: 1 of 2, models cut short: 1 of 1)')
+
+
+class ScoresTest(Folder):
+    def test_are_means_over_the_seeds(self):
+        self.keep('grid', run_of('RTE', 'deebert', exits(0.5, 0.6)), run_of('RTE', 'deebert', exits(0.5, 0.8), seed=2))
+        self.write('papers.json', [{'task': 'RTE', 'recipe': 'deebert', 'rows': [
+            {'policy': 'entropy:0.6', 'layers': layers, 'metrics': {'accuracy': score}}]} for layers, score in ((7, 0.5), (9, 0.75))])
+        found = {(one['task'], one['recipe']): one for one in reproducing.mean_scores(self.results())['results']}
+        self.assertEqual(found['RTE', 'deebert'], {
+            'task': 'RTE', 'recipe': 'deebert', 'cut_short': False, 'backbone': 'small', 'seeds': 2, 'train_rows': 60000,
+            'exits': [{'layer': 1, 'accuracy': 0.5}, {'layer': 12, 'accuracy': 0.7}],
+            'settings': [{'policy': 'entropy:0.6', 'layers': 8.0, 'accuracy': 0.625}]})
+        self.assertTrue(found['elue/MRPC', 'elasticbert-static']['cut_short'])
+        self.assertEqual(found['MRPC', 'exeunt']['exits'][1], {'layer': 12})
+        self.assertEqual(found['SST-2', 'exeunt']['settings'][0], {'policy': 'entropy:0.2', 'layers': 4.0, 'accuracy': 0.915})
+
+
+class PageTest(Folder):
+    def fill(self, page):
+        return made.fill_marks(page, 'p.md', self.results())
+
+    def test_changes_what_is_between_marks_and_nothing_else(self):
+        page = ('# T\nIn <!-- from results: runs -->3<!-- end of results --> runs,\n'
+                '<!-- from results: cut-short -->\nold\n\nolder\n<!-- end of results -->\nand more.')
+        filled = self.fill(page)
+        self.assertIn('In <!-- from results: runs -->5 runs with 6,050 steps<!-- end of results --> runs,\n', filled)
+        self.assertRegex(filled, r'(?s)cut-short -->\n\| task \|.*\| MRPC \|.*\|\n<!-- end of results -->\nand more.$')
+        self.assertEqual(self.fill(filled), filled)
+
+    def test_refuses_marks_that_do_not_fit(self):
+        runs, end = '<!-- from results: runs -->', '<!-- end of results -->'
+        for page, message in (
+                ('words', 'p.md:1: got no mark in it'), (f'a\n<!-- from results: cut-short -->\ntext', "p.md:2: mark 'cut-short': got no end"),
+                (f'a {runs} {runs} {end}', "p.md:1: mark 'runs': got a mark inside it"), (f'\n\n{end} a {runs}1{end}', f'p.md:3: got {end} without'),
+                (f'a {runs}1{end}\n{end}', f'p.md:2: got {end} without'), (f'a <!-- from results: x\n --> {end}', 'p.md:1: got a mark without'),
+                ('<!-- from results: x', 'p.md:1: got a mark without'), (f'{runs}1{end}', "p.md:1: mark 'runs': want it on a line of its own"),
+                (f'In {runs}\n1\n{end}', "p.md:1: mark 'runs': want it on a line of its own"),
+                (f'<!-- from results: exits -->\n| 1 | {end}', "p.md:2: mark 'exits': want its end on a line of its own"),
+                (f'a <!-- from results: run -->{end}', "p.md:1: unknown count 'run', want one of runs,"),
+                (f'{runs}\n{end}', "p.md:1: unknown table 'runs', want one of speed,"),
+                (f'<!-- from results: speed -->\n{end}', "p.md:1: 'speed': ")):
+            with self.subTest(page), self.assertRaises(SystemExit) as caught:
+                self.fill(page)
+            self.assertIn(message, str(caught.exception))
+
+    def test_names_the_first_line_that_differs(self):
+        self.assertIsNone(made.first_difference('a\nb', 'a\nb'))
+        self.assertEqual(made.first_difference('a\nbc\nd', 'a\nbd\nd'), (2, 'bc', 'bd'))
+        self.assertEqual(made.first_difference('a', 'a\n'), (2, '', ''))
+        self.assertEqual(made.first_difference('', 'x\ny'), (1, '', 'x'))
+
+    def test_check_fails_on_a_page_that_says_something_else(self):
+        page = (ROOT / 'docs/reproducing.md').read_text(encoding='utf-8')
+        edited = self.folder / 'page.md'
+        for old, new in (('206 runs', '207 runs'), ('| 4.95× |', '| 5.95× |')):
+            self.assertIn(old, page)
+            edited.write_text(page.replace(old, new), encoding='utf-8')
+            done = subprocess.run([sys.executable, ROOT / 'benchmarks/reproducing.py', '--check', edited], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(new, done.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()
