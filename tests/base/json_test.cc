@@ -23,6 +23,9 @@ TEST(Json, ALineOfItsOwnNamesTheColumnAlone) {
 TEST(Json, DeepNestingIsRefusedQuickly) {
   const std::string deep(1'000'000, '[');
   EXPECT_THAT(error_of([&] { (void)parse_json(deep, "f"); }).what(), HasSubstr("deeper than 64"));
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_NO_THROW((void)parse_json(nested(64), "f"));
+  EXPECT_THAT(error_of([&] { (void)parse_json(nested(65), "f"); }).what(), HasSubstr("deeper than 64"));
 }
 
 TEST(Json, AKeyTwiceIsAnError) {

@@ -32,6 +32,17 @@ TEST(Parallel, AFailureComesBackToTheCaller) {
   EXPECT_LT(done, 100'000);
 }
 
+TEST(Parallel, NoItemIsBegunAfterAFailure) {
+  int begun = 0;
+  EXPECT_THROW(parallel_for(100, 1,
+                            [&](int64_t i) {
+                              ++begun;
+                              if (i == 10) throw std::runtime_error("ten");
+                            }),
+               std::runtime_error);
+  EXPECT_EQ(begun, 11);
+}
+
 TEST(Clock, TheTimeIsInUtcAndReadable) {
   const std::string now = now_rfc3339();
   ASSERT_EQ(now.size(), 20U);

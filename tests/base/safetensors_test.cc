@@ -58,6 +58,40 @@ TEST(Safetensors, ALargeTransposedTensorGoesOutInPartsOfTheRightOrder) {
   EXPECT_TRUE(got == to_floats(transposed(view)));
 }
 
+// Half of the columns of a larger matrix: its rows are neither contiguous nor one element apart.
+TEST(Safetensors, ALargeSliceGoesOutInPartsOfTheRightOrder) {
+  const int64_t rows = 3000, columns = 1000;  // 11.4 MiB in memory, 5.7 written: two parts
+  std::vector<float> values(static_cast<size_t>(rows * columns));
+  std::iota(values.begin(), values.end(), 0.0F);
+  const TensorView slice{.dtype = DType::f32,
+                         .shape = {rows, columns / 2},
+                         .strides = {columns, 1},
+                         .bytes = std::as_bytes(std::span(values))};
+  std::vector<float> got, wanted;
+  size_t parts = 0;
+  stream_safetensors({{"a", slice}}, {}, [&](std::span<const std::byte> bytes) {
+    if (++parts <= 2) return;
+    const auto* floats = reinterpret_cast<const float*>(bytes.data());
+    got.insert(got.end(), floats, floats + bytes.size() / sizeof(float));
+  });
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto begin = values.begin() + row * columns;
+    wanted.insert(wanted.end(), begin, begin + columns / 2);
+  }
+  EXPECT_TRUE(got == wanted);
+  EXPECT_EQ(to_floats(transposed(transposed(slice))), wanted);
+}
+
+TEST(Safetensors, TheHeaderIsPaddedToTheNextMultipleOfEight) {
+  for (size_t extra = 0; extra < 8; ++extra) {
+    std::vector<size_t> sizes;
+    stream_safetensors({}, {{"format", std::string(extra, 'x')}},
+                       [&](std::span<const std::byte> bytes) { sizes.push_back(bytes.size()); });
+    const size_t plain = std::string_view(R"({"__metadata__":{"format":""}})").size() + extra;
+    EXPECT_EQ(sizes.at(1), (plain + 7) / 8 * 8) << extra;
+  }
+}
+
 TEST(Safetensors, StreamsTheBytesItWrites) {
   const Scratch scratch;
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
