@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on sizes read from files. Overflow is an answer, not an accident: all size maths of the readers goes here.
+// Checked arithmetic on sizes read from files: overflow is a return value. The readers compute all sizes with it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace exeunt {
   return product;
 }
 
-// Number of elements of a shape; nothing if a side is negative or the product does not fit.
+// Number of elements of a shape; nothing if a dimension is negative or the product overflows.
 [[nodiscard]] inline std::optional<uint64_t> checked_elements(std::span<const int64_t> shape) noexcept {
   uint64_t elements = 1;
   for (const int64_t side : shape) {
@@ -32,7 +32,7 @@ namespace exeunt {
   return elements;
 }
 
-// True if [offset, offset + size) lies inside [0, total).
+// True if [offset, offset + size) is inside [0, total).
 [[nodiscard]] inline bool range_fits(uint64_t offset, uint64_t size, uint64_t total) noexcept {
   return offset <= total && size <= total - offset;
 }

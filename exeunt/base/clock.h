@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of day as files record it.
+// Timestamps for files.
 #pragma once
 
 #include <string>

@@ -13,9 +13,9 @@
 namespace exeunt {
 namespace {
 
-constexpr uint32_t kZip = 0xEDB88320U, kCastagnoli = 0x82F63B78U;  // the polynomials, lowest power in the highest bit
+constexpr uint32_t kZip = 0xEDB88320U, kCastagnoli = 0x82F63B78U;  // the polynomials, bit-reversed
 
-// Eight tables: table[k][b] is the effect of byte b with k bytes behind it, so that eight bytes go in one step.
+// Eight tables: table[k][b] is the effect of byte b followed by k bytes, so that eight bytes are processed per step.
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Tables make_tables(uint32_t polynomial) {
@@ -43,7 +43,7 @@ uint64_t load8(const std::byte* from) noexcept {
   return value;
 }
 
-// The definition. `crc` is what came before, without the final inversion.
+// The reference. `crc` is the previous state, without the final inversion.
 template <uint32_t polynomial>
 uint32_t by_table(uint32_t crc, std::span<const std::byte> bytes) noexcept {
   const Tables& tables = kTables<polynomial>;
@@ -69,7 +69,7 @@ constexpr int64_t power_of_x(uint32_t polynomial, int power) {
   return static_cast<int64_t>(value) << 1;
 }
 
-// `state` moved forward over the bytes between it and `next`, which it joins.
+// Advances `state` over the bytes up to `next` and combines the two.
 __attribute__((target("pclmul"))) inline __m128i fold(__m128i state, __m128i constants,
                                                       const std::byte* next) noexcept {
   const __m128i low = _mm_clmulepi64_si128(state, constants, 0x00);
@@ -77,8 +77,8 @@ __attribute__((target("pclmul"))) inline __m128i fold(__m128i state, __m128i con
   return _mm_xor_si128(_mm_xor_si128(low, high), _mm_loadu_si128(reinterpret_cast<const __m128i*>(next)));
 }
 
-// Bytes are a polynomial over bits. Its part in front can be replaced by any shorter one that is equal modulo the CRC's
-// polynomial; carry-less products by powers of x do that for 64 bytes a step. The last 16 bytes go by table.
+// Bytes are a polynomial over bits. A prefix can be replaced by any shorter one that is equal modulo the CRC
+// polynomial; carry-less products with powers of x do that for 64 bytes per step. The last 16 bytes use the table.
 template <uint32_t polynomial>
 __attribute__((target("pclmul"))) uint32_t fast(uint32_t crc, std::span<const std::byte> bytes) noexcept {
   if (bytes.size() < 128) return by_table<polynomial>(crc, bytes);
@@ -108,7 +108,7 @@ bool cpu_is_fast() noexcept {
   return (getauxval(AT_HWCAP) & (1UL << 7)) != 0;
 }
 
-// Written as instructions, because clang 14 has the intrinsics only where the whole file is built for them.
+// Inline assembly, because clang 14 has the intrinsics only if the whole file is compiled for them.
 template <uint32_t polynomial>
 uint32_t fast(uint32_t crc, std::span<const std::byte> bytes) noexcept {
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {

@@ -8,17 +8,17 @@
 
 namespace exeunt {
 
-// Readers verify. Skipping is for the fuzzers, which would never guess a right checksum.
+// Readers verify checksums. Only fuzzers skip them, because they would never guess one.
 enum class CrcCheck { verify, skip };
 
 [[nodiscard]] uint32_t crc32(std::span<const std::byte> bytes) noexcept;   // polynomial 0x04C11DB7
 [[nodiscard]] uint32_t crc32c(std::span<const std::byte> bytes) noexcept;  // polynomial 0x1EDC6F41
 
-// The same by table; the two above, which use the CPU's instructions where it has them, are tested against these.
+// Table-based versions; the two above use the CPU's instructions if available and are tested against these.
 [[nodiscard]] uint32_t crc32_plain(std::span<const std::byte> bytes) noexcept;
 [[nodiscard]] uint32_t crc32c_plain(std::span<const std::byte> bytes) noexcept;
 
-// TensorFlow and LevelDB store a CRC-32C turned and shifted, so that data that hold checksums keep good ones.
+// TensorFlow and LevelDB store a masked (rotated, offset) CRC-32C, because a CRC over data with embedded CRCs is weak.
 [[nodiscard]] constexpr uint32_t mask_crc(uint32_t crc) noexcept {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one exception of Exeunt. It says what failed, where, what was found and wanted, and what to do next.
+// Exeunt's only exception type. It says what failed, where, what was found and expected, and what to do next.
 #pragma once
 
 #include <stdexcept>
@@ -29,8 +29,8 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-// A file that does not hold what it should: Code::bad_file with a formatted message. `where` names the file and,
-// where there is one, the tensor, line or field: "model.safetensors: tensor 'x'".
+// An invalid file: Code::bad_file with a formatted message. `where` names the file and, if known, the tensor, line or
+// field: "model.safetensors: tensor 'x'".
 template <class... Args>
 [[noreturn]] void throw_bad_file(std::string_view where, fmt::format_string<Args...> text, Args&&... args) {
   throw Error(Code::bad_file, fmt::format("{}: {}", where, fmt::format(text, std::forward<Args>(args)...)));
@@ -46,8 +46,8 @@ template <class... Args>
               std::string(hint.text));
 }
 
-// A mistake of our own, never of the user's: ends in std::logic_error that names the place.
-// (std::source_location would say the same, but clang 14 lacks it.)
+// For our own bugs, never for bad input: throws std::logic_error that names the location.
+// (clang 14 lacks std::source_location.)
 void check(bool condition, std::string_view what, const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 }  // namespace exeunt

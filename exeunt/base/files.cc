@@ -17,7 +17,7 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-// A failed write is a matter of resources (a full disk, a read-only folder), not of what the file says.
+// A failed write is a resource error (full disk, read-only folder), not a bad file.
 [[noreturn]] void throw_write_error(const fs::path& path, std::string_view action) {
   const int error = errno;
   std::string hint;
@@ -49,7 +49,7 @@ fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// A hidden name beside `path` that no other writer of this or another process uses.
+// A hidden name next to `path` that no other writer in this or another process uses.
 fs::path name_beside(const fs::path& path, std::string_view tag) {
   static std::atomic<unsigned> counter{0};
   const fs::path clean = path.has_filename() ? path : path.parent_path();
@@ -95,10 +95,10 @@ std::string_view MappedFile::text() const noexcept {
 
 void drop_pages(std::span<const std::byte> part) noexcept {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const size_t before = (page - reinterpret_cast<uintptr_t>(part.data()) % page) % page;  // of the first whole page
+  const size_t before = (page - reinterpret_cast<uintptr_t>(part.data()) % page) % page;  // up to the first whole page
   if (part.size() < before + page) return;
   auto* begin = const_cast<std::byte*>(part.data()) + before;
-  ::madvise(begin, (part.size() - before) / page * page, MADV_DONTNEED);  // a hint: failure is no harm
+  ::madvise(begin, (part.size() - before) / page * page, MADV_DONTNEED);  // a hint: failure is harmless
 }
 
 std::string read_text(const fs::path& path, size_t limit) {

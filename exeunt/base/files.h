@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading whole files by mapping, and writing so that a reader sees the old file or the new one, never a part.
+// Memory-mapped reading, and atomic writing: a reader sees the old file or the new one, never a partial one.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace exeunt {
 // A regular file mapped read-only for the life of the object.
 class MappedFile {
  public:
-  // Throws Error: bad_file if the file is missing, unreadable or no regular file.
+  // Throws Error: bad_file if the file is missing, unreadable or not a regular file.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -32,13 +32,13 @@ class MappedFile {
   size_t size_;
 };
 
-// Gives back the memory behind a part of a mapped file (whole pages only). The next look reads the file again.
+// Releases the memory of a part of a mapped file (whole pages only). The next access reads the file again.
 void drop_pages(std::span<const std::byte> part) noexcept;
 
-// The whole file as text; refuses files larger than `limit` bytes.
+// The whole file as text; rejects files larger than `limit` bytes.
 [[nodiscard]] std::string read_text(const std::filesystem::path& path, size_t limit = size_t{1} << 28);
 
-// Writes beside `path`, then renames over it. Until commit() nothing is visible; without it nothing stays.
+// Writes to a temporary file next to `path` that commit() renames; without commit() nothing is left behind.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -57,8 +57,8 @@ class AtomicFile {
 
 void write_atomically(const std::filesystem::path& path, std::string_view text);
 
-// A folder written under another name beside `target` and renamed into place by commit(). Files inside may be
-// written plainly. With `replace`, an existing folder is swapped out and removed only after the new one stands.
+// A folder written under a temporary name next to `target` and renamed into place by commit(). Files inside may be
+// written directly. With `replace`, an existing folder is removed only after the new one is in place.
 class AtomicFolder {
  public:
   explicit AtomicFolder(std::filesystem::path target, bool replace = false);

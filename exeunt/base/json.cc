@@ -21,7 +21,7 @@ std::string place_in(std::string_view text, size_t offset) {
   return fmt::format("line {} column {}", line, offset - start + 1);
 }
 
-// Watches the parser's events: how deep it is, and which keys each open object has had.
+// Checks the parser's events: the nesting depth, and the keys of each open object.
 class Guard {
  public:
   explicit Guard(std::string_view where) : where_(where) {}
@@ -33,7 +33,7 @@ class Guard {
       if (event == Event::object_start) keys_.emplace_back();
     } else if (event == Event::key) {
       const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) throw_bad_file(where_, "field '{}' stands twice in one object", key);
+      if (!keys_.back().insert(key).second) throw_bad_file(where_, "duplicate field '{}'", key);
     } else if (event == Event::object_end) {
       keys_.pop_back();
     }
@@ -45,9 +45,9 @@ class Guard {
   std::vector<std::set<std::string>> keys_;
 };
 
-constexpr std::string_view kNoJson = "the file is damaged, cut short, or no JSON at all";
+constexpr std::string_view kNoJson = "the file is damaged, truncated or not JSON";
 
-// `place` turns the byte offset of a mistake into words.
+// `place` describes the byte offset of an error.
 template <class Place>
 Json parse_guarded(std::string_view text, std::string_view where, Place&& place) {
   Guard guard(where);
@@ -118,7 +118,7 @@ void JsonObject::fail(std::string_view name, std::string_view got, std::string_v
 int64_t JsonObject::integer(std::string_view name, int64_t low, int64_t high) {
   const Json& value = get(name);
   const std::string want = fmt::format("a whole number from {} to {}", low, high);
-  // Configurations written by other software carry whole numbers as 8.0.
+  // Configurations written by other software may have integers as 8.0.
   if (value.is_number_float()) {
     const double number = value.get<double>();
     if (!(std::nearbyint(number) == number && std::fabs(number) < 9e15)) fail(name, glimpse(value), want);
@@ -193,7 +193,7 @@ void JsonObject::ignore(std::string_view name) {
 void JsonObject::finish() const {
   for (const auto& [key, value] : value_.items()) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    std::vector<std::string> known;  // a field may have been asked for twice
+    std::vector<std::string> known;  // a field may have been read twice
     for (const auto& name : asked_) {
       if (std::find(known.begin(), known.end(), name) == known.end()) known.emplace_back(name);
     }

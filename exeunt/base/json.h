@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON from files, guarded: depth, size, duplicate keys and broken UTF-8 are errors with a place, never a crash.
+// JSON from untrusted files: excessive depth or size, duplicate keys and invalid UTF-8 are errors with a position.
 // Objects are read strictly through JsonObject: an unknown field is an error that names the nearest known one.
 #pragma once
 
@@ -15,21 +15,21 @@
 
 namespace exeunt {
 
-using Json = nlohmann::json;                 // for reading: look-up stays fast in objects with 50,000 keys
-using OrderedJson = nlohmann::ordered_json;  // for writing: keys stay in the order we give them
+using Json = nlohmann::json;                 // for reading: lookup is fast in objects with 50,000 keys
+using OrderedJson = nlohmann::ordered_json;  // for writing: keys keep their insertion order
 
 inline constexpr int kMaxJsonDepth = 64;
 
-// Parses one document. `where` (a file name) opens every error message; errors carry line and column.
+// Parses one document. `where` (a file name) prefixes every error message; errors include line and column.
 [[nodiscard]] Json parse_json(std::string_view text, std::string_view where);
-// One document that has a line to itself: `where` names that line, errors carry the column alone.
+// One document on one line (JSONL): `where` names that line, errors include only the column.
 [[nodiscard]] Json parse_json_line(std::string_view line, std::string_view where);
 [[nodiscard]] Json read_json(const std::filesystem::path& path, size_t limit = size_t{1} << 28);
 
 // Two-space indentation and a final newline.
 [[nodiscard]] std::string json_text(const OrderedJson& value);
 
-// Reads the fields of one object by name and type, remembers which were asked for, and finish() refuses the rest.
+// Reads the fields of one object by name and type, remembers which were read, and finish() rejects the rest.
 // Wrong types and ranges are errors: "config.json: field 'hidden_size': got -3, want a whole number from 1 to 65536".
 class JsonObject {
  public:
@@ -48,8 +48,8 @@ class JsonObject {
   [[nodiscard]] std::string choice(std::string_view name, const std::vector<std::string>& allowed);
   [[nodiscard]] const Json* find(std::string_view name);  // null pointer if absent or null
   [[nodiscard]] const Json& get(std::string_view name);   // error if absent
-  void ignore(std::string_view name);                     // known, not needed here
-  void finish() const;                                    // error if a field was never asked for
+  void ignore(std::string_view name);                     // known, but not needed here
+  void finish() const;                                    // error if a field was never read
 
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
   [[noreturn]] void fail(std::string_view name, std::string_view got, std::string_view want) const;
@@ -60,7 +60,7 @@ class JsonObject {
   std::vector<std::string> asked_;
 };
 
-// A short look at a JSON value for error messages: "-3", "\"abc\"", "a list".
+// A short description of a JSON value for error messages: "-3", "\"abc\"", "a list".
 [[nodiscard]] std::string glimpse(const Json& value);
 
 }  // namespace exeunt

@@ -25,7 +25,7 @@ void parallel_for(int64_t count, int threads, const std::function<void(int64_t)>
       } catch (...) {
         const std::scoped_lock lock(failing);
         if (!failure) failure = std::current_exception();
-        next = count;  // the others finish what they have and stop
+        next = count;  // the others finish their item and stop
       }
     }
   };

@@ -7,11 +7,11 @@
 
 namespace exeunt {
 
-// Calls work(i) once for every i in [0, count), on `threads` threads that each take the next item when they are free
-// (0 = as many as the machine has). The first exception ends the loop and is thrown again here.
+// Calls work(i) once for every i in [0, count), on `threads` threads that each take the next item when they are idle
+// (0 = one per processor). The first exception stops the loop and is rethrown here.
 void parallel_for(int64_t count, int threads, const std::function<void(int64_t)>& work);
 
-// How many threads `threads` stands for.
+// Resolves 0 to the number of processors.
 [[nodiscard]] int thread_count(int threads) noexcept;
 
 }  // namespace exeunt

@@ -16,7 +16,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr Seconds kRedraw{0.1};  // often enough to look alive, rarely enough to cost nothing
+constexpr Seconds kRedraw{0.1};  // smooth, at negligible cost
 constexpr Seconds kLogLine{10.0};
 
 // A bar of `width` cells, filled in eighths.

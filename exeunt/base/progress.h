@@ -14,21 +14,21 @@ struct ProgressStyle {
   bool terminal = false;                               // redraw in place
   int width = 80;                                      // columns of the terminal
   std::function<void(std::string_view)> write;         // where the text goes; empty = nowhere
-  std::function<std::chrono::duration<double>()> now;  // time since any fixed moment
+  std::function<std::chrono::duration<double>()> now;  // time since an arbitrary fixed point
 };
 
-// How stderr wants it: a terminal or not, its width; silent if `quiet`.
+// Settings for stderr: a terminal or not, its width; silent if `quiet`.
 [[nodiscard]] ProgressStyle progress_on_stderr(bool quiet);
 
 class Progress {
  public:
-  // `total` 0: not known, so a count is shown instead of a bar.
+  // `total` 0: unknown; a count is shown instead of a bar.
   Progress(std::string what, int64_t total, ProgressStyle style);
   ~Progress();  // ends the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `remark` is shown behind the rate, e.g. "loss 0.31".
+  // `remark` is shown after the rate, e.g. "loss 0.31".
   void advance(int64_t steps = 1, std::string_view remark = {});
 
  private:

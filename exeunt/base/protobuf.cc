@@ -46,7 +46,7 @@ float ProtoField::real() const noexcept {
 std::optional<ProtoField> ProtoReader::next() {
   if (rest_.empty()) return std::nullopt;
   const size_t place = size_ - rest_.size();
-  const auto cut = [&]() { throw_bad_file(where_, "the protocol buffer is broken or cut short at byte {}", place); };
+  const auto cut = [&]() { throw_bad_file(where_, "the protocol buffer is malformed or truncated at byte {}", place); };
   const auto tag = take_varint(rest_);
   if (!tag || (*tag >> 3) == 0 || (*tag >> 3) > 0x1fffffff) cut();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wire form of protocol buffers, read and written field by field without a schema compiler. SentencePiece models,
-// TensorFlow checkpoints and ONNX graphs are made of it.
+// The protocol-buffer wire format, read and written field by field without a schema compiler. SentencePiece models,
+// TensorFlow checkpoints and ONNX graphs use it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace exeunt {
 
-// Takes a base-128 number off the front of `rest`; nothing if it is cut short or longer than 64 bits.
+// Consumes a varint from the front of `rest`; nothing if it is truncated or longer than 64 bits.
 [[nodiscard]] std::optional<uint64_t> take_varint(std::span<const std::byte>& rest) noexcept;
 
 struct ProtoField {
@@ -29,7 +29,7 @@ struct ProtoField {
   [[nodiscard]] float real() const noexcept;                                              // a float, of fixed32
 };
 
-// Walks over the fields of one message. Broken bytes are a bad_file Error that opens with `where`.
+// Iterates over the fields of one message. Malformed bytes are a bad_file Error prefixed by `where`.
 class ProtoReader {
  public:
   ProtoReader(std::span<const std::byte> message, std::string where)
@@ -37,7 +37,7 @@ class ProtoReader {
 
   // The next field; nothing at the end. The caller skips numbers it does not know.
   [[nodiscard]] std::optional<ProtoField> next();
-  // Error unless `field` has the wire type its number calls for.
+  // Error unless `field` has the expected wire type.
   void expect(const ProtoField& field, ProtoField::Type type) const;
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
 
@@ -47,7 +47,7 @@ class ProtoReader {
   std::string where_;
 };
 
-// Writes the fields of one message; a nested message is written first and then put in as bytes.
+// Writes the fields of one message; a nested message is written first and then added as bytes.
 class ProtoWriter {
  public:
   void integer(uint32_t number, int64_t value);           // int32, int64, enum, bool

@@ -25,7 +25,7 @@ struct Extent {
   std::string name;
 };
 
-// One entry of the header, checked against the data that follow it.
+// One entry of the header, checked against the data section.
 TensorView read_entry(const Json& value, const std::string& where, std::span<const std::byte> data, Extent& extent) {
   JsonObject entry(value, where);
   const std::string type = entry.string("dtype");
@@ -62,7 +62,7 @@ TensorView read_entry(const Json& value, const std::string& where, std::span<con
   return view;
 }
 
-// Sorted by place, the tensors must follow each other from the first byte of data to the last.
+// Sorted by offset, the tensors must cover the data section without gaps.
 void check_extents(std::vector<Extent> extents, uint64_t total, std::string_view where) {
   std::sort(extents.begin(), extents.end(),
             [](const Extent& a, const Extent& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
@@ -71,11 +71,11 @@ void check_extents(std::vector<Extent> extents, uint64_t total, std::string_view
     if (extent.begin < reached)
       throw_bad_file(where, "tensor '{}' overlaps the one before it at byte {}", extent.name, extent.begin);
     if (extent.begin > reached)
-      throw_bad_file(where, "tensor '{}' leaves a hole of {} bytes before it", extent.name, extent.begin - reached);
+      throw_bad_file(where, "gap of {1} bytes before tensor '{0}'", extent.name, extent.begin - reached);
     reached = extent.end;
   }
   if (reached != total)
-    throw_bad_file(where, "got {} bytes of data, want {}: the file is cut short or has a tail", total, reached);
+    throw_bad_file(where, "got {} bytes of data, want {}: the file is truncated or has trailing data", total, reached);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view w
   if (header_size > kMaxHeader)
     throw_bad_file(where, "got a header of {} bytes, want at most {}: no safetensors file", header_size, kMaxHeader);
   if (header_size > bytes.size() - 8)
-    throw_bad_file(where, "got {} bytes, want {} of header: the file is cut short", bytes.size(), header_size + 8);
+    throw_bad_file(where, "got {} bytes, want {} of header: the file is truncated", bytes.size(), header_size + 8);
 
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_size);
   if (header.empty() || header.front() != '{')
@@ -128,7 +128,7 @@ TensorSet read_safetensors(const std::filesystem::path& path) {
 
 namespace {
 
-// Some rows at a time, so that even the largest kernel of TensorFlow needs no second copy of itself.
+// A few rows at a time, so that even the largest TensorFlow kernel is not copied as a whole.
 void stream_strided(const TensorView& view, const ByteSink& sink) {
   constexpr int64_t kPartBytes = 4 << 20;
   if (view.elements() == 0) return;
@@ -152,7 +152,7 @@ void stream_safetensors(const std::vector<NamedTensor>& tensors, const Metadata&
   OrderedJson header = OrderedJson::object();
   for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
   uint64_t offset = 0;
-  // Through push_back: ordered_json looks keys up by walking, which would make many tensors quadratic.
+  // With push_back: ordered_json looks keys up linearly, which would be quadratic in the number of tensors.
   std::vector<std::pair<std::string, OrderedJson>> entries;
   for (const auto& [name, view] : tensors) {
     const uint64_t bytes = static_cast<uint64_t>(view.elements()) * size_of(view.dtype);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors format: eight bytes of header length, a JSON header, then the tensors' bytes without holes.
+// The safetensors format: eight bytes of header length, a JSON header, then the tensors' bytes without gaps.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@
 
 namespace exeunt {
 
-// Maps one file and checks all of its header: types, sizes, no overlap, no hole, no name twice.
+// Maps one file and validates its whole header: types, sizes, no overlaps, no gaps, no duplicate names.
 [[nodiscard]] TensorSet read_safetensors(const std::filesystem::path& path);
 
-// The same over bytes already in memory; the caller keeps them alive. `where` opens error messages.
+// The same for bytes in memory; the caller keeps them alive. `where` prefixes error messages.
 [[nodiscard]] TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view where);
 
 // Writes `tensors` in the given order, one tensor in memory at a time, atomically.
@@ -28,7 +28,7 @@ using Metadata = std::vector<std::pair<std::string, std::string>>;
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {});
 
-// The same bytes handed to `sink` piece by piece: to hash a file without writing it, or while it is written.
+// Passes the same bytes to `sink` piece by piece: to hash a file without writing it, or while writing it.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 void stream_safetensors(const std::vector<NamedTensor>& tensors, const Metadata& metadata, const ByteSink& sink);
 

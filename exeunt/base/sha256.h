@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256 (FIPS 180-4), for manifests and for binding certificates to weights. Uses the CPU's instructions where it
-// has them; docs/decisions/0002 says why this is our own.
+// SHA-256 (FIPS 180-4), for manifests and for binding certificates to weights. Uses the CPU's instructions if
+// available; docs/decisions/0002 says why this is our own.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class Sha256 {
   Sha256();
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text);
-  [[nodiscard]] std::string hex();  // ends the computation
+  [[nodiscard]] std::string hex();  // finishes the computation
 
  private:
   std::array<uint32_t, 8> state_;

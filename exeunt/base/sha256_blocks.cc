@@ -36,7 +36,7 @@ bool cpu_has_sha() noexcept {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & (1U << 29)) != 0 && __builtin_cpu_supports("sse4.1");
 }
 
-// Four rounds a step; the schedule of words runs alongside in four registers.
+// Four rounds per step; the message schedule is computed alongside in four registers.
 __attribute__((target("sha,sse4.1,ssse3"))) void blocks_fast(uint32_t* state, const uint8_t* data,
                                                              size_t count) noexcept {
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of the commands that we tell people to type.
+// Quoting for the commands we suggest to users.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace exeunt {
 
-// A word as a shell takes it: as it is, or in quotes where a blank or a sign would be read as something else.
+// Quotes a word for the shell if it contains spaces or special characters.
 [[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace exeunt

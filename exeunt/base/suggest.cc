@@ -29,7 +29,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> known) {
-  if (word.size() > 64) return {};  // no slip of the finger; and the distance would cost as much as the word is long
+  if (word.size() > 64) return {};  // not a typo, and the distance would be expensive
   const size_t limit = std::max<size_t>(2, word.size() / 3);
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;

@@ -8,10 +8,10 @@
 
 namespace exeunt {
 
-// Nearest of `known` by edit distance, or empty if nothing is near enough to be a likely slip.
+// The nearest of `known` by edit distance, or empty if none is near enough to be a likely typo.
 [[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> known);
 
-// "did you mean 'x'?" or, where nothing is near, "known: a, b, c".
+// "did you mean 'x'?" or, if nothing is near, "known: a, b, c".
 [[nodiscard]] std::string suggestion(std::string_view word, std::span<const std::string> known);
 
 }  // namespace exeunt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as files hold them: a type, a shape, and bytes that somebody else owns.
+// Tensors as stored in files: a type, a shape, and bytes owned by someone else.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace exeunt {
 enum class DType { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
 
 [[nodiscard]] size_t size_of(DType type) noexcept;
-[[nodiscard]] std::string_view name_of(DType type) noexcept;  // as safetensors writes it: "F32", "BF16", "BOOL" …
+[[nodiscard]] std::string_view name_of(DType type) noexcept;  // safetensors' name: "F32", "BF16", "BOOL" …
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 [[nodiscard]] bool is_floating(DType type) noexcept;
 
-// A look at a tensor inside a file. Reading never copies: a transposed kernel of TensorFlow or a strided tensor of
-// PyTorch keeps its bytes where they are and says so in `strides`.
+// A view of a tensor inside a file. Reading never copies: a transposed TensorFlow kernel or a strided PyTorch tensor
+// stays in place and is described by `strides`.
 struct TensorView {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
@@ -33,21 +33,21 @@ struct TensorView {
   [[nodiscard]] bool contiguous() const noexcept;
 };
 
-// The same bytes seen with two sides exchanged. `view` must have two sides.
+// The transposed view of the same bytes. `view` must have two dimensions.
 [[nodiscard]] TensorView transposed(const TensorView& view);
 
-// Elements in row-major order. `out` has exactly view.elements() places.
+// Elements in row-major order. `out` has exactly view.elements() elements.
 void copy_to_float(const TensorView& view, std::span<float> out);  // any floating type, converted
-void copy_raw(const TensorView& view, std::span<std::byte> out);   // elements() * size_of(dtype) bytes, as they are
+void copy_raw(const TensorView& view, std::span<std::byte> out);   // elements() * size_of(dtype) bytes, unconverted
 [[nodiscard]] std::vector<float> to_floats(const TensorView& view);
 [[nodiscard]] std::string shape_text(std::span<const int64_t> shape);  // "[768, 3072]"
 
-// Named tensors of one or several files, and what keeps their bytes alive.
+// Named tensors of one or several files, and the owners of their bytes.
 struct TensorSet {
   std::map<std::string, TensorView, std::less<>> tensors;
   std::map<std::string, std::string, std::less<>> metadata;
   std::vector<std::shared_ptr<const void>> owners;
-  std::vector<std::span<const std::byte>> mapped = {};  // of these, whole mapped files: drop_pages() may be used there
+  std::vector<std::span<const std::byte>> mapped = {};  // those owners that are whole mapped files, for drop_pages()
 
   [[nodiscard]] const TensorView* find(std::string_view name) const;
 };

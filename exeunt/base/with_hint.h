@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers say what is wrong; whoever called them often knows better what to do about it.
+// Readers report what is wrong; their caller often knows better how to fix it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace exeunt {
 
-// What `act` gives. An Error about a bad file that has no hint of its own leaves with `hint`.
+// Returns act(). Adds `hint` to an Error about a bad file that has no hint yet.
 template <class Act>
 decltype(auto) with_hint(std::string_view hint, Act&& act) {
   try {

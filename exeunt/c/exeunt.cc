@@ -23,7 +23,7 @@ using exeunt::Error;
 
 constexpr int kAbiVersion = EXEUNT_ABI;
 
-// What an exeunt_model really is. That type is never completed, so that the interface says nothing about it.
+// The object behind an exeunt_model, which stays an incomplete type in the interface.
 struct Model {
   Model(const std::string& folder, const exeunt::ClassifierOptions& options)
       : classifier(folder, options),
@@ -54,7 +54,7 @@ exeunt_status failed(exeunt_status status, const char* message, const char* hint
   try {
     last_error() = {message, hint};
   } catch (...) {
-    last_error().message.clear();  // not even memory for the message
+    last_error().message.clear();  // no memory for the message
   }
   return status;
 }

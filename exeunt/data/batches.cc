@@ -21,7 +21,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
     return z ^ (z >> 31);
   }
-  // Below `bound`, each equally likely: numbers from the incomplete last round are drawn again.
+  // Uniform below `bound`: numbers from the incomplete last interval are redrawn.
   size_t below(size_t bound) noexcept {
     const uint64_t refused = -bound % bound;
     uint64_t drawn = next();
@@ -69,7 +69,7 @@ std::vector<Batch> batches_in_order(size_t rows, size_t size) {
 
 std::vector<Batch> shuffled_batches(std::span<const int64_t> offsets, const ShuffleOptions& options) {
   check(!offsets.empty() && options.batch > 0, "offsets of rows, and a batch size");
-  // The seed is stirred before the epoch is added, so that seed 42 of epoch 1 is not seed 43 of epoch 0.
+  // The seed is mixed before the epoch is added, so that seed 42 of epoch 1 is not seed 43 of epoch 0.
   Random random(Random(options.seed).next() + options.epoch);
   std::vector<size_t> order = rows_in_order(offsets.size() - 1);
   shuffle(order, random);

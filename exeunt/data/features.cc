@@ -15,7 +15,7 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-// Enough rows for one thread at a time that taking the next piece costs nothing beside encoding it.
+// Enough rows per piece that the cost of taking the next one is negligible.
 constexpr size_t kPiece = 64;
 
 FeatureInfo describe(const Dataset& data, const FeatureOptions& options) {
@@ -27,7 +27,7 @@ FeatureInfo describe(const Dataset& data, const FeatureOptions& options) {
           .max_length = options.max_length};
 }
 
-// One name per (data, tokenizer, labels, length), so that features of several models lie side by side.
+// One name per (data, tokenizer, labels, length), so that features of several models can share a folder.
 fs::path cache_file(const fs::path& folder, const FeatureInfo& info) {
   const Json key = {info.tokenizer, info.data, info.task, info.split, info.labels, info.max_length};
   return folder / fmt::format("features-{}.safetensors", sha256_hex(key.dump()).substr(0, 16));
@@ -70,7 +70,7 @@ Features make_features(const Dataset& data, const Tokenizer& tokenizer, const Fe
     out.types.insert(out.types.end(), encoded[row].types.begin(), encoded[row].types.end());
     out.gold.push_back(data.examples[row].gold);
     out.index.push_back(data.examples[row].index);
-    encoded[row] = {};  // a large set is never in memory twice
+    encoded[row] = {};  // never keep a large data set in memory twice
   }
   check_features(out, "features");
   return out;
@@ -88,7 +88,7 @@ void check_features(const Features& features, std::string_view where) {
   }
   for (size_t row = 0; row < rows; ++row) {
     const int64_t begin = features.offsets[row], end = features.offsets[row + 1];
-    if (end < begin || end > tokens) {  // `begin` was the `end` before; nothing is subtracted that could overflow
+    if (end < begin || end > tokens) {  // `begin` is the previous `end`; no subtraction that could overflow
       throw_bad_file(where, "row {}: got offsets {} to {}, want rising ones up to {}", row, begin, end, tokens);
     }
     const int64_t length = end - begin;
@@ -119,7 +119,7 @@ Features cached_features(const fs::path& folder, const Dataset& data, const Toke
     try {
       Features found = read_features(path);
       if (found.info == info && found.rows() == data.examples.size()) return found;
-    } catch (const Error&) {  // damaged: made again below
+    } catch (const Error&) {  // damaged: rebuilt below
     }
   }
   Features made = make_features(data, tokenizer, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A data set as token ids, rows packed one after the other without padding, and the files it is kept in.
+// A data set as token ids, rows packed without padding, and the files that store it.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace exeunt {
 
-// Where features come from. Hashes are sha256 in hex; empty = not known.
+// The origin of features. Hashes are sha256 in hex; empty = unknown.
 struct FeatureInfo {
   std::string tokenizer, data;
   std::string task, split;
-  std::vector<std::string> labels;  // the order gold is in; none for a regression
+  std::vector<std::string> labels;  // the label order of gold; empty for regression
   int max_length = 0;               // special tokens included
 
   bool operator==(const FeatureInfo&) const = default;
@@ -31,7 +31,7 @@ struct Features {
   std::vector<int64_t> offsets = {0};  // [rows + 1] where each row's tokens start
   std::vector<float> gold;             // [rows] label index or value; NaN = none
   std::vector<int64_t> index;          // [rows] row in the source
-  int64_t truncated = 0;               // rows cut to max_length; known only where the features were made
+  int64_t truncated = 0;               // rows truncated to max_length; not stored in files
 
   [[nodiscard]] size_t rows() const noexcept { return gold.size(); }
   [[nodiscard]] size_t length(size_t row) const noexcept {
@@ -47,23 +47,23 @@ struct Features {
 
 struct FeatureOptions {
   int max_length = 128;
-  int threads = 0;        // 0 = as many as the machine has; the result is the same with any number
+  int threads = 0;        // 0 = one per processor; the result is the same for any number
   std::string tokenizer;  // its sha256, for the record
 };
 
-// Every example through the tokenizer, in the order of the data.
+// Tokenizes every example, in the order of the data.
 [[nodiscard]] Features make_features(const Dataset& data, const Tokenizer& tokenizer, const FeatureOptions& options);
 
-// Feature files hold all but `truncated`. Reading checks every offset, id and label. Throws Error bad_file.
+// Feature files store everything but `truncated`. Reading validates every offset, id and label. Throws Error bad_file.
 void write_features(const std::filesystem::path& path, const Features& features);
 [[nodiscard]] Features read_features(const std::filesystem::path& path);
 [[nodiscard]] Features parse_features(std::span<const std::byte> safetensors, std::string_view where);
 
-// The checks of read_features, for features made in memory. `where` opens error messages.
+// The checks of read_features, for features in memory. `where` prefixes error messages.
 void check_features(const Features& features, std::string_view where);
 
-// Features from a file in `folder` that was made from the same data, tokenizer, labels and length, else made now and
-// kept there. A file that is damaged is made again. The tokenizer's hash must be known.
+// Features from a cache file in `folder` with the same data, tokenizer, labels and length; otherwise computed now and
+// stored there. A damaged file is rebuilt. The tokenizer's hash must be known.
 [[nodiscard]] Features cached_features(const std::filesystem::path& folder, const Dataset& data,
                                        const Tokenizer& tokenizer, const FeatureOptions& options);
 

@@ -39,7 +39,7 @@ FeatureInfo read_info(const TensorSet& set, const std::string& where) {
   return info;
 }
 
-// The values of one tensor, which must be a list of the given type and, where it is known, length.
+// The values of one tensor, which must be a list of the given type and, if known, length.
 template <class Value>
 std::vector<Value> take(const TensorSet& set, std::string_view where, std::string_view name, DType type,
                         int64_t length = -1) {

@@ -21,7 +21,7 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kDamaged = "the file is damaged or cut short: copy, download or save it again";
+constexpr std::string_view kDamaged = "the file is damaged or truncated: copy, download or save it again";
 constexpr std::string_view kMisfit = "weights and config.json must be of the same model: check where each came from";
 
 Checkpoint open_own(const fs::path& folder, const OpenOptions& options) {

@@ -74,19 +74,19 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocab
     if (token.id && *token.id != given) {
       throw Error(Code::bad_file,
                   fmt::format("{}: added token '{}': got id {}, want {}", where, token.content, *token.id, given),
-                  known ? "that is its id in the vocabulary" : "new tokens are numbered on from the vocabulary's size");
+                  known ? "that is its id in the vocabulary" : "new tokens are numbered from the vocabulary's size on");
     }
     if (!known && vocabulary.has(given)) {
       throw_bad_file(where, "added token '{}': id {} is already that of '{}'", token.content, given,
                      vocabulary.token(given));
     }
     if (!by_content_.emplace(token.content, given).second) {
-      throw_bad_file(where, "added token '{}' stands twice", token.content);
+      throw_bad_file(where, "duplicate added token '{}'", token.content);
     }
     token.id = given;
     id_limit_ = std::max(id_limit_, given + 1);
   }
-  // Where two tokens are the same after normalisation the last counts, and special ones come before the others.
+  // If two tokens are equal after normalisation, the last one wins; special tokens come before the others.
   std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.special > b.special; });
   tokens_ = std::move(tokens);
   for (size_t i = 0; i < tokens_.size(); ++i) by_id_.emplace(*tokens_[i].id, i);
@@ -100,7 +100,7 @@ void AddedTokens::build(Matcher& matcher, bool normalized, const Normalizer& nor
     if (tokens_[i].normalized != normalized) continue;
     NormalizedText text(tokens_[i].content, 0);
     if (normalized) normalize(normalizer, text);
-    if (text.empty()) continue;  // nothing is left to look for
+    if (text.empty()) continue;  // nothing left to match
     matcher.starts[static_cast<uint8_t>(text.text()[0])] = true;
     patterns.emplace_back(text.text());
     matcher.tokens.push_back(i);
@@ -136,7 +136,7 @@ void AddedTokens::split(const Matcher& matcher, std::string_view text, std::vect
     const AddedToken& token = tokens_[static_cast<size_t>(match.token)];
     size_t begin = at;
     size_t end = match.end;
-    at = match.end;  // the search goes on behind the match itself, be it refused or stretched
+    at = match.end;  // the search continues after the match itself, whether it was rejected or extended
     if (token.single_word && (word_before(text, begin) || word_behind(text, end))) continue;
     if (token.lstrip) begin = std::max(skip_space_back(text, begin), done);
     if (token.rstrip) end = skip_space(text, end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that stand outside the model: found whole in the text before, or after, it is normalised.
+// Added tokens: matched as a whole in the text before, or after, normalisation, and never split by the model.
 #pragma once
 
 #include <array>
@@ -21,31 +21,31 @@ namespace exeunt {
 struct AddedToken {
   std::string content;
   std::optional<int32_t> id;  // as the file says; must agree with the vocabulary
-  bool single_word = false;   // only where no word character touches it
-  bool lstrip = false;        // takes the white space before it along
-  bool rstrip = false;        // and behind it
-  bool normalized = true;     // looked for in the normalised text, itself normalised
+  bool single_word = false;   // matches only between non-word characters
+  bool lstrip = false;        // absorbs the white space before it
+  bool rstrip = false;        // and after it
+  bool normalized = true;     // matched in the normalised text, after normalising its content
   bool special = false;
 };
 
-// The list "added_tokens" of tokenizer.json.
+// Reads "added_tokens" of tokenizer.json.
 [[nodiscard]] std::vector<AddedToken> parse_added_tokens(const Json& value, const std::string& where);
 
 class AddedTokens {
  public:
-  // One stretch of a text: an added token, or what lies between them (id < 0). Bytes.
+  // A byte range of a text: an added token, or what is between them (id < 0).
   struct Part {
     size_t begin, end;
     int32_t id;
   };
 
   AddedTokens() = default;
-  // Gives each token its id: the vocabulary's, or the next one behind it. Throws Error where the file disagrees.
+  // Assigns each token its id: the vocabulary's, or the next free one after it. Throws Error if the file disagrees.
   AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocabulary, const Normalizer& normalizer,
               const std::string& where);
 
-  // Parts of a raw text and of a normalised one, in order, none of them empty. They may overlap where a token that
-  // takes white space along meets one that begins with it, as the oracle has it.
+  // Parts of a raw text and of a normalised one, in order, none of them empty. They may overlap if a token that
+  // absorbs white space meets one that begins with it, as in the oracle.
   void split_raw(std::string_view text, std::vector<Part>& parts) const { split(raw_, text, parts); }
   void split_normalized(std::string_view text, std::vector<Part>& parts) const { split(normalized_, text, parts); }
 

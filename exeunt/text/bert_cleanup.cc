@@ -14,7 +14,7 @@ bool is_ascii_control(uint8_t c) noexcept {
   return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
 }
 
-// ASCII without control characters keeps every byte in its place. The loops are plain so that they vectorise.
+// ASCII without control characters keeps every byte in place. The loops are simple so that they vectorise.
 bool clean_plain(const BertCleanup& cleanup, NormalizedText& text) {
   auto* bytes = reinterpret_cast<uint8_t*>(text.data());
   const size_t size = text.size();
@@ -32,8 +32,8 @@ bool clean_plain(const BertCleanup& cleanup, NormalizedText& text) {
   return true;
 }
 
-// All steps in one pass over the code points. A mark that is kept may have to change places with its neighbours: then
-// `needs_order` is set and the result is not to be used.
+// All steps in one pass over the code points. A mark that is kept may have to swap places with its neighbours: then
+// `needs_order` is set and the result must not be used.
 class OnePass {
  public:
   OnePass(const BertCleanup& cleanup, NormalizedText& out) : cleanup_(cleanup), out_(out) {}
@@ -95,7 +95,7 @@ void apply(const BertCleanup& cleanup, NormalizedText& text) {
   NormalizedText out(text.first());
   out.reserve(text.size() + text.size() / 2);
   OnePass pass(cleanup, out);
-  // Hangul decomposes by arithmetic and comes back nowhere else; such texts go the long way, too.
+  // Hangul decomposes arithmetically; such texts take the slow path, too.
   bool hangul = false;
   for_each_code_point(text, [&](char32_t c, Offset origin) {
     hangul |= c >= 0xAC00 && c <= 0xD7A3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT's own normalisation: clean up, set ideographs apart, strip accents, lower case.
+// BERT's normalisation: clean up, put spaces around ideographs, strip accents, lower case.
 #pragma once
 
 #include "exeunt/text/normalized_text.h"

@@ -14,7 +14,7 @@ namespace exeunt {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr size_t kShort = 48;  // up to here looking at all pairs beats a heap
+constexpr size_t kShort = 48;  // up to here scanning all pairs beats a heap
 
 uint64_t key_of(int32_t left, int32_t right) noexcept {
   return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
@@ -47,7 +47,7 @@ ByteBpeModel::ByteBpeModel(const Vocabulary& vocabulary, const std::vector<BpeMe
     const uint64_t key = key_of(merges[rank].left, merges[rank].right);
     size_t slot = slot_of(key, shift_);
     while (slots_[slot].pair != UINT64_MAX && slots_[slot].pair != key) slot = (slot + 1) & (size - 1);
-    slots_[slot] = {key, static_cast<uint32_t>(rank), merges[rank].result};  // of equal pairs the last counts
+    slots_[slot] = {key, static_cast<uint32_t>(rank), merges[rank].result};  // of duplicate pairs the last one wins
   }
   for (size_t byte = 0; byte < 256; ++byte) {
     bytes_[byte] = vocabulary.id(written(static_cast<uint8_t>(byte))).value_or(-1);
@@ -60,7 +60,7 @@ ByteBpeModel::ByteBpeModel(const Vocabulary& vocabulary, const std::vector<BpeMe
     texts[id] = token_bytes(vocabulary.token(static_cast<int32_t>(id))).value_or("");
     keys[id] = texts[id];
   }
-  // Most words are one token. Knowing which tokens their merges make saves the merging.
+  // Most words are one token. Knowing which tokens their merges produce saves the merging.
   std::vector<bool> whole(limit, options.ignore_merges);
   Scratch scratch;
   for (size_t id = 0; id < limit && !options.ignore_merges; ++id) {
@@ -105,8 +105,8 @@ void ByteBpeModel::encode(std::string_view word, Scratch& scratch) const {
   }
 }
 
-// One symbol per byte. Where bytes have no token, sizes and places are those of the written form, as the oracle counts
-// them: a dropped byte moves all that follows to the left. Returns whether every byte had a token.
+// One symbol per byte. If bytes have no token, sizes and positions are those of the written form, as the oracle counts
+// them: a dropped byte shifts everything after it to the left. Returns whether every byte had a token.
 bool ByteBpeModel::start(std::string_view word, Scratch& scratch) const {
   std::vector<Scratch::Symbol>& symbols = scratch.symbols;
   symbols.clear();
@@ -134,7 +134,7 @@ bool ByteBpeModel::start(std::string_view word, Scratch& scratch) const {
   return complete;
 }
 
-// An unknown byte waits in `unknown`; fallback tokens overtake it, as they do in the oracle.
+// An unknown byte is pending in `unknown`; fallback tokens overtake it, as in the oracle.
 void ByteBpeModel::add_missing(uint8_t byte, Scratch& scratch, std::optional<Scratch::Symbol>& unknown) const {
   const std::string text = written(byte);
   const auto fallback = [&](char c) { return fallback_[static_cast<uint8_t>(c)]; };
@@ -183,7 +183,7 @@ void ByteBpeModel::offer(Scratch& scratch, uint32_t place) const {
   std::push_heap(scratch.heap.begin(), scratch.heap.end(), later);
 }
 
-// The same in n log n: a heap of candidates, some of them out of date by the time they come up.
+// The same in n log n: a heap of candidates, some of them stale when they reach the top.
 void ByteBpeModel::merge_long(Scratch& scratch) const {
   std::vector<Scratch::Symbol>& symbols = scratch.symbols;
   scratch.heap.clear();

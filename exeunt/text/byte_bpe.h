@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-level BPE (Sennrich 2016, GPT-2): the bytes of a word are joined pair by pair, the earliest merge of the list
+// Byte-level BPE (Sennrich 2016, GPT-2): the bytes of a word are merged pair by pair, the earliest merge of the list
 // first, the leftmost of equal ones.
 #pragma once
 
@@ -23,15 +23,15 @@ class ByteBpeModel {
  public:
   struct Options {
     std::optional<int32_t> unknown = std::nullopt;  // for bytes without a token; without it they are dropped
-    bool fuse_unknown = false;                      // neighbouring unknown bytes are one token
-    bool byte_fallback = false;  // unknown bytes as <0x41> tokens of their written form, where all exist
+    bool fuse_unknown = false;                      // adjacent unknown bytes are one token
+    bool byte_fallback = false;  // unknown bytes as <0x41> tokens of their written form, if all exist
     bool ignore_merges = false;  // a word that is a token is that token
   };
   // Merges in order. The caller has checked that all ids are of the vocabulary and that the texts of left and right
-  // make that of the result; so a merge that was possible once cannot come back by another way.
+  // make that of the result; so a merge that was possible once cannot become possible again.
   ByteBpeModel(const Vocabulary& vocabulary, const std::vector<BpeMerge>& merges, const Options& options);
 
-  // Room to work in, kept between words. One per thread.
+  // Working memory, reused between words. One per thread.
   struct Scratch {
     struct Symbol {
       int32_t id;
@@ -45,7 +45,7 @@ class ByteBpeModel {
     std::vector<Symbol> symbols;
     std::vector<Candidate> heap;
     std::vector<uint32_t> ranks;
-    std::vector<uint32_t> written;  // written byte → byte of the word, where some have no token
+    std::vector<uint32_t> written;  // written byte → byte of the word, if some have no token
     std::vector<WordToken> tokens;
   };
 
@@ -68,7 +68,7 @@ class ByteBpeModel {
   std::vector<Slot> slots_;  // open addressing, a power of two
   int shift_ = 0;            // 64 - bits of a slot's number
   ByteTrie words_;           // tokens by their bytes
-  std::vector<bool> whole_;  // the merges make this token of its own bytes
+  std::vector<bool> whole_;  // the merges produce this token from its own bytes
   std::array<int32_t, 256> bytes_{};
   std::array<int32_t, 256> fallback_{};
   Options options_;

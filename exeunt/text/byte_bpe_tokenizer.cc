@@ -16,7 +16,7 @@ namespace {
 
 struct ByteLevel {
   bool add_prefix_space = true;
-  bool split = true;  // by GPT-2's pattern; without it a stretch is one word
+  bool split = true;  // by GPT-2's pattern; without it a range is one word
 };
 
 class ByteBpeTokenizer : public Tokenizer {
@@ -47,7 +47,7 @@ class ByteBpeTokenizer : public Tokenizer {
 
   void add_words(const NormalizedText& source, size_t begin, size_t end, const Work& work) const {
     std::string_view body = source.text().substr(begin, end - begin);
-    // A blank put before the text stands for its first character, as that character does.
+    // A space prepended to the text has the origin of its first character.
     const size_t put = level_.add_prefix_space && body.front() != ' ' ? 1 : 0;
     if (put != 0) body = work.prefixed.assign(1, ' ').append(body);
     for (size_t at = 0; at < body.size() && !work.out.stop();) {
@@ -88,7 +88,7 @@ BpeMerge read_merge(const Vocabulary& vocabulary, const Pair& pair, const std::s
 Pair split_merge(std::string_view text, const std::string& where) {
   const size_t blank = text.find(' ');
   if (blank == std::string_view::npos || text.find(' ', blank + 1) != std::string_view::npos) {
-    throw_bad_file(where, "got '{}', want two tokens with one blank between", text);
+    throw_bad_file(where, "got '{}', want two tokens separated by one space", text);
   }
   return {text.substr(0, blank), text.substr(blank + 1)};
 }
@@ -129,11 +129,11 @@ std::vector<BpeMerge> parse_merges_txt(std::string_view text, const Vocabulary& 
 
 void refuse_unless_empty(JsonObject& model, std::string_view name) {
   const std::string value = model.string_or(name, "");
-  if (!value.empty()) model.fail(name, '\'' + value + '\'', "none: byte-level BPE marks word starts by blanks");
+  if (!value.empty()) model.fail(name, '\'' + value + '\'', "none: byte-level BPE marks word starts with spaces");
 }
 
 ByteLevel parse_byte_level(const Json& value, const std::string& where) {
-  if (value.is_null()) throw_bad_file(where, "got none, want ByteLevel: of BPE only the byte-level kind is known");
+  if (value.is_null()) throw_bad_file(where, "got none, want ByteLevel: only byte-level BPE is supported");
   JsonObject object(value, where);
   if (object.choice("type", {"ByteLevel", "Sequence"}) == "Sequence") {
     const Json& list = object.get("pretokenizers");
@@ -144,7 +144,7 @@ ByteLevel parse_byte_level(const Json& value, const std::string& where) {
   ByteLevel level;
   level.add_prefix_space = object.boolean_or("add_prefix_space", true);
   level.split = object.boolean_or("use_regex", true);
-  object.ignore("trim_offsets");  // the post-processor's matter
+  object.ignore("trim_offsets");  // handled by the post-processor
   object.finish();
   return level;
 }
@@ -154,7 +154,7 @@ std::unique_ptr<const Tokenizer> make(Pipeline::Parts parts, Vocabulary vocabula
   return std::make_unique<ByteBpeTokenizer>(Pipeline(std::move(parts), std::move(vocabulary)), std::move(model), level);
 }
 
-// RoBERTa's special tokens, as transformers 5 makes them. What the configuration says of one counts.
+// RoBERTa's special tokens, as transformers 5 defines them. Settings in the configuration take precedence.
 std::vector<AddedToken> roberta_added(const Vocabulary& vocabulary, const TokenizerConfig& config) {
   std::vector<AddedToken> added = config.added;
   for (const std::string& content :
@@ -187,7 +187,7 @@ std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(TokenizerJson json) {
     options.unknown = find_token(vocabulary, model.string("unk_token"), where + ": field 'unk_token'");
   }
   if (const double dropout = model.number_or("dropout", 0); dropout != 0) {
-    model.fail("dropout", fmt::format("{}", dropout), "none: results must not depend on chance");
+    model.fail("dropout", fmt::format("{}", dropout), "none: results must not be random");
   }
   refuse_unless_empty(model, "continuing_subword_prefix");
   refuse_unless_empty(model, "end_of_word_suffix");

@@ -76,7 +76,7 @@ size_t contraction(std::string_view text, size_t at) noexcept {
   return three ? 3 : 0;
 }
 
-// White space goes with the next word as far as its last blank: "a  b" is "a", " ", " b".
+// The last space before a word belongs to that word: "a  b" is "a", " ", " b".
 size_t space_end(std::string_view text, size_t at) noexcept {
   size_t last = at;
   size_t end = at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GPT-2 and RoBERTa do before their merges: text is cut into words, and bytes are written as printable characters.
+// Pre-tokenization of GPT-2 and RoBERTa: text is split into words, and bytes are written as printable characters.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace exeunt {
 
-// The character that stands for a byte in vocab.json and merges.txt: itself where it is printable Latin-1, else one of
+// The character that represents a byte in vocab.json and merges.txt: itself if it is printable Latin-1, else one of
 // U+0100 to U+0143; a space is U+0120 (Ġ).
 [[nodiscard]] char32_t byte_character(uint8_t byte) noexcept;
 
-// The bytes a token stands for; nothing if it holds a character that stands for none.
+// The bytes a token represents; nothing if it contains a character that represents none.
 [[nodiscard]] std::optional<std::string> token_bytes(std::string_view token);
 
 // End of the word that begins at byte `at` of `text` (valid UTF-8, at < size), by GPT-2's pattern

@@ -18,7 +18,7 @@ struct ByteTrie::Builder {
   std::span<const std::string_view> keys;
   std::vector<uint32_t> order;  // keys sorted, equal ones by rising index
   std::vector<Node> nodes;
-  uint32_t open = 1;  // places before it are taken, or given up
+  uint32_t open = 1;  // slots before it are taken, or given up
 
   void grow(uint32_t size) {
     if (size > nodes.size()) nodes.resize(size);
@@ -28,7 +28,7 @@ struct ByteTrie::Builder {
     return static_cast<uint8_t>(keys[order[i]][depth]);
   }
 
-  // A base whose places for all `bytes` are free. Blocks of 256 keep base ^ byte inside the block.
+  // A base whose slots for all `bytes` are free. Blocks of 256 keep base ^ byte inside the block.
   uint32_t find_base(std::span<const uint8_t> bytes) {
     uint32_t tries = 0;
     for (uint32_t place = open;; ++place) {
@@ -48,7 +48,7 @@ struct ByteTrie::Builder {
 
   void expand(const Row& row, std::vector<Row>& todo) {
     uint32_t at = row.first;
-    // The shortest keys come first; of equal ones the last stays.
+    // The shortest keys come first; of duplicates the last one wins.
     for (; at < row.last && keys[order[at]].size() == row.depth; ++at) {
       nodes[row.node].value = row.depth == 0 ? -1 : static_cast<int32_t>(order[at]);
     }
@@ -80,7 +80,7 @@ ByteTrie::ByteTrie(std::span<const std::string_view> keys) {
   std::stable_sort(builder.order.begin(), builder.order.end(),
                    [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
   builder.grow(256);
-  builder.nodes[kRoot].parent = kFree - 1;  // taken, and nobody's child
+  builder.nodes[kRoot].parent = kFree - 1;  // taken, and no node's child
   std::vector<Row> todo{{kRoot, 0, static_cast<uint32_t>(keys.size()), 0}};
   while (!todo.empty()) {
     const Row row = todo.back();

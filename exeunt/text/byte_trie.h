@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All vocabulary entries that begin at a place of the text, found by one walk over its bytes.
+// Finds all vocabulary entries that begin at a position of the text in one pass over its bytes.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ class ByteTrie {
   static constexpr uint32_t kRoot = 0;
 
   ByteTrie() : ByteTrie(std::span<const std::string_view>{}) {}
-  // Key i has the value i; of equal keys the last counts, and empty keys are left out.
+  // Key i has the value i; of duplicate keys the last one wins, and empty keys are ignored.
   explicit ByteTrie(std::span<const std::string_view> keys);
 
-  // One step down; false (and `node` unchanged) where there is no such child.
+  // One step down; false (and `node` unchanged) if there is no such child.
   [[nodiscard]] bool step(uint32_t& node, uint8_t byte) const noexcept {
     const uint32_t child = nodes_[node].base ^ byte;
     if (nodes_[child].parent != node) return false;

@@ -36,15 +36,15 @@ bool continues(char c) noexcept {
 
 constexpr size_t kWholeBelow = 6;  // larger clusters are never looked up whole
 
-// One code point of the result: it takes the place of one of the source (0), of one and `-change` more behind it, or
-// is put in (1) and takes the place of none.
+// One code point of the result: it replaces one of the source (0), one and the `-change` after it, or is inserted (1)
+// and replaces none.
 struct Edit {
   char32_t code_point;
   int change;
 };
 
-// Where nothing is left of `old`, the code point before it takes its place; at the very start there is none, and the
-// oracle's places slip by as many. So do ours.
+// If nothing is left of `old`, the code point before it takes its place; at the very start there is none, and the
+// oracle's offsets shift accordingly. So do ours.
 void replace(std::vector<Edit>& edits, std::string_view old, std::string_view by) {
   const auto before = static_cast<int>(count_code_points(old));
   int after = 0;

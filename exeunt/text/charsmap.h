@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalisation that sentencepiece models carry: a double-array trie from short texts to what replaces them.
+// The normalisation table of sentencepiece models: a double-array trie from short texts to their replacements.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@ namespace exeunt {
 class Charsmap {
  public:
   // The bytes of "precompiled_charsmap": the trie's size, the trie (darts-clone units), then replacements, each ended
-  // by a zero byte. Throws Error (opened by `where`) if they are anything else.
+  // by a zero byte. Throws Error (prefixed by `where`) for anything else.
   Charsmap(std::string_view bytes, const std::string& where);
 
-  // What replaces `text` as a whole: the entry of its *shortest* prefix that has one. This is the oracle's reading; a
-  // prefix that is an entry hides longer ones.
+  // The replacement of `text` as a whole: the entry of its *shortest* prefix that has one. This is what the oracle
+  // does; a prefix that is an entry hides longer ones.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const noexcept;
 
-  // False only if every ASCII character of `text` stays as it is. CR LF counts as one change.
+  // False only if every ASCII character of `text` is unchanged. CR LF counts as one change.
   [[nodiscard]] bool touches_ascii(std::string_view text) const noexcept;
 
  private:
@@ -32,13 +32,13 @@ class Charsmap {
 
   std::vector<uint32_t> units_;
   std::string replacements_;
-  std::array<bool, 128> ascii_{};  // characters with an entry of their own
+  std::array<bool, 128> ascii_{};  // characters with their own entry
 };
 
-// The same in base64, as tokenizer.json holds it.
+// The same in base64, as in tokenizer.json.
 [[nodiscard]] std::shared_ptr<const Charsmap> parse_charsmap(std::string_view base64, const std::string& where);
 
-// Replaces grapheme clusters below six bytes as a whole where they have an entry, all else code point by code point.
+// Replaces grapheme clusters below six bytes as a whole if they have an entry, everything else by code point.
 void apply_charsmap(const Charsmap& charsmap, NormalizedText& text);
 
 }  // namespace exeunt

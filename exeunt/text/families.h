@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One way in per family and file format; load_tokenizer chooses among them. All throw Error on bad files.
+// One constructor per family and file format; load_tokenizer selects one. All throw Error on bad files.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace exeunt {
 struct SpieceModel;
 struct BpeFiles {
   std::string_view vocab_json, merges_txt;
-  std::string vocab_where, merges_where;  // open error messages
+  std::string vocab_where, merges_where;  // prefix error messages
 };
 [[nodiscard]] std::unique_ptr<const Tokenizer> make_unigram_tokenizer(const SpieceModel& model,
                                                                       const TokenizerConfig& config,
@@ -26,7 +26,7 @@ struct BpeFiles {
 [[nodiscard]] std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(const BpeFiles& files,
                                                                        const TokenizerConfig& config);
 
-// vocab.txt; spiece.model (a spiece.vocab beside it is checked against it); vocab.json with merges.txt.
+// vocab.txt; spiece.model (and compares a spiece.vocab next to it); vocab.json with merges.txt.
 [[nodiscard]] std::unique_ptr<const Tokenizer> read_wordpiece_tokenizer(const std::filesystem::path& vocab_txt,
                                                                         const TokenizerConfig& config);
 [[nodiscard]] std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::path& spiece_model,

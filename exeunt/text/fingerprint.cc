@@ -12,7 +12,7 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-// Settings say nothing without the vocabulary they belong to.
+// Settings mean nothing without the vocabulary they belong to.
 constexpr std::array<std::string_view, 3> kVocabularies = {"merges.txt", "vocab.json", "vocab.txt"};
 constexpr std::array<std::string_view, 3> kSettings = {"added_tokens.json", "special_tokens_map.json",
                                                        "tokenizer_config.json"};
@@ -25,7 +25,7 @@ bool among(std::string_view name, const std::array<std::string_view, 3>& names) 
 
 std::string tokenizer_sha256(const fs::path& folder) {
   std::error_code failure;
-  std::set<std::string> names;  // in one order everywhere
+  std::set<std::string> names;  // in the same order everywhere
   bool any = false;
   for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
@@ -33,7 +33,7 @@ std::string tokenizer_sha256(const fs::path& folder) {
     any = any || vocabulary;
     if (vocabulary || among(name, kSettings)) names.insert(name);
   }
-  // tokenizer.json says everything by itself, and nothing else is read beside it.
+  // tokenizer.json is self-contained; no other file is read.
   if (path_exists(folder / "tokenizer.json")) {
     names = {"tokenizer.json"};
     any = true;

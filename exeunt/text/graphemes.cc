@@ -68,7 +68,7 @@ bool hangul_joins(Break left, Break right) noexcept {
   }
 }
 
-// What came before in the cluster, as far as rules GB9c and GB11 look back.
+// The state of the cluster, as far as rules GB9c and GB11 look back.
 struct Memory {
   bool emoji = false;      // a pictograph and Extend only
   bool emoji_zwj = false;  // the same and then ZWJ
@@ -95,7 +95,7 @@ bool joins(Break left, Break right, const Memory& memory) noexcept {
 }  // namespace
 
 size_t grapheme_bytes(std::string_view text) noexcept {
-  // Between two ASCII characters there is a break, but for CR LF.
+  // There is a break between any two ASCII characters except CR LF.
   if (static_cast<uint8_t>(text[0]) < 0x80 && text[0] != '\r' &&
       (text.size() == 1 || static_cast<uint8_t>(text[1]) < 0x80)) {
     return 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extended grapheme clusters (Unicode annex 29), as far as the oracle's normalisation can tell them apart: pairs of
-// regional indicators are left out, because no cluster with one is small enough to matter there.
+// Extended grapheme clusters (Unicode annex 29), as far as the oracle's normalisation distinguishes them: pairs of
+// regional indicators are omitted, because no cluster with one is small enough to matter there.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokenizer a folder holds.
+// Detects which tokenizer a folder has.
 #include <algorithm>
 
 #include "exeunt/base/error.h"
@@ -20,7 +20,7 @@ std::unique_ptr<const Tokenizer> from_json(const fs::path& path) {
   return make_wordpiece_tokenizer(std::move(json));
 }
 
-// spiece.model, Google's 30k-clean.model, or the only other *.model there is.
+// spiece.model, Google's 30k-clean.model, or the only other *.model in the folder.
 fs::path find_spiece_model(const fs::path& folder) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -61,7 +61,7 @@ std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder) {
 
 std::unique_ptr<const Tokenizer> load_tokenizer(const fs::path& folder) {
   return with_hint(
-      "take the tokenizer's files from where the model came from; three families are read: WordPiece, "
+      "copy the tokenizer files from the model's source; three families are supported: WordPiece, "
       "unigram and byte-level BPE",
       [&] { return from_folder(folder); });
 }

@@ -48,7 +48,7 @@ Metaspace parse_metaspace(const Json& pre_tokenizer, const std::string& where) {
   if (!list.is_array()) object.fail("pretokenizers", glimpse(list), "a list");
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string place = fmt::format("{}: pretokenizers[{}]", where, i);
-    if (!out.mark.empty()) throw_bad_file(place, "got a pre-tokenizer behind Metaspace, want it last");
+    if (!out.mark.empty()) throw_bad_file(place, "got a pre-tokenizer after Metaspace, want Metaspace last");
     parse_one(list[i], place, out);
   }
   object.finish();

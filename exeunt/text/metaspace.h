@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sentencepiece families do before their model: blanks become ▁, and each ▁ begins a word.
+// Pre-tokenization of the sentencepiece families: spaces become ▁, and each ▁ begins a word.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace exeunt {
 
 struct Metaspace {
-  enum class Prepend : uint8_t { always, first, never };  // first: only where the text itself begins
-  bool whitespace_split = false;                          // white space parts words, and is dropped
-  std::string mark = "\u2581";                            // what stands for a blank; empty: blanks stay
+  enum class Prepend : uint8_t { always, first, never };  // first: only at the beginning of the text
+  bool whitespace_split = false;                          // splits at white space, which is dropped
+  std::string mark = "\u2581";                            // replaces a space; empty: spaces stay
   Prepend prepend = Prepend::always;
   bool split = true;
 };
@@ -21,14 +21,14 @@ struct Metaspace {
 // Reads Metaspace, WhitespaceSplit, a Sequence of the second and the first, or null. Throws Error.
 [[nodiscard]] Metaspace parse_metaspace(const Json& pre_tokenizer, const std::string& where);
 
-// One word: `text` as the model sees it, its first `mark` bytes standing for byte `first` of the normalised text (a
-// blank, or the character they were put before) and the rest being its bytes from `rest` on.
+// One word: `text` as the model sees it. Its first `mark` bytes represent byte `first` of the normalised text (a space,
+// or the character they precede); the remaining bytes are those from `rest` on.
 struct MarkedWord {
   std::string text;
   size_t mark = 0;
   size_t first = 0, rest = 0;
 
-  // What bytes [begin, end) of the word stand for; marks are never cut.
+  // The origin of bytes [begin, end) of the word; marks are never split.
   [[nodiscard]] Offset origin(const NormalizedText& source, size_t begin, size_t end) const noexcept {
     const size_t from = begin < mark ? first : rest + (begin - mark);
     return source.origin(from, end <= mark ? from + 1 : rest + (end - mark));
@@ -55,10 +55,10 @@ class MetaspaceWords {
   const Metaspace& metaspace_;
   const NormalizedText& source_;
   size_t at_, end_, chunk_end_;
-  bool put_mark_ = false;  // the chunk begins with a mark of ours
+  bool put_mark_ = false;  // the chunk begins with a mark we added
 };
 
-// `source` from `begin` to `end` with every blank a mark, for models that want the text in one piece.
+// `source` from `begin` to `end` with every space replaced by a mark, for models that take the text as one piece.
 [[nodiscard]] NormalizedText mark_blanks(const Metaspace& metaspace, const NormalizedText& source, size_t begin,
                                          size_t end);
 

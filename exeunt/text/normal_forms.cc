@@ -15,8 +15,8 @@ namespace {
 constexpr char32_t kSyllables = 0xAC00, kLeads = 0x1100, kVowels = 0x1161, kTails = 0x11A7;
 constexpr char32_t kVowelCount = 21, kTailCount = 28, kLeadCount = 19, kSyllableCount = 11172;
 
-// A code point and how many of the old ones it takes the place of: 1 minus `change`. With change 1 it is new and
-// belongs to the old code point before it; negative, it stands for several in a row.
+// A code point and how many of the old ones it replaces: 1 minus `change`. With change 1 it is new and belongs to the
+// old code point before it; if negative, it replaces several in a row.
 struct Step {
   char32_t c;
   uint8_t rank;
@@ -65,7 +65,7 @@ void compose(std::vector<Step>& steps) {
   std::vector<Step> out;
   out.reserve(steps.size());
   std::optional<size_t> starter;  // its place in `out`
-  uint8_t last_rank = 0;          // of what stands behind the starter, 0 if nothing does
+  uint8_t last_rank = 0;          // of what follows the starter, 0 if nothing does
   for (const Step& step : steps) {
     const bool blocked = last_rank != 0 && last_rank >= step.rank;
     if (starter && !blocked) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unicode normal forms of a text that knows where it came from.
+// Unicode normal forms of a text that tracks its origin.
 #pragma once
 
 #include "exeunt/text/normalized_text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text on its way to tokens: what normalisation made of a stretch of the original, and where each part came from.
+// A range of the original text after normalisation, and where each part of it came from.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace exeunt {
 
-// UTF-8 text in which every byte knows the code points of the original it stands for. While the text is ASCII and
-// nothing was added or removed ("plain"), that is arithmetic and costs nothing.
+// UTF-8 text in which every byte maps to code points of the original. While the text is ASCII and nothing was added or
+// removed ("plain"), the mapping is arithmetic and costs nothing.
 class NormalizedText {
  public:
-  // An empty text to append to; `first` is where its stretch begins in the original, in code points.
+  // An empty text to append to; `first` is where its range begins in the original, in code points.
   explicit NormalizedText(uint32_t first = 0) : first_(first) {}
-  // A stretch of the original; `text` must be valid UTF-8.
+  // A range of the original; `text` must be valid UTF-8.
   NormalizedText(std::string_view text, uint32_t first);
 
   [[nodiscard]] std::string_view text() const noexcept { return text_; }
@@ -27,14 +27,14 @@ class NormalizedText {
   [[nodiscard]] uint32_t first() const noexcept { return first_; }
   [[nodiscard]] bool plain() const noexcept { return from_.empty(); }
 
-  // What bytes [begin, end) stand for, from the start of the first to the end of the last; begin < end.
+  // The origin of bytes [begin, end), from the start of the first to the end of the last; begin < end.
   [[nodiscard]] Offset origin(size_t begin, size_t end) const noexcept {
     if (plain()) return {first_ + static_cast<uint32_t>(begin), first_ + static_cast<uint32_t>(end)};
     return {from_[begin].first, from_[end - 1].second};
   }
   [[nodiscard]] Offset origin(size_t byte) const noexcept { return origin(byte, byte + 1); }
 
-  // Grows the text by what stands for `origin`. A text built by append is never plain unless it is empty.
+  // Appends text with the given origin. A text built by append is never plain unless it is empty.
   void append(char32_t code_point, Offset origin);
   void append(std::string_view utf8, Offset origin);
   void append(const NormalizedText& other, size_t begin, size_t end);  // bytes [begin, end) of `other`

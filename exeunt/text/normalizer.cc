@@ -19,10 +19,10 @@ Replace parse_replace(JsonObject& object) {
   JsonObject pattern(object.get("pattern"), object.where() + ": pattern");
   if (pattern.has("String")) {
     step.pattern = pattern.string("String");
-    if (step.pattern.empty()) pattern.fail("String", "\"\"", "a text that is not empty");
+    if (step.pattern.empty()) pattern.fail("String", "\"\"", "a non-empty text");
     return step;
   }
-  // Regular expressions are not ours to run; ALBERT's one is known by its look.
+  // There is no regular-expression engine; ALBERT's one pattern is recognised by its text.
   const std::string regex = pattern.string("Regex");
   if (regex != " {2,}") pattern.fail("Regex", fmt::format("'{}'", regex), "' {2,}', the only one supported");
   return Replace{" ", std::move(step.content), true};
@@ -107,7 +107,7 @@ void apply(const Prepend& prepend, NormalizedText& text) {
   if (text.empty()) return;
   NormalizedText out(text.first());
   out.reserve(prepend.text.size() + text.size());
-  out.append(prepend.text, text.origin(0));  // what is put before stands for the first code point, too
+  out.append(prepend.text, text.origin(0));  // what is prepended has the origin of the first code point
   out.append(text, 0, text.size());
   text = std::move(out);
 }
@@ -132,7 +132,7 @@ void apply(const Replace& replace, NormalizedText& text) {
     const size_t end = match_end(replace, text.text(), found);
     if (end > found) {
       out.append(text, done, found);
-      out.append(replace.content, text.origin(end - 1));  // the last code point replaced answers for the new text
+      out.append(replace.content, text.origin(end - 1));  // the new text has the origin of the last replaced code point
       done = end;
     }
     found = text.text().find(replace.pattern, std::max(end, found + 1));

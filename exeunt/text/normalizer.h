@@ -12,7 +12,7 @@
 
 namespace exeunt {
 
-class Charsmap;  // charsmap.h: the map that sentencepiece models carry
+class Charsmap;  // charsmap.h: the map in sentencepiece models
 
 struct BertCleanup {
   bool clean_text = true;     // drop control characters, make every space U+0020
@@ -39,7 +39,7 @@ using NormalizerStep = std::variant<BertCleanup, NormalForm, Lowercase, StripAcc
                                     std::shared_ptr<const Charsmap>>;
 using Normalizer = std::vector<NormalizerStep>;
 
-// Reads the JSON form (null: no steps). A kind or pattern we do not know is an error that names it.
+// Reads the JSON form (null: no steps). An unknown kind or pattern is an error that names it.
 [[nodiscard]] Normalizer parse_normalizer(const Json& value, const std::string& where);
 
 void normalize(const Normalizer& normalizer, NormalizedText& text);

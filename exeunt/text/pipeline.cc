@@ -54,7 +54,7 @@ void Pipeline::trim(Tokens& tokens, size_t from) const {
 }
 
 uint32_t Pipeline::Place::code_points(size_t up_to) noexcept {
-  // Parts may overlap, so a position can lie before the last one asked for.
+  // Parts may overlap, so a position can be before the previous one.
   if (up_to < byte) {
     count -= static_cast<uint32_t>(count_code_points(text.substr(up_to, byte - up_to)));
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the three families share: broken UTF-8, added tokens, normalisation, truncation and special tokens. A family
-// adds its model: how a stretch of normalised text becomes tokens.
+// adds its model, which turns normalised text into tokens.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace exeunt {
 
 class Pipeline {
  public:
-  // `where` (a file) opens error messages. Checks that every id in use is an id of the vocabulary or an added token's.
+  // `where` (a file) prefixes error messages. Checks that every id in use belongs to the vocabulary or an added token.
   struct Parts {
     std::string where;
     std::vector<AddedToken> added;
@@ -27,7 +27,7 @@ class Pipeline {
   Pipeline(Parts parts, Vocabulary vocabulary);
 
   // `model(const NormalizedText& text, size_t begin, size_t end, Tokens& out)` turns bytes [begin, end) of a
-  // normalised text, which hold no added token and are not empty, into tokens; it asks out.stop() before each word.
+  // normalised text, which hold no added token and are not empty, into tokens; it checks out.stop() before each word.
   template <class Model>
   [[nodiscard]] Encoding encode(std::string_view text, std::optional<std::string_view> pair,
                                 const EncodeOptions& options, const Model& model) const {
@@ -84,12 +84,12 @@ class Pipeline {
     return out;
   }
 
-  // With trim_offsets, white space at either end of a token is no part of its offset. Of an added token the text that
-  // was found counts, of all others the token's own text.
+  // With trim_offsets, offsets exclude white space at either end of a token: of the matched text for an added token, of
+  // the token's own text for all others.
   [[nodiscard]] Offset trimmed(Offset offset, std::string_view found, bool first) const;
   void trim(Tokens& tokens, size_t from) const;
 
-  // Code points before a byte, counted on from the last answer.
+  // Code points before a byte, counted from the previous call on.
   struct Place {
     std::string_view text;
     size_t byte = 0;

@@ -167,7 +167,7 @@ std::pair<size_t, size_t> longest_first(size_t first, size_t second, size_t room
   const size_t shorter = std::min(first, second);
   size_t less = shorter;
   size_t more = room - std::min(room, shorter);
-  if (shorter > room / 2) {  // both give: the shorter one, the first where they are equal, gets the smaller half
+  if (shorter > room / 2) {  // both are truncated: the shorter one, or the first if equal, gets the smaller half
     less = room / 2;
     more = room - less;
   }
@@ -181,7 +181,7 @@ Encoding finish(const PostProcessor& post, Tokens first, std::optional<Tokens> s
     for (const TemplatePiece& piece : pieces) specials += piece.ids.size();
   }
   if (options.max_length < 0 || static_cast<size_t>(options.max_length) < specials) {
-    throw Error(Code::usage, fmt::format("max_length: got {}, want at least {}: so many special tokens are added",
+    throw Error(Code::usage, fmt::format("max_length: got {}, want at least {}, the number of special tokens",
                                          options.max_length, specials));
   }
   const size_t room = static_cast<size_t>(options.max_length) - specials;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is put around the tokens of one or two texts, and what must go to stay within a length.
+// Special tokens around one or two texts, and truncation to a maximum length.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace exeunt {
 
-// Tokens of one text, before anything is put around them. Once a word has brought them to `limit`, what follows cannot
-// end up in the result and is left out. The oracle does the same, and it shows: of two texts cut so, the longer one may
+// Tokens of one text, without special tokens. Once a word reaches `limit`, what follows cannot be part of the result
+// and is dropped. The oracle does the same, with a visible effect: of two texts truncated like this, the longer one may
 // no longer be the longer.
 struct Tokens {
   std::vector<int32_t> ids;
   std::vector<Offset> offsets;
   size_t limit = SIZE_MAX;
   bool cut = false;         // there was more
-  bool after_word = false;  // the last token is of a word, not an added one
+  bool after_word = false;  // the last token belongs to a word, not to an added token
 
   void add(int32_t id, Offset offset) {
     ids.push_back(id);
@@ -32,19 +32,19 @@ struct Tokens {
     add(id, offset);
     after_word = false;
   }
-  // To be asked before anything else is added: is it left out?
+  // To be checked before anything else is added: will it be dropped?
   [[nodiscard]] bool stopped() noexcept {
     cut |= after_word && ids.size() >= limit;
     return cut;
   }
-  // The same, asked by a model before each word.
+  // The same, checked by a model before each word.
   [[nodiscard]] bool stop() noexcept {
     after_word |= !stopped();
     return cut;
   }
 };
 
-// One place in a template: the first or second text, or special tokens. Every token in it gets `type`.
+// One element of a template: the first or second text, or special tokens. Every token in it gets `type`.
 struct TemplatePiece {
   enum class Kind : uint8_t { first, second, special };
   Kind kind = Kind::first;
@@ -56,17 +56,17 @@ using Template = std::vector<TemplatePiece>;
 struct PostProcessor {
   Template single = {{TemplatePiece::Kind::first, {}, 0}};
   Template pair = {{TemplatePiece::Kind::first, {}, 0}, {TemplatePiece::Kind::second, {}, 1}};
-  bool trim_offsets = false;      // byte-level families: white space is no part of a token's offsets
-  bool add_prefix_space = false;  // as the post-processor says; matters to trim_offsets only
+  bool trim_offsets = false;      // byte-level families: offsets exclude white space
+  bool add_prefix_space = false;  // from the post-processor; affects only trim_offsets
 };
 
-// White space at the ends of a token's text, in characters; Ġ stands for a blank.
+// White space at the ends of a token's text, in characters; Ġ represents a space.
 struct Blanks {
   uint32_t leading = 0, trailing = 0;
 };
 [[nodiscard]] Blanks count_blanks(std::string_view token) noexcept;
-// An offset without the token's blanks. A single leading blank at the start of the text may be one that
-// `add_prefix_space` put there and stands for nothing to be trimmed.
+// An offset without the token's white space. A single leading space at the start of the text may come from
+// `add_prefix_space`; it has no origin and is not trimmed.
 [[nodiscard]] Offset trim_blanks(Offset offset, const Blanks& blanks, bool add_prefix_space, bool first) noexcept;
 
 // [CLS] A [SEP] B [SEP], types 0 and 1.
@@ -77,10 +77,10 @@ struct Blanks {
 // Reads the JSON form: BertProcessing, RobertaProcessing, TemplateProcessing, ByteLevel, a Sequence of these, or null.
 [[nodiscard]] PostProcessor parse_post_processor(const Json& value, const std::string& where);
 
-// How many tokens of each text stay when both together may have `room`: the longer one gives first.
+// How many tokens of each text are kept if both together may have `room`: the longer one is truncated first.
 [[nodiscard]] std::pair<size_t, size_t> longest_first(size_t first, size_t second, size_t room) noexcept;
 
-// Truncates, puts the special tokens around, sets types. Throws Error (usage) if max_length has no room for the
+// Truncates, adds the special tokens, sets types. Throws Error (usage) if max_length has no room for the
 // special tokens.
 [[nodiscard]] Encoding finish(const PostProcessor& post, Tokens first, std::optional<Tokens> second,
                               const EncodeOptions& options);

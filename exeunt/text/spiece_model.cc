@@ -81,7 +81,7 @@ void check_model(const SpieceModel& model, const Trainer& trainer, const std::st
     throw Error(Code::bad_file,
                 fmt::format("{}: got a model of type {} ({}), want 1 (unigram)", where, trainer.model_type,
                             kModelTypes[trainer.model_type < std::size(kModelTypes) ? trainer.model_type : 0]),
-                "only unigram models, as ALBERT's, are read from spiece.model");
+                "only unigram models, like ALBERT's, are supported in spiece.model");
   }
   if (model.pieces.empty()) throw_bad_file(where, "the model has no pieces");
   const auto size = static_cast<int64_t>(model.pieces.size());

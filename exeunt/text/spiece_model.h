@@ -11,7 +11,7 @@
 
 namespace exeunt {
 
-inline constexpr size_t kMaxPieceBytes = 1024;  // the trainer's own limit is 16 characters; this bounds the search
+inline constexpr size_t kMaxPieceBytes = 1024;  // the trainer's limit is 16 characters; this bounds the search
 
 struct SentencePiece {
   enum class Kind : uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
@@ -21,17 +21,17 @@ struct SentencePiece {
 };
 
 struct SpieceModel {
-  std::vector<SentencePiece> pieces;  // place = id
+  std::vector<SentencePiece> pieces;  // index = id
   int32_t unknown = 0;
   std::string charsmap;  // NormalizerSpec.precompiled_charsmap, may be empty
 };
 
-// Closed: only what we know is read, all of it is checked. Fields of later versions are passed over. Throws Error
-// (opened by `where`), also for a model that is not of the unigram kind.
+// Reads only known fields and validates all of them; fields of later versions are skipped. Throws Error (prefixed by
+// `where`), also for a model that is not unigram.
 [[nodiscard]] SpieceModel parse_spiece_model(std::span<const std::byte> bytes, const std::string& where);
 
-// spiece.vocab, one piece and its score per line, as the trainer writes it beside the model. Throws Error at the first
-// line that does not go with `model`.
+// spiece.vocab, one piece and its score per line, as the trainer writes it next to the model. Throws Error at the first
+// line that disagrees with `model`.
 void check_spiece_vocab(const SpieceModel& model, std::string_view text, const std::string& where);
 
 }  // namespace exeunt

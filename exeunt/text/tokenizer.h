@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From text to token ids, for the three tokenizer families. Results equal Hugging Face's tokenizers to the last id.
+// From text to token ids, for the three tokenizer families. Ids are equal to those of Hugging Face's tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class Tokenizer {
   [[nodiscard]] virtual std::optional<int32_t> id(std::string_view token) const = 0;
 };
 
-// From a model folder: tokenizer.json where there is one, else vocab.txt, spiece.model (30k-clean.model), or
+// From a model folder: tokenizer.json if there is one, else vocab.txt, spiece.model (30k-clean.model), or
 // vocab.json + merges.txt; tokenizer_config.json and special_tokens_map.json are honoured. Throws Error.
 [[nodiscard]] std::unique_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 

@@ -10,7 +10,7 @@
 namespace exeunt {
 namespace {
 
-// Files of old versions name no type; the fields tell.
+// Files of old versions have no type; it is inferred from the fields.
 std::string model_type_of(const Json& model, const std::string& where) {
   JsonObject object(model, where);
   if (object.has("type")) return object.choice("type", {"WordPiece", "Unigram", "BPE"});
@@ -76,7 +76,7 @@ class ConfigReader {
   }
 
  private:
-  // The first file to say something counts: tokenizer_config.json is read before special_tokens_map.json.
+  // The first file wins: tokenizer_config.json is read before special_tokens_map.json.
   static void read_flag(JsonObject& object, std::string_view name, std::optional<bool>& flag) {
     if (!flag && object.has(name)) flag = object.boolean_or(name, false);
   }
@@ -93,7 +93,7 @@ class ConfigReader {
     const Json* decoder = object.find("added_tokens_decoder");
     if (decoder == nullptr) return;
     if (!decoder->is_object()) object.fail("added_tokens_decoder", glimpse(*decoder), "an object");
-    std::map<int32_t, AddedToken> by_id;  // keys are ids as text, so the object's own order is not theirs
+    std::map<int32_t, AddedToken> by_id;  // keys are ids as text, so the object's order is not numeric
     for (const auto& [key, value] : decoder->items()) {
       const std::string where = fmt::format("{}: added_tokens_decoder: '{}'", object.where(), key);
       const bool digits = !key.empty() && key.size() < 9 &&

@@ -15,14 +15,14 @@ struct TokenizerJson {
   std::string where;       // the file, for error messages
   Pipeline::Parts parts;   // added tokens, normaliser, post-processor
   Json pre_tokenizer;      // null if there is none
-  Json model;              // an object; its "type" is taken out and stands here:
+  Json model;              // an object without its "type", which is here:
   std::string model_type;  // "WordPiece", "Unigram" or "BPE"
 };
 
-// "truncation" and "padding" are left to the caller of encode, "decoder" is not needed. Throws Error.
+// "truncation" and "padding" are left to the caller of encode, "decoder" is ignored. Throws Error.
 [[nodiscard]] TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& where);
 
-// What tokenizer_config.json and special_tokens_map.json say, for folders without tokenizer.json.
+// Settings from tokenizer_config.json and special_tokens_map.json, for folders without tokenizer.json.
 struct TokenizerConfig {
   std::optional<bool> do_lower_case, strip_accents, tokenize_chinese_chars;  // BERT
   std::optional<bool> keep_accents, remove_space;                            // ALBERT

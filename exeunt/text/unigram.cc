@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-constexpr double kUnknownPenalty = 10.0;  // below the worst piece, as sentencepiece has it
+constexpr double kUnknownPenalty = 10.0;  // below the worst piece, as in sentencepiece
 constexpr uint32_t kUnreached = UINT32_MAX;
 
 ByteTrie make_trie(const UnigramModel::Vocabulary& vocabulary) {
@@ -38,7 +38,7 @@ UnigramModel::UnigramModel(const Vocabulary& vocabulary, const Options& options)
   for (size_t byte = 0; byte < bytes_.size(); ++byte) {
     bytes_[byte] = trie_.find(fmt::format("<0x{:02X}>", byte)).value_or(-1);
   }
-  // Most words are one piece. Knowing which pieces stay whole saves the search for them.
+  // Most words are one piece. Knowing which pieces stay whole saves the search.
   std::vector<bool> whole(vocabulary.size());
   Scratch scratch;
   for (size_t id = 0; id < vocabulary.size(); ++id) {
@@ -60,7 +60,7 @@ void UnigramModel::encode(std::string_view word, Scratch& scratch) const {
 }
 
 // Viterbi from left to right. A later candidate wins only by a strictly larger sum: with equal sums the one that began
-// first stays, as the oracle has it. Sums are made in the oracle's order, so they are its sums to the last bit.
+// first wins, as in the oracle. Sums are added in the oracle's order, so they are equal to the last bit.
 void UnigramModel::search(std::string_view word, std::vector<Scratch::Best>& best) const {
   const auto size = static_cast<uint32_t>(word.size());
   best.assign(size_t{size} + 1, {0.0, kUnreached, 0});
@@ -111,7 +111,7 @@ void UnigramModel::trace_back(std::string_view word, Scratch& scratch) const {
   std::reverse(out.begin(), out.end());
 }
 
-// A run of unknown characters may spell a piece after all, the unknown piece itself among them.
+// A run of unknown characters may equal a piece after all, including the unknown piece itself.
 void UnigramModel::add_unknown(std::string_view word, uint32_t begin, uint32_t end, std::vector<WordToken>& out) const {
   const std::string_view text = word.substr(begin, end - begin);
   if (const auto piece = trie_.find(text)) {
@@ -123,7 +123,7 @@ void UnigramModel::add_unknown(std::string_view word, uint32_t begin, uint32_t e
     out.push_back({options_.unknown, begin, end});
     return;
   }
-  // Every byte's token stands for the whole run.
+  // Every byte's token has the origin of the whole run.
   for (size_t i = text.size(); i-- > 0;) out.push_back({bytes_[static_cast<uint8_t>(text[i])], begin, end});
 }
 

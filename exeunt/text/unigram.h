@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The unigram model (Kudo 2018): of all ways to cut a word into pieces, the one with the largest sum of scores.
+// The unigram model (Kudo 2018): of all ways to split a word into pieces, the one with the largest sum of scores.
 #pragma once
 
 #include <array>
@@ -18,21 +18,21 @@ class UnigramModel {
  public:
   using Vocabulary = std::vector<std::pair<std::string, double>>;  // pieces with their scores; place = id
   struct Options {
-    int32_t unknown = 0;         // the id of what no piece covers
-    bool byte_fallback = false;  // unknown text as <0x41> pieces, where all of its bytes have one
-    bool fuse_unknown = true;    // neighbouring unknown characters are one token
+    int32_t unknown = 0;         // the id of text that no piece covers
+    bool byte_fallback = false;  // unknown text as <0x41> pieces, if all of its bytes have one
+    bool fuse_unknown = true;    // adjacent unknown characters are one token
   };
   // The caller has checked: `unknown` is an id, scores are finite, pieces are valid UTF-8.
   UnigramModel(const Vocabulary& vocabulary, const Options& options);
 
-  // Room to work in, kept between words. One per thread.
+  // Working memory, reused between words. One per thread.
   struct Scratch {
     struct Best {
       double score;
       uint32_t start;
       int32_t id;
     };
-    std::vector<Best> best;  // [bytes of the word + 1]: the best way to get there
+    std::vector<Best> best;  // [bytes of the word + 1]: the best path to there
     std::vector<WordToken> tokens;
   };
 
@@ -46,7 +46,7 @@ class UnigramModel {
 
   ByteTrie trie_;
   std::vector<double> scores_;
-  std::vector<bool> whole_;  // the best way to cut this piece is not to
+  std::vector<bool> whole_;  // this piece is its own best segmentation
   std::array<int32_t, 256> bytes_;
   Options options_;
   double unknown_score_;

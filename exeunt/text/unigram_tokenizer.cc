@@ -47,7 +47,7 @@ class UnigramTokenizer : public Tokenizer {
   [[nodiscard]] std::optional<int32_t> id(std::string_view token) const override { return pipeline_.id(token); }
 
  private:
-  // Marks are put in first; what comes of it has no blanks left and is one word, or one per white space.
+  // Marks are inserted first; the result has no spaces left and is one word, or one per white space.
   template <class AddWords>
   void add_unsplit(const NormalizedText& source, size_t begin, size_t end, const AddWords& add_words,
                    Tokens& out) const {
@@ -95,7 +95,7 @@ UnigramModel::Vocabulary read_pieces(const Json& list, const std::string& where)
   return pieces;
 }
 
-// As transformers 5 has it for ALBERT.
+// As in transformers 5 for ALBERT.
 Normalizer albert_normalizer(const SpieceModel& model, const TokenizerConfig& config, const std::string& where) {
   Normalizer steps;
   steps.reserve(5);
@@ -110,8 +110,8 @@ Normalizer albert_normalizer(const SpieceModel& model, const TokenizerConfig& co
   return steps;
 }
 
-// Control pieces, the named special tokens and user-defined pieces are found whole in the text, before the model sees
-// it; so does transformers 5 (docs/decisions/0009).
+// Control pieces, the named special tokens and user-defined pieces are matched as a whole in the text before the model
+// sees it, as in transformers 5 (docs/decisions/0009).
 std::vector<AddedToken> albert_added(const SpieceModel& model, const TokenizerConfig& config) {
   const std::string named[] = {config.cls_token.value_or("[CLS]"), config.sep_token.value_or("[SEP]"),
                                config.unk_token.value_or("<unk>"), config.pad_token.value_or("<pad>"),
@@ -129,7 +129,7 @@ std::vector<AddedToken> albert_added(const SpieceModel& model, const TokenizerCo
     token.special = special;
     added.push_back(std::move(token));
   }
-  // What the configuration says of a token counts.
+  // Settings in the configuration take precedence.
   for (const AddedToken& token : config.added) {
     const auto same = std::find_if(added.begin(), added.end(),
                                    [&](const AddedToken& other) { return other.content == token.content; });

@@ -19,7 +19,7 @@ void check_id(const std::string& token, int64_t id, int64_t largest, std::string
   throw_bad_file(where, "token '{}': got id {}, want 0 to {}", token, id, largest);
 }
 
-// Holes in proportion to the tokens: memory follows the size of the file, not what it claims.
+// Gaps are bounded by the number of tokens: memory depends on the size of the file, not on what it claims.
 int64_t largest_id_for(size_t tokens) {
   return std::min<int64_t>(kMaxTokenId, 65536 + 4 * static_cast<int64_t>(tokens));
 }
@@ -41,9 +41,9 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
   const size_t mask = buckets_.size() - 1;
   for (const auto& [text, id] : tokens) {
     Span& span = spans_[static_cast<size_t>(id)];
-    if (span.used) throw_bad_file(where, "id {} stands for both '{}' and '{}'", id, token(id), text);
+    if (span.used) throw_bad_file(where, "id {} belongs to both '{}' and '{}'", id, token(id), text);
     if (const auto other = this->id(text)) {
-      throw_bad_file(where, "token '{}' stands twice, with ids {} and {}", text, *other, id);
+      throw_bad_file(where, "duplicate token '{}', with ids {} and {}", text, *other, id);
     }
     span = {bytes_.size(), static_cast<uint32_t>(text.size()), true};
     bytes_ += text;

@@ -13,20 +13,20 @@
 
 namespace exeunt {
 
-// Larger ids are taken for damage: no vocabulary of these families comes near.
+// Larger ids mean a corrupt file: no vocabulary of these families comes near.
 inline constexpr int32_t kMaxTokenId = (1 << 24) - 1;
 
 class Vocabulary {
  public:
   Vocabulary() = default;
-  // Ids may have holes, but tables are made for all of them, so an id far beyond the number of tokens is refused.
-  // Throws Error (opened by `where`) on that, and on a token or id that stands twice.
+  // Ids may have gaps, but tables cover all of them, so an id far beyond the number of tokens is rejected. Throws Error
+  // (prefixed by `where`) for that, and for a duplicate token or id.
   Vocabulary(const std::vector<std::pair<std::string, int32_t>>& tokens, std::string_view where);
 
   [[nodiscard]] std::optional<int32_t> id(std::string_view token) const noexcept;
   [[nodiscard]] std::string_view token(int32_t id) const noexcept;  // "" if there is none
   [[nodiscard]] bool has(int32_t id) const noexcept;
-  [[nodiscard]] size_t count() const noexcept { return count_; }  // tokens, holes not counted
+  [[nodiscard]] size_t count() const noexcept { return count_; }  // tokens, without gaps
   [[nodiscard]] int32_t id_limit() const noexcept { return static_cast<int32_t>(spans_.size()); }  // largest id + 1
 
  private:

@@ -10,7 +10,7 @@
 namespace exeunt {
 namespace {
 
-// Neighbours of one kind make one word; `alone` is a word by itself, `space` belongs to none.
+// Adjacent characters of one kind form a word; `alone` is a word by itself, `space` belongs to none.
 enum class WordKind : uint8_t { space, word, other, alone, decode };
 
 WordKind kind_of(WordSplit split, char32_t c) noexcept {
@@ -21,7 +21,7 @@ WordKind kind_of(WordSplit split, char32_t c) noexcept {
   return WordKind::word;
 }
 
-// Kinds of single bytes, worked out once; bytes above ASCII have to be decoded.
+// Kinds of single bytes, computed once; bytes above ASCII have to be decoded.
 std::array<WordKind, 256> byte_kinds(WordSplit split) noexcept {
   std::array<WordKind, 256> kinds;
   for (size_t c = 0; c < kinds.size(); ++c) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where words begin and end: the pre-tokenizers that go with WordPiece.
+// Word boundaries: the pre-tokenizers used with WordPiece.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 namespace exeunt {
 
 enum class WordSplit {
-  bert,              // at white space; punctuation marks are words of their own
+  bert,              // at white space; each punctuation mark is a separate word
   whitespace,        // \w+ or [^\w\s]+
   whitespace_split,  // at white space alone
   none,              // the whole text is one word
 };
 
-// Reads the JSON form (null: none). A kind that does not go with WordPiece is an error that names it.
+// Reads the JSON form (null: none). A kind that WordPiece does not support is an error that names it.
 [[nodiscard]] WordSplit parse_word_split(const Json& value, const std::string& where);
 
-// The first word at or behind byte `at` of `text` (valid UTF-8): its begin and end; both are the text's size if there
+// The first word at or after byte `at` of `text` (valid UTF-8): its begin and end; both are the text's size if there
 // is none.
 struct WordRange {
   size_t begin, end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model makes of one word.
+// The tokens of one word.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece (BERT, ElasticBERT): a word is cut from the left into the longest pieces the vocabulary has.
+// WordPiece (BERT, ElasticBERT): a word is split from the left into the longest pieces in the vocabulary.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ class WordPieceModel {
  public:
   struct Options {
     int32_t unknown = 0;
-    std::string prefix = "##";  // opens pieces that continue a word
-    size_t max_chars = 100;     // longer words are unknown as a whole
+    std::string prefix = "##";  // prefix of pieces that continue a word
+    size_t max_chars = 100;     // longer words become one unknown token
   };
   WordPieceModel(const Vocabulary& vocabulary, const Options& options);
 
@@ -28,10 +28,10 @@ class WordPieceModel {
     uint32_t begin, end;
   };
 
-  // The id of `word` if it is one token as a whole, else -1. Words above 16 bytes are left to cut().
+  // The id of `word` if it is one token as a whole, else -1. Words above 16 bytes are handled by cut().
   [[nodiscard]] int32_t whole(std::string_view word) const noexcept;
 
-  // The pieces of `word` (valid UTF-8, not empty); one unknown piece if it cannot be cut.
+  // The pieces of `word` (valid UTF-8, not empty); one unknown piece if it cannot be split.
   void cut(std::string_view word, std::vector<Piece>& pieces) const;
 
  private:

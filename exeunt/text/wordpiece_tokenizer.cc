@@ -89,7 +89,7 @@ std::vector<std::pair<std::string, int32_t>> read_vocab_txt(const std::filesyste
   return tokens;
 }
 
-// Without a word on case in the configuration the vocabulary tells: one with capitals is of a cased model.
+// If the configuration does not say, the vocabulary decides: one with capitals belongs to a cased model.
 bool has_capitals(const Vocabulary& vocabulary) {
   for (int32_t id = 0; id < vocabulary.id_limit(); ++id) {
     const std::string_view token = vocabulary.token(id);
@@ -108,7 +108,7 @@ int32_t find_special(const Vocabulary& vocabulary, const std::string& token, con
   return *id;
 }
 
-// The named special tokens as transformers adds them, then what the configuration adds or says of them.
+// The named special tokens as transformers adds them, then those of the configuration, which may change their settings.
 std::vector<AddedToken> bert_added(const std::vector<std::string>& named, const Vocabulary& vocabulary,
                                    const TokenizerConfig& config) {
   std::vector<AddedToken> added;

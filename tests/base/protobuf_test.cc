@@ -54,14 +54,14 @@ TEST(Protobuf, WritesWhatItReads) {
 }
 
 TEST(Protobuf, BrokenBytesAreRefusedWithTheirPlace) {
-  EXPECT_THAT(protobuf_error("\x08\x96"s), HasSubstr("f: the protocol buffer is broken or cut short at byte 0"));
+  EXPECT_THAT(protobuf_error("\x08\x96"s), HasSubstr("f: the protocol buffer is malformed or truncated at byte 0"));
   EXPECT_THAT(protobuf_error("\x08\x01\x12\x04xyz"s), HasSubstr("at byte 2"));
-  EXPECT_THAT(protobuf_error("\x1d\x01\x02\x03"s), HasSubstr("cut short"));
-  EXPECT_THAT(protobuf_error("\x21\x01\x02\x03\x04\x05\x06\x07"s), HasSubstr("cut short"));
-  EXPECT_THAT(protobuf_error("\x00\x01"s), HasSubstr("cut short"));  // field 0 does not exist
+  EXPECT_THAT(protobuf_error("\x1d\x01\x02\x03"s), HasSubstr("truncated"));
+  EXPECT_THAT(protobuf_error("\x21\x01\x02\x03\x04\x05\x06\x07"s), HasSubstr("truncated"));
+  EXPECT_THAT(protobuf_error("\x00\x01"s), HasSubstr("truncated"));  // field 0 does not exist
   EXPECT_THAT(protobuf_error("\x0b\x0c"s), HasSubstr("got wire type 3"));
-  EXPECT_THAT(protobuf_error("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"s), HasSubstr("cut short"));
-  EXPECT_THAT(protobuf_error("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s), HasSubstr("cut short"));
+  EXPECT_THAT(protobuf_error("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"s), HasSubstr("truncated"));
+  EXPECT_THAT(protobuf_error("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s), HasSubstr("truncated"));
 }
 
 TEST(Protobuf, AWrongWireTypeIsNamed) {

@@ -108,9 +108,9 @@ TEST(Safetensors, StreamsTheBytesItWrites) {
 TEST(Safetensors, HostileFilesAreRefusedByName) {
   EXPECT_THAT(safetensors_error("abc"), HasSubstr("want at least 8"));
   EXPECT_THAT(safetensors_error(std::string(8, '\xff')), HasSubstr("want at most"));
-  EXPECT_THAT(safetensors_error(file_of("{}", 0).substr(0, 9)), HasSubstr("cut short"));
+  EXPECT_THAT(safetensors_error(file_of("{}", 0).substr(0, 9)), HasSubstr("truncated"));
   EXPECT_THAT(safetensors_error(file_of("[]", 0)), HasSubstr("does not start"));
-  EXPECT_THAT(safetensors_error(file_of("{}", 3)), HasSubstr("tail"));
+  EXPECT_THAT(safetensors_error(file_of("{}", 3)), HasSubstr("trailing data"));
   EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
               HasSubstr("within the file's 4 bytes"));
   EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8)),
@@ -128,12 +128,12 @@ TEST(Safetensors, HostileFilesAreRefusedByName) {
           6)),
       HasSubstr("'y' overlaps"));
   EXPECT_THAT(safetensors_error(file_of(R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[1,5]}})", 5)),
-              HasSubstr("hole of 1 bytes"));
+              HasSubstr("gap of 1 bytes"));
   EXPECT_THAT(
       safetensors_error(file_of(
           R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
           1)),
-      HasSubstr("stands twice"));
+      HasSubstr("duplicate"));
   EXPECT_THAT(safetensors_error(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("want a string"));
 }
 

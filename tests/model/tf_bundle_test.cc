@@ -175,7 +175,7 @@ TEST(TfBundle, HeadersAreChecked) {
   EXPECT_THAT(message(tf::header() + tf::number(2, 1)), HasSubstr("the checkpoint is big-endian"));
   EXPECT_THAT(message(tf::header() + tf::message(3, tf::number(2, 2))), HasSubstr("for readers of version 2, want 1"));
   EXPECT_THAT(message(tf::message(1, "x")), HasSubstr("field 1: got counted bytes, want a varint"));
-  EXPECT_THAT(message("\x0a\xff"), HasSubstr("broken or cut short"));
+  EXPECT_THAT(message("\x0a\xff"), HasSubstr("malformed or truncated"));
 }
 
 TEST(TfBundle, EntriesAreChecked) {
@@ -193,7 +193,7 @@ TEST(TfBundle, EntriesAreChecked) {
   EXPECT_THAT(message({.more = tf::message(7, "")}), HasSubstr("it is saved in slices"));
   EXPECT_THAT(message({.more = tf::number(6, 1)}), HasSubstr("field 6: got a varint, want 4 fixed bytes"));
   EXPECT_THAT(message({.more = tf::number(2, 1)}), HasSubstr("field 2: got a varint, want counted bytes"));
-  EXPECT_THAT(message({.more = "\x12\x7f"}), HasSubstr("broken or cut short"));
+  EXPECT_THAT(message({.more = "\x12\x7f"}), HasSubstr("malformed or truncated"));
   EXPECT_THAT(message_with_entry(tf::entry(), std::string(600, 'n')), HasSubstr("got a name of 600 bytes"));
   EXPECT_THAT(message_with_entry(tf::entry(), "a\0b"s), HasSubstr("tensor 'a?b': got a name of 3 bytes, want UTF-8"));
   EXPECT_THAT(message_with_entry(tf::entry(), "\x01\xff"), HasSubstr("want UTF-8"));

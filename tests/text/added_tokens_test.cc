@@ -110,7 +110,7 @@ TEST(AddedTokens, WrongIdsAndRepetitionsAreErrors) {
   EXPECT_THAT(error_of([&] { (void)make({wrong}); }).what(), HasSubstr("f: added token 'new': got id 77, want 3"));
   wrong.content = "a";
   EXPECT_THAT(error_of([&] { (void)make({wrong}); }).what(), HasSubstr("got id 77, want 2"));
-  EXPECT_THAT(error_of([&] { (void)make({token("x"), token("x")}); }).what(), HasSubstr("'x' stands twice"));
+  EXPECT_THAT(error_of([&] { (void)make({token("x"), token("x")}); }).what(), HasSubstr("duplicate added token 'x'"));
   const Vocabulary holes({{"a", 0}, {"b", 2}}, "f");
   EXPECT_THAT(error_of([&] { (void)AddedTokens({token("x")}, holes, {}, "f"); }).what(),
               HasSubstr("added token 'x': id 2 is already that of 'b'"));

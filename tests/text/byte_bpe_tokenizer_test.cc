@@ -54,7 +54,7 @@ std::string files_error(std::string_view vocab, std::string_view merges, const T
 TEST(ByteBpeTokenizer, EveryDamageOfTheFilesIsRefusedByItsLine) {
   EXPECT_THAT(files_error("{", kMerges), HasSubstr("vocab.json: no valid JSON at line 1 column 2"));
   EXPECT_THAT(files_error("[]", kMerges), HasSubstr("vocab.json: got a list"));
-  EXPECT_THAT(files_error(R"({"<s>":0,"</s>":0})", ""), HasSubstr("vocab.json: id 0 stands for both"));
+  EXPECT_THAT(files_error(R"({"<s>":0,"</s>":0})", ""), HasSubstr("vocab.json: id 0 belongs to both"));
   EXPECT_THAT(files_error(R"({"<s>":0})", ""), HasSubstr("vocab.json: '</s>' is not in the vocabulary"));
   EXPECT_THAT(files_error(kByteVocab, "h i\nh x\n"), HasSubstr("merges.txt: line 2: 'x' is not in the vocabulary"));
   EXPECT_THAT(files_error(kByteVocab, "i h\n"), HasSubstr("merges.txt: line 1: 'ih' is not in the vocabulary"));

@@ -91,7 +91,7 @@ TEST(Metaspace, OtherFormsAreRefusedByName) {
   EXPECT_THAT(message(R"({"type":"Sequence","pretokenizers":{}})"), HasSubstr("want a list"));
   EXPECT_THAT(message(R"({"type":"Sequence","pretokenizers":[{"type":"Metaspace","replacement":"▁"},
                                                              {"type":"WhitespaceSplit"}]})"),
-              HasSubstr("f: pretokenizers[1]: got a pre-tokenizer behind Metaspace"));
+              HasSubstr("f: pretokenizers[1]: got a pre-tokenizer after Metaspace"));
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST(Normalizer, UnknownKindsAndPatternsAreNamed) {
   };
   EXPECT_THAT(message(R"({"type":"Nmt"})"), HasSubstr("field 'type': got 'Nmt', want one of BertNormalizer"));
   EXPECT_THAT(message(R"({"type":"Replace","pattern":{"Regex":"a+"},"content":""})"), HasSubstr("got 'a+'"));
-  EXPECT_THAT(message(R"({"type":"Replace","pattern":{"String":""},"content":""})"), HasSubstr("not empty"));
+  EXPECT_THAT(message(R"({"type":"Replace","pattern":{"String":""},"content":""})"), HasSubstr("non-empty"));
   EXPECT_THAT(message(R"({"type":"Sequence","normalizers":{}})"), HasSubstr("want a list"));
   EXPECT_THAT(message(R"({"type":"Sequence","normalizers":[{"type":"NFD"},3]})"), HasSubstr("normalizers[1]: got 3"));
   EXPECT_THAT(message(R"({"type":"BertNormalizer","lower_case":true})"), HasSubstr("unknown field 'lower_case'"));

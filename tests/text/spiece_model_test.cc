@@ -68,7 +68,7 @@ TEST(SpieceModel, FieldsOfLaterVersionsArePassedOver) {
 TEST(SpieceModel, EveryDamageIsRefusedByItsPlace) {
   const std::string unknown = piece("<unk>", 0, 2);
   EXPECT_THAT(refusal(""), HasSubstr("f: the model has no pieces"));
-  EXPECT_THAT(refusal(unknown.substr(0, 5)), HasSubstr("f: the protocol buffer is broken or cut short at byte 0"));
+  EXPECT_THAT(refusal(unknown.substr(0, 5)), HasSubstr("f: the protocol buffer is malformed or truncated at byte 0"));
   EXPECT_THAT(refusal(unknown + "\x08\x01"s), HasSubstr("f: field 1: got a varint, want counted bytes"));
   EXPECT_THAT(refusal(unknown + counted(1, "\x08\x01"s)), HasSubstr("f: piece 1: field 1: got a varint"));
   EXPECT_THAT(refusal(unknown + counted(1, "\x12\x01x"s)), HasSubstr("f: piece 1: field 2: got counted bytes"));

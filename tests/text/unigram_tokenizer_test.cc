@@ -86,7 +86,7 @@ TEST(UnigramTokenizer, FilesAreNamedInErrors) {
   const Scratch folder;
   const auto path = folder.write("spiece.model", "\x0a\x05");
   EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}); }).what(),
-              HasSubstr("spiece.model: the protocol buffer is broken or cut short at byte 0"));
+              HasSubstr("spiece.model: the protocol buffer is malformed or truncated at byte 0"));
   const std::filesystem::path cases = std::filesystem::path(EXEUNT_TEST_DATA) / "text/cases/unigram";
   std::filesystem::copy_file(cases / "spiece.model", path, std::filesystem::copy_options::overwrite_existing);
   folder.write("spiece.vocab", "<pad>\t0\n");
@@ -111,7 +111,7 @@ TEST(UnigramTokenizer, EveryWrongFieldOfTheJsonIsNamed) {
   EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a","b"]]})"),
               HasSubstr("want a piece and its score"));
   EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0],["a",1]]})"),
-              HasSubstr("'a' stands twice"));
+              HasSubstr("duplicate token 'a'"));
   EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":1,"vocab":[["a",0]]})"), HasSubstr("'unk_id': got 1"));
   EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":null,"vocab":[["a",0]]})"), HasSubstr("unk_id"));
   EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[["a",0]],"byte_falback":true})"),

@@ -42,11 +42,11 @@ TEST(Vocabulary, TwiceTheSameTokenOrIdIsAnError) {
   EXPECT_THAT(error_of([] {
                 Vocabulary({{"a", 0}, {"b", 0}}, "f");
               }).what(),
-              HasSubstr("f: id 0 stands for both 'a' and 'b'"));
+              HasSubstr("f: id 0 belongs to both 'a' and 'b'"));
   EXPECT_THAT(error_of([] {
                 Vocabulary({{"a", 0}, {"a", 1}}, "f");
               }).what(),
-              HasSubstr("f: token 'a' stands twice, with ids 0 and 1"));
+              HasSubstr("f: duplicate token 'a', with ids 0 and 1"));
 }
 
 TEST(Vocabulary, AnIdFarOutIsRefusedBeforeATableIsMadeForIt) {

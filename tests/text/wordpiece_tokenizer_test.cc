@@ -138,7 +138,7 @@ TEST(WordPieceTokenizer, BrokenVocabulariesAreErrorsThatSayWhere) {
   EXPECT_THAT(message_of("\n\n \n"), HasSubstr("got no token"));
   EXPECT_THAT(message_of("[CLS]\n[SEP]\na\n"), HasSubstr("the special token '[UNK]' is missing"));
   EXPECT_THAT(message_of("[UNK]\n[CLS]\na\n"), HasSubstr("the special token '[SEP]' is missing"));
-  EXPECT_THAT(message_of("[UNK]\n[CLS]\n[SEP]\na\nb\na\n"), HasSubstr("token 'a' stands twice, with ids 3 and 5"));
+  EXPECT_THAT(message_of("[UNK]\n[CLS]\n[SEP]\na\nb\na\n"), HasSubstr("duplicate token 'a', with ids 3 and 5"));
   EXPECT_THAT(message_of("[UNK]\na\xFF\n"), HasSubstr("vocab.txt: line 2 column 2: got byte 0xFF, want UTF-8"));
 }
 
@@ -166,7 +166,7 @@ TEST(WordPieceTokenizer, BadModelsAreErrorsThatSayWhere) {
   EXPECT_THAT(message(R"({"type":"WordPiece","unk_token":"a","vocab":["a"]})"), HasSubstr("vocab: got a list"));
   EXPECT_THAT(message(R"({"type":"WordPiece","unk_token":"a","vocab":{"a":"0"}})"), HasSubstr("token 'a': got \"0\""));
   EXPECT_THAT(message(R"({"type":"WordPiece","unk_token":"a","vocab":{"a":0,"b":0}})"),
-              HasSubstr("id 0 stands for both 'a' and 'b'"));
+              HasSubstr("id 0 belongs to both 'a' and 'b'"));
   EXPECT_THAT(message(R"({"type":"WordPiece","unk_token":"a","vocab":{"a":16777216}})"), HasSubstr("got id 16777216"));
   EXPECT_THAT(message(R"({"type":"WordPiece","unk_token":"a","vocab":{"a":0},"max_input_chars_per_word":-1})"),
               HasSubstr("max_input_chars_per_word"));
