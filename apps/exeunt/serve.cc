@@ -94,22 +94,22 @@ void run(const Common& common, ServeFlags& flags) {
                 "name the folder of that snapshot as MODEL");
   }
   // In a container HOSTNAME is the container's name, put there by nobody in particular: only an address counts.
-  if (const char* host = std::getenv("HOSTNAME"); host != nullptr && server.network.hostname.empty()) {
-    if (serve::is_ip_address(host) || std::string_view(host) == "localhost") server.network.hostname = host;
+  if (const char* host = std::getenv("HOSTNAME"); host != nullptr && server.listener.hostname.empty()) {
+    if (serve::is_ip_address(host) || std::string_view(host) == "localhost") server.listener.hostname = host;
   }
-  if (server.network.hostname.empty()) server.network.hostname = "127.0.0.1";
-  server.network.port = static_cast<uint16_t>(flags.port);
+  if (server.listener.hostname.empty()) server.listener.hostname = "127.0.0.1";
+  server.listener.port = static_cast<uint16_t>(flags.port);
   server.engine.precision = precision_of(flags);
   server.max_drop_under_load = share_of(flags.max_drop, "--max-drop-under-load");
-  server.service.shadow_share = share_of(flags.shadow, "--shadow");
+  server.service.shadow.share = share_of(flags.shadow, "--shadow");
   server.service.tei_metrics = flags.metrics_compat == "tei";
   server.service.log_requests = !flags.no_request_log && !common.quiet;
-  server.service.request_timeout = std::chrono::milliseconds(flags.request_ms);
-  server.network.head_timeout = std::chrono::milliseconds(flags.head_ms);
-  server.network.body_timeout = std::chrono::milliseconds(flags.body_ms);
-  server.network.idle_timeout = std::chrono::milliseconds(flags.idle_ms);
-  server.network.drain_timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout * 1000));
-  server.network.drain_delay = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_delay * 1000));
+  server.service.jobs.request_timeout = std::chrono::milliseconds(flags.request_ms);
+  server.listener.head_timeout = std::chrono::milliseconds(flags.head_ms);
+  server.listener.body_timeout = std::chrono::milliseconds(flags.body_ms);
+  server.listener.idle_timeout = std::chrono::milliseconds(flags.idle_ms);
+  server.listener.drain_timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout * 1000));
+  server.listener.drain_delay = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_delay * 1000));
   const serve::Log log(flags.json_output || common.json, LogLines());
   for (size_t i = 0; i < kForeign.size(); ++i) {
     if (flags.foreign[i].empty()) continue;
@@ -124,17 +124,17 @@ void run(const Common& common, ServeFlags& flags) {
 }
 
 void add_address_flags(CLI::App& verb, ServeFlags& flags) {
-  serve::NetworkOptions& network = flags.server.network;
+  serve::ListenerOptions& listener = flags.server.listener;
   constexpr const char* kGroup = "Where";
-  verb.add_option("--hostname", network.hostname, "Address to listen on (default 127.0.0.1)")->group(kGroup);
+  verb.add_option("--hostname", listener.hostname, "Address to listen on (default 127.0.0.1)")->group(kGroup);
   verb.add_option("-p,--port", flags.port, "Port; 0 = any free one")
       ->check(CLI::Range(0, 65535))
       ->envname("PORT")
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--unix-socket", network.unix_socket, "Path of a socket, instead of an address")->group(kGroup);
-  verb.add_option("--tls-cert", network.tls_certificate, "Certificate chain (PEM); reloaded at SIGHUP")->group(kGroup);
-  verb.add_option("--tls-key", network.tls_key, "Its private key (PEM)")->group(kGroup);
+  verb.add_option("--unix-socket", listener.unix_socket, "Path of a socket, instead of an address")->group(kGroup);
+  verb.add_option("--tls-cert", listener.tls_certificate, "Certificate chain (PEM); reloaded at SIGHUP")->group(kGroup);
+  verb.add_option("--tls-key", listener.tls_key, "Its private key (PEM)")->group(kGroup);
   constexpr const char* kWho = "Who";
   verb.add_option("--api-key-file", flags.server.api_key_file, "Keys, one a line; reloaded at SIGHUP")->group(kWho);
   verb.add_option("--api-key", flags.server.api_key, "One key; a file keeps it out of the list of processes")
@@ -149,23 +149,23 @@ void add_address_flags(CLI::App& verb, ServeFlags& flags) {
 }
 
 void add_limit_flags(CLI::App& verb, ServeFlags& flags) {
-  serve::ServiceOptions& service = flags.server.service;
-  serve::NetworkOptions& network = flags.server.network;
+  serve::JobOptions& jobs = flags.server.service.jobs;
+  serve::ListenerOptions& listener = flags.server.listener;
   constexpr const char* kGroup = "Limits";
   const auto number = [&](const char* name, auto& value, const char* help) {
     return verb.add_option(name, value, help)->capture_default_str()->group(kGroup);
   };
-  number("--max-concurrent-requests", service.admission.requests, "Requests at a time; more get 429")
+  number("--max-concurrent-requests", jobs.admission.requests, "Requests at a time; more get 429")
       ->envname("MAX_CONCURRENT_REQUESTS")
       ->check(CLI::Range(1, 1 << 20));
-  number("--queue-size", service.admission.texts, "Texts at a time")->check(CLI::Range(1, 1 << 24));
-  number("--max-client-batch-size", service.max_client_batch, "Texts of one request")
+  number("--queue-size", jobs.admission.texts, "Texts at a time")->check(CLI::Range(1, 1 << 24));
+  number("--max-client-batch-size", jobs.max_client_batch, "Texts of one request")
       ->envname("MAX_CLIENT_BATCH_SIZE")
       ->check(CLI::Range(1, 1 << 16));
-  number("--payload-limit", network.framing.body_bytes, "Bytes of one request")
+  number("--payload-limit", listener.framing.body_bytes, "Bytes of one request")
       ->envname("PAYLOAD_LIMIT")
       ->check(CLI::Range(1, 1 << 30));
-  number("--max-connections", network.max_connections, "Connections at a time")->check(CLI::Range(1, 1 << 20));
+  number("--max-connections", listener.max_connections, "Connections at a time")->check(CLI::Range(1, 1 << 20));
   number("--request-timeout", flags.request_ms, "Milliseconds until a request gets 504")
       ->check(CLI::Range(1, 3'600'000));
   number("--header-timeout", flags.head_ms, "Milliseconds for a request's head")->check(CLI::Range(1, 3'600'000));
@@ -188,7 +188,7 @@ void add_policy_flags(CLI::App& verb, ServeFlags& flags) {
       ->group(kGroup);
   verb.add_option("--shadow", flags.shadow, "Share of texts that also run to full depth, to watch the promise, e.g. 1%")
       ->group(kGroup);
-  verb.add_flag("--tighten-on-alarm", flags.server.service.tighten_on_alarm,
+  verb.add_flag("--tighten-on-alarm", flags.server.service.shadow.tighten_on_alarm,
                 "Full depth from the moment the promise breaks")
       ->group(kGroup);
 }
@@ -210,7 +210,7 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
       ->check(CLI::Range(0, 1 << 16))
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.auto_truncate,
+  verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.jobs.auto_truncate,
                 "Cut texts that are too long, or refuse them (default: cut)")
       ->envname("AUTO_TRUNCATE")
       ->group(kGroup);
@@ -231,7 +231,7 @@ bool has_server() noexcept {
 
 void add_serve(CommandLine& line) {
   const auto flags = std::make_shared<ServeFlags>();
-  flags->server.network.hostname.clear();
+  flags->server.listener.hostname.clear();
   CLI::App* verb =
       add_verb(line, "serve", "Serve a model over HTTP: /predict, /v2/…, /classify, a playground at /",
                {"exeunt serve models/sst2", "exeunt serve models/sst2 --policy entropy:0.2 --port 8080",

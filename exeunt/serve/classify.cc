@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/classify.h"
-
 #include <array>
 
 #include "exeunt/serve/body.h"
+#include "exeunt/serve/protocols.h"
 
 namespace exeunt::serve {
 

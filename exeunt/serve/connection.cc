@@ -20,12 +20,12 @@ constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 }  // namespace
 
-Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, House& house)
+Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, ConnectionHost& host)
     : socket_(std::move(socket)),
       context_(std::move(tls)),
       timer_(socket_.get_executor()),
-      house_(house),
-      reader_(house.options.framing),
+      host_(host),
+      reader_(host.options.framing),
       since_(Clock::now()) {
   if (context_) tls_.emplace(socket_, *context_);
 }
@@ -62,7 +62,7 @@ std::optional<Clock::time_point> Connection::waiting_since() const {
 }
 
 void Connection::set_wait(Wait wait) {
-  const NetworkOptions& options = house_.options;
+  const ListenerOptions& options = host_.options;
   wait_ = wait;
   since_ = Clock::now();
   const uint64_t round = ++timer_round_;
@@ -102,7 +102,7 @@ void Connection::set_wait(Wait wait) {
 void Connection::on_timeout() {
   if (wait_ == Wait::head || wait_ == Wait::body) {
     keep_ = false;
-    return respond(house_.service.refuse(
+    return respond(host_.service.refuse(
         Refusal(408, ErrorType::validation, "the request came too slowly", "send head and body without long pauses")));
   }
   close();
@@ -114,9 +114,9 @@ void Connection::close() {
   error_code ignored;
   timer_.cancel();
   socket_.close(ignored);
-  if (running_) house_.service.abandon(running_);
-  running_.reset();
-  house_.gone(this);
+  if (active_) host_.service.abandon(active_);
+  active_.reset();
+  host_.gone(this);
 }
 
 void Connection::close_if_idle() {
@@ -164,7 +164,7 @@ void Connection::consume() {
     }
   } catch (const Refusal& refusal) {
     keep_ = false;
-    return respond(house_.service.refuse(refusal));
+    return respond(host_.service.refuse(refusal));
   } catch (const std::bad_alloc&) {
     return refuse_for_memory();
   }
@@ -192,9 +192,9 @@ void Connection::dispatch() {
   HttpRequest request = reader_.take();
   keep_ = request.keep_alive;
   try {
-    running_ = house_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
+    active_ = host_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
       self->guarded([&] {
-        self->running_.reset();
+        self->active_.reset();
         if (self->open_) self->respond(std::move(response));
       });
     });
@@ -202,13 +202,13 @@ void Connection::dispatch() {
     if (wait_ == Wait::answer) return refuse_for_memory();
     throw;
   }
-  if (wait_ == Wait::answer) house_.arm();
+  if (wait_ == Wait::answer) host_.arm();
   if (begin_ == end_) read();
 }
 
 void Connection::refuse_for_memory() {
   keep_ = false;
-  respond(house_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment")));
+  respond(host_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment")));
 }
 
 template <class Buffers, class Handler>
@@ -221,7 +221,7 @@ void Connection::write(const Buffers& buffers, Handler&& handler) {
 }
 
 void Connection::respond(HttpResponse&& response) {
-  keep_ = keep_ && !response.close && !house_.service.draining();
+  keep_ = keep_ && !response.close && !host_.service.draining();
   head_ = head_text(response, keep_);
   body_ =
       response.head_only || response.status == 304 || response.status == 204 ? std::string() : std::move(response.body);

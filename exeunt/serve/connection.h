@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection: bytes in, requests to the service, answers out, in order. Included by network.cc and connection.cc
+// One connection: bytes in, requests to the service, answers out, in order. Included by listener.cc and connection.cc
 // alone, since it shows Boost.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "exeunt/serve/framing.h"
-#include "exeunt/serve/network.h"
+#include "exeunt/serve/listener.h"
 #include "exeunt/serve/service.h"
 
 namespace exeunt::serve {
@@ -22,9 +22,9 @@ namespace exeunt::serve {
 class Connection;
 
 // What a connection shares with the others.
-struct House {
+struct ConnectionHost {
   Service& service;
-  const NetworkOptions& options;
+  const ListenerOptions& options;
   std::function<void()> arm;              // the service may want to be woken earlier now
   std::function<void(Connection*)> gone;  // take it off the list
 };
@@ -33,7 +33,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  Connection(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls, House& house);
+  Connection(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls, ConnectionHost& host);
   void start();
   void close();          // at once
   void close_if_idle();  // where no request has begun
@@ -63,7 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<boost::asio::ssl::context> context_;
   std::optional<boost::asio::ssl::stream<Socket&>> tls_;
   boost::asio::steady_timer timer_;
-  House& house_;
+  ConnectionHost& host_;
   RequestReader reader_;
   std::array<char, 16384> buffer_;
   size_t begin_ = 0, end_ = 0;  // of the bytes read and not yet consumed
@@ -72,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Wait wait_ = Wait::idle;
   Clock::time_point since_;
   uint64_t timer_round_ = 0;
-  std::shared_ptr<Running> running_;
+  std::shared_ptr<ActiveRequest> active_;
   std::string head_, body_;
 };
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/oip.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
 
 #include "exeunt/base/checked.h"
 #include "exeunt/serve/body.h"
+#include "exeunt/serve/protocols.h"
 
 namespace exeunt::serve {
 namespace {

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "exeunt/base/sha256.h"
-#include "exeunt/serve/assets.h"
 
 namespace exeunt::serve {
 
@@ -37,10 +36,6 @@ std::optional<HttpResponse> playground_page(std::string_view path, std::string_v
     return response;
   }
   return std::nullopt;
-}
-
-std::string openapi_text() {
-  return std::string(serve_asset("openapi.json"));
 }
 
 }  // namespace exeunt::serve

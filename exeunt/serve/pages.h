@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages that do not change while the server runs: the playground's files and the description of the interface.
+// Pages that do not change while the server runs: the playground and the OpenAPI document.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,17 @@
 
 #include "exeunt/serve/http_message.h"
 
+namespace exeunt {
+
+// A file of web/ built into the server by cmake/embed.cmake: "playground.html", "openapi.json"; empty if there is none.
+[[nodiscard]] std::string_view serve_asset(std::string_view name) noexcept;
+
+}  // namespace exeunt
+
 namespace exeunt::serve {
 
 // A file of the playground by its path ("/", "/playground.css", "/playground.js"), with the fields that keep a browser
 // from running anything else.
 [[nodiscard]] std::optional<HttpResponse> playground_page(std::string_view path, std::string_view if_none_match);
-
-[[nodiscard]] std::string openapi_text();
 
 }  // namespace exeunt::serve

@@ -50,6 +50,14 @@ Refusal invalid(const std::string& message, std::string hint) {
   return {422, ErrorType::validation, message, std::move(hint)};
 }
 
+Refusal out_of_memory() {
+  return {503, ErrorType::overloaded, "out of memory", "retry after a moment, or send less at once"};
+}
+
+Refusal unhealthy() {
+  return {503, ErrorType::unhealthy, "unhealthy: the engine does not answer"};
+}
+
 HttpResponse refusal_response(const Refusal& refusal, std::string_view request_id) {
   OrderedJson body;
   body["error"] = refusal.what();
@@ -62,6 +70,19 @@ HttpResponse refusal_response(const Refusal& refusal, std::string_view request_i
   if (response.status == 429 || response.status == 503) response.fields.emplace_back("retry-after", "1");
   if (response.status == 401) response.fields.emplace_back("www-authenticate", "Bearer");
   return response;
+}
+
+HttpResponse exception_response(const Log& log, const std::string& request_id) {
+  try {
+    throw;
+  } catch (const Refusal& refusal) {
+    return refusal_response(refusal, request_id);
+  } catch (const std::bad_alloc&) {
+    return refusal_response(out_of_memory(), request_id);
+  } catch (const std::exception& error) {
+    log({.level = "error", .message = "internal error", .fields = {{"request_id", request_id}, {"why", error.what()}}});
+    return refusal_response(Refusal(500, ErrorType::backend, "internal error"), request_id);
+  }
 }
 
 }  // namespace exeunt::serve

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "exeunt/base/error.h"
+#include "exeunt/serve/access_log.h"
 #include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
@@ -30,7 +31,11 @@ class Refusal : public Error {
 
 // 422: the request is well-formed, and what it asks for cannot be.
 [[nodiscard]] Refusal invalid(const std::string& message, std::string hint = {});
+[[nodiscard]] Refusal out_of_memory();  // 503
+[[nodiscard]] Refusal unhealthy();      // 503
 
 [[nodiscard]] HttpResponse refusal_response(const Refusal& refusal, std::string_view request_id);
+// The response to the exception being handled. What is no Refusal is our fault, and its reason goes to the log alone.
+[[nodiscard]] HttpResponse exception_response(const Log& log, const std::string& request_id);
 
 }  // namespace exeunt::serve

@@ -7,36 +7,45 @@
 namespace exeunt::serve {
 namespace {
 
+constexpr auto kAdaptEvery = std::chrono::milliseconds(25);
 constexpr size_t kMaxBound = 256;  // policies of clients kept bound; a range has no end of them
 constexpr size_t kMaxName = 256;   // bytes of a policy, as clients write it
 
 }  // namespace
 
 ServedPolicies::ServedPolicies(PolicySettings settings, Bind bind)
-    : settings_(std::move(settings)), bind_(std::move(bind)) {
+    : settings_(std::move(settings)), bind_(std::move(bind)), controller_(1) {
   full_ = bind_(complete(parse_policy("full")), {});
   std::vector<PolicySpec> offered{parse_policy("full")};
   if (settings_.chosen) {
     offered.push_back(parse_policy(*settings_.chosen));
-    points_.push_back(bind_(complete(offered.back()), {}));
-    epsilons_.push_back(0);
+    points_.push_back({bind_(complete(offered.back()), {})});
   } else if (settings_.entry) {
     const PolicyEntry& entry = *settings_.entry;
-    points_.push_back(bind_(entry.complete(), entry.exit_rates(entry.policy)));
-    epsilons_.push_back(entry.certificate ? entry.certificate->epsilon : 0);
+    points_.push_back(
+        {bind_(entry.complete(), entry.exit_rates(entry.policy)), entry.certificate ? entry.certificate->epsilon : 0});
     offered.push_back(entry.policy);
     for (const PolicyPoint& point : entry.points) {
       offered.push_back(point.policy);
-      const bool beyond_default = point.epsilon > epsilons_.back();
+      const bool beyond_default = point.epsilon > points_.back().epsilon;
       if (!entry.certificate || !beyond_default || point.epsilon > settings_.max_drop_under_load) continue;
-      points_.push_back(bind_(entry.complete(point.policy), point.exit_rates));
-      epsilons_.push_back(point.epsilon);
+      points_.push_back({bind_(entry.complete(point.policy), point.exit_rates), point.epsilon});
     }
   } else {
-    points_.push_back(full_);
-    epsilons_.push_back(0);
+    points_.push_back({full_});
   }
   allowed_ = settings_.allowed ? AllowedPolicies::parse(*settings_.allowed) : AllowedPolicies::only(offered);
+  controller_ = LoadController(static_cast<int>(points_.size()));
+}
+
+void ServedPolicies::adapt(Clock::time_point now, double fill) noexcept {
+  if (now < next_adapt_) return;
+  next_adapt_ = now + kAdaptEvery;
+  (void)controller_.update(now, fill);
+}
+
+Clock::time_point ServedPolicies::adapt_at(bool busy) const noexcept {
+  return points_.size() > 1 && (busy || level() > 0) ? next_adapt_ : Clock::time_point::max();
 }
 
 // Calibrated exits and temperatures hold for whatever rule is asked for.
@@ -66,7 +75,7 @@ std::shared_ptr<const AskPolicy> ServedPolicies::named(const std::string& text) 
 }
 
 bool ServedPolicies::certified() const noexcept {
-  return !settings_.chosen && settings_.entry && settings_.entry->certificate;
+  return !tightened_ && !settings_.chosen && settings_.entry && settings_.entry->certificate;
 }
 
 std::optional<double> ServedPolicies::promised() const {

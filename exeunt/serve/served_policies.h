@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policies of a served model: the one in force by default, the certified points beside it, and those that clients
-// may ask for by name.
+// The policies of a served model: the default one, which under load moves along the certified points, and those that
+// clients may ask for by name. Used by the network thread alone.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/runtime/engine.h"
 #include "exeunt/serve/allowed_policies.h"
+#include "exeunt/serve/load_controller.h"
 
 namespace exeunt::serve {
 
@@ -25,38 +26,54 @@ struct PolicySettings {
 
 class ServedPolicies {
  public:
-  // A policy, and the exit rates known of it from calibration or none. Throws Error.
+  // A policy, and its exit rates from calibration or none. Throws Error.
   using Bind = std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)>;
 
   // Throws Error (usage) where a policy cannot be read or does not fit the model.
   ServedPolicies(PolicySettings settings, Bind bind);
 
-  // The point in force at `level` steps of the load controller; level 0 is the default.
-  [[nodiscard]] const std::shared_ptr<const AskPolicy>& at(int level) const {
-    return points_[static_cast<size_t>(level)];
+  // The default policy now, what it promises to lose at most (0 without a certificate), and how far load has moved it.
+  [[nodiscard]] const std::shared_ptr<const AskPolicy>& current() const noexcept {
+    return tightened_ ? full_ : points_[static_cast<size_t>(level())].policy;
   }
-  [[nodiscard]] int levels() const noexcept { return static_cast<int>(points_.size()); }
-  [[nodiscard]] double epsilon(int level) const noexcept { return epsilons_[static_cast<size_t>(level)]; }
+  [[nodiscard]] double epsilon() const noexcept {
+    return tightened_ ? 0 : points_[static_cast<size_t>(level())].epsilon;
+  }
+  [[nodiscard]] int level() const noexcept { return controller_.level(); }
   [[nodiscard]] const std::shared_ptr<const AskPolicy>& full() const noexcept { return full_; }
+
+  // Moves the default policy by how full the queue is, from 0 to 1.
+  void adapt(Clock::time_point now, double fill) noexcept;
+  // When `adapt` wants to be called next. `busy`: requests are under way.
+  [[nodiscard]] Clock::time_point adapt_at(bool busy) const noexcept;
+  // From now on every text runs to full depth by default.
+  void tighten() noexcept { tightened_ = true; }
+  [[nodiscard]] bool tightened() const noexcept { return tightened_; }
 
   // What a client asked for; throws Refusal (422) where it may not or where it makes no sense.
   [[nodiscard]] std::shared_ptr<const AskPolicy> named(const std::string& text);
 
   [[nodiscard]] std::string allowed() const { return allowed_.str(); }
   [[nodiscard]] const std::optional<PolicyEntry>& entry() const noexcept { return settings_.entry; }
-  [[nodiscard]] bool certified() const noexcept;
+  [[nodiscard]] bool certified() const noexcept;  // is the default policy, as it is now?
   // The mean disagreement promised by the default policy, where that is what was promised.
   [[nodiscard]] std::optional<double> promised() const;
 
  private:
+  struct Point {
+    std::shared_ptr<const AskPolicy> policy;
+    double epsilon = 0;
+  };
   [[nodiscard]] PolicySpec complete(PolicySpec rule) const;
 
   PolicySettings settings_;
   Bind bind_;
   AllowedPolicies allowed_;
   std::shared_ptr<const AskPolicy> full_;
-  std::vector<std::shared_ptr<const AskPolicy>> points_;
-  std::vector<double> epsilons_;
+  std::vector<Point> points_;  // boldest last
+  LoadController controller_;
+  Clock::time_point next_adapt_ = {};
+  bool tightened_ = false;
   std::map<std::string, std::shared_ptr<const AskPolicy>, std::less<>> bound_ = {};
 };
 

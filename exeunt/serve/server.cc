@@ -70,13 +70,13 @@ std::string promise_text(const PolicyEntry& entry) {
 
 void check_server_options(const ServerOptions& options) {
   const bool keyed = !options.api_key.empty() || !options.api_key_file.empty();
-  const NetworkOptions& network = options.network;
-  if (network.unix_socket.empty() && !is_loopback(network.hostname) && !keyed && !options.insecure_no_auth) {
+  const ListenerOptions& listener = options.listener;
+  if (listener.unix_socket.empty() && !is_loopback(listener.hostname) && !keyed && !options.insecure_no_auth) {
     throw Error(Code::usage,
-                fmt::format("--hostname {}: others can reach this address, and there is no key", network.hostname),
+                fmt::format("--hostname {}: others can reach this address, and there is no key", listener.hostname),
                 "give --api-key-file, or say --insecure-no-auth if something in front of the server checks who asks");
   }
-  if (network.tls_certificate.empty() != network.tls_key.empty()) {
+  if (listener.tls_certificate.empty() != listener.tls_key.empty()) {
     throw Error(Code::usage, "got one of --tls-cert and --tls-key, want both or neither");
   }
   if (options.max_drop_under_load > 0 && options.policy) {
@@ -111,7 +111,7 @@ bool run_server(ServerOptions options, const Log& log) {
     throw Error(Code::bad_file, fmt::format("{}: a backbone without exits cannot be served", options.model),
                 "train it first: exeunt train --model MODEL --data FILE");
   }
-  Network network(options.network);  // before the long part, so that a port in use is told at once
+  Listener listener(options.listener);  // before the long part, so that a port in use is told at once
   const auto tokenizer = load_tokenizer(model.folder());
   const EngineOptions chosen = engine_options(model, options.engine.precision);
   options.engine.precision = chosen.precision;
@@ -141,22 +141,22 @@ bool run_server(ServerOptions options, const Log& log) {
   const std::string policy = options.policy ? *options.policy : policies.entry ? str(policies.entry->policy) : "full";
   const std::string promise = options.policy || !policies.entry ? "none" : promise_text(*policies.entry);
   const MemoryReserve reserve;  // what was loaded so far has failed without it
-  Service service({std::move(facts), std::move(runner), std::move(policies),
-                   [&network](std::function<void()> work) { network.post(std::move(work)); }, log,
-                   [&reserve] { return reserve.whole(); }},
-                  options.service);
+  Service service(
+      {std::move(facts), std::move(runner), [&listener](std::function<void()> work) { listener.post(std::move(work)); },
+       log, [&reserve] { return reserve.whole(); }},
+      std::move(policies), options.service);
   service.use_keys(std::move(keys));
-  network.heed_signals();  // who reads the next line may send one
+  listener.heed_signals();  // who reads the next line may send one
   log({.message = "listening",
-       .fields = {{"address", network.address()},
+       .fields = {{"address", listener.address()},
                   {"model", options.model},
                   {"policy", policy},
                   {"promise", promise},
                   {"engine", engine->name()},
                   {"precision", precision},
                   {"threads", fmt::format("{}", engine->threads())}}});
-  const std::string address = network.address();
-  const bool clean = network.run(service, log, [&] { service.use_keys(load_keys(options)); });
+  const std::string address = listener.address();
+  const bool clean = listener.run(service, log, [&] { service.use_keys(load_keys(options)); });
   engine.reset();  // its last answers still go to the service
   log({.message = "stopped", .fields = {{"address", address}}});
   return clean;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole server: a model's files, its engine and policy, the service over them, and the network around it.
+// The whole server: a model's files, its engine and policy, the service over them, and the listener in front of it.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exeunt/runtime/engine.h"
-#include "exeunt/serve/network.h"
+#include "exeunt/serve/listener.h"
 #include "exeunt/serve/service.h"
 
 namespace exeunt::serve {
@@ -21,7 +21,7 @@ struct ServerOptions {
   int max_length = 0;  // most tokens of a text; 0 = what the model takes
   EngineOptions engine = {};
   ServiceOptions service = {};
-  NetworkOptions network = {};
+  ListenerOptions listener = {};
   std::string api_key = {}, api_key_file = {};
   bool insecure_no_auth = false;  // a public address without a key
 };

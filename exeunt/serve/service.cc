@@ -6,15 +6,10 @@
 
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/serve/classify.h"
-#include "exeunt/serve/oip.h"
 #include "exeunt/serve/pages.h"
-#include "exeunt/serve/tei.h"
 
 namespace exeunt::serve {
 namespace {
-
-using namespace std::chrono_literals;
 
 HttpResponse json_page(const OrderedJson& value) {
   HttpResponse response;
@@ -34,124 +29,119 @@ bool is_public(const HttpRequest& request) {
 
 }  // namespace
 
-Service::Service(ServiceParts parts, ServiceOptions options)
-    : model_(std::move(parts.model)),
-      runner_(std::move(parts.runner)),
-      post_(std::move(parts.post)),
-      log_(std::move(parts.log)),
-      enough_memory_(std::move(parts.enough_memory)),
+Service::Service(ServiceContext context, PolicySettings policies, ServiceOptions options)
+    : context_(std::move(context)),
       options_(std::move(options)),
-      policies_(std::move(parts.policies), runner_.bind),
-      admission_(options_.admission),
-      controller_(policies_.levels()),
-      watch_(policies_.promised()),
+      policies_(std::move(policies), context_.runner.bind),
       ids_(options_.seed),
       started_(Clock::now()),
-      last_good_(started_),
-      next_canary_(started_ + 30s),
-      next_control_(started_) {}
+      canary_(context_, started_),
+      shadow_(context_, policies_, options_.shadow),
+      jobs_({context_, policies_, canary_, shadow_,
+             [this](HttpResponse& response, const RequestInfo& info) { seal(response, info); }},
+            options_.jobs) {}
 
-Service::~Service() = default;
-
-RequestNote Service::note_of(const HttpRequest& request) {
-  RequestNote note;
-  note.begun = Clock::now();
-  note.method = request.method;
-  note.path = request.path;
-  note.origin = request.field("origin");
-  note.id = request_id_of(request.field("x-request-id"), ids_);
+RequestInfo Service::info_of(const HttpRequest& request) {
+  RequestInfo info;
+  info.begun = Clock::now();
+  info.method = request.method;
+  info.path = request.path;
+  info.origin = request.field("origin");
+  info.id = request_id_of(request.field("x-request-id"), ids_);
   if (auto trace = parse_traceparent(request.field("traceparent"))) {
-    note.trace = std::move(*trace);
+    info.trace = std::move(*trace);
   } else {
-    note.trace.trace_id = ids_.hex(32);
+    info.trace.trace_id = ids_.hex(32);
   }
-  note.trace.span_id = ids_.hex(16);
-  return note;
+  info.trace.span_id = ids_.hex(16);
+  return info;
 }
 
-std::shared_ptr<Running> Service::handle(HttpRequest&& request, Reply reply) {
-  Context context{note_of(request), std::move(reply)};
+std::shared_ptr<ActiveRequest> Service::handle(HttpRequest&& request, Reply reply) {
+  Incoming incoming{info_of(request), std::move(reply)};
   Answered answered;
   try {
-    answered = route(request, context);
+    answered = route(request, incoming);
   } catch (...) {
-    if (context.running) throw;  // there was no memory to refuse it either
-    answered = response_to_exception(context.note);
+    if (incoming.active) throw;  // there was no memory to refuse it either
+    answered = exception_response(context_.log, incoming.info.id);
   }
   if (answered) {
-    spare([&] { seal(*answered, context.note); });
-    context.reply(std::move(*answered));
+    best_effort([&] { seal(*answered, incoming.info); });
+    incoming.reply(std::move(*answered));
     return nullptr;
   }
-  return context.running->answered ? nullptr : context.running;
-}
-
-// To be called while an exception is handled.
-HttpResponse Service::response_to_exception(const RequestNote& note) const {
-  try {
-    throw;
-  } catch (const Refusal& refusal) {
-    return refusal_response(refusal, note.id);
-  } catch (const std::bad_alloc&) {
-    return refusal_response(
-        Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment, or send less at once"), note.id);
-  } catch (const std::exception& error) {
-    log_({.level = "error", .message = "internal error", .fields = {{"request_id", note.id}, {"why", error.what()}}});
-    return refusal_response(Refusal(500, ErrorType::backend, "internal error"), note.id);
-  }
+  return incoming.active->answered ? nullptr : incoming.active;
 }
 
 HttpResponse Service::refuse(const Refusal& refusal) {
-  RequestNote note;
-  note.begun = Clock::now();
-  note.id = ids_.hex(16);
-  HttpResponse response = refusal_response(refusal, note.id);
+  RequestInfo info;
+  info.begun = Clock::now();
+  info.id = ids_.hex(16);
+  HttpResponse response = refusal_response(refusal, info.id);
   response.close = true;
-  ++metrics_.rejected["framing"];
-  seal(response, note);
+  ++context_.metrics.rejected["framing"];
+  seal(response, info);
   return response;
 }
 
+void Service::drain() noexcept {
+  draining_ = true;
+  shadow_.stop();
+}
+
+Clock::time_point Service::wake_at() const {
+  return std::min({canary_.wake_at(), jobs_.wake_at(), policies_.adapt_at(in_flight() > 0)});
+}
+
+void Service::wake(Clock::time_point now) {
+  jobs_.wake(now);
+  policies_.adapt(now, jobs_.admission().fill());
+  canary_.wake(now);
+}
+
 void Service::note_interruption(const char* why) noexcept {
-  ++metrics_.interruptions;
-  spare([&] { log_({.level = "error", .message = "went on after a failure", .fields = {{"why", why}}}); });
+  ++context_.metrics.interruptions;
+  best_effort([&] {
+    context_.log({.level = "error", .message = "went on after a failure", .fields = {{"why", why}}});
+  });
 }
 
 // What every response carries, and what every response is counted and logged by.
-void Service::seal(HttpResponse& response, const RequestNote& note) {
-  response.fields.emplace_back("x-request-id", note.id);
-  if (!note.trace.trace_id.empty()) response.fields.emplace_back("traceparent", note.trace.traceparent());
+void Service::seal(HttpResponse& response, const RequestInfo& info) {
+  response.fields.emplace_back("x-request-id", info.id);
+  if (!info.trace.trace_id.empty()) response.fields.emplace_back("traceparent", info.trace.traceparent());
   response.fields.emplace_back("x-content-type-options", "nosniff");
-  response.head_only = note.method == "HEAD";
-  if (!note.origin.empty()) {
+  response.head_only = info.method == "HEAD";
+  if (!info.origin.empty()) {
     const auto& known = options_.cors_origins;
     const bool any = std::find(known.begin(), known.end(), "*") != known.end();
-    if (any || std::find(known.begin(), known.end(), note.origin) != known.end()) {
-      response.fields.emplace_back("access-control-allow-origin", any ? "*" : note.origin);
+    if (any || std::find(known.begin(), known.end(), info.origin) != known.end()) {
+      response.fields.emplace_back("access-control-allow-origin", any ? "*" : info.origin);
       response.fields.emplace_back("vary", "Origin");
     }
   }
-  ++metrics_.responses[response.status];
-  const double seconds = std::chrono::duration<double>(Clock::now() - note.begun).count();
-  metrics_.duration.add(seconds);
+  ++context_.metrics.responses[response.status];
+  const double seconds = std::chrono::duration<double>(Clock::now() - info.begun).count();
+  context_.metrics.duration.add(seconds);
   if (!options_.log_requests && response.status < 500) return;
   LogEntry entry{.level = response.status >= 500 ? "error" : "info", .message = "request", .fields = {}};
-  entry.fields = {{"method", note.method},
-                  {"path", note.path.substr(0, 256)},  // a line stays short enough to be written at once
+  entry.fields = {{"method", info.method},
+                  {"path", info.path.substr(0, 256)},  // a line stays short enough to be written at once
                   {"status", fmt::format("{}", response.status)},
                   {"ms", fmt::format("{:.3f}", seconds * 1000)},
-                  {"request_id", note.id}};
-  if (!note.trace.trace_id.empty()) {
-    entry.fields.emplace_back("trace_id", note.trace.trace_id);
-    entry.fields.emplace_back("span_id", note.trace.span_id);
-    if (!note.trace.parent_id.empty()) entry.fields.emplace_back("parent_id", note.trace.parent_id);
+                  {"request_id", info.id}};
+  if (!info.trace.trace_id.empty()) {
+    entry.fields.emplace_back("trace_id", info.trace.trace_id);
+    entry.fields.emplace_back("span_id", info.trace.span_id);
+    if (!info.trace.parent_id.empty()) entry.fields.emplace_back("parent_id", info.trace.parent_id);
   }
-  log_(entry);
+  context_.log(entry);
 }
 
-Service::Answered Service::route(HttpRequest& request, Context& context) {
+Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
   if (keys_.required() && !is_public(request) && !keys_.allow(request.field("authorization"))) {
-    ++metrics_.rejected["key"];
+    ++context_.metrics.rejected["key"];
     throw Refusal(401, ErrorType::validation, "a valid API key is required", "send 'Authorization: Bearer KEY'");
   }
   if (request.method == "OPTIONS") {
@@ -162,16 +152,19 @@ Service::Answered Service::route(HttpRequest& request, Context& context) {
                        {"access-control-max-age", "600"}};
     return response;
   }
-  if (request.path == "/v2" || request.path.starts_with("/v2/")) return route_oip(request, context);
+  if (request.path == "/v2" || request.path.starts_with("/v2/")) return route_oip(request, incoming);
 
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
-  constexpr std::array<std::pair<std::string_view, Parse>, 5> posts = {{{"/predict", parse_predict},
-                                                                        {"/", parse_predict},
-                                                                        {"/invocations", parse_predict},
-                                                                        {"/rerank", parse_rerank},
-                                                                        {"/classify", parse_classify}}};
+  constexpr std::array<std::pair<std::string_view, ParseJob>, 5> posts = {{{"/predict", parse_predict},
+                                                                           {"/", parse_predict},
+                                                                           {"/invocations", parse_predict},
+                                                                           {"/rerank", parse_rerank},
+                                                                           {"/classify", parse_classify}}};
   const auto known = std::find_if(posts.begin(), posts.end(), [&](const auto& p) { return p.first == request.path; });
-  if (post && known != posts.end()) return start(request, context, known->second);
+  if (post && known != posts.end()) {
+    jobs_.start(request, incoming, known->second);
+    return std::nullopt;
+  }
   if (Answered page = route_get(request)) {
     if (get) return page;
     throw Refusal(405, ErrorType::validation, fmt::format("{} is read with GET", request.path));
@@ -188,14 +181,14 @@ Service::Answered Service::route_get(const HttpRequest& request) const {
   if (path == "/metrics") return metrics_page();
   if (path == "/openapi.json" || path == "/api-doc/openapi.json") {
     HttpResponse response;
-    response.body = openapi_text();
+    response.body = serve_asset("openapi.json");
     return response;
   }
   if (path == "/" && !list_holds(request.field("accept"), "text/html")) return health(false);
   return playground_page(path, request.field("if-none-match"));
 }
 
-Service::Answered Service::route_oip(HttpRequest& request, Context& context) {
+Service::Answered Service::route_oip(HttpRequest& request, Incoming& incoming) {
   std::string_view path = request.path;
   const bool get = request.method == "GET" || request.method == "HEAD";
   const auto want = [&](bool fits) {
@@ -216,28 +209,30 @@ Service::Answered Service::route_oip(HttpRequest& request, Context& context) {
   constexpr std::string_view models = "/v2/models/";
   if (!path.starts_with(models)) throw Refusal(404, ErrorType::validation, "no such route", "see /openapi.json");
   path.remove_prefix(models.size());
-  if (!path.starts_with(model_.name) || (path.size() > model_.name.size() && path[model_.name.size()] != '/')) {
+  if (!path.starts_with(context_.model.name) ||
+      (path.size() > context_.model.name.size() && path[context_.model.name.size()] != '/')) {
     throw Refusal(404, ErrorType::validation, "no model of that name is served here",
-                  fmt::format("the model is '{}'", model_.name));
+                  fmt::format("the model is '{}'", context_.model.name));
   }
-  path.remove_prefix(model_.name.size());
+  path.remove_prefix(context_.model.name.size());
   if (constexpr std::string_view one = "/versions/1"; path.starts_with(one)) path.remove_prefix(one.size());
   if (path == "/infer") {
     want(request.method == "POST");
-    return start(request, context, parse_infer);
+    jobs_.start(request, incoming, parse_infer);
+    return std::nullopt;
   }
   if (path.empty() || path == "/ready") {
     want(get);
-    if (path.empty()) return json_page(oip_model_metadata(model_));
+    if (path.empty()) return json_page(oip_model_metadata(context_.model));
     HttpResponse response = health(true);
-    if (response.status == 200) response.body = OrderedJson({{"name", model_.name}, {"ready", true}}).dump();
+    if (response.status == 200) response.body = OrderedJson({{"name", context_.model.name}, {"ready", true}}).dump();
     return response;
   }
   throw Refusal(404, ErrorType::validation, "no such route or version", "see /openapi.json");
 }
 
 HttpResponse Service::health(bool ready) const {
-  if (!healthy()) throw Refusal(503, ErrorType::unhealthy, "unhealthy: the engine does not answer");
+  if (!healthy()) throw unhealthy();
   if (ready && draining_) throw Refusal(503, ErrorType::unhealthy, "not ready: the server is shutting down");
   OrderedJson out;
   out["status"] = "ok";
@@ -247,52 +242,48 @@ HttpResponse Service::health(bool ready) const {
 }
 
 HttpResponse Service::metrics_page() const {
-  const auto& policy = default_policy();
+  const PolicySpec& policy = policies_.current()->spec;
   Metrics::Now now;
-  now.queue_texts = admission_.texts();
-  now.queue_bytes = admission_.bytes();
-  now.policy = str(policy->spec);
-  now.threshold = static_cast<double>(policy->spec.params[0]);
-  now.level = controller_.level();
-  now.epsilon = tightened_ ? 0 : policies_.epsilon(controller_.level());
-  now.shadows = watch_.texts();
-  now.disagreements = watch_.disagreements();
-  now.shadows_skipped = shadows_skipped_;
-  now.agreement = watch_.agreement();
-  now.alarm = alarmed_;
+  now.queue_texts = jobs_.admission().texts();
+  now.queue_bytes = jobs_.admission().bytes();
+  now.policy = str(policy);
+  now.threshold = static_cast<double>(policy.params[0]);
+  now.level = policies_.level();
+  now.epsilon = policies_.epsilon();
+  shadow_.report(now);
   now.ready = healthy() && !draining_;
   now.uptime_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
   now.resident_bytes = resident_bytes();
   HttpResponse response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_.text(now, options_.tei_metrics);
+  response.body = context_.metrics.text(now, options_.tei_metrics);
   return response;
 }
 
 HttpResponse Service::info_page() const {
   OrderedJson out;
-  out["model_id"] = model_.name;
+  out["model_id"] = context_.model.name;
   out["model_sha"] = options_.weights;
   out["model_dtype"] = options_.precision;
   OrderedJson label2id = OrderedJson::object(), id2label = OrderedJson::object();
-  for (int i = 0; i < model_.outputs; ++i) {
-    id2label[std::to_string(i)] = model_.label(i);
-    label2id[model_.label(i)] = i;
+  for (int i = 0; i < context_.model.outputs; ++i) {
+    id2label[std::to_string(i)] = context_.model.label(i);
+    label2id[context_.model.label(i)] = i;
   }
   out["model_type"] = {
-      {model_.outputs == 1 ? "reranker" : "classifier", {{"id2label", id2label}, {"label2id", label2id}}}};
-  out["max_concurrent_requests"] = options_.admission.requests;
-  out["max_input_length"] = model_.max_tokens;
-  out["max_client_batch_size"] = options_.max_client_batch;
-  out["auto_truncate"] = options_.auto_truncate;
+      {context_.model.outputs == 1 ? "reranker" : "classifier", {{"id2label", id2label}, {"label2id", label2id}}}};
+  out["max_concurrent_requests"] = options_.jobs.admission.requests;
+  out["max_input_length"] = context_.model.max_tokens;
+  out["max_client_batch_size"] = options_.jobs.max_client_batch;
+  out["auto_truncate"] = options_.jobs.auto_truncate;
   out["version"] = version();
   out["engine"] = options_.engine;
-  out["layers"] = model_.layers;
-  out["exits"] = model_.exits;
-  out["regression"] = model_.regression;
-  out["policy"] = str(default_policy()->spec);
+  out["layers"] = context_.model.layers;
+  out["exits"] = context_.model.exits;
+  out["regression"] = context_.model.regression;
+  out["policy"] = str(policies_.current()->spec);
   out["allowed_policies"] = policies_.allowed();
-  out["certified"] = policies_.certified() && !tightened_;
+  out["certified"] = policies_.certified();
   OrderedJson points = OrderedJson::array();
   if (const auto& entry = policies_.entry()) {
     for (const PolicyPoint& point : entry->points) {

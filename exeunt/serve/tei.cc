@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/tei.h"
-
 #include <array>
 
 #include "exeunt/serve/body.h"
+#include "exeunt/serve/protocols.h"
 
 namespace exeunt::serve {
 namespace {

@@ -2,10 +2,8 @@
 // The bytes of a connection: cut into requests, whose bodies every protocol reads. The first byte says how the rest is
 // cut into reads, which must change nothing.
 #include "exeunt/serve/body.h"
-#include "exeunt/serve/classify.h"
 #include "exeunt/serve/framing.h"
-#include "exeunt/serve/oip.h"
-#include "exeunt/serve/tei.h"
+#include "exeunt/serve/protocols.h"
 #include "exeunt/serve/trace_context.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Something that plays an engine: threads that take texts in turn, hold them for a while, and answer by rule. The
-// label of a text is the parity of its length; it leaves at layer 1 if it holds an 'e', else at layer 2 of 3. Full
-// depth says the same, except for texts with a 'd'.
+// Stand-ins for the engine and the network thread. The engine's threads take texts in turn, hold them for a while, and
+// answer by rule: the label of a text is the parity of its length; it leaves at layer 1 if it holds an 'e', else at
+// layer 2 of 3. Full depth says the same, except for texts with a 'd'.
 #pragma once
 
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/serve/running.h"
+#include "exeunt/serve/served_policies.h"
+#include "exeunt/serve/service_context.h"
 
 namespace exeunt::serve {
 
@@ -49,6 +52,13 @@ inline ModelFacts fake_model() {
           .vocabulary = 256};
 }
 
+inline std::shared_ptr<const AskPolicy> bind_policy(const PolicySpec& spec, std::vector<float>) {
+  auto policy = std::make_shared<AskPolicy>();
+  policy->spec = spec;
+  policy->bound = exeunt::bind(spec, {.layers = {1, 2, 3}, .outputs = 2});
+  return policy;
+}
+
 class FakeEngine {
  public:
   explicit FakeEngine(int threads, std::chrono::microseconds work = std::chrono::microseconds(0)) : work_(work) {
@@ -67,12 +77,7 @@ class FakeEngine {
   Runner runner() {
     Runner out;
     out.tokenizer = &tokenizer_;
-    out.bind = [](const PolicySpec& spec, std::vector<float>) {
-      auto policy = std::make_shared<AskPolicy>();
-      policy->spec = spec;
-      policy->bound = exeunt::bind(spec, {.layers = {1, 2, 3}, .outputs = 2});
-      return std::shared_ptr<const AskPolicy>(policy);
-    };
+    out.bind = bind_policy;
     out.submit = [this](Engine::MakeEncoding make, const Ask& ask, Engine::Done done) {
       auto cancelled = std::make_shared<std::atomic<bool>>(false);
       const std::lock_guard lock(mutex_);
@@ -161,5 +166,75 @@ class FakeEngine {
   std::atomic<int> begun_ = 0;
   std::vector<std::thread> threads_;
 };
+
+// What a service stands on in a test: an engine, and posts that run when the test says so.
+class FakeContext {
+ public:
+  explicit FakeContext(int threads = 1) : engine_(std::make_unique<FakeEngine>(threads)) {}
+
+  ServiceContext context() {
+    return {fake_model(), engine_->runner(),
+            [this](std::function<void()> work) {
+              {
+                const std::lock_guard lock(mutex_);
+                posted_.push_back(std::move(work));
+              }
+              changed_.notify_all();
+            },
+            Log(false, [this](std::string_view line) { log_ += line; })};
+  }
+  void run_posted() {
+    std::vector<std::function<void()>> work;
+    {
+      const std::lock_guard lock(mutex_);
+      work.swap(posted_);
+    }
+    for (const auto& each : work) each();
+  }
+  // Waits until something is posted; false after a minute.
+  bool wait_for_post() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::minutes(1), [this] { return !posted_.empty(); });
+  }
+  // Runs what is posted until `done` says so; false after a minute.
+  template <class Done>
+  bool until(Done&& done) {
+    const auto limit = Clock::now() + std::chrono::minutes(1);
+    while (!done()) {
+      if (Clock::now() > limit) return false;
+      run_posted();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return true;
+  }
+  // Before what was built on the context goes: the engine's last answers still go to it.
+  void end_engine() { engine_.reset(); }
+
+  FakeEngine& engine() { return *engine_; }
+  const std::string& log() const { return log_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> posted_;
+  std::string log_;
+  std::unique_ptr<FakeEngine> engine_;
+};
+
+// Certified for 1 % of answers changed at entropy:0.1, with points at 2 and 5 %.
+inline PolicySettings certified(double max_drop = 0) {
+  PolicyEntry entry;
+  entry.exits = {1, 2, 3};
+  entry.temperature = {1, 1, 1};
+  entry.policy = parse_policy("entropy:0.1");
+  entry.points = {{parse_policy("entropy:0.1"), 0.01, 0.6},
+                  {parse_policy("entropy:0.2"), 0.02, 0.5},
+                  {parse_policy("entropy:0.4"), 0.05, 0.3}};
+  entry.certificate.emplace();
+  entry.certificate->epsilon = 0.01;
+  entry.certificate->delta = 0.05;
+  entry.certificate->rows = 1000;
+  return {.entry = entry, .chosen = {}, .allowed = {}, .max_drop_under_load = max_drop};
+}
 
 }  // namespace exeunt::serve

@@ -96,6 +96,36 @@ TEST(Framing, FieldsBehindTheLastChunkDoNotBecomeTheRequests) {
   EXPECT_EQ(requests[0].field("authorization"), "");
 }
 
+// Nothing is carried from one request of a connection to the next: each may use up every limit.
+TEST(Framing, EveryRequestOfAConnectionHasItsOwnLimits) {
+  const FramingLimits limits{.body_bytes = 5, .chunks = 3};
+  const std::string trailer = "A: " + std::string(1000, 'a') + "\r\n";
+  const std::string chunked =
+      "POST /c?q=1 HTTP/1.1\r\nHost: x\r\nX-First: 1\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\nhel\r\n2\r\nlo\r\n0\r\n" +
+      trailer + trailer + trailer + trailer + "\r\n";
+  EXPECT_EQ(framing_status(chunked + trailer, limits), 200);
+  for (const size_t step : {1, 7, 100'000}) {
+    std::string bytes;
+    for (int i = 0; i < 20; ++i) bytes += chunked + std::string(kPost);
+    const auto requests = read_all(bytes, step, limits);
+    ASSERT_EQ(requests.size(), 40U);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(requests[i].body, "hello");
+      EXPECT_EQ(requests[i].fields.size(), i % 2 == 0 ? 4U : 2U);
+      EXPECT_EQ(requests[i].query, i % 2 == 0 ? "q=1" : "a=b");
+    }
+  }
+  RequestReader reader(limits);
+  std::string_view bytes = chunked;
+  bytes.remove_prefix(reader.feed(bytes.substr(0, bytes.find("3\r\nhel"))));
+  reader.feed(bytes);
+  (void)reader.take();  // whoever never asked for its expectation
+  reader.feed(kPost.substr(0, kPost.size() - 1));
+  EXPECT_EQ(reader.stage(), Stage::body);
+  EXPECT_FALSE(reader.take_expectation());
+}
+
 TEST(Framing, SaysWhenABodyIsToBeAskedFor) {
   RequestReader reader({});
   reader.feed("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies in and out, by protocol. Examples named "document" are those of the protocols' own papers.
 #include "exeunt/serve/body.h"
-#include "exeunt/serve/classify.h"
-#include "exeunt/serve/oip.h"
+#include "exeunt/serve/protocols.h"
 #include "exeunt/serve/render.h"
-#include "exeunt/serve/tei.h"
 #include "tests/scratch.h"
 
 namespace exeunt::serve {

@@ -189,14 +189,22 @@ TEST(LoadController, GoesUpQuicklyAndComesDownSlowly) {
   EXPECT_EQ(controller.update(now, 0.9), 0);
   EXPECT_EQ(controller.update(now += 49ms, 0.9), 0);
   EXPECT_EQ(controller.update(now += 1ms, 0.9), 1);
-  EXPECT_EQ(controller.update(now += 50ms, 0.9), 2);
+  EXPECT_EQ(controller.update(now += 49ms, 0.9), 1);  // the wait begins anew with every step
+  EXPECT_EQ(controller.update(now += 1ms, 0.9), 2);
   EXPECT_EQ(controller.update(now += 10s, 1.0), 2);  // there is no further point
   EXPECT_EQ(controller.update(now += 10s, 0.3), 2);  // in between it stays
   EXPECT_EQ(controller.update(now += 1ms, 0.05), 2);
   EXPECT_EQ(controller.update(now += 1999ms, 0.05), 2);
   EXPECT_EQ(controller.update(now += 1ms, 0.05), 1);
+  EXPECT_EQ(controller.update(now += 1999ms, 0.05), 1);
+  EXPECT_EQ(controller.update(now += 1ms, 0.0), 0);
   EXPECT_EQ(controller.update(now += 2s, 0.0), 0);
-  EXPECT_EQ(controller.update(now += 2s, 0.0), 0);
+  // Time spent low or in between does not count as time spent high, nor the other way round.
+  EXPECT_EQ(controller.update(now += 1h, 0.9), 0);
+  EXPECT_EQ(controller.update(now += 50ms, 0.9), 1);
+  EXPECT_EQ(controller.update(now += 1h, 0.3), 1);
+  EXPECT_EQ(controller.update(now += 1h, 0.9), 1);
+  EXPECT_EQ(controller.update(now += 1h, 0.0), 1);
   LoadController fixed(1);
   EXPECT_EQ(fixed.update(now, 1.0), 0);
   EXPECT_EQ(fixed.update(now + 1h, 1.0), 0);

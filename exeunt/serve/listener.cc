@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/network.h"
+#include "exeunt/serve/listener.h"
 
 #include <array>
 #include <csignal>
@@ -35,7 +35,7 @@ constexpr auto kIdleGrace = 250ms;
 // How long a handshake that has begun may take to end.
 constexpr auto kDoorGrace = 20ms;
 
-std::shared_ptr<asio::ssl::context> load_tls(const NetworkOptions& options) {
+std::shared_ptr<asio::ssl::context> load_tls(const ListenerOptions& options) {
   if (options.tls_certificate.empty()) return nullptr;
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
   context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
@@ -72,10 +72,10 @@ bool is_loopback(const std::string& hostname) {
   return !error && address.is_loopback();
 }
 
-struct Network::State {
-  explicit State(NetworkOptions o) : options(std::move(o)), tls(load_tls(options)) {}
+struct Listener::State {
+  explicit State(ListenerOptions o) : options(std::move(o)), tls(load_tls(options)) {}
 
-  NetworkOptions options;
+  ListenerOptions options;
   asio::io_context io{1};
   std::shared_ptr<asio::ssl::context> tls;
   std::optional<Tcp::acceptor> tcp;
@@ -83,7 +83,7 @@ struct Network::State {
   asio::steady_timer waker{io}, drainer{io}, retry{io};
   asio::signal_set signals{io};
   std::set<std::shared_ptr<Connection>> connections;
-  std::optional<House> house;
+  std::optional<ConnectionHost> host;
   Service* service = nullptr;
   const Log* log = nullptr;
   std::function<void()> reload;
@@ -110,7 +110,7 @@ struct Network::State {
   void run();
 };
 
-Network::Network(NetworkOptions options) : state_(std::make_unique<State>(std::move(options))) {
+Listener::Listener(ListenerOptions options) : state_(std::make_unique<State>(std::move(options))) {
   if (state_->options.unix_socket.empty()) {
     state_->bind_tcp();
   } else {
@@ -118,9 +118,9 @@ Network::Network(NetworkOptions options) : state_(std::make_unique<State>(std::m
   }
 }
 
-Network::~Network() = default;
+Listener::~Listener() = default;
 
-void Network::State::bind_tcp() {
+void Listener::State::bind_tcp() {
   error_code error;
   Tcp::resolver resolver(io);
   const auto found = resolver.resolve(options.hostname, std::to_string(options.port), Tcp::resolver::passive, error);
@@ -142,7 +142,7 @@ void Network::State::bind_tcp() {
   tcp->non_blocking(true);
 }
 
-void Network::State::bind_local() {
+void Listener::State::bind_local() {
   const std::string& path = options.unix_socket;
   error_code error;
   // A socket that a dead server left behind is in the way; a living server's, or any other file, is not ours to remove.
@@ -167,25 +167,25 @@ void Network::State::bind_local() {
   local->non_blocking(true);
 }
 
-std::string Network::address() const {
+std::string Listener::address() const {
   if (state_->local) return state_->options.unix_socket;
   const auto endpoint = state_->tcp->local_endpoint();
   const std::string host = endpoint.address().to_string();
   return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + host + "]" : host, endpoint.port());
 }
 
-uint16_t Network::port() const {
+uint16_t Listener::port() const {
   return state_->tcp ? state_->tcp->local_endpoint().port() : uint16_t{0};
 }
 
-void Network::post(std::function<void()> work) {
+void Listener::post(std::function<void()> work) {
   asio::post(state_->io, [state = state_.get(), work = std::move(work)] {
     work();
     if (state->service != nullptr) state->arm();  // it may have brought an earlier deadline
   });
 }
 
-void Network::State::accept() {
+void Listener::State::accept() {
   if (!accepting || !awaited_connection.expired()) return;
   const auto socket = std::make_shared<Connection::Socket>(io);
   const auto handler = [this, socket](const error_code& error) {
@@ -208,7 +208,7 @@ void Network::State::accept() {
   awaited_connection = socket;
 }
 
-void Network::State::accepted(Connection::Socket socket) {
+void Listener::State::accepted(Connection::Socket socket) {
   ++service->metrics().connections;
   error_code ignored;
   if (connections.size() >= options.max_connections && !make_room()) {
@@ -218,14 +218,14 @@ void Network::State::accepted(Connection::Socket socket) {
   }
   if (tcp) socket.set_option(Tcp::no_delay(true), ignored);
   socket.non_blocking(true, ignored);
-  const auto connection = std::make_shared<Connection>(std::move(socket), tls, *house);
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls, *host);
   connections.insert(connection);
   service->metrics().connections_open = connections.size();
   connection->start();
 }
 
 // Closes the connection that has sat longest without a whole request. False if all are at work.
-bool Network::State::make_room() {
+bool Listener::State::make_room() {
   std::shared_ptr<Connection> oldest;
   std::optional<Clock::time_point> since;
   for (const auto& connection : connections) {
@@ -240,7 +240,7 @@ bool Network::State::make_room() {
 }
 
 // Keeps one timer on the earliest moment the service wants to be woken at.
-void Network::State::arm() {
+void Listener::State::arm() {
   const auto wanted = service->wake_at();
   if (wanted >= armed) return;
   armed = wanted;
@@ -253,7 +253,7 @@ void Network::State::arm() {
   });
 }
 
-void Network::State::await_signal() {
+void Listener::State::await_signal() {
   if (!awaited_signal.expired()) return;
   const auto alive = std::make_shared<bool>(true);
   signals.async_wait([this, alive](const error_code& error, int number) {
@@ -278,7 +278,7 @@ void Network::State::await_signal() {
   awaited_signal = alive;
 }
 
-void Network::State::begin_drain() {
+void Listener::State::begin_drain() {
   if (stopping) return;
   stopping = true;
   service->drain();
@@ -291,7 +291,7 @@ void Network::State::begin_drain() {
 // From here on nobody new may begin to connect. To close the door at once would reset whoever is half inside: the
 // kernel shakes hands before we accept. So first it is told to take no more of the packets that open a connection; who
 // sends one tries again a second later, and finds the door closed.
-void Network::State::turn_away() {
+void Listener::State::turn_away() {
   if (local) {
     ::unlink(options.unix_socket.c_str());
     return;
@@ -308,7 +308,7 @@ void Network::State::turn_away() {
 }
 
 // Connections that the kernel has accepted for us are taken in before the door closes.
-void Network::State::stop_accepting() {
+void Listener::State::stop_accepting() {
   accepting = false;
   error_code error;
   while (!error) {
@@ -325,7 +325,7 @@ void Network::State::stop_accepting() {
 }
 
 // What a drain has to do at this moment, and the next look.
-void Network::State::watch_drain() {
+void Listener::State::watch_drain() {
   const auto now = Clock::now();
   if (now >= turn_at && door_until == Clock::time_point{}) {
     turn_away();
@@ -348,7 +348,7 @@ void Network::State::watch_drain() {
   });
 }
 
-void Network::State::end() {
+void Listener::State::end() {
   const auto all = connections;
   for (const auto& connection : all) connection->close();
   ended = true;
@@ -356,7 +356,7 @@ void Network::State::end() {
 }
 
 // Everything that waits for something waits again, where a failure came between.
-void Network::State::take_up() {
+void Listener::State::take_up() {
   if (options.signals) await_signal();
   if (stopping) watch_drain();
   armed = Clock::time_point::max();
@@ -365,7 +365,7 @@ void Network::State::take_up() {
 }
 
 // What one request, one connection or one signal lacked memory for has ended that one; the others go on.
-void Network::State::run() {
+void Listener::State::run() {
   while (!ended) {
     try {
       take_up();
@@ -378,28 +378,28 @@ void Network::State::run() {
   }
 }
 
-void Network::heed_signals() {
+void Listener::heed_signals() {
   if (!state_->options.signals) return;
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) state_->signals.add(number);
 }
 
-bool Network::run(Service& service, const Log& log, const std::function<void()>& reload) {
+bool Listener::run(Service& service, const Log& log, const std::function<void()>& reload) {
   State& state = *state_;
   state.service = &service;
   state.log = &log;
   state.reload = reload;
-  state.house.emplace(House{service, state.options, [&state] { state.arm(); },
-                            [&state](Connection* connection) {
-                              state.connections.erase(connection->shared_from_this());
-                              state.service->metrics().connections_open = state.connections.size();
-                            }});
+  state.host.emplace(ConnectionHost{service, state.options, [&state] { state.arm(); },
+                                    [&state](Connection* connection) {
+                                      state.connections.erase(connection->shared_from_this());
+                                      state.service->metrics().connections_open = state.connections.size();
+                                    }});
   state.accepting = true;
   const auto work = asio::make_work_guard(state.io);
   state.run();
   return !state.left_behind;
 }
 
-void Network::stop() {
+void Listener::stop() {
   post([this] { state_->begin_drain(); });
 }
 

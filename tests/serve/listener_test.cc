@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server over real sockets, with an engine that is played.
-#include "exeunt/serve/network.h"
+#include "exeunt/serve/listener.h"
 
 #include <cstdlib>
 #include <future>
@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct HouseOptions {
-  NetworkOptions network = {};
+struct TestOptions {
+  ListenerOptions listener = {};
   ServiceOptions service = {};
   int threads = 2;
   std::chrono::microseconds work{0};
@@ -26,48 +26,45 @@ struct HouseOptions {
 // A server on a thread of its own, drained at the end.
 class RunningServer {
  public:
-  explicit RunningServer(HouseOptions options = {})
+  explicit RunningServer(TestOptions options = {})
       : engine_(std::make_unique<FakeEngine>(options.threads, options.work)),
         log_(false, {}),
-        network_(quiet(std::move(options.network))),
-        service_({fake_model(),
-                  engine_->runner(),
-                  {},
-                  [this](std::function<void()> work) { network_.post(std::move(work)); },
-                  log_},
-                 std::move(options.service)),
-        thread_([this] { clean_ = network_.run(service_, log_, {}); }) {}
+        listener_(quiet(std::move(options.listener))),
+        service_({fake_model(), engine_->runner(),
+                  [this](std::function<void()> work) { listener_.post(std::move(work)); }, log_},
+                 {}, std::move(options.service)),
+        thread_([this] { clean_ = listener_.run(service_, log_, {}); }) {}
   ~RunningServer() { stop(); }
 
   bool stop() {
     if (thread_.joinable()) {
-      network_.stop();
+      listener_.stop();
       thread_.join();
       engine_.reset();
     }
     return clean_;
   }
-  void begin_stop() { network_.stop(); }
+  void begin_stop() { listener_.stop(); }
   uint16_t port() const { return port_; }
   FakeEngine& engine() { return *engine_; }
   // Asks the network thread.
   template <class Value>
   Value ask(Value (*question)(Service&)) {
     std::promise<Value> answer;
-    network_.post([&] { answer.set_value(question(service_)); });
+    listener_.post([&] { answer.set_value(question(service_)); });
     return answer.get_future().get();
   }
 
  private:
-  static NetworkOptions quiet(NetworkOptions options) {
+  static ListenerOptions quiet(ListenerOptions options) {
     options.port = 0;
     options.signals = false;
     return options;
   }
   std::unique_ptr<FakeEngine> engine_;
   Log log_;
-  Network network_;
-  uint16_t port_ = network_.port();
+  Listener listener_;
+  uint16_t port_ = listener_.port();
   Service service_;
   bool clean_ = false;
   std::thread thread_;
@@ -83,7 +80,7 @@ void expect_alive(uint16_t port) {
   EXPECT_EQ(response->status, 200) << response->body;
 }
 
-TEST(NetworkTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
+TEST(ListenerTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
   RunningServer server;
   RawClient client(server.port());
   std::string all;
@@ -100,7 +97,7 @@ TEST(NetworkTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
   EXPECT_TRUE(client.ends());
 }
 
-TEST(NetworkTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
+TEST(ListenerTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
   RunningServer server;
   for (const SmugglingCase& c : smuggling_heads()) {
     RawClient client(server.port());
@@ -116,8 +113,8 @@ TEST(NetworkTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
   expect_alive(server.port());
 }
 
-TEST(NetworkTest, AnswersBadBodiesAndGoesOn) {
-  RunningServer server({.network = {.framing = {.body_bytes = 200'000}}});
+TEST(ListenerTest, AnswersBadBodiesAndGoesOn) {
+  RunningServer server({.listener = {.framing = {.body_bytes = 200'000}}});
   struct Case {
     std::string bytes;
     int status;
@@ -145,8 +142,8 @@ TEST(NetworkTest, AnswersBadBodiesAndGoesOn) {
   expect_alive(server.port());
 }
 
-TEST(NetworkTest, MutatedRequestsNeverGetA5xxAndNeverHurt) {
-  RunningServer server({.network = {.head_timeout = 200ms, .body_timeout = 200ms}});
+TEST(ListenerTest, MutatedRequestsNeverGetA5xxAndNeverHurt) {
+  RunningServer server({.listener = {.head_timeout = 200ms, .body_timeout = 200ms}});
   std::mt19937_64 random(20240501);
   const std::vector<std::string> seeds = {
       post_text("/predict", R"({"inputs":[["a"],["b","c"]],"truncate":true,"exit":{"details":true,"max_layers":2}})"),
@@ -189,8 +186,8 @@ TEST(NetworkTest, MutatedRequestsNeverGetA5xxAndNeverHurt) {
   expect_alive(server.port());
 }
 
-TEST(NetworkTest, SlowClientsAreCutOffAndDoNotSlowOthers) {
-  RunningServer server({.network = {.head_timeout = 300ms, .body_timeout = 300ms, .idle_timeout = 400ms}});
+TEST(ListenerTest, SlowClientsAreCutOffAndDoNotSlowOthers) {
+  RunningServer server({.listener = {.head_timeout = 300ms, .body_timeout = 300ms, .idle_timeout = 400ms}});
   std::vector<std::unique_ptr<RawClient>> slow;
   for (int i = 0; i < 100; ++i) {
     slow.push_back(std::make_unique<RawClient>(server.port()));
@@ -216,8 +213,8 @@ TEST(NetworkTest, SlowClientsAreCutOffAndDoNotSlowOthers) {
   }
 }
 
-TEST(NetworkTest, ManyConnectionsMakeRoomForNewOnes) {
-  RunningServer server({.network = {.max_connections = 8}});
+TEST(ListenerTest, ManyConnectionsMakeRoomForNewOnes) {
+  RunningServer server({.listener = {.max_connections = 8}});
   std::vector<std::unique_ptr<RawClient>> idle;
   for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<RawClient>(server.port()));
   expect_alive(server.port());
@@ -225,7 +222,7 @@ TEST(NetworkTest, ManyConnectionsMakeRoomForNewOnes) {
   EXPECT_TRUE(idle[0]->ends());  // the one that had waited longest
 }
 
-TEST(NetworkTest, InvitesBodiesThatWaitForIt) {
+TEST(ListenerTest, InvitesBodiesThatWaitForIt) {
   RunningServer server;
   RawClient client(server.port());
   client.send("POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " +
@@ -235,14 +232,14 @@ TEST(NetworkTest, InvitesBodiesThatWaitForIt) {
   EXPECT_EQ(client.receive()->status, 200);
 }
 
-TEST(NetworkTest, HeadIsAnsweredWithoutABody) {
+TEST(ListenerTest, HeadIsAnsweredWithoutABody) {
   RunningServer server;
   RawClient client(server.port());
   client.send("HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_TRUE(client.ends());
 }
 
-TEST(NetworkTest, AClientThatLeavesTakesItsWorkWithIt) {
+TEST(ListenerTest, AClientThatLeavesTakesItsWorkWithIt) {
   RunningServer server({.threads = 1});
   server.engine().hold(true);
   {
@@ -256,7 +253,7 @@ TEST(NetworkTest, AClientThatLeavesTakesItsWorkWithIt) {
   EXPECT_EQ(server.engine().begun(), 1);
 }
 
-TEST(NetworkTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
+TEST(ListenerTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
   RunningServer server({.threads = 1});
   server.engine().hold(true);
   RawClient client(server.port());
@@ -267,7 +264,7 @@ TEST(NetworkTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
   server.engine().hold(false);
 }
 
-TEST(NetworkTest, DrainsWithoutLosingARequest) {
+TEST(ListenerTest, DrainsWithoutLosingARequest) {
   for (int trial = 0; trial < 8; ++trial) {
     RunningServer server({.threads = 2, .work = 2ms});
     std::atomic<int> lost = 0, answered = 0;
@@ -301,27 +298,27 @@ TEST(NetworkTest, DrainsWithoutLosingARequest) {
   }
 }
 
-TEST(NetworkTest, ServesOnAUnixSocketAndCleansUp) {
+TEST(ListenerTest, ServesOnAUnixSocketAndCleansUp) {
   const Scratch scratch;
   const std::string path = scratch.path() / "s";
   {
-    RunningServer server({.network = {.unix_socket = path}});
+    RunningServer server({.listener = {.unix_socket = path}});
     RawClient client(path);
     ASSERT_TRUE(client.connected());
     client.send(post_text("/predict", kBody));
     EXPECT_EQ(client.receive()->status, 200);
-    EXPECT_THAT(error_of([&] { Network second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
+    EXPECT_THAT(error_of([&] { Listener second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   scratch.write("s", "precious");
-  EXPECT_THAT(error_of([&] { Network second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
+  EXPECT_THAT(error_of([&] { Listener second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
 }
 
-TEST(NetworkTest, SaysWhyItCannotListen) {
+TEST(ListenerTest, SaysWhyItCannotListen) {
   RunningServer server;
-  EXPECT_EQ(error_of([&] { Network second({.port = server.port()}); }).code(), Code::resources);
-  EXPECT_EQ(error_of([] { Network bad({.hostname = "no such host"}); }).code(), Code::usage);
-  EXPECT_EQ(error_of([] { Network bad({.tls_certificate = "/none.pem", .tls_key = "/none.pem"}); }).code(),
+  EXPECT_EQ(error_of([&] { Listener second({.port = server.port()}); }).code(), Code::resources);
+  EXPECT_EQ(error_of([] { Listener bad({.hostname = "no such host"}); }).code(), Code::usage);
+  EXPECT_EQ(error_of([] { Listener bad({.tls_certificate = "/none.pem", .tls_key = "/none.pem"}); }).code(),
             Code::bad_file);
   EXPECT_TRUE(is_loopback("127.0.0.1") && is_loopback("localhost") && is_loopback("::1") && is_loopback("127.9.9.9"));
   EXPECT_FALSE(is_loopback("0.0.0.0") || is_loopback("::") || is_loopback("10.0.0.1") || is_loopback("example.org"));

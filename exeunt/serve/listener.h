@@ -14,7 +14,7 @@
 
 namespace exeunt::serve {
 
-struct NetworkOptions {
+struct ListenerOptions {
   std::string hostname = "127.0.0.1";
   uint16_t port = 3000;                            // 0 = any free one
   std::string unix_socket = {};                    // instead of hostname and port
@@ -33,13 +33,13 @@ struct NetworkOptions {
 [[nodiscard]] bool is_loopback(const std::string& hostname);
 [[nodiscard]] bool is_ip_address(const std::string& text);
 
-class Network {
+class Listener {
  public:
   // Binds and listens. Throws Error: usage for an address, resources for a port in use, bad_file for certificates.
-  explicit Network(NetworkOptions options);
-  ~Network();
-  Network(const Network&) = delete;
-  Network& operator=(const Network&) = delete;
+  explicit Listener(ListenerOptions options);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
 
   [[nodiscard]] std::string address() const;  // "127.0.0.1:3000", or the socket's path
   [[nodiscard]] uint16_t port() const;

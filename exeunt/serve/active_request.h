@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request between its arrival and its answer. Its texts run on threads of the engine, each filling in its own
+// outcome; the one that ends last composes the response there, so that the network thread only sends it.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exeunt/runtime/engine.h"
+#include "exeunt/serve/http_message.h"
+#include "exeunt/serve/job.h"
+#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/trace_context.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt::serve {
+
+using Reply = std::function<void(HttpResponse&&)>;  // called once, by the network thread
+
+// What names a request in logs and headers, and when it came.
+struct RequestInfo {
+  std::string id = {}, method = {}, path = {}, origin = {};
+  TraceContext trace = {};
+  Clock::time_point begun = {};
+};
+
+struct TextOutcome {
+  Answer answer = {};
+  std::optional<Refusal> refusal = {};  // the text cannot be run
+  Clock::time_point started = {}, tokenized = {}, done = {};
+};
+
+struct ActiveRequest;
+using Deadlines = std::multimap<Clock::time_point, std::weak_ptr<ActiveRequest>>;
+
+struct ActiveRequest {
+  RequestInfo info = {};
+  Job job = {};
+  std::shared_ptr<const AskPolicy> policy = {};
+  bool by_default = false;  // the policy was ours, not the client's
+  Deadline deadline = kNoDeadline;
+  size_t bytes = 0;                 // of the body, for admission
+  std::exception_ptr failure = {};  // of reading the body or of composing the response
+  std::vector<TextOutcome> outcomes = {};
+  std::atomic<size_t> left = 0;
+  HttpResponse response = {};  // composed by whoever ends last
+  // Below: the network thread's alone.
+  Reply reply = {};
+  std::vector<Ticket> tickets = {};
+  Deadlines::iterator alarm = {};  // until it is answered
+  bool answered = false;
+};
+
+// The tokens of one text; a Refusal for one that is too long and may not be truncated. Runs on a thread of the engine.
+[[nodiscard]] Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const Tokenizer& tokenizer);
+
+// The response to a request all of whose texts have ended. `compute`: x-compute-type.
+[[nodiscard]] HttpResponse compose(const ActiveRequest& request, const ModelFacts& model, const std::string& compute);
+
+}  // namespace exeunt::serve

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Is the engine alive? Where no client's answer has shown it for a while, a text of our own runs through it; two in a
+// row without an answer mean no. Used by the network thread alone.
+#pragma once
+
+#include <optional>
+
+#include "exeunt/serve/service_context.h"
+
+namespace exeunt::serve {
+
+class Canary {
+ public:
+  Canary(ServiceContext& context, Clock::time_point now);
+
+  [[nodiscard]] bool healthy() const noexcept { return failures_ < 2; }
+  void saw_answer(Clock::time_point now) noexcept {
+    last_answer_ = now;
+    failures_ = 0;
+  }
+  [[nodiscard]] Clock::time_point wake_at() const noexcept;
+  void wake(Clock::time_point now);
+
+ private:
+  void run(Clock::time_point now);
+
+  ServiceContext& context_;
+  Clock::time_point last_answer_, next_;
+  std::optional<Clock::time_point> since_ = {};  // of the one under way
+  uint64_t round_ = 0;
+  int failures_ = 0;
+};
+
+}  // namespace exeunt::serve

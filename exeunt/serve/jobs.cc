@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/jobs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "exeunt/serve/body.h"
+
+namespace exeunt::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kDeadlineGrace = 3ms;  // for the engine to hand over its best answer so far
+// Bodies up to here are read by the network thread, as that takes no longer than to wake another.
+constexpr size_t kReadAtOnce = 4096;
+
+// Only JSON comes in; a body without a type is taken for it.
+void check_type(const HttpRequest& request) {
+  const std::string_view type = request.field("content-type");
+  if (type.empty() || list_holds(type, "application/json")) return;
+  throw Refusal(415, ErrorType::validation, "the body's type is not application/json",
+                "send 'Content-Type: application/json'");
+}
+
+// `x-request-timeout-ms`, in microseconds.
+std::optional<int64_t> timeout_field(const HttpRequest& request) {
+  const std::string_view text = request.field("x-request-timeout-ms");
+  if (text.empty()) return std::nullopt;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 3'600'000) {
+    throw invalid("x-request-timeout-ms: want a whole number from 1 to 3600000");
+  }
+  return 1000 * value;
+}
+
+// Outputs that are not numbers are no answer.
+void check_finite(Answer& answer) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (std::all_of(answer.logits.begin(), answer.logits.end(), finite)) return;
+  answer = {};
+  answer.error = "the model's outputs are not finite";
+}
+
+Refusal too_late() {
+  return {504, ErrorType::overloaded, "the deadline passed before any exit was reached",
+          "allow more time, or retry when the server is less busy"};
+}
+
+}  // namespace
+
+void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parse) {
+  check_type(request);
+  if (!parts_.canary.healthy()) throw unhealthy();
+  if (parts_.context.enough_memory && !parts_.context.enough_memory()) {
+    ++parts_.context.metrics.rejected["memory"];
+    throw out_of_memory();
+  }
+  auto limit = std::chrono::duration_cast<std::chrono::microseconds>(options_.request_timeout);
+  if (const auto timeout = timeout_field(request)) limit = std::min(limit, std::chrono::microseconds(*timeout));
+  auto active = std::make_shared<ActiveRequest>();
+  active->bytes = request.body.size();
+  active->deadline = incoming.info.begun + limit;
+  set_alarm(active);
+  try {
+    if (const auto full = admission_.enter(active->bytes)) throw too_much(*full);
+    if (active->bytes > kReadAtOnce) read_elsewhere(active, std::move(request.body), parse);
+  } catch (...) {
+    (void)close(*active);
+    throw;
+  }
+  active->info = std::move(incoming.info);
+  active->reply = std::move(incoming.reply);
+  incoming.active = active;
+  if (active->bytes <= kReadAtOnce) {
+    read(*active, request.body, parse);
+    begin(active);
+  }
+}
+
+void Jobs::read_elsewhere(const Request& request, std::string&& body, ParseJob parse) {
+  try {
+    reader_.give([this, request, parse, body = std::move(body)] {
+      read(*request, body, parse);
+      parts_.context.hand_over([this, request] { begin(request); });
+    });
+  } catch (...) {
+    admission_.leave(0, request->bytes);
+    throw;
+  }
+}
+
+// On any thread.
+void Jobs::read(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept {
+  try {
+    request.job = parse(parse_body(body), {parts_.context.model, options_.max_client_batch, options_.auto_truncate});
+  } catch (...) {
+    request.failure = std::current_exception();
+  }
+}
+
+// What was read is admitted and runs, or is refused.
+void Jobs::begin(const Request& request) {
+  if (request->answered) return admission_.leave(0, request->bytes);  // the deadline or the client's leaving was faster
+  size_t texts = 0;
+  try {
+    if (request->failure) std::rethrow_exception(request->failure);
+    parts_.context.metrics.unknown_fields += static_cast<uint64_t>(request->job.unknown_fields);
+    const ExitAsk& exit = request->job.exit;
+    request->by_default = !exit.policy;
+    request->policy = exit.policy ? parts_.policies.named(*exit.policy) : parts_.policies.current();
+    if (const int first = parts_.context.model.exits.front(); exit.max_layers && *exit.max_layers < first) {
+      throw invalid(fmt::format("max_layers: got {}, the first exit is after layer {}", *exit.max_layers, first));
+    }
+    if (exit.deadline_us) {
+      request->deadline =
+          std::min<Deadline>(request->deadline, request->info.begun + std::chrono::microseconds(*exit.deadline_us));
+      deadlines_.erase(request->alarm);
+      set_alarm(request);
+    }
+    if (const auto full = admission_.add(request->job.texts.size())) throw too_much(*full);
+    texts = request->job.texts.size();
+    submit(request);
+  } catch (...) {
+    admission_.leave(texts, request->bytes);
+    answer(*request, exception_response(parts_.context.log, request->info.id));
+  }
+}
+
+void Jobs::set_alarm(const Request& request) {
+  request->alarm = deadlines_.emplace(request->deadline + kDeadlineGrace, request);
+}
+
+void Jobs::submit(const Request& request) {
+  const size_t texts = request->job.texts.size();
+  request->outcomes.resize(texts);
+  request->tickets.reserve(texts);
+  request->left = texts;
+  Ask ask;
+  ask.policy = request->policy;
+  ask.max_layers = request->job.exit.max_layers.value_or(kAllLayers);
+  ask.deadline = request->deadline;
+  ask.details = request->job.exit.details;
+  for (size_t i = 0; i < texts; ++i) {
+    const auto make = [this, request, i] { return encode(*request, i); };
+    const auto done = [this, request, i](Answer&& answer) { text_done(request, i, std::move(answer)); };
+    try {
+      request->tickets.push_back(parts_.context.runner.submit(make, ask, done));
+    } catch (const std::bad_alloc&) {
+      best_effort([&] { request->outcomes[i].refusal = out_of_memory(); });
+      done({});
+    } catch (const std::exception& error) {  // the engine could not take it: as if it had failed at once
+      Answer failed;
+      failed.error = error.what();
+      done(std::move(failed));
+    }
+  }
+}
+
+// On a thread of the engine.
+Encoding Jobs::encode(ActiveRequest& request, size_t nth) const {
+  TextOutcome& outcome = request.outcomes[nth];
+  outcome.started = outcome.tokenized = Clock::now();
+  try {
+    if (outcome.started >= request.deadline) throw too_late();  // nobody waits for it any more
+    Encoding text = encode_text(request.job, nth, parts_.context.model, *parts_.context.runner.tokenizer);
+    outcome.tokenized = Clock::now();
+    return text;
+  } catch (const Refusal& refusal) {
+    outcome.refusal = refusal;
+    throw;
+  } catch (const std::bad_alloc&) {
+    outcome.refusal = out_of_memory();
+    throw;
+  }
+}
+
+// On a thread of the engine.
+void Jobs::text_done(const Request& request, size_t nth, Answer&& answer) noexcept {
+  TextOutcome& outcome = request->outcomes[nth];
+  outcome.answer = std::move(answer);
+  best_effort([&] { check_finite(outcome.answer); });
+  outcome.done = Clock::now();
+  if (outcome.started == Clock::time_point{}) outcome.started = outcome.tokenized = outcome.done;
+  if (request->left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  try {
+    request->response = compose(*request, parts_.context.model, parts_.context.runner.compute);
+  } catch (...) {
+    request->failure = std::current_exception();
+  }
+  parts_.context.hand_over([this, request] { finish(request); });
+}
+
+void Jobs::finish(const Request& request) {
+  admission_.leave(request->job.texts.size(), request->bytes);
+  if (request->answered) return;  // the deadline or the client's leaving was faster
+  if (request->failure) {
+    try {
+      std::rethrow_exception(request->failure);
+    } catch (...) {
+      request->response = exception_response(parts_.context.log, request->info.id);
+    }
+  }
+  best_effort([&] {
+    log_failures(*request);
+    if (request->response.status == 200) count_texts(*request);
+  });
+  answer(*request, std::move(request->response));
+  best_effort([&] {
+    if (request->by_default) parts_.shadow.sample(request, admission_.fill());
+  });
+}
+
+// From here on nothing can be answered any more, but through the result.
+Reply Jobs::close(ActiveRequest& request) {
+  request.answered = true;
+  deadlines_.erase(request.alarm);
+  return std::exchange(request.reply, {});
+}
+
+void Jobs::answer(ActiveRequest& request, HttpResponse&& response) {
+  const Reply reply = close(request);
+  best_effort([&] { parts_.seal(response, request.info); });
+  reply(std::move(response));
+}
+
+void Jobs::log_failures(const ActiveRequest& request) {
+  for (const TextOutcome& outcome : request.outcomes) {
+    if (outcome.answer.ended != Ended::failed || outcome.refusal) continue;
+    ++parts_.context.metrics.failed_texts;
+    parts_.context.log({.level = "error",
+                        .message = "text failed",
+                        .fields = {{"request_id", request.info.id}, {"why", outcome.answer.error}}});
+  }
+}
+
+void Jobs::count_texts(const ActiveRequest& request) {
+  parts_.canary.saw_answer(Clock::now());
+  Metrics& metrics = parts_.context.metrics;
+  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  for (const TextOutcome& outcome : request.outcomes) {
+    ++metrics.texts;
+    ++metrics.exits[outcome.answer.layer];
+    metrics.tokens += static_cast<uint64_t>(outcome.answer.tokens);
+    metrics.layers_run += static_cast<uint64_t>(outcome.answer.layers_run);
+    metrics.layers_full += static_cast<uint64_t>(parts_.context.model.layers);
+    metrics.queue.add(seconds(outcome.started - request.info.begun));
+    metrics.tokenization.add(seconds(outcome.tokenized - outcome.started));
+    metrics.inference.add(seconds(outcome.done - outcome.tokenized));
+  }
+}
+
+Refusal Jobs::too_much(std::string_view of) {
+  ++parts_.context.metrics.rejected[std::string(of)];
+  return {429, ErrorType::overloaded, "model is overloaded", "retry after a moment, or send fewer texts at once"};
+}
+
+void Jobs::abandon(const Request& request) {
+  if (!request || request->answered) return;
+  (void)close(*request);
+  for (const Ticket& ticket : request->tickets) ticket.cancel();
+  ++parts_.context.metrics.abandoned;
+}
+
+Clock::time_point Jobs::wake_at() const noexcept {
+  return deadlines_.empty() ? Clock::time_point::max() : deadlines_.begin()->first;
+}
+
+void Jobs::wake(Clock::time_point now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto request = deadlines_.begin()->second.lock();
+    if (!request) {
+      deadlines_.erase(deadlines_.begin());
+      continue;
+    }
+    for (const Ticket& ticket : request->tickets) ticket.cancel();
+    answer(*request, refusal_response(too_late(), request->info.id));
+  }
+}
+
+}  // namespace exeunt::serve

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that run texts, from the body to the answer: admission, reading, deadlines, the engine. The network thread
+// calls everything here; the engine's threads and the one that reads large bodies only hand over what they finished.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "exeunt/serve/active_request.h"
+#include "exeunt/serve/admission.h"
+#include "exeunt/serve/canary.h"
+#include "exeunt/serve/protocols.h"
+#include "exeunt/serve/served_policies.h"
+#include "exeunt/serve/service_context.h"
+#include "exeunt/serve/shadow.h"
+#include "exeunt/serve/work_thread.h"
+
+namespace exeunt::serve {
+
+struct JobOptions {
+  AdmissionLimits admission = {};
+  size_t max_client_batch = 32;
+  bool auto_truncate = true;
+  std::chrono::milliseconds request_timeout{30'000};
+};
+
+// A request that was read and not yet admitted; `active` once it is.
+struct Incoming {
+  RequestInfo info;
+  Reply reply;
+  std::shared_ptr<ActiveRequest> active = {};
+};
+
+class Jobs {
+ public:
+  struct Parts {
+    ServiceContext& context;
+    ServedPolicies& policies;
+    Canary& canary;
+    Shadow& shadow;
+    // What every response passes on its way out.
+    std::function<void(HttpResponse&, const RequestInfo&)> seal;
+  };
+  Jobs(Parts parts, const JobOptions& options) : parts_(std::move(parts)), options_(options) {}
+
+  // Admits the request, and answers it now or later. Throws Refusal where it is not admitted.
+  void start(HttpRequest& request, Incoming& incoming, ParseJob parse);
+  // The client has gone: what waits is dropped, and nothing is answered.
+  void abandon(const std::shared_ptr<ActiveRequest>& request);
+
+  [[nodiscard]] const Admission& admission() const noexcept { return admission_; }
+  [[nodiscard]] Clock::time_point wake_at() const noexcept;  // the next deadline
+  void wake(Clock::time_point now);
+
+ private:
+  using Request = std::shared_ptr<ActiveRequest>;
+
+  void read_elsewhere(const Request& request, std::string&& body, ParseJob parse);
+  void read(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept;
+  void begin(const Request& request);
+  void set_alarm(const Request& request);
+  void submit(const Request& request);
+  [[nodiscard]] Encoding encode(ActiveRequest& request, size_t nth) const;
+  void text_done(const Request& request, size_t nth, Answer&& answer) noexcept;
+  void finish(const Request& request);
+  [[nodiscard]] Reply close(ActiveRequest& request);
+  void answer(ActiveRequest& request, HttpResponse&& response);
+  void log_failures(const ActiveRequest& request);
+  void count_texts(const ActiveRequest& request);
+  [[nodiscard]] Refusal too_much(std::string_view of);
+
+  Parts parts_;
+  JobOptions options_;
+  Admission admission_{options_.admission};
+  Deadlines deadlines_ = {};
+  WorkThread reader_ = {};  // of large bodies; last, so that it ends before what it uses
+};
+
+}  // namespace exeunt::serve

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the service share: the model, the engine, the way back to the network thread, log and counters.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exeunt/runtime/engine.h"
+#include "exeunt/serve/access_log.h"
+#include "exeunt/serve/job.h"
+#include "exeunt/serve/metrics.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt::serve {
+
+// What runs texts: an Engine, or a stand-in in tests.
+struct Runner {
+  std::function<Ticket(Engine::MakeEncoding, const Ask&, Engine::Done)> submit;
+  // A policy, and its exit rates from calibration or none. Throws Error.
+  std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)> bind;
+  const Tokenizer* tokenizer = nullptr;
+  std::string compute = "cpu";  // x-compute-type
+};
+
+struct ServiceContext {
+  ModelFacts model;
+  Runner runner;
+  std::function<void(std::function<void()>)> post;  // runs it on the network thread; callable from any thread
+  Log log;
+  std::function<bool()> enough_memory = {};  // none: always
+  Metrics metrics = {};                      // the network thread's
+
+  // From any other thread. An answer must not get lost for want of memory, so this waits for some.
+  template <class Work>
+  void hand_over(const Work& work) const noexcept {
+    while (true) {
+      try {
+        return post(work);
+      } catch (const std::bad_alloc&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+};
+
+// For counting and logging: where there is no memory for them they are left out. The answer counts.
+template <class Work>
+void best_effort(const Work& work) noexcept {
+  try {
+    work();
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace exeunt::serve

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/served_policies.h"
+
+#include "exeunt/serve/refusal.h"
+#include "tests/scratch.h"
+#include "tests/serve/fake_engine.h"
+
+namespace exeunt::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string current(const ServedPolicies& policies) {
+  return str(policies.current()->spec);
+}
+
+TEST(ServedPolicies, UnderLoadTheDefaultMovesAlongTheCertifiedPointsThatAreAllowed) {
+  ServedPolicies policies(certified(0.02), bind_policy);
+  Clock::time_point now = Clock::time_point{} + 1h;
+  EXPECT_EQ(policies.adapt_at(false), Clock::time_point::max());  // idle, and at its default
+  EXPECT_LT(policies.adapt_at(true), now);
+  EXPECT_EQ(current(policies), "entropy:0.1");
+  EXPECT_EQ(policies.epsilon(), 0.01);
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
+  EXPECT_EQ(current(policies), "entropy:0.2");  // 5 % would be the next
+  EXPECT_EQ(policies.epsilon(), 0.02);
+  EXPECT_EQ(policies.level(), 1);
+  EXPECT_EQ(policies.adapt_at(false), now + 25ms);  // it still has to come down
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 0.0);
+  EXPECT_EQ(current(policies), "entropy:0.1");
+}
+
+TEST(ServedPolicies, LooksAtTheLoadNowAndThenOnly) {
+  ServedPolicies policies(certified(0.05), bind_policy);
+  const Clock::time_point start = Clock::time_point{} + 1h;
+  policies.adapt(start, 0.0);
+  policies.adapt(start + 10ms, 1.0);  // too early to be seen
+  policies.adapt(start + 25ms, 1.0);
+  policies.adapt(start + 74ms, 1.0);
+  EXPECT_EQ(policies.level(), 0);
+  policies.adapt(start + 99ms, 1.0);
+  EXPECT_EQ(policies.level(), 1);
+}
+
+TEST(ServedPolicies, TightenedItRunsToFullDepthAndPromisesNothing) {
+  ServedPolicies policies(certified(0.05), bind_policy);
+  EXPECT_TRUE(policies.certified());
+  EXPECT_EQ(policies.promised(), 0.01);
+  Clock::time_point now = Clock::time_point{} + 1h;
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
+  policies.tighten();
+  EXPECT_EQ(current(policies), "full");
+  EXPECT_EQ(policies.epsilon(), 0);
+  EXPECT_FALSE(policies.certified());
+  EXPECT_EQ(str(policies.named("entropy:0.2")->spec), "entropy:0.2");  // clients may still ask for less
+}
+
+TEST(ServedPolicies, APolicyChosenByHandPromisesNothingAndStaysUnderLoad) {
+  PolicySettings settings = certified();
+  settings.chosen = "entropy:0.3";
+  ServedPolicies policies(settings, bind_policy);
+  EXPECT_EQ(current(policies), "entropy:0.3");
+  EXPECT_FALSE(policies.certified());
+  EXPECT_FALSE(policies.promised().has_value());
+  EXPECT_EQ(policies.adapt_at(true), Clock::time_point::max());
+  EXPECT_EQ(policies.allowed(), "full,entropy:0.3");
+}
+
+TEST(ServedPolicies, ForgetsWhatClientsAskedForRatherThanGrow) {
+  PolicySettings settings = certified();
+  settings.allowed = "entropy:0..0.9";
+  int bound = 0;
+  ServedPolicies policies(settings, [&](const PolicySpec& spec, std::vector<float> rates) {
+    ++bound;
+    return bind_policy(spec, std::move(rates));
+  });
+  const int at_start = bound;
+  (void)policies.named("entropy:0.5");
+  (void)policies.named("entropy:0.5");
+  EXPECT_EQ(bound, at_start + 1);
+  for (int i = 0; i < 300; ++i) (void)policies.named(fmt::format("entropy:0.{:03}", i));
+  (void)policies.named("entropy:0.5");
+  EXPECT_EQ(bound, at_start + 302);
+  EXPECT_THROW((void)policies.named("entropy:0.95"), Refusal);
+  EXPECT_THROW((void)policies.named(std::string(257, 'x')), Refusal);
+}
+
+}  // namespace
+}  // namespace exeunt::serve
