@@ -69,8 +69,12 @@ function(exeunt_test folder)
   target_link_libraries(${folder}_test PRIVATE ${TEST_LINKS} exeunt_gtest_main exeunt_gmock)
   target_include_directories(${folder}_test PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${folder}_test PRIVATE EXEUNT_TEST_DATA="tests")
-  # Tests are built often and run briefly: less optimisation halves the build and costs nothing.
-  target_compile_options(${folder}_test PRIVATE -O1)
+  # Tests are built often and run briefly: less optimisation halves the build and costs nothing; under sanitizers, none.
+  if(EXEUNT_SANITIZE)
+    target_compile_options(${folder}_test PRIVATE -O0)
+  else()
+    target_compile_options(${folder}_test PRIVATE -O1)
+  endif()
   if(EXEUNT_SANITIZE MATCHES "undefined")
     # The code under test is checked; checking the tests themselves would double their build time.
     target_compile_options(${folder}_test PRIVATE -fno-sanitize=undefined)
