@@ -2,38 +2,23 @@
 #include "exeunt/model/config.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/suggest.h"
+#include "exeunt/model/family.h"
 
 namespace exeunt {
 namespace {
 
-// What transformers assumes for a field that is not there.
-struct Defaults {
-  int vocab, hidden, layers, heads, inner, pad;
-  std::string_view activation;
-  double dropout;
-};
-constexpr Defaults kBert{30522, 768, 12, 12, 3072, 0, "gelu", 0.1};
-constexpr Defaults kRoberta{50265, 768, 12, 12, 3072, 1, "gelu", 0.1};
-constexpr Defaults kAlbert{30000, 4096, 12, 64, 16384, 0, "gelu_new", 0.0};
-
-const Defaults& defaults_of(Family family) {
-  if (family == Family::albert) return kAlbert;
-  return family == Family::roberta ? kRoberta : kBert;
-}
-
-// ElasticBERT goes to transformers as a plain BERT; this field lets it come back as what it was.
+// Written where transformers is to take a model for another family, so that it comes back as what it was.
 constexpr std::string_view kFamilyField = "exeunt_family";
 
-std::vector<std::string> known_families() {
-  const auto names = family_names();
-  return {names.begin(), names.end()};
+std::string known_families() {
+  std::vector<std::string_view> names;
+  for (const FamilyRow& row : families()) names.push_back(row.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 Family family_of(JsonObject& fields, std::optional<Family> guess) {
@@ -42,28 +27,26 @@ Family family_of(JsonObject& fields, std::optional<Family> guess) {
     const std::string type = fields.string(field);
     if (const auto family = family_named(type)) return *family;
     throw Error(Code::bad_file,
-                fmt::format("{}: field '{}': got '{}', want one of {}", fields.where(), field, type,
-                            fmt::join(family_names(), ", ")),
+                fmt::format("{}: field '{}': got '{}', want one of {}", fields.where(), field, type, known_families()),
                 "only these encoders can be read");
   }
   // Files older than `model_type`: tell the family by fields that only it has, then by what the weights look like.
-  if (fields.has("max_output_layers") || fields.has("num_output_layers")) return Family::elasticbert;
-  if (fields.has("num_hidden_groups") || fields.has("inner_group_num") || fields.has("embedding_size")) {
-    return Family::albert;
-  }
-  if (guess) return *guess;
+  const auto told = find_family([&](const FamilyRow& row) {
+    return std::ranges::any_of(row.telling_fields, [&](std::string_view field) { return fields.has(field); });
+  });
+  if (told || guess) return told ? *told : *guess;
   throw Error(Code::bad_file, fmt::format("{}: field 'model_type' is missing", fields.where()),
-              fmt::format("add it: one of {}", fmt::join(known_families(), ", ")));
+              fmt::format("add it: one of {}", known_families()));
 }
 
-Activation activation_of(JsonObject& fields, const Defaults& defaults) {
+Activation activation_of(JsonObject& fields, Activation absent) {
   // The same two functions go by several names.
   constexpr std::pair<std::string_view, Activation> kNames[] = {{"gelu", Activation::gelu},
                                                                 {"gelu_python", Activation::gelu},
                                                                 {"gelu_new", Activation::gelu_new},
                                                                 {"gelu_pytorch_tanh", Activation::gelu_new},
                                                                 {"relu", Activation::relu}};
-  const std::string name = fields.string_or("hidden_act", std::string(defaults.activation));
+  const std::string name = fields.string_or("hidden_act", std::string(name_of(absent)));
   for (const auto& [known, activation] : kNames) {
     if (known == name) return activation;
   }
@@ -92,30 +75,37 @@ void refuse_unsupported(JsonObject& fields) {
   }
 }
 
-ModelSpec read_spec(JsonObject& fields, Family family) {
-  const Defaults& defaults = defaults_of(family);
-  ModelSpec spec{.family = family};
-  spec.vocab = size_of_field(fields, "vocab_size", kMaxVocab, defaults.vocab);
-  spec.hidden = size_of_field(fields, "hidden_size", kMaxHidden, defaults.hidden);
-  spec.layers = size_of_field(fields, "num_hidden_layers", kMaxLayers, defaults.layers);
-  spec.heads = size_of_field(fields, "num_attention_heads", kMaxHidden, defaults.heads);
-  spec.inner = size_of_field(fields, "intermediate_size", kMaxInner, defaults.inner);
-  spec.positions = size_of_field(fields, "max_position_embeddings", kMaxPositions, 512);
-  spec.segments = size_of_field(fields, "type_vocab_size", kMaxSegments, 2);
+// The shortest decimal that is this float, so that 1e-12F is written as 1e-12.
+double tidy(float value) {
+  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
+}
+
+ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
+  const ModelSpec& absent = row.spec;
+  ModelSpec spec = absent;
+  spec.vocab = size_of_field(fields, "vocab_size", kMaxVocab, absent.vocab);
+  spec.hidden = size_of_field(fields, "hidden_size", kMaxHidden, absent.hidden);
+  spec.layers = size_of_field(fields, "num_hidden_layers", kMaxLayers, absent.layers);
+  spec.heads = size_of_field(fields, "num_attention_heads", kMaxHidden, absent.heads);
+  spec.inner = size_of_field(fields, "intermediate_size", kMaxInner, absent.inner);
+  spec.positions = size_of_field(fields, "max_position_embeddings", kMaxPositions, absent.positions);
+  spec.segments = size_of_field(fields, "type_vocab_size", kMaxSegments, absent.segments);
   spec.embedding = spec.hidden;
   if (spec.hidden % spec.heads != 0) {
     fields.fail("num_attention_heads", std::to_string(spec.heads),
                 fmt::format("a divisor of hidden_size, {}", spec.hidden));
   }
-  spec.pad_id = static_cast<int>(fields.integer_or("pad_token_id", 0, spec.vocab - 1, defaults.pad));
-  if (family == Family::roberta) spec.position_offset = spec.pad_id + 1;
+  spec.pad_id = static_cast<int>(fields.integer_or("pad_token_id", 0, spec.vocab - 1, absent.pad_id));
+  if (absent.position_offset != 0) spec.position_offset = spec.pad_id + 1;
   if (spec.max_tokens() < 1) {
     fields.fail("max_position_embeddings", std::to_string(spec.positions),
-                fmt::format("more than {}, where RoBERTa's positions start", spec.position_offset));
+                fmt::format("more than {}, where positions start", spec.position_offset));
   }
-  if (family == Family::albert) {
-    spec.embedding = size_of_field(fields, "embedding_size", kMaxHidden, 128);
-    spec.groups = size_of_field(fields, "num_hidden_groups", spec.layers, 1);
+  if (spec.embedding_projection) {
+    spec.embedding = size_of_field(fields, "embedding_size", kMaxHidden, absent.embedding);
+  }
+  if (absent.groups != 0) {
+    spec.groups = size_of_field(fields, "num_hidden_groups", spec.layers, absent.groups);
     const int64_t within = fields.integer_or("inner_group_num", 1, kMaxLayers, 1);
     if (within != 1)
       fields.fail("inner_group_num", std::to_string(within), "1, the only value ALBERT was released with");
@@ -123,11 +113,11 @@ ModelSpec read_spec(JsonObject& fields, Family family) {
   const double eps = fields.number_or("layer_norm_eps", 1e-12);
   if (!(eps > 0 && eps < 1)) fields.fail("layer_norm_eps", fmt::format("{}", eps), "a small number above 0");
   spec.norm_eps = static_cast<float>(eps);
-  spec.activation = activation_of(fields, defaults);
-  spec.hidden_dropout = dropout_of(fields, "hidden_dropout_prob", defaults.dropout);
-  spec.attention_dropout = dropout_of(fields, "attention_probs_dropout_prob", defaults.dropout);
-  spec.classifier_dropout = family == Family::albert ? dropout_of(fields, "classifier_dropout_prob", 0.1)
-                                                     : dropout_of(fields, "classifier_dropout", spec.hidden_dropout);
+  spec.activation = activation_of(fields, absent.activation);
+  spec.hidden_dropout = dropout_of(fields, "hidden_dropout_prob", tidy(absent.hidden_dropout));
+  spec.attention_dropout = dropout_of(fields, "attention_probs_dropout_prob", tidy(absent.attention_dropout));
+  spec.classifier_dropout =
+      dropout_of(fields, row.classifier_dropout, row.classifier_dropout_absent.value_or(spec.hidden_dropout));
   return spec;
 }
 
@@ -195,17 +185,12 @@ std::string first_architecture(JsonObject& fields) {
   return list->front().get<std::string>();
 }
 
-// The shortest decimal that is this float, so that 1e-12F is written as 1e-12.
-double tidy(float value) {
-  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
-}
-
 void add_sizes(OrderedJson& out, const ModelSpec& spec) {
   out["vocab_size"] = spec.vocab;
-  if (spec.family == Family::albert) out["embedding_size"] = spec.embedding;
+  if (spec.embedding_projection) out["embedding_size"] = spec.embedding;
   out["hidden_size"] = spec.hidden;
   out["num_hidden_layers"] = spec.layers;
-  if (spec.family == Family::albert) {
+  if (spec.groups != 0) {
     out["num_hidden_groups"] = spec.groups;
     out["inner_group_num"] = 1;
   }
@@ -218,7 +203,7 @@ void add_sizes(OrderedJson& out, const ModelSpec& spec) {
   out["hidden_act"] = std::string(name_of(spec.activation));
   out["hidden_dropout_prob"] = tidy(spec.hidden_dropout);
   out["attention_probs_dropout_prob"] = tidy(spec.attention_dropout);
-  out[spec.family == Family::albert ? "classifier_dropout_prob" : "classifier_dropout"] = tidy(spec.classifier_dropout);
+  out[std::string(row_of(spec.family).classifier_dropout)] = tidy(spec.classifier_dropout);
   out["position_embedding_type"] = "absolute";
 }
 
@@ -229,11 +214,11 @@ ModelConfig parse_config(const Json& value, const std::string& where, std::optio
   ModelConfig config;
   const Family family = family_of(fields, guess);
   refuse_unsupported(fields);
-  config.spec = read_spec(fields, family);
+  config.spec = read_spec(fields, row_of(family));
   config.heads.labels = read_labels(fields);
   config.heads.problem_type = fields.string_or("problem_type", "");
   config.heads.architecture = first_architecture(fields);
-  if (family == Family::elasticbert && fields.has("num_output_layers")) {
+  if (config.spec.layer_poolers && fields.has("num_output_layers")) {
     const int64_t exits = fields.integer("num_output_layers", 1, kMaxLayers);
     if (exits > config.spec.layers) {
       fields.fail("num_output_layers", std::to_string(exits),
@@ -241,7 +226,7 @@ ModelConfig parse_config(const Json& value, const std::string& where, std::optio
     }
     config.heads.output_layers = static_cast<int>(exits);
   }
-  if (family == Family::albert) config.heads.elbert = read_elbert(fields);
+  if (config.spec.groups != 0) config.heads.elbert = read_elbert(fields);
   return config;
 }
 
@@ -255,10 +240,10 @@ OrderedJson own_config(const ModelSpec& spec) {
 OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, std::string_view architecture,
                                 DType dtype) {
   OrderedJson out;
-  const bool elastic = spec.family == Family::elasticbert;
+  const Family exported_as = row_of(spec.family).exported_as;
   out["architectures"] = {std::string(architecture)};
-  out["model_type"] = elastic ? "bert" : std::string(name_of(spec.family));
-  if (elastic) out[std::string(kFamilyField)] = std::string(name_of(spec.family));
+  out["model_type"] = std::string(name_of(exported_as));
+  if (exported_as != spec.family) out[std::string(kFamilyField)] = std::string(name_of(spec.family));
   add_sizes(out, spec);
   if (!exits.sites.empty()) {
     const bool regression = exits.problem == Problem::regression;

@@ -48,7 +48,7 @@ ParameterCount count_parameters(const ModelSpec& spec, const ExitLayout& exits, 
 
 int64_t embedding_macs(const ModelSpec& spec, int64_t tokens) noexcept {
   const int64_t norm = 2 * tokens * spec.embedding;
-  return spec.family == Family::albert ? norm + tokens * spec.embedding * spec.hidden : norm;
+  return spec.embedding_projection ? norm + tokens * spec.embedding * spec.hidden : norm;
 }
 
 // 4sd² (query, key, value, output) + 2sdf (feed-forward) + 2s²d (scores and their use) + 2hs² (scaling and softmax)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "exeunt/base/error.h"
+#include "exeunt/model/family.h"
 
 namespace exeunt {
 namespace {
@@ -22,7 +23,7 @@ class Deriver {
       classifier_list();
     } else if (has_elbert_head()) {
       elbert();
-    } else if (has("classifier.out_proj.weight") || has("classifier.weight")) {
+    } else if (has_named_head() || has("classifier.weight")) {
       one_head();
     }
     if (exits_.sites.empty()) return {ExitLayout{}, std::move(notices_)};
@@ -67,7 +68,7 @@ class Deriver {
   void classifier_list() {
     const int n = count("classifiers.", ".weight");
     exits_.outputs = rows_of("classifiers.0.weight");
-    if (spec_.family == Family::elasticbert) {
+    if (spec_.layer_poolers) {
       const int wanted = config_.heads.output_layers.value_or(n);
       if (n != wanted || n > spec_.layers) {
         throw_bad_file(where_, "got {} classifiers, want {}: num_output_layers of {} layers", n, wanted, spec_.layers);
@@ -77,14 +78,19 @@ class Deriver {
     }
     for (int i = 0; i < n; ++i) {
       ExitSite site{.after = spec_.layers - n + 1 + i, .classifier = i};
-      if (spec_.family != Family::elasticbert) site.pooler = 0;
-      if (spec_.family == Family::elasticbert && has_layer_poolers()) site.pooler = i;
+      if (!spec_.layer_poolers || has_layer_poolers()) site.pooler = spec_.layer_poolers ? i : 0;
       exits_.sites.push_back(site);
     }
   }
 
   [[nodiscard]] bool has_layer_poolers() const {
     return has(fmt::format("encoder.pooler.{}.dense.weight", spec_.layers - 1));
+  }
+
+  // RoBERTa's two linear maps, "classifier.dense" and "classifier.out_proj", in place of pooler and "classifier".
+  [[nodiscard]] bool has_named_head() const {
+    const std::string_view classifier = row_of(spec_.family).head_classifier;
+    return !classifier.empty() && has(std::string(classifier) + ".weight");
   }
 
   [[nodiscard]] bool has_elbert_head() const {
@@ -129,21 +135,22 @@ class Deriver {
 
   // One head at the last layer: *ForSequenceClassification, or ElasticBERT's static use.
   void one_head() {
-    const bool roberta_head = has("classifier.out_proj.weight");
-    const bool pooled = roberta_head ? has("classifier.dense.weight")
-                                     : has("pooler.dense.weight") || has("pooler.weight") || has_layer_poolers();
+    const FamilyRow& row = row_of(spec_.family);
+    const std::string pooler(row.head_pooler), classifier(has_named_head() ? row.head_classifier : "classifier");
+    const bool pooled = has_named_head() ? has(pooler + ".weight")
+                                         : has("pooler.dense.weight") || has("pooler.weight") || has_layer_poolers();
     const std::string& architecture = config_.heads.architecture;
     const bool other_task = architecture.ends_with("ForTokenClassification") ||
                             architecture.ends_with("ForMultipleChoice") ||
                             architecture.ends_with("ForQuestionAnswering");
-    if (other_task || (!pooled && spec_.family != Family::elasticbert)) {
+    if (other_task || (!pooled && !spec_.layer_poolers)) {
       notices_.push_back("the classifier is not one over whole texts: read as an encoder without heads");
       return;
     }
     ExitSite site{.after = spec_.layers};
     if (pooled) site.pooler = 0;
     exits_.sites = {site};
-    exits_.outputs = rows_of(roberta_head ? "classifier.out_proj.weight" : "classifier.weight");
+    exits_.outputs = rows_of(classifier + ".weight");
   }
 
   void name_outputs() {

@@ -9,6 +9,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/heads.h"
 #include "exeunt/model/schema.h"
 
@@ -41,26 +42,28 @@ std::string expected_name(const SourceTensors& source, const TensorInfo& info) {
 int extra_layers(const SourceTensors& source, const ModelSpec& spec) {
   if (spec.groups != 0) return 0;
   int layers = spec.layers;
-  while (source.find(fmt::format("encoder.layer.{}.output.dense.weight", layers)) != nullptr) ++layers;
+  const LayerNames& names = row_of(spec.family).layer;
+  while (source.find(names.of(layers, names.ffn2) + ".weight") != nullptr) ++layers;
   return layers - spec.layers;
 }
 
 // "encoder.layer.7.…" or "encoder.pooler.7.…" with 7 at or behind the configuration's number of layers.
-bool is_truncated(std::string_view name, int layers) {
-  for (const std::string_view start : {"encoder.layer.", "encoder.pooler."}) {
+bool is_truncated(std::string_view name, const ModelSpec& spec) {
+  if (spec.groups != 0) return false;
+  for (const std::string_view start : {row_of(spec.family).layer.before, std::string_view("encoder.pooler.")}) {
     if (!name.starts_with(start)) continue;
     int index = 0;
     const std::string_view rest = name.substr(start.size());
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
-    return error == std::errc() && index >= layers;
+    return error == std::errc() && index >= spec.layers;
   }
   return false;
 }
 
 // The last exit of an exported folder stands there twice: as exits.* and under transformers' names. So does
 // ElasticBERT's last pooler.
-bool is_copy(std::string_view name, bool has_exits, Family family) {
-  if (family == Family::elasticbert && name.starts_with("pooler.dense.")) return true;
+bool is_copy(std::string_view name, bool has_exits, bool layer_poolers) {
+  if (layer_poolers && name.starts_with("pooler.dense.")) return true;
   return has_exits && (name.starts_with("pooler.") || name.starts_with("classifier."));
 }
 
@@ -74,7 +77,7 @@ void notice_leftovers(const SourceTensors& source, const ModelSpec& spec, const 
   const bool has_exits = source.find("exits.classifier.0.weight") != nullptr;
   std::vector<std::string_view> left;
   for (const auto& [name, tensor] : source.tensors) {
-    if (taken.contains(name) || is_truncated(name, spec.layers) || is_copy(name, has_exits, spec.family)) continue;
+    if (taken.contains(name) || is_truncated(name, spec) || is_copy(name, has_exits, spec.layer_poolers)) continue;
     left.push_back(tensor.name);
   }
   if (left.empty()) return;

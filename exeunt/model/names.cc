@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "exeunt/base/error.h"
+#include "exeunt/model/family.h"
 
 namespace exeunt {
 namespace {
-
-constexpr std::array<std::string_view, 4> kPrefixes{"bert.", "roberta.", "albert.", "elasticbert."};
 
 // BERxiT registers its backbone twice (core.), RomeBERT keeps its teacher (slow_), pretraining leaves its heads.
 constexpr std::array<std::string_view, 7> kUselessStarts{"core.",        "slow_",           "cls.",       "lm_head.",
@@ -21,10 +20,8 @@ bool starts_with_any(std::string_view name, std::span<const std::string_view> st
 }
 
 std::string_view prefix_of(std::string_view name) {
-  for (const std::string_view prefix : kPrefixes) {
-    if (name.starts_with(prefix)) return prefix;
-  }
-  return {};
+  const std::string_view start = name.substr(0, name.find('.'));
+  return start.size() < name.size() && family_named(start) ? name.substr(0, start.size() + 1) : "";
 }
 
 // LayerNorm's parameters had TensorFlow's names in the first PyTorch checkpoints.
@@ -130,9 +127,11 @@ SourceTensors normalise_names(const TensorSet& set, NameStyle style, std::string
     }
   }
   if (!out.prefix.empty()) out.family = family_named(std::string_view(out.prefix).substr(0, out.prefix.size() - 1));
-  if (out.find("encoder.embedding_hidden_mapping_in.weight") != nullptr) out.family = Family::albert;
-  if (out.find("encoder.pooler.0.dense.weight") != nullptr) out.family = Family::elasticbert;
-  if (style == NameStyle::tensorflow && !out.family && !out.tensors.empty()) out.family = Family::bert;
+  const auto told = find_family(
+      [&](const FamilyRow& row) { return !row.telling_tensor.empty() && out.find(row.telling_tensor) != nullptr; });
+  if (told) out.family = told;
+  const bool google = style == NameStyle::tensorflow && !out.tensors.empty();
+  if (google && !out.family) out.family = families().front().spec.family;
   return out;
 }
 

@@ -113,7 +113,7 @@ class GraphBuilder {
     };
     const std::string named = graph_.op("Add", {look_up("word", "input_ids"), look_up("segment", "token_type_ids")});
     rows_ = norm(graph_.op("Add", {named, look_up("position", places)}), "embeddings.norm");
-    if (spec_.family == Family::albert) rows_ = linear(rows_, "embeddings.project");
+    if (spec_.embedding_projection) rows_ = linear(rows_, "embeddings.project");
   }
 
   void read_mask() {

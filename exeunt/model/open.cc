@@ -11,6 +11,7 @@
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/import.h"
 #include "exeunt/model/locate.h"
 #include "exeunt/model/manifest.h"
@@ -48,8 +49,9 @@ Checkpoint open_own(const fs::path& folder, const OpenOptions& options) {
 std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
   if (path_exists(folder / kConfigFile)) return {folder / kConfigFile, std::nullopt};
   for (const fs::path& place : {folder, folder / "assets"}) {
-    if (path_exists(place / "albert_config.json")) return {place / "albert_config.json", Family::albert};
-    if (path_exists(place / "bert_config.json")) return {place / "bert_config.json", Family::bert};
+    const auto told = find_family(
+        [&](const FamilyRow& row) { return !row.config_file.empty() && path_exists(place / row.config_file); });
+    if (told) return {place / row_of(*told).config_file, told};
   }
   throw Error(Code::bad_file, fmt::format("{}: got no config.json", folder.string()),
               "put the model's config.json (or Google's bert_config.json, albert_config.json) beside the weights");

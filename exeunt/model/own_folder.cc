@@ -10,7 +10,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
-#include "exeunt/model/locate.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/schema.h"
 
@@ -159,10 +159,14 @@ class FolderWriter {
   std::vector<std::string> notices_;
 };
 
+// The family transformers takes a model for.
+const FamilyRow& exported_row(const ModelSpec& spec) {
+  return row_of(row_of(spec.family).exported_as);
+}
+
 // transformers' class for a family, by whether the folder has its one head.
-std::string architecture_of(Family family, bool with_head) {
-  const char* name = family == Family::roberta ? "Roberta" : family == Family::albert ? "Albert" : "Bert";
-  return fmt::format("{}{}", name, with_head ? "ForSequenceClassification" : "Model");
+std::string architecture_of(const ModelSpec& spec, bool with_head) {
+  return fmt::format("{}{}", exported_row(spec).class_name, with_head ? "ForSequenceClassification" : "Model");
 }
 
 // transformers' one head reads row 0 through a tanh pooler as wide as the encoder.
@@ -176,11 +180,9 @@ bool last_exit_fits(const Checkpoint& checkpoint) {
 // The last exit under the names transformers gives its one head.
 void add_last_exit(const Checkpoint& checkpoint, const std::string& prefix, std::vector<NamedTensor>& tensors) {
   const ExitSite& last = checkpoint.exits().sites.back();
-  const Family family = checkpoint.spec().family;
-  const bool roberta = family == Family::roberta;
-  const std::string pooler =
-      roberta ? "classifier.dense" : prefix + (family == Family::albert ? "pooler" : "pooler.dense");
-  const std::string classifier = roberta ? "classifier.out_proj" : "classifier";
+  const FamilyRow& row = exported_row(checkpoint.spec());
+  const std::string pooler(row.head_pooler.empty() ? prefix + std::string(row.poolers.front()) : row.head_pooler);
+  const std::string classifier(row.head_classifier.empty() ? "classifier" : row.head_classifier);
   for (const std::string ending : {".weight", ".bias"}) {
     tensors.push_back({pooler + ending, checkpoint.get(fmt::format("exits.pooler.{}{}", *last.pooler, ending))});
     tensors.push_back(
@@ -190,8 +192,7 @@ void add_last_exit(const Checkpoint& checkpoint, const std::string& prefix, std:
 
 std::vector<NamedTensor> hugging_face_tensors(const Checkpoint& checkpoint, bool with_head) {
   const ModelSpec& spec = checkpoint.spec();
-  const Family named_as = spec.family == Family::elasticbert ? Family::bert : spec.family;
-  const std::string prefix = with_head ? std::string(name_of(named_as)) + "." : "";
+  const std::string prefix = with_head ? fmt::format("{}.", exported_row(spec).name) : "";
   std::vector<NamedTensor> tensors;
   for (const TensorInfo& info : schema(spec, checkpoint.exits())) {
     const TensorView* view = checkpoint.find(info.name);
@@ -228,7 +229,7 @@ std::vector<std::string> write_folder(const Checkpoint& checkpoint, const fs::pa
 std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const fs::path& out,
                                              const WriteOptions& options) {
   const bool with_head = last_exit_fits(checkpoint);
-  const std::string architecture = architecture_of(checkpoint.spec().family, with_head);
+  const std::string architecture = architecture_of(checkpoint.spec(), with_head);
   AtomicFolder folder(out, options.replace);
   FolderWriter writer(checkpoint, folder.path());
   const DType dtype = checkpoint.get("embeddings.word.weight").dtype;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/schema.h"
 
-#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/layout.h"
 
 namespace exeunt {
@@ -14,24 +14,10 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// The linear maps and norms of one layer, with the names BERT and ALBERT give them.
-struct LayerPart {
-  std::string_view ours, bert, albert;
-};
-constexpr std::array<LayerPart, 8> kLayerParts{{
-    {"query", "attention.self.query", "attention.query"},
-    {"key", "attention.self.key", "attention.key"},
-    {"value", "attention.self.value", "attention.value"},
-    {"output", "attention.output.dense", "attention.dense"},
-    {"attention_norm", "attention.output.LayerNorm", "attention.LayerNorm"},
-    {"ffn1", "intermediate.dense", "ffn"},
-    {"ffn2", "output.dense", "ffn_output"},
-    {"ffn_norm", "output.LayerNorm", "full_layer_layer_norm"},
-}};
-
 class SchemaBuilder {
  public:
-  SchemaBuilder(const ModelSpec& spec, const ExitLayout& exits) : spec_(spec), exits_(exits) {}
+  SchemaBuilder(const ModelSpec& spec, const ExitLayout& exits)
+      : spec_(spec), row_(row_of(spec.family)), exits_(exits) {}
 
   std::vector<TensorInfo> build() {
     embeddings();
@@ -70,32 +56,30 @@ class SchemaBuilder {
     tensor("embeddings.position", ".weight", {spec_.positions, width}, {"embeddings.position_embeddings"});
     tensor("embeddings.segment", ".weight", {spec_.segments, width}, {"embeddings.token_type_embeddings"});
     norm("embeddings.norm", width, {"embeddings.LayerNorm"});
-    if (spec_.family == Family::albert) {
-      linear("embeddings.project", spec_.hidden, width, {"encoder.embedding_hidden_mapping_in"});
+    if (spec_.embedding_projection) {
+      linear("embeddings.project", spec_.hidden, width, {std::string(row_.embedding_projection)});
     }
   }
 
   void layer(int set) {
     const int64_t d = spec_.hidden, f = spec_.inner;
-    const bool shared = spec_.groups != 0;
-    const std::string ours = fmt::format("{}.{}.", shared ? "group" : "layer", set);
-    const std::string theirs = shared ? fmt::format("encoder.albert_layer_groups.{}.albert_layers.0.", set)
-                                      : fmt::format("encoder.layer.{}.", set);
-    for (const LayerPart& part : kLayerParts) {
-      const std::string name = ours + std::string(part.ours);
-      const Names aliases{theirs + std::string(shared ? part.albert : part.bert)};
-      if (part.ours.ends_with("norm")) {
-        norm(name, d, aliases);
-      } else {
-        linear(name, part.ours == "ffn1" ? f : d, part.ours == "ffn2" ? f : d, aliases);
-      }
-    }
+    const std::string ours = fmt::format("{}.{}.", spec_.groups != 0 ? "group" : "layer", set);
+    const LayerNames& names = row_.layer;
+    const auto theirs = [&](std::string_view part) { return Names{names.of(set, part)}; };
+    linear(ours + "query", d, d, theirs(names.query));
+    linear(ours + "key", d, d, theirs(names.key));
+    linear(ours + "value", d, d, theirs(names.value));
+    linear(ours + "output", d, d, theirs(names.output));
+    norm(ours + "attention_norm", d, theirs(names.attention_norm));
+    linear(ours + "ffn1", f, d, theirs(names.ffn1));
+    linear(ours + "ffn2", d, f, theirs(names.ffn2));
+    norm(ours + "ffn_norm", d, theirs(names.ffn_norm));
   }
 
   // A pretrained pooler is where heads start from. Many encoders come without one.
   void backbone_poolers() {
     required_ = false;
-    if (spec_.family == Family::elasticbert) {
+    if (spec_.layer_poolers) {
       for (int i = 0; i < spec_.layers; ++i) {
         Names aliases{fmt::format("encoder.pooler.{}.dense", i)};
         if (i + 1 == spec_.layers) aliases.push_back("pooler.dense");
@@ -107,10 +91,7 @@ class SchemaBuilder {
     required_ = true;
   }
 
-  // transformers' name first; Google's ALBERT says "dense" where transformers' does not.
-  [[nodiscard]] Names pooler_names() const {
-    return spec_.family == Family::albert ? Names{"pooler", "pooler.dense"} : Names{"pooler.dense"};
-  }
+  [[nodiscard]] Names pooler_names() const { return {row_.poolers.begin(), row_.poolers.end()}; }
 
   void exits() {
     for (int r = 0; r < exits_.readers(); ++r) {
@@ -152,9 +133,9 @@ class SchemaBuilder {
     if (users.size() == 1) {
       const int after = exits_.sites[users.front()].after;
       if (!last) names.push_back(fmt::format("encoder.highway.{}.pooler.dense", after - 1));
-      if (spec_.family == Family::elasticbert) names.push_back(fmt::format("encoder.pooler.{}.dense", after - 1));
+      if (spec_.layer_poolers) names.push_back(fmt::format("encoder.pooler.{}.dense", after - 1));
     }
-    if (last && spec_.family == Family::roberta) names.push_back("classifier.dense");
+    if (last && !row_.head_pooler.empty()) names.emplace_back(row_.head_pooler);
     if (last) add(names, pooler_names());
     return names;
   }
@@ -171,7 +152,7 @@ class SchemaBuilder {
       names.push_back(fmt::format("classifiers.{}", users.front()));
       if (!last) names.push_back(fmt::format("encoder.highway.{}.classifier", after - 1));
     }
-    if (last && spec_.family == Family::roberta) names.push_back("classifier.out_proj");
+    if (last && !row_.head_classifier.empty()) names.emplace_back(row_.head_classifier);
     if (last) names.push_back("classifier");
     return names;
   }
@@ -188,6 +169,7 @@ class SchemaBuilder {
   }
 
   const ModelSpec& spec_;
+  const FamilyRow& row_;
   const ExitLayout& exits_;
   std::vector<TensorInfo> out_;
   bool required_ = true;

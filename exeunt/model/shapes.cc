@@ -3,6 +3,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/model/family.h"
 
 namespace exeunt {
 namespace {
@@ -11,31 +12,32 @@ struct Size {
   int layers, hidden, heads, inner;
 };
 
-ModelSpec bert(Size size, int vocab, Family family = Family::bert) {
-  return {.family = family,
-          .layers = size.layers,
-          .hidden = size.hidden,
-          .heads = size.heads,
-          .inner = size.inner,
-          .vocab = vocab,
-          .embedding = size.hidden};
+ModelSpec sized(Family family, Size size, int vocab) {
+  ModelSpec spec = row_of(family).spec;
+  spec.layers = size.layers;
+  spec.hidden = size.hidden;
+  spec.heads = size.heads;
+  spec.inner = size.inner;
+  spec.vocab = vocab;
+  if (!spec.embedding_projection) spec.embedding = spec.hidden;
+  return spec;
+}
+
+ModelSpec bert(Size size, int vocab) {
+  return sized(Family::bert, size, vocab);
 }
 
 ModelSpec roberta(Size size) {
-  ModelSpec spec = bert(size, 50265, Family::roberta);
+  ModelSpec spec = sized(Family::roberta, size, 50265);
   spec.positions = 514;
   spec.segments = 1;
-  spec.pad_id = 1;
-  spec.position_offset = 2;
   spec.norm_eps = 1e-5F;
   return spec;
 }
 
 // Version 1 has GELU by the error function, version 2 by tanh; the shapes are the same.
 ModelSpec albert(Size size, Activation activation) {
-  ModelSpec spec = bert(size, 30000, Family::albert);
-  spec.embedding = 128;
-  spec.groups = 1;
+  ModelSpec spec = sized(Family::albert, size, 30000);
   spec.activation = activation;
   return spec;
 }
@@ -59,8 +61,8 @@ std::vector<KnownShape> make_shapes() {
           {"albert-xlarge-v2", albert(kXlarge, kV2)},
           {"albert-xxlarge-v2", albert(kXxlarge, kV2)},
           {"albert-base", albert(kBase, kV2)},
-          {"elasticbert-base", bert(kBase, 30522, Family::elasticbert)},
-          {"elasticbert-large", bert(kLarge, 30522, Family::elasticbert)},
+          {"elasticbert-base", sized(Family::elasticbert, kBase, 30522)},
+          {"elasticbert-large", sized(Family::elasticbert, kLarge, 30522)},
           {"minilm-l6", bert({6, 384, 12, 1536}, 30522)},
           {"minilm-l12", bert({12, 384, 12, 1536}, 30522)},
           {"gte-small", bert({12, 384, 12, 1536}, 30522)}};

@@ -9,7 +9,6 @@ namespace exeunt {
 namespace {
 
 // Names in the order of the enumerations; each list stands here and nowhere else.
-constexpr std::array<std::string_view, 4> kFamilies{"bert", "roberta", "albert", "elasticbert"};
 constexpr std::array<std::string_view, 3> kActivations{"gelu", "gelu_new", "relu"};
 constexpr std::array<std::string_view, 6> kPoolInputs{"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
 constexpr std::array<std::string_view, 2> kProblems{"classification", "regression"};
@@ -37,9 +36,6 @@ int count_of(const std::vector<ExitSite>& sites, Pick pick) noexcept {
 
 }  // namespace
 
-std::string_view name_of(Family family) noexcept {
-  return name_in(kFamilies, family);
-}
 std::string_view name_of(Activation activation) noexcept {
   return name_in(kActivations, activation);
 }
@@ -53,9 +49,6 @@ std::string_view name_of(LastRamp ramp) noexcept {
   return name_in(kLastRamps, ramp);
 }
 
-std::optional<Family> family_named(std::string_view name) noexcept {
-  return named_in<Family>(kFamilies, name);
-}
 std::optional<PoolInput> pool_input_named(std::string_view name) noexcept {
   return named_in<PoolInput>(kPoolInputs, name);
 }
@@ -66,9 +59,6 @@ std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept {
   return named_in<LastRamp>(kLastRamps, name);
 }
 
-std::span<const std::string_view> family_names() noexcept {
-  return kFamilies;
-}
 std::span<const std::string_view> pool_input_names() noexcept {
   return kPoolInputs;
 }

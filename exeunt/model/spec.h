@@ -28,25 +28,32 @@ enum class LastRamp { final, ramp };  // which head answers at the last layer of
 [[nodiscard]] std::optional<PoolInput> pool_input_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<Problem> problem_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept;
-[[nodiscard]] std::span<const std::string_view> family_names() noexcept;
 [[nodiscard]] std::span<const std::string_view> pool_input_names() noexcept;
 
 // Largest sizes a file may ask for. They bound what is allocated and keep every cost figure exact in 64 bits.
 inline constexpr int kMaxLayers = 512, kMaxHidden = 16384, kMaxInner = 131072, kMaxPositions = 131072;
 inline constexpr int kMaxVocab = 1 << 24, kMaxSegments = 65536, kMaxOutputs = 65536;
 
+// The backbone. `family` is the row of the table in family.h that its files follow; what it computes is said here.
 struct ModelSpec {
   Family family = Family::bert;
   int layers = 0, hidden = 0, heads = 0, inner = 0, vocab = 0;
-  int positions = 512;  // rows of the position table; RoBERTa's first usable row is position_offset
+  int positions = 512;  // rows of the position table; the first usable one is position_offset
   int segments = 2;
-  int embedding = 0;  // width of the embedding tables: `hidden`, except ALBERT's factorised one
-  int groups = 0;     // ALBERT: sets of shared layer weights; 0 = every layer has its own
+  int embedding = 0;                  // width of the embedding tables: `hidden` unless they are projected to it
+  bool embedding_projection = false;  // ALBERT
+  int groups = 0;                     // ALBERT: sets of shared layer weights; 0 = every layer has its own
   int pad_id = 0;
-  int position_offset = 0;  // RoBERTa: pad_id + 1
+  int position_offset = 0;     // RoBERTa: pad_id + 1
+  bool layer_poolers = false;  // ElasticBERT: a pretrained pooler behind every layer instead of one
   float norm_eps = 1e-12F;
   Activation activation = Activation::gelu;
-  float hidden_dropout = 0.1F, attention_dropout = 0.1F, classifier_dropout = 0.1F;  // for training only
+
+  // For training only.
+  float hidden_dropout = 0.1F, attention_dropout = 0.1F, classifier_dropout = 0.1F;
+  bool ffn_dropout = true;  // hidden dropout also behind the feed-forward half; not in ALBERT
+  bool ffn_norm_decays =
+      false;  // ALBERT: the scripts exempt "LayerNorm" from weight decay; this norm is named otherwise
 
   [[nodiscard]] int max_tokens() const noexcept { return positions - position_offset; }
   // Which set of weights layer `index` (from 0) uses.

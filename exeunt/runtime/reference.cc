@@ -32,7 +32,7 @@ struct Embeddings {
         position(to_floats(checkpoint.get("embeddings.position.weight"))),
         segment(to_floats(checkpoint.get("embeddings.segment.weight"))),
         norm(exeunt::norm(checkpoint, "embeddings.norm")) {
-    if (checkpoint.spec().family == Family::albert) project = linear(checkpoint, "embeddings.project");
+    if (checkpoint.spec().embedding_projection) project = linear(checkpoint, "embeddings.project");
   }
 
   std::vector<float> word, position, segment;

@@ -61,7 +61,7 @@ ExitTrace trace_network(Network& network, const Features& features, const TraceS
   for (const Batch& rows : bucketed_batches(features.offsets, {.rows = 256, .tokens = source.max_tokens})) {
     const ExitOutputs out = network->forward(batch_tensors(features, rows, shape).texts);
     scatter(torch::stack(out.logits, 1), rows, trace.rows, trace.logits);
-    if (!out.doubt.empty()) scatter(torch::stack(out.doubt, 1), rows, trace.rows, trace.lte);
+    if (!out.lte.empty()) scatter(torch::stack(out.lte, 1), rows, trace.rows, trace.lte);
     if (out.ramp.defined()) scatter(out.ramp, rows, trace.rows, trace.ramp);
   }
   network->train(training);

@@ -52,8 +52,7 @@ struct FusedTrunk::Plan : torch::CustomClassHolder {
   std::vector<Weights> weights;
 
   [[nodiscard]] DropoutAt dropout(int layer, bool behind_ffn) const {
-    // ALBERT has no dropout behind its feed-forward half.
-    const bool off = !batch.training || (behind_ffn && spec.family == Family::albert);
+    const bool off = !batch.training || (behind_ffn && !spec.ffn_dropout);
     return {.rate = off ? 0.0 : spec.hidden_dropout, .seed = batch.seed, .site = 2 * layer + (behind_ffn ? 1 : 0)};
   }
 };

@@ -87,7 +87,7 @@ EmbeddingsImpl::EmbeddingsImpl(const ModelSpec& spec)
   position_ = register_module("position", torch::nn::Embedding(spec.positions, spec.embedding));
   segment_ = register_module("segment", torch::nn::Embedding(spec.segments, spec.embedding));
   norm_ = register_module("norm", norm_of(spec.embedding, spec.norm_eps));
-  if (spec.family == Family::albert) {
+  if (spec.embedding_projection) {
     project_ = register_module("project", torch::nn::Linear(spec.embedding, spec.hidden));
   }
 }
@@ -125,8 +125,7 @@ Tensor LayerImpl::forward(const Tensor& rows, const Tensor& mask) {
   const Tensor joined = context.transpose(1, 2).reshape({texts, tokens, spec_.hidden});
   const Tensor attention = attention_norm_(rows + dropped(output_(joined), spec_.hidden_dropout, is_training()));
   Tensor out = ffn2_(activated(spec_.activation, ffn1_(attention)));
-  // ALBERT has no dropout behind its feed-forward half.
-  if (spec_.family != Family::albert) out = dropped(out, spec_.hidden_dropout, is_training());
+  if (spec_.ffn_dropout) out = dropped(out, spec_.hidden_dropout, is_training());
   return ffn_norm_(attention + out);
 }
 
@@ -172,10 +171,10 @@ HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& input) 
   if (site.pooler) pooled = torch::tanh(poolers_[static_cast<size_t>(*site.pooler)](pooled));
   pooled = dropped(pooled, dropout_, is_training());
   const auto classifier = static_cast<size_t>(site.classifier);
-  Output out{.logits = classifiers_[classifier](pooled), .doubt = {}};
+  Output out{.logits = classifiers_[classifier](pooled), .lte = {}};
   if (layout_.inner) out.logits = inner_[classifier](torch::tanh(out.logits));
   out.logits = out.logits.to(torch::kFloat);
-  if (lte_) out.doubt = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
+  if (lte_) out.lte = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
   return out;
 }
 
@@ -193,8 +192,8 @@ HeadsImpl::Output HeadsImpl::forward_all(const std::vector<Tensor>& inputs) {
     return torch::baddbmm(torch::stack(offsets).unsqueeze(1), x, torch::stack(matrices).transpose(1, 2));
   };
   const Tensor pooled = dropped(torch::tanh(product(torch::stack(inputs), weights, biases)), dropout_, is_training());
-  Output out{.logits = product(pooled, outer_weights, outer_biases).to(torch::kFloat), .doubt = {}};
-  if (lte_) out.doubt = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
+  Output out{.logits = product(pooled, outer_weights, outer_biases).to(torch::kFloat), .lte = {}};
+  if (lte_) out.lte = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
   return out;
 }
 
@@ -296,18 +295,18 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
   const std::vector<Tensor> inputs = fused ? fused_exit_inputs(batch, options) : exit_inputs(batch, options);
   ExitOutputs out;
   out.logits.resize(exits);
-  if (layout_.lte) out.doubt.resize(exits);
+  if (layout_.lte) out.lte.resize(exits);
   if (options.together && heads_->alike() && !options.only) {
     const HeadsImpl::Output all = heads_->forward_all({inputs.begin(), inputs.end() - 1});
     out.stacked = all.logits;
     out.logits = all.logits.unbind(0);
-    if (layout_.lte) out.doubt = all.doubt.unbind(0);
+    if (layout_.lte) out.lte = all.lte.unbind(0);
   } else {
     for (size_t i = 0; i < exits; ++i) {
       if (!inputs[i].defined()) continue;
       HeadsImpl::Output exit = heads_(layout_.sites[i], inputs[i]);
       out.logits[i] = std::move(exit.logits);
-      if (layout_.lte) out.doubt[i] = std::move(exit.doubt);
+      if (layout_.lte) out.lte[i] = std::move(exit.lte);
     }
   }
   if (inputs.back().defined()) out.ramp = heads_(ramp_site(layout_), inputs.back()).logits;

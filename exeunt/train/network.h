@@ -25,7 +25,7 @@ struct TextBatch {
 
 struct ExitOutputs {
   std::vector<Tensor> logits;  // one per exit of the layout, [rows, outputs] fp32; undefined where it was not asked for
-  std::vector<Tensor> doubt;   // [rows], of the learning-to-exit head; empty without one
+  std::vector<Tensor> lte;     // [rows], of the learning-to-exit head; empty without one
   Tensor stacked = {};         // [exits, rows, outputs], where all exits were computed together; else undefined
   Tensor ramp;                 // [rows, outputs], DeeBERT's ramp of the last layer; undefined without one
 };
@@ -74,12 +74,12 @@ class HeadsImpl : public torch::nn::Module {
   HeadsImpl(const ModelSpec& spec, const ExitLayout& layout);
 
   struct Output {
-    Tensor logits, doubt;  // doubt is undefined without a learning-to-exit head
+    Tensor logits, lte;  // lte is undefined without a learning-to-exit head
   };
   // What the exit's pooler or classifier reads of `rows` [rows, tokens, hidden] of its layer.
   [[nodiscard]] Tensor input_of(const ExitSite& site, const Tensor& rows, const Tensor& real) const;
   [[nodiscard]] Output forward(const ExitSite& site, const Tensor& input);
-  // All exits of the layout at once, from their inputs; logits [exits, rows, outputs], doubt [exits, rows].
+  // All exits of the layout at once, from their inputs; logits [exits, rows, outputs], lte [exits, rows].
   [[nodiscard]] bool alike() const noexcept { return alike_; }
   [[nodiscard]] Output forward_all(const std::vector<Tensor>& inputs);
   // The reader's query of an exit that reads row 0 and a reader or row 0 alone; nothing for other inputs.

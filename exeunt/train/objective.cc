@@ -223,7 +223,7 @@ void Objective::add_doubt(const LossInput& input, Loss& loss) const {
   const Tensor logits = all_logits(input).detach();
   const Tensor wrong = context_.regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
                                            : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
-  add_to(loss.early, torch::mse_loss(torch::stack(input.outputs.doubt), wrong));
+  add_to(loss.early, torch::mse_loss(torch::stack(input.outputs.lte), wrong));
 }
 
 std::shared_ptr<Objective> make_objective(const ObjectiveSpec& spec, const ObjectiveContext& context) {

@@ -49,10 +49,10 @@ bool reaches_last(const std::string& name, std::string_view part, std::optional<
 
 }  // namespace
 
-bool decays(const std::string& name, Family family) {
+bool decays(const std::string& name, const ModelSpec& spec) {
   if (name.ends_with(".bias")) return false;
   if (!name.ends_with("norm.weight")) return true;
-  return family == Family::albert && name.ends_with("ffn_norm.weight");
+  return spec.ffn_norm_decays && name.ends_with("ffn_norm.weight");
 }
 
 bool belongs_to_early_exits(const std::string& name, const ExitLayout& layout) {
@@ -104,7 +104,7 @@ std::vector<AdamSlot> Stepper::make_slots() const {
     slots.push_back({.name = item.key(),
                      .parameter = item.value(),
                      .rate = options_.lr * factor,
-                     .decay = decays(item.key(), network_->spec().family) ? stage_.weight_decay : 0.0});
+                     .decay = decays(item.key(), network_->spec()) ? stage_.weight_decay : 0.0});
   }
   for (const auto& item : objective_->named_parameters()) {
     slots.push_back({.name = "objective." + item.key(),

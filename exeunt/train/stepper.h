@@ -102,7 +102,7 @@ class Stepper {
 
 // Whether weight decay applies: not to biases and norms, except ALBERT's norm behind the feed-forward half, which the
 // originals' test for "LayerNorm.weight" misses.
-[[nodiscard]] bool decays(const std::string& name, Family family);
+[[nodiscard]] bool decays(const std::string& name, const ModelSpec& spec);
 
 // The exits before the last: everything under "exits." that the last exit does not use.
 [[nodiscard]] bool belongs_to_early_exits(const std::string& name, const ExitLayout& layout);

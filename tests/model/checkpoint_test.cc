@@ -20,7 +20,8 @@ Error complaint(const std::function<void(TensorSet&)>& spoil) {
 }
 
 TEST(Checkpoint, HoldsEveryFamilyAndLayoutUnderOurNames) {
-  for (const Family family : {Family::bert, Family::roberta, Family::albert, Family::elasticbert}) {
+  for (const FamilyRow& row : families()) {
+    const Family family = row.spec.family;
     const ModelSpec spec = tiny::spec(family);
     for (const ExitLayout& exits : {ExitLayout{}, tiny::own_heads(spec), tiny::everything(spec)}) {
       const Checkpoint checkpoint(spec, exits, tiny::tensors(spec, exits, DType::bf16));

@@ -26,7 +26,8 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Family family : {Family::bert, Family::roberta, Family::albert, Family::elasticbert}) {
+  for (const FamilyRow& row : families()) {
+    const Family family = row.spec.family;
     const ModelSpec spec = tiny::spec(family);
     const std::pair<const char*, ExitLayout> layouts[] = {{"bare", {}},
                                                           {"own", tiny::own_heads(spec)},

@@ -11,26 +11,24 @@
 
 #include "exeunt/base/half.h"
 #include "exeunt/base/tensor.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/model/spec.h"
 
 namespace exeunt::tiny {
 
 inline ModelSpec spec(Family family, int layers = 4) {
-  ModelSpec spec{.family = family, .layers = layers, .hidden = 8, .heads = 2, .inner = 12, .vocab = 11};
+  ModelSpec spec = row_of(family).spec;
+  spec.layers = layers;
+  spec.hidden = 8;
+  spec.heads = 2;
+  spec.inner = 12;
+  spec.vocab = 11;
   spec.positions = 10;
-  spec.embedding = spec.hidden;
+  spec.embedding = spec.embedding_projection ? 4 : spec.hidden;
   if (family == Family::roberta) {
     spec.segments = 1;
-    spec.pad_id = 1;
-    spec.position_offset = 2;
     spec.norm_eps = 1e-5F;
-  }
-  if (family == Family::albert) {
-    spec.embedding = 4;
-    spec.groups = 1;
-    spec.activation = Activation::gelu_new;
-    spec.hidden_dropout = spec.attention_dropout = 0;
   }
   return spec;
 }

@@ -11,6 +11,7 @@
 
 namespace exeunt {
 
+// The features vary freely: a backbone is what its spec says, whether or not a family has just these.
 inline ModelSpec arbitrary_spec() {
   ModelSpec spec;
   spec.family = *rc::gen::element(Family::bert, Family::roberta, Family::albert, Family::elasticbert);
@@ -19,16 +20,12 @@ inline ModelSpec arbitrary_spec() {
   spec.hidden = spec.embedding = spec.heads * pick(1, 10);
   spec.inner = pick(1, 70);
   spec.vocab = pick(2, 60);
-  spec.segments = spec.family == Family::roberta ? 1 : pick(1, 4);
-  if (spec.family == Family::roberta) {
-    spec.pad_id = pick(0, 3);
-    spec.position_offset = spec.pad_id + 1;
-  }
+  spec.segments = pick(1, 4);
+  spec.position_offset = pick(0, 3);
   spec.positions = spec.position_offset + pick(1, 40);
-  if (spec.family == Family::albert) {
-    spec.embedding = pick(1, 20);
-    spec.groups = pick(1, spec.layers + 1);
-  }
+  spec.embedding_projection = pick(0, 3) == 0;
+  if (spec.embedding_projection) spec.embedding = pick(1, 20);
+  spec.groups = pick(0, 3) == 0 ? pick(1, spec.layers + 1) : 0;
   spec.activation = *rc::gen::element(Activation::gelu, Activation::gelu_new, Activation::relu);
   spec.norm_eps = *rc::gen::element(1e-12F, 1e-5F, 1e-3F);
   return spec;

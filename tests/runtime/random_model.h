@@ -12,30 +12,23 @@
 #include <vector>
 
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {
 
 inline ModelSpec small_spec(Family family = Family::bert) {
-  ModelSpec spec;
-  spec.family = family;
+  ModelSpec spec = row_of(family).spec;
   spec.layers = 3;
   spec.hidden = spec.embedding = 12;
   spec.heads = 3;
   spec.inner = 20;
   spec.vocab = 30;
   spec.positions = 24;
-  if (family == Family::roberta) {
-    spec.pad_id = 1;
-    spec.position_offset = 2;
-    spec.segments = 1;
-  }
-  if (family == Family::albert) {
-    spec.embedding = 7;
-    spec.groups = 1;
-    spec.activation = Activation::gelu_new;
-  }
+  if (spec.position_offset > 0) spec.segments = 1;
+  if (spec.embedding_projection) spec.embedding = 7;
+  spec.hidden_dropout = spec.attention_dropout = 0.1F;
   return spec;
 }
 

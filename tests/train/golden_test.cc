@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
+#include "exeunt/model/family.h"
 #include "exeunt/train/stepper.h"
 #include "tests/train/batches.h"
 
@@ -24,8 +25,7 @@ std::vector<std::string> case_names() {
 }
 
 ModelSpec spec_of(const Json& json) {
-  ModelSpec spec;
-  spec.family = *family_named(json.at("family").get<std::string>());
+  ModelSpec spec = row_of(*family_named(json.at("family").get<std::string>())).spec;
   const std::pair<const char*, int*> numbers[] = {{"layers", &spec.layers},
                                                   {"hidden", &spec.hidden},
                                                   {"heads", &spec.heads},

@@ -65,9 +65,9 @@ TEST_P(GoldenNetwork, AgreesAfterEveryLayerAndAtEveryExitOfAPaddedBatch) {
   if (network->layout().sites.empty()) return;
   const ExitOutputs out = network(batch);
   EXPECT_LE(worst(set, "logits", torch::stack(out.logits, 1)), kTolerance);
-  ASSERT_EQ(set.find("lte") != nullptr, !out.doubt.empty());
-  if (!out.doubt.empty()) {
-    EXPECT_LE(worst(set, "lte", torch::stack(out.doubt, 1)), kTolerance);
+  ASSERT_EQ(set.find("lte") != nullptr, !out.lte.empty());
+  if (!out.lte.empty()) {
+    EXPECT_LE(worst(set, "lte", torch::stack(out.lte, 1)), kTolerance);
   }
   ASSERT_EQ(set.find("ramp") != nullptr, out.ramp.defined());
   if (out.ramp.defined()) {

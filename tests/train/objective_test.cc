@@ -88,7 +88,7 @@ TEST(Objective, AddsTheDoubtOfTheLearningToExitHead) {
   context.lte = true;
   ExitOutputs outputs = worked_example();
   outputs.logits[0] = torch::tensor({{.1F, .2F}, {-.3F, .4F}});  // the first text is wrong at the first exit
-  outputs.doubt = {torch::tensor({.5F, .5F}), torch::tensor({.25F, 0.F}), torch::tensor({0.F, 1.F})};
+  outputs.lte = {torch::tensor({.5F, .5F}), torch::tensor({.25F, 0.F}), torch::tensor({0.F, 1.F})};
   const double m = (.25 + .25 + .0625 + 0 + 0 + 1) / 6;
   const Tensor gold = torch::tensor({0, 1}, torch::kLong);
   const auto objective = make_objective({.kind = ObjectiveKind::alternate}, context);

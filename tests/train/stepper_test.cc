@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
 #include "tests/runtime/random_model.h"
 #include "tests/train/batches.h"
@@ -131,13 +132,13 @@ TEST(Stepper, LowersTheRateFromLayerToLayerDownToTheEmbeddings) {
 }
 
 TEST(Stepper, DecaysNeitherBiasesNorNormsExceptAlbertsSecond) {
-  EXPECT_TRUE(decays("layer.0.query.weight", Family::bert));
-  EXPECT_TRUE(decays("embeddings.word.weight", Family::bert));
-  EXPECT_FALSE(decays("layer.0.query.bias", Family::bert));
-  EXPECT_FALSE(decays("layer.0.ffn_norm.weight", Family::bert));
-  EXPECT_FALSE(decays("embeddings.norm.weight", Family::albert));
-  EXPECT_FALSE(decays("group.0.attention_norm.weight", Family::albert));
-  EXPECT_TRUE(decays("group.0.ffn_norm.weight", Family::albert));
+  EXPECT_TRUE(decays("layer.0.query.weight", row_of(Family::bert).spec));
+  EXPECT_TRUE(decays("embeddings.word.weight", row_of(Family::bert).spec));
+  EXPECT_FALSE(decays("layer.0.query.bias", row_of(Family::bert).spec));
+  EXPECT_FALSE(decays("layer.0.ffn_norm.weight", row_of(Family::bert).spec));
+  EXPECT_FALSE(decays("embeddings.norm.weight", row_of(Family::albert).spec));
+  EXPECT_FALSE(decays("group.0.attention_norm.weight", row_of(Family::albert).spec));
+  EXPECT_TRUE(decays("group.0.ffn_norm.weight", row_of(Family::albert).spec));
 }
 
 TEST(Stepper, AddsMicroBatchesUpToTheSameStep) {

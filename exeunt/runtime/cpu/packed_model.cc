@@ -278,7 +278,7 @@ PackedModel::PackedModel(const Checkpoint& checkpoint, const Kernels& table, con
   packer.table(position, "embeddings.position.weight");
   packer.table(segment, "embeddings.segment.weight");
   packer.norm(embedding_norm, "embeddings.norm");
-  if (spec.family == Family::albert) packer.matrix(project.emplace(), heads, {"embeddings.project"});
+  if (spec.embedding_projection) packer.matrix(project.emplace(), heads, {"embeddings.project"});
   plan_layers(*this, options, packer);
   plan_heads(*this, packer);
   region_ = packer.run(options.threads);
