@@ -8,6 +8,7 @@
 
 #include <time.h>
 
+#include "exeunt/base/error.h"
 #include "exeunt/runtime/precision.h"
 
 namespace exeunt {
@@ -15,6 +16,13 @@ namespace exeunt {
 // Operations per second, two per multiplication with its addition; 0 where it is not known. The processor must run the
 // table, and its prepare() must have been called. One source per architecture.
 [[nodiscard]] double register_peak(std::string_view table, Precision precision);
+
+// What part of the peak a product reached. Fails a check() above 1: then it is register_peak() that is too low.
+[[nodiscard]] inline double share_of_peak(double operations_per_second, double peak) {
+  const double share = operations_per_second / peak;
+  check(share <= 1, fmt::format("a product reached {:.1f} % of register_peak(), which is too low", 100 * share));
+  return share;
+}
 
 // Processor time of this thread: what other programs get in between does not count.
 inline double thread_seconds() {
