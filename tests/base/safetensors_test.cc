@@ -105,6 +105,15 @@ TEST(Safetensors, StreamsTheBytesItWrites) {
   EXPECT_EQ(streamed, read_text(scratch.path() / "x"));
 }
 
+TEST(Safetensors, AnEmptyTensorMayBeginWhereAnotherDoes) {
+  const std::string content = file_of(
+      R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+      4);
+  const TensorSet set = parse_safetensors(std::as_bytes(std::span(content)), "f");
+  EXPECT_EQ(set.find("a")->elements(), 4);
+  EXPECT_EQ(set.find("b")->elements(), 0);
+}
+
 TEST(Safetensors, HostileFilesAreRefusedByName) {
   EXPECT_THAT(safetensors_error("abc"), HasSubstr("want at least 8"));
   EXPECT_THAT(safetensors_error(std::string(8, '\xff')), HasSubstr("want at most"));

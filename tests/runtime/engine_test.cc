@@ -66,7 +66,8 @@ class Gate {
 
 TEST(Engine, AgreesWithTheReferenceInFp32OnEveryFamilyAndTable) {
   for (const Kernels* table : tables_here()) {
-    for (const Family family : {Family::bert, Family::roberta, Family::albert, Family::elasticbert}) {
+    for (const FamilyRow& row : families()) {
+      const Family family = row.spec.family;
       const ModelSpec spec = small_spec(family);
       const Checkpoint checkpoint = make_model(spec, own_exits(spec));
       const Reference reference(checkpoint);
@@ -213,6 +214,26 @@ TEST(Engine, TemperaturesShapeTheProbabilitiesOfTheAnswer) {
   double total = 0;
   for (const float z : answer.logits) total += std::exp(z / 4);
   for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(answer.probabilities[c], std::exp(answer.logits[c] / 4) / total, 1e-6);
+}
+
+// `max_layers` may stop a text at an exit that the policy passes over. Its temperature still holds there, for what is
+// said of the answer as for its probabilities.
+TEST(Engine, ATemperatureHoldsWhereThePolicyDoesNotJudge) {
+  const ModelSpec spec = small_spec();
+  Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
+  PolicySpec policy = parse_policy("confidence:1");
+  policy.exits = {3};
+  policy.temperature = {1, 4, 1};
+  const Ask ask{.policy = engine.bind(policy), .max_layers = 2};
+  const Answer answer = engine.answer(std::vector{random_text(spec, 4)}, ask).front();
+  ASSERT_EQ(answer.layer, 2);
+  double total = 0, largest = 0;
+  for (const float z : answer.logits) {
+    total += std::exp(z / 4);
+    largest = std::max<double>(largest, std::exp(z / 4));
+  }
+  EXPECT_NEAR(answer.evidence.confidence, largest / total, 1e-6);
+  EXPECT_EQ(answer.evidence.confidence, *std::ranges::max_element(answer.probabilities));
 }
 
 TEST(Engine, ARegressionAnswersWithAValue) {
