@@ -21,10 +21,14 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 enable_testing()
 add_executable(sum_test sum.cc)
 add_test(NAME sum COMMAND sum_test)
+add_executable(two_test two.cc one.cc)
+add_test(NAME two COMMAND two_test)
 add_executable(bad_test bad.cc)
 add_test(NAME bad COMMAND bad_test)
 ''',
     'sum.cc': 'int sum(int a, int b) { return a + b; }\nint main() { return sum(2, 3) == 5 ? 0 : 1; }\n',
+    'one.cc': 'int one() { return 1; }\n',
+    'two.cc': 'int one();\nint two() { return one() + one(); }\nint main() { return two() == 2 ? 0 : 1; }\n',
     'bad.cc': 'int main() { return 1; }\n',
 }
 
@@ -85,6 +89,15 @@ class Campaign(unittest.TestCase):
         self.assertEqual([verdicts[f'a/{i}'] for i in range(1, 8)],
                          ['survived', 'does not apply', 'does not apply', 'does not compile', 'broken', 'no such test', 'caught'])
         self.assertIn('survived: 1: a/1', out)
+
+    def test_a_mutation_does_not_outlive_its_turn(self):
+        status, out, verdicts = self.run_script({'a': [
+            entry('return 1', 'return 3', 'two', 'one.cc'),
+            entry('one() + one()', '2 * one()', 'two', 'two.cc'),  # changes nothing: caught only with what came before
+            entry('return 1', 'return 4', 'two', 'one.cc'),
+            entry('a + b', 'b + a'),
+        ]})
+        self.assertEqual((status, list(verdicts.values())), (1, ['caught', 'survived', 'caught', 'survived']), out)
 
     def test_what_the_time_did_not_suffice_for_fails(self):
         lists = {'a': [entry('a + b', 'a - b')]}
