@@ -2,8 +2,8 @@
 """Every table of docs/reproducing.md, and the counts in its sentences, from a folder of results (benchmarks/results/train).
 
 A table is {'title', 'remark', 'header', 'rows'}; a row's first cell is its name, every cell a text. `numbers` holds what the
-cells were rounded from, for those who draw or write them elsewhere. A function returns [] where the folder has not the files
-that its tables are made of.
+cells were rounded from, for those who draw or write them elsewhere. A function returns [] if the folder lacks the files
+its tables are made of.
 """
 import json
 from fractions import Fraction
@@ -26,7 +26,7 @@ WATCHED_EXIT, FIRST_WATCHED, WATCHED_STRIDE = 6, 4, 2
 
 
 class Results:
-    """What a folder of results holds; lists are empty where it has not the file."""
+    """What a folder of results holds; lists are empty if the file is missing."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -90,7 +90,7 @@ def speed_tables(results):
         ours, theirs = (row[side]['samples_per_second'] for side in ('ours', 'torch'))
         rows.append([f"{row['batch']} × {row['tokens']}", f'{ours:.0f}', f'{theirs:.0f}', f'{ours / theirs:.2f}×'])
     return [table(['batch × tokens', 'ours', 'PyTorch', 'ratio'], rows, remark=(
-        f"BERT-base's shape on one {found['device']}, bf16, texts a second; the peer is a plain PyTorch "
+        f"BERT-base's shape on one {found['device']}, bf16, texts per second; the peer is a plain PyTorch "
         f"{found['rows'][0]['torch']['version']} loop (`benchmarks/peers/torch_training.py`). `real`: SST-2's lengths."))]
 
 
@@ -112,7 +112,7 @@ def chosen_tables(results):
         else:
             row += ['none', '', '', '', '']
         rows.append(row)
-    return [table(['recipe', 'seeds', 'policy', 'held-out', 'dev (against plain)', 'layers', 'fewer'], rows,
+    return [table(['recipe', 'seeds', 'policy', 'held-out', 'dev (against plain)', 'layers', 'speed-up'], rows,
                   remark=f'`plain` at full depth: {held:.1f} on the held-out rows, {dev:.1f} on dev.')]
 
 
@@ -235,7 +235,7 @@ def attention_tables(results):
     groups = {}
     for run in results.attention:
         key = ({'cudnn': "cuDNN's", 'efficient': 'memory-efficient'}[run['attention']],
-               'one graph a step' if run['graphs'] else 'operation by operation', f"{run['recipe']}, seed {run['seed']}")
+               'one CUDA graph per step' if run['graphs'] else 'individual operations', f"{run['recipe']}, seed {run['seed']}")
         groups.setdefault(key, []).append(run)
     rows = [[*key, str(len(runs)), str(sum(not run['ended'] for run in runs)),
              ', '.join(run['error'] for run in runs if run.get('error'))] for key, runs in sorted(groups.items())]
@@ -287,7 +287,7 @@ def cudnn_phrase(results):
     """Which runs were trained with cuDNN's attention kernel for long texts."""
     groups = {}
     for run in results.runs:
-        groups.setdefault('models cut short' if run['layers'] else run['task'], []).append(run['attention'] == 'cudnn')
+        groups.setdefault('truncated models' if run['layers'] else run['task'], []).append(run['attention'] == 'cudnn')
     parts = [f'{name}: {sum(used)} of {len(used)}' for name, used in sorted(groups.items()) if any(used)]
     return f"{sum(map(sum, groups.values()))} of the {len(results.runs)} runs ({', '.join(parts)})"
 
@@ -331,7 +331,7 @@ def fill_marks(page, where, results):
             refuse(start, f"unknown {'table' if on_lines else 'count'} '{name}', want one of {', '.join(kinds)}")
         made = kinds[name](results)
         if not made:
-            refuse(start, f"'{name}': {results.folder} has not what it is made of")
+            refuse(start, f"'{name}': {results.folder} lacks the results it is made of")
         out += page[done:after] + ('\n' + markdown(made) if on_lines else made) + END
         done = end + len(END)
     if END in page[done:]:

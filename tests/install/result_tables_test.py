@@ -175,9 +175,9 @@ class TableTest(Folder):
             for attention, graphs, error in (('efficient', True, None), ('cudnn', True, 'at step 4'), ('cudnn', True, None),
                                              ('cudnn', True, 'at step 2'), ('cudnn', False, None))])
         self.assertEqual(self.only('attention')['rows'], [
-            ["cuDNN's", 'one graph a step', 'pabee, seed 42', '3', '2', 'at step 4, at step 2'],
-            ["cuDNN's", 'operation by operation', 'pabee, seed 42', '1', '0', ''],
-            ['memory-efficient', 'one graph a step', 'pabee, seed 42', '1', '0', '']])
+            ["cuDNN's", 'individual operations', 'pabee, seed 42', '1', '0', ''],
+            ["cuDNN's", 'one CUDA graph per step', 'pabee, seed 42', '3', '2', 'at step 4, at step 2'],
+            ['memory-efficient', 'one CUDA graph per step', 'pabee, seed 42', '1', '0', '']])
 
     def test_becomes_markdown(self):
         first, second = made.table(['a', 'b'], [['1.2', '']], 'T', 'R.'), made.table(['c'], [['x']])
@@ -199,7 +199,7 @@ class PhraseTest(Folder):
         (self.folder / 'grid.jsonl').unlink()
         for task, layers, kernel in (('RTE', 0, 'cudnn'), ('RTE', 0, 'efficient'), ('CoLA', 0, 'efficient'), ('elue-MRPC', 3, 'cudnn')):
             self.keep('grid', run_of(task, 'plain', [], layers=layers, attention=kernel))
-        self.assertEqual(self.phrase('cudnn-runs'), '2 of the 4 runs (RTE: 1 of 2, models cut short: 1 of 1)')
+        self.assertEqual(self.phrase('cudnn-runs'), '2 of the 4 runs (RTE: 1 of 2, truncated models: 1 of 1)')
 
 
 class ScoresTest(Folder):
