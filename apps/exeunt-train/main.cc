@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainer `exeunt-train`, which `exeunt train` starts.
-#include "apps/exeunt-train/old_flags.h"
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/program.h"
+#include "exeunt/originals/flags.h"
 
 int main(int argc, char** argv) {
   using namespace exeunt::apps;
@@ -10,6 +10,6 @@ int main(int argc, char** argv) {
     return run_program({.name = "exeunt",
                         .summary = "The part of Exeunt that trains models, with LibTorch.",
                         .add_verbs = add_train_verbs},
-                       with_todays_names({argv + (argc > 0 ? 1 : 0), argv + argc}));
+                       exeunt::with_current_training_names({argv + (argc > 0 ? 1 : 0), argv + argc}));
   });
 }

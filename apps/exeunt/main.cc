@@ -3,6 +3,7 @@
 #include "apps/exeunt/launch.h"
 #include "apps/exeunt/program.h"
 #include "apps/exeunt/trainer.h"
+#include "exeunt/originals/flags.h"
 
 int main(int argc, char** argv) {
   using namespace exeunt::apps;
@@ -18,6 +19,6 @@ int main(int argc, char** argv) {
                         .examples = {"exeunt train --data my.csv               learns your texts: a model in runs/my",
                                      "exeunt calibrate runs/my --max-drop 5%   how early texts may leave, as a promise",
                                      "exeunt serve runs/my                     answers over HTTP, with a page to try"}},
-                       normalised_arguments(argc, argv));
+                       exeunt::with_current_names({argv + (argc > 0 ? 1 : 0), argv + argc}));
   });
 }

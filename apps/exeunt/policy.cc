@@ -10,11 +10,11 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/eval/model_card.h"
-#include "exeunt/exits/legacy.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/own_folder.h"
+#include "exeunt/originals/policy_flags.h"
 #include "exeunt/runtime/engine_choice.h"
 
 namespace exeunt::apps {

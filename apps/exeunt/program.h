@@ -7,6 +7,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/usage.h"
+#include "exeunt/originals/flags.h"
 
 namespace exeunt::apps {
 

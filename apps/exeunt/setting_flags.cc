@@ -5,10 +5,10 @@
 #include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/report.h"
-#include "exeunt/exits/legacy.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/sweep.h"
 #include "exeunt/exits/text_parts.h"
+#include "exeunt/originals/policy_flags.h"
 
 namespace exeunt::apps {
 namespace {
@@ -31,7 +31,7 @@ std::string new_form(const std::vector<PolicySpec>& policies) {
 
 void add_old(const Common& common, std::string_view flag, std::vector<PolicySpec> policies,
              std::vector<PolicySpec>& out) {
-  notice(common, fmt::format("{} is an old name; today: {}", flag, new_form(policies)));
+  notice(common, fmt::format("{} is an old name; use {}", flag, new_form(policies)));
   for (PolicySpec& policy : policies) out.push_back(std::move(policy));
 }
 

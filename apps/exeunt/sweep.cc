@@ -12,10 +12,10 @@
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/setting_flags.h"
 #include "exeunt/base/files.h"
-#include "exeunt/eval/elbert_stats.h"
 #include "exeunt/eval/elue.h"
-#include "exeunt/eval/views.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/originals/elbert_stats.h"
+#include "exeunt/originals/views.h"
 
 namespace exeunt::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/clock.h"
 #include "exeunt/base/version.h"
-#include "exeunt/exits/trace_import.h"
+#include "exeunt/originals/trace_import.h"
 
 namespace exeunt::apps {
 namespace {

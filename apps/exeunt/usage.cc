@@ -16,17 +16,6 @@
 namespace exeunt::apps {
 namespace {
 
-// The originals' names of flags that mean the same as ours.
-struct OldName {
-  std::string_view old_name, new_name;
-};
-constexpr std::array<OldName, 6> kOldNames{{{"--task-name", "--task"},
-                                            {"--data-dir", "--data"},
-                                            {"--max-seq-length", "--max-length"},
-                                            {"--eval-all-checkpoints", "--all-checkpoints"},
-                                            {"--eval-each-highway", "--each-exit"},
-                                            {"--output-dir", "--out"}}};
-
 bool is_flag(const std::string& argument) {
   return argument.size() > 1 && argument[0] == '-' && argument != "--";
 }
@@ -143,25 +132,6 @@ Error value_error(const CLI::App& verb, const std::string& text, const std::stri
 }
 
 }  // namespace
-
-Arguments normalised_arguments(int argc, char** argv) {
-  Arguments out;
-  out.words.assign(argv + (argc > 0 ? 1 : 0), argv + argc);
-  for (std::string& word : out.words) {
-    if (word == "--") break;
-    if (!word.starts_with("--")) continue;
-    const size_t end = std::min(word.find('='), word.size());
-    const std::string typed = word.substr(0, end);
-    std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
-    for (const OldName& name : kOldNames) {
-      if (word.substr(0, end) != name.old_name) continue;
-      out.notices.push_back(fmt::format("{} is an old name; today: {}", typed, name.new_name));
-      word.replace(0, end, name.new_name);
-      break;
-    }
-  }
-  return out;
-}
 
 Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const CLI::App& verb = innermost(app);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line before and after parsing: old spellings made new, and slips answered with the nearest name.
+// What goes wrong on the command line, answered with the nearest name.
 #pragma once
 
 #include <string>
@@ -10,14 +10,6 @@
 #include "exeunt/base/error.h"
 
 namespace exeunt::apps {
-
-struct Arguments {
-  std::vector<std::string> words;    // after the program's name
-  std::vector<std::string> notices;  // one line for each old name
-};
-
-// In flag names, '_' becomes '-' (`--max_length` is `--max-length`), and the originals' names become ours.
-[[nodiscard]] Arguments normalised_arguments(int argc, char** argv);
 
 // What CLI11 found wrong, as our Error: which argument, and the nearest verb or flag where there is one.
 [[nodiscard]] Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments,

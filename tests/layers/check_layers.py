@@ -15,13 +15,14 @@ ARROWS = {
     'text': ['base'], 'tasks': ['base'], 'model': ['base'], 'exits': ['base'],
     'data': ['text', 'tasks', 'model'],
     'eval': ['exits', 'tasks', 'model'],
+    'originals': ['eval'],
     'runtime': ['exits', 'model', 'text'],
     'train': ['eval', 'data', 'exits', 'model'],
     'flows': ['eval', 'data', 'runtime'],
     'serve': ['runtime', 'exits', 'model', 'text'],
     'c': ['runtime'],
-    'trainer': ['train'],
-    'apps': ['flows', 'serve', 'eval', 'data', 'runtime', 'exits', 'model', 'text', 'tasks'],
+    'trainer': ['train', 'originals'],
+    'apps': ['flows', 'serve', 'originals', 'eval', 'data', 'runtime', 'exits', 'model', 'text', 'tasks'],
 }
 
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks the flags of the five papers' training scripts and of run_glue: each is understood by the trainer, or refused
 // with a reason.
-#include "apps/exeunt-train/old_flags.h"
-
 #include <algorithm>
 #include <sstream>
 
@@ -10,6 +8,7 @@
 
 #include "apps/exeunt-train/effective_recipe.h"
 #include "apps/exeunt/train_flags.h"
+#include "exeunt/originals/flags.h"
 #include "exeunt/train/recipe.h"
 #include "tests/scratch.h"
 
@@ -45,7 +44,7 @@ TrainFlags parsed(const std::vector<std::string>& words) {
   add_train_flags(app, flags);
   std::vector<std::string> all{"--model_name_or_path", "m", "--output_dir", "o"};
   all.insert(all.end(), words.begin(), words.end());
-  std::vector<std::string> arguments = with_todays_names(all).words;
+  std::vector<std::string> arguments = with_current_training_names(all).words;
   std::reverse(arguments.begin(), arguments.end());
   app.parse(arguments);
   return flags;
@@ -94,8 +93,8 @@ TEST(OldFlags, OfRunGlueGoOnWhereTheyStoppedWithoutTheirValue) {
   const TrainFlags flags = parsed(words);
   EXPECT_TRUE(flags.resume);
   EXPECT_EQ(flags.data, "t.csv");
-  EXPECT_EQ(with_todays_names(words).notices[0],
-            "--resume-from-checkpoint is an old name; today: --resume, without a value");
+  EXPECT_EQ(with_current_training_names(words).notices[0],
+            "--resume-from-checkpoint is an old name; use --resume, without a value");
   EXPECT_TRUE(parsed({"--resume_from_checkpoint=o/checkpoint-5"}).resume);
 }
 
@@ -104,7 +103,7 @@ TEST(OldFlags, MayBeFollowedByTrueOrFalse) {
   EXPECT_FALSE(parsed({"--overwrite_output_dir", "False"}).overwrite);
   EXPECT_FALSE(parsed({"--resume_from_checkpoint", "False"}).resume);
   EXPECT_EQ(parsed({"--fp16", "False", "--push_to_hub=true", "--do_predict", "false", "--lr", "1"}).lr, 1);
-  EXPECT_EQ(error_of([] { (void)with_todays_names({"--fp16", "True"}); }).code(), Code::usage);
+  EXPECT_EQ(error_of([] { (void)with_current_training_names({"--fp16", "True"}); }).code(), Code::usage);
 }
 
 TEST(TrainFlags, ChangeEveryStageOfTheRecipe) {

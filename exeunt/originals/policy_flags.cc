@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/exits/legacy.h"
+#include "exeunt/originals/policy_flags.h"
 
 #include <algorithm>
 #include <array>

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/views.h"
-
-#include <cstdlib>
+#include "exeunt/originals/views.h"
 
 #include <fmt/format.h>
 
 #include "exeunt/base/files.h"
-#include "exeunt/eval/elbert_stats.h"
-#include "exeunt/eval/python_text.h"
-#include "exeunt/exits/npy.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/originals/elbert_stats.h"
+#include "exeunt/originals/npy.h"
+#include "exeunt/originals/python.h"
 #include "tests/exits/traces.h"
+#include "tests/originals/numpy.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -185,12 +184,6 @@ TEST(Views, NothingIsWrittenWhereOneRunIsRefused) {
             }).code(),
             Code::usage);
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out"));
-}
-
-bool numpy_says(const std::filesystem::path& folder, const std::string& script) {
-  const Scratch scratch;
-  const auto file = scratch.write("check.py", "import numpy as np\n" + script);
-  return std::system(fmt::format("cd '{}' && /usr/bin/python3 '{}'", folder.string(), file.string()).c_str()) == 0;
 }
 
 TEST(Views, NumpyLoadsDeebertsArrays) {

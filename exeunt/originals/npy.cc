@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/exits/npy.h"
+#include "exeunt/originals/npy.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include "exeunt/base/checked.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/exits/pickle.h"
 #include "exeunt/exits/text_parts.h"
+#include "exeunt/originals/python.h"
 
 namespace exeunt {
 namespace {

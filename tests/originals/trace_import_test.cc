@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/exits/trace_import.h"
+#include "exeunt/originals/trace_import.h"
 
 #include <numeric>
 
 #include "exeunt/base/sha256.h"
-#include "exeunt/exits/npy.h"
+#include "exeunt/originals/npy.h"
 #include "tests/scratch.h"
 
 namespace exeunt {

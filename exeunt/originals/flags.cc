@@ -1,16 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt-train/old_flags.h"
+#include "exeunt/originals/flags.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
 
-namespace exeunt::apps {
+namespace exeunt {
 namespace {
 
+enum class OldFlag { renamed, bare, dropped, refused };  // bare: renamed, and takes no value now
 using enum OldFlag;
+
+struct OldFlagRow {
+  std::string_view name;
+  OldFlag kind;
+  bool takes_value;
+  std::string_view text;  // the current flags, or the reason
+};
+
+struct RenamedFlag {
+  std::string_view old_name, new_name;
+};
+constexpr std::array<RenamedFlag, 6> kMeasuringFlags{{{"--task-name", "--task"},
+                                                      {"--data-dir", "--data"},
+                                                      {"--max-seq-length", "--max-length"},
+                                                      {"--eval-all-checkpoints", "--all-checkpoints"},
+                                                      {"--eval-each-highway", "--each-exit"},
+                                                      {"--output-dir", "--out"}}};
 
 constexpr std::string_view kAtTheEnd = "all exits are always evaluated at the end";
 constexpr std::string_view kByFolder = "the model's folder says it";
@@ -35,9 +55,7 @@ bool is_false(const std::string& value) {
   return value == "False" || value == "false";
 }
 
-}  // namespace
-
-const std::vector<OldFlagRow>& old_flags() {
+const std::vector<OldFlagRow>& training_flags() {
   static const std::vector<OldFlagRow> rows{
       {"--model-name-or-path", renamed, true, "--model"},
       {"--task-name", renamed, true, "--task"},
@@ -136,20 +154,41 @@ const std::vector<OldFlagRow>& old_flags() {
   return rows;
 }
 
-Arguments with_todays_names(std::vector<std::string> words) {
+// Underscores made dashes; returns the name without a value.
+std::string dashed(std::string& word) {
+  const size_t end = std::min(word.find('='), word.size());
+  if (word.starts_with("--")) std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
+  return word.substr(0, end);
+}
+
+}  // namespace
+
+Arguments with_current_names(std::vector<std::string> words) {
+  Arguments out{std::move(words), {}};
+  for (std::string& word : out.words) {
+    if (word == "--") break;
+    const std::string typed = word.substr(0, word.find('=')), name = dashed(word);
+    const auto row = std::find_if(kMeasuringFlags.begin(), kMeasuringFlags.end(),
+                                  [&](const RenamedFlag& flag) { return flag.old_name == name; });
+    if (row == kMeasuringFlags.end()) continue;
+    out.notices.push_back(fmt::format("{} is an old name; use {}", typed, row->new_name));
+    word.replace(0, name.size(), row->new_name);
+  }
+  return out;
+}
+
+Arguments with_current_training_names(std::vector<std::string> words) {
   Arguments out;
   for (size_t i = 0; i < words.size(); ++i) {
     std::string& word = words[i];
-    const size_t end = std::min(word.find('='), word.size());
-    if (word.starts_with("--")) std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
-    const std::string name = word.substr(0, end);
-    const auto& rows = old_flags();
+    const std::string name = dashed(word);
+    const auto& rows = training_flags();
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const OldFlagRow& flag) { return flag.name == name; });
     if (row == rows.end()) {
       out.words.push_back(word);
     } else if (row->kind == renamed) {
-      out.notices.push_back(fmt::format("{} is an old name; today: {}", name, row->text));
-      out.words.push_back(std::string(row->text) + word.substr(end));
+      out.notices.push_back(fmt::format("{} is an old name; use {}", name, row->text));
+      out.words.push_back(std::string(row->text) + word.substr(name.size()));
     } else if (is_false(value_of(*row, words, i))) {
       out.notices.push_back(fmt::format("{} is not needed: left out it means the same", name));
     } else if (row->kind == refused) {
@@ -158,11 +197,11 @@ Arguments with_todays_names(std::vector<std::string> words) {
       out.notices.push_back(fmt::format("{} is not needed: {}", name, row->text));
     } else {
       out.notices.push_back(
-          fmt::format("{} is an old name; today: {}{}", name, row->text, row->takes_value ? ", without a value" : ""));
+          fmt::format("{} is an old name; use {}{}", name, row->text, row->takes_value ? ", without a value" : ""));
       out.words.emplace_back(row->text);
     }
   }
   return out;
 }
 
-}  // namespace exeunt::apps
+}  // namespace exeunt

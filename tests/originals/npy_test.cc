@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/exits/npy.h"
+#include "exeunt/originals/npy.h"
 
-#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
 
+#include "tests/originals/numpy.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -127,13 +127,6 @@ TEST(Npy, WritesWhatItReads) {
   const NpyArray array = read_npy(scratch.path() / "a.npy");
   EXPECT_THAT(array.view.shape, ElementsAre(3, 2));
   EXPECT_THAT(to_doubles(array.view), ElementsAre(1, 2.5, -3, 4, 5, 6));
-}
-
-// NumPy itself, where it is installed: Debian's python3-numpy.
-bool numpy_says(const std::filesystem::path& folder, const std::string& script) {
-  const Scratch scratch;
-  const auto file = scratch.write("check.py", "import numpy as np\n" + script);
-  return std::system(fmt::format("cd '{}' && /usr/bin/python3 '{}'", folder.string(), file.string()).c_str()) == 0;
 }
 
 class Numpy : public testing::Test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/elbert_stats.h"
+#include "exeunt/originals/elbert_stats.h"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,8 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/eval/python_text.h"
-#include "exeunt/exits/npy.h"
+#include "exeunt/originals/npy.h"
+#include "exeunt/originals/python.h"
 
 namespace exeunt {
 namespace {

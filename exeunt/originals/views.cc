@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/views.h"
+#include "exeunt/originals/views.h"
 
 #include <algorithm>
 #include <array>
@@ -11,10 +11,10 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/eval/python_text.h"
-#include "exeunt/exits/npy.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/text_parts.h"
+#include "exeunt/originals/npy.h"
+#include "exeunt/originals/python.h"
 
 namespace exeunt {
 namespace {

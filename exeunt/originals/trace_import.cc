@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/exits/trace_import.h"
+#include "exeunt/originals/trace_import.h"
 
 #include <cmath>
 #include <limits>
@@ -10,7 +10,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/exits/npy.h"
+#include "exeunt/originals/npy.h"
 
 namespace exeunt {
 namespace {

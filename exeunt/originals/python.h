@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the few Python values we owe other people's tools, in pickle protocol 3. Values are appended one after the
-// other; containers are opened, filled and closed.
+// Values as Python prints and pickles them, for the originals' outputs.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
 namespace exeunt {
 
+// str(float): the shortest digits that read back, "0.1", "1.0", "1e-05", "nan".
+[[nodiscard]] std::string python_float(double value);
+
+// str(dict) of whole numbers: "{1: 0, 2: 49}".
+[[nodiscard]] std::string python_dict(const std::map<int, int64_t>& values);
+
+// Pickle protocol 3. Values are appended one after the other; containers are opened, filled and closed.
 class PickleWriter {
  public:
   PickleWriter();
