@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxDepth = 3;  // glue-data/GLUE/SST-2
 
-// The folder's own name also where it was given as "." or with a slash at the end.
+// The folder's name, also if it was given as "." or with a trailing slash.
 fs::path spelled_out(const fs::path& folder) {
   const fs::path full = fs::absolute(folder).lexically_normal();
   return full.has_filename() ? full : full.parent_path();
@@ -47,7 +47,7 @@ SplitReport check_split(const Task& task, const SplitFile& file, const fs::path&
       report.label_counts.assign(data.labels.size(), 0);
       for (const Example& example : data.examples) ++report.label_counts[static_cast<size_t>(example.gold)];
     }
-  } catch (const Error& error) {  // not a row but the file: no header, unreadable
+  } catch (const Error& error) {  // an error of the file, not of a row: no header, unreadable
     note(error);
   }
   report.state = state_of(report, file.slack);
@@ -74,7 +74,7 @@ std::vector<TaskReport> check_folder(const fs::path& folder, Suite suite) {
   return out;
 }
 
-// How well the files fit a suite: whole files count for it, files with mistakes against it.
+// How well the files fit a suite: complete files count for it, files with errors against it.
 int fit(const std::vector<TaskReport>& reports) {
   int sum = 0;
   for (const TaskReport& report : reports) {
@@ -85,7 +85,7 @@ int fit(const std::vector<TaskReport>& reports) {
   return sum;
 }
 
-// Names that both suites use say nothing; their neighbours and the folders above them do.
+// Names that both suites use are ambiguous; their neighbours and parent folders decide.
 bool among_elue(const fs::path& folder) {
   const fs::path parent = spelled_out(folder).parent_path();
   if (plain_name(parent.filename().string()).find("elue") != std::string::npos) return true;

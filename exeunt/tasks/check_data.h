@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks through a folder of GLUE or ELUE data and reports what is there: rows, columns, labels, and every mistake with
-// its place. A file with fewer rows than the complete one is incomplete, not broken: samples of a task are of use too.
+// Validates a folder of GLUE or ELUE data and reports rows, columns, labels, and every error with its position. A file
+// with fewer rows than the complete one is incomplete, not broken: samples of a task are useful, too.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct SplitReport {
   DataState state = DataState::complete;
   int64_t rows = 0;      // usable examples
   int64_t expected = 0;  // in the complete file
-  int64_t skipped = 0;   // rows left out: QQP's short ones, and those with problems
+  int64_t skipped = 0;   // skipped rows: QQP's short ones, and those with problems
   std::vector<std::string> columns;
-  std::vector<int64_t> label_counts;  // per label of the task; empty for a regression and without labels
+  std::vector<int64_t> label_counts;  // per label of the task; empty for regression and without labels
   std::vector<std::string> notices;
   std::vector<std::string> problems;  // "file:line: …", at most kMaxProblems
   int64_t problem_count = 0;
@@ -40,9 +40,9 @@ struct TaskReport {
   const Task* task = nullptr;
   std::filesystem::path folder;
   std::vector<SplitReport> splits;   // those found
-  std::vector<std::string> missing;  // names of files not there
+  std::vector<std::string> missing;  // missing files
 
-  // The worst of its files; incomplete where one is missing.
+  // The worst of its files; incomplete if one is missing.
   [[nodiscard]] DataState state() const noexcept;
 };
 
@@ -52,8 +52,8 @@ struct DataReport {
   [[nodiscard]] bool broken() const noexcept;
 };
 
-// `folder` is a task's folder, one that holds task folders, or one above such folders. A folder name that GLUE and
-// ELUE share is taken for the suite whose sizes fit better. Throws Error bad_file if no task is found at all.
+// `folder` is a task's folder, one that contains task folders, or one above such folders. A folder name that GLUE and
+// ELUE share is assigned to the suite whose sizes fit better. Throws Error bad_file if no task is found at all.
 [[nodiscard]] DataReport check_data(const std::filesystem::path& folder);
 
 }  // namespace exeunt

@@ -123,7 +123,7 @@ Dataset SplitReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
   RowReader reader(bytes, where_, RowFormat::tsv);
   Row row;
   int64_t index = 0;
-  int64_t blanks = 0;  // empty lines just passed: nothing at the end of a file, short rows anywhere else
+  int64_t blanks = 0;  // empty lines just read: ignored at the end of a file, short rows anywhere else
   const auto handle = [&](const Row& data) {
     const int64_t at = index++;
     if (task_.skips_short_rows && data.fields.size() < needed_) {
@@ -182,7 +182,7 @@ std::optional<fs::path> find_split(const Task& task, Split split, const fs::path
 
 Dataset read_split(const Task& task, Split split, const fs::path& folder, const OnBadRow& on_bad_row) {
   const SplitFile* file = task.find(split);
-  if (file == nullptr) return parse_split(task, split, {}, {}, on_bad_row);  // says what is wrong
+  if (file == nullptr) return parse_split(task, split, {}, {}, on_bad_row);  // throws the error
   const auto path = find_split(task, split, folder);
   if (!path) {
     throw Error(Code::bad_file,
@@ -200,7 +200,7 @@ Dataset read_split(const Task& task, Split split, const fs::path& folder, const 
 void reorder_labels(Dataset& data, const std::vector<std::string>& labels) {
   if (data.regression || data.labels == labels) return;
   const LabelIndex index(labels);
-  std::vector<float> moved;  // per old label, its new place, found when first needed
+  std::vector<float> moved;  // per old label, its new index, computed on demand
   moved.assign(data.labels.size(), std::numeric_limits<float>::quiet_NaN());
   for (Example& example : data.examples) {
     if (std::isnan(example.gold)) continue;

@@ -16,13 +16,13 @@
 
 namespace exeunt {
 
-// Larger files are refused before anything is read.
+// Larger files are rejected before anything is read.
 inline constexpr uint64_t kMaxDataBytes = uint64_t{1} << 33;
 
 struct Example {
   std::string text;
   std::optional<std::string> pair;
-  float gold = 0;     // label index or value; NaN where the file has no labels
+  float gold = 0;     // label index or value; NaN if the file has no labels
   int64_t index = 0;  // row in the file, from 0, header not counted
 };
 
@@ -31,33 +31,33 @@ struct Dataset {
   std::string split;  // "train", "dev", "test"; empty for user data
   bool regression = false;
   bool labelled = false;
-  std::vector<std::string> labels;                 // in index order; empty for a regression
-  std::optional<std::pair<double, double>> range;  // of a regression's values
+  std::vector<std::string> labels;                 // in index order; empty for regression
+  std::optional<std::pair<double, double>> range;  // of regression values
   std::vector<Example> examples;
-  std::vector<std::string> columns;  // the header; empty where there is none
-  std::vector<std::string> notices;  // what the reader had to decide by itself
-  int64_t skipped = 0;               // rows left out
+  std::vector<std::string> columns;  // the header; empty if there is none
+  std::vector<std::string> notices;  // decisions the reader made for the user
+  int64_t skipped = 0;               // skipped rows
   std::string sha256;                // of the file's bytes
   std::string where;                 // the file, for messages
 };
 
-// Told of a row that cannot be used, which is then left out and counted. Without it the first such row is an Error.
+// Called for an unusable row, which is then skipped and counted. Without it the first such row is an Error.
 using OnBadRow = std::function<void(const Error&)>;
 
 // One split from `folder`, which is the task's own folder or the one above it. Throws Error: usage if the task has no
-// such split, bad_file for a file that is missing or wrong, with line and column.
+// such split, bad_file for a missing or invalid file, with line and column.
 [[nodiscard]] Dataset read_split(const Task& task, Split split, const std::filesystem::path& folder,
                                  const OnBadRow& on_bad_row = {});
 
-// Where read_split looks: the file if it exists in one of the places, else nothing.
+// The file that read_split reads, if it exists.
 [[nodiscard]] std::optional<std::filesystem::path> find_split(const Task& task, Split split,
                                                               const std::filesystem::path& folder);
 
-// The same over bytes in memory; `where` opens error messages.
+// The same for bytes in memory; `where` prefixes error messages.
 [[nodiscard]] Dataset parse_split(const Task& task, Split split, std::string_view bytes, const std::string& where,
                                   const OnBadRow& on_bad_row = {});
 
-// Puts gold into another label order, by name: a model keeps the order it was trained with. Throws Error bad_file if
+// Maps gold to another label order, by name: a model keeps the order it was trained with. Throws Error bad_file if
 // a label that occurs in the data is not in `labels`.
 void reorder_labels(Dataset& data, const std::vector<std::string>& labels);
 

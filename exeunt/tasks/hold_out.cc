@@ -17,7 +17,7 @@ constexpr const char* kWithoutPair = "text,label\n";
 
 enum class Part { train, eval, certify };
 
-// Rows with one and the same text, by the text's hash: an order that has nothing to do with the file's.
+// Rows with the same text, by the text's hash: an order independent of the file's.
 using SameTexts = std::map<std::string, std::vector<size_t>>;
 
 std::string hash_of(const Example& example) {
@@ -30,7 +30,7 @@ std::string hash_of(const Example& example) {
   return hash.hex();
 }
 
-// Where each row goes, one label after the other; texts of several labels count for that of their first row.
+// Assigns each row, one label after the other; texts with several labels count for that of their first row.
 std::vector<Part> parts_of(const Dataset& data, double eval_share, double certify_share) {
   SameTexts all;
   for (size_t row = 0; row < data.examples.size(); ++row) all[hash_of(data.examples[row])].push_back(row);
@@ -75,7 +75,7 @@ HeldOut hold_out(Dataset& data, double share) {
   check(share >= 0 && share < 1, "some rows are learned");
   check(data.labelled, "rows to learn from have labels");
   std::vector<Example> rows;
-  std::swap(rows, data.examples);  // so that the copies of the rest cost nothing
+  std::swap(rows, data.examples);  // makes copying the rest cheap
   HeldOut out{empty_like(data), empty_like(data)};
   std::swap(rows, data.examples);
   if (share == 0 || data.examples.size() < kLeastToHoldOut) return out;

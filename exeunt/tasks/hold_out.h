@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of the user's own file that are not learned: some to evaluate a model, some to certify a policy with. The latter
-// are kept beside the model, so that `exeunt calibrate RUN` needs no more than the run.
+// The hold-out split of the user's file: some rows to evaluate a model, some to certify a policy. The latter are stored
+// with the model, so that `exeunt calibrate RUN` needs only the run.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 namespace exeunt {
 
 inline constexpr const char* kHeldOutFile = "held-out.csv";
-// With fewer rows every one is needed for learning, and what could be measured on the rest would say nothing.
+// With fewer rows, all are needed for training, and a measurement on the rest would be meaningless.
 inline constexpr size_t kLeastToHoldOut = 50;
 
 struct HeldOut {
@@ -19,11 +19,11 @@ struct HeldOut {
 };
 
 // Takes about `share` of the rows out of `data`: a third of them to evaluate, two thirds to certify, at most 2,000 and
-// 4,000. Each label gives its share; a text that occurs several times stays together; which rows they are depends on
-// the texts alone. Nothing is taken from fewer than kLeastToHoldOut rows.
+// 4,000. The split is stratified by label, keeps duplicate texts together, and depends on
+// the texts alone. Nothing is held out from fewer than kLeastToHoldOut rows.
 [[nodiscard]] HeldOut hold_out(Dataset& data, double share);
 
-// Rows as CSV with the columns text, pair (where there is one) and label, and how such a file is read again.
+// Rows as CSV with the columns text, pair (if there is one) and label, and how such a file is read again.
 [[nodiscard]] std::string held_out_text(const Dataset& data);
 [[nodiscard]] UserColumns held_out_columns(const std::filesystem::path& path);
 

@@ -41,7 +41,7 @@ void sort_labels(std::vector<std::string>& labels) {
 LabelIndex::LabelIndex(std::vector<std::string> labels) : labels_(std::move(labels)) {
   for (size_t i = 0; i < labels_.size(); ++i) {
     if (!index_.emplace(labels_[i], i).second) {
-      throw Error(Code::usage, fmt::format("label {} stands twice in the list of labels", shown(labels_[i])));
+      throw Error(Code::usage, fmt::format("duplicate label {} in the list of labels", shown(labels_[i])));
     }
   }
 }

@@ -14,13 +14,13 @@ namespace exeunt {
 
 inline constexpr size_t kMaxLabels = 65536;
 
-// A finite number, blanks around it allowed, nothing else; no value if `text` is anything more or less.
+// A finite number, optionally surrounded by spaces; nothing otherwise.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text) noexcept;
 
-[[nodiscard]] std::optional<int64_t> parse_whole_number(std::string_view text) noexcept;  // "-3", "07"; no blanks
+[[nodiscard]] std::optional<int64_t> parse_whole_number(std::string_view text) noexcept;  // "-3", "07"; no spaces
 
-// The order labels take when nobody gave one: by value if all are whole numbers, else by their bytes. The same set
-// of labels gives the same order whatever the order of the rows.
+// The default label order: by value if all are integers, else by bytes. The same set of labels gives the same order
+// whatever the order of the rows.
 void sort_labels(std::vector<std::string>& labels);
 
 // Index of a label by its name. Throws Error bad_file that says `where`, what was found, what is known, the nearest.
@@ -34,7 +34,7 @@ class LabelIndex {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-// A regression's value. Throws Error bad_file if it is no number, does not fit a float, or lies outside `range`.
+// A regression value. Throws Error bad_file if it is not a number, does not fit a float, or is outside `range`.
 [[nodiscard]] float gold_value(std::string_view text, const std::optional<std::pair<double, double>>& range,
                                std::string_view where);
 

@@ -61,12 +61,12 @@ std::vector<double> standardised(std::span<const double> values) {
   Sum squares;
   for (const double value : out) squares.add(value * value);
   const double length = std::sqrt(squares.value());
-  if (length == 0) return {};  // subnormal differences beside huge values
+  if (length == 0) return {};  // subnormal differences between huge values
   for (double& value : out) value /= length;
   return out;
 }
 
-// Average ranks from 1: equal values share the mean of the places they take.
+// Average ranks from 1: ties share the mean of their ranks.
 std::vector<double> ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -124,7 +124,7 @@ double f1(std::span<const int> predicted, std::span<const int> gold) {
 
 double matthews_correlation(std::span<const int> predicted, std::span<const int> gold) {
   check(predicted.size() == gold.size(), "one prediction per gold label");
-  // With s samples, c right, t_k of class k and p_k called k: (c s - Σ t_k p_k) / √((s² - Σ p_k²)(s² - Σ t_k²)).
+  // With s samples, c correct, t_k of class k, p_k predicted k: (c s - Σ t_k p_k) / √((s² - Σ p_k²)(s² - Σ t_k²)).
   std::map<int, std::pair<int64_t, int64_t>> counts;  // class → (t_k, p_k)
   int64_t right = 0;
   for (size_t i = 0; i < gold.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of GLUE and ELUE in double precision, with scikit-learn's and SciPy's answers in degenerate cases.
+// The metrics of GLUE and ELUE in double precision, with scikit-learn's and SciPy's results in degenerate cases.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,13 @@ enum class Metric { accuracy, f1, matthews_correlation, pearson, spearmanr, comb
 // Both spans have the same length. Empty input gives NaN for all but f1 and matthews_correlation (0).
 [[nodiscard]] double accuracy(std::span<const int> predicted, std::span<const int> gold);
 
-// F1 = 2TP / (2TP + FP + FN) of class 1; 0 where the denominator is 0.
+// F1 = 2TP / (2TP + FP + FN) of class 1; 0 if the denominator is 0.
 [[nodiscard]] double f1(std::span<const int> predicted, std::span<const int> gold);
 
-// Matthews' correlation, for any number of classes (Gorodkin 2004); 0 where the denominator is 0.
+// Matthews' correlation, for any number of classes (Gorodkin 2004); 0 if the denominator is 0.
 [[nodiscard]] double matthews_correlation(std::span<const int> predicted, std::span<const int> gold);
 
-// NaN for fewer than two pairs, for constant input, and where a value is not finite.
+// NaN for fewer than two pairs, for constant input, and for non-finite values.
 [[nodiscard]] double pearson(std::span<const double> predicted, std::span<const double> gold);
 
 // Pearson of the ranks, ties sharing their average rank. Infinities have a rank; NaN anywhere gives NaN.
@@ -34,12 +34,12 @@ struct Score {
   double value;
 };
 
-// The metrics asked for, in order. Predictions and gold as traces hold them: label indices, or values for pearson and
-// spearmanr. combined_score is the mean of the others in the list. Throws Error usage where gold is missing (NaN).
+// The requested metrics, in order. Predictions and gold as in traces: label indices, or values for pearson and
+// spearmanr. combined_score is the mean of the others in the list. Throws Error usage if gold is missing (NaN).
 [[nodiscard]] std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted,
                                        std::span<const float> gold);
 
-// What to report for data of no known task.
+// The metrics for data without a known task.
 [[nodiscard]] std::vector<Metric> default_metrics(bool regression, size_t labels);
 
 }  // namespace exeunt

@@ -56,7 +56,7 @@ bool is_blank(std::string_view text, const std::optional<std::string>& pair) noe
 
 namespace {
 
-// What stands between the columns of a header that was read as a single one; empty if it looks like one.
+// The likely separator of a header that was parsed as a single column; empty if it looks like one.
 std::string other_separator(const Row& header) {
   if (header.fields.size() != 1) return {};
   const size_t at = header.fields[0].find_first_of(";|\t");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of text files, one at a time: TAB-separated as GLUE writes them (no quoting at all), CSV as RFC 4180 says, and
-// plain lines for JSONL. Fields look into the file's bytes; nothing is copied but CSV fields with doubled quotes.
+// plain lines for JSONL. Fields refer to the file's bytes; only CSV fields with doubled quotes are copied.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace exeunt {
 
 enum class RowFormat { tsv, csv, lines };
 
-// No row of real data comes near these; a file that passes them is not what it claims to be.
+// No row of real data comes near these limits; a file that exceeds them is not what it claims to be.
 inline constexpr size_t kMaxRowBytes = size_t{1} << 26;
 inline constexpr size_t kMaxColumns = 4096;
 
@@ -24,16 +24,16 @@ struct Row {
   int64_t line = 0;                      // where it starts, from 1
 };
 
-// Ends a line: LF, CR LF, or CR alone (as Python's text files do). A byte order mark at the start is passed over.
+// Ends a line: LF, CR LF, or CR alone (as Python's text files do). A byte order mark at the start is skipped.
 class RowReader {
  public:
-  // `where` (a file name) opens every error. The bytes stay the caller's.
+  // `where` (a file name) prefixes every error. The caller keeps the bytes alive.
   RowReader(std::string_view bytes, std::string where, RowFormat format, char separator = ',');
 
   // The next row, or false at the end. Throws Error bad_file for a stray or unclosed quote, and for giant rows.
   [[nodiscard]] bool next(Row& row);
 
-  // Goes on with further bytes of the same file, which start with a new row. Line numbers go on, too.
+  // Continues with more bytes of the same file, which start with a new row. Line numbers continue, too.
   void continue_with(std::string_view bytes) noexcept {
     bytes_ = bytes;
     at_ = 0;
@@ -59,18 +59,18 @@ class RowReader {
   std::deque<std::string> unescaped_;  // CSV fields of the current row that had doubled quotes
 };
 
-// "file:17" and "file:17: column 3 ('label')": how errors about rows name their place. `column` is from 0.
+// "file:17" and "file:17: column 3 ('label')": positions in errors about rows. `column` is from 0.
 [[nodiscard]] std::string place_of(std::string_view where, int64_t line);
 [[nodiscard]] std::string place_of(std::string_view where, int64_t line, size_t column, std::string_view name);
 
-// Which column of a header is called `name`. Throws Error bad_file if there is none (with the nearest) or several.
+// The column of a header with that name. Throws Error bad_file if there is none (suggesting the nearest) or several.
 [[nodiscard]] size_t find_column(const Row& header, std::string_view where, const std::string& name);
 
-// Nothing but white space: no text to read. A pair is one where both texts are.
+// Nothing but white space. A pair is blank if both texts are.
 [[nodiscard]] bool is_blank(std::string_view text) noexcept;
 [[nodiscard]] bool is_blank(std::string_view text, const std::optional<std::string>& pair) noexcept;
 
-// A value as an error message shows it: in quotes, short, control characters and broken UTF-8 replaced.
+// A value as an error message shows it: in quotes, short, control characters and invalid UTF-8 replaced.
 [[nodiscard]] std::string shown(std::string_view value);
 
 // Throws Error bad_file at the first field that is not UTF-8. `names` are the columns' names as far as known.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that GLUE's and ELUE's servers take. All but write_glue_submission are pure functions over predictions.
+// Submission files for the GLUE and ELUE servers. All but write_glue_submission are pure functions of predictions.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace exeunt {
 
-// What a model said about a test split, in the order of its file.
+// A model's predictions for a test split, in the order of its file.
 struct TestAnswers {
   const Task* task = nullptr;
   std::vector<std::string> labels;  // of the model, in its index order; empty for a regression
   std::vector<float> predicted;     // label index or value, one for every row of the complete test file
 };
 
-// One file of the submission: "index\tprediction", then a row per example. Labels go by name, whatever order the model
-// has them in; similarities are held to their range and have three decimals. Throws Error bad_file for another number
-// of rows than the server wants, for labels the task does not have, and for values that are not finite.
+// One file of the submission: "index\tprediction", then a row per example. Labels are written by name, whatever their
+// order in the model; similarities are clamped to their range and have three decimals. Throws Error bad_file for a
+// wrong number of rows, for labels the task does not have, and for non-finite values.
 [[nodiscard]] std::string glue_table(const TestAnswers& answers);
 
 struct GlueSubmission {
   std::string zip;
   std::vector<std::string>
-      filled;  // files of tasks without answers, filled with the task's first label or lowest value
+      filled;  // files of tasks without predictions, filled with the task's first label or lowest value
 };
 
-// The zip with all of GLUE's files, flat. The server wants all of them, so tasks without answers are filled.
+// The zip with all of GLUE's files, flat. The server requires all of them, so tasks without predictions are filled.
 [[nodiscard]] GlueSubmission glue_submission(std::span<const TestAnswers> answers);
 
 // Writes the zip atomically; returns what was filled.
@@ -45,9 +45,9 @@ struct ElueExit {
 struct ElueRun {
   TestAnswers answers;
   int hidden = 0;
-  std::vector<ElueExit> exits;  // those evaluated, rising
-  std::vector<int> tokens;      // per example, padding not counted
-  std::vector<int> layers;      // per example, the layer it left after: one of the exits
+  std::vector<ElueExit> exits;  // the evaluated ones, ascending
+  std::vector<int> tokens;      // per example, without padding
+  std::vector<int> layers;      // per example, the layer after which it exited: one of the exits
 };
 
 // The modules one example ran, with their input shapes:

@@ -180,7 +180,7 @@ std::vector<Task> elue_tasks() {
   };
 }
 
-// What follows from the rest: files lie in a folder of the task's name unless said, and the main metric is the last.
+// Defaults: files are in a folder with the task's name, and the main metric is the last.
 void complete(Task& task, Suite suite) {
   task.suite = suite;
   if (task.folders.empty()) task.folders = {task.name.substr(task.name.find('/') + 1)};

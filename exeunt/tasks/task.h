@@ -23,7 +23,7 @@ enum class Split { train, dev, test };
 inline constexpr int kLastColumn = -1;
 inline constexpr int kNoColumn = -2;
 
-// Where a value stands in a row: under the first of `names` the header has, else in column `number` (from 0).
+// The position of a value in a row: the first of `names` in the header, else column `number` (from 0).
 struct Column {
   std::vector<std::string_view> names;
   int number = kNoColumn;
@@ -45,16 +45,16 @@ struct SplitFile {
 struct Task {
   std::string_view name;  // "SST-2"; ELUE's are "elue/SST-2"
   Suite suite = Suite::glue;
-  std::vector<std::string_view> aliases = {};  // beside the name itself, as plain_name() gives them
-  std::vector<std::string_view> folders = {};  // where its files may lie under the data folder
+  std::vector<std::string_view> aliases = {};  // in addition to the name, as plain_name() gives them
+  std::vector<std::string_view> folders = {};  // where its files may be in the data folder
   std::vector<SplitFile> splits = {};
   std::vector<std::string> labels = {};                 // in index order; empty = regression
-  std::optional<std::pair<double, double>> range = {};  // of a regression's values
+  std::optional<std::pair<double, double>> range = {};  // of regression values
   std::vector<Metric> metrics = {};
   Metric primary = Metric::accuracy;
   std::string_view submission = {};  // file in GLUE's zip; empty = none
   std::string_view model_of = {};    // answered by another task's model: MNLI's for MNLI-mm and AX
-  bool skips_short_rows = false;     // QQP: the originals leave rows out that have too few columns
+  bool skips_short_rows = false;     // QQP: the original systems skip rows with too few columns
 
   [[nodiscard]] bool regression() const noexcept { return labels.empty(); }
   [[nodiscard]] const SplitFile* find(Split split) const noexcept;

@@ -75,7 +75,7 @@ TextStream::~TextStream() {
 }
 
 // Appends one block, and finds where the last whole row in the buffer ends: at a line end outside quotes. A CR that
-// comes last may be half of a CR LF, so it waits for the byte behind it.
+// comes last may be half of a CR LF, so it waits for the next byte.
 void TextStream::read_block() {
   const size_t old = buffer_.size();
   buffer_.resize(old + kBlock);
@@ -100,20 +100,20 @@ void TextStream::read_block() {
   }
 }
 
-// Gives the reader the next whole rows; false at the end of the file.
+// Passes the next whole rows to the reader; false at the end of the file.
 bool TextStream::refill() {
   buffer_.erase(0, given_);
   scanned_ -= given_;
   end_ -= given_;
   given_ = 0;
-  // A row beyond all bounds is left to the reader, who refuses it.
+  // A row beyond the limits is left to the reader, which rejects it.
   while (!at_end_ && end_ == 0 && buffer_.size() <= kMaxRowBytes) read_block();
   given_ = end_ == 0 ? buffer_.size() : end_;
   scanned_ = std::max(scanned_, given_);
   end_ = given_;
   const std::string_view rows = std::string_view(buffer_).substr(0, given_);
   if (bytes_read_ == static_cast<int64_t>(buffer_.size())) {
-    // The first block: a byte order mark is passed over.
+    // The first block: skip a byte order mark.
     reader_ = RowReader(rows, where_, row_format(form_), columns_.separator);
   } else {
     reader_.continue_with(rows);
@@ -124,7 +124,7 @@ bool TextStream::refill() {
 bool TextStream::next_row() {
   while (true) {
     if (reader_.next(row_)) {
-      // Blank lines are rows of plain text alone.
+      // Blank lines are rows only in plain text.
       if (form_ != TextForm::lines && row_.fields.size() == 1 && blank(row_.fields[0])) continue;
       check_utf8(row_, where_, names_);
       return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts to be answered, one at a time, from a file or standard input of any size: plain lines, CSV, TSV or JSONL.
+// Texts to classify, one at a time, from a file or standard input of any size: plain lines, CSV, TSV or JSONL.
 // Only one block of the file is in memory.
 #pragma once
 
@@ -16,10 +16,10 @@ enum class TextForm { lines, csv, tsv, jsonl };
 [[nodiscard]] std::optional<TextForm> text_form_named(std::string_view name) noexcept;  // "text", "csv", "tsv", "jsonl"
 
 struct TextColumns {
-  std::optional<TextForm> form = {};  // left open: by the file's ending; lines where it says nothing
+  std::optional<TextForm> form = {};  // default: by the file extension, else lines
   std::string text = "text";          // column or field of the text; lines have none
   std::string pair = {};              // of the second text; empty: one text per row
-  bool tab_pair = false;              // lines: two texts with a tab between them
+  bool tab_pair = false;              // lines: two texts separated by a tab
   char separator = ',';               // of CSV
 };
 
@@ -38,12 +38,12 @@ class TextStream {
   TextStream(const TextStream&) = delete;
   TextStream& operator=(const TextStream&) = delete;
 
-  // The next row, or false at the end. Throws Error bad_file with line and column; a file without a row is one, too.
+  // The next row, or false at the end. Throws Error bad_file with line and column; an empty file is an error, too.
   [[nodiscard]] bool next(TextRow& row);
 
-  [[nodiscard]] std::string sha256();  // of all bytes; once, after the end
+  [[nodiscard]] std::string sha256();  // of all bytes; call once, after the end
   [[nodiscard]] int64_t bytes_read() const noexcept { return bytes_read_; }
-  [[nodiscard]] std::optional<int64_t> size() const noexcept { return size_; }  // nothing: not known, a pipe
+  [[nodiscard]] std::optional<int64_t> size() const noexcept { return size_; }  // nothing: unknown (a pipe)
 
  private:
   [[nodiscard]] bool refill();
@@ -62,8 +62,8 @@ class TextStream {
   int64_t bytes_read_ = 0, index_ = 0;
   Sha256 hash_ = {};
   std::string buffer_ = {};
-  size_t given_ = 0;              // bytes of the buffer that the reader has
-  size_t scanned_ = 0, end_ = 0;  // bytes looked at, and how many of them are whole rows
+  size_t given_ = 0;              // bytes of the buffer passed to the reader
+  size_t scanned_ = 0, end_ = 0;  // bytes scanned, and how many of them are whole rows
   bool in_quotes_ = false, at_end_ = false;
   RowReader reader_;
   Row row_ = {};

@@ -18,8 +18,8 @@ namespace {
 
 constexpr float kNoGold = std::numeric_limits<float>::quiet_NaN();
 
-// Collects labels. Where neither labels nor the kind of problem are given, all rows must be seen before the first
-// gold is known: read() then remembers which label each row had, and finish() fills gold in.
+// Collects labels. If neither labels nor the problem type are given, all rows must be read before gold is known: read()
+// then records each row's label, and finish() fills in gold.
 class GoldReader {
  public:
   explicit GoldReader(const UserColumns& columns) : regression_(columns.regression) {
@@ -53,7 +53,7 @@ class GoldReader {
   }
 
  private:
-  // Whole numbers alone are class indices; a number with a fraction is a measurement.
+  // Integers are class indices; a number with a fraction is a measurement.
   [[nodiscard]] bool looks_like_numbers() const {
     const auto number = [](const std::string& name) { return parse_number(name).has_value(); };
     const auto whole = [](const std::string& name) { return parse_whole_number(name).has_value(); };
@@ -93,7 +93,7 @@ class GoldReader {
   std::optional<LabelIndex> given_;
   std::map<std::string, size_t, std::less<>> seen_;
   std::vector<std::string> names_;
-  std::vector<size_t> rows_;  // per row, its label's place in names_
+  std::vector<size_t> rows_;  // per row, its label's index in names_
 };
 
 class UserReader {
@@ -194,8 +194,8 @@ void UserReader::say_left_out() {
     throw Error(Code::bad_file, fmt::format("{}: got {} rows without a text, want texts", where_, blank_),
                 fmt::format("check that {} is the column of the text", shown(columns_.text)));
   }
-  out_.notices.push_back(blank_ == 1 ? fmt::format("{}: left out a row without a text", place_of(where_, first_blank_))
-                                     : fmt::format("{}: left out {} rows without a text, the first in line {}", where_,
+  out_.notices.push_back(blank_ == 1 ? fmt::format("{}: skipped a row without a text", place_of(where_, first_blank_))
+                                     : fmt::format("{}: skipped {} rows without a text, the first in line {}", where_,
                                                    blank_, first_blank_));
 }
 

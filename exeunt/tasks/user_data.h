@@ -19,21 +19,21 @@ struct UserColumns {
   std::string text = "text";
   std::string pair;             // empty: one text per row
   std::string label = "label";  // empty: no labels, gold is NaN
-  // Left open, the problem is a regression if every label is a number and one of them is not whole.
+  // By default the problem is a regression if every label is a number and at least one is not an integer.
   std::optional<bool> regression;
-  // In index order. Left empty they are inferred: all that occur, by value if all are whole numbers, else by bytes.
+  // In index order. By default all that occur, by value if all are integers, else by bytes.
   std::vector<std::string> labels;
-  std::optional<UserFormat> format;  // left open: by the file's ending, .csv .tsv .jsonl .ndjson
+  std::optional<UserFormat> format;  // default: by the file extension, .csv .tsv .jsonl .ndjson
   char separator = ',';              // of CSV
 };
 
-// Empty lines are passed over; rows whose text is blank are left out, counted and said in the notices, as no answer can
-// be right for them; columns that are not named are ignored. Throws Error bad_file with line and column.
+// Empty lines are skipped; rows whose text is blank are skipped, counted and reported in the notices, because no answer
+// can be right for them; other columns are ignored. Throws Error bad_file with line and column.
 [[nodiscard]] Dataset read_user_data(const std::filesystem::path& path, const UserColumns& columns,
                                      const OnBadRow& on_bad_row = {});
 
-// Which columns a file was read by, as a trained model keeps it: {"text", "label"}, and "pair" and "separator" where
-// they are not the usual ones. What is not there or not a text is left as it is.
+// The columns a file was read with, as stored in a trained model: {"text", "label"}, and "pair" and "separator" if they
+// are not the default. Missing and non-string values are left unchanged.
 [[nodiscard]] OrderedJson columns_json(const UserColumns& columns);
 [[nodiscard]] UserColumns columns_from(const Json& stored);
 

@@ -17,7 +17,7 @@ void put(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(static_cast<uint8_t>(value >> (8 * i))));
 }
 
-// What the header beside a file and its line in the directory have in common.
+// The fields shared by a file's header and its directory entry.
 void put_description(std::string& out, const StoredFile& file) {
   put(out, kVersion, 2);
   put(out, 0, 2);  // no flags
@@ -34,7 +34,7 @@ void put_description(std::string& out, const StoredFile& file) {
 }  // namespace
 
 std::string zip_stored(std::span<const StoredFile> files) {
-  constexpr uint64_t kLimit = 0xFFFFFFFFU;  // beyond it zip needs another format
+  constexpr uint64_t kLimit = 0xFFFFFFFFU;  // larger files need zip64
   std::string out, directory;
   check(files.size() < 0xFFFFU, "a small archive");
   for (const StoredFile& file : files) {

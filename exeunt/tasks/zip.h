@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a zip archive with its files stored as they are: all that a submission needs, and the same bytes every time.
+// Writes an uncompressed zip archive: all that a submission needs, and reproducible.
 #pragma once
 
 #include <span>

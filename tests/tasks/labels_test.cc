@@ -53,7 +53,7 @@ TEST(Labels, AnEndlessUnknownLabelIsShownShort) {
 TEST(Labels, ALabelGivenTwiceIsAMistakeOfTheUser) {
   const Error error = error_of([] { LabelIndex({"a", "b", "a"}); });
   EXPECT_EQ(error.code(), Code::usage);
-  EXPECT_THAT(error.what(), HasSubstr("'a' stands twice"));
+  EXPECT_THAT(error.what(), HasSubstr("duplicate label 'a'"));
 }
 
 TEST(Labels, ValuesKeepToTheirRange) {

@@ -181,9 +181,9 @@ TEST(UserData, RowsWithoutATextAreLeftOutAndSaid) {
   EXPECT_THAT(gold(data), ElementsAre(0, 1));
   EXPECT_EQ(data.examples[1].index, 2);
   EXPECT_EQ(data.skipped, 2);
-  EXPECT_THAT(data.notices, ElementsAre("f.csv: left out 2 rows without a text, the first in line 3"));
+  EXPECT_THAT(data.notices, ElementsAre("f.csv: skipped 2 rows without a text, the first in line 3"));
   EXPECT_THAT(jsonl("{\"text\":\"a\",\"label\":0.5}\n{\"text\":\"\",\"label\":0.5}\n").notices,
-              ElementsAre("f.jsonl:2: left out a row without a text"));
+              ElementsAre("f.jsonl:2: skipped a row without a text"));
   EXPECT_THAT(message([&] { (void)csv("text,label\n,x\n,y\n"); }),
               HasSubstr("f.csv: got 2 rows without a text, want texts | check that 'text' is the column"));
 }
