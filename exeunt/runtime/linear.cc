@@ -11,7 +11,7 @@
 namespace exeunt {
 namespace {
 
-constexpr size_t kColumns = 32;  // outputs of a panel
+constexpr size_t kColumns = 32;  // outputs per panel
 constexpr size_t kRows = 2;      // rows that share one pass over a panel
 
 // out[r][c] += sum over k of in[r][k] panel[k][c]. `Rows` is a constant so that the sums stay in registers.

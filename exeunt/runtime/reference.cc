@@ -144,7 +144,7 @@ ReferenceExit run_exit(const Heads& heads, const ExitLayout& layout, const ExitS
 struct Reference::Weights {
   explicit Weights(const Checkpoint& checkpoint)
       : spec(checkpoint.spec()), exits(checkpoint.exits()), embeddings(checkpoint), heads(checkpoint) {
-    // Layers that share their weights are read once.
+    // Shared layers are read once.
     for (int i = 0; i < spec.layers; ++i) {
       if (spec.weights_of(i) == static_cast<int>(layers.size())) layers.emplace_back(checkpoint, layer_prefix(spec, i));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in fp32, for any Lanes V and FloatBlock B. Per head: the keys are laid on their side and the values copied
-// into the scratch, both filled up to whole blocks; then a block of queries at a time has its scores, their softmax and
-// its context without leaving the cache.
+// Attention in fp32, for any Lanes V and FloatBlock B. Per head: the keys are transposed and the values copied
+// into the scratch, both padded to whole blocks; then the scores, softmax and context of a block of queries are
+// computed at a time within the cache.
 #pragma once
 
 #include "exeunt/runtime/cpu/product.h"

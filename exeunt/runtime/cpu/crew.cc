@@ -14,7 +14,7 @@
 namespace exeunt {
 namespace {
 
-// About the time between two rounds of one text; falling asleep and waking cost several times that.
+// About the time between two rounds of one text; sleeping and waking up cost several times that.
 constexpr std::chrono::microseconds kSpin{20};
 // Longer than a round on one thread.
 constexpr std::chrono::milliseconds kPatience{10};
@@ -23,11 +23,11 @@ void relax() noexcept {
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");  // waits a little; `yield` does nothing on most cores
+  asm volatile("isb" ::: "memory");  // a short pause; `yield` does nothing on most cores
 #endif
 }
 
-// Spins until done() or the time is over; says whether it is done.
+// Spins until done() or a time-out; returns whether it is done.
 template <class Done>
 bool spin_until(const Done& done) noexcept {
   const auto start = std::chrono::steady_clock::now();
@@ -79,7 +79,7 @@ void Crew::push(Task task) {
   {
     const std::scoped_lock lock(mutex_);
     queue_.push_back(std::move(task));
-    queued_.fetch_add(1);  // a spinning helper sees this and comes back for it
+    queued_.fetch_add(1);  // a spinning helper sees this and takes it
   }
   if (asleep_.load() > 0) wake_.notify_one();
 }
@@ -95,11 +95,11 @@ void Crew::loop(Member& member) {
   }
 }
 
-// The next task, after whatever helping there was to do; none when the crew closes.
+// The next task, after helping others; none when the crew stops.
 Crew::Task Crew::next(Member& member) {
   std::unique_lock lock(mutex_);
   uint64_t seen = summons_;
-  bool fresh = true;  // help first: whoever just finished a task is awake, and others may still run
+  bool fresh = true;  // help first: this thread is awake, and others may still run
   for (;;) {
     if (!queue_.empty()) {
       Task task = std::move(queue_.front());
@@ -127,7 +127,7 @@ Crew::Task Crew::next(Member& member) {
   }
 }
 
-// Works on the parts of others until there is a task to take, or nothing to do for a while.
+// Works on other threads' parts until there is a task to take, or nothing to do for a while.
 void Crew::help(const Member& member) noexcept {
   const auto count = members_.size();
   const auto one_round = [&] {
@@ -139,8 +139,8 @@ void Crew::help(const Member& member) noexcept {
     return worked;
   };
   const auto called_away = [&] { return queued_.load(std::memory_order_relaxed) > 0; };
-  // A round is shared only among those who are there when it begins. So a helper stays while a task runs, past the
-  // longest round that may have begun without it, and leaves its processor to others between looks.
+  // A round is shared only among threads present when it begins. So a helper stays while a task runs, past the longest
+  // round that may have begun without it, and yields its processor between checks.
   auto worked = std::chrono::steady_clock::now();
   while (!called_away() && running_.load(std::memory_order_relaxed) > 0) {
     const bool found = spin_until([&] { return called_away() || one_round(); });
@@ -168,7 +168,7 @@ bool Crew::work_on(Board& board, const Member& member) noexcept {
 int Crew::Member::hands() const noexcept {
   const int running = std::max(1, crew_->running_.load(std::memory_order_relaxed));
   const int helping = crew_->helping_.load(std::memory_order_relaxed);
-  return 1 + (helping + running - 1) / running;  // helpers spread over the tasks that run
+  return 1 + (helping + running - 1) / running;  // helpers are spread over the running tasks
 }
 
 void Crew::Member::summon() noexcept {
@@ -177,7 +177,7 @@ void Crew::Member::summon() noexcept {
     const std::scoped_lock lock(crew_->mutex_);
     ++crew_->summons_;
   }
-  crew_->wake_.notify_all();  // those there is no room for sleep again
+  crew_->wake_.notify_all();  // those in excess sleep again
 }
 
 void Crew::Member::share_out(int parts, Call call, const void* context) noexcept {

@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-// The mean or the largest values by column, over all rows in order.
+// The mean or maximum per column, over all rows in order.
 void add_mean(const LayerRows& rows, size_t width, float* out, float* sum) {
   std::copy_n(rows.all, width, sum);
   for (size_t t = 1; t < static_cast<size_t>(rows.tokens); ++t) {

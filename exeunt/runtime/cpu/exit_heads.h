@@ -11,7 +11,7 @@ namespace exeunt {
 // The output of a layer as exits see it.
 struct LayerRows {
   const float* first = nullptr;  // [hidden]
-  const float* all = nullptr;    // [tokens, hidden]; null where only row 0 is there
+  const float* all = nullptr;    // [tokens, hidden]; null if only row 0 is available
   int tokens = 0;
 };
 

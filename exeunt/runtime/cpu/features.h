@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this processor can do, asked once at start: for `exeunt info` and for the choice among kernels.
-// One source file per architecture answers, chosen by the build.
+// CPU feature detection at start-up, for `exeunt info` and for the selection of kernels. One source file per
+// architecture, selected by the build.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace exeunt {
 
-// A flag is set only if both the processor and the operating system allow its use.
+// A flag is set only if both the processor and the operating system support it.
 struct CpuFeatures {
-  std::string name = {};          // as the processor calls itself, "unknown" if it does not say
+  std::string name = {};          // the processor's name, or "unknown"
   std::string architecture = {};  // "x86-64", "aarch64", or what the build calls it
-  int threads = 1;                // that this process may run at once
+  int threads = 1;                // available to this process
 
   // x86-64
   bool avx2 = false;         // with FMA and F16C
@@ -21,7 +21,7 @@ struct CpuFeatures {
   bool avx_vnni = false;     // 8-bit dot products in 256-bit registers
   bool avx512_vnni = false;  // the same in 512-bit registers
   bool avx512_bf16 = false;
-  bool amx_bf16 = false, amx_int8 = false;  // tiles; the kernel must still be asked before first use
+  bool amx_bf16 = false, amx_int8 = false;  // tiles; the kernel must still be asked for permission before first use
 
   // aarch64
   bool neon = false, dotprod = false, bf16 = false, i8mm = false, sve = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to a tile of sums when a product is done with it: scales, bias, activation, and the way out.
+// The epilogue of a product: scales, bias and activation of a tile of sums, and where it is stored.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace exeunt::kernel {
 
-// Sums of [rows, panel width] outputs, float or int32, with the numbers of their panel.
+// Sums of [rows, panel width] outputs, float or int32, with their panel's bias and scales.
 struct Tile {
   const void* sums = nullptr;
   int stride = 0;  // elements between its rows
@@ -29,7 +29,7 @@ struct FinishRow {
       y = V::load(static_cast<const float*>(sums) + c) + bias;
     }
     if constexpr (finish == Finish::activate || finish == Finish::activate_next) {
-      // Integer products are followed by integer products: their activations are quantised next.
+      // Integer products follow integer products, so their activations are quantised next.
       y = activate < V, activation, integers && finish == Finish::activate > (y);
     }
     return y;
@@ -51,13 +51,13 @@ struct FinishRow {
   }
 };
 
-// Rows of a tile on their way out; whoever finishes some of them moves on to the next.
+// Rows of a tile still to be stored; finishing some of them advances to the next.
 struct RowsToFinish {
   const float* sums = nullptr;  // int32 is as wide
   int stride = 0, rows = 0, columns = 0;
   const float *bias = nullptr, *scale = nullptr, *row_scales = nullptr;  // scales in int8 only
   std::byte* to = nullptr;
-  size_t to_bytes = 0;  // from a row to the next
+  size_t to_bytes = 0;  // between rows
 };
 
 template <class V>
@@ -85,7 +85,7 @@ RowsToFinish rows_to_finish(const Tile& tile, const Product& product) {
   return work;
 }
 
-// The next `count` rows. What they share is read once, and whole panels need no questions about columns.
+// The next `count` rows. Shared values are loaded once, and whole panels need no column checks.
 template <class V, Finish finish, Activation activation, bool integers, int vectors, class To>
 void finish_rows(RowsToFinish& work, int count) {
   using Row = FinishRow<V, finish, activation, integers>;
@@ -136,7 +136,7 @@ FinishRows finish_of(Activation activation) {
   return nullptr;
 }
 
-// The one function for all tiles of a product, chosen once.
+// The function for all tiles of a product, selected once.
 template <class V, bool integers, int vectors>
 FinishRows finish_of(const Product& product) {
   switch (product.finish) {

@@ -8,7 +8,7 @@
 namespace exeunt {
 namespace {
 
-// Rows passed over once: less than this many elements are done at once rather than shared.
+// Row-wise work: below this many elements, sharing does not pay.
 constexpr int64_t kRowsWorthSharing = int64_t{1} << 14;
 
 }  // namespace
@@ -81,7 +81,7 @@ void Forward::embed(const Encoding& text) noexcept {
   quantize(space_.rows, spec.hidden, first, tokens_);
 }
 
-// Query, key and value lie side by side: [tokens, 3d].
+// Query, key and value are concatenated: [tokens, 3d].
 void Forward::project_qkv(const PackedLayer& layer, Qkv which, int rows) noexcept {
   const auto d = static_cast<size_t>(model_.spec.hidden);
   const bool half = model_.attention == Precision::bf16;
@@ -99,7 +99,7 @@ void Forward::project_qkv(const PackedLayer& layer, Qkv which, int rows) noexcep
   multiply_shared(kernels_, member_, query, key_value);
 }
 
-// Cuts by heads, and where those are few also by rows.
+// Splits by heads, and also by rows if there are few heads.
 void Forward::attend(const PackedLayer& layer, int rows) noexcept {
   const ModelSpec& spec = model_.spec;
   const auto d = static_cast<size_t>(spec.hidden);
@@ -162,7 +162,7 @@ void Forward::after_qkv(int index, const Rows& rows) noexcept {
             .stride = d,
             .rows = rows.count});
 
-  // Row 0 ahead of the others ends here: the next layer reads it only if all rows get there.
+  // Row 0 ahead of the others ends here: the next layer is run only for all rows.
   const bool more = index + 1 < spec.layers && rows.stream == space_.rows;
   const Operand next = more ? operand(model_.layer(index + 1).query, space_.layer_input) : Operand{};
   normalize(layer.ffn_norm, rows, next);
@@ -179,7 +179,7 @@ void Forward::begin_layer(int layer) noexcept {
   project_qkv(model_.layer(layer), Qkv::key_value, tokens_);
 }
 
-// Everything but the residual stream may be overwritten by row 0: all rows are computed again if the text stays.
+// Row 0 may overwrite everything but the residual stream: all rows are recomputed if the text continues.
 void Forward::run_first_row(int layer) noexcept {
   std::copy_n(space_.rows, model_.spec.hidden, space_.first_row);
   project_qkv(model_.layer(layer), Qkv::query, 1);

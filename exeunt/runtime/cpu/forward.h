@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One text through the layers of a packed model, without padding. A layer is a few phases (products, attention, norms),
-// each cut into parts that other threads may take; how they are cut changes no bit of the result. Nothing here
+// each split into parts that other threads may take; the split does not change the result. Nothing here
 // allocates.
 #pragma once
 
@@ -23,7 +23,7 @@ class Forward {
         space_(spaces[static_cast<size_t>(member.index())]),
         member_(member) {}
 
-  void embed(const Encoding& text) noexcept;  // of a length and with ids the model has
+  void embed(const Encoding& text) noexcept;  // a valid text
   void run_layer(int layer) noexcept;         // from 0; rows() are then its output
 
   // The same layer in steps: keys and values of all rows, then its row 0 alone (first_row()), then all rows, if need

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of plain C++ for every processor: vectors of four floats, which compilers turn into what the base
-// architecture has. It is also where Lanes are explained; the faster tables have the same functions.
+// The portable table for every processor: vectors of four floats, which compilers map to the base architecture. It also
+// documents Lanes; the faster tables have the same functions.
 #include "exeunt/runtime/cpu/table.h"
 #include "exeunt/runtime/cpu/tables.h"
 
 namespace exeunt::kernel {
 namespace {
 
-// A vector of kWidth floats and what may be done with it. +, −, · and / are the compiler's own.
+// A vector of kWidth floats and its operations. +, −, · and / are built in.
 struct Lanes {
   static constexpr int kWidth = 4;
   static constexpr bool kBf16 = false;          // has store_bf16 and store_bf16_part
@@ -40,7 +40,7 @@ struct Lanes {
   static F max(F a, F b) { return a > b ? a : b; }
   static F min(F a, F b) { return a < b ? a : b; }
   static F abs(F a) { return max(a, -a); }
-  // To the nearest whole number, for |a| < 2^22: the sum has no room for a fraction.
+  // To the nearest integer, for |a| < 2^22: the sum has no fraction bits.
   static F round(F a) { return (a + set(0x1.8p23F)) - set(0x1.8p23F); }
   // a · 2^n for whole n between −126 and 127.
   static F times_power_of_two(F a, F n) {

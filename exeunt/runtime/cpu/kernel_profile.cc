@@ -26,13 +26,13 @@ struct Event {
   Time begin, end;
 };
 
-// What one thread noted. A thread keeps its own list, so noting needs no lock.
+// One thread's recording. Each thread has its own list, so recording needs no lock.
 struct Notes {
   int thread = 0;
   std::vector<Event> events = {};
 };
 
-// More calls than this are not kept: the file would be too large to look at.
+// More calls than this are not recorded: the file would be too large to view.
 constexpr size_t kMostEvents = size_t{1} << 20;
 
 struct Shared {
@@ -40,7 +40,7 @@ struct Shared {
   std::mutex mutex;
   std::vector<std::shared_ptr<Notes>> threads;
   Time start = {};
-  int round = 0;  // changes with every profile, so that a thread knows when its list is an old one
+  int round = 0;  // changes with every profile, so that a thread can tell a stale list
 };
 Shared shared;
 

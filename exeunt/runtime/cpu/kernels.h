@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the CPU engine: one table of functions per instruction set, all with the same meaning. A table is
-// chosen once at start (choose_kernels) and everything packed with it belongs to it.
+// The kernels of the CPU engine: one table of functions per instruction set, all with the same semantics. A table is
+// selected once at start-up (choose_kernels); data packed by a table can be used only with that table.
 //
-// The promise every table keeps, for each precision: a row of a result depends on that row of the input and on the
-// weights alone, bit for bit, never on how many rows stand beside it, on where it stands, or on how the work was cut
-// into parts. So there is no split over the inner dimension and one order of additions per output.
+// The invariant of every table, in each precision: a row of a result depends only on that row of the input and on the
+// weights, bit for bit, never on the number of other rows, on its position, or on how the work was split into parts. So
+// the inner dimension is never split, and each output has one order of additions.
 //
 // Rows are row-major fp32 without padding between texts. What a product reads (Operand) and its weights (PackedWeight)
-// are in a layout only the table knows. All buffers of a table are aligned to kKernelAlignment bytes; their sizes are
-// asked of the table first, and nothing here allocates. Values without a meaning (rows not yet written, padding) are
-// never read into a result, so buffers need not be cleared.
+// are in a layout private to the table. All buffers are aligned to kKernelAlignment bytes; the table says how large
+// they must be, and nothing here allocates. Uninitialised values (rows not yet written, padding) never reach a result,
+// so buffers need not be cleared.
 //
 // int8, in every table: the scale of a row of the input and of an output's weights is its largest |value| / 127, a
 // value becomes round(value · 127 / largest), ties to even, and y = sum · (row scale · output scale) + bias.
@@ -32,10 +32,10 @@ inline constexpr size_t kKernelAlignment = 64;
 struct PackedWeight {
   Precision precision = Precision::fp32;
   int inputs = 0, outputs = 0;
-  const std::byte* data = nullptr;  // packed_bytes() of them; scales and bias lie inside
+  const std::byte* data = nullptr;  // packed_bytes() of them, including scales and bias
 };
 
-// The left side of a product: rows rounded (bf16) or quantised with a scale per row (int8), or plain (fp32).
+// The left operand of a product: rows rounded (bf16) or quantised with a scale per row (int8), or plain (fp32).
 struct Operand {
   Precision precision = Precision::fp32;
   int rows = 0, columns = 0;  // `rows` is what the buffer was sized for
@@ -47,7 +47,7 @@ enum class Finish : uint8_t {
   add,            // out[r, c] += y: the residual stream
   activate,       // out[r, c] = activation(y), for a next product in int8, whose scale needs the whole row first
   store_bf16,     // the same as `store`, rounded to bf16, for attention
-  activate_next,  // activation(y) straight into the Operand `next` (fp32 or bf16)
+  activate_next,  // activation(y) directly into the Operand `next` (fp32 or bf16)
 };
 
 // One part of y = x Wᵀ + b: rows [row, row + rows) and panels [panel, panel + panels) of the weight's outputs.
@@ -69,7 +69,7 @@ struct Normalization {
   int columns = 0;
   const float *weight = nullptr, *bias = nullptr;
   float epsilon = 0;
-  Operand next = {};  // data null: none is wanted
+  Operand next = {};  // null data: none
   int row = 0, rows = 0;
 };
 
@@ -80,12 +80,12 @@ struct Attention {
   const void *query = nullptr, *key = nullptr, *value = nullptr;  // [tokens, stride], each from its own column 0
   size_t stride = 0;                                              // in elements, of all three
   int head_width = 0, tokens = 0;
-  float* context = nullptr;  // fp32 rows; null: straight into `next`
+  float* context = nullptr;  // fp32 rows; null: directly into `next`
   size_t context_stride = 0;
   Operand next = {};
-  int next_row = 0;  // where row 0 of this text stands in `next`
+  int next_row = 0;  // the row of `next` at which this text begins
   int head = 0, heads = 0, row = 0, rows = 0;
-  std::byte* scratch = nullptr;  // attention_scratch() bytes, this thread's own
+  std::byte* scratch = nullptr;  // attention_scratch() bytes, private to this thread
 };
 
 // A reader: out = Σ_t a_t h_t with a = softmax_t(h_t · query), over all rows.
@@ -101,10 +101,10 @@ struct ReaderCall {
 struct Kernels {
   std::string_view name;  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", …
   bool (*runs_on)(const CpuFeatures&);
-  bool (*prepare)();  // asks the operating system where it must be asked (AMX); false: refused
+  bool (*prepare)();  // requests permission from the operating system if needed (AMX); false: denied
   bool bf16 = false;  // fp32 and int8 are in every table; a table without bf16 has no store_bf16 and no bf16 attention
 
-  // How finely a product may be cut: outputs per panel, and the rows a part should be a multiple of.
+  // Granularity for splitting a product: outputs per panel, and the row count that parts should be multiples of.
   int (*panel_outputs)(Precision);
   int (*row_block)(Precision);
 
@@ -122,7 +122,7 @@ struct Kernels {
   void (*attend)(const Attention&);
   void (*read)(const ReaderCall&);
 
-  // For the heads, which see one row: Σ a_i b_i, and tanh in place, off by at most 3e-7.
+  // For the heads, which read one row: Σ a_i b_i, and tanh in place with an error of at most 3e-7.
   float (*dot)(const float* a, const float* b, int n);
   void (*tanh)(float* values, int n);
 };
@@ -132,11 +132,11 @@ struct Kernels {
   return (weight.outputs + width - 1) / width;
 }
 
-// Every table of this build, the plainest first.
+// All tables of this build, the most basic first.
 [[nodiscard]] const std::vector<const Kernels*>& all_kernels();
 
-// The best table this processor runs, or the one EXEUNT_ISA names. Throws Error: usage for a name that is none of
-// them (with the nearest), resources for one this processor lacks.
+// The best table this processor runs, or the one EXEUNT_ISA names. Throws Error: usage for an unknown name
+// (suggesting the nearest), resources for one this processor lacks.
 [[nodiscard]] const Kernels& choose_kernels();
 [[nodiscard]] const Kernels& kernels_named(std::string_view name);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the generic and the x86 tables lay out the left side of a product: row after row, each in whole cache lines with
-// zeros behind its last column, then for int8 one scale per row.
+// How the generic and the x86 tables lay out the left operand of a product: row-major, each row in whole cache lines
+// and padded with zeros, followed by one scale per row for int8.
 //
 // Everything here and in the other headers of templates is a template over the caller's Lanes (see generic.cc for what
 // they are). Each table defines its Lanes in an anonymous namespace, so no instantiation is shared between sources that
@@ -24,13 +24,13 @@ struct Rows {
     return precision == Precision::bf16 ? 2 : V::kQuantizedBytes;
   }
 
-  // An odd number of cache lines: neighbouring rows then never compete for one set of the first-level cache.
+  // An odd number of cache lines: adjacent rows then never map to the same L1 set.
   static constexpr size_t row_bytes(Precision precision, int columns) {
     const size_t lines = (static_cast<size_t>(columns) * element_bytes(precision) + kLine - 1) / kLine;
     return (lines | 1) * kLine;
   }
 
-  // Blocks of 32 rows may be read whole, so the last one is filled up.
+  // Blocks of 32 rows may be read as a whole, so the last one is padded.
   static constexpr size_t padded(int rows) { return (static_cast<size_t>(rows) + 31) / 32 * 32; }
 
   static constexpr size_t bytes(Precision precision, int rows, int columns) {
@@ -47,7 +47,7 @@ struct Rows {
                                     padded(operand.rows) * row_bytes(operand.precision, operand.columns));
   }
 
-  // Zeros behind the last column, up to the end of its cache line: products read whole lines.
+  // Zeros after the last column, up to the end of its cache line: products read whole lines.
   static void clear_padding(const Operand& operand, int at) {
     const size_t used = static_cast<size_t>(operand.columns) * element_bytes(operand.precision);
     if (used % kLine != 0) std::memset(row(operand, at) + used, 0, kLine - used % kLine);
@@ -57,8 +57,7 @@ struct Rows {
 template <class V>
 float largest_of(const float* values, int n) {
   constexpr int w = V::kWidth;
-  typename V::F most[4] = {V::set(0), V::set(0), V::set(0),
-                           V::set(0)};  // four chains, for each step waits for its last
+  typename V::F most[4] = {V::set(0), V::set(0), V::set(0), V::set(0)};  // four independent chains hide the latency
   int i = 0;
   for (; i + 4 * w <= n; i += 4 * w) {
     for (int chain = 0; chain < 4; ++chain) most[chain] = V::max(most[chain], V::abs(V::load(values + i + chain * w)));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed weights and the loops around a block of a product, for any Lanes V and block shape B.
 //
-// A weight lies in panels of B::kColumns outputs, each with its bias, scales and corrections in front, so that one
-// panel is one stretch of memory and stays in the first- or second-level cache while all rows pass. A block B gives
-//   kColumns, kRows          outputs of a panel, and the most rows it computes at once
+// A weight is stored in panels of B::kColumns outputs, each preceded by its bias, scales and corrections, so that a
+// panel is contiguous and stays in the L1 or L2 cache while all rows pass. A block B defines
+//   kColumns, kRows          outputs per panel, and the maximum number of rows computed at once
 //   Weight                   how a weight is stored: float, uint16_t (bf16) or int8_t
 //   kOffset                  what operands are shifted by to be unsigned (int8), or 0
 //   place(k, c)              where the weight of input k and output c lies in the panel
-//   stored_inputs(inputs)    the inputs a panel has room for; those behind the last are zero
+//   stored_inputs(inputs)    the inputs a panel has room for; those after the last are zero
 //   run(Block)               the sums, over all inputs in one order whatever the number of rows
 #pragma once
 
@@ -85,7 +85,7 @@ struct Panels {
     }
   }
 
-  // The same as float_to_bf16 of exeunt/base/half.h, which is not a template and must not be compiled here.
+  // Like float_to_bf16 in exeunt/base/half.h, which is not a template and must not be compiled here.
   static uint16_t to_bf16(float value) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof(bits));
@@ -105,7 +105,7 @@ void multiply(const Product& product) {
               .sums = sums};
   Tile tile{.sums = sums, .stride = B::kColumns};
   for (int panel = product.panel; panel < product.panel + product.panels; ++panel) {
-    // The functions of P that hand out writable parts serve packing; nothing is written here.
+    // P's functions that return writable parts are for packing; nothing is written here.
     auto* data = const_cast<std::byte*>(weight.data) + static_cast<size_t>(panel) * P::panel_bytes(weight.inputs);
     block.panel = data + P::kHeader;
     block.corrections = P::kIntegers ? P::corrections(data) : nullptr;
@@ -126,7 +126,7 @@ void multiply(const Product& product) {
 }
 
 // fp32: each row's value against a row of `vectors` vectors of the panel. A panel's rows are kColumns wide, and
-// attention uses the same block for its own matrices.
+// attention uses the same block for its matrices.
 template <class V, int max_rows, int vectors>
 struct FloatBlock {
   using Weight = float;

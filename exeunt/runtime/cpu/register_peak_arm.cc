@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops in assembler, so that nothing is left to the compiler.
+// Loops in assembly, so that nothing depends on the compiler.
 #include <cstdint>
 
 #include "exeunt/runtime/cpu/features.h"
@@ -20,7 +20,7 @@ namespace {
 #define EXEUNT_CLOBBERED                                                                                              \
   "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", \
       "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31"
-// Long enough that reading the clock takes no part of it.
+// Long enough to make reading the clock negligible.
 constexpr int kRounds = 10000;
 // Small numbers in every type: zeros would take less power than any real product.
 constexpr uint32_t kFactors[] = {0x3c3c3c3c, 0x3c3c3c3c, 0x3c3c3c3c, 0x3c3c3c3c,

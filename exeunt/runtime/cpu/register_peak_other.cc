@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// On this architecture nothing is measured.
+// Not measured on this architecture.
 #include "exeunt/runtime/cpu/register_peak.h"
 
 namespace exeunt {

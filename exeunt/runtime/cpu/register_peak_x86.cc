@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops in assembler, so that nothing is left to the compiler.
+// Loops in assembly, so that nothing depends on the compiler.
 #include <cstdint>
 
 #include "exeunt/runtime/cpu/register_peak.h"
@@ -20,7 +20,7 @@ namespace {
 #define EXEUNT_CLOBBERED                                                                                              \
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
       "xmm14", "xmm15"
-// Long enough that reading the clock takes no part of it.
+// Long enough to make reading the clock negligible.
 constexpr int kRounds = 10000, kTileRounds = 1000;
 // What is multiplied: small numbers as floats and as pairs of bf16. Zeros would take less power and so run at a clock
 // that no real product reaches.

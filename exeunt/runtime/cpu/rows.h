@@ -11,7 +11,7 @@ namespace exeunt::kernel {
 template <class V, class Whole, class Part>
 float sum_columns(int columns, Whole whole, Part part) {
   constexpr int w = V::kWidth;
-  typename V::F sums[4] = {V::set(0), V::set(0), V::set(0), V::set(0)};  // four chains, for each addition takes a while
+  typename V::F sums[4] = {V::set(0), V::set(0), V::set(0), V::set(0)};  // four independent chains hide the latency
   int c = 0;
   for (; c + 4 * w <= columns; c += 4 * w) {
     for (int chain = 0; chain < 4; ++chain) sums[chain] = whole(sums[chain], c + chain * w);
@@ -21,7 +21,7 @@ float sum_columns(int columns, Whole whole, Part part) {
   return V::sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// Returns the largest |value| of the result, which quantising needs next.
+// Returns the largest |value| of the result, which quantisation needs next.
 template <class V>
 float normalize_row(const Normalization& work, float* row) {
   using F = typename V::F;
@@ -121,8 +121,8 @@ void read(const ReaderCall& call) {
     call.scores[t] = dot<V>(call.rows + static_cast<size_t>(t) * call.stride, call.query, call.columns);
   }
   const float inverse = 1.0F / exp_all<V>(call.scores, call.tokens, 1.0F);
-  // A strip of columns at a time: its sums stay in registers over all tokens. The wider it is, the more of a row is
-  // read in one go, and twelve vectors leave room for what else a loop needs in 16 registers.
+  // A strip of columns at a time: its sums stay in registers over all tokens. A wider strip reads more of a row at
+  // once, and twelve vectors leave enough of 16 registers for the rest of the loop.
   constexpr int vectors = 12, strip = vectors * V::kWidth;
   int c = 0;
   for (; c + strip <= call.columns; c += strip) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product cut into parts for the threads that are free.
+// A matrix product split into parts for idle threads.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 
 namespace exeunt {
 
-// Less than this many multiplications are done at once rather than shared.
+// Below this many multiplications, sharing does not pay.
 inline constexpr int64_t kWorthSharing = int64_t{1} << 16;
-// Parts per thread: enough that a thread which comes late or is held up does not hold up the others.
+// Parts per thread: enough that a late or slow thread does not delay the others.
 inline constexpr int kPartsPerHand = 3;
 
 constexpr int divide_up(int a, int b) {
   return (a + b - 1) / b;
 }
 
-// [0, count) cut into steps of `step`: the nth.
+// The nth step of [0, count) in steps of `step`.
 struct Range {
   int begin, count;
 };
@@ -28,7 +28,7 @@ constexpr Range step_of(int count, int step, int nth) {
   return {begin, std::min(step, count - begin)};
 }
 
-// A grid of `columns` × `rows` parts: cut across first, and only where there are too few units there also down.
+// A grid of `columns` × `rows` parts: split across first, and down only if there are too few units across.
 struct Grid {
   int across, down;            // units to cut
   int across_step, down_step;  // of one part
@@ -46,14 +46,14 @@ struct Grid {
   [[nodiscard]] Range down_of(int part) const { return step_of(down, down_step, part / columns); }
 };
 
-// How many parts work of this size is best cut into now.
+// The best number of parts for work of this size now.
 inline int wanted_parts(const Crew::Member& member, int64_t work, int64_t least = kWorthSharing) {
   const int hands = work < least ? 1 : member.hands();
   return hands == 1 ? 1 : hands * kPartsPerHand;
 }
 
-// A whole product (`panel` and `panels` are set here) and how it is cut: by panels of the weight, so that each thread
-// reads a part of it.
+// A whole product (`panel` and `panels` are set here), split by panels of the weight, so that each thread reads a part
+// of it.
 struct CutProduct {
   const Product* product;
   Grid grid;
@@ -79,7 +79,7 @@ inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const 
   member.share(cut.grid.parts(), [&](int part, int) { cut.run(kernels, part); });
 }
 
-// Two products that do not need each other, in one round.
+// Two independent products in one round.
 inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const Product& first, const Product& second) {
   const CutProduct cuts[] = {{kernels, member, first}, {kernels, member, second}};
   const int before = cuts[0].grid.parts();

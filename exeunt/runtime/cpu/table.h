@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole table out of its parts, for the tables built on the shared templates. Parts T give
+// Assembles a table from its parts, for the tables built on the shared templates. Parts T define
 //   Lanes                    the vectors
-//   Floats, Bf16s, Int8s     the blocks of each precision; Bf16s is void where there is none
+//   Floats, Bf16s, Int8s     the blocks of each precision; Bf16s is void if there is none
 //   FloatAttention, Bf16Attention
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel tables, one per source. Which of them a build has is decided by its CMakeLists.
+// The kernel tables, one per source file. CMakeLists.txt selects those of a build.
 #pragma once
 
 #include "exeunt/runtime/cpu/kernels.h"

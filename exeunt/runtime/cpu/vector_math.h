@@ -8,7 +8,7 @@
 
 namespace exeunt::kernel {
 
-// c[0] + c[1] x + … by Horner's rule, or as the Lanes know better.
+// c[0] + c[1] x + … by Horner's rule, or a better way of the Lanes.
 template <class V, size_t n>
 typename V::F polynomial(const float (&c)[n], typename V::F x) {
   if constexpr (requires { V::polynomial(c, x); }) return V::polynomial(c, x);
@@ -17,7 +17,7 @@ typename V::F polynomial(const float (&c)[n], typename V::F x) {
   return sum;
 }
 
-// e^x to 2e-7 of itself; below −87 it is e^−87 and above 88 it is e^88, so nothing overflows.
+// e^x with a relative error of 2e-7, clamped to e^−87 and e^88, so nothing overflows.
 template <class V>
 typename V::F exp(typename V::F x) {
   // x = n ln 2 + r with |r| ≤ ln 2 / 2, ln 2 in two parts so that r loses nothing; e^r by its series.
@@ -29,7 +29,7 @@ typename V::F exp(typename V::F x) {
   return V::times_power_of_two(polynomial<V>(series, r), n);
 }
 
-// x Φ(x). Φ − ½ is odd, so it is x̂ Q(x̂²) with x̂ = x cut to ±limit, where Q gives exactly ½; Q is a least-maximum fit
+// x Φ(x). Φ − ½ is odd, so it is x̂ Q(x̂²) with x̂ = x clamped to ±limit, where Q gives exactly ½; Q is a minimax fit
 // in t = 2 x̂²/limit² − 1, which keeps the coefficients small and the rounding harmless.
 template <class V, size_t n>
 typename V::F gelu(typename V::F x, const float (&q)[n], float limit) {
@@ -38,7 +38,7 @@ typename V::F gelu(typename V::F x, const float (&q)[n], float limit) {
   return x * V::fma(cut, polynomial<V>(q, t), V::set(0.5F));
 }
 
-// Off by at most 4e-7 · max(1, |x|).
+// The error is at most 4e-7 · max(1, |x|).
 template <class V>
 typename V::F gelu_exact(typename V::F x) {
   constexpr float q[] = {0.1333925575017929F,   -0.06651812791824341F,   0.04926423355937004F,   -0.03960220143198967F,
@@ -48,8 +48,8 @@ typename V::F gelu_exact(typename V::F x) {
   return gelu<V>(x, q, 5.3F);
 }
 
-// Off by at most 1.3e-4: far less than the step of a value that becomes one of 255. What is missing from the larger of
-// x and 0 depends on |x| alone and is next to nothing from the limit on.
+// The error is at most 1.3e-4, far less than the step of an 8-bit quantised value. The difference from max(x, 0)
+// depends only on |x| and is negligible beyond the limit.
 template <class V>
 typename V::F gelu_rough(typename V::F x) {
   constexpr float limit = 3.84F;
@@ -72,7 +72,7 @@ typename V::F tanh(typename V::F x) {
   return V::set(1.0F) - V::set(2.0F) / (exp<V>(x + x) + V::set(1.0F));
 }
 
-// `rough` where the result is quantised to 8 bits afterwards.
+// `rough` if the result is quantised to 8 bits afterwards.
 template <class V, Activation activation, bool rough>
 typename V::F activate(typename V::F x) {
   if constexpr (activation == Activation::relu) return V::max(x, V::set(0));

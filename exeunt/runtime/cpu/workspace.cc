@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-// The largest state a rule asks for is a window over all exits, and the probabilities of the exit before.
+// The largest state of a rule is a window over all exits, and the probabilities of the previous exit.
 size_t largest_state(const ExitLayout& exits) {
   return kMaxExits + 16 + static_cast<size_t>(memory_floats(std::max(exits.outputs, 1)));
 }

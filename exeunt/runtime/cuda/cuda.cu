@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA door itself. Only this folder includes CUDA's headers; its runtime is linked statically and finds the driver
-// when first asked, so the program starts on machines that have none.
+// The CUDA implementation. Only this folder includes CUDA's headers; the runtime is linked statically and finds the
+// driver at first use, so the program starts on machines without one.
 #include <cuda_runtime.h>
 
 #include "exeunt/runtime/cuda/cuda.h"
@@ -13,7 +13,7 @@ void must(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw_cuda_failure(what, cudaGetErrorString(status));
 }
 
-// Memory on the device that is given back whatever happens.
+// Device memory, released by the destructor.
 class DeviceFloats {
  public:
   explicit DeviceFloats(size_t count) { must(cudaMalloc(&data_, count * sizeof(float)), "allocating GPU memory"); }

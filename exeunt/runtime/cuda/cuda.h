@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door to NVIDIA GPUs. cuda.cu answers where the build has nvcc, stub.cc elsewhere; the rest of the program sees no
-// difference. No GPU and no driver is a normal answer: an empty list and a reason.
+// NVIDIA GPUs. cuda.cu implements this if the build has nvcc, stub.cc otherwise; the rest of the program sees no
+// difference. No GPU or no driver is a normal result: an empty list and a reason.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CUDA code reports a failure. Kept apart from the .cu files so that nvcc need not parse the formatting library.
+// Error reporting for CUDA code, separate from the .cu files so that nvcc need not parse the formatting library.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA door of a build without CUDA.
+// The stub for builds without CUDA.
 #include "exeunt/base/error.h"
 #include "exeunt/runtime/cuda/cuda.h"
 

@@ -12,7 +12,7 @@
 namespace exeunt::kernel {
 namespace {
 
-// What the keys, values, queries, scores and shares of one head take, in this order.
+// The sizes of the keys, values, queries, scores and probabilities of one head, in this order.
 struct HeadRoom {
   HeadRoom(Precision precision, int tokens, int width)
       : key_row(row_bytes(precision, width)),
@@ -28,10 +28,10 @@ struct HeadRoom {
   [[nodiscard]] size_t bytes() const { return shares() + padded(kTileRows * value_row); }
 
   size_t key_row, value_row;            // bytes of one key and of one column of the values
-  size_t scores_stride, value_columns;  // tokens and columns, filled up to whole panels
+  size_t scores_stride, value_columns;  // tokens and columns, padded to whole panels
 };
 
-// 2^x for x ≤ 0 to 8e-5 of itself, a fiftieth of what rounding to bf16 takes; below −120 it is 2^−120.
+// 2^x for x ≤ 0 with a relative error of 8e-5, a fiftieth of bf16's rounding; clamped to 2^−120.
 EXEUNT_INLINE float32x4_t rough_power_of_two(float32x4_t x) {
   const float32x4_t shift = vdupq_n_f32(0x1.8p23F);  // added, it leaves no room for a fraction
   x = vmaxq_f32(x, vdupq_n_f32(-120.0F));
@@ -60,7 +60,7 @@ float share_bf16(const float* row, int tokens, float scale, std::byte* to) {
   for (t = 0; t < tokens; t += 8) {
     float32x4_t low = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t), by));
     float32x4_t high = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t + 4), by));
-    if (t + 8 > tokens) {  // behind the last token lies anything
+    if (t + 8 > tokens) {  // garbage after the last token
       low = Lanes::first(low, tokens - t);
       high = Lanes::first(high, tokens - t - 4);
     }
@@ -165,7 +165,7 @@ struct Attending {
     }
   }
 
-  // Scores become shares, up to the factor they are divided by in the end.
+  // Scores become unnormalised probabilities; the sum is divided out at the end.
   __attribute__((flatten)) void share(int rows, float (&inverse)[kTileRows]) const {
     const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
     for (int r = 0; r < rows; ++r) {
@@ -204,7 +204,7 @@ struct Attending {
     }
   }
 
-  // Behind the last head: the next operand's rows end in zeros.
+  // After the last head: the next operand's rows end in zeros.
   void clear_padding(int row) const {
     const Operand& next = work.next;
     const auto end = static_cast<int>(row_bytes(next.precision, next.columns) / element_bytes(next.precision));
@@ -213,7 +213,7 @@ struct Attending {
     if (work.context == nullptr && column == next.columns) store(row, work.head_width, zeros, end - column);
   }
 
-  // Eight rows of `count` columns (a multiple of 4), straight from registers.
+  // Eight rows of `count` columns (a multiple of 4), directly from registers.
   EXEUNT_INLINE void store_whole(int row, int c, const float32x4_t (&sums)[24], int count) const {
     const int column = head * work.head_width + c;
 #pragma GCC unroll 8

@@ -47,8 +47,8 @@ struct Lanes {
     return vmulq_f32(a, vreinterpretq_f32_s32(bits));
   }
 
-  // c[0] + c[1] x + …, four coefficients at a time as the lanes of one register. By Horner's rule each step would first
-  // copy its coefficient, since fmla overwrites what it adds to, and a copy costs as much as a product.
+  // c[0] + c[1] x + …, four coefficients at a time as the lanes of one register. With Horner's rule each step would
+  // first copy its coefficient, because fmla overwrites its accumulator, and a copy costs as much as a product.
   template <size_t n>
   static inline __attribute__((always_inline)) F polynomial(const float (&c)[n], F x) {
     const F x2 = vmulq_f32(x, x);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the aarch64 tables lay out the two sides of a product.
+// How the aarch64 tables lay out the two operands of a product.
 //
-// A row (of the input, or the weights of one output) is a string of bytes in the product's own type, filled up with
-// zeros to whole 16-byte steps. It is cut into units: 4 bytes for instructions that multiply by one element (fmla and
-// sdot), 8 bytes for those that multiply small matrices (bfmmla and smmla). The rows of a block stand side by side,
+// A row (of the input, or the weights of one output) is in the product's type, padded with zeros to a multiple of 16
+// bytes. It is split into units: 4 bytes for instructions that multiply by one element (fmla and
+// sdot), 8 bytes for those that multiply small matrices (bfmmla and smmla). The rows of a block are interleaved
 // unit by unit: 8 rows of the input, or the 12 outputs of a panel. So in all precisions one step of the inner loop
 // reads 128 bytes of a block and 192 bytes of a panel, both in order.
 #pragma once
@@ -15,7 +15,7 @@
 
 #include "exeunt/runtime/cpu/kernels.h"
 
-// Functions between a tile and its place must not be calls, or its sums would travel through memory.
+// Functions between a tile and its store must be inlined, or its sums would pass through memory.
 #define EXEUNT_INLINE inline __attribute__((always_inline))
 
 namespace exeunt::kernel {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops around a tile, and what happens to its sums while they are still in registers: scales, bias, activation,
-// and the way out. For any tile T, which gives
+// The loops around a tile, and the epilogue on its sums while they are still in registers: scales, bias, activation and
+// store. For any tile T, which defines
 //   kPrecision, Sum                the kind of product, and of its sums: float32x4_t or int32x4_t
 //   kBf16                          whether this table has bf16, with to_bf16(values)
 //   run(block, panel, steps, sums) 8 rows by 12 outputs; sums[3 r + q] are the outputs 4 q … 4 q + 3 of row r
@@ -17,12 +17,12 @@
 namespace exeunt::kernel {
 namespace {
 
-// Where a tile stands in its product.
+// The position of a tile in its product.
 struct Place {
   const Product* product = nullptr;
   const float *bias = nullptr, *scale = nullptr;  // of the panel
   int row = 0;                                    // of the product, the tile's first
-  int first = 0, last = 0;                        // the rows of the tile that are wanted: [first, last)
+  int first = 0, last = 0;                        // the rows of the tile to be stored: [first, last)
   int column = 0, columns = 0;                    // the panel's first, and how many of its 12 there are
 };
 
@@ -92,8 +92,8 @@ struct Finishing {
     std::byte* row = units_of_row<precision>(place.product->next, place.row + r);
     for (int q = 0; q < 3; ++q) put_quad<precision>(row, place.column + 4 * q, y[q]);
   }
-  // Outputs that are not there are zeros here, since their weights and biases are, so they fill the last step of the
-  // next operand; what the last panel does not reach of it is cleared.
+  // Outputs beyond the last are zero, because their weights and biases are, so they pad the last step of the next
+  // operand; what the last panel does not reach is cleared.
   template <Precision precision>
   static void put_next_part(const Place& place, int r, const Row& y) {
     const Operand& next = place.product->next;
@@ -110,7 +110,7 @@ struct Finishing {
   static EXEUNT_INLINE void finish_row(const Place& place, const typename T::Sum (&sums)[24], int r) {
     Row y;
     value(place, sums, r, y);
-    // What an integer product only activates is quantised next: a rough form will do.
+    // The activation of an integer product is quantised next, so an approximation suffices.
     if constexpr (finish == Finish::activate) activate_row<activation, kIntegers>(y);
     if constexpr (finish == Finish::activate_next) activate_row<activation, false>(y);
     if constexpr (finish == Finish::activate_next) {
@@ -128,7 +128,7 @@ struct Finishing {
     for (int r = first; r < last; ++r) finish_row<finish, activation, next, false>(place, sums, r);
   }
 
-  // A whole tile goes from registers to its place; any other passes through memory, through the same arithmetic.
+  // A whole tile is stored from registers; any other passes through memory, with the same arithmetic.
   template <Finish finish, Activation activation, Precision next>
   static EXEUNT_INLINE void finish_tile(const Place& place, const typename T::Sum (&sums)[24]) {
     bool whole = place.first <= 0 && place.last >= kTileRows && place.columns == kTileColumns;

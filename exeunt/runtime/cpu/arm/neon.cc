@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table for every aarch64 processor: fp32 by fmla, int8 by sdot where there is one.
+// The table for every aarch64 processor: fp32 with fmla, int8 with sdot if available.
 #include "exeunt/runtime/cpu/arm/int8.h"
 #include "exeunt/runtime/cpu/arm/table.h"
 

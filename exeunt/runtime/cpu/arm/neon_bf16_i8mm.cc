@@ -8,7 +8,7 @@ namespace {
 struct Matrix {
   static constexpr bool kBf16 = true;
   static constexpr size_t kIntegerUnit = 8;
-  // By assembly: clang 14 does not compile stores of its bf16 type.
+  // In assembly: clang 14 does not compile stores of its bf16 type.
   static EXEUNT_INLINE uint16x4_t to_bf16(float32x4_t x) {
     uint16x4_t rounded;
     asm("bfcvtn %0.4h, %1.4s" : "=w"(rounded) : "w"(x));

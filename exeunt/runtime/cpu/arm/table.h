@@ -25,7 +25,7 @@ void normalize_and_pack(const Normalization& work) {
     float* row = work.data + static_cast<size_t>(r) * work.stride;
     const float largest = normalize_row<Lanes>(work, row);
     if (work.next.data == nullptr) continue;
-    if (work.next.precision == Precision::int8) {  // the row is still in the first-level cache
+    if (work.next.precision == Precision::int8) {  // the row is still in L1
       row_scales(work.next)[r] =
           put_int8<M::kIntegerUnit, kTileRows>(row, work.columns, largest, place_of_row<M>(work.next, r));
     } else {

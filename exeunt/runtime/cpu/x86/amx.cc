@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table for AMX: bf16 and int8 in tiles, everything else as AVX-512 does it.
+// The table for AMX: bf16 and int8 in tiles, everything else as in AVX-512.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 namespace exeunt::kernel {
 namespace {
 
-// tdpbssd takes signed bytes on both sides.
+// tdpbssd takes signed bytes in both operands.
 struct Lanes : Avx512Lanes {
   static constexpr size_t kQuantizedBytes = 1;
   static void store_quantized(std::byte* p, F a, F b, F c, F d) { _mm512_storeu_si512(p, to_bytes(a, b, c, d)); }
@@ -33,7 +33,7 @@ bool runs_on(const CpuFeatures& features) {
   return features.avx512 && features.avx512_bf16 && features.amx_bf16 && features.amx_int8;
 }
 
-// Linux hands out the registers of tiles (8 KiB in every saved state) only to processes that ask.
+// Linux enables the tile registers (8 KiB in every saved state) only for processes that request them.
 bool prepare() {
   constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, ask, tile_data) == 0;

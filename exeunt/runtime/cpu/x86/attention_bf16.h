@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention in bf16 for AVX-512, over any way M to multiply small matrices of bf16 pairs. Per head the keys and values
-// are laid out as right sides: 32 bits hold two neighbouring inputs of one output. Scores and softmax are in fp32; the
-// shares of the tokens are rounded to bf16 for the sum of the values.
+// are laid out as right operands: 32 bits hold two adjacent inputs of one output. Scores and softmax are in fp32; the
+// probabilities are rounded to bf16 for the product with the values.
 #pragma once
 
 #include "exeunt/runtime/cpu/rows.h"
@@ -22,7 +22,7 @@ struct PairProduct {
   int rows = 0, pairs = 0, columns = 0;
 };
 
-// Sixteen rows of sixteen 32-bit values, turned.
+// Transposes sixteen rows of sixteen 32-bit values.
 inline void transpose(__m512i (&x)[16]) {
   __m512i t[16];
   for (int i = 0; i < 16; i += 2) {
@@ -53,8 +53,8 @@ template <class V, class M>
 struct Bf16Attention {
   static constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
-  // Elements of a row of n, each of `bytes`, in an odd number of cache lines: rows of a tile then never compete for one
-  // set of the first-level cache.
+  // Elements of a row of n, each of `bytes`, in an odd number of cache lines: rows of a tile then never map to the
+  // same L1 set.
   static constexpr int stride_of(int n, int bytes) { return (round_up(n * bytes, 64) / 64 | 1) * (64 / bytes); }
 
   struct Sizes {
@@ -92,7 +92,7 @@ struct Bf16Attention {
     uint16_t *shares, *queries;
   };
 
-  // 32 of the `count` values from `from` on, zeros behind them.
+  // 32 of the `count` values from `from` on, padded with zeros.
   static __m512i load(const uint16_t* from, int at, int count) {
     const int left = count - at;
     if (left >= 32) return _mm512_loadu_si512(from + at);
@@ -136,15 +136,15 @@ struct Bf16Attention {
     }
   }
 
-  // 2^y for y ≤ 0 to 8e-5 of itself, well within what bf16 keeps: 2^(y − ⌊y⌋) by a cubic, then the exponent.
+  // 2^y for y ≤ 0 with a relative error of 8e-5, well below bf16's: 2^(y − ⌊y⌋) by a cubic, then the exponent.
   static __m512 power_of_two(__m512 y) {
     const __m512 fraction = _mm512_reduce_ps(y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
     constexpr float cubic[] = {0.99992528F, 0.69583313F, 0.22606774F, 0.07802436F};
     return _mm512_scalef_ps(polynomial<V>(cubic, fraction), y);
   }
 
-  // Shares e^((score − largest) · scale) of `rows` rows, not yet divided by their sums. Rows go side by side, for the
-  // steps of one row wait for each other.
+  // Unnormalised probabilities e^((score − largest) · scale) of `rows` rows. Rows are interleaved, because the steps of
+  // one row depend on each other.
   template <int rows>
   static void share(const float* scores, uint16_t* shares, const Scratch& s, int tokens, float scale, float* sums) {
     const int whole = tokens / 16 * 16;
@@ -160,7 +160,7 @@ struct Bf16Attention {
       offset[r] = V::set(-V::largest(offset[r])) * factor;
       sum[r] = V::set(0);
     }
-    // Two vectors make one line of shares, written at once: tiles cannot read a line that is still in pieces.
+    // Two vectors form one cache line, written at once: tile loads stall on a line that is written in parts.
     for (int t = 0; t < s.tokens; t += 32) {
       const auto mask = [&](int at) {
         return at < whole ? static_cast<__mmask16>(0xffff) : at == whole ? rest : static_cast<__mmask16>(0);

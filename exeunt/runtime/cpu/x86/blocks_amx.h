@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products in tiles: up to 32 rows and 32 outputs at once, each as two tiles. While the tiles of one block are summed
-// up, the vector units finish the block before it a few rows at a time, so an activation costs next to nothing, and the
-// weights of the next panel are on their way from memory.
+// Products in tiles: up to 32 rows and 32 outputs at once, each as two tiles. While the tiles accumulate one block, the
+// vector units run the epilogue of the previous one a few rows at a time, so an activation is almost free, and the
+// weights of the next panel are prefetched.
 #pragma once
 
 #include "exeunt/runtime/cpu/product.h"
@@ -26,7 +26,7 @@ struct AmxBlock {
 
   using P = Panels<AmxBlock>;
 
-  // Weights that will be needed soon, asked for line by line.
+  // Prefetches weights that will be needed soon, line by line.
   struct Ahead {
     void ask(int lines) {
       for (int i = 0; i < lines && next < end; ++i, next += 64) _mm_prefetch(next, _MM_HINT_T1);
@@ -38,10 +38,10 @@ struct AmxBlock {
   template <bool two_row_tiles>
   struct Run {
     static constexpr size_t kSumsStride = sizeof(float) * kColumns;
-    // Inputs are taken in slices whose weights fill half of the first-level cache; between slices the sums of a few
-    // blocks rest in memory, unrounded, so the order of additions stays the same.
+    // Inputs are processed in slices whose weights fill half of the L1 cache; between slices the sums of a few blocks
+    // are spilled unrounded, so the order of additions stays the same.
     static constexpr int kSliceSteps = 12, kRestingBlocks = 4;
-    // So many steps after a block has left its tiles its sums have reached memory.
+    // This many steps after a block has left its tiles, its sums have reached memory.
     static constexpr int kStoreSteps = 2;
 
     Run(const Product& work, int rows, int upper)
@@ -53,24 +53,24 @@ struct AmxBlock {
           block_rows(rows),
           upper_rows(upper),
           blocks((work.rows + rows - 1) / rows) {
-      // A single block waits for memory as it is: there the processor's own guesses do as well.
+      // A single block is memory-bound anyway: the hardware prefetcher does as well.
       if (blocks > 1) lines_each = static_cast<int>(panel_bytes / 64) / (blocks * steps) + 1;
     }
 
-    // Where a tile of sums lies in a block of them.
+    // The position of a tile of sums in its block.
     template <int tile>
     [[nodiscard]] float* part(float* block) const {
       return block + (tile / 2) * upper_rows * kColumns + (tile % 2) * 16;
     }
-    // The tile's sums of the block before leave, those of this block come, or start from zero.
+    // Stores the tile's sums of the previous block and loads those of this block, or zeros.
     template <int tile>
     void turn(float* coming) const {
       if (current != nullptr) store_tile<tile>(part<tile>(current), kSumsStride);
       coming == nullptr ? zero_tile<tile>() : load_tile<tile>(part<tile>(coming), kSumsStride);
     }
 
-    // One step; the first of a block also turns from the block before to this one. Multiplications start as early as
-    // they can, and the next two tiles are on their way by then.
+    // One step; the first of a block also switches from the previous block to this one. Multiplications start as early
+    // as possible, while the next two tiles are being loaded.
     template <bool turning>
     void step(const std::byte* upper, const std::byte* lower, const std::byte* weights, float* coming) const {
       load_passing_tile<4>(upper, stride);
@@ -89,7 +89,7 @@ struct AmxBlock {
       }
     }
 
-    // Steps [from, to) of a block, whose sums so far are `coming`, or none; meanwhile the block before is finished.
+    // Steps [from, to) of a block, whose sums so far are `coming`, or none; meanwhile the previous block is finished.
     void sum(int first, int from, int to, const std::byte* panel, float* coming) {
       const std::byte *upper = Rows<V>::row(product.input, first) + from * 64, *lower = upper + stride * upper_rows,
                       *w = panel + P::kHeader + static_cast<size_t>(from) * 2 * kTileBytes;
@@ -116,10 +116,10 @@ struct AmxBlock {
       const int slice_steps = (steps + slices - 1) / slices, end = product.row + product.rows;
       const int last = product.panel + product.panels;
       alignas(64) float sums[kRestingBlocks][kRows * kColumns];
-      Tile leaving = {};  // the block before, once it is summed up
+      Tile leaving = {};  // the previous block, once its sums are complete
       for (int p = product.panel; p < last; ++p) {
         auto* panel = const_cast<std::byte*>(product.weight->data) + static_cast<size_t>(p) * panel_bytes;
-        // Behind the last panel the weights of the next product lie, which this thread needs if it does this one alone.
+        // After the last panel come the weights of the next product, which this thread needs if it runs this one alone.
         if (p + 1 < last || product.panel == 0) ahead.next = reinterpret_cast<const char*>(panel + panel_bytes);
         ahead.end = ahead.next + panel_bytes;
         for (int group = 0; group < blocks; group += kRestingBlocks) {
@@ -140,7 +140,7 @@ struct AmxBlock {
       leave(leaving);
     }
 
-    // The last block has none behind it.
+    // The last block has no successor.
     void leave(const Tile& tile) {
       store_tile<0>(part<0>(current), kSumsStride);
       store_tile<1>(part<1>(current), kSumsStride);
@@ -174,7 +174,7 @@ struct AmxBlock {
   };
 
   static void multiply(const Product& product) {
-    // So many rows at a time that they stay in the second-level cache while all panels pass.
+    // As many rows at a time as stay in the L2 cache while all panels pass.
     constexpr size_t cache = size_t{1} << 20;
     const int most =
         static_cast<int>(cache / Rows<V>::row_bytes(product.input.precision, product.input.columns) / kRows);
@@ -193,7 +193,7 @@ struct AmxBlock {
   }
 };
 
-// Small products for attention, in whole tiles: what rows behind the last one hold is never read.
+// Small products for attention, in whole tiles: rows after the last one are never read.
 struct TilePairProducts {
   static constexpr int kRows = 32;
   static void begin() { TileShapes(16, 16).load(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of 8 rows and 48 outputs in 512-bit registers: 24 sums, three vectors of weights and one value of the input,
-// which leaves four registers of 32. A value meets three vectors of weights at once, so loads never hold the sums up.
+// which leaves four of 32 registers. A value meets three vectors of weights at once, so loads never stall the sums.
 #pragma once
 
 #include "exeunt/runtime/cpu/product.h"
@@ -71,8 +71,8 @@ struct Bf16Step {
 #endif
 
 #ifdef __AVX512VNNI__
-// Fours of bytes: vpdpbusd wants its left side unsigned, so operands are stored 128 too large and the sums start from
-// −128 · (sum of the output's weights).
+// Groups of four bytes: vpdpbusd needs an unsigned left operand, so operands are stored with an offset of 128 and sums
+// start from −128 · (sum of the output's weights).
 struct VnniStep {
   using Weight = int8_t;
   using Sum = __m512i;

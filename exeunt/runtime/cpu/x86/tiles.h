@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tile registers of AMX: eight of up to 16 rows of 64 bytes. The tiles here have fixed duties:
 //   0 1 2 3   sums: (left, upper) (left, lower) … as [row tile][column tile]
-//   4 5       left sides: upper and lower rows
-//   6 7       right sides: left and right columns
-// Compilers do not know that these instructions read memory, so each is an assembler line that says so.
+//   4 5       left operands: upper and lower rows
+//   6 7       right operands: left and right columns
+// Compilers do not know that these instructions access memory, so each is inline assembly that declares it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace exeunt::kernel {
 namespace {
 
 struct TileShapes {
-  // Left sides and sums of `upper` and `lower` rows (lower may be 0); right sides are whole.
+  // Left operands and sums have `upper` and `lower` rows (lower may be 0); right operands are full.
   TileShapes(int upper, int lower) {
     for (const int tile : {0, 1, 4}) set(tile, upper);
     if (lower > 0) {
@@ -46,7 +46,7 @@ template <int tile>
 void load_tile(const void* from, size_t stride) {
   asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(tile), "r"(from), "r"(stride) : "memory");
 }
-// The same for what will not be needed again soon: it does not push other things out of the first-level cache.
+// The same for data that is not needed again soon: it does not evict other data from L1.
 template <int tile>
 void load_passing_tile(const void* from, size_t stride) {
   asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" ::"i"(tile), "r"(from), "r"(stride) : "memory");
