@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256 as the CPU has it and in its plain form: the first must keep up with a fast disk.
+// SHA-256 with the CPU's instructions and in portable code: the former must keep up with a fast disk.
 #include <vector>
 
 #include <benchmark/benchmark.h>

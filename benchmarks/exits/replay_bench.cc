@@ -11,7 +11,7 @@
 namespace exeunt {
 namespace {
 
-// Logits that grow surer with depth, as a trained model's do.
+// Logits that become more confident with depth, like a trained model's.
 ExitTrace make_trace(size_t rows, int exits, int classes) {
   ExitTrace trace;
   trace.rows = rows;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our engine beside ONNX Runtime (and PyTorch where it is installed), in one run on one machine; see `encoder`.
+"""Compares our engine with ONNX Runtime (and PyTorch if installed), in one run on one machine; see `encoder`.
 
     encoder.py --program build/bench/bin/exeunt [--shape bert-base] [--rounds 2] [--seconds 1] [--out FILE.json]
 
@@ -48,7 +48,7 @@ class Bench:
         probe = json.loads(output([flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'),
                                    '--lengths', '4', '--seconds', '0', '--json', '-q']))
         self.machine = dict(machine(), isa=probe['isa'])
-        # bf16 is refused where the processor lacks it.
+        # bf16 is rejected if the processor lacks it.
         self.precisions = [p for p in ('fp32', 'bf16', 'int8') if subprocess.run(
             [flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'), '--lengths', '4', '--seconds', '0',
              '--precision', p, '-q'], capture_output=True, check=False).returncode == 0]
@@ -65,7 +65,7 @@ class Bench:
         return result
 
     def against_best_peak(self, result):
-        """A neighbour on the same core halves the peak while it is measured: the best of all runs counts, as for times."""
+        """A neighbour on the same core can halve the measured peak, so the best of all runs counts, as for times."""
         rows = [(row['precision'], row['threads'], row['ours']) for row in result.get('encoder', [])]
         rows += [(row['precision'], 1, row) for row in result.get('whole', [])]
         for precision, threads, row in rows:
@@ -102,7 +102,7 @@ class Bench:
             for engine, row in engines.items()}} for (p, t, n), engines in sorted(best.items())]
 
     def exits(self, shape):
-        """Leaving after layer k, with heads that read row 0 and with readers; what exits cost that nobody takes."""
+        """Exits after layer k, with heads that read row 0 and with readers; the overhead of exits that are never taken."""
         out = {'leave_at': [], 'unused': []}
         low = [p for p in self.precisions if p != 'fp32'] or ['fp32']
         for precision in low:
@@ -133,7 +133,7 @@ class Bench:
         return rows
 
     def whole_encoder(self, shape):
-        """CLS first off: every row of every layer, against the measured peak of the registers."""
+        """CLS first off: every row of every layer, against the measured register peak."""
         out = []
         for precision in self.precisions:
             rows = self.best(lambda: self.ours(shape=shape, precision=precision, threads=1, lengths=128,
@@ -149,7 +149,7 @@ class Bench:
         return {'precision': self.precisions[-1], 'threads': {str(t): row['best_ms'] for t, row in rows.items()}}
 
     def real_text(self):
-        """Texts as long as those of SST-2's dev split, in the shape of gte-small."""
+        """Texts with the lengths of SST-2's dev split, with gte-small's shape."""
         with open(TRACE, 'rb') as file:
             header = json.loads(file.read(struct.unpack('<Q', file.read(8))[0]))
             start, end = header['lengths']['data_offsets']
@@ -173,7 +173,7 @@ class Bench:
 
 
 def check_graph(program):
-    """The peer must compute the same model as we do before its time means anything."""
+    """The peer must compute the same model as we do, or its time means nothing."""
     with tempfile.TemporaryDirectory() as scratch:
         folders = []
         for name in ('deebert_bert', 'pabee_albert', 'heads_gelu_new'):

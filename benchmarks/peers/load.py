@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and time that `exeunt predict` takes to be ready: packed weights, resident memory with the model loaded, its
+"""Memory and start-up time of `exeunt predict`: packed weights, resident memory with the model loaded, its
 highest value, and the whole command from its start to the end of one answer (the model's file in the page cache).
 
     load.py [--model DIR] [--program build/bench/bin/exeunt] [--precision fp32,bf16,int8] [--into RESULT.json]
@@ -38,7 +38,7 @@ def bert_base_shapes(layers=12, hidden=768, inner=3072, words=30522):
 
 
 def make_bert_base(program, scratch):
-    """A Hugging Face folder of random weights, and the same as a folder of ours."""
+    """A Hugging Face folder with random weights, and its conversion to our format."""
     import numpy
     source, random = Path(scratch, 'hf'), numpy.random.default_rng(1)
     source.mkdir()

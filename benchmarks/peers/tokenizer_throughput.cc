@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokenizes the lines of a file on one thread for at least SECONDS, and prints the best pass as bytes per second of
-// processor time, which other programs on the machine do not change. Our side of benchmarks/peers/tokenizers.
+// CPU time, which other programs on the machine do not affect. Our side of benchmarks/peers/tokenizers.
 #include <algorithm>
 #include <climits>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times a BERT encoder in PyTorch where it is installed; prints a JSON list like onnxruntime/measure.mjs, else [].
+"""Times a BERT encoder in PyTorch if it is installed; prints a JSON list like onnxruntime/measure.mjs, else [].
 
     torch_encoder.py --shape bert-base --precision bf16 --threads 1,2 --lengths 16,128 [--seconds 1]
 """

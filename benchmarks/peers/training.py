@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training speed beside a plain PyTorch loop on the same GPU, one after the other; writes one JSON file.
+"""Compares training speed with a plain PyTorch loop on the same GPU, one after the other; writes one JSON file.
 
     training.py --step build/bin/train_step --lengths lengths.txt --out benchmarks/results/train/DATE-speed.json
 
@@ -35,7 +35,7 @@ def main():
     rows = []
     for batch, tokens in CASES:
         which = ['--lengths', flags.lengths] if tokens == 'real' else ['--tokens', tokens]
-        # The peer meets each length for the first time in the first seconds.
+        # The peer sees each length for the first time in the first seconds.
         long = flags.seconds * (2.5 if tokens == 'real' else 1)
         theirs = measured([sys.executable, HERE / 'torch_training.py', '--batch', batch, *which, '--seconds', long])
         ours = measured([flags.step, '--batch', batch, *which, '--seconds', flags.seconds])

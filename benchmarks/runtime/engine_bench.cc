@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine itself costs: a text at full depth, exits that nobody takes, leaving early, readers, and loading.
-// Models are of a known shape with random weights: speed does not depend on what they say.
+// The cost of the engine itself: a text at full depth, unused exits, early exits, readers, and loading. Models have a
+// known shape and random weights: speed does not depend on their values.
 #include <map>
 #include <memory>
 #include <random>
@@ -62,7 +62,7 @@ Checkpoint random_model(Heads heads) {
   return {spec, layout, std::move(set)};
 }
 
-// Engines are made once and kept: packing takes longer than most measurements.
+// Engines are created once and kept: packing takes longer than most measurements.
 Engine& engine_of(Heads heads, Precision precision, int threads) {
   static std::map<std::tuple<Heads, Precision, int>, std::unique_ptr<Engine>> engines;
   const std::tuple key{heads, precision, threads};
@@ -88,7 +88,7 @@ void run(benchmark::State& state, Engine& engine, const Ask& ask, int length) {
   for (auto _ : state) benchmark::DoNotOptimize(engine.answer(texts, ask));
 }
 
-// Every layer, one exit at the end: what all ratios below are taken against.
+// Every layer, one exit at the end: the baseline of all ratios below.
 void BM_FullDepth(benchmark::State& state) {
   const auto precision = static_cast<Precision>(state.range(0));
   run(state, engine_of(Heads::one, precision, static_cast<int>(state.range(2))), {}, static_cast<int>(state.range(1)));
@@ -101,7 +101,7 @@ BENCHMARK(BM_FullDepth)
     ->MeasureProcessCPUTime()
     ->UseRealTime();
 
-// Twelve exits under a policy that never lets a text leave, and knows it.
+// Twelve exits with a policy that never exits early, and with exit rates that say so.
 void BM_ExitsNobodyTakes(benchmark::State& state) {
   const auto precision = static_cast<Precision>(state.range(0));
   Engine& engine = engine_of(static_cast<Heads>(state.range(2)), precision, 1);
@@ -116,7 +116,7 @@ BENCHMARK(BM_ExitsNobodyTakes)
     ->MeasureProcessCPUTime()
     ->UseRealTime();
 
-// Leaving after layer k, with exits that read row 0 (heads 1) or all rows (heads 2).
+// Exiting after layer k, with exits that read row 0 (heads 1) or all rows (heads 2).
 void BM_LeaveAt(benchmark::State& state) {
   const auto precision = static_cast<Precision>(state.range(0));
   Engine& engine = engine_of(static_cast<Heads>(state.range(1)), precision, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every table's kernels in the shapes of BERT-base. `least_us` is the least processor time of all calls (the machine
+// Every table's kernels in the shapes of BERT-base. `least_us` is the minimum CPU time of all calls (the machine
 // may have other work), `Gop/s` and `of_peak` follow from it; a product's time includes the packing or quantising of
 // its input. A product above 100 % of the peak ends the program with an error.
 #include <random>
@@ -14,7 +14,7 @@
 namespace exeunt {
 namespace {
 
-// Aligned bytes, in pages of their own, so that large weights may lie in huge pages.
+// Aligned bytes on separate pages, so that large weights may be on huge pages.
 struct Buffer {
   explicit Buffer(size_t size) : bytes(size + kPage) {
     auto address = reinterpret_cast<uintptr_t>(bytes.data());
@@ -115,7 +115,7 @@ void normalize(benchmark::State& state, const Kernels& table, Precision precisio
 
 void attend(benchmark::State& state, const Kernels& table, Precision precision, int tokens) {
   constexpr int heads = 12, width = 64, hidden = heads * width;
-  // Values of bf16 are read as bits: any small number will do, and these are all near 1.
+  // Values of bf16 are read as bits: any small number works, and these are all near 1.
   const std::vector<float> floats = random_values(static_cast<size_t>(tokens) * 3 * hidden);
   std::vector<uint16_t> bf16(floats.size());
   for (size_t i = 0; i < bf16.size(); ++i) bf16[i] = static_cast<uint16_t>(0x3f00 + i % 251);

@@ -128,7 +128,7 @@ class Loop {
 
 void measure(const Flags& flags) {
   Loop loop(flags);
-  // Shapes are recorded when they are first met; that is not what is timed.
+  // Each shape is captured when it first occurs; that is not timed.
   for (size_t i = 0; i < std::min<size_t>(loop.batches(), flags.lengths.empty() ? 10 : 600); ++i) loop.step();
   loop.finish();
   std::vector<double> rates;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The data set in this folder: put together, and held to what its README promises.
+"""Assembles the data set in this folder, and checks what its README says.
 
     examples/feedback/dataset.py check                              the promises, and figures about the texts
     examples/feedback/dataset.py assemble OUT a.tsv b.tsv ...       three splits from label<TAB>kind<TAB>text lines
@@ -21,9 +21,9 @@ LABELS = ("complaint", "notice", "praise", "question", "suggestion")
 KINDS = ("easy", "hard")
 CERTIFY, DEV = 100, 30  # rows of each label and kind; the rest is for training
 WORD_LIMITS = 4, 30
-# Two texts are near duplicates if this share of their words, or of their runs of four letters, is common to both.
+# Two texts are near duplicates if they share this fraction of their words, or of their character 4-grams.
 NEAR = 0.5
-# Words that any text may have; the others say what it is about.
+# Function words; the others are content words.
 COMMON = frozenset("""
     a an the and or but nor so if then than as of to in on at by for with from into onto over under up down out off about
     after before between through during without within is are was were be been being am do does did done have has had having
@@ -53,7 +53,7 @@ def content_words(text):
 
 
 def near_pairs(rows, ways=(word_set, runs_of_letters)):
-    """Pairs (i, j), i < j, with a share of NEAR in common. Sets that share much share one of their rarest members."""
+    """Pairs (i, j), i < j, with a fraction NEAR in common. Sets with a large overlap share one of their rarest members."""
     found = set()
     for way in ways:
         features = [way(row.text) for row in rows]
@@ -72,7 +72,7 @@ def near_pairs(rows, ways=(word_set, runs_of_letters)):
 
 
 def same_shape(rows):
-    """Pairs (i, j), i < j, of texts in which one or two words are exchanged and the rest is the same."""
+    """Pairs (i, j), i < j, of texts that differ in one or two words only."""
     found, seen = set(), collections.defaultdict(list)
     for i, row in enumerate(rows):
         tokens = words(row.text)
@@ -125,7 +125,7 @@ def read_splits(folder):
 
 
 def promises(splits):
-    """What the README says of the data, each with what is wrong with it, if anything."""
+    """The README's claims about the data, each with its violation, if any."""
     rows = [row for part in splits.values() for row in part]
     split_of = [name for name, part in splits.items() for _ in part]
     yield "at least 3,000 texts", "" if len(rows) >= 3000 else f"{len(rows)}"
@@ -148,14 +148,14 @@ def promises(splits):
     for label, kind in itertools.product(LABELS, KINDS):
         drawn = [row for name in ("certify", "dev", "train") for row in splits[name] if (row.label, row.kind) == (label, kind)]
         yield f"{label}, {kind}: splits drawn by hash", "" if drawn == by_hash(drawn) else "another order"
-    # A template shows: the same words open many texts.
+    # Signs of a template: many texts start with the same words.
     openings = collections.Counter(tuple(words(row.text)[:3]) for row in rows)
     opening, times = openings.most_common(1)[0]
     yield "no opening of three words in more than 1 % of the texts", "" if times <= len(rows) / 100 else " ".join(opening)
 
 
 class BagOfWords:
-    """Naive Bayes over words and pairs of words: what a text's class is without its order and meaning."""
+    """Naive Bayes over unigrams and bigrams: the class as far as word counts reveal it."""
 
     def __init__(self, rows):
         self.count = {label: collections.Counter() for label in LABELS}
@@ -178,7 +178,7 @@ class BagOfWords:
 
 
 def figures(splits):
-    """Lines about the texts, each with the form in which the README has its numbers."""
+    """Figures about the texts, each with the wording in which the README must contain it."""
     for name, part in splits.items():
         yield f"{len(part)} texts in {name}.csv", f"`{name}.csv` | {len(part):,} |"
     lengths = sorted(len(row.text.split()) for part in splits.values() for row in part)
