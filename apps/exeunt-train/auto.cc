@@ -362,7 +362,7 @@ std::vector<std::string> Auto::next_of(const Candidate& winner, const ExitTrace&
   return {
       fmt::format("next, with texts that chose nothing: exeunt recommend {0} --data FILE{1} --max-drop 1% --apply, "
                   "then exeunt serve {0}",
-                  out, column_words(flags_))};
+                  out, flags_for(flags_.columns))};
 }
 
 void Auto::compare() {

@@ -59,7 +59,7 @@ void complete(TrainFlags& flags) {
   const fs::path file = flags.train_features.empty() ? flags.data : flags.train_features;
   const std::string name = flags.task.empty() ? file.stem().string() : flags.task;
   if (flags.out.empty() && name.empty()) {
-    throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
+    throw Error(Code::usage, "--data is required", "name a data folder with --task and --data, or a file of your own with --data");
   }
   if (flags.out.empty()) flags.out = (fs::path("runs") / name).string();
   if (flags.model.empty()) flags.model = default_model();
@@ -82,7 +82,7 @@ std::string narrow_text(int width, const std::string& changed) {
 }
 
 std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
-  const std::string out = shell_word(flags.out), columns = column_words(flags);
+  const std::string out = shell_word(flags.out), columns = flags_for(flags.columns);
   if (rows == 0) {
     return {
         fmt::format("next, with labelled rows that were not learned: exeunt calibrate {0} --data FILE{1} --max-drop "
@@ -93,8 +93,10 @@ std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
     if (rows < held_out_for(percent)) continue;
     return {fmt::format("next: exeunt calibrate {0} --max-drop {1}%, then exeunt serve {0}", out, percent)};
   }
-  ColumnFlags texts{.columns = flags.columns, .labels = {}};  // alone, with neither labels nor a column of them
-  texts.columns.label = UserColumns{}.label;
+  UserColumns texts = flags.columns;  // alone, with neither labels nor a column of them
+  texts.label = UserColumns{}.label;
+  texts.labels.clear();
+  texts.regression.reset();
   const double share = 2.0 / 3 * share_of(flags.hold_out, "--hold-out");
   const auto in_all = [&](int percent) {
     return 50 * std::lround(std::ceil(static_cast<double>(held_out_for(percent)) / share / 50));
@@ -105,7 +107,7 @@ std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
                   rows, held_out_for(5), in_all(5), held_out_for(2), in_all(2)),
       fmt::format("next: exeunt serve {0}, whose policy promises nothing yet; for a promise bring more rows, or texts "
                   "without labels: exeunt calibrate {0} --unlabelled FILE{1} --max-drop 5%",
-                  out, column_words(texts))};
+                  out, flags_for(texts))};
 }
 
 }  // namespace exeunt::apps

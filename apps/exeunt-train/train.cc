@@ -82,10 +82,10 @@ Texts read_texts(const Common& common, const TrainFlags& flags, const Task* task
     texts.train = read_split(*task, Split::train, flags.data);
     texts.eval = read_split(*task, Split::dev, flags.data);
   } else {
-    UserColumns columns = flags.chosen();
+    UserColumns columns = flags.columns;
     texts.train = read_user_data(flags.data, columns);
     for (const std::string& text : texts.train.notices) notice(common, text);
-    if (flags.labels.empty()) doubt_labels(common, flags, texts.train);
+    if (flags.columns.labels.empty()) doubt_labels(common, flags, texts.train);
     columns.labels = texts.train.labels;
     columns.regression = texts.train.regression;
     if (!flags.eval_data.empty()) {
@@ -128,7 +128,7 @@ void load_features(const Common& common, const TrainFlags& flags, const Checkpoi
     return;
   }
   if (flags.data.empty()) {
-    throw Error(Code::usage, "--data is required", "name a data folder with --task, or a file of your own");
+    throw Error(Code::usage, "--data is required", "name a data folder with --task and --data, or a file of your own with --data");
   }
   Texts texts = read_texts(common, flags, task);
   loaded.own_file = task == nullptr;

@@ -1,35 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt calibrate`: a budget and a confidence become a certified policy.
-#include "exeunt/exits/calibrate.h"
+#include "exeunt/flows/calibrate.h"
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/data_flags.h"
-#include "apps/exeunt/keep_policy.h"
-#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/exits/policy_text.h"
 
 namespace exeunt::apps {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct CalibrateFlags {
-  RunFlags run;
-  std::vector<std::string> budgets{"1%"}, families;
-  std::string exits, loss, method, out, unlabelled;
+  CalibrateOptions calibrate;
+  std::vector<std::string> budgets{"1%"};
+  std::string exits, loss, method;
   double confidence = 0.95;
-  uint64_t seed = 42;
   bool no_temperatures = false;
 };
 
-CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
-  CalibrationPlan plan;
+CalibrationPlan plan_of(const CalibrateFlags& flags) {
+  CalibrationPlan plan = flags.calibrate.plan;
   plan.budgets.clear();
   for (const std::string& text : flags.budgets) {
     for (const std::string& one : comma_list(text)) plan.budgets.push_back(share_of(one, "--max-drop"));
@@ -38,37 +32,9 @@ CalibrationPlan plan_of(const CalibrateFlags& flags, const Measured& measured) {
   plan.delta = 1 - flags.confidence;
   if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
   if (!flags.method.empty()) plan.method = method_named(flags.method);
-  plan.families = flags.families;
   plan.exits = layer_list(flags.exits, "--exits");
   plan.temperatures = !flags.no_temperatures;
-  plan.range = label_range(measured);
   return plan;
-}
-
-// The data of the flags, and the texts without labels traced by the same model: disagreement with full depth needs
-// none, so both can certify.
-Measured measured_for(const Common& common, const CalibrateFlags& flags) {
-  if (flags.unlabelled.empty()) return measure(common, flags.run);
-  if (is_trace_file(flags.run.model))
-    throw Error(Code::usage, "--unlabelled: got a trace alone, want a model to run on these texts");
-  RunFlags run = flags.run;
-  run.trace.clear();
-  run.data.task.clear();
-  run.data.data = flags.unlabelled;
-  run.data.columns.label.clear();
-  Measured measured = measure(common, run);
-  if (flags.run.data.data.empty() && flags.run.trace.empty()) return measured;
-  measured.trace = join_rows(measure(common, flags.run).trace, measured.trace, flags.unlabelled);
-  return measured;
-}
-
-// Full depth and every budget's policy on the report part, by all metrics of the task: reported, not certified.
-std::vector<PolicyScore> report_scores(const Measured& measured, const CalibrationData& data,
-                                       const Calibration& calibration) {
-  Scorer scorer(data.report, scorer_options(measured));
-  std::vector<PolicyScore> scores{scorer.score(PolicySpec{})};
-  for (const BudgetOutcome& outcome : calibration.outcomes) scores.push_back(scorer.score(outcome.policy));
-  return scores;
 }
 
 OrderedJson metrics_json(const PolicyScore& score) {
@@ -107,23 +73,6 @@ void print_outcomes(const Calibration& calibration, const std::vector<PolicyScor
   print_table(header, rows);
 }
 
-// A promise about answers bounds no metric of rare classes: said where one fell by much more than was asked for.
-void say_losses(const Common& common, const Calibration& calibration, const std::vector<PolicyScore>& scores,
-                size_t rows) {
-  for (size_t i = 0; i < calibration.outcomes.size(); ++i) {
-    const BudgetOutcome& outcome = calibration.outcomes[i];
-    for (size_t m = 0; m < scores[i + 1].metrics.size(); ++m) {
-      const Score &full = scores.front().metrics[m], &early = scores[i + 1].metrics[m];
-      if (!loses_much(full.value, early.value, outcome.epsilon, rows)) continue;
-      notice(common,
-             fmt::format("{} falls from {:.2f} to {:.2f} with the policy of {:g}%, on {} texts: what is promised "
-                         "is about {} alone; ask for a smaller --max-drop or bring more rows",
-                         name_of(full.metric), 100 * full.value, 100 * early.value, 100 * outcome.epsilon, rows,
-                         name_of(calibration.entry.certificate->loss)));
-    }
-  }
-}
-
 // What is promised, in words. A guarantee in expectation never speaks of confidence.
 void print_promise(const Calibration& calibration, const CalibrationData& data, double confidence) {
   const Certificate& certificate = *calibration.entry.certificate;
@@ -144,20 +93,9 @@ void print_promise(const Calibration& calibration, const CalibrationData& data, 
 }
 
 void run(const Common& common, const CalibrateFlags& flags) {
-  if (is_trace_file(flags.run.model) && flags.out.empty()) {
-    throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
-  }
-  // Locked before the model runs, so that a second calibration learns at once that it comes too late.
-  const fs::path path = flags.out.empty() ? policy_path(Checkpoint::open(flags.run.model)) : fs::path(flags.out);
-  const PolicyLock lock(path);
-  const Measured measured = measured_for(common, flags);
-  require_policy_precision(measured.trace);
-  const CalibrationData data = split_for_calibration(measured.trace, flags.seed);
-  const Calibration calibration = calibrate(data, plan_of(flags, measured));
-  keep_policy(lock, path, measured, calibration.entry);
-
-  const std::vector<PolicyScore> scores = report_scores(measured, data, calibration);
-  say_losses(common, calibration, scores, data.report.rows);
+  CalibrateOptions options = flags.calibrate;
+  options.plan = plan_of(flags);
+  const auto [path, data, calibration, scores] = calibrate_model(options, listener(common));
   if (common.json) {
     OrderedJson out;
     out["out"] = path.string();
@@ -181,39 +119,40 @@ void run(const Common& common, const CalibrateFlags& flags) {
 void add_calibrate(CommandLine& line) {
   const auto flags = std::make_shared<CalibrateFlags>();
   CLI::App* verb =
-      add_verb(line, "calibrate", "Turn a budget into a certified policy",
+      add_verb(line, "calibrate", "Certify an exit policy for a loss budget",
                {"exeunt calibrate runs/my --max-drop 2%",
                 "exeunt calibrate models/sst2 --task SST-2 --data glue_data --max-drop 1% --confidence 0.95",
                 "exeunt calibrate models/topics --unlabelled texts.csv --max-drop 0.5% --max-drop 1% --max-drop 2%",
                 "exeunt calibrate x.safetensors --max-drop 1% --out policy.json"},
                [flags, &common = line.common] { run(common, *flags); });
-  add_run_flags(*verb, flags->run, Takes::model_or_trace);
-  add_trace_flags(*verb, flags->run);
-  verb->add_option("--max-drop", flags->budgets, "Largest loss against full depth; repeat for more, certified together")
+  add_run_flags(*verb, flags->calibrate.run, Takes::model_or_trace);
+  add_trace_flags(*verb, flags->calibrate.run);
+  verb->add_option("--max-drop", flags->budgets, "Maximum loss against full depth; repeatable, all certified together")
       ->allow_extra_args(false)
       ->type_name("SHARE")
       ->capture_default_str();
-  verb->add_option("--confidence", flags->confidence, "Probability that the promise holds, over the draw of the data")
+  verb->add_option("--confidence", flags->confidence, "Confidence of the certificate, over the draw of the data")
       ->check(CLI::Range(0.5, 0.999999))
       ->capture_default_str();
-  verb->add_option("--policy", flags->families,
-                   "Family of rules to choose from (entropy, patience …); repeat for more; all that fit if left out")
+  verb->add_option("--policy", flags->calibrate.plan.families,
+                   "Exit rule to choose from (entropy, patience …); repeatable")
+      ->default_str("all that fit")
       ->allow_extra_args(false)
       ->type_name("FAMILY");
-  verb->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out");
+  verb->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")->default_str("all");
   verb->add_option("--loss", flags->loss,
-                   "What a loss is: disagreement (another answer than at full depth), zero_one_drop (a right answer "
-                   "lost) or abs_diff "
-                   "(of numbers, their default)");
-  verb->add_option("--method", flags->method,
-                   "How the bound is computed: ltt-binomial (for disagreement), ltt-hb, wsr (for the others), or crc "
-                   "(a guarantee in expectation)");
-  verb->add_option("--unlabelled", flags->unlabelled,
-                   "File of texts without labels, beside or instead of --data: disagreement needs none")
+                   "Loss function: disagreement (an answer that differs from full depth), zero_one_drop (a correct "
+                   "answer lost) or abs_diff (regression)");
+  verb->add_option(
+      "--method", flags->method,
+      "Risk bound: ltt-binomial (default for disagreement), ltt-hb, wsr (default otherwise) or crc (in expectation)");
+  verb->add_option("--unlabelled", flags->calibrate.unlabelled,
+                   "File of unlabelled texts, in addition to or instead of --data: disagreement needs no labels")
       ->type_name("FILE");
-  verb->add_option("--seed", flags->seed, "Draws the fit, certify and report parts")->capture_default_str();
-  verb->add_flag("--no-temperatures", flags->no_temperatures, "Fit no temperature per exit");
-  verb->add_option("--out", flags->out, "Policy file; the model's own policy.json if left out");
+  verb->add_option("--seed", flags->calibrate.seed, "Seed of the split into fit, certify and report parts")
+      ->capture_default_str();
+  verb->add_flag("--no-temperatures", flags->no_temperatures, "Do not fit a temperature per exit");
+  verb->add_option("--out", flags->calibrate.out, "Output policy file")->default_str("the model's policy.json");
 }
 
 }  // namespace exeunt::apps

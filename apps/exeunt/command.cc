@@ -4,6 +4,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace exeunt::apps {
 
@@ -15,7 +16,7 @@ CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string
                    const std::vector<std::string>& examples, std::function<void()> run) {
   CLI::App* verb = line.app.add_subcommand(name, summary);
   verb->add_flag("--json", line.common.json, "Print results as JSON");
-  verb->add_flag("-q,--quiet", line.common.quiet, "Print no notices and no progress");
+  verb->add_flag("-q,--quiet", line.common.quiet, "Suppress notices and progress");
   add_examples(*verb, examples);
   verb->callback([&chosen = line.chosen, run = std::move(run)] { chosen = run; });
   return verb;

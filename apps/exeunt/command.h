@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every verb of the command shares: how it enters the command line, and where it prints.
+// What all verbs share: how they are added to the command line, and their common flags.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ struct Common {
   bool quiet = false;  // no notices and no progress on stderr
 };
 
-// The command line as declared so far, and what to do once it has been parsed. Parsing only fills the verbs' options:
-// work starts when main() calls `chosen`, so that a usage error never leaves half a job behind.
+// The command line as declared so far, and what to run once it has been parsed. Parsing only fills the verbs' options:
+// work starts when run_program() calls `chosen`, so that a usage error never leaves half a job behind.
 struct CommandLine {
   CLI::App& app;
   Common& common;
@@ -42,12 +42,15 @@ void add_prepare(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_eval(CommandLine& line);
 void add_sweep(CommandLine& line);
+void add_recommend(CommandLine& line);
 void add_calibrate(CommandLine& line);
 void add_policy(CommandLine& line);
 void add_report(CommandLine& line);
 void add_submit(CommandLine& line);
 void add_predict(CommandLine& line);
 void add_merge(CommandLine& line);
+void add_serve(CommandLine& line);  // from serve.cc, or serve_absent.cc in a build without Boost or OpenSSL
+[[nodiscard]] bool has_server() noexcept;
 void add_bench(CommandLine& line);
 void add_quantize(CommandLine& line);
 void add_reproduce(CommandLine& line);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt convert`: any model we can read, written as our own folder or as a Hugging Face folder.
+// `exeunt convert`: any supported model, written in our format or in that of Hugging Face.
 #include <memory>
 
 #include "apps/exeunt/command.h"
@@ -42,21 +42,18 @@ void run(const Common& common, const ConvertOptions& options) {
 
 void add_convert(CommandLine& line) {
   const auto options = std::make_shared<ConvertOptions>();
-  CLI::App* verb =
-      add_verb(line, "convert", "Read any supported model and write it as a folder of ours or of Hugging Face",
-               {"exeunt convert bert-base-uncased --out models/bert",
-                "exeunt convert saved_models/bert-base/MRPC --out models/mrpc",
-                "exeunt convert models/mrpc --out mrpc-hf --to hf"},
-               [options, &common = line.common] { run(common, *options); });
+  CLI::App* verb = add_verb(line, "convert", "Convert any supported model to Exeunt's or Hugging Face's format",
+                            {"exeunt convert bert-base-uncased --out models/bert",
+                             "exeunt convert saved_models/bert-base/MRPC --out models/mrpc",
+                             "exeunt convert models/mrpc --out mrpc-hf --to hf"},
+                            [options, &common = line.common] { run(common, *options); });
   verb->add_option("SRC", options->source,
-                   "Folder of Exeunt, Hugging Face, DeeBERT, PABEE, ElasticBERT, RomeBERT or ELBERT; a TensorFlow "
+                   "Model of Exeunt, Hugging Face, DeeBERT, PABEE, ElasticBERT, RomeBERT or ELBERT; a TensorFlow "
                    "checkpoint; or org/name in the local Hugging Face cache")
       ->required();
-  verb->add_option("--out", options->out, "Folder to write; appears whole or not at all")->required();
-  verb->add_option("--to", options->to, "Format to write")
-      ->check(CLI::IsMember({"exeunt", "hf"}))
-      ->capture_default_str();
-  verb->add_flag("--force", options->force, "Replace the folder if it exists");
+  verb->add_option("--out", options->out, "Output folder, written atomically")->required();
+  verb->add_option("--to", options->to, "Output format")->check(CLI::IsMember({"exeunt", "hf"}))->capture_default_str();
+  verb->add_flag("--force", options->force, "Replace an existing folder");
 }
 
 }  // namespace exeunt::apps

@@ -93,14 +93,14 @@ void run_check(const Common& common, const std::string& folder) {
 }  // namespace
 
 void add_data(CommandLine& line) {
-  CLI::App* data = line.app.add_subcommand("data", "Look at data sets");
+  CLI::App* data = line.app.add_subcommand("data", "Inspect datasets");
   data->require_subcommand(1);
   CommandLine inner{*data, line.common, line.chosen};
   const auto folder = std::make_shared<std::string>();
-  CLI::App* verb = add_verb(inner, "check", "Verify rows, columns and labels of GLUE and ELUE files",
+  CLI::App* verb = add_verb(inner, "check", "Check rows, columns and labels of GLUE and ELUE files",
                             {"exeunt data check glue_data", "exeunt data check glue_data/RTE --json"},
                             [folder, &common = line.common] { run_check(common, *folder); });
-  verb->add_option("DIR", *folder, "Folder of one task, or one that holds task folders")->required();
+  verb->add_option("DIR", *folder, "Task folder, or a folder of task folders")->required();
 }
 
 }  // namespace exeunt::apps

@@ -5,16 +5,17 @@
 #include <optional>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/sweep.h"
 #include "exeunt/flows/drift.h"
+#include "exeunt/flows/model_policy.h"
 
 namespace exeunt::apps {
 namespace {
 
 struct EvalFlags {
-  RunFlags run;
+  MeasureOptions run;
   std::string policy, exits, against;
   bool each_exit = false;
 };
@@ -22,7 +23,7 @@ struct EvalFlags {
 void print_exits(const std::vector<ExitScore>& exits) {
   std::vector<std::string> header{"exit after"};
   for (const Score& metric : exits.front().metrics) header.emplace_back(name_of(metric.metric));
-  header.insert(header.end(), {"agrees with last", "calibration error"});
+  header.insert(header.end(), {"agreement with last", "calibration error"});
   std::vector<std::vector<std::string>> rows;
   for (const ExitScore& exit : exits) {
     std::vector<std::string> row{fmt::format("{}", exit.layer)};
@@ -37,17 +38,17 @@ void print_score(const PolicyScore& score, const Measured& measured) {
   const std::vector<int>& layers = measured.trace.info.layers;
   std::vector<std::pair<std::string, std::string>> rows{{"policy", score.policy}};
   for (const Score& metric : score.metrics) rows.emplace_back(name_of(metric.metric), percent(metric.value));
-  rows.emplace_back("agrees with full depth", percent(score.agreement));
+  rows.emplace_back("agreement with full depth", percent(score.agreement));
   rows.emplace_back("average layers", fmt::format("{:.2f} of {}", score.cost.average_layers, layers.back()));
   rows.emplace_back("speed-up ratio", fmt::format("{:.2f}x fewer layers", score.cost.speedup_ratio));
-  if (score.mflops) rows.emplace_back("MFLOPs a text", fmt::format("{:.1f}", *score.mflops));
+  if (score.mflops) rows.emplace_back("MFLOPs per text", fmt::format("{:.1f}", *score.mflops));
   if (score.mflops_padded) {
     rows.emplace_back("  padded",
                       fmt::format("{:.1f} at {} tokens", *score.mflops_padded, measured.trace.info.max_length));
   }
   if (score.predicted_ms) {
     rows.emplace_back("predicted time",
-                      fmt::format("{:.3f} ms a text ({})", *score.predicted_ms, measured.profile->name()));
+                      fmt::format("{:.3f} ms per text ({})", *score.predicted_ms, measured.profile->name()));
   }
   print_pairs(rows);
   fmt::print("\n");
@@ -60,7 +61,7 @@ void print_score(const PolicyScore& score, const Measured& measured) {
     for (long i = 0; i < std::lround(share * 40); ++i) bar += "█";
     table.push_back({fmt::format("{}", layers[exit]), fmt::format("{}", score.histogram[exit]), percent(share), bar});
   }
-  print_table({"left after", "texts", "%", ""}, table);
+  print_table({"exit after", "texts", "%", ""}, table);
 }
 
 OrderedJson drift_json(const Drift& drift) {
@@ -71,9 +72,9 @@ OrderedJson drift_json(const Drift& drift) {
 }
 
 void run(const Common& common, const EvalFlags& flags) {
-  const Measured measured = measure(common, flags.run);
+  const Measured measured = measure(flags.run, listener(common));
   Scorer scorer(measured.trace, scorer_options(measured));
-  PolicySpec policy = choose_policy(common, measured, flags.policy).policy;
+  PolicySpec policy = choose_policy(measured, flags.policy, listener(common)).policy;
   if (!flags.exits.empty()) policy.exits = layer_list(flags.exits, "--exits");
   const PolicyScore score = scorer.score(policy);
   const std::optional<ExitTrace> other =
@@ -100,23 +101,24 @@ void run(const Common& common, const EvalFlags& flags) {
 void add_eval(CommandLine& line) {
   const auto flags = std::make_shared<EvalFlags>();
   CLI::App* verb = add_verb(
-      line, "eval", "Quality and cost of a policy on a data set",
+      line, "eval", "Evaluate the quality and cost of an exit policy",
       {"exeunt eval runs/my --each-exit", "exeunt eval models/sst2 --task SST-2 --data glue_data --policy entropy:0.2",
        "exeunt eval sst2.safetensors --each-exit --json", "exeunt eval models/sst2 --trace sst2.safetensors"},
       [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model_or_trace);
   add_trace_flags(*verb, flags->run);
   add_score_flags(*verb, flags->run);
-  verb->add_option(
-      "--policy", flags->policy,
-      "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full, or a policy.json; the model's own if left out");
-  verb->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out")
+  verb->add_option("--policy", flags->policy,
+                   "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full, or a policy.json")
+      ->default_str("the model's own");
+  verb->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")
+      ->default_str("all")
       ->type_name("LAYERS");
   verb->add_option("--against", flags->against,
-                   "Trace of the same model and texts, made in another precision or on another processor: show the "
-                   "share of labels and exits that change from it")
+                   "Trace of the same model and texts in another precision or on another CPU; reports the share of "
+                   "labels and exits that differ")
       ->type_name("FILE");
-  verb->add_flag("--each-exit", flags->each_exit, "Show the score of every exit, too");
+  verb->add_flag("--each-exit", flags->each_exit, "Also score every exit");
 }
 
 }  // namespace exeunt::apps

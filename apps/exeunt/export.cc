@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt export onnx`: a model as graphs for runtimes of others.
+// `exeunt export onnx`: a model as graphs for other runtimes.
 #include <memory>
 
 #include "apps/exeunt/command.h"
@@ -30,16 +30,16 @@ void run_onnx(const Common& common, const ExportFlags& flags) {
 }  // namespace
 
 void add_export(CommandLine& line) {
-  CLI::App* verb = line.app.add_subcommand("export", "Write a model for runtimes of others");
+  CLI::App* verb = line.app.add_subcommand("export", "Export a model for other runtimes");
   verb->require_subcommand(1);
   CommandLine inner{*verb, line.common, line.chosen};
   const auto flags = std::make_shared<ExportFlags>();
   CLI::App* onnx = add_verb(
-      inner, "onnx", "ONNX graphs in fp32: all exits in one, and one for each stretch between exits",
+      inner, "onnx", "Export fp32 ONNX graphs: one with all exits, and one per segment between exits",
       {"exeunt export onnx models/sst2 --out sst2-onnx"}, [flags, &common = line.common] { run_onnx(common, *flags); });
   onnx->add_option("MODEL", flags->model, "Model folder, or org/name in the local Hugging Face cache")->required();
-  onnx->add_option("--out", flags->out, "Folder to write; appears whole or not at all")->required()->type_name("DIR");
-  onnx->add_flag("--force", flags->force, "Replace the folder if it exists");
+  onnx->add_option("--out", flags->out, "Output folder, written atomically")->required()->type_name("DIR");
+  onnx->add_flag("--force", flags->force, "Replace an existing folder");
 }
 
 }  // namespace exeunt::apps

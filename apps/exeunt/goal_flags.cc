@@ -32,25 +32,25 @@ double ratio_of(std::string text) {
 
 void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
   constexpr const char* kGroup = "Target";
-  verb.add_option("--target-speedup", flags.speedup,
-                  "Be this much faster than full depth and lose as little as possible")
+  verb.add_option("--target-speedup", flags.speedup, "Speed-up over full depth to reach with the least loss")
       ->type_name("3x")
       ->group(kGroup);
-  verb.add_option("--max-drop", flags.drop, "Lose at most this share against full depth and be as fast as possible")
+  verb.add_option("--max-drop", flags.drop, "Maximum loss against full depth, at the highest speed")
       ->type_name("SHARE")
       ->group(kGroup);
-  verb.add_option("--confidence", flags.confidence, "With --max-drop: of the certificate, where the rows suffice")
+  verb.add_option("--confidence", flags.confidence, "With --max-drop: confidence of the certificate")
       ->check(CLI::Range(0.5, 0.999999))
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--loss", flags.loss, "What a loss is: disagreement, zero_one_drop or abs_diff")->group(kGroup);
-  verb.add_flag("--by-time", flags.by_time, "Count predicted milliseconds (profile.json), not layers")->group(kGroup);
+  verb.add_option("--loss", flags.loss, "Loss function: disagreement, zero_one_drop or abs_diff")->group(kGroup);
+  verb.add_flag("--by-time", flags.by_time, "Measure speed in predicted milliseconds (profile.json) instead of layers")
+      ->group(kGroup);
 }
 
 Goal goal_of(const GoalFlags& flags) {
   if (flags.speedup.empty() == flags.drop.empty()) {
     throw Error(Code::usage,
-                flags.drop.empty() ? "say what the policy is for: a speed or a loss"
+                flags.drop.empty() ? "got no target, want a speed-up or a maximum loss"
                                    : "got both --target-speedup and --max-drop, want one of them",
                 "--target-speedup 3x, or --max-drop 0.5%");
   }

@@ -85,26 +85,28 @@ void run_completion(const CLI::App& app, const std::string& shell, const std::st
 
 void add_help(CommandLine& line) {
   const auto flags = std::make_shared<HelpFlags>();
-  CLI::App* verb = add_verb(line, "help", "Explain a verb, or print the whole manual",
+  CLI::App* verb = add_verb(line, "help", "Show help for a verb, or the whole manual",
                             {"exeunt help calibrate", "exeunt help policy set", "exeunt help --man serve | man -l -",
                              "exeunt help --man --out ~/.local/share/man/man1"},
                             [flags, &app = line.app] { run(app, *flags); });
-  verb->add_option("VERB", flags->words, "The verb; with none, the list of verbs");
+  verb->add_option("VERB", flags->words, "Verb; without one, the list of verbs");
   CLI::Option* markdown = verb->add_flag("--markdown", flags->markdown, "All verbs, as docs/cli.md");
   CLI::Option* man = verb->add_flag("--man", flags->man, "A man page instead of text")->excludes(markdown);
-  verb->add_option("--out", flags->out, "With --man: folder to write the pages of all verbs into")
+  verb->add_option("--out", flags->out, "With --man: output folder for the pages of all verbs")
       ->needs(man)
       ->type_name("DIR");
 }
 
 void add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>(), out = std::make_shared<std::string>();
-  CLI::App* verb = add_verb(line, "completion", "Print what lets a shell complete verbs and flags",
+  CLI::App* verb = add_verb(line, "completion", "Print a shell completion script",
                             {"source <(exeunt completion bash)", "exeunt completion zsh --out ~/.zfunc/_exeunt",
                              "exeunt completion fish --out ~/.config/fish/completions/exeunt.fish"},
                             [shell, out, &app = line.app] { run_completion(app, *shell, *out); });
   verb->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  verb->add_option("--out", *out, "File to write, with its folders; standard output if left out")->type_name("FILE");
+  verb->add_option("--out", *out, "Output file; its folders are created")
+      ->default_str("standard output")
+      ->type_name("FILE");
 }
 
 }  // namespace exeunt::apps

@@ -49,8 +49,8 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
           count_parameters(checkpoint),
           weights_sha256(checkpoint),
           !options.verify ? ""
-          : has_manifest  ? "every file is as manifest.json has it"
-                          : "no: the folder has no manifest.json to compare with"};
+          : has_manifest  ? "all files match manifest.json"
+                          : "no: the folder has no manifest.json"};
 }
 
 std::string index_text(const std::optional<int>& index) {
@@ -107,7 +107,7 @@ void print_subject(const Subject& subject, int tokens) {
                    short_count(static_cast<double>(subject.parameters.backbone)),
                    short_count(static_cast<double>(subject.parameters.exits)))},
       {"vocabulary", fmt::format("{}", spec.vocab)},
-      {"longest text", fmt::format("{} tokens", spec.max_tokens())},
+      {"max length", fmt::format("{} tokens", spec.max_tokens())},
       {"one layer", fmt::format("{:.2f} MFLOPs at {} tokens", mflops(layer_macs(spec, tokens)), tokens)}};
   if (!subject.exits.labels.empty())
     rows.emplace_back("labels", fmt::format("{}", fmt::join(subject.exits.labels, ", ")));
@@ -123,7 +123,7 @@ void print_subject(const Subject& subject, int tokens) {
     table.push_back({fmt::format("{}", site.after), index_text(site.reader), index_text(site.pooler),
                      fmt::format("{}", site.classifier), fmt::format("{:.2f}", mflops(macs))});
   }
-  print_table({"exit after", "reader", "pooler", "classifier", "MFLOPs to leave"}, table);
+  print_table({"exit after", "reader", "pooler", "classifier", "MFLOPs to exit"}, table);
 }
 
 void show_machine(const Common& common) {
@@ -168,12 +168,11 @@ void add_info(CommandLine& line) {
                             [options, &common = line.common] { run(common, *options); });
   CLI::Option* model = verb->add_option(
       "MODEL", options->model, "Model folder, TensorFlow checkpoint, or org/name in the local Hugging Face cache");
-  verb->add_option("--shape", options->shape, "A well-known shape instead of a model: bert-base, albert-xxlarge-v2 …")
-      ->excludes(model);
-  verb->add_option("--tokens", options->tokens, "Length of text that FLOPs are given for")
+  verb->add_option("--shape", options->shape, "Known shape instead of a model, e.g. bert-base")->excludes(model);
+  verb->add_option("--tokens", options->tokens, "Text length in tokens for the FLOP counts")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  verb->add_flag("--verify", options->verify, "Hash the weights against the folder's manifest");
+  verb->add_flag("--verify", options->verify, "Verify the weights against the checksums in the manifest");
 }
 
 }  // namespace exeunt::apps

@@ -45,7 +45,7 @@ int whole(const char* text, const char* flag, int low, int high) {
   return value;
 }
 
-// A port that nobody listens on right now.
+// A port that is free right now.
 int free_port() {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -60,7 +60,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// A dead rank as people speak of it.
+// How a rank ended, in words.
 std::string fate(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
@@ -155,13 +155,13 @@ int launch(int argc, char** argv) {
     --left;
     if (status == 0 || verdict != 0) continue;
     verdict = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(Code::failure);
-    // What is wrong with flags or files has been said, and starting again does not help.
+    // A rank has already reported bad flags or files, and starting again does not help.
     const bool said = verdict == static_cast<int>(Code::usage) || verdict == static_cast<int>(Code::bad_file);
     if (!said) {
       (void)report(Error(Code::failure, fmt::format("rank {} of {} {}", rank, plan.processes, fate(status)),
-                         "the other ranks are ended; start again with --resume"));
+                         "the other ranks were stopped; resume with --resume"));
     }
-    tell_all(SIGKILL);  // they wait for the dead one and cannot save
+    tell_all(SIGKILL);  // they are waiting for the dead one and cannot save
   }
   return verdict;
 }
@@ -170,11 +170,11 @@ void add_launch(CommandLine& line) {
   // Read by hand in launch(): what follows the verb belongs to the trainer.
   const auto numbers = std::make_shared<std::array<int, 2>>();
   CLI::App* verb = add_verb(
-      line, "launch", "Train with several processes on this machine",
+      line, "launch", "Train with several processes on one machine",
       {"exeunt launch --nproc 2 train --model bert-base --task RTE --data glue_data --out runs/rte"}, [numbers] {});
-  verb->add_option("--nproc", numbers->at(0), "Processes, one for each GPU or part of the processor")->required();
-  verb->add_option("--port", numbers->at(1), "Port of 127.0.0.1 on which they meet; a free one if left out");
-  verb->add_option("train", "The verb train with its own flags")->required();
+  verb->add_option("--nproc", numbers->at(0), "Number of processes, usually one per GPU")->required();
+  verb->add_option("--port", numbers->at(1), "Rendezvous port on 127.0.0.1")->default_str("any free one");
+  verb->add_option("train", "The verb train and its flags")->required();
 }
 
 }  // namespace exeunt::apps

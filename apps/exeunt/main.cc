@@ -13,12 +13,13 @@ int main(int argc, char** argv) {
       if (is_trainers_verb(verb)) start_trainer(argv);
       if (verb == "launch") return launch(argc, argv);
     }
-    return run_program({.name = "exeunt",
-                        .summary = "Exeunt: BERT-family classifiers that stop at the layer where they are sure.",
-                        .add_verbs = add_all_verbs,
-                        .examples = {"exeunt train --data my.csv               learns your texts: a model in runs/my",
-                                     "exeunt calibrate runs/my --max-drop 5%   how early texts may leave, as a promise",
-                                     "exeunt serve runs/my                     answers over HTTP, with a page to try"}},
-                       exeunt::with_current_names({argv + (argc > 0 ? 1 : 0), argv + argc}));
+    return run_program(
+        {.name = "exeunt",
+         .summary = "Exeunt: train, certify and serve BERT-family classifiers with early exits.",
+         .add_verbs = add_all_verbs,
+         .examples = {"exeunt train --data my.csv               train on your texts; the model goes to runs/my",
+                      "exeunt calibrate runs/my --max-drop 5%   certify how early texts may exit",
+                      "exeunt serve runs/my                     serve the model over HTTP, with a playground"}},
+        exeunt::with_current_names({argv + (argc > 0 ? 1 : 0), argv + argc}));
   });
 }

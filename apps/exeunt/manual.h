@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of options in the forms that other programs read: Markdown, man pages, completion of three shells.
+// The table of options in the forms that other programs read (Markdown, man pages, shell completion), and what the
+// command reads and returns besides: environment variables and exit statuses.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "apps/exeunt/option_table.h"
 
@@ -18,5 +21,18 @@ namespace exeunt::apps {
 [[nodiscard]] std::string bash_completion(const VerbTable& command);
 [[nodiscard]] std::string zsh_completion(const VerbTable& command);
 [[nodiscard]] std::string fish_completion(const VerbTable& command);
+
+struct Variable {
+  std::string_view name, effect;
+};
+
+// Variables that every verb or several heed; those that stand for one flag are in that flag's row.
+[[nodiscard]] std::span<const Variable> variables() noexcept;
+
+struct ExitStatus {
+  int value;
+  std::string_view meaning;
+};
+[[nodiscard]] std::span<const ExitStatus> exit_statuses() noexcept;
 
 }  // namespace exeunt::apps

@@ -32,8 +32,8 @@ struct VerbTable {
 };
 
 // The group of flags that every verb has.
-inline constexpr const char* kEverywhere = "Everywhere";
-inline constexpr const char* kOriginals = "Flags of the originals";
+inline constexpr const char* kEverywhere = "Common options";
+inline constexpr const char* kOriginals = "Flags of the original implementations";
 
 [[nodiscard]] VerbTable describe(const CLI::App& app);
 

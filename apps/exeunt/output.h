@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the command speaks: results on stdout, messages on stderr, colour only on a terminal that wants it.
+// Output of the command: results on stdout, messages on stderr, colour only on a terminal that supports it.
 #pragma once
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "apps/exeunt/command.h"
 #include "exeunt/base/error.h"
@@ -27,7 +28,7 @@ void print_json(const OrderedJson& value);
 // One result a line, for streams of them.
 void print_json_line(const OrderedJson& value);
 
-// Flushes stdout; a reader that went away or a full disk is an Error. Returns 0.
+// Flushes stdout; a closed pipe or a full disk is an Error. Returns 0.
 int finish_output();
 
 // Columns a text takes on a terminal, counted in code points (our own tables hold no wide characters).

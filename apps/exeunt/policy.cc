@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/data_flags.h"
-#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
@@ -13,6 +12,7 @@
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/make_trace.h"
+#include "exeunt/flows/model_policy.h"
 #include "exeunt/model/own_folder.h"
 #include "exeunt/originals/policy_flags.h"
 #include "exeunt/runtime/engine_choice.h"
@@ -90,7 +90,7 @@ PolicySpec policy_of_words(const Common& common, const PolicyFlags& flags, const
                            const PolicyEntry* entry) {
   std::vector<std::string> words = flags.words;
   if (!flags.key.empty()) {
-    notice(common, fmt::format("--key and --value are old names; today: exeunt policy set {} {}={}", flags.model,
+    notice(common, fmt::format("--key and --value are old names; use exeunt policy set {} {}={}", flags.model,
                                flags.key, flags.value));
     words.push_back(flags.key + "=" + flags.value);
   }
@@ -116,11 +116,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   const PolicyLock lock(path);
   const std::string precision =
       flags.precision.empty() ? std::string(name_of(default_precision(model))) : flags.precision;
-  PolicyFile file{.weights = weights_sha256(model), .default_precision = precision, .entries = {}};
-  if (path_exists(path)) {
-    PolicyFile old = read_policy_file(path);
-    if (old.weights == file.weights) file = std::move(old);
-  }
+  PolicyFile file = policies_at(path, weights_sha256(model), precision);
   const auto before = file.entries.find(precision);
   PolicySpec policy = policy_of_words(common, flags, model, before == file.entries.end() ? nullptr : &before->second);
   policy.exits = layer_list(flags.exits, "--exits");
@@ -144,7 +140,7 @@ void set(const Common& common, const PolicyFlags& flags) {
 }  // namespace
 
 void add_policy(CommandLine& line) {
-  CLI::App* policy = line.app.add_subcommand("policy", "Look at or choose a model's exit policy");
+  CLI::App* policy = line.app.add_subcommand("policy", "Show or set a model's exit policy");
   policy->require_subcommand(1);
   CommandLine inner{*policy, line.common, line.chosen};
   const auto flags = std::make_shared<PolicyFlags>();
@@ -152,11 +148,11 @@ void add_policy(CommandLine& line) {
                              [flags, &common = line.common] { show(common, *flags); });
   shown->add_option("MODEL", flags->model, "Model folder, or a policy file")->required();
   CLI::App* edited = add_verb(
-      inner, "set", "Choose a policy by hand; it carries no certificate",
+      inner, "set", "Set a policy by hand, without a certificate",
       {"exeunt policy set models/sst2 entropy:0.2", "exeunt policy set models/sst2 patience:4 --exits 6,8,10,12",
        "exeunt policy set models/elbert exit_thres=0.4 cnt_thres=8"},
       [flags, &common = line.common] { set(common, *flags); });
-  edited->add_option("MODEL", flags->model, "Model folder of our own")->required();
+  edited->add_option("MODEL", flags->model, "Model folder in Exeunt's format")->required();
   edited->add_option("POLICY", flags->words,
                      "e.g. entropy:0.2, patience:6, window:0.1,8,bias_1; or ELBERT's keys: thres_name=, exit_thres=, "
                      "cnt_thres=, margin=, range_tmp=");
@@ -165,8 +161,9 @@ void add_policy(CommandLine& line) {
   CLI::Option* value = edited->add_option("--value", flags->value, "ELBERT's change_config: its value")->group(kGroup);
   key->needs(value);
   value->needs(key);
-  edited->add_option("--exits", flags->exits, "Layers whose exits are used, with commas; all if left out");
-  edited->add_option("--precision", flags->precision, "Entry to write; the precision the model runs in if left out")
+  edited->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")->default_str("all");
+  edited->add_option("--precision", flags->precision, "Precision to set it for")
+      ->default_str("the one the model runs in")
       ->check(CLI::IsMember(policy_precisions()));
 }
 

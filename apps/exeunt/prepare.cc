@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt prepare`: a data set as token ids in one file, so that a training machine needs neither texts nor tokenizer.
+// `exeunt prepare`: a dataset as token ids in one file, so that a training machine needs neither texts nor tokenizer.
 #include <algorithm>
 #include <memory>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/data/features.h"
 #include "exeunt/model/checkpoint.h"
@@ -15,7 +15,7 @@ namespace {
 
 struct PrepareFlags {
   std::string model, out;
-  DataFlags data;
+  DataSource data;
   int max_length = 128, threads = 0;
 };
 
@@ -37,7 +37,7 @@ void run(const Common& common, const PrepareFlags& flags) {
     out["truncated"] = features.truncated;
     return print_json(out);
   }
-  fmt::print("wrote {}: {} texts, {} tokens, {} texts cut to {} tokens\n", flags.out, features.rows(),
+  fmt::print("wrote {}: {} texts, {} tokens, {} texts truncated to {} tokens\n", flags.out, features.rows(),
              features.ids.size(), features.truncated, features.info.max_length);
 }
 
@@ -46,19 +46,15 @@ void run(const Common& common, const PrepareFlags& flags) {
 void add_prepare(CommandLine& line) {
   const auto flags = std::make_shared<PrepareFlags>();
   CLI::App* verb =
-      add_verb(line, "prepare", "Turn a data set into a file of token ids to train from",
+      add_verb(line, "prepare", "Tokenize a dataset into a feature file for training",
                {"exeunt prepare models/bert --task SST-2 --data glue_data --split train --out train.safetensors",
                 "exeunt train --model models/bert --train-features train.safetensors --out runs/sst2"},
                [flags, &common = line.common] { run(common, *flags); });
-  verb->add_option("MODEL", flags->model, "Model folder whose tokenizer is used")->required();
+  verb->add_option("MODEL", flags->model, "Model folder; its tokenizer is used")->required();
   add_data_flags(*verb, flags->data);
-  verb->add_option("--out", flags->out, "Feature file to write (safetensors)")->required();
-  verb->add_option("--max-length", flags->max_length, "Most tokens of a text; longer ones are cut")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  verb->add_option("--threads", flags->threads, "Threads; 0 = as many as the machine has")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
+  verb->add_option("--out", flags->out, "Output feature file (safetensors)")->required();
+  add_length_flag(*verb, flags->max_length);
+  add_threads_flag(*verb, flags->threads);
 }
 
 }  // namespace exeunt::apps

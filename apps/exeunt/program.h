@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command and the trainer have in common: reading the command line, running one verb, one message a failure.
+// What the command and the trainer share: reading the command line, running one verb, and one message per failure.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/usage.h"
 #include "exeunt/originals/flags.h"
 
 namespace exeunt::apps {

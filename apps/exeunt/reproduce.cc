@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/trainer.h"
 #include "exeunt/base/files.h"
@@ -26,7 +26,7 @@ struct ReproduceFlags {
   int layers = 0;
   std::optional<int64_t> seed;
   bool overwrite = false;
-  RunFlags engine;  // of these: precision, engine, threads, max_length
+  MeasureOptions engine;  // of these: precision, engine, threads, max_length
   std::vector<std::string> train_flags;
 };
 
@@ -107,11 +107,11 @@ std::vector<PolicySpec> settings_of(const Paper& paper, const ExitTrace& trace) 
 }
 
 Reached reached_on(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
-  RunFlags run = flags.engine;
+  MeasureOptions run = flags.engine;
   run.model = flags.out;
   run.data.task = task.name;
-  run.data.data = flags.data;
-  const Measured measured = measure(common, run);
+  run.data.path = flags.data;
+  const Measured measured = measure(run, listener(common));
   Scorer scorer(measured.trace, scorer_options(measured));
   Reached reached{.task = std::string(task.name), .split = "dev", .backbone = backbone_name(measured.model->spec())};
   reached.recipe = paper.recipe;

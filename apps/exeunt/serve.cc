@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference where it has them.
-#include "apps/exeunt/serve.h"
-
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -9,6 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "apps/exeunt/command.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/serve/server.h"
 
@@ -90,7 +89,7 @@ void run(const Common& common, ServeFlags& flags) {
   // Not left to the parser, which knows it as --model-id.
   if (server.model.empty()) throw Error(Code::usage, "MODEL is required", "see 'exeunt serve --help'");
   if (flags.revision != "main") {
-    throw Error(Code::usage, fmt::format("--revision {}: models are served as they lie here", flags.revision),
+    throw Error(Code::usage, fmt::format("--revision {}: only local snapshots can be served", flags.revision),
                 "name the folder of that snapshot as MODEL");
   }
   // In a container HOSTNAME is the container's name, put there by nobody in particular: only an address counts.
@@ -114,35 +113,35 @@ void run(const Common& common, ServeFlags& flags) {
   for (size_t i = 0; i < kForeign.size(); ++i) {
     if (flags.foreign[i].empty()) continue;
     log({.level = "warn",
-         .message = "a flag of text-embeddings-inference without effect here",
+         .message = "flag of text-embeddings-inference ignored",
          .fields = {{"flag", kForeign[i].name}}});
   }
   if (!serve::run_server(server, log)) {
-    throw Error(Code::failure, "requests were left unanswered when the time for draining was over",
-                "allow more with --drain-timeout");
+    throw Error(Code::failure, "some requests were unanswered when the drain timeout expired", "raise --drain-timeout");
   }
 }
 
 void add_address_flags(CLI::App& verb, ServeFlags& flags) {
   serve::ListenerOptions& listener = flags.server.listener;
-  constexpr const char* kGroup = "Where";
-  verb.add_option("--hostname", listener.hostname, "Address to listen on (default 127.0.0.1)")->group(kGroup);
+  constexpr const char* kGroup = "Network";
+  verb.add_option("--hostname", listener.hostname, "Address to listen on")->default_str("127.0.0.1")->group(kGroup);
   verb.add_option("-p,--port", flags.port, "Port; 0 = any free one")
       ->check(CLI::Range(0, 65535))
       ->envname("PORT")
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--unix-socket", listener.unix_socket, "Path of a socket, instead of an address")->group(kGroup);
-  verb.add_option("--tls-cert", listener.tls_certificate, "Certificate chain (PEM); reloaded at SIGHUP")->group(kGroup);
+  verb.add_option("--unix-socket", listener.unix_socket, "Path of a Unix socket to listen on instead")->group(kGroup);
+  verb.add_option("--tls-cert", listener.tls_certificate, "Certificate chain (PEM); reloaded on SIGHUP")->group(kGroup);
   verb.add_option("--tls-key", listener.tls_key, "Its private key (PEM)")->group(kGroup);
-  constexpr const char* kWho = "Who";
-  verb.add_option("--api-key-file", flags.server.api_key_file, "Keys, one a line; reloaded at SIGHUP")->group(kWho);
-  verb.add_option("--api-key", flags.server.api_key, "One key; a file keeps it out of the list of processes")
+  constexpr const char* kWho = "Access";
+  verb.add_option("--api-key-file", flags.server.api_key_file, "File of keys, one per line; reloaded on SIGHUP")
+      ->group(kWho);
+  verb.add_option("--api-key", flags.server.api_key, "API key; prefer a file, which keeps it out of the process list")
       ->envname("API_KEY")
       ->group(kWho);
-  verb.add_flag("--insecure-no-auth", flags.server.insecure_no_auth, "Listen on a public address without a key")
+  verb.add_flag("--insecure-no-auth", flags.server.insecure_no_auth, "Allow a public address without a key")
       ->group(kWho);
-  verb.add_option("--cors-allow-origin", flags.server.service.cors_origins, "Origins whose pages may ask; * = any")
+  verb.add_option("--cors-allow-origin", flags.server.service.cors_origins, "Allowed origins, comma-separated; * = any")
       ->envname("CORS_ALLOW_ORIGIN")
       ->delimiter(',')
       ->group(kWho);
@@ -155,63 +154,67 @@ void add_limit_flags(CLI::App& verb, ServeFlags& flags) {
   const auto number = [&](const char* name, auto& value, const char* help) {
     return verb.add_option(name, value, help)->capture_default_str()->group(kGroup);
   };
-  number("--max-concurrent-requests", jobs.admission.requests, "Requests at a time; more get 429")
+  number("--max-concurrent-requests", jobs.admission.requests, "Concurrent requests; more get 429")
       ->envname("MAX_CONCURRENT_REQUESTS")
       ->check(CLI::Range(1, 1 << 20));
-  number("--queue-size", jobs.admission.texts, "Texts at a time")->check(CLI::Range(1, 1 << 24));
-  number("--max-client-batch-size", jobs.max_client_batch, "Texts of one request")
+  number("--queue-size", jobs.admission.texts, "Texts in flight")->check(CLI::Range(1, 1 << 24));
+  number("--max-client-batch-size", jobs.max_client_batch, "Texts per request")
       ->envname("MAX_CLIENT_BATCH_SIZE")
       ->check(CLI::Range(1, 1 << 16));
-  number("--payload-limit", listener.framing.body_bytes, "Bytes of one request")
+  number("--payload-limit", listener.framing.body_bytes, "Bytes per request")
       ->envname("PAYLOAD_LIMIT")
       ->check(CLI::Range(1, 1 << 30));
-  number("--max-connections", listener.max_connections, "Connections at a time")->check(CLI::Range(1, 1 << 20));
+  number("--max-connections", listener.max_connections, "Concurrent connections")->check(CLI::Range(1, 1 << 20));
   number("--request-timeout", flags.request_ms, "Milliseconds until a request gets 504")
       ->check(CLI::Range(1, 3'600'000));
-  number("--header-timeout", flags.head_ms, "Milliseconds for a request's head")->check(CLI::Range(1, 3'600'000));
-  number("--body-timeout", flags.body_ms, "Milliseconds for its body")->check(CLI::Range(1, 3'600'000));
-  number("--idle-timeout", flags.idle_ms, "Milliseconds between requests")->check(CLI::Range(1, 3'600'000));
-  number("--drain-timeout", flags.drain_timeout, "Seconds to finish what runs, after SIGTERM")
+  number("--header-timeout", flags.head_ms, "Milliseconds to receive a request's headers")
+      ->check(CLI::Range(1, 3'600'000));
+  number("--body-timeout", flags.body_ms, "Milliseconds to receive its body")->check(CLI::Range(1, 3'600'000));
+  number("--idle-timeout", flags.idle_ms, "Milliseconds a connection may stay idle")->check(CLI::Range(1, 3'600'000));
+  number("--drain-timeout", flags.drain_timeout, "Seconds to finish running requests after SIGTERM")
       ->check(CLI::Range(0.0, 3600.0));
-  number("--drain-delay", flags.drain_delay, "Seconds to go on serving before that, not ready")
+  number("--drain-delay", flags.drain_delay, "Seconds to keep serving before that, reporting not ready")
       ->check(CLI::Range(0.0, 3600.0));
 }
 
 void add_policy_flags(CLI::App& verb, ServeFlags& flags) {
-  constexpr const char* kGroup = "Exits";
-  verb.add_option("--policy", flags.server.policy, "Exit policy instead of the model's own")->group(kGroup);
+  constexpr const char* kGroup = "Exit policy";
+  verb.add_option("--policy", flags.server.policy, "Exit policy")->default_str("the model's own")->group(kGroup);
   verb.add_option("--allow-policies", flags.server.allowed,
-                  "What requests may ask for, e.g. full,entropy:0..0.3; the certified points and full if left out")
+                  "Policies that requests may ask for, e.g. full,entropy:0..0.3")
+      ->default_str("the certified points and full")
       ->group(kGroup);
   verb.add_option("--max-drop-under-load", flags.max_drop,
-                  "Largest certified loss to go to before turning away, e.g. 2%")
+                  "Under load, use certified policies up to this loss before refusing requests, e.g. 2%")
       ->group(kGroup);
-  verb.add_option("--shadow", flags.shadow, "Share of texts that also run to full depth, to watch the promise, e.g. 1%")
+  verb.add_option("--shadow", flags.shadow,
+                  "Share of texts that also run at full depth, to monitor the certificate, e.g. 1%")
       ->group(kGroup);
   verb.add_flag("--tighten-on-alarm", flags.server.service.shadow.tighten_on_alarm,
-                "Full depth from the moment the promise breaks")
+                "Run at full depth once the certificate is found violated")
       ->group(kGroup);
 }
 
 void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
   constexpr const char* kGroup = "Engine";
-  verb.add_option("--precision", flags.precision, "fp32, bf16 or int8; the model's own if left out")
+  verb.add_option("--precision", flags.precision, "fp32, bf16 or int8")
+      ->default_str("the model's own")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->group(kGroup);
-  verb.add_option("--dtype", flags.dtype, "The same by another name")
+  verb.add_option("--dtype", flags.dtype, "Alias of --precision")
       ->envname("DTYPE")
       ->check(CLI::IsMember({"float16", "float32", "bfloat16"}))
       ->group(kGroup);
-  verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = as many as the machine has")
+  verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = all the machine has")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--max-length", flags.server.max_length, "Most tokens of a text; 0 = what the model takes")
+  verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; 0 = the model's limit")
       ->check(CLI::Range(0, 1 << 16))
       ->capture_default_str()
       ->group(kGroup);
   verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.jobs.auto_truncate,
-                "Cut texts that are too long, or refuse them (default: cut)")
+                "Truncate texts that are too long, or refuse them (default: truncate)")
       ->envname("AUTO_TRUNCATE")
       ->group(kGroup);
 }
@@ -240,11 +243,13 @@ void add_serve(CommandLine& line) {
                [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("MODEL,--model-id", flags->server.model, "Model folder, or org/name in the local Hugging Face cache")
       ->envname("MODEL_ID");
-  verb->add_option("--served-model-name", flags->server.served_name, "Its name for clients; the folder's if left out")
+  verb->add_option("--served-model-name", flags->server.served_name, "Model name shown to clients")
+      ->default_str("the folder's name")
       ->envname("SERVED_MODEL_NAME");
-  verb->add_flag("--json-output", flags->json_output, "Logs as JSON")->envname("JSON_OUTPUT");
-  verb->add_flag("--no-request-log", flags->no_request_log, "No line per request");
-  verb->add_option("--metrics-compat", flags->metrics_compat, "Also the metric names of text-embeddings-inference: tei")
+  verb->add_flag("--json-output", flags->json_output, "Log as JSON")->envname("JSON_OUTPUT");
+  verb->add_flag("--no-request-log", flags->no_request_log, "Do not log requests");
+  verb->add_option("--metrics-compat", flags->metrics_compat,
+                   "Also export the metric names of text-embeddings-inference: tei")
       ->check(CLI::IsMember({"tei"}));
   add_address_flags(*verb, *flags);
   add_limit_flags(*verb, *flags);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt serve` in a build without Boost or OpenSSL: what is missing, and how to get it.
-#include "apps/exeunt/serve.h"
+#include "apps/exeunt/command.h"
 #include "exeunt/base/error.h"
 
 namespace exeunt::apps {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt sweep`: quality and cost of many settings from one pass, of one model or of every checkpoint of a training.
-#include "exeunt/eval/sweep.h"
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "apps/exeunt/setting_flags.h"
 #include "exeunt/base/files.h"
-#include "exeunt/eval/elue.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/drift.h"
+#include "exeunt/flows/sweep_model.h"
 #include "exeunt/originals/elbert_stats.h"
 #include "exeunt/originals/views.h"
 
@@ -23,41 +21,16 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SweepFlags {
-  RunFlags run;
+  MeasureOptions run;
   SettingFlags settings;
   std::string csv, view, view_files, npy, stats, baseline;
   bool all_checkpoints = false, elue = false;
 };
 
-// One model under all settings.
-struct Swept {
-  std::string checkpoint;
-  std::unique_ptr<const Measured> measured;  // stays in its place: the scorer's costs point to it
-  std::vector<PolicySpec> policies;
-  std::vector<SweepRow> rows;
-  std::vector<ExitScore> exits;
-};
-
-Swept sweep_one(const Common& common, const SweepFlags& flags, const std::vector<PolicySpec>& named) {
-  Swept out;
-  out.measured = std::make_unique<const Measured>(measure(common, flags.run));
-  const ExitTrace& trace = out.measured->trace;
-  out.policies = settings_or_default(named, flags.settings, trace);
-  Scorer scorer(trace, scorer_options(*out.measured));
-  out.rows = sweep(scorer, out.policies, primary_metric(trace));
-  out.exits = scorer.each_exit();
-  return out;
-}
-
-// "SST-2" of "elue/SST-2".
-std::string plain_task(const ExitTrace& trace) {
-  return trace.info.task.substr(trace.info.task.find('/') + 1);
-}
-
 // A label's name, or the number of a regression.
 std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
-  if (trace.info.regression) return fmt::format("{}", logits[0]);
-  return trace.info.labels[static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())];
+  const float answer = answer_of(trace, logits);
+  return trace.info.regression ? fmt::format("{}", answer) : trace.info.labels[static_cast<size_t>(answer)];
 }
 
 // The runs as the originals' programs would have made them. The time is that of the replay: no model ran.
@@ -110,38 +83,6 @@ void print_rows(const Swept& swept) {
   if (times) fmt::print("\nms: predicted for {}\n", swept.measured->profile->name());
 }
 
-struct ElueOutcome {
-  std::string task;
-  std::optional<ElueScore> score;  // nothing without a baseline for the task
-  std::string source;              // of the baseline; empty = there is none for models of this shape
-};
-
-// ELUE's score of the rows against static models of the same shape.
-ElueOutcome elue_of(const SweepFlags& flags, const Swept& swept) {
-  const ExitTrace& trace = swept.measured->trace;
-  ElueOutcome out{.task = plain_task(trace), .score = {}, .source = {}};
-  std::vector<CostPoint> points;
-  for (const SweepRow& row : swept.rows) {
-    if (!row.score.mflops || row.score.metrics.empty()) {
-      throw Error(Code::usage, "--elue needs MFLOPs and gold labels",
-                  row.score.mflops ? "" : "name the model, with its data or with --trace");
-    }
-    points.push_back({*row.score.mflops, 100 * primary_of(row.score.metrics, primary_metric(trace))});
-  }
-  BaselineTable named;
-  if (!flags.baseline.empty()) named = read_baseline_table(flags.baseline);
-  const BaselineTable* table = flags.baseline.empty() ? shipped_baseline(swept.measured->model->spec()) : &named;
-  if (table == nullptr) return out;
-  out.source = table->source;
-  const auto baseline = table->tasks.find(out.task);
-  if (baseline != table->tasks.end()) {
-    out.score = elue_score(points, baseline->second);
-  } else if (!flags.baseline.empty()) {
-    throw Error(Code::bad_file, fmt::format("{}: no baseline for task '{}'", flags.baseline, out.task));
-  }
-  return out;
-}
-
 OrderedJson elue_json(const ElueOutcome& elue) {
   OrderedJson out;
   out["task"] = elue.task;
@@ -165,56 +106,6 @@ void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swep
     notice(common, fmt::format("{} of the points cost less or more than all of the baseline, and are held to its ends",
                                elue.score->outside));
   }
-}
-
-// checkpoint-N below the run's folder, by N, and the folder itself where it holds a model.
-std::vector<fs::path> checkpoints_of(const std::string& run) {
-  std::error_code error;
-  if (!fs::is_directory(run, error))
-    throw Error(Code::usage, fmt::format("{}: got no folder, want that of a training", run));
-  std::vector<std::pair<int64_t, fs::path>> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
-    const std::string name = entry.path().filename().string();
-    constexpr std::string_view kPrefix = "checkpoint-";
-    if (!entry.is_directory() || !name.starts_with(kPrefix)) continue;
-    const std::string number = name.substr(kPrefix.size());
-    if (number.empty() || number.size() > 18 || number.find_first_not_of("0123456789") != std::string::npos) continue;
-    found.emplace_back(std::stoll(number), entry.path());
-  }
-  if (found.empty()) {
-    throw Error(Code::bad_file, fmt::format("{}: got no folder checkpoint-N in it, want at least one", run),
-                "leave out --all-checkpoints to sweep the model itself");
-  }
-  std::sort(found.begin(), found.end());
-  std::vector<fs::path> out;
-  for (auto& [number, path] : found) out.push_back(std::move(path));
-  if (path_exists(fs::path(run) / "config.json")) out.emplace_back(run);
-  return out;
-}
-
-// Trainers do not always save the tokenizer with every checkpoint.
-bool has_tokenizer(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "vocab.txt", "spiece.model", "30k-clean.model", "vocab.json"})
-    if (path_exists(folder / name)) return true;
-  return false;
-}
-
-std::vector<Swept> sweep_checkpoints(const Common& common, const SweepFlags& flags,
-                                     const std::vector<PolicySpec>& named) {
-  if (!flags.run.trace.empty()) throw Error(Code::usage, "--trace: one trace cannot speak for all checkpoints");
-  std::vector<Swept> all;
-  for (const fs::path& folder : checkpoints_of(flags.run.model)) {
-    SweepFlags one = flags;
-    one.run.model = folder.string();
-    if (!has_tokenizer(folder)) one.run.tokenizer = flags.run.model;
-    all.push_back(sweep_one(common, one, named));
-    all.back().checkpoint = folder == fs::path(flags.run.model) ? "final" : folder.filename().string();
-    if (all.back().policies != all.front().policies) {
-      throw Error(Code::bad_file,
-                  fmt::format("{}: has other exits or outputs than {}", folder.string(), all.front().checkpoint));
-    }
-  }
-  return all;
 }
 
 // Checkpoints down, settings across, the best of each setting marked.
@@ -261,7 +152,7 @@ void write_files(const SweepFlags& flags, const Swept& swept) {
 void show_one(const Common& common, const SweepFlags& flags, const Swept& swept) {
   if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(swept.rows));
   std::optional<ElueOutcome> elue;
-  if (flags.elue || !flags.baseline.empty()) elue = elue_of(flags, swept);
+  if (flags.elue || !flags.baseline.empty()) elue = elue_outcome(swept, flags.baseline);
   if (common.json) {
     OrderedJson out;
     out["rows"] = sweep_json(swept.rows);
@@ -287,11 +178,12 @@ void run(const Common& common, const SweepFlags& flags) {
   const std::vector<PolicySpec> named = named_settings(common, flags.settings);
   std::optional<View> view;
   if (!flags.view.empty()) view = view_named(flags.view);  // refuses before anything runs
+  const auto settings = [&](const ExitTrace& trace) { return settings_or_default(named, flags.settings, trace); };
   std::vector<Swept> all;
   if (flags.all_checkpoints) {
-    all = sweep_checkpoints(common, flags, named);
+    all = sweep_checkpoints(flags.run, settings, listener(common));
   } else {
-    all.push_back(sweep_one(common, flags, named));
+    all.push_back(sweep_model(flags.run, settings, listener(common)));
   }
   for (const Swept& swept : all) write_files(flags, swept);
   if (view) {
@@ -310,7 +202,7 @@ void run(const Common& common, const SweepFlags& flags) {
 void add_sweep(CommandLine& line) {
   const auto flags = std::make_shared<SweepFlags>();
   CLI::App* verb = add_verb(
-      line, "sweep", "Quality and cost of many settings, from one pass",
+      line, "sweep", "Evaluate many exit policies from one forward pass",
       {"exeunt sweep runs/my", "exeunt sweep models/sst2 --task SST-2 --data glue_data --policy 'entropy:0..0.6/0.05'",
        "exeunt sweep x.safetensors --policy 'entropy:0.05|0.1|0.2' --policy 'patience:3..8' --csv sweep.csv",
        "exeunt sweep saved_models/MRPC --all-checkpoints --task MRPC --data glue_data --patience 3,4,5,6,7,8"},
@@ -319,21 +211,21 @@ void add_sweep(CommandLine& line) {
   add_trace_flags(*verb, flags->run);
   add_score_flags(*verb, flags->run);
   add_setting_flags(*verb, flags->settings, "--policy");
-  verb->add_flag("--all-checkpoints", flags->all_checkpoints,
-                 "Every checkpoint-N in MODEL under every setting; the best is marked");
-  verb->add_option("--csv", flags->csv, "Write the rows as CSV, too")->type_name("FILE");
-  verb->add_option("--npy", flags->npy, "Write DeeBERT's arrays there: each_layer.npy and entropy_{S}.npy")
+  verb->add_flag("--all-checkpoints", flags->all_checkpoints, "Sweep every checkpoint-N in MODEL and mark the best");
+  verb->add_option("--csv", flags->csv, "Also write the rows as CSV")->type_name("FILE");
+  verb->add_option("--npy", flags->npy, "Also write DeeBERT's arrays: each_layer.npy and entropy_{S}.npy")
       ->type_name("DIR");
-  verb->add_option("--stats", flags->stats, "Write ELBERT's statistics there, of the first setting")->type_name("DIR");
-  CLI::Option* view = verb->add_option("--view", flags->view,
-                                       "Print an original's own lines instead: deebert, pabee, elasticbert, romebert, "
-                                       "elbert")
-                          ->type_name("NAME");
-  verb->add_option("--view-files", flags->view_files, "Write the files of that original there")
+  verb->add_option("--stats", flags->stats, "Also write ELBERT's statistics, for the first policy")->type_name("DIR");
+  CLI::Option* view =
+      verb->add_option(
+              "--view", flags->view,
+              "Print the output of an original implementation instead: deebert, pabee, elasticbert, romebert, elbert")
+          ->type_name("NAME");
+  verb->add_option("--view-files", flags->view_files, "Also write the files of that implementation")
       ->needs(view)
       ->type_name("DIR");
-  verb->add_flag("--elue", flags->elue, "Score the settings as ELUE does, against models of this shape cut short");
-  verb->add_option("--baseline", flags->baseline, "ELUE: table of other models cut short (docs/formats.md)")
+  verb->add_flag("--elue", flags->elue, "Compute the ELUE score against truncated models of this shape");
+  verb->add_option("--baseline", flags->baseline, "ELUE: table of other truncated models (docs/formats.md)")
       ->type_name("FILE");
 }
 

@@ -46,8 +46,8 @@ void run(const Common& common, const TokenizeOptions& options) {
       const size_t tab = text.find('\t');
       if (tab == std::string_view::npos) {
         throw Error(Code::bad_file,
-                    fmt::format("standard input: line {}: got no tab, want two texts with a tab between them", number),
-                    "leave out --pair for single texts");
+                    fmt::format("standard input: line {}: got no tab, want two texts separated by a tab", number),
+                    "omit --pair for single texts");
       }
       second = text.substr(tab + 1);
       text = text.substr(0, tab);
@@ -60,18 +60,19 @@ void run(const Common& common, const TokenizeOptions& options) {
 
 void add_tokenize(CommandLine& line) {
   const auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* verb = add_verb(line, "tokenize", "Turn lines of text into tokens",
+  CLI::App* verb = add_verb(line, "tokenize", "Tokenize lines of text",
                             {"echo 'The plot thickens.' | exeunt tokenize models/sst2",
                              "exeunt tokenize models/mrpc --pair --json < pairs.tsv"},
                             [options, &common = line.common] { run(common, *options); });
   verb->add_option("MODEL", options->model, "Model folder, or org/name in the local Hugging Face cache")->required();
-  verb->add_flag("--pair", options->pair, "Each line holds two texts with a tab between them");
-  verb->add_option("--max-length", options->encode.max_length, "Most tokens a line may have, special ones included")
+  verb->add_flag("--pair", options->pair, "Each line holds two texts separated by a tab");
+  verb->add_option("--max-length", options->encode.max_length,
+                   "Maximum tokens per line, special tokens included; longer lines are truncated")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   verb->add_flag_callback(
       "--no-special-tokens", [options] { options->encode.special_tokens = false; },
-      "Leave out [CLS], [SEP] and the like");
+      "Omit special tokens such as [CLS] and [SEP]");
 }
 
 }  // namespace exeunt::apps

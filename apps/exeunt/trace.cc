@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt trace`: every exit's logits for a data set, from one pass of a model or from arrays of other software.
+// `exeunt trace`: every exit's logits on a dataset, from one pass of a model or from arrays of other software.
 #include <memory>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/data_flags.h"
-#include "apps/exeunt/model_runs.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/clock.h"
 #include "exeunt/base/version.h"
@@ -14,14 +13,14 @@ namespace exeunt::apps {
 namespace {
 
 struct TraceFlags {
-  RunFlags run;
+  MeasureOptions run;
   std::string out, logits, gold, exits;
 };
 
 ExitTrace imported(const TraceFlags& flags) {
   const TraceImport source{.logits = flags.logits,
                            .gold = flags.gold,
-                           .labels = comma_list(flags.run.data.labels),
+                           .labels = flags.run.data.columns.labels,
                            .layers = layer_list(flags.exits, "--exits"),
                            .task = flags.run.data.task,
                            .split = {},
@@ -37,7 +36,7 @@ void run(const Common& common, const TraceFlags& flags) {
                 importing ? "got both MODEL and --import, want one of them" : "MODEL or --import is required",
                 "see 'exeunt trace --help'");
   }
-  const ExitTrace trace = importing ? imported(flags) : trace_model(common, flags.run);
+  const ExitTrace trace = importing ? imported(flags) : trace_model(flags.run, listener(common));
   write_trace(flags.out, trace);
   if (common.json) {
     OrderedJson out;
@@ -57,18 +56,20 @@ void run(const Common& common, const TraceFlags& flags) {
 void add_trace(CommandLine& line) {
   const auto flags = std::make_shared<TraceFlags>();
   CLI::App* verb =
-      add_verb(line, "trace", "Store every exit's logits for a data set, to measure policies without the model",
+      add_verb(line, "trace", "Record every exit's logits on a dataset, to evaluate policies without the model",
                {"exeunt trace models/sst2 --task SST-2 --data glue_data --out sst2.safetensors",
                 "exeunt trace models/topics --data my.csv --text-column body --out my.safetensors",
                 "exeunt trace --import logits.npy --gold gold.npy --labels no,yes --out theirs.safetensors"},
                [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model);
   add_precision_flags(*verb, flags->run);
-  verb->add_option("--out", flags->out, "Trace file to write (safetensors)")->required();
-  constexpr const char* kGroup = "Arrays of other software";
+  verb->add_option("--out", flags->out, "Output trace file (safetensors)")->required();
+  constexpr const char* kGroup = "Import from other software";
   verb->add_option("--import", flags->logits, "logits.npy [texts, exits, classes] instead of a model")->group(kGroup);
   verb->add_option("--gold", flags->gold, "gold.npy [texts]: label indices or values")->group(kGroup);
-  verb->add_option("--exits", flags->exits, "Layers of the exits, with commas; 1, 2, … if left out")->group(kGroup);
+  verb->add_option("--exits", flags->exits, "Comma-separated layers of the exits")
+      ->default_str("1, 2, …")
+      ->group(kGroup);
 }
 
 }  // namespace exeunt::apps

@@ -22,7 +22,7 @@ void add_data_part(CLI::App& verb, TrainFlags& flags) {
       ->type_name("SHARE")
       ->capture_default_str()
       ->group(kGroup);
-  add_column_flags(verb, flags);
+  add_column_flags(verb, flags.columns);
   verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts")->group(kGroup);
   verb.add_option("--eval-features", flags.eval_features, "The same for evaluation")->group(kGroup);
   verb.add_option("--also", flags.also, "More features to evaluate at the end, under this name")->group(kGroup);

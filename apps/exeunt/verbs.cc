@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/launch.h"
-#include "apps/exeunt/recommend.h"
-#include "apps/exeunt/serve.h"
 #include "apps/exeunt/trainer.h"
 
 namespace exeunt::apps {
 namespace {
 
-// Verbs added since the last call stand under this title in the list of verbs.
+// Puts the verbs added since the last call under this title in the list of verbs.
 void end_group(CommandLine& line, const char* title) {
   for (CLI::App* verb : line.app.get_subcommands([](CLI::App*) { return true; })) {
     if (verb->get_group() == "Subcommands") verb->group(title);
@@ -34,21 +32,21 @@ void add_all_verbs(CommandLine& line) {
   add_report(line);
   add_submit(line);
   add_reproduce(line);
-  end_group(line, "Measuring");
+  end_group(line, "Evaluation");
   add_recommend(line);
   add_calibrate(line);
   add_policy(line);
   add_quantize(line);
-  end_group(line, "When to leave");
+  end_group(line, "Exit policies");
   add_predict(line);
   add_merge(line);
   add_serve(line);
-  end_group(line, "Answering");
+  end_group(line, "Inference");
   add_doctor(line);
   add_bench(line);
   add_completion(line);
   add_help(line);
-  end_group(line, "This machine");
+  end_group(line, "Utilities");
 }
 
 }  // namespace exeunt::apps

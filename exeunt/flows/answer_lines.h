@@ -22,7 +22,7 @@ enum class AnswerForm { tsv, jsonl, glue, elue };
 
 class AnswerLines {
  public:
-  // `policy` names the exits that are evaluated. The checkpoint may go away afterwards.
+  // `policy` names the exits that are evaluated. The checkpoint need not outlive the constructor.
   AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy);
 
   [[nodiscard]] std::string head() const;                        // the first line with its end; empty: none

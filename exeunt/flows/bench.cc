@@ -3,16 +3,30 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <time.h>
 
+#include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/trace.h"
+#include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/schema.h"
+#include "exeunt/model/shapes.h"
+#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/kernel_profile.h"
 #include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/cpu/register_peak.h"
+#include "exeunt/runtime/precision_map.h"
 
 namespace exeunt {
 namespace {
@@ -100,6 +114,43 @@ BenchTimes time_all(Engine& engine, const Ask& ask, std::span<const Encoding> te
           .p90_ms = percentile(times, 0.9),
           .cpu_ms = least_processor,
           .runs = static_cast<int>(times.size())};
+}
+
+void require_range(const std::vector<int>& values, std::string_view what, int high) {
+  for (const int value : values) {
+    if (value < 1 || value > high) throw Error(Code::usage, fmt::format("{}: got {}, want 1 to {}", what, value, high));
+  }
+}
+
+void require_plan(const BenchPlan& plan, const ModelSpec& spec) {
+  require_range(plan.threads, "--threads", 4096);
+  require_range(plan.lengths, "--lengths", spec.max_tokens());
+  require_range(plan.exit_at, "--exit-at", spec.layers);
+}
+
+// Calls `act` with an engine for every precision and number of threads.
+template <class Act>
+void with_engines(const Checkpoint& model, const BenchPlan& plan, const Act& act) {
+  std::vector<Precision> precisions = plan.precisions;
+  if (precisions.empty()) precisions = {choose_kernels().bf16 ? Precision::bf16 : Precision::fp32};
+  const PrecisionMap map = find_precision_map(model.folder(), model.spec());
+  for (const Precision precision : precisions) {
+    for (const int threads : plan.threads) {
+      act(EngineOptions{.precision = precision,
+                        .exceptions = map.exceptions(precision),
+                        .threads = threads,
+                        .cls_first = plan.cls_first});
+    }
+  }
+}
+
+// Resident memory of this process, from the kernel; 0 where it does not say.
+int64_t resident_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  long long pages = 0, resident = 0;
+  const bool read = file != nullptr && std::fscanf(file, "%lld %lld", &pages, &resident) == 2;
+  if (file != nullptr) std::fclose(file);
+  return read ? resident * 4096 : 0;
 }
 
 }  // namespace
@@ -218,6 +269,99 @@ ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
     }
   });
   return entry;
+}
+
+Checkpoint open_for_bench(const BenchPlan& plan) {
+  const auto& shapes = known_shapes();
+  const bool known = std::any_of(shapes.begin(), shapes.end(), [&](const auto& s) { return s.name == plan.model; });
+  if (known || (plan.model.find('/') == std::string::npos && !path_exists(plan.model))) {
+    const KnownShape& shape = find_shape(plan.model);  // throws, with the nearest name
+    return random_model(shape.spec, plan.heads.value_or(plan.exit_at.empty() ? BenchHeads::last : BenchHeads::every));
+  }
+  if (plan.heads) throw Error(Code::usage, "--heads goes with a known shape; a model has its own exits");
+  Checkpoint model = Checkpoint::open(plan.model);
+  require_heads(model);
+  return model;
+}
+
+BenchRows bench_points(const Checkpoint& model, const BenchPlan& plan) {
+  require_plan(plan, model.spec());
+  BenchRows out;
+  with_engines(model, plan, [&](const EngineOptions& options) {
+    const double peak = register_peak(choose_kernels().name, *options.precision);
+    const auto start = std::chrono::steady_clock::now();
+    Engine engine(model, options);
+    out.ready_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    out.weight_bytes = static_cast<int64_t>(engine.weight_bytes());
+    for (const int length : plan.lengths) {
+      for (const int depth : plan.exit_at.empty() ? std::vector<int>{0} : plan.exit_at) {
+        BenchRow row{.precision = *options.precision, .threads = options.threads};
+        row.point = {.length = length, .batch = plan.batch, .exit_at = depth, .seconds = plan.seconds};
+        row.times = time_texts(engine, {.policy = leave_at(engine, depth)}, row.point);
+        const double per_second = nominal_operations(engine, row.point) / row.times.best_ms * 1e3;
+        row.gops = per_second / 1e9;
+        if (peak > 0) row.peak_share = per_second / (peak * options.threads);
+        out.rows.push_back(row);
+      }
+    }
+    out.resident_bytes = resident_bytes();
+  });
+  return out;
+}
+
+BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, const std::string& trace, int pad_to) {
+  std::vector<int> lengths;
+  for (const int32_t length : read_trace(trace).lengths)
+    lengths.push_back(pad_to > 0 ? pad_to : std::min(length, model.spec().max_tokens()));
+  if (lengths.empty()) throw_bad_file(trace, "the trace has no lengths");
+  require_range(plan.threads, "--threads", 4096);
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  BenchRows out;
+  with_engines(model, plan, [&](const EngineOptions& options) {
+    Engine engine(model, options);
+    BenchRow row{.precision = *options.precision, .threads = options.threads};
+    row.point.length = static_cast<int>(tokens / static_cast<int64_t>(lengths.size()));
+    row.times = time_lengths(engine, {.policy = leave_at(engine, 0)}, lengths, plan.seconds);
+    row.gops = nominal_operations(engine, row.point) / row.times.best_ms / 1e6;
+    out.rows.push_back(row);
+  });
+  return out;
+}
+
+std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan) {
+  require_plan(plan, model.spec());
+  KernelProfile profile(choose_kernels());
+  BenchPlan one = plan;  // its first precision and number of threads
+  one.precisions.resize(std::min<size_t>(1, plan.precisions.size()));
+  one.threads.resize(1);
+  with_engines(model, one, [&](EngineOptions options) {
+    options.kernels = &profile.table();
+    Engine engine(model, options);
+    const BenchPoint point{.length = plan.lengths.back(),
+                           .batch = plan.batch,
+                           .exit_at = plan.exit_at.empty() ? 0 : plan.exit_at.front(),
+                           .seconds = 0};
+    const Ask ask{.policy = leave_at(engine, point.exit_at)};
+    (void)time_texts(engine, ask, point);
+    profile.clear();
+    (void)time_texts(engine, ask, point);
+  });
+  return profile.chrome_trace();
+}
+
+std::filesystem::path write_profile(const Checkpoint& model, const BenchPlan& plan) {
+  if (model.folder().empty())
+    throw Error(Code::usage, "--save goes with a model: profile.json is kept in its folder", "name a model folder");
+  require_plan(plan, model.spec());
+  Profile profile{
+      .device = cpu_features().name, .tool = std::string(version()), .created = now_rfc3339(), .entries = {}};
+  with_engines(model, plan, [&](const EngineOptions& options) {
+    profile.entries.push_back(
+        measure_profile(model, {.engine = options, .lengths = plan.lengths, .seconds = plan.seconds}));
+  });
+  const std::filesystem::path path = model.folder() / kProfileFile;
+  write_atomically(path, json_text(profile_json(profile)));
+  return path;
 }
 
 }  // namespace exeunt

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast a model runs: random weights of a known shape, texts of given lengths, and their times.
+// Benchmarks: models of a known shape with random weights, texts of given lengths, and their times.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "exeunt/model/checkpoint.h"
@@ -19,7 +22,7 @@ enum class BenchHeads : uint8_t {
 };
 [[nodiscard]] std::optional<BenchHeads> bench_heads_named(std::string_view name) noexcept;
 
-// A classifier with two labels and random weights. Its numbers mean nothing, its times are those of any such model.
+// A classifier with two labels and random weights: its answers mean nothing, its times are those of any such model.
 [[nodiscard]] Checkpoint random_model(const ModelSpec& spec, BenchHeads heads);
 
 // A policy that looks at every exit on the way and leaves for certain after `layer` (0: at the last exit alone), with
@@ -51,5 +54,47 @@ struct ProfilePlan {
   double seconds = 0.5;  // for each time taken
 };
 [[nodiscard]] ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan);
+
+// What `exeunt bench` measures: every combination of the lists.
+struct BenchPlan {
+  std::string model = "bert-base";       // a model, or the name of a known shape
+  std::optional<BenchHeads> heads = {};  // of a known shape; none: the last, or every one where `exit_at` names layers
+  std::vector<Precision> precisions = {};  // empty = bf16 where the processor has it, else fp32
+  std::vector<int> threads = {1}, lengths = {16, 32, 64, 128};
+  std::vector<int> exit_at = {};  // layers; empty = the last
+  int batch = 1;
+  double seconds = 1;  // for each figure
+  ClsFirst cls_first = ClsFirst::automatic;
+};
+
+struct BenchRow {
+  Precision precision = Precision::fp32;
+  int threads = 1;
+  BenchPoint point = {};
+  BenchTimes times = {};
+  double gops = 0, peak_share = 0;  // share 0: the peak is not known
+};
+
+struct BenchRows {
+  std::vector<BenchRow> rows = {};
+  // Of the last engine that was built.
+  double ready_ms = 0;
+  int64_t weight_bytes = 0, resident_bytes = 0;  // resident 0: the system does not say
+};
+
+// A model with heads, or a random one of a known shape. Throws Error.
+[[nodiscard]] Checkpoint open_for_bench(const BenchPlan& plan);
+
+[[nodiscard]] BenchRows bench_points(const Checkpoint& model, const BenchPlan& plan);
+
+// Texts of the lengths that a trace has, as they are or padded: one mean for each precision and number of threads.
+[[nodiscard]] BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, const std::string& trace,
+                                            int pad_to);
+
+// Every kernel's times over the longest text of the plan, as a Chrome trace.
+[[nodiscard]] std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan);
+
+// profile.json of the model, for predicted times. Throws Error (usage) of a model without a folder.
+[[nodiscard]] std::filesystem::path write_profile(const Checkpoint& model, const BenchPlan& plan);
 
 }  // namespace exeunt

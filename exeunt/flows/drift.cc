@@ -23,11 +23,12 @@ void require_pair(const ExitTrace& before, const ExitTrace& after) {
               "trace the same model over the same data twice");
 }
 
-size_t label_of(std::span<const float> logits) {
-  return static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
 }  // namespace
+
+float answer_of(const ExitTrace& trace, std::span<const float> logits) {
+  if (trace.info.regression) return logits[0];
+  return static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
 
 Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
   require_pair(before, after);
@@ -39,8 +40,11 @@ Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& p
   const bool classes = !before.info.regression;
   for (size_t row = 0; row < before.rows; ++row) {
     out.exits += left.exit[row] != right.exit[row];
-    out.labels += classes && label_of(first.answer(left, row)) != label_of(second.answer(right, row));
-    out.full_labels += classes && label_of(before.at(row, last)) != label_of(after.at(row, last));
+    const auto differ = [&](std::span<const float> a, std::span<const float> b) {
+      return classes && answer_of(before, a) != answer_of(after, b);
+    };
+    out.labels += differ(first.answer(left, row), second.answer(right, row));
+    out.full_labels += differ(before.at(row, last), after.at(row, last));
     out.average_layers_before += before.info.layers[left.exit[row]];
     out.average_layers_after += before.info.layers[right.exit[row]];
   }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changes when the same model runs elsewhere: in another precision, or on other instructions.
+// What changes when the same model runs in another precision or on another instruction set.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "exeunt/exits/policy.h"
 #include "exeunt/exits/trace.h"
 
 namespace exeunt {
+
+// What an exit of `trace` with these logits answers: the index of a label, or the value of a regression.
+[[nodiscard]] float answer_of(const ExitTrace& trace, std::span<const float> logits);
 
 struct Drift {
   size_t rows = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A data set through all layers and exits of a model, once: the trace that everything else is measured from.
+// One full-depth pass of a model over a dataset: the trace that everything else is computed from.
 #pragma once
 
 #include <filesystem>

@@ -26,7 +26,7 @@ struct Waiting {
 void refuse_empty(const TextRow& row) {
   if (!is_blank(row.text, row.pair)) return;
   throw Error(Code::bad_file, fmt::format("{}: got an empty text, want at least one word", row.place),
-              "leave the row out");
+              "remove the row");
 }
 
 class Stream {
@@ -89,7 +89,7 @@ class Stream {
     if (out.truncated && plan_.strict) {
       throw Error(Code::bad_file,
                   fmt::format("{}: the text is longer than {} tokens", waiting->row.place, plan_.encode.max_length),
-                  "shorten it, raise --max-length, or leave out --strict to cut it");
+                  "shorten it, raise --max-length, or omit --strict to truncate it");
     }
     counts_.truncated += out.truncated ? 1 : 0;
     counts_.layers += out.answer.layer;

@@ -8,7 +8,14 @@
 #include <span>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/eval/model_card.h"
+#include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/replay.h"
+#include "exeunt/flows/make_trace.h"
+#include "exeunt/flows/model_policy.h"
+#include "exeunt/model/own_folder.h"
+#include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/tasks/metrics.h"
 
 namespace exeunt {
@@ -25,9 +32,7 @@ Answered answers_of(const ExitTrace& trace, const PolicySpec& policy) {
   const Departures departures = replayer.run(policy);
   Answered out{.predicted = {}, .exit = departures.exit};
   for (size_t row = 0; row < trace.rows; ++row) {
-    const auto logits = replayer.answer(departures, row);
-    const auto best = static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    out.predicted.push_back(trace.info.regression ? logits[0] : best);
+    out.predicted.push_back(answer_of(trace, replayer.answer(departures, row)));
   }
   return out;
 }
@@ -169,6 +174,75 @@ class Search {
   QuantizeOutcome out_ = {};
 };
 
+// The map is chosen on these shares of the rows and certified on the others, so that the promise stays one.
+constexpr SplitShares kShares{.fit = 0.3, .certify = 0.5};
+constexpr size_t kFew = 64;  // texts that rank the matrices
+
+// A part of the data, traced again and again with different exceptions.
+class TracedTexts {
+ public:
+  TracedTexts(const Checkpoint& model, const MeasureOptions& options, Dataset data)
+      : model_(model), options_(options), tokenizer_(load_tokenizer(model.folder())), data_(std::move(data)) {}
+
+  [[nodiscard]] ExitTrace trace(Precision precision, const Exceptions& exceptions, std::span<const size_t> rows) const {
+    Dataset part = data_;
+    part.examples.clear();
+    for (const size_t row : rows) part.examples.push_back(data_.examples[row]);
+    return make_trace(model_, *tokenizer_, std::move(part),
+                      {.max_length = options_.max_length,
+                       .threads = options_.threads,
+                       .precision = precision,
+                       .exceptions = exceptions});
+  }
+  [[nodiscard]] size_t size() const noexcept { return data_.examples.size(); }
+
+ private:
+  const Checkpoint& model_;
+  const MeasureOptions& options_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  Dataset data_;
+};
+
+std::vector<size_t> rows_of(const ExitTrace& trace) {
+  return {trace.index.begin(), trace.index.end()};
+}
+
+// The rows of the three parts, by splitting a trace that holds nothing but row numbers.
+CalibrationData split_rows(size_t count, uint64_t seed) {
+  ExitTrace numbers;
+  numbers.rows = count;
+  numbers.exits = 1;
+  numbers.width = 2;
+  numbers.info.labels = {"a", "b"};
+  numbers.info.layers = {1};
+  numbers.logits.resize(2 * count);
+  numbers.gold.resize(count);
+  numbers.lengths.resize(count);
+  for (size_t i = 0; i < count; ++i) numbers.index.push_back(static_cast<int64_t>(i));
+  return split_for_calibration(numbers, seed, kShares);
+}
+
+// The policy under which exits are compared: the one asked for, else the model's in fp32, else full depth.
+PolicySpec compared_policy(const QuantizeOptions& options, const Checkpoint& model, const Listener& listener) {
+  if (!options.policy.empty()) return parse_policy(options.policy);
+  const PolicyFile file = policies_at(policy_path(model), weights_sha256(model), "fp32");
+  const auto entry = file.entries.find("fp32");
+  if (entry != file.entries.end()) {
+    listener.notice(fmt::format("exits are compared under fp32's policy {}", str(entry->second.policy)));
+    return entry->second.complete();
+  }
+  listener.notice("the model has no fp32 policy; answers are compared at full depth (see --policy)");
+  return parse_policy("full");
+}
+
+// precision.json with the exceptions of one precision exchanged.
+void write_map(const std::filesystem::path& path, const Checkpoint& model, Precision precision,
+               const Exceptions& exceptions) {
+  PrecisionMap map = find_precision_map(model.folder(), model.spec());
+  map.by_precision[precision] = exceptions;
+  write_atomically(path, precision_map_text(map));
+}
+
 }  // namespace
 
 Change change_between(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
@@ -191,6 +265,60 @@ Change change_between(const ExitTrace& before, const ExitTrace& after, const Pol
 QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& reference_few,
                                   const QuantizePlan& plan) {
   return Search(reference, reference_few, plan).run();
+}
+
+Quantized quantize_model(const QuantizeOptions& options, const Listener& listener) {
+  const Checkpoint model = Checkpoint::open(options.run.model);
+  listener.notices(model.notices());
+  require_heads(model);
+  const std::filesystem::path path = policy_path(model);  // refuses a folder that is not ours before anything runs
+  const TracedTexts texts(model, options.run, data_for(options.run, model, listener));
+  const CalibrationData parts = split_rows(texts.size(), options.seed);
+  const std::vector<size_t> choose = rows_of(parts.fit), report = rows_of(parts.report);
+  const std::span<const size_t> few(choose.data(), std::min(choose.size(), kFew));
+
+  const PolicySpec policy = compared_policy(options, model, listener);
+  Quantized out{.out = model.folder() / kPrecisionFile};
+  const std::vector<std::string> matrices = matrix_names(model.spec());
+  out.matrices = matrices.size();
+  out.outcome = choose_exceptions(
+      texts.trace(Precision::fp32, {}, choose), texts.trace(Precision::fp32, {}, few),
+      {.matrices = matrices,
+       .higher = choose_kernels().bf16 ? Precision::bf16 : Precision::fp32,
+       .policy = policy,
+       .max_changed = options.max_changed,
+       .max_drop = options.max_drop,
+       .trials = options.trials,
+       .trace = [&](const Exceptions& exceptions,
+                    bool part) { return texts.trace(options.precision, exceptions, part ? few : std::span(choose)); },
+       .say = listener.notice});
+
+  // The promise, and how it went, on rows that chose nothing.
+  const Exceptions& exceptions = out.outcome.exceptions;
+  const CalibrationData fresh{.fit = texts.trace(options.precision, exceptions, choose),
+                              .certify = texts.trace(options.precision, exceptions, rows_of(parts.certify)),
+                              .report = texts.trace(options.precision, exceptions, report)};
+  out.reported = change_between(texts.trace(Precision::fp32, {}, report), fresh.report, policy);
+  CalibrationPlan plan;
+  plan.budgets = {options.budget};
+  plan.delta = 1 - options.confidence;
+  plan.range = model.exits().range;
+  try {
+    out.calibration = calibrate(fresh, plan);
+  } catch (const Error& error) {
+    if (error.code() != Code::failure) throw;
+    listener.notice(fmt::format("no policy was certified for {}: {}; it runs at full depth", name_of(options.precision),
+                                error.what()));
+  }
+  write_map(out.out, model, options.precision, exceptions);  // before the policy, which is bound to it
+  if (out.calibration)
+    keep_policy(PolicyLock(path), path, {.trace = fresh.certify, .model = model}, out.calibration->entry);
+  write_card(model.folder(), model, card_facts(model.folder(), model.folder()));
+  if (!out.outcome.within) {
+    listener.notice(fmt::format("--max-drift and --max-loss were not kept: {:.2f} % of answers or exits still change",
+                                100 * out.outcome.chosen.changed));
+  }
+  return out;
 }
 
 }  // namespace exeunt

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which matrices of a model bear a low precision, and which are better kept in a higher one. Judged by what users see:
+// Which matrices of a model tolerate a low precision, and which must stay in a higher one. Judged by what users see:
 // answers and exits that change against fp32, and accuracy, on texts of the task.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "exeunt/exits/calibrate.h"
 #include "exeunt/exits/trace.h"
 #include "exeunt/flows/drift.h"
+#include "exeunt/flows/measure.h"
 #include "exeunt/runtime/precision_map.h"
 
 namespace exeunt {
@@ -46,5 +51,27 @@ struct QuantizeOutcome {
 // each does alone, and as few as possible of the worst are kept in the higher precision.
 [[nodiscard]] QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& reference_few,
                                                 const QuantizePlan& plan);
+
+struct QuantizeOptions {
+  MeasureOptions run = {};
+  Precision precision = Precision::int8;
+  std::string policy = {};                      // under which exits are compared; empty = the model's in fp32
+  double max_changed = 0.02, max_drop = 0.005;  // against fp32
+  double budget = 0.01, confidence = 0.95;      // of the certified policy, against full depth in this precision
+  int trials = 64;
+  uint64_t seed = 42;
+};
+
+struct Quantized {
+  std::filesystem::path out = {};  // precision.json
+  QuantizeOutcome outcome = {};
+  Change reported = {};  // with the exceptions, on rows that chose nothing
+  size_t matrices = 0;
+  std::optional<Calibration> calibration = {};  // nothing: the rows did not suffice for a certificate
+};
+
+// Chooses exceptions on some of the rows, certifies a policy on others, and writes precision.json, policy.json and the
+// model card. Throws Error.
+[[nodiscard]] Quantized quantize_model(const QuantizeOptions& options, const Listener& listener);
 
 }  // namespace exeunt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the engine computes on this processor what the reference computes: a small random model through both.
+// Checks the engine against the reference on this processor, with a small random model.
 #pragma once
 
 #include <vector>

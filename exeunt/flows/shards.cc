@@ -67,7 +67,7 @@ Part examine(const fs::path& path) {
   std::string line, last;
   for (; std::getline(file, line); std::swap(line, last)) ++part.lines;
   if (!last.starts_with("{\"format\":\"exeunt.shard_end/")) {
-    throw_bad_file(path.string(), Hint{"answer this part again"}, "the part is cut short after {} answers", part.lines);
+    throw_bad_file(path.string(), Hint{"run this part again"}, "the part is truncated after {} answers", part.lines);
   }
   --part.lines;
   const Json json = parse_json_line(last, fmt::format("{}:{}", path.string(), part.lines + 2));
@@ -79,8 +79,8 @@ Part examine(const fs::path& path) {
   const Shard& shard = part.info.shard;
   const int64_t wanted = (part.rows + shard.of - shard.number) / shard.of;
   if (part.lines != wanted) {
-    throw_bad_file(path.string(), Hint{"answer this part again"}, "got {} answers, want {} of {} rows", part.lines,
-                   wanted, part.rows);
+    throw_bad_file(path.string(), Hint{"run this part again"}, "got {} answers, want {} of {} rows", part.lines, wanted,
+                   part.rows);
   }
   return part;
 }
@@ -91,7 +91,7 @@ void require_same(const Part& one, const Part& other) {
     throw Error(
         Code::bad_file,
         fmt::format("{}: {} differs from {}: got {}, want {}", other.path.string(), what, one.path.string(), b, a),
-        "merge parts of one job alone");
+        "merge only parts of one job");
   };
   require("number of shards", one.info.shard.of, other.info.shard.of);
   require("form", one.info.form, other.info.form);
@@ -115,7 +115,7 @@ std::map<int, Part> arranged(const std::vector<fs::path>& paths) {
     const int number = part.info.shard.number;
     const auto [found, added] = parts.emplace(number, std::move(part));
     if (!added) {
-      throw_bad_file(path.string(), "got part {}/{} a second time, first from {}", number, first.info.shard.of,
+      throw_bad_file(path.string(), "duplicate part {}/{}, first from {}", number, first.info.shard.of,
                      found->second.path.string());
     }
   }
@@ -127,7 +127,7 @@ std::map<int, Part> arranged(const std::vector<fs::path>& paths) {
     throw Error(Code::bad_file,
                 fmt::format("got {} of {} parts; missing: {}{}", parts.size(), first.info.shard.of,
                             fmt::join(missing, ", "), missing.size() == 20 ? " …" : ""),
-                "answer the missing ones with --shard i/n, then merge all of them");
+                "run the missing ones with --shard i/n, then merge all of them");
   }
   return parts;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of one job, answered on different machines, and how they become one file again. A shard file is the answers'
+// Parts of one job, run on different machines, and how they are merged into one file. A shard file is the answers'
 // lines between two lines of JSON: what the shard is, and at the end how many rows the source had and their hash.
 // merge() takes the parts in any order and gives the bytes that one machine would have written.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace exeunt {
 
-// What the parts of one job have in common, and which one this is.
+// What the parts of one job share, and which part this is.
 struct ShardInfo {
   Shard shard = {};
   std::string form = {};  // of the answers: "tsv" …

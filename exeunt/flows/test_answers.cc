@@ -3,14 +3,28 @@
 
 #include <algorithm>
 
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/flows/drift.h"
 #include "exeunt/flows/make_trace.h"
-#include "exeunt/model/cost.h"
+#include "exeunt/flows/model_policy.h"
 
 namespace exeunt {
 namespace {
 
 bool reads_all_rows(const ExitLayout& layout, const ExitSite& site) {
   return site.reader.has_value() || layout.input != PoolInput::cls;
+}
+
+TestRun answer_split(const SubmitOptions& options, const Task& task, const std::string& model,
+                     const Listener& listener) {
+  MeasureOptions one = options.measure;
+  one.model = model;
+  one.data.task = task.name;
+  one.data.split = "test";
+  const Measured measured = measure(one, listener);
+  if (!measured.model) throw Error(Code::usage, fmt::format("{}: got a trace, want a model", model));
+  return answer_test(*measured.model, measured.trace, task, choose_policy(measured, options.policy, listener).policy);
 }
 
 }  // namespace
@@ -29,18 +43,54 @@ TestRun answer_test(const Checkpoint& model, const ExitTrace& trace, const Task&
   Replayer replayer(trace);
   const Departures departures = replayer.run(policy);
   for (size_t row = 0; row < trace.rows; ++row) {
-    const auto logits = replayer.answer(departures, row);
-    const auto best = static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    out.run.answers.predicted.push_back(trace.info.regression ? logits[0] : best);
+    out.run.answers.predicted.push_back(answer_of(trace, replayer.answer(departures, row)));
     out.run.tokens.push_back(trace.lengths[row]);
     out.run.layers.push_back(sites.layers[departures.exit[row]]);
   }
-  const Scorer scorer(
-      trace, {.mflops = [&](int exit, int tokens, const std::vector<int>& evaluated) {
-        const int after = layout.sites.at(static_cast<size_t>(exit)).after;
-        return mflops(departure_macs(model.spec(), layout, {.after = after, .tokens = tokens, .evaluated = evaluated}));
-      }});
+  const Scorer scorer(trace, {.mflops = mflops_of(model)});
   out.score = scorer.score(policy, departures);
+  return out;
+}
+
+Submitted submit_glue(const SubmitOptions& options, const Listener& listener) {
+  Submitted out;
+  std::vector<TestAnswers> answers;
+  const Task* only = options.task.empty() ? nullptr : &find_task(options.task);
+  for (const Task& task : all_tasks()) {
+    if (task.suite != Suite::glue || task.submission.empty() || (only != nullptr && &task != only)) continue;
+    const auto model = options.models.find(std::string(task.model_of.empty() ? task.name : task.model_of));
+    if (model == options.models.end()) continue;
+    if (!find_split(task, Split::test, options.measure.data.path)) {
+      listener.notice(fmt::format("{}: no test file under {}", task.name, options.measure.data.path));
+      continue;
+    }
+    out.runs.push_back(answer_split(options, task, model->second, listener));
+    answers.push_back(out.runs.back().run.answers);
+  }
+  if (answers.empty()) {
+    throw Error(Code::usage, "no task has both a model and a test file",
+                "name models as --model TASK=DIR, and the data folder with --data");
+  }
+  if (only != nullptr) {
+    write_atomically(options.out, glue_table(answers.front()));
+  } else {
+    out.filled = write_glue_submission(options.out, answers);
+  }
+  return out;
+}
+
+Submitted submit_elue(const SubmitOptions& options, const Listener& listener) {
+  if (options.models.empty()) throw Error(Code::usage, "no model is named", "for example --model SST-2=models/sst2");
+  AtomicFolder folder(options.out);
+  Submitted out;
+  for (const auto& [name, model] : options.models) {
+    const TestRun& run = out.runs.emplace_back(answer_split(options, find_task(name), model, listener));
+    const std::string stem = (folder.path() / plain_name(name.substr(name.find('/') + 1))).string();
+    write_atomically(stem + ".tsv", elue_table(run.run));
+    write_atomically(stem + ".exit_layer.tsv", elue_exit_layers(run.run));
+    write_atomically(stem + ".lengths.tsv", elue_lengths(run.run));
+  }
+  folder.commit();
   return out;
 }
 

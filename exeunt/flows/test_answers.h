@@ -2,8 +2,13 @@
 // A model's answers to a test split under a policy, as the benchmarks' servers take them.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "exeunt/eval/scores.h"
 #include "exeunt/exits/trace.h"
+#include "exeunt/flows/measure.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/tasks/submission.h"
 
@@ -17,5 +22,25 @@ struct TestRun {
 // `trace` is the model's over the test split of `task`. Throws Error if the policy does not fit the model.
 [[nodiscard]] TestRun answer_test(const Checkpoint& model, const ExitTrace& trace, const Task& task,
                                   const PolicySpec& policy);
+
+struct SubmitOptions {
+  std::map<std::string, std::string> models = {};  // by the name of the task
+  std::string policy = {};                         // empty = each model's own
+  std::string out = {};
+  std::string task = {};        // of GLUE: this table alone, instead of the zip
+  MeasureOptions measure = {};  // data.path is the folder that holds the tasks' folders
+};
+
+struct Submitted {
+  std::vector<TestRun> runs = {};
+  std::vector<std::string> filled = {};  // files of GLUE's zip that hold a constant
+};
+
+// Writes GLUE's zip, or the table of one task. Tasks without a test file are left out with a notice; MNLI's model also
+// answers MNLI-mm and AX. Throws Error.
+[[nodiscard]] Submitted submit_glue(const SubmitOptions& options, const Listener& listener);
+
+// Writes a folder with ELUE's tables. Throws Error.
+[[nodiscard]] Submitted submit_elue(const SubmitOptions& options, const Listener& listener);
 
 }  // namespace exeunt

@@ -25,7 +25,8 @@ struct OldFlagRow {
 struct RenamedFlag {
   std::string_view old_name, new_name;
 };
-constexpr std::array<RenamedFlag, 6> kMeasuringFlags{{{"--task-name", "--task"},
+constexpr std::array<RenamedFlag, 7> kMeasuringFlags{{{"--form", "--output-format"},  // ours, until the next version
+                                                      {"--task-name", "--task"},
                                                       {"--data-dir", "--data"},
                                                       {"--max-seq-length", "--max-length"},
                                                       {"--eval-all-checkpoints", "--all-checkpoints"},

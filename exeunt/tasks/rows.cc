@@ -72,7 +72,7 @@ size_t find_column(const Row& header, std::string_view where, const std::string&
     return static_cast<size_t>(std::find(header.fields.begin(), header.fields.end(), name) - header.fields.begin());
   }
   const std::string place = place_of(where, header.line);
-  if (count > 1) throw_bad_file(place, "column {} stands {} times in the header", shown(name), count);
+  if (count > 1) throw_bad_file(place, "column {} occurs {} times in the header", shown(name), count);
   std::vector<std::string> known;
   for (const auto field : header.fields) known.push_back(shown(field));
   known.resize(std::min<size_t>(known.size(), 12));

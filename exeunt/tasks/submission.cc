@@ -82,7 +82,7 @@ GlueSubmission glue_submission(std::span<const TestAnswers> answers) {
   std::vector<StoredFile> files;
   for (const TestAnswers& given : answers) {
     if (given.task->submission.empty()) {
-      throw Error(Code::usage, fmt::format("task {} is no part of a GLUE submission", given.task->name));
+      throw Error(Code::usage, fmt::format("task {} is not part of a GLUE submission", given.task->name));
     }
   }
   for (const Task& task : all_tasks()) {
@@ -90,7 +90,7 @@ GlueSubmission glue_submission(std::span<const TestAnswers> answers) {
     const auto mine = [&](const TestAnswers& given) { return given.task == &task; };
     const auto found = std::find_if(answers.begin(), answers.end(), mine);
     if (std::count_if(answers.begin(), answers.end(), mine) > 1) {
-      throw Error(Code::usage, fmt::format("task {} has answers twice", task.name));
+      throw Error(Code::usage, fmt::format("duplicate answers for task {}", task.name));
     }
     if (found == answers.end()) out.filled.emplace_back(task.submission);
     files.push_back(

@@ -68,7 +68,7 @@ struct Task {
 [[nodiscard]] const Task& find_task(std::string_view name);
 [[nodiscard]] const Task* find_task_or_null(std::string_view name);
 
-// Letters and digits alone, lower case: what task and folder names are compared by.
+// Letters and digits only, in lower case: the form in which task and folder names are compared.
 [[nodiscard]] std::string plain_name(std::string_view name);
 
 }  // namespace exeunt

@@ -176,8 +176,8 @@ void TextStream::take_line(TextRow& out) {
   if (columns_.tab_pair) {
     const size_t tab = text.find('\t');
     if (tab == std::string_view::npos) {
-      throw Error(Code::bad_file, fmt::format("{}: got no tab, want two texts with a tab between them", out.place),
-                  "leave out --pair for single texts");
+      throw Error(Code::bad_file, fmt::format("{}: got no tab, want two texts separated by a tab", out.place),
+                  "omit --pair for single texts");
     }
     out.pair = std::string(text.substr(tab + 1));
     text = text.substr(0, tab);

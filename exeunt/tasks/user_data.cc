@@ -8,6 +8,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/sha256.h"
+#include "exeunt/base/shell_word.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/tasks/labels.h"
 #include "exeunt/tasks/rows.h"
@@ -280,6 +281,52 @@ Dataset read_user_data(const fs::path& path, const UserColumns& columns, const O
     throw_bad_file(path.string(), "got {} bytes, want at most {}", mapped->bytes().size(), kMaxDataBytes);
   }
   return parse_user_data(mapped->text(), path.string(), known, on_bad_row);
+}
+
+Dataset load_data(const DataSource& source) {
+  if (source.path.empty())
+    throw Error(Code::usage, "--data is required", "name a data folder with --task and --data, or a file of your own with --data");
+  Dataset data;
+  if (!source.task.empty()) {
+    data =
+        read_split(find_task(source.task), source.split.empty() ? Split::dev : split_named(source.split), source.path);
+  } else {
+    if (!source.split.empty()) throw Error(Code::usage, "--split goes with --task");
+    std::error_code ignored;
+    if (fs::is_directory(source.path, ignored)) {
+      throw Error(Code::usage, fmt::format("{}: got a folder without --task", source.path),
+                  "add --task, or name a file");
+    }
+    data = read_user_data(source.path, source.columns);
+  }
+  if (source.limit > 0 && data.examples.size() > static_cast<size_t>(source.limit))
+    data.examples.resize(static_cast<size_t>(source.limit));
+  if (data.examples.empty()) throw_bad_file(source.path, "got no rows, want at least one");
+  return data;
+}
+
+std::string flags_for(const UserColumns& columns) {
+  const UserColumns usual;
+  std::string out;
+  const auto add = [&](const char* flag, const std::string& value, const std::string& absent) {
+    if (value != absent) out += fmt::format(" {} {}", flag, shell_word(value));
+  };
+  add("--text-column", columns.text, usual.text);
+  add("--pair-column", columns.pair, usual.pair);
+  add("--label-column", columns.label, usual.label);
+  if (columns.separator != usual.separator)
+    add("--separator", columns.separator == '\t' ? "tab" : std::string(1, columns.separator), "");
+  add("--labels", fmt::format("{}", fmt::join(columns.labels, ",")), "");
+  return columns.regression.value_or(false) ? out + " --regression" : out;
+}
+
+std::string flags_for(const DataSource& source) {
+  std::string out;
+  if (!source.task.empty()) out += " --task " + shell_word(source.task);
+  if (!source.path.empty()) out += " --data " + shell_word(source.path);
+  if (!source.split.empty()) out += " --split " + shell_word(source.split);
+  out += flags_for(source.columns);
+  return source.limit > 0 ? out + fmt::format(" --limit {}", source.limit) : out;
 }
 
 }  // namespace exeunt

@@ -41,4 +41,20 @@ struct UserColumns {
 [[nodiscard]] Dataset parse_user_data(std::string_view bytes, const std::string& where, const UserColumns& columns,
                                       const OnBadRow& on_bad_row = {});
 
+// Where labelled texts come from: a split of a GLUE or ELUE task below the folder `path`, or a file of the user's.
+struct DataSource {
+  std::string task = {}, path = {};
+  std::string split = {};  // of the task; empty = dev
+  UserColumns columns = {};
+  int64_t limit = 0;  // 0 = all rows
+};
+
+// Throws Error: usage if the source names nothing, bad_file if it holds no rows.
+[[nodiscard]] Dataset load_data(const DataSource& source);
+
+// The flags by which a command reads the same again, each with a blank before it, for hints: " --text-column body".
+// Those that have their defaults are left out.
+[[nodiscard]] std::string flags_for(const UserColumns& columns);
+[[nodiscard]] std::string flags_for(const DataSource& source);
+
 }  // namespace exeunt

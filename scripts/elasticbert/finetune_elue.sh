@@ -16,5 +16,5 @@ EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 "$EXEUNT" train --recipe elasticbert-static --model "$MODEL" --task "elue/$TASK_NAME" --data "$ELUE_DIR" \
   --layers "$NUM_HIDDEN_LAYERS" --lr 2e-5 --weight-decay 0.1 --batch 32 --epochs 10 --warmup 0.06 --max-length 128 \
   --seed 6 --log-every 50 --eval-every 50 --early-stop 10 --out "$OUT_DIR" --overwrite ${TRAIN_FLAGS:-}
-"$EXEUNT" predict "$OUT_DIR" --task "elue/$TASK_NAME" --data "$ELUE_DIR" --split test --form glue \
+"$EXEUNT" predict "$OUT_DIR" --task "elue/$TASK_NAME" --data "$ELUE_DIR" --split test --output-format glue \
   --out "$OUT_DIR/${TASK_NAME,,}.tsv" ${EVAL_FLAGS:-}

@@ -33,7 +33,7 @@ def verbs(path=()):
     yield path, text
     for part in re.split(r'\n\n', text):
         title = part.strip('\n').split('\n')[0]
-        if not title.endswith(':') or title in ('Options:', 'Everywhere:', 'Arguments:', 'Examples:') or path and title != 'Verbs:':
+        if not title.endswith(':') or title in ('Options:', 'Common options:', 'Arguments:', 'Examples:') or path and title != 'Verbs:':
             continue
         for name in re.findall(r'^  ([a-z]+)\s', part, re.M):
             yield from verbs((*path, name))

@@ -66,7 +66,7 @@ TEST(Shards, MissingDuplicateAndForeignPartsAreNamed) {
   };
   EXPECT_THAT(refused({two}), HasSubstr("got 1 of 3 parts; missing: 1, 3"));
   EXPECT_THAT(refused({one, two, again}),
-              testing::AllOf(HasSubstr("again: got part 2/3 a second time, first from"), HasSubstr("two")));
+              testing::AllOf(HasSubstr("again: duplicate part 2/3, first from"), HasSubstr("two")));
   EXPECT_THAT(refused({scratch.write("foreign", "index\tlabel\n0\tyes\n")}),
               HasSubstr("foreign: got no part of a job"));
   EXPECT_THAT(refused({scratch.write("empty", "")}), HasSubstr("got no part of a job"));
@@ -82,8 +82,8 @@ TEST(Shards, PartsThatAreNotWholeAreNamed) {
     return std::string(error_of([&] { (void)merged({part}); }).what());
   };
   const std::string without_end = whole.substr(0, whole.rfind("{\"format\""));
-  EXPECT_THAT(refused(without_end), HasSubstr("part: the part is cut short after 4 answers"));
-  EXPECT_THAT(refused(whole.substr(0, whole.find('\n') + 1)), HasSubstr("cut short after 0 answers"));
+  EXPECT_THAT(refused(without_end), HasSubstr("part: the part is truncated after 4 answers"));
+  EXPECT_THAT(refused(whole.substr(0, whole.find('\n') + 1)), HasSubstr("truncated after 0 answers"));
   std::string fewer = whole;
   fewer.erase(fewer.find(answer_line(2)), answer_line(2).size());
   EXPECT_THAT(refused(fewer), HasSubstr("got 3 answers, want 4 of 7 rows"));

@@ -77,7 +77,7 @@ TEST(Submission, AnswersGivenTwiceOrOfElueAreMistakesOfTheUser) {
   const std::vector<TestAnswers> twice = {answers("wnli", 1), answers("wnli", 0)};
   EXPECT_EQ(error_of([&] { (void)glue_submission(twice); }).code(), Code::usage);
   const std::vector<TestAnswers> elue = {answers("scitail", 1)};
-  EXPECT_THAT(error_of([&] { (void)glue_submission(elue); }).what(), HasSubstr("no part of a GLUE submission"));
+  EXPECT_THAT(error_of([&] { (void)glue_submission(elue); }).what(), HasSubstr("not part of a GLUE submission"));
 }
 
 TEST(Submission, NothingIsWrittenWhenAnAnswerIsWrong) {

@@ -104,7 +104,7 @@ TEST(UserData, MissingAndDoubledColumnsNameTheHeader) {
   columns.text = "sentense";
   EXPECT_THAT(message([&] { (void)csv("sentence,label\na,b\n", columns); }), HasSubstr("did you mean 'sentence'?"));
   EXPECT_THAT(message([] { (void)csv("text,label,text\na,b,c\n"); }),
-              HasSubstr("column 'text' stands 2 times in the header"));
+              HasSubstr("column 'text' occurs 2 times in the header"));
 }
 
 TEST(UserData, RowsOfAnotherWidthAreErrors) {

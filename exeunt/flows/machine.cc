@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt/machine.h"
+#include "exeunt/flows/machine.h"
 
 #include <cerrno>
 #include <chrono>
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace exeunt::apps {
+namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
@@ -137,4 +137,4 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, int 
   return out;
 }
 
-}  // namespace exeunt::apps
+}  // namespace exeunt

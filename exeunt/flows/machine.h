@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is around the command: memory, disk, huge pages, other programs. For `exeunt doctor`.
+// What the system offers: memory, disk, huge pages, other programs. For `exeunt doctor`.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace exeunt::apps {
+namespace exeunt {
 
 struct Memory {
   uint64_t total = 0, available = 0;   // bytes; 0 = the system does not say
@@ -32,4 +32,4 @@ struct Memory {
 // What a program prints on standard output, if it ends with status 0 within `seconds`.
 [[nodiscard]] std::optional<std::string> output_of(const std::vector<std::string>& words, int seconds);
 
-}  // namespace exeunt::apps
+}  // namespace exeunt

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of verbs that run or measure models, and how these verbs speak while they work.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
+#include "exeunt/flows/measure.h"
+#include "exeunt/runtime/engine.h"
+
+namespace exeunt::apps {
+
+// Notices and progress on stderr, unless --quiet.
+[[nodiscard]] Listener listener(const Common& common);
+
+enum class Takes { model, model_or_trace };
+
+void add_run_flags(CLI::App& verb, MeasureOptions& options, Takes takes);  // MODEL and the next two
+void add_text_flags(CLI::App& verb, MeasureOptions& options);              // the data, --max-length and --threads
+void add_length_flag(CLI::App& verb, int& max_length);
+void add_threads_flag(CLI::App& verb, int& threads);
+void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precision and --engine
+void add_trace_flags(CLI::App& verb, MeasureOptions& options);      // these and --trace
+void add_profile_flag(CLI::App& verb, MeasureOptions& options);
+void add_score_flags(CLI::App& verb, MeasureOptions& options);  // --profile and --compat
+void add_engine_flags(CLI::App& verb, EngineOptions& options);  // --precision and --threads
+
+// Many settings of policies: texts with ranges and lists, and the originals' flags.
+struct SettingFlags {
+  std::vector<std::string> policies;  // ranges and lists
+  std::string exits;                  // layers with commas; empty = all
+  std::string patience, regression_threshold, entropy, lte;
+};
+// `name` is the flag of the policy texts.
+void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& name);
+// The settings in the order PABEE, DeeBERT and we would run them. Old flags are named with their new form, as a notice.
+// Empty where no flag names any. Throws Error (usage).
+[[nodiscard]] std::vector<PolicySpec> named_settings(const Common& common, const SettingFlags& flags);
+// The same, or settings that suit the trace where none are named.
+[[nodiscard]] std::vector<PolicySpec> settings_or_default(const std::vector<PolicySpec>& named,
+                                                          const SettingFlags& flags, const ExitTrace& trace);
+
+// A whole number from a flag; an Error that names the flag otherwise.
+[[nodiscard]] int whole_number(const std::string& text, std::string_view flag);
+// "6,8,12" as layers.
+[[nodiscard]] std::vector<int> layer_list(const std::string& text, std::string_view flag);
+
+}  // namespace exeunt::apps

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a model and a budget to a certified policy in its policy.json, and how that policy did on rows that chose
+// nothing.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "exeunt/exits/calibrate.h"
+#include "exeunt/flows/measure.h"
+
+namespace exeunt {
+
+struct CalibrateOptions {
+  MeasureOptions run = {};
+  // File of texts without labels that the model runs on, beside or instead of the data: disagreement needs no labels.
+  std::string unlabelled = {};
+  CalibrationPlan plan = {};  // the range of a regression's labels is found here
+  uint64_t seed = 42;
+  std::string out = {};  // policy file; empty = the model's own
+};
+
+struct Calibrated {
+  std::filesystem::path out = {};
+  CalibrationData data = {};
+  Calibration calibration = {};
+  std::vector<PolicyScore> scores = {};  // on the report part: full depth, then the policy of every budget
+};
+
+// Throws Error, as measure() and calibrate() do; (resources) if somebody else calibrates the model.
+[[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Listener& listener);
+
+}  // namespace exeunt

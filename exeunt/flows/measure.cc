@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/measure.h"
+
+#include <algorithm>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/flows/make_trace.h"
+#include "exeunt/model/cost.h"
+#include "exeunt/model/own_folder.h"
+#include "exeunt/runtime/precision_map.h"
+#include "exeunt/tasks/hold_out.h"
+#include "exeunt/tasks/labels.h"
+#include "exeunt/tasks/task.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+// How to name data for this model: as it was trained, where its recipe tells.
+std::string data_hint(const Checkpoint& model) {
+  const std::string usual = "name a data folder with --task and --data, or a file of your own with --data";
+  const fs::path path = model.folder() / "recipe.json";
+  if (!path_exists(path)) return usual;
+  const Json recipe = read_json(path);
+  const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
+  if (!run.is_object() || !run.contains("columns")) return usual;
+  return fmt::format(
+      "name labelled rows that the model was not trained on: --data FILE{}; or train with --hold-out, which keeps some",
+      flags_for(columns_from(run.at("columns"))));
+}
+
+ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, const Listener& listener) {
+  listener.notices(model.notices());
+  require_heads(model);
+  const auto precision = precision_named(options.precision);
+  if (!options.precision.empty() && !precision) {
+    throw Error(Code::usage, fmt::format("a model runs in fp32, bf16 or int8: got precision '{}'", options.precision),
+                "name a trace that was made in that precision with --trace");
+  }
+  Dataset data = data_for(options, model, listener);
+  const fs::path tokenizer_folder = options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer);
+  const auto tokenizer = load_tokenizer(tokenizer_folder);
+  Progress progress("trace", static_cast<int64_t>(data.examples.size()), listener.progress);
+  return make_trace(model, *tokenizer, std::move(data),
+                    {.max_length = options.max_length,
+                     .threads = options.threads,
+                     .precision = precision,
+                     .reference = options.reference,
+                     .tokenizer = tokenizer_folder,
+                     .advance = [&](int64_t texts) { progress.advance(texts); }});
+}
+
+// A trace made before speaks for the model only if it is the model's own.
+ExitTrace trace_of_model(const MeasureOptions& options, const Checkpoint& model) {
+  require_heads(model);
+  ExitTrace trace = read_trace(options.trace);
+  require_owner(trace,
+                {.weights = weights_sha256(model),
+                 .labels = model.exits().labels,
+                 .layers = exit_sites(model.exits()).layers,
+                 .precision = options.precision.empty() ? trace.info.precision : options.precision},
+                options.trace);
+  return trace;
+}
+
+ExitTrace trace_in_file(const MeasureOptions& options) {
+  if (!options.trace.empty()) {
+    throw Error(Code::usage, fmt::format("got two traces, {} and {}, want one", options.model, options.trace),
+                "name the model first: exeunt VERB MODEL --trace FILE");
+  }
+  ExitTrace trace = read_trace(options.model);
+  if (!options.precision.empty() && options.precision != trace.info.precision) {
+    throw_bad_file(options.model, "has another precision: got {}, want {}", trace.info.precision, options.precision);
+  }
+  return trace;
+}
+
+std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Measured& measured,
+                                       const Listener& listener) {
+  const fs::path path = !options.profile.empty() ? fs::path(options.profile)
+                        : measured.model         ? measured.model->folder() / kProfileFile
+                                                 : fs::path();
+  if (path.empty() || (options.profile.empty() && !path_exists(path))) return std::nullopt;
+  const int layers = measured.model ? measured.model->spec().layers : measured.trace.info.layers.back();
+  const Profile profile = read_profile(path, layers);
+  const ProfileEntry* entry = find_entry(profile, measured.trace.info.precision, options.threads);
+  if (entry != nullptr) return *entry;
+  listener.notice(fmt::format("{}: nothing measured in {}, so no times are predicted", path.string(),
+                              measured.trace.info.precision));
+  return std::nullopt;
+}
+
+LastHead last_head(const MeasureOptions& options, const Measured& measured) {
+  const bool stored = measured.model && measured.model->exits().compat_last_ramp == LastRamp::ramp;
+  if (options.last_ramp && measured.trace.ramp.empty()) {
+    throw Error(Code::usage, "the model has no ramp at its last layer",
+                "only imported checkpoints of DeeBERT and RomeBERT have one");
+  }
+  return options.last_ramp || stored ? LastHead::ramp : LastHead::final;
+}
+
+}  // namespace
+
+Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Listener& listener) {
+  const fs::path held_out = model.folder() / kHeldOutFile;
+  const auto take_labels = [&](UserColumns& columns) {
+    columns.labels = model.exits().labels;
+    columns.regression = model.exits().problem == Problem::regression;
+  };
+  DataSource source = options.data;
+  if (source.columns.labels.empty() && !source.columns.regression) take_labels(source.columns);
+  if (!source.path.empty()) {
+    Dataset data = load_data(source);
+    listener.notices(data.notices);
+    return data;
+  }
+  if (!source.task.empty() || !path_exists(held_out)) {
+    throw Error(Code::usage, "--data is required to run a model", data_hint(model));
+  }
+  UserColumns columns = held_out_columns(held_out);
+  take_labels(columns);
+  Dataset data = load_data({.path = held_out.string(), .columns = columns, .limit = source.limit});
+  listener.notice(
+      fmt::format("no --data: using the {} rows that training held out, {}", data.examples.size(), held_out.string()));
+  return data;
+}
+
+bool is_trace_file(const std::string& name) {
+  std::error_code ignored;
+  return name.ends_with(".safetensors") && fs::is_regular_file(name, ignored) &&
+         !path_exists(fs::path(name).parent_path() / "config.json");
+}
+
+ExitTrace trace_model(const MeasureOptions& options, const Listener& listener) {
+  return trace_opened(options, Checkpoint::open(options.model), listener);
+}
+
+Measured measure(const MeasureOptions& options, const Listener& listener) {
+  Measured measured;
+  if (is_trace_file(options.model)) {
+    measured.trace = trace_in_file(options);
+  } else {
+    Checkpoint model = Checkpoint::open(options.model);
+    measured.trace = options.trace.empty() ? trace_opened(options, model, listener) : trace_of_model(options, model);
+    measured.model = std::move(model);
+  }
+  measured.profile = profile_of(options, measured, listener);
+  measured.last = last_head(options, measured);
+  return measured;
+}
+
+CostOf mflops_of(const Checkpoint& model) {
+  return [&model](int exit, int tokens, const std::vector<int>& evaluated) {
+    const int after = model.exits().sites.at(static_cast<size_t>(exit)).after;
+    return mflops(
+        departure_macs(model.spec(), model.exits(), {.after = after, .tokens = tokens, .evaluated = evaluated}));
+  };
+}
+
+ScorerOptions scorer_options(const Measured& measured) {
+  ScorerOptions options;
+  options.last = measured.last;
+  const Task* task = find_task_or_null(measured.trace.info.task);
+  if (task != nullptr) options.metrics = task->metrics;
+  if (measured.model) options.mflops = mflops_of(*measured.model);
+  if (measured.profile) {
+    options.milliseconds = [&measured](int exit, int tokens, const std::vector<int>& evaluated) {
+      const int after = measured.trace.info.layers.at(static_cast<size_t>(exit));
+      const auto asked = std::upper_bound(evaluated.begin(), evaluated.end(), after) - evaluated.begin();
+      return predicted_ms(*measured.profile, {.after = after, .tokens = tokens, .asked = static_cast<int>(asked)});
+    };
+  }
+  return options;
+}
+
+Metric primary_metric(const ExitTrace& trace) {
+  const Task* task = find_task_or_null(trace.info.task);
+  if (task != nullptr) return task->primary;
+  return default_metrics(trace.info.regression, trace.info.labels.size()).front();
+}
+
+std::optional<std::pair<double, double>> label_range(const Measured& measured) {
+  if (measured.model && measured.model->exits().range) return measured.model->exits().range;
+  const Task* task = find_task_or_null(measured.trace.info.task);
+  return task != nullptr ? task->range : std::nullopt;
+}
+
+std::vector<fs::path> checkpoints_in(const fs::path& run) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code failure;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run, failure)) {
+    const std::string name = entry.path().filename().string();
+    constexpr std::string_view kPrefix = "checkpoint-";
+    if (!name.starts_with(kPrefix) || !entry.is_directory(failure)) continue;
+    const auto number = parse_whole_number(std::string_view(name).substr(kPrefix.size()));
+    if (number && *number >= 0) found.emplace_back(*number, entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> out;
+  for (auto& [number, path] : found) out.push_back(std::move(path));
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measuring a model: its trace over data, made now or before, and what the scores of a trace need besides: the task's
+// metrics, the model's FLOPs and its predicted times.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exeunt/base/progress.h"
+#include "exeunt/eval/scores.h"
+#include "exeunt/exits/trace.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/profile.h"
+#include "exeunt/tasks/user_data.h"
+
+namespace exeunt {
+
+// Who is told what happens while a flow works.
+struct Listener {
+  std::function<void(const std::string&)> notice = [](const std::string&) {};  // a remark that needs no action
+  ProgressStyle progress = {};
+
+  void notices(const std::vector<std::string>& texts) const {
+    for (const std::string& text : texts) notice(text);
+  }
+};
+
+struct MeasureOptions {
+  std::string model = {};  // a model, or a trace file (see is_trace_file)
+  DataSource data = {};    // without a path: the rows that the model's training held out
+  int max_length = 128, threads = 0;
+  std::string trace = {};      // a trace of `model`, made before
+  std::string precision = {};  // empty = the model's default, and whatever a trace alone has
+  bool reference = false;      // run the plain fp32 reference instead of the engine
+  std::string profile = {};    // empty = the model's own profile.json, if it has one
+  bool last_ramp = false;      // DeeBERT's untrained ramp of the last layer answers, as its code has it
+  std::string tokenizer = {};  // folder; empty = the model's
+};
+
+// The data of the options; where they name none, the rows that the model's training held out.
+[[nodiscard]] Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Listener& listener);
+
+[[nodiscard]] ExitTrace trace_model(const MeasureOptions& options, const Listener& listener);
+
+// What was measured: a trace, and the model where there is one.
+struct Measured {
+  ExitTrace trace = {};
+  std::optional<Checkpoint> model = {};
+  std::optional<ProfileEntry> profile = {};
+  LastHead last = LastHead::final;
+};
+[[nodiscard]] Measured measure(const MeasureOptions& options, const Listener& listener);
+
+// A file that ends in .safetensors and is not a model's weights.
+[[nodiscard]] bool is_trace_file(const std::string& name);
+
+// Metrics of the trace's task (or of its kind of problem), MFLOPs where the model is known, times where a profile is.
+// `measured` must outlive them.
+[[nodiscard]] ScorerOptions scorer_options(const Measured& measured);
+[[nodiscard]] Metric primary_metric(const ExitTrace& trace);
+
+// What it costs to leave at an exit of `model`, which must outlive the function.
+[[nodiscard]] CostOf mflops_of(const Checkpoint& model);
+
+// The range of a regression's labels, by the model or the task.
+[[nodiscard]] std::optional<std::pair<double, double>> label_range(const Measured& measured);
+
+// checkpoint-N below the folder of a training, by rising N.
+[[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& run);
+
+}  // namespace exeunt

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/predict_job.h"
+
+#include <memory>
+#include <utility>
+
+#include "exeunt/base/error.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/shards.h"
+#include "exeunt/model/own_folder.h"
+
+namespace exeunt {
+namespace {
+
+// The texts: a file or a pipe read piece by piece, or a split of a task.
+struct TextSource {
+  std::unique_ptr<TextStream> stream = {};
+  Dataset data = {};
+  size_t at = 0;
+
+  explicit TextSource(const PredictJob& job) {
+    if (job.data.task.empty()) {
+      if (!job.data.path.empty()) {
+        throw Error(Code::usage, "--data goes with --task", "name a file of your own behind the model, without a flag");
+      }
+      stream = std::make_unique<TextStream>(job.file, job.columns);
+      return;
+    }
+    if (job.data.path.empty()) throw Error(Code::usage, "--data is required with --task", "name the data folder");
+    if (job.file != "-") throw Error(Code::usage, "got both a file and --task, want one of them");
+    data = read_split(find_task(job.data.task), split_named(job.data.split), job.data.path);
+  }
+
+  bool next(TextRow& row) {
+    if (stream) return stream->next(row);
+    if (at == data.examples.size()) return false;
+    const Example& example = data.examples[at++];
+    row = {.text = example.text,
+           .pair = example.pair,
+           .index = example.index,
+           .place = fmt::format("{} {}: row {}", data.task, data.split, example.index)};
+    return true;
+  }
+  [[nodiscard]] std::string sha256() const { return stream ? stream->sha256() : data.sha256; }
+  // How far it goes, in bytes or rows; 0 = not known.
+  [[nodiscard]] int64_t size() const {
+    return stream ? stream->size().value_or(0) : static_cast<int64_t>(data.examples.size());
+  }
+};
+
+ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier& classifier) {
+  return {.shard = *job.shard,
+          .form = std::string(name_of(job.form)),
+          .head = lines.head(),
+          .weights = weights_sha256(classifier.checkpoint()),
+          .policy = str(classifier.policy()),
+          .precision = std::string(name_of(classifier.engine().precision())),
+          .engine = classifier.engine().name(),
+          .max_length = classifier.encode_options().max_length};
+}
+
+}  // namespace
+
+PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
+                               const Listener& listener) {
+  TextSource source(job);
+  Classifier classifier(job.model, job.classifier);
+  listener.notices(classifier.notices());
+  const Ask ask = classifier.ask();
+  const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound);
+  // Held back until the first answer, so that a bad file prints nothing.
+  std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
+  Progress progress("predict", source.size(), listener.progress);
+  int64_t answered = 0, shown = 0;
+  PredictSummary summary{.layers = classifier.checkpoint().spec().layers,
+                         .max_length = classifier.encode_options().max_length};
+  summary.counts =
+      predict(classifier.engine(), classifier.tokenizer(),
+              {.ask = ask,
+               .encode = classifier.encode_options(),
+               .strict = job.strict,
+               .shard = job.shard.value_or(Shard{}),
+               .next = [&](TextRow& row) { return source.next(row); },
+               .answered =
+                   [&](const Prediction& text) {
+                     sink(std::exchange(head, {}) + lines.line(text));
+                     ++answered;
+                     const int64_t done = source.stream ? source.stream->bytes_read() : answered;
+                     progress.advance(source.size() > 0 ? done - shown : 1, fmt::format("{} texts", answered));
+                     shown = done;
+                   }});
+  sink(head);
+  if (job.shard) sink(shard_last_line(summary.counts.rows, source.sha256()));
+  return summary;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole job of `exeunt predict`: the texts of a file or of a task's split, answered and written as lines.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "exeunt/flows/answer_lines.h"
+#include "exeunt/flows/measure.h"
+#include "exeunt/flows/predict.h"
+#include "exeunt/runtime/classifier.h"
+#include "exeunt/tasks/text_stream.h"
+
+namespace exeunt {
+
+struct PredictJob {
+  std::string model = {};
+  ClassifierOptions classifier = {};
+  std::string file = "-";  // texts; - = standard input
+  TextColumns columns = {};
+  DataSource data = {};  // with a task: its split instead of the file
+  bool strict = false;   // refuse texts that are too long instead of truncating them
+  AnswerForm form = AnswerForm::tsv;
+  std::optional<Shard> shard = {};  // this part of the rows, in the format that merge_shards() reads
+};
+
+struct PredictSummary {
+  PredictCounts counts = {};
+  int layers = 0;  // of the model
+  int max_length = 0;
+};
+
+// Hands out nothing before the first text is answered. Throws Error.
+PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
+                               const Listener& listener);
+
+}  // namespace exeunt

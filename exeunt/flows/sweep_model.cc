@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/sweep_model.h"
+
+#include <algorithm>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+// Trainers do not always save the tokenizer with every checkpoint.
+bool has_tokenizer(const fs::path& folder) {
+  for (const char* name : {"tokenizer.json", "vocab.txt", "spiece.model", "30k-clean.model", "vocab.json"})
+    if (path_exists(folder / name)) return true;
+  return false;
+}
+
+}  // namespace
+
+Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Listener& listener) {
+  Swept out;
+  out.measured = std::make_unique<const Measured>(measure(options, listener));
+  const ExitTrace& trace = out.measured->trace;
+  out.policies = settings(trace);
+  Scorer scorer(trace, scorer_options(*out.measured));
+  out.rows = sweep(scorer, out.policies, primary_metric(trace));
+  out.exits = scorer.each_exit();
+  return out;
+}
+
+std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const SettingsFor& settings,
+                                     const Listener& listener) {
+  if (!options.trace.empty()) throw Error(Code::usage, "--trace: one trace cannot speak for all checkpoints");
+  std::error_code ignored;
+  if (!fs::is_directory(options.model, ignored))
+    throw Error(Code::usage, fmt::format("{}: not a folder; want that of a training", options.model));
+  std::vector<fs::path> folders = checkpoints_in(options.model);
+  if (folders.empty()) {
+    throw Error(Code::bad_file, fmt::format("{}: no checkpoint-N in this folder", options.model),
+                "omit --all-checkpoints to sweep the model itself");
+  }
+  if (path_exists(fs::path(options.model) / "config.json")) folders.emplace_back(options.model);
+  std::vector<Swept> all;
+  for (const fs::path& folder : folders) {
+    MeasureOptions one = options;
+    one.model = folder.string();
+    if (!has_tokenizer(folder)) one.tokenizer = options.model;
+    all.push_back(sweep_model(one, settings, listener));
+    all.back().checkpoint = folder == fs::path(options.model) ? "final" : folder.filename().string();
+    if (all.back().policies != all.front().policies)
+      throw_bad_file(folder.string(), "has other exits or outputs than {}", all.front().checkpoint);
+  }
+  return all;
+}
+
+ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline) {
+  const ExitTrace& trace = swept.measured->trace;
+  ElueOutcome out{.task = plain_task(trace)};
+  std::vector<CostPoint> points;
+  for (const SweepRow& row : swept.rows) {
+    if (!row.score.mflops || row.score.metrics.empty()) {
+      throw Error(Code::usage, "--elue needs MFLOPs and gold labels",
+                  row.score.mflops ? "" : "name the model, with its data or with --trace");
+    }
+    points.push_back({*row.score.mflops, 100 * primary_of(row.score.metrics, primary_metric(trace))});
+  }
+  BaselineTable named;
+  if (!baseline.empty()) named = read_baseline_table(baseline);
+  const BaselineTable* table = baseline.empty() ? shipped_baseline(swept.measured->model->spec()) : &named;
+  if (table == nullptr) return out;
+  out.source = table->source;
+  const auto found = table->tasks.find(out.task);
+  if (found != table->tasks.end()) {
+    out.score = elue_score(points, found->second);
+  } else if (!baseline.empty()) {
+    throw_bad_file(baseline, "no baseline for task '{}'", out.task);
+  }
+  return out;
+}
+
+std::string plain_task(const ExitTrace& trace) {
+  return trace.info.task.substr(trace.info.task.find('/') + 1);
+}
+
+}  // namespace exeunt
