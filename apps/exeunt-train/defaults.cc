@@ -13,7 +13,7 @@
 #include "apps/exeunt/data_flags.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/shell_word.h"
+#include "exeunt/base/suggest.h"
 
 namespace exeunt::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 
 namespace exeunt::apps {
 namespace {
@@ -22,7 +22,7 @@ void run(const Common& common, const ConvertOptions& options) {
   const CardFor reader = options.to == "hf" ? CardFor::transformers : CardFor::exeunt;
   const WriteOptions write{.replace = options.force, .beside = card_writer(checkpoint, options.out, reader)};
   const auto notices = options.to == "hf" ? export_hugging_face(checkpoint, options.out, write)
-                                          : write_folder(checkpoint, options.out, write);
+                                          : write_exeunt_folder(checkpoint, options.out, write);
   for (const std::string& text : notices) notice(common, text);
   if (common.json) {
     OrderedJson out;

@@ -13,7 +13,7 @@
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/originals/policy_flags.h"
 #include "exeunt/runtime/engine_choice.h"
 

@@ -11,7 +11,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/shell_word.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/eval/recommend_text.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/model_policy.h"

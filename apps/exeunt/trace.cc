@@ -5,7 +5,6 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/base/clock.h"
 #include "exeunt/base/version.h"
 #include "exeunt/originals/trace_import.h"
 

@@ -21,7 +21,7 @@ namespace exeunt::apps {
 namespace fs = std::filesystem;
 namespace {
 
-fs::path own_folder() {
+fs::path program_folder() {
   std::error_code ignored;
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
@@ -39,7 +39,7 @@ bool is_trainers_verb(std::string_view verb) noexcept {
 }
 
 fs::path find_trainer() {
-  const fs::path folder = own_folder();
+  const fs::path folder = program_folder();
   for (const fs::path& place : {folder / "exeunt-train", folder / ".." / "libexec" / "exeunt" / "exeunt-train"}) {
     if (::access(place.c_str(), X_OK) == 0) return place;
   }
@@ -50,7 +50,7 @@ void start_trainer(char** argv) {
   const fs::path program = find_trainer();
   if (program.empty()) {
     throw Error(Code::resources,
-                fmt::format("exeunt-train is not installed beside {}", (own_folder() / "exeunt").string()),
+                fmt::format("exeunt-train is not installed beside {}", (program_folder() / "exeunt").string()),
                 "build it with LibTorch: cmake --preset release -DEXEUNT_TRAIN=ON");
   }
   ::execv(program.c_str(), argv);

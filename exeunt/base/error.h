@@ -46,6 +46,18 @@ template <class... Args>
               std::string(hint.text));
 }
 
+// Returns act(). Adds `hint` to an Error about a bad file that has no hint yet: readers report what is wrong, their
+// callers often know better how to fix it.
+template <class Act>
+decltype(auto) with_hint(std::string_view hint, Act&& act) {
+  try {
+    return act();
+  } catch (const Error& error) {
+    if (error.code() != Code::bad_file || !error.hint().empty()) throw;
+    throw Error(Code::bad_file, error.what(), std::string(hint));
+  }
+}
+
 // For our own bugs, never for bad input: throws std::logic_error that names the location.
 // (clang 14 lacks std::source_location.)
 void check(bool condition, std::string_view what, const char* file = __builtin_FILE(), int line = __builtin_LINE());

@@ -49,4 +49,12 @@ std::string suggestion(std::string_view word, std::span<const std::string> known
   return fmt::format("known: {}", fmt::join(known, ", "));
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 }  // namespace exeunt

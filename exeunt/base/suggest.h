@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean": the known word nearest to a mistyped one.
+// What messages suggest: the known word nearest to a mistyped one, and commands to type.
 #pragma once
 
 #include <span>
@@ -13,5 +13,8 @@ namespace exeunt {
 
 // "did you mean 'x'?" or, if nothing is near, "known: a, b, c".
 [[nodiscard]] std::string suggestion(std::string_view word, std::span<const std::string> known);
+
+// Quotes a word for the shell if it contains spaces or special characters.
+[[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace exeunt

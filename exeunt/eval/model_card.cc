@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/files.h"
-#include "exeunt/base/shell_word.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <time.h>
 
-#include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"

@@ -7,7 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/flows/machine.h"
 #include "exeunt/flows/self_check.h"
-#include "exeunt/model/hub_cache.h"
+#include "exeunt/model/locate.h"
 #include "exeunt/runtime/cpu/features.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"

@@ -6,11 +6,10 @@
 #include <mutex>
 #include <span>
 
-#include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/engine.h"
 #include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/reference.h"

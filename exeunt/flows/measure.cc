@@ -8,7 +8,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/precision_map.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/labels.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"

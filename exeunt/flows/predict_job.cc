@@ -7,7 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/shards.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 
 namespace exeunt {
 namespace {

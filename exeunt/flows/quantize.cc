@@ -14,7 +14,7 @@
 #include "exeunt/exits/replay.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/tasks/metrics.h"
 

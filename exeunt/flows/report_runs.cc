@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 
-#include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_file.h"

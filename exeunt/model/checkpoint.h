@@ -45,7 +45,7 @@ class Checkpoint {
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return origin_.folder; }
   // The exit rule an ELBERT folder asks for, as policy text; nothing elsewhere.
   [[nodiscard]] const std::optional<std::string>& native_policy() const noexcept { return origin_.policy; }
-  // Of model.safetensors as the manifest has it; empty elsewhere. weights_sha256() in own_folder.h always answers.
+  // Of model.safetensors as the manifest has it; empty elsewhere. weights_sha256() in exeunt_folder.h always answers.
   [[nodiscard]] const std::string& stored_sha256() const noexcept { return origin_.weights_sha256; }
   [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return origin_.notices; }
 

@@ -230,7 +230,7 @@ ModelConfig parse_config(const Json& value, const std::string& where, std::optio
   return config;
 }
 
-OrderedJson own_config(const ModelSpec& spec) {
+OrderedJson exeunt_config(const ModelSpec& spec) {
   OrderedJson out;
   out["model_type"] = std::string(name_of(spec.family));
   add_sizes(out, spec);

@@ -44,8 +44,8 @@ struct ModelConfig {
 // `guess` is the family to assume where the file names none. Throws Error naming the field, got and wanted.
 [[nodiscard]] ModelConfig parse_config(const Json& value, const std::string& where, std::optional<Family> guess = {});
 
-// Our own config.json: the backbone alone, since exits.json holds the rest.
-[[nodiscard]] OrderedJson own_config(const ModelSpec& spec);
+// config.json of an Exeunt folder: the backbone alone, since exits.json holds the rest.
+[[nodiscard]] OrderedJson exeunt_config(const ModelSpec& spec);
 
 // For transformers. `architecture` is the class that loads the folder; ElasticBERT goes as a plain BERT.
 [[nodiscard]] OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/heads.h"
-
 #include <algorithm>
 #include <set>
 
 #include "exeunt/base/error.h"
 #include "exeunt/model/family.h"
+#include "exeunt/model/import.h"
 
 namespace exeunt {
 namespace {

@@ -10,7 +10,6 @@
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/family.h"
-#include "exeunt/model/heads.h"
 #include "exeunt/model/schema.h"
 
 namespace exeunt {

@@ -1,14 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/locate.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <system_error>
+#include <vector>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/model/hub_cache.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
+namespace {
+
+std::optional<fs::path> from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return fs::path(value);
+}
+
+std::string how_to_get(const std::string& name) {
+  return fmt::format("nothing is downloaded: run 'hf download {}' (or 'huggingface-cli download {}'), or give a folder",
+                     name, name);
+}
+
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+}
+
+bool is_plain(std::string_view part) {
+  return !part.empty() && part.front() != '.' && part.front() != '-' &&
+         std::all_of(part.begin(), part.end(), is_name_char);
+}
+
+// Links of a snapshot lead to blobs/ of the same repository. One that leads elsewhere is no download's work.
+void check_links(const fs::path& snapshot, const fs::path& repository, const std::string& name) {
+  const fs::path root = fs::canonical(repository);
+  std::vector<fs::path> paths{snapshot};
+  for (const auto& entry : fs::recursive_directory_iterator(snapshot)) paths.push_back(entry.path());
+  for (const fs::path& path : paths) {
+    std::error_code broken;
+    const fs::path target = fs::canonical(path, broken);
+    if (broken) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: its content is not there: the download is incomplete", path.string()),
+                  how_to_get(name));
+    }
+    const auto [end, rest] = std::mismatch(root.begin(), root.end(), target.begin(), target.end());
+    if (end != root.end()) {
+      throw_bad_file(path.string(), "leads to {}, want a file inside {}", target.string(), root.string());
+    }
+  }
+}
+
+// refs/main names the snapshot; without it the only snapshot there is will do.
+fs::path snapshot_of(const fs::path& repository, const std::string& name) {
+  const fs::path reference = repository / "refs" / "main";
+  const fs::path snapshots = repository / "snapshots";
+  std::error_code ignored;
+  if (fs::is_regular_file(reference, ignored)) {
+    std::string commit = read_text(reference, 4096);
+    while (!commit.empty() && (commit.back() == '\n' || commit.back() == '\r' || commit.back() == ' ')) {
+      commit.pop_back();
+    }
+    if (!is_plain(commit)) throw_bad_file(reference.string(), "got '{}', want the name of a snapshot", commit);
+    if (fs::is_directory(snapshots / commit, ignored)) return snapshots / commit;
+    throw Error(Code::bad_file, fmt::format("{}: snapshot {} is not there", repository.string(), commit),
+                how_to_get(name));
+  }
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(snapshots, ignored)) {
+    if (entry.is_directory(ignored)) found.push_back(entry.path());
+  }
+  if (found.size() == 1) return found.front();
+  throw Error(Code::bad_file,
+              fmt::format("{}: got {} snapshots and no refs/main, want one", repository.string(), found.size()),
+              found.empty() ? how_to_get(name) : "give the folder of the snapshot you mean");
+}
+
+}  // namespace
+
+fs::path hub_cache_folder() {
+  if (const auto folder = from_environment("HF_HUB_CACHE")) return *folder;
+  if (const auto folder = from_environment("HUGGINGFACE_HUB_CACHE")) return *folder;
+  if (const auto home = from_environment("HF_HOME")) return *home / "hub";
+  if (const auto caches = from_environment("XDG_CACHE_HOME")) return *caches / "huggingface" / "hub";
+  return from_environment("HOME").value_or("/") / ".cache" / "huggingface" / "hub";
+}
+
+bool is_hub_name(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (text.find("..") != std::string_view::npos || text.find("--") != std::string_view::npos) return false;
+  if (slash == std::string_view::npos) return is_plain(text);
+  return is_plain(text.substr(0, slash)) && is_plain(text.substr(slash + 1));
+}
+
+fs::path find_in_hub_cache(const std::string& name, const fs::path& cache) {
+  std::string folder = "models--" + name;
+  if (const size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
+  const fs::path repository = cache / folder;
+  std::error_code ignored;
+  if (!fs::is_directory(repository, ignored)) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: no such folder, and not in the Hugging Face cache {}", name, cache.string()),
+                how_to_get(name));
+  }
+  const fs::path snapshot = snapshot_of(repository, name);
+  try {
+    check_links(snapshot, repository, name);
+  } catch (const fs::filesystem_error& error) {
+    throw_bad_file(snapshot.string(), "cannot be read: {}", error.code().message());
+  }
+  return snapshot;
+}
 
 fs::path locate_model(const std::string& model) {
   if (path_exists(model)) return model;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 
 namespace exeunt {
 

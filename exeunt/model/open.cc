@@ -7,15 +7,14 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
-#include "exeunt/base/with_hint.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/config.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/family.h"
 #include "exeunt/model/import.h"
 #include "exeunt/model/locate.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/model/own_folder.h"
 #include "exeunt/model/weights.h"
 
 namespace exeunt {
@@ -25,7 +24,7 @@ namespace {
 constexpr std::string_view kDamaged = "the file is damaged or truncated: copy, download or save it again";
 constexpr std::string_view kMisfit = "weights and config.json must be of the same model: check where each came from";
 
-Checkpoint open_own(const fs::path& folder, const OpenOptions& options) {
+Checkpoint open_exeunt_folder(const fs::path& folder, const OpenOptions& options) {
   const std::string manifest_where = (folder / kManifestFile).string();
   const Manifest manifest = parse_manifest(read_json(folder / kManifestFile), manifest_where);
   for (const char* needed : {kConfigFile, kExitsFile, kWeightsFile}) {
@@ -93,7 +92,8 @@ Checkpoint open_other(const WeightsFile& weights) {
 Checkpoint Checkpoint::open(const std::string& model, const OpenOptions& options) {
   const fs::path path = locate_model(model);
   const fs::path folder = path.filename() == kWeightsFile ? path.parent_path() : path;
-  if (path_exists(folder / kManifestFile) && path_exists(folder / kExitsFile)) return open_own(folder, options);
+  if (path_exists(folder / kManifestFile) && path_exists(folder / kExitsFile))
+    return open_exeunt_folder(folder, options);
   return open_other(find_weights(path));
 }
 

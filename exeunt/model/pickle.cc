@@ -6,7 +6,6 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/model/bytes.h"
-#include "exeunt/model/pickle_names.h"
 
 namespace exeunt {
 namespace {

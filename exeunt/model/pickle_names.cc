@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/pickle_names.h"
-
 #include <array>
+
+#include "exeunt/model/pickle.h"
 
 namespace exeunt {
 namespace {

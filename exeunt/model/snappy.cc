@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/snappy.h"
-
 #include <cstdint>
 
 #include "exeunt/base/protobuf.h"
+#include "exeunt/model/tf_table.h"
 
 namespace exeunt {
 namespace {

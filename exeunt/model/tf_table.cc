@@ -10,7 +10,6 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/protobuf.h"
 #include "exeunt/model/bytes.h"
-#include "exeunt/model/snappy.h"
 
 namespace exeunt {
 namespace {

@@ -9,7 +9,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/model/bytes.h"
 #include "exeunt/model/torch_tensors.h"
-#include "exeunt/model/zip.h"
+#include "exeunt/model/zip_reader.h"
 
 namespace exeunt {
 namespace {

@@ -7,7 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/precision_map.h"
 

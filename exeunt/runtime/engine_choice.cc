@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "exeunt/base/files.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/precision_map.h"
 
 namespace exeunt {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "exeunt/base/clock.h"
 #include "exeunt/base/json.h"
+#include "exeunt/base/version.h"
 
 namespace exeunt::serve {
 namespace {

@@ -8,7 +8,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/tasks/zip.h"
+#include "exeunt/tasks/zip_writer.h"
 
 namespace exeunt {
 namespace {

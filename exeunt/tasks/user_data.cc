@@ -8,7 +8,6 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/base/shell_word.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/tasks/labels.h"
 #include "exeunt/tasks/rows.h"
@@ -285,7 +284,8 @@ Dataset read_user_data(const fs::path& path, const UserColumns& columns, const O
 
 Dataset load_data(const DataSource& source) {
   if (source.path.empty())
-    throw Error(Code::usage, "--data is required", "name a data folder with --task and --data, or a file of your own with --data");
+    throw Error(Code::usage, "--data is required",
+                "name a data folder with --task and --data, or a file of your own with --data");
   Dataset data;
   if (!source.task.empty()) {
     data =

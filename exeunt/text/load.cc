@@ -4,7 +4,6 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/with_hint.h"
 #include "exeunt/text/families.h"
 
 namespace exeunt {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "exeunt/base/clock.h"
 #include "exeunt/base/version.h"
 #include "exeunt/data/batches.h"
 #include "exeunt/train/batch_tensors.h"

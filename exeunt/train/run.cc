@@ -8,13 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "exeunt/base/clock.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/data/batches.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/model/own_folder.h"
 #include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
 #include "exeunt/train/new_heads.h"

@@ -13,8 +13,8 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/eval/model_card.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/model/own_folder.h"
 #include "exeunt/tasks/hold_out.h"
 
 namespace exeunt {
@@ -46,7 +46,7 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
   const fs::path staging = out / ".final";
   std::error_code ignored;
   fs::remove_all(staging, ignored);
-  std::vector<std::string> notices = write_folder(checkpoint, staging, {.recipe = recipe});
+  std::vector<std::string> notices = write_exeunt_folder(checkpoint, staging, {.recipe = recipe});
   fs::remove(out / kManifestFile, ignored);
   const auto move = [&](const fs::path& name) {
     std::error_code error;

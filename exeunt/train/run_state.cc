@@ -10,7 +10,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {
@@ -110,10 +110,10 @@ std::vector<std::string> write_state(const fs::path& folder, const RunState& sta
 }  // namespace
 
 void save_state(const fs::path& path, const SavedWeights& weights, const RunState& state, Stepper& stepper) {
-  (void)write_folder(weights.checkpoint, path,
-                     {.replace = true, .recipe = weights.recipe, .beside = [&](const fs::path& folder) {
-                        return write_state(folder, state, stepper);
-                      }});
+  (void)write_exeunt_folder(weights.checkpoint, path,
+                            {.replace = true, .recipe = weights.recipe, .beside = [&](const fs::path& folder) {
+                               return write_state(folder, state, stepper);
+                             }});
 }
 
 LoadedState read_state(const fs::path& folder) {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/base/clock.h"
+#include "exeunt/base/version.h"
 
 namespace exeunt {
 namespace {

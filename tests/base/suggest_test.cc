@@ -22,5 +22,18 @@ TEST(Suggest, AStrangeWordGetsTheList) {
   EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kWords), "");
 }
 
+TEST(ShellWord, PlainWordsStayAsTheyAre) {
+  EXPECT_EQ(shell_word("runs/my-data_2.csv"), "runs/my-data_2.csv");
+  EXPECT_EQ(shell_word("a,b"), "a,b");
+}
+
+TEST(ShellWord, BlanksAndSignsAreQuoted) {
+  EXPECT_EQ(shell_word("runs/my data"), "'runs/my data'");
+  EXPECT_EQ(shell_word("$(rm x);"), "'$(rm x);'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word("Größe"), "'Größe'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 }  // namespace
 }  // namespace exeunt

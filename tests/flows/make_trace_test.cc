@@ -5,7 +5,7 @@
 
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/test_answers.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/reference.h"
 #include "exeunt/tasks/user_data.h"
 #include "tests/scratch.h"

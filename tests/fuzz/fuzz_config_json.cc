@@ -22,9 +22,9 @@ void use(const ModelSpec& spec, const ExitLayout& exits) {
 void read_config(const Json& value) {
   const ModelConfig config = parse_config(value, "input", Family::bert);
   use(config.spec, {});
-  const std::string written = json_text(own_config(config.spec));
+  const std::string written = json_text(exeunt_config(config.spec));
   const ModelSpec again = parse_config(parse_json(written, "ours"), "ours").spec;
-  check(json_text(own_config(again)) == written, "what we write reads as the same model");
+  check(json_text(exeunt_config(again)) == written, "what we write reads as the same model");
   if (config.heads.elbert) (void)elbert_policy(*config.heads.elbert, 2);
 }
 

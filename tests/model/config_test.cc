@@ -156,9 +156,10 @@ TEST(Config, WhatIsWrittenReadsAsTheSameSpec) {
     const Family family = row.spec.family;
     const ModelSpec spec = tiny::spec(family);
     const ExitLayout exits = tiny::own_heads(spec);
-    for (const OrderedJson& written : {own_config(spec), hugging_face_config(spec, exits, "BertModel", DType::bf16)}) {
+    for (const OrderedJson& written :
+         {exeunt_config(spec), hugging_face_config(spec, exits, "BertModel", DType::bf16)}) {
       const ModelConfig again = parse(json_text(written).c_str());
-      EXPECT_EQ(json_text(own_config(again.spec)), json_text(own_config(spec)));
+      EXPECT_EQ(json_text(exeunt_config(again.spec)), json_text(exeunt_config(spec)));
       EXPECT_EQ(again.spec.norm_eps, spec.norm_eps);
       EXPECT_EQ(again.spec.position_offset, spec.position_offset);
     }

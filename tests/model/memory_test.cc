@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/tf_bundle.h"
 #include "exeunt/model/torch_file.h"
 #include "tests/model/others.h"
@@ -212,7 +212,7 @@ TEST_F(Memory, AModelIsReadAndConvertedWithoutACopy) {
     const uintmax_t size = google ? save_wide_tensorflow(scratch.path()) : save_wide_safetensors(scratch.path());
     ASSERT_GT(size, uintmax_t{64} << 20);  // else a copy would go unseen
     const std::filesystem::path out = scratch.path() / "out";
-    const long grown = growth_of([&] { (void)write_folder(Checkpoint::open(scratch.path()), out); });
+    const long grown = growth_of([&] { (void)write_exeunt_folder(Checkpoint::open(scratch.path()), out); });
     EXPECT_TRUE(std::filesystem::exists(out)) << google;
     EXPECT_GE(grown, 0) << google;
     EXPECT_LE(grown, static_cast<long>(size >> 10) + kAllowance / 4) << google;  // less than one of the two matrices

@@ -5,7 +5,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/torch_file.h"
 #include "tests/model/others.h"
 #include "tests/model/tf_builder.h"
@@ -187,7 +187,7 @@ TEST(Open, ReadsGooglesAlbertFromAnyOfItsNames) {
     EXPECT_EQ(to_floats(checkpoint.get("pooler.bias")), to_floats(*b.set().find("bert/pooler/dense/bias")));
   }
   // Transposed views are written out row by row, so that the copy is an ordinary file.
-  (void)write_folder(Checkpoint::open(folder), scratch.path() / "own");
+  (void)write_exeunt_folder(Checkpoint::open(folder), scratch.path() / "own");
   EXPECT_EQ(to_floats(Checkpoint::open(scratch.path() / "own").get("group.0.query.weight")),
             to_floats(Checkpoint::open(folder).get("group.0.query.weight")));
   EXPECT_EQ(read_text(scratch.path() / "own" / "30k-clean.model"), "spm");
@@ -203,7 +203,7 @@ TEST(Open, ReadsTfHubsFolder) {
   scratch.write("assets/30k-clean.model", "spm");
   const Checkpoint checkpoint = Checkpoint::open(scratch.path());
   EXPECT_EQ(checkpoint.folder(), scratch.path());
-  (void)write_folder(checkpoint, scratch.path() / "own");
+  (void)write_exeunt_folder(checkpoint, scratch.path() / "own");
   EXPECT_EQ(read_text(scratch.path() / "own" / "30k-clean.model"), "spm");
 }
 
@@ -233,7 +233,7 @@ class OwnFolderDamage : public testing::Test {
   OwnFolderDamage() {
     const ModelSpec spec = tiny::spec(Family::bert);
     const ExitLayout exits = tiny::own_heads(spec);
-    (void)write_folder(Checkpoint(spec, exits, tiny::tensors(spec, exits)), folder_);
+    (void)write_exeunt_folder(Checkpoint(spec, exits, tiny::tensors(spec, exits)), folder_);
   }
   Scratch scratch_;
   fs::path folder_ = scratch_.path() / "own";

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "exeunt/model/pickle_names.h"
 #include "exeunt/model/torch_file.h"
 #include "tests/model/pickle_builder.h"
 #include "tests/repeated.h"

@@ -33,8 +33,8 @@ TEST(Shapes, HaveThePublishedNumberOfParameters) {
 
 TEST(Shapes, AreModelsThatAConfigurationCanSay) {
   for (const KnownShape& shape : known_shapes()) {
-    const std::string written = json_text(own_config(shape.spec));
-    EXPECT_EQ(json_text(own_config(parse_config(parse_json(written, "x"), "x").spec)), written) << shape.name;
+    const std::string written = json_text(exeunt_config(shape.spec));
+    EXPECT_EQ(json_text(exeunt_config(parse_config(parse_json(written, "x"), "x").spec)), written) << shape.name;
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/precision_map.h"
 #include "tests/scratch.h"
 
@@ -20,7 +20,7 @@ constexpr const char* kModel = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
 struct Folder {
   explicit Folder(const std::string& precision, const std::optional<Certificate>& certificate = {}) {
     const Checkpoint model = Checkpoint::open(kModel);
-    (void)write_folder(model, path);
+    (void)write_exeunt_folder(model, path);
     file.weights = weights_sha256(model);
     file.default_precision = precision;
     PolicyEntry& entry = file.entries[precision];

@@ -3,7 +3,7 @@
 
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/precision_map.h"
 #include "tests/scratch.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/runtime/reference.h"
 #include "tests/runtime/random_model.h"
@@ -113,7 +113,7 @@ TEST_P(EveryFamily, ComesBackFromACheckpointBitForBit) {
   const ModelSpec spec = small_spec(GetParam());
   Network network = network_of(make_model(spec, own_exits(spec)));
   const Scratch scratch;
-  (void)write_folder(to_checkpoint(*network), scratch.path() / "model");
+  (void)write_exeunt_folder(to_checkpoint(*network), scratch.path() / "model");
   const Network again = network_of(Checkpoint::open((scratch.path() / "model").string()));
   for (const auto& item : network->named_parameters()) {
     EXPECT_TRUE(torch::equal(item.value(), again->named_parameters()[item.key()])) << item.key();

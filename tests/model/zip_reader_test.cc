@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/zip.h"
+#include "exeunt/model/zip_reader.h"
 
 #include <functional>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/tasks/zip.h"
+#include "exeunt/tasks/zip_writer.h"
 
 #include <cstdint>
 

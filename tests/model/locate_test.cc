@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/hub_cache.h"
+#include "exeunt/model/locate.h"
 
 #include <cstdlib>
 

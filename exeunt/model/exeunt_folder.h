@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own model folder: config.json, exits.json, model.safetensors, the tokenizer's files as they came, recipe.json,
+// Exeunt's model folder: config.json, exits.json, model.safetensors, the tokenizer's files as they came, recipe.json,
 // and manifest.json; policy.json and precision.json beside them. Written whole or not at all.
 #pragma once
 
@@ -27,8 +27,8 @@ struct WriteOptions {
 };
 
 // Returns what the user should know, one line each. Throws Error; then nothing is left behind.
-std::vector<std::string> write_folder(const Checkpoint& checkpoint, const std::filesystem::path& out,
-                                      const WriteOptions& options = {});
+std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const std::filesystem::path& out,
+                                             const WriteOptions& options = {});
 
 // A folder for transformers: its names, its configuration, and beside them every exit as exits.* with exits.json.
 std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const std::filesystem::path& out,
@@ -37,8 +37,8 @@ std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const
 // What belongs beside weights in another form: config.json, exits.json, the tokenizer's files and policy.json.
 std::vector<std::string> write_companions(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
-// What identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_folder() writes it.
-// So a folder of another system and our conversion of it have the same one.
+// What identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_exeunt_folder() writes
+// it. So a folder of another system and our conversion of it have the same one.
 [[nodiscard]] std::string weights_sha256(const Checkpoint& checkpoint);
 
 }  // namespace exeunt

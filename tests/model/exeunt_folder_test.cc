@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders written and read again: A → B → A must give the same bytes for every family, layout and type.
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 
 #include <fstream>
 
@@ -64,12 +64,12 @@ class RoundTrip : public testing::TestWithParam<Case> {};
 TEST_P(RoundTrip, OwnToHuggingFaceToOwnKeepsEveryByte) {
   const Scratch scratch(quick_parent());
   const Checkpoint made = make(GetParam());
-  (void)write_folder(made, scratch.path() / "a");
+  (void)write_exeunt_folder(made, scratch.path() / "a");
   const Checkpoint own = Checkpoint::open(scratch.path() / "a", {.verify = true});
   (void)export_hugging_face(own, scratch.path() / "hf");
   const Checkpoint foreign = Checkpoint::open(scratch.path() / "hf");
   EXPECT_THAT(foreign.notices(), IsEmpty());
-  (void)write_folder(foreign, scratch.path() / "b");
+  (void)write_exeunt_folder(foreign, scratch.path() / "b");
   expect_same_folder(scratch.path() / "a", scratch.path() / "b");
   (void)export_hugging_face(Checkpoint::open(scratch.path() / "b"), scratch.path() / "hf2");
   expect_same_folder(scratch.path() / "hf", scratch.path() / "hf2");
@@ -78,7 +78,7 @@ TEST_P(RoundTrip, OwnToHuggingFaceToOwnKeepsEveryByte) {
 TEST_P(RoundTrip, TheWeightsHashIsThatOfTheFileWeWouldWrite) {
   const Scratch scratch(quick_parent());
   const Checkpoint made = make(GetParam());
-  (void)write_folder(made, scratch.path() / "a");
+  (void)write_exeunt_folder(made, scratch.path() / "a");
   EXPECT_EQ(weights_sha256(made), sha256_file(scratch.path() / "a" / kWeightsFile));
   EXPECT_EQ(weights_sha256(Checkpoint::open(scratch.path() / "a")), weights_sha256(made));
 }
@@ -93,10 +93,10 @@ TEST(GoldenModels, KeepEveryByteOnTheWayThroughOurFolder) {
     SCOPED_TRACE(entry.path().filename());
     const Scratch scratch(quick_parent());
     const Checkpoint source = Checkpoint::open(entry.path());
-    (void)write_folder(source, scratch.path() / "a");
+    (void)write_exeunt_folder(source, scratch.path() / "a");
     EXPECT_EQ(weights_sha256(source), sha256_file(scratch.path() / "a" / kWeightsFile));
     (void)export_hugging_face(Checkpoint::open(scratch.path() / "a"), scratch.path() / "hf");
-    (void)write_folder(Checkpoint::open(scratch.path() / "hf"), scratch.path() / "b");
+    (void)write_exeunt_folder(Checkpoint::open(scratch.path() / "hf"), scratch.path() / "b");
     expect_same_folder(scratch.path() / "a", scratch.path() / "b");
     ++models;
   }
@@ -129,7 +129,7 @@ TEST(HuggingFaceExport, GivesBackWhatTransformersSaved) {
         if (head) b.linear("classifier", 2, others::kHidden);
       }
       const fs::path source = others::save(scratch, "hf", b.set(), others::config(family));
-      (void)write_folder(Checkpoint::open(source), scratch.path() / "own");
+      (void)write_exeunt_folder(Checkpoint::open(source), scratch.path() / "own");
       EXPECT_THAT(export_hugging_face(Checkpoint::open(scratch.path() / "own"), scratch.path() / "again"), IsEmpty());
       expect_contains(scratch.path() / "again", b.set());
       const Json config = read_json(scratch.path() / "again" / "config.json");
@@ -168,11 +168,11 @@ TEST(OwnFolder, CopiesTokenizerAndRecipeAsTheyAre) {
   const fs::path source = others::save(scratch, "hf", b.set(), others::config("bert"));
   scratch.write("hf/recipe.json", "{\"as\": \"it is\"}");
   scratch.write("hf/README.md", "not ours");
-  EXPECT_THAT(write_folder(Checkpoint::open(source), scratch.path() / "own"), IsEmpty());
+  EXPECT_THAT(write_exeunt_folder(Checkpoint::open(source), scratch.path() / "own"), IsEmpty());
   EXPECT_EQ(read_text(scratch.path() / "own" / "vocab.txt"), "[PAD]\n[UNK]\n");
   EXPECT_EQ(read_text(scratch.path() / "own" / "recipe.json"), "{\"as\": \"it is\"}");
   EXPECT_FALSE(fs::exists(scratch.path() / "own" / "README.md"));
-  (void)write_folder(Checkpoint::open(source), scratch.path() / "trained", {.recipe = "{}"});
+  (void)write_exeunt_folder(Checkpoint::open(source), scratch.path() / "trained", {.recipe = "{}"});
   EXPECT_EQ(read_text(scratch.path() / "trained" / "recipe.json"), "{}");
 }
 
@@ -180,16 +180,16 @@ TEST(OwnFolder, KeepsAPolicyOnlyForTheWeightsItWasMadeFor) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
   const ExitLayout exits = tiny::own_heads(spec);
-  (void)write_folder(Checkpoint(spec, exits, tiny::tensors(spec, exits)), scratch.path() / "a");
+  (void)write_exeunt_folder(Checkpoint(spec, exits, tiny::tensors(spec, exits)), scratch.path() / "a");
   const std::string hash = weights_sha256(Checkpoint::open(scratch.path() / "a"));
   scratch.write("a/policy.json", "{\"weights\": \"" + hash + "\"}");
   scratch.write("a/precision.json", "{}");
   (void)export_hugging_face(Checkpoint::open(scratch.path() / "a"), scratch.path() / "hf");
-  (void)write_folder(Checkpoint::open(scratch.path() / "hf"), scratch.path() / "b");
+  (void)write_exeunt_folder(Checkpoint::open(scratch.path() / "hf"), scratch.path() / "b");
   EXPECT_EQ(read_text(scratch.path() / "b" / "policy.json"), read_text(scratch.path() / "a" / "policy.json"));
   EXPECT_TRUE(fs::exists(scratch.path() / "b" / "precision.json"));
   scratch.write("a/policy.json", "{\"weights\": \"of another model\"}");
-  EXPECT_THAT(write_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "c"),
+  EXPECT_THAT(write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "c"),
               Contains(HasSubstr("policy.json was made for other weights")));
   EXPECT_FALSE(fs::exists(scratch.path() / "c" / "policy.json"));
 }
@@ -203,7 +203,7 @@ TEST(OwnFolder, WritesElbertsRuleAsAnUncertifiedPolicy) {
   const fs::path source = others::save(
       scratch, "elbert", b.set(),
       others::config("albert", {{"thres_name", "bias_2"}, {"exit_thres", 0.1}, {"cnt_thres", 3}, {"margin", 0.05}}));
-  (void)write_folder(Checkpoint::open(source), scratch.path() / "own");
+  (void)write_exeunt_folder(Checkpoint::open(source), scratch.path() / "own");
   const Json policy = read_json(scratch.path() / "own" / "policy.json");
   EXPECT_EQ(policy["format"], "exeunt.policy/1");
   EXPECT_EQ(policy["weights"], sha256_file(scratch.path() / "own" / kWeightsFile));
@@ -218,10 +218,11 @@ TEST(OwnFolder, RefusesAnExistingFolderUnlessToldToReplaceIt) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
   const Checkpoint checkpoint(spec, {}, tiny::tensors(spec, {}));
-  (void)write_folder(checkpoint, scratch.path() / "a");
-  EXPECT_EQ(error_of([&] { (void)write_folder(checkpoint, scratch.path() / "a"); }).code(), Code::usage);
+  (void)write_exeunt_folder(checkpoint, scratch.path() / "a");
+  EXPECT_EQ(error_of([&] { (void)write_exeunt_folder(checkpoint, scratch.path() / "a"); }).code(), Code::usage);
   // The new folder may even be made from the old one, whose files stay mapped.
-  EXPECT_NO_THROW((void)write_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "a", {.replace = true}));
+  EXPECT_NO_THROW(
+      (void)write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "a", {.replace = true}));
   EXPECT_NO_THROW((void)Checkpoint::open(scratch.path() / "a", {.verify = true}));
 }
 
@@ -230,7 +231,7 @@ TEST(OwnFolder, LeavesNothingBehindWhereItCannotWrite) {
   const ModelSpec spec = tiny::spec(Family::bert);
   const Checkpoint checkpoint(spec, {}, tiny::tensors(spec, {}));
   const fs::path blocked = scratch.write("file", "x");
-  const Error error = error_of([&] { (void)write_folder(checkpoint, blocked / "a"); });
+  const Error error = error_of([&] { (void)write_exeunt_folder(checkpoint, blocked / "a"); });
   EXPECT_EQ(error.code(), Code::resources);
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), fs::directory_iterator()), 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/own_folder.h"
+#include "exeunt/model/exeunt_folder.h"
 
 #include <optional>
 #include <utility>
@@ -211,10 +211,11 @@ std::vector<NamedTensor> hugging_face_tensors(const Checkpoint& checkpoint, bool
 
 }  // namespace
 
-std::vector<std::string> write_folder(const Checkpoint& checkpoint, const fs::path& out, const WriteOptions& options) {
+std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const fs::path& out,
+                                             const WriteOptions& options) {
   AtomicFolder folder(out, options.replace);
   FolderWriter writer(checkpoint, folder.path());
-  writer.text(kConfigFile, json_text(own_config(checkpoint.spec())));
+  writer.text(kConfigFile, json_text(exeunt_config(checkpoint.spec())));
   writer.text(kExitsFile, json_text(exits_json(checkpoint.exits())));
   const std::string weights = writer.weights(in_schema_order(checkpoint), own_metadata());
   writer.tokenizer();
@@ -252,7 +253,7 @@ std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const
 
 std::vector<std::string> write_companions(const Checkpoint& checkpoint, const fs::path& folder) {
   FolderWriter writer(checkpoint, folder);
-  writer.text(kConfigFile, json_text(own_config(checkpoint.spec())));
+  writer.text(kConfigFile, json_text(exeunt_config(checkpoint.spec())));
   writer.text(kExitsFile, json_text(exits_json(checkpoint.exits())));
   writer.tokenizer();
   writer.policy(weights_sha256(checkpoint));
