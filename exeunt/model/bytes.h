@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small looks into a file's bytes: little-endian numbers at any place, and text fit for an error message.
+// Reads from a file's bytes: little-endian numbers at any offset, and text for error messages.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace exeunt {
 
-// The value at `offset`; the caller has checked that it lies inside.
+// The value at `offset`, which the caller has checked.
 template <class T>
 [[nodiscard]] T load_at(std::span<const std::byte> bytes, size_t offset) noexcept {
   T value{};
@@ -24,7 +24,7 @@ template <class T>
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A name out of a file for an error message: one line, not long, whatever the file says.
+// Text of a file for an error message: one short line, whatever the file contains.
 [[nodiscard]] inline std::string printable(std::string_view text, size_t limit = 80) {
   std::string out = replace_invalid_utf8(text.substr(0, limit));
   for (char& c : out) {

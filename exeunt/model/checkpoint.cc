@@ -30,7 +30,7 @@ std::string_view size_name(int64_t hidden) {
   return {};
 }
 
-// The usual reason why tensors do not fit: the weights are of another size than the configuration.
+// The usual reason for a mismatch: weights and configuration are of different sizes.
 std::string misfit_hint(const ModelSpec& spec, const TensorSet& tensors) {
   const TensorView* query = tensors.find(layer_prefix(spec, 0) + ".query.weight");
   if (query == nullptr || query->shape.size() != 2 || query->shape[1] == spec.hidden) return {};
@@ -69,7 +69,7 @@ void check_tensor(const ModelSpec& spec, const TensorSet& tensors, const TensorI
   }
 }
 
-// An optional part is there as a whole or not at all.
+// An optional part is complete or absent.
 void check_partner(const TensorSet& tensors, const TensorInfo& info, const Origin& origin) {
   if (info.required || tensors.find(info.name) == nullptr) return;
   const size_t dot = info.name.rfind('.');

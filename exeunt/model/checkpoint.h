@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model in memory: what it is, its tensors under our names, and what was noticed while reading it.
+// A model in memory: its spec, its tensors under our names, and notices from reading it.
 #pragma once
 
 #include <filesystem>
@@ -16,21 +16,21 @@ namespace exeunt {
 
 // Where a checkpoint came from, for messages and for finding the files beside the weights.
 struct Origin {
-  std::filesystem::path folder = {};                           // where the tokenizer files lie; empty = made in memory
+  std::filesystem::path folder = {};                           // of the tokenizer files; empty = made in memory
   std::string where = "checkpoint";                            // opens error messages
   std::map<std::string, std::string, std::less<>> names = {};  // our name → the file's, where they differ
-  std::string weights_sha256 = {};                             // from the manifest of our own folder; empty elsewhere
+  std::string weights_sha256 = {};                             // from the manifest of an Exeunt folder; else empty
   std::optional<std::string> policy = {};                      // the exit rule the files ask for, as policy text
-  std::vector<std::string> notices = {};                       // one line each, worth telling the user
+  std::vector<std::string> notices = {};                       // for the user, one line each
 };
 
 struct OpenOptions {
-  bool verify = false;  // hash the weights of our own folder against its manifest, too
+  bool verify = false;  // also hash the weights of an Exeunt folder
 };
 
 class Checkpoint {
  public:
-  // Opens our own folder, a Hugging Face folder, a folder of any of the five systems, a TensorFlow checkpoint, or
+  // Opens an Exeunt folder, a Hugging Face folder, a folder of any of the five systems, a TensorFlow checkpoint, or
   // `org/name` in the local Hugging Face cache. Tensors stay in the mapped files. Throws Error.
   static Checkpoint open(const std::string& model, const OpenOptions& options = {});
 
@@ -43,9 +43,9 @@ class Checkpoint {
   [[nodiscard]] const TensorView& get(std::string_view name) const;             // our bug if absent
   [[nodiscard]] const TensorView* find(std::string_view name) const;
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return origin_.folder; }
-  // The exit rule an ELBERT folder asks for, as policy text; nothing elsewhere.
+  // The exit rule of an ELBERT folder as policy text; else nothing.
   [[nodiscard]] const std::optional<std::string>& native_policy() const noexcept { return origin_.policy; }
-  // Of model.safetensors as the manifest has it; empty elsewhere. weights_sha256() in exeunt_folder.h always answers.
+  // Of model.safetensors, from the manifest; else empty. weights_sha256() in exeunt_folder.h computes it if need be.
   [[nodiscard]] const std::string& stored_sha256() const noexcept { return origin_.weights_sha256; }
   [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return origin_.notices; }
 

@@ -40,7 +40,7 @@ Family family_of(JsonObject& fields, std::optional<Family> guess) {
 }
 
 Activation activation_of(JsonObject& fields, Activation absent) {
-  // The same two functions go by several names.
+  // The same functions go by several names.
   constexpr std::pair<std::string_view, Activation> kNames[] = {{"gelu", Activation::gelu},
                                                                 {"gelu_python", Activation::gelu},
                                                                 {"gelu_new", Activation::gelu_new},
@@ -63,7 +63,7 @@ int size_of_field(JsonObject& fields, std::string_view name, int64_t high, int64
   return static_cast<int>(fields.integer_or(name, 1, high, absent));
 }
 
-// What would change the arithmetic must be refused, not passed over.
+// Fields that change the arithmetic must be rejected, not ignored.
 void refuse_unsupported(JsonObject& fields) {
   const std::string positions = fields.string_or("position_embedding_type", "absolute");
   if (positions != "absolute") fields.fail("position_embedding_type", "'" + positions + "'", "'absolute'");
@@ -75,7 +75,7 @@ void refuse_unsupported(JsonObject& fields) {
   }
 }
 
-// The shortest decimal that is this float, so that 1e-12F is written as 1e-12.
+// The shortest decimal that rounds to this float: 1e-12F is written as 1e-12.
 double tidy(float value) {
   return std::strtod(fmt::format("{}", value).c_str(), nullptr);
 }

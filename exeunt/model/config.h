@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json of Hugging Face folders and of the five systems, and Google's bert_config.json and albert_config.json.
-// These files carry many fields that do not concern us, so unknown ones are passed over.
+// These files have many fields of no concern to us, so unknown ones are ignored.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct ElbertFields {
   std::optional<double> range = {};
 };
 
-// What a configuration says about heads, before the weights have been looked at.
+// What a configuration says about heads, before the weights are read.
 struct HeadHints {
   std::vector<std::string> labels = {};   // in the order of the outputs; empty = not given
   std::string problem_type = {};          // Hugging Face's word, or empty
@@ -41,7 +41,7 @@ struct ModelConfig {
   std::vector<std::string> notices = {};
 };
 
-// `guess` is the family to assume where the file names none. Throws Error naming the field, got and wanted.
+// `guess` is the family to assume if the file names none. Throws Error naming the field, got and wanted.
 [[nodiscard]] ModelConfig parse_config(const Json& value, const std::string& where, std::optional<Family> guess = {});
 
 // config.json of an Exeunt folder: the backbone alone, since exits.json holds the rest.

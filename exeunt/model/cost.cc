@@ -14,7 +14,7 @@
 namespace exeunt {
 namespace {
 
-// True if the last exit uses this tensor: then a plain model with one head has it too.
+// Whether the last exit uses this tensor, so that a plain model with one head has it too.
 bool belongs_to_last_exit(const ExitLayout& exits, std::string_view name) {
   const ExitSite& last = exits.sites.back();
   if (last.reader && name.starts_with(fmt::format("exits.reader.{}.", *last.reader))) return true;
@@ -58,8 +58,8 @@ int64_t layer_macs(const ModelSpec& spec, int64_t tokens) noexcept {
   return 4 * s * d * d + 2 * s * d * f + 2 * h * s * s + 2 * s * s * d + 4 * s * d;
 }
 
-// A reader scores every row and sums them up (2sd), and its pooler reads two rows' width. Pooling by mean or max is
-// no module, so the counter does not see it.
+// A reader scores every row and sums them (2sd), and its pooler reads twice the width. Mean and max pooling are not
+// modules, so the counter does not see them.
 int64_t exit_macs(const ModelSpec& spec, const ExitLayout& exits, const ExitSite& site, int64_t tokens) noexcept {
   const int64_t d = spec.hidden, w = exits.width, outputs = exits.outputs;
   int64_t macs = site.reader ? 2 * tokens * d : 0;

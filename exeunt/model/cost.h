@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model costs: parameters, and multiply-accumulates by the rules of ElasticBERT's counter, which ELUE scores
-// with. A linear map counts inputs × outputs without bias, LayerNorm 2 per element, attention's softmax and scaling
+// The cost of a model: parameters, and multiply-accumulates as ElasticBERT's counter counts them, which ELUE's score
+// uses. A linear map counts inputs × outputs without bias, LayerNorm 2 per element, attention's softmax and scaling
 // 2·h·s²; embeddings, activations and dropout count nothing. One multiply-accumulate is two FLOPs.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace exeunt {
 struct ParameterCount {
   int64_t backbone = 0;  // embeddings, layers and pretrained poolers
   int64_t exits = 0;     // everything under exits.
-  int64_t added = 0;     // of these, what a plain model with one head at the last layer would not have
+  int64_t added = 0;     // of these, what a plain model with one head after the last layer lacks
 
   [[nodiscard]] int64_t total() const noexcept { return backbone + exits; }
 };
@@ -32,12 +32,12 @@ struct ParameterCount {
                                 int64_t tokens) noexcept;
 [[nodiscard]] int64_t lte_macs(const ExitLayout& exits) noexcept;  // of the learning-to-exit head, per evaluated exit
 
-// A text that leaves at the exit after layer `after`, having been asked at the exits `evaluated` up to there.
+// A text that exits after layer `after`, with the exits `evaluated` up to there evaluated.
 struct Departure {
   int after = 0;
   int64_t tokens = 0;
   std::span<const int> evaluated = {};  // by layer; empty = every exit of the model
-  bool lte = false;                     // the rule looks at the learning-to-exit head
+  bool lte = false;                     // the rule reads the learning-to-exit head
 };
 [[nodiscard]] int64_t departure_macs(const ModelSpec& spec, const ExitLayout& exits, const Departure& departure);
 

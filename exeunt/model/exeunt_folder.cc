@@ -47,7 +47,7 @@ Metadata own_metadata() {
   return {{"format", std::string(kWeightsFormat)}};
 }
 
-// Fills the folder that is being written and keeps the manifest as it goes.
+// Writes the files of a folder and collects the manifest.
 class FolderWriter {
  public:
   FolderWriter(const Checkpoint& checkpoint, fs::path folder) : checkpoint_(checkpoint), folder_(std::move(folder)) {}
@@ -86,7 +86,7 @@ class FolderWriter {
     }
   }
 
-  // A policy is bound to the weights it was made for; with others it means nothing.
+  // A policy is bound to the weights it was made for.
   void policy(const std::string& weights) {
     const std::optional<fs::path> source = find(kPolicyFile);
     if (!source) {
@@ -102,7 +102,7 @@ class FolderWriter {
     if (const auto precision = find(kPrecisionFile)) write_unlisted(kPrecisionFile, read_text(*precision));
   }
 
-  // Files that `beside` has written; hashing reads them once more, so what is listed is what lies there.
+  // Files written by `beside`; hashing reads them back, so the manifest lists what is on disk.
   void beside(const std::function<std::vector<std::string>(const fs::path&)>& add) {
     if (!add) return;
     for (const std::string& name : add(folder_)) {
@@ -159,7 +159,7 @@ class FolderWriter {
   std::vector<std::string> notices_;
 };
 
-// The family transformers takes a model for.
+// The family that transformers sees.
 const FamilyRow& exported_row(const ModelSpec& spec) {
   return row_of(row_of(spec.family).exported_as);
 }

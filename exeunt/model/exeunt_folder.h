@@ -20,13 +20,13 @@ inline constexpr const char* kWeightsFile = "model.safetensors";
 inline constexpr std::string_view kWeightsFormat = "exeunt.model/1";  // in the weights' metadata
 
 struct WriteOptions {
-  bool replace = false;     // an existing folder is exchanged for the new one
+  bool replace = false;     // replaces an existing folder
   std::string recipe = {};  // text of recipe.json; empty = the one in the checkpoint's folder, if any
-  // Writes further files into the folder and returns the names of those that a manifest is to list.
+  // Writes more files into the folder and returns the names of those for the manifest.
   std::function<std::vector<std::string>(const std::filesystem::path& folder)> beside = {};
 };
 
-// Returns what the user should know, one line each. Throws Error; then nothing is left behind.
+// Returns notices for the user, one line each. Throws Error and then leaves nothing behind.
 std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                              const WriteOptions& options = {});
 
@@ -34,11 +34,11 @@ std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const
 std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                              const WriteOptions& options = {});
 
-// What belongs beside weights in another form: config.json, exits.json, the tokenizer's files and policy.json.
+// The files beside weights in another format: config.json, exits.json, the tokenizer's files and policy.json.
 std::vector<std::string> write_companions(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
-// What identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_exeunt_folder() writes
-// it. So a folder of another system and our conversion of it have the same one.
+// Identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_exeunt_folder() writes it,
+// so that a folder of another system and our conversion of it agree.
 [[nodiscard]] std::string weights_sha256(const Checkpoint& checkpoint);
 
 }  // namespace exeunt

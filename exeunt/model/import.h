@@ -16,8 +16,8 @@ struct ImportSource {
   NameStyle style = NameStyle::torch;
   Json config = {};
   std::string config_where = "config.json";
-  std::optional<Family> guess = {};  // where neither configuration nor names give the family away
-  std::optional<Json> exits = {};    // exits.json, where the folder has one
+  std::optional<Family> guess = {};  // used if neither configuration nor names tell the family
+  std::optional<Json> exits = {};    // exits.json, if the folder has one
   std::string exits_where = "exits.json";
   Origin origin = {};
 };

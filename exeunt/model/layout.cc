@@ -34,7 +34,7 @@ void check_outputs(const ExitLayout& exits, std::string_view where) {
   std::set<std::string_view> seen;
   for (const std::string& label : exits.labels) {
     if (label.empty()) throw_bad_file(where, "a label is empty");
-    if (!seen.insert(label).second) throw_bad_file(where, "label '{}' stands twice", label);
+    if (!seen.insert(label).second) throw_bad_file(where, "duplicate label '{}'", label);
   }
   if (exits.range) {
     const auto [low, high] = *exits.range;

@@ -34,7 +34,7 @@ bool is_plain(std::string_view part) {
          std::all_of(part.begin(), part.end(), is_name_char);
 }
 
-// Links of a snapshot lead to blobs/ of the same repository. One that leads elsewhere is no download's work.
+// Links of a snapshot point to blobs/ of the same repository; no download makes one that points elsewhere.
 void check_links(const fs::path& snapshot, const fs::path& repository, const std::string& name) {
   const fs::path root = fs::canonical(repository);
   std::vector<fs::path> paths{snapshot};
@@ -54,7 +54,7 @@ void check_links(const fs::path& snapshot, const fs::path& repository, const std
   }
 }
 
-// refs/main names the snapshot; without it the only snapshot there is will do.
+// refs/main names the snapshot; without it there must be just one.
 fs::path snapshot_of(const fs::path& repository, const std::string& name) {
   const fs::path reference = repository / "refs" / "main";
   const fs::path snapshots = repository / "snapshots";

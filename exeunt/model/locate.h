@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what the user names to where it lies.
+// From a model's name to its path.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 namespace exeunt {
 
 // A path that exists; "model.ckpt-best", the part that TensorFlow's files share; or `org/name` in the local Hugging
-// Face cache. Throws Error that says how to get a model that is not there.
+// Face cache. Throws Error that says how to get a missing model.
 [[nodiscard]] std::filesystem::path locate_model(const std::string& model);
 
-// The folder of a model, where its configuration and tokenizer lie.
+// The folder of a model's configuration and tokenizer.
 [[nodiscard]] std::filesystem::path model_folder(const std::string& model);
 
 // The folder of this machine's Hugging Face cache, from which models are read but never downloaded to: by
@@ -23,7 +23,7 @@ namespace exeunt {
 // True for "name" and "org/name" of letters, digits, '-', '_' and '.'.
 [[nodiscard]] bool is_hub_name(std::string_view text);
 
-// The snapshot folder of a repository, with every file in it checked to lie inside the repository's own folder.
+// The snapshot folder of a repository, after checking that every file in it lies inside the repository's folder.
 // Throws Error that says how to get the model.
 [[nodiscard]] std::filesystem::path find_in_hub_cache(const std::string& name, const std::filesystem::path& cache);
 

@@ -24,7 +24,7 @@ std::string_view prefix_of(std::string_view name) {
   return start.size() < name.size() && family_named(start) ? name.substr(0, start.size() + 1) : "";
 }
 
-// LayerNorm's parameters had TensorFlow's names in the first PyTorch checkpoints.
+// The first PyTorch checkpoints used TensorFlow's names for LayerNorm's parameters.
 void renew_ending(std::string& name, std::string_view old_ending, std::string_view ending) {
   if (!name.ends_with(old_ending)) return;
   name.replace(name.size() - old_ending.size(), old_ending.size(), ending);
@@ -120,7 +120,7 @@ SourceTensors normalise_names(const TensorSet& set, NameStyle style, std::string
     // TensorFlow multiplies from the left: its kernels are [in, out].
     const bool kernel = style == NameStyle::tensorflow && name.ends_with("/kernel") && view.shape.size() == 2;
     const auto [place, added] = out.tensors.try_emplace(*common, SourceTensor{name, kernel ? transposed(view) : view});
-    if (!added) throw_bad_file(where, "tensors '{}' and '{}' are the same one twice", place->second.name, name);
+    if (!added) throw_bad_file(where, "tensors '{}' and '{}' are the same tensor", place->second.name, name);
     if (style == NameStyle::torch && out.prefix.empty()) {
       const std::string_view inner = name.starts_with("module.") ? std::string_view(name).substr(7) : name;
       out.prefix = prefix_of(inner);

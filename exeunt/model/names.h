@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other systems' tensor names, brought to one form: prefixes gone, old spellings renewed, TensorFlow's paths turned
-// into PyTorch's names. What is left is what schema()'s aliases say.
+// Other systems' tensor names in one common form: without prefixes, in current spelling, TensorFlow's paths as
+// PyTorch's names. These are the names that schema()'s aliases use.
 #pragma once
 
 #include <map>
@@ -24,16 +24,16 @@ struct SourceTensor {
 struct SourceTensors {
   std::map<std::string, SourceTensor, std::less<>> tensors;  // by the common form of the name
   std::string prefix;            // "bert." … as most of the file's names have it, or empty
-  std::optional<Family> family;  // that the names give away
+  std::optional<Family> family;  // as the names tell
 
   [[nodiscard]] const SourceTensor* find(std::string_view name) const;
 };
 
-// Drops what is known to be of no use: buffers, pretraining heads, teachers' copies. Two names of the
-// file that mean the same tensor are an Error; `where` opens its message.
+// Drops buffers, pretraining heads and teachers' copies. Two names of the file for the same tensor are an Error;
+// `where` opens its message.
 [[nodiscard]] SourceTensors normalise_names(const TensorSet& set, NameStyle style, std::string_view where);
 
-// The common form of one name; nothing if the tensor is of no use.
+// The common form of one name; nothing for a tensor that is dropped.
 [[nodiscard]] std::optional<std::string> common_name(std::string_view name, NameStyle style);
 
 }  // namespace exeunt

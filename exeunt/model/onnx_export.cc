@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kWeightFile = "weights.bin";
 constexpr const char* kAllExits = "all_exits.onnx";
 constexpr const char* kIndex = "onnx.json";
-constexpr float kNever = -1e9F;  // added to what a mask hides: no share is left of it
+constexpr float kNever = -1e9F;  // added to masked scores: their softmax is 0
 
 struct ExitValues {
   std::string logits;              // [batch, outputs]
@@ -141,17 +141,17 @@ class GraphBuilder {
 
   std::string activated(const std::string& x) {
     if (spec_.activation == Activation::relu) return graph_.op("Relu", {x});
-    std::string sure;  // the share of x that stays, doubled
+    std::string doubled;  // 2 Φ(x)
     if (spec_.activation == Activation::gelu) {
       const std::string scaled = graph_.op("Div", {x, graph_.real(std::numbers::sqrt2_v<float>)});
-      sure = graph_.op("Add", {graph_.op("Erf", {scaled}), graph_.real(1)});
+      doubled = graph_.op("Add", {graph_.op("Erf", {scaled}), graph_.real(1)});
     } else {
       const std::string cube = graph_.op("Mul", {graph_.op("Mul", {x, x}), x});
       const std::string bent = graph_.op("Add", {x, graph_.op("Mul", {cube, graph_.real(0.044715F)})});
       const std::string scaled = graph_.op("Mul", {bent, graph_.real(0.7978845608F)});
-      sure = graph_.op("Add", {graph_.op("Tanh", {scaled}), graph_.real(1)});
+      doubled = graph_.op("Add", {graph_.op("Tanh", {scaled}), graph_.real(1)});
     }
-    return graph_.op("Mul", {graph_.op("Mul", {x, sure}), graph_.real(0.5F)});
+    return graph_.op("Mul", {graph_.op("Mul", {x, doubled}), graph_.real(0.5F)});
   }
 
   std::string first_row() { return graph_.op("Gather", {rows_, graph_.integer(0)}, {{"axis", int64_t{1}}}); }
@@ -211,7 +211,7 @@ std::vector<int> layers_of(const ExitLayout& layout) {
   return out;
 }
 
-// What a runtime wants to know without another file.
+// Metadata for runtimes that read no other file.
 void add_notes(OnnxGraph& graph, const ExitLayout& layout, const std::string& weights) {
   graph.note("exeunt.exits", fmt::format("{}", fmt::join(layers_of(layout), ",")));
   graph.note("exeunt.labels", Json(layout.labels).dump());

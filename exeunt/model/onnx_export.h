@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as ONNX graphs in fp32, for runtimes of others: one that answers at every exit, and one for each stretch
-// between two exits, so that a caller can stop between them.
+// A model as ONNX graphs in fp32 for other runtimes: one with the logits of every exit, and one per segment between two
+// exits, so that a caller can stop there.
 //
 //   all_exits.onnx    input_ids, attention_mask, token_type_ids [batch, tokens] → logits [batch, exits, outputs],
 //                     lte [batch, exits] and ramp [batch, outputs] where the model has them
@@ -8,7 +8,7 @@
 //   segment-02.onnx … hidden and attention_mask → the same; the last has no hidden_out, but ramp
 //   weights.bin       of all of them;  onnx.json, exits.json, config.json, the tokenizer's files, policy.json
 //
-// Texts of one batch are padded behind their end, with 0 in attention_mask.
+// Texts of a batch are padded at the end, with 0 in attention_mask.
 #pragma once
 
 #include <filesystem>
@@ -20,8 +20,8 @@
 
 namespace exeunt {
 
-// Returns what the user should know, one line each. Throws Error (usage) for a model without exits; whatever fails,
-// nothing is left behind.
+// Returns notices for the user, one line each. Throws Error, as for a model without exits, and then leaves nothing
+// behind.
 std::vector<std::string> export_onnx(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                      const WriteOptions& options = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX graph, built operation by operation and written as the bytes of onnx.proto (IR version 8, opset 17).
-// Weights lie in one file beside it, which several graphs may share.
+// An ONNX graph, built operation by operation and written as onnx.proto (IR version 8, opset 17). The weights are in
+// one file beside it, which several graphs may share.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ namespace exeunt {
 
 inline constexpr int kOnnxOpset = 17, kOnnxIrVersion = 8;
 
-// Where a tensor lies in the file of weights.
+// The place of a tensor in the weights file.
 struct OnnxPlace {
   std::vector<int64_t> shape = {};
   uint64_t offset = 0, bytes = 0;
 };
 
-// The file of weights: fp32, each tensor written when it is first asked for.
+// The weights file: fp32, each tensor written on first use.
 class OnnxWeights {
  public:
   explicit OnnxWeights(const std::filesystem::path& path) : file_(path), name_(path.filename().string()) {}
@@ -43,7 +43,7 @@ class OnnxWeights {
 
 enum class OnnxType : uint8_t { real = 1, integer = 7 };  // onnx.proto's FLOAT and INT64
 
-// A side of an input or output: a number, or a name where it may be any.
+// A dimension of an input or output: a number, or a name if it varies.
 using OnnxSide = std::variant<int64_t, std::string>;
 
 struct OnnxAttribute {
@@ -58,14 +58,14 @@ class OnnxGraph {
   void input(const std::string& name, OnnxType type, const std::vector<OnnxSide>& sides);
   void output(const std::string& name, OnnxType type, const std::vector<OnnxSide>& sides);
 
-  // Each returns the name of its value. Constants and weights that are asked for again are the same value.
+  // Each returns the name of its value. Equal constants and weights share one.
   std::string op(const std::string& type, const std::vector<std::string>& inputs,
                  const std::vector<OnnxAttribute>& attributes = {});
   std::string integers(const std::vector<int64_t>& values);  // a list
   std::string integer(int64_t value);                        // a scalar
   std::string real(float value);                             // a scalar
   std::string weight(const std::string& name, const TensorView& tensor, OnnxWeights& weights);
-  // The same value under a name of an output.
+  // Gives a value the name of an output.
   void name_value(const std::string& value, const std::string& name) { (void)node("Identity", {value}, {}, name); }
 
   void note(const std::string& key, const std::string& value);  // metadata

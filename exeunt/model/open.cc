@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoint::open(): from what the user names to a checkpoint.
+// Checkpoint::open(): from a model's name to a checkpoint.
 #include <optional>
 #include <utility>
 
@@ -44,7 +44,7 @@ Checkpoint open_exeunt_folder(const fs::path& folder, const OpenOptions& options
   return with_hint(kMisfit, [&] { return Checkpoint(spec, std::move(layout), std::move(tensors), std::move(origin)); });
 }
 
-// The configuration beside the weights, and the family its name gives away.
+// The configuration beside the weights, and the family that its file name tells.
 std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
   if (path_exists(folder / kConfigFile)) return {folder / kConfigFile, std::nullopt};
   for (const fs::path& place : {folder, folder / "assets"}) {

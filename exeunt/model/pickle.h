@@ -61,4 +61,7 @@ struct Pickle {
 
 [[nodiscard]] std::string_view name_of(PickleValue::Kind kind) noexcept;  // "a tuple"
 
+// As pickletools names it, for messages; empty if Python has no such opcode.
+[[nodiscard]] std::string_view opcode_name(uint8_t opcode) noexcept;
+
 }  // namespace exeunt

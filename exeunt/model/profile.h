@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// profile.json: how long the parts of a model take on a machine, measured by the runtime and read wherever a time is
-// predicted. One entry per precision, number of threads and instruction set; milliseconds over a few lengths.
+// profile.json: times of a model's parts on one machine, measured by the runtime and used to predict times. One entry
+// per precision, number of threads and instruction set; milliseconds for a few lengths.
 #pragma once
 
 #include <filesystem>
@@ -19,11 +19,11 @@ struct ProfileEntry {
   std::string precision = {};  // fp32, bf16, int8
   int threads = 1;
   std::string isa = {};                            // as `exeunt info` names it
-  std::vector<int> lengths = {};                   // tokens, rising; the columns of all that follows
+  std::vector<int> lengths = {};                   // tokens, ascending; the columns of all that follows
   std::vector<double> embedding_ms = {};           // [lengths]
-  std::vector<std::vector<double>> layer_ms = {};  // [layers][lengths] a text that goes on
-  std::vector<std::vector<double>> leave_ms = {};  // [layers][lengths] one that leaves there; empty = the same
-  std::vector<double> exit_ms = {};                // [lengths] one exit asked
+  std::vector<std::vector<double>> layer_ms = {};  // [layers][lengths] for a text that continues
+  std::vector<std::vector<double>> leave_ms = {};  // [layers][lengths] for one that exits there; empty = the same
+  std::vector<double> exit_ms = {};                // [lengths] per evaluated exit
 
   // "fp32, 1 thread, avx512"
   [[nodiscard]] std::string name() const;
@@ -34,7 +34,7 @@ struct Profile {
   std::vector<ProfileEntry> entries = {};
 };
 
-// Strict, as every file of ours. `layers` are those of the model it stands for. Throws Error (bad_file).
+// Strict, as all our files. `layers` is the model's number of layers. Throws Error (bad_file).
 [[nodiscard]] Profile parse_profile(const Json& json, int layers, const std::string& where);
 [[nodiscard]] Profile read_profile(const std::filesystem::path& path, int layers);
 [[nodiscard]] OrderedJson profile_json(const Profile& profile);
@@ -43,8 +43,8 @@ struct Profile {
 // was not measured.
 [[nodiscard]] const ProfileEntry* find_entry(const Profile& profile, std::string_view precision, int threads = 0);
 
-// One text of `tokens` tokens that leaves after layer `after`, having been asked at `asked` exits. Straight lines
-// between the measured lengths and beyond them; never below zero.
+// One text of `tokens` tokens that exits after layer `after` with `asked` exits evaluated. Linear interpolation and
+// extrapolation over the measured lengths; never below zero.
 struct TimedDeparture {
   int after = 0, tokens = 0, asked = 0;
 };

@@ -76,7 +76,7 @@ class SchemaBuilder {
     norm(ours + "ffn_norm", d, theirs(names.ffn_norm));
   }
 
-  // A pretrained pooler is where heads start from. Many encoders come without one.
+  // Heads are initialised from a pretrained pooler. Many encoders come without one.
   void backbone_poolers() {
     required_ = false;
     if (spec_.layer_poolers) {
@@ -157,7 +157,7 @@ class SchemaBuilder {
     return names;
   }
 
-  // Which sites (by place in the list) use a part. check_layout() has made sure that each part has a user.
+  // The indices of the sites that use a part. check_layout() guarantees that there is one.
   template <class Uses>
   [[nodiscard]] std::vector<size_t> users_of(Uses uses) const {
     std::vector<size_t> users;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every tensor a model has: our name, its shape, whether it must be there, and the names others give it.
+// Every tensor of a model: our name, its shape, whether it is required, and its names in other systems.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct TensorInfo {
 //   With `inner` (fc2) the classifier is [inner, w] and its inner is [C, inner], tanh between; else it is [C, w].
 [[nodiscard]] std::vector<TensorInfo> schema(const ModelSpec& spec, const ExitLayout& exits);
 
-// "layer.3" or, where weights are shared, "group.0": the name in front of a layer's tensors. `index` from 0.
+// "layer.3" or, with shared weights, "group.0": the prefix of a layer's tensors. `index` from 0.
 [[nodiscard]] std::string layer_prefix(const ModelSpec& spec, int index);
 
 }  // namespace exeunt

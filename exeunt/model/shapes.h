@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Well-known models by name: their shapes alone, for `info` and `bench`.
+// Shapes of well-known models by name, for `info` and `bench`.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ struct KnownShape {
 
 [[nodiscard]] const std::vector<KnownShape>& known_shapes();
 
-// Throws Error usage that names the nearest.
+// Throws Error (usage) that suggests the nearest name.
 [[nodiscard]] const KnownShape& find_shape(std::string_view name);
 
 }  // namespace exeunt

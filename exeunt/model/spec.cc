@@ -8,7 +8,7 @@
 namespace exeunt {
 namespace {
 
-// Names in the order of the enumerations; each list stands here and nowhere else.
+// Names in the order of the enumerations.
 constexpr std::array<std::string_view, 3> kActivations{"gelu", "gelu_new", "relu"};
 constexpr std::array<std::string_view, 6> kPoolInputs{"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
 constexpr std::array<std::string_view, 2> kProblems{"classification", "regression"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model is, as plain data: the backbone (ModelSpec) and where and how it exits (ExitLayout).
+// A model as plain data: its backbone (ModelSpec), and where and how it exits (ExitLayout).
 #pragma once
 
 #include <optional>
@@ -23,14 +23,14 @@ enum class LastRamp { final, ramp };  // which head answers at the last layer of
 [[nodiscard]] std::string_view name_of(Problem problem) noexcept;
 [[nodiscard]] std::string_view name_of(LastRamp ramp) noexcept;
 
-// The way back; nothing if there is no such name.
+// The inverse; nothing for an unknown name.
 [[nodiscard]] std::optional<Family> family_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<PoolInput> pool_input_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<Problem> problem_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept;
 [[nodiscard]] std::span<const std::string_view> pool_input_names() noexcept;
 
-// Largest sizes a file may ask for. They bound what is allocated and keep every cost figure exact in 64 bits.
+// Largest sizes a file may ask for. They bound allocations and keep every cost exact in 64 bits.
 inline constexpr int kMaxLayers = 512, kMaxHidden = 16384, kMaxInner = 131072, kMaxPositions = 131072;
 inline constexpr int kMaxVocab = 1 << 24, kMaxSegments = 65536, kMaxOutputs = 65536;
 
@@ -56,7 +56,7 @@ struct ModelSpec {
       false;  // ALBERT: the scripts exempt "LayerNorm" from weight decay; this norm is named otherwise
 
   [[nodiscard]] int max_tokens() const noexcept { return positions - position_offset; }
-  // Which set of weights layer `index` (from 0) uses.
+  // The set of weights that layer `index` (from 0) uses.
   [[nodiscard]] int weights_of(int index) const noexcept { return groups == 0 ? index : index * groups / layers; }
 };
 
@@ -70,10 +70,10 @@ struct ExitSite {
 struct ExitLayout {
   Problem problem = Problem::classification;
   int outputs = 0;                                      // C
-  std::vector<std::string> labels = {};                 // the one label order; empty for regression
+  std::vector<std::string> labels = {};                 // in output order; empty for regression
   std::optional<std::pair<double, double>> range = {};  // of a regression's labels
   PoolInput input = PoolInput::cls;
-  std::vector<ExitSite> sites = {};  // rising `after`; the last one is the last layer; empty = no heads yet
+  std::vector<ExitSite> sites = {};  // ascending `after`; the last is after the last layer; empty = no heads yet
   int width = 0;                     // w, of the pooled vector
   std::optional<int> inner = {};     // fc2: width between classifier and inner classifier
   bool lte = false;                  // learning-to-exit head
@@ -83,7 +83,7 @@ struct ExitLayout {
   std::optional<Ramp> last_ramp = {};  // DeeBERT's highway of the last layer, beside its final head
   LastRamp compat_last_ramp = LastRamp::final;
 
-  [[nodiscard]] int readers() const noexcept;  // how many distinct ones there are (largest index + 1)
+  [[nodiscard]] int readers() const noexcept;  // number of distinct ones (largest index + 1)
   [[nodiscard]] int poolers() const noexcept;
   [[nodiscard]] int classifiers() const noexcept;
 };

@@ -186,7 +186,7 @@ fs::path prefix_in(const fs::path& folder) {
     }
     if (!found.empty()) break;
   }
-  if (found.empty()) throw_bad_file(folder.string(), "no TensorFlow checkpoint lies here: want a file *.index");
+  if (found.empty()) throw_bad_file(folder.string(), "got no TensorFlow checkpoint, want a file *.index");
   if (found.size() > 1)
     throw_bad_file(folder.string(), kNameIt, "got {} checkpoints, {} and others, want one", found.size(),
                    found.begin()->filename().string());
@@ -250,7 +250,7 @@ TensorSet view_tf_tensors(const TfIndex& index, std::span<const TfShard> shards,
     const TfShard& shard = shards[entry.shard];
     const std::string where = fmt::format("{}: tensor '{}'", shard.where, printable(entry.name));
     if (!range_fits(entry.offset, entry.size, shard.bytes.size()))
-      throw_bad_file(where, kTableHint, "got a file of {} bytes, want {} from {} on: it is cut short",
+      throw_bad_file(where, kTableHint, "got a file of {} bytes, want {} from {} on: it is truncated",
                      shard.bytes.size(), entry.size, entry.offset);
     const auto bytes = shard.bytes.subspan(entry.offset, entry.size);
     if (crc == CrcCheck::verify && mask_crc(crc32c(bytes)) != entry.masked_crc)

@@ -91,11 +91,11 @@ void fill_storages(TorchStorages& storages, const Pickle& keys, std::span<const 
     const std::string place = fmt::format("{}: storage '{}'", where, printable(key));
     const auto found = storages.find(key);
     if (found == storages.end()) throw_bad_file(place, kTorchHint, "no tensor names it");
-    if (!seen.emplace(key, true).second) throw_bad_file(place, kTorchHint, "it stands twice in the list of storages");
+    if (!seen.emplace(key, true).second) throw_bad_file(place, kTorchHint, "it appears twice in the list of storages");
     TorchStorage& storage = found->second;
     const auto size = storage.size();
     if (rest.size() < 8 || !size || *size > rest.size() - 8)
-      throw_bad_file(place, kZipHint, "the file is cut short: got {} bytes, want {} of {}", rest.size(),
+      throw_bad_file(place, kZipHint, "the file is truncated: got {} bytes, want {} of {}", rest.size(),
                      storage.elements, name_of(storage.dtype));
     if (const auto told = load_at<uint64_t>(rest, 0); told != storage.elements)
       throw_bad_file(place, kTorchHint, "got {} elements, want {} as the tensors say", told, storage.elements);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's weight files (pytorch_model.bin, *.pt): the zip form of torch 1.6 and later, and the plain stream of
-// pickles and storages before it. Tensors stay where they are in the file, strided and shared ones too; no code runs.
+// pickles and storages before it. Tensors are views of the file, strided and shared ones too; no code runs.
 #pragma once
 
 #include <cstddef>

@@ -189,7 +189,7 @@ TensorSet state_dict(const TorchPickle& source, const TorchStorages& storages) {
                      name_of(key.kind), key.text.size(), kMaxName);
     const std::string where = fmt::format("{}: tensor '{}'", source.where, printable(key.text));
     TensorView view = tensor_of(source, storages, unwrap(pickle, value, where), where);
-    if (!set.tensors.emplace(key.text, std::move(view)).second) throw_bad_file(where, kTorchHint, "it stands twice");
+    if (!set.tensors.emplace(key.text, std::move(view)).second) throw_bad_file(where, kTorchHint, "it appears twice");
     if (set.tensors.size() > kMaxTensors) throw_bad_file(source.where, kTorchHint, "more than {} tensors", kMaxTensors);
   }
   const std::string elsewhere = fmt::format("{}: a tensor that is not used", source.where);

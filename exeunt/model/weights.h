@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which weight files a folder holds, of which kind, and their tensors under the files' own names.
+// Finds the weight files of a folder and reads their tensors under the files' names.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +14,14 @@ enum class WeightsKind { safetensors, safetensors_index, torch, torch_index, ten
 struct WeightsFile {
   WeightsKind kind = WeightsKind::safetensors;
   std::filesystem::path path = {};    // the file, the index of its shards, or TensorFlow's .index
-  std::filesystem::path folder = {};  // where configuration and tokenizer lie
+  std::filesystem::path folder = {};  // of the configuration and the tokenizer
 };
 
-// `model` is a folder or one of its weight files. safetensors come before PyTorch's files and these before
+// `model` is a folder or one of its weight files. safetensors are preferred to PyTorch's files and these to
 // TensorFlow's. Throws Error listing what was looked for.
 [[nodiscard]] WeightsFile find_weights(const std::filesystem::path& model);
 
-// Maps the files; tensors of all shards come as one set.
+// Maps the files; the tensors of all shards are one set.
 [[nodiscard]] TensorSet read_weights(const WeightsFile& file);
 
 [[nodiscard]] inline NameStyle style_of(WeightsKind kind) noexcept {

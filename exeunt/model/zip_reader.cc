@@ -43,7 +43,8 @@ Directory find_directory(std::span<const std::byte> bytes, std::string_view wher
   if (bytes.size() < kEndSize) throw_bad_file(where, kZipHint, "got {} bytes: no zip archive", bytes.size());
   const size_t end = bytes.size() - kEndSize;
   if (load_at<uint32_t>(bytes, end) != kEndMark || load_at<uint16_t>(bytes, end + 20) != 0)
-    throw_bad_file(where, kZipHint, "the zip archive does not end with its directory: it is cut short or has a tail");
+    throw_bad_file(where, kZipHint,
+                   "the zip archive does not end with its directory: it is truncated or has trailing bytes");
 
   Directory directory{.offset = load_at<uint32_t>(bytes, end + 16),
                       .size = load_at<uint32_t>(bytes, end + 12),
@@ -83,7 +84,7 @@ std::optional<std::span<const std::byte>> find_wide(std::span<const std::byte> e
   std::optional<std::span<const std::byte>> wide;
   while (!extra.empty()) {
     if (extra.size() < 4 || load_at<uint16_t>(extra, 2) > extra.size() - 4)
-      throw_bad_file(where, kResave, "its extra fields are cut short");
+      throw_bad_file(where, kResave, "its extra fields are truncated");
     const size_t size = load_at<uint16_t>(extra, 2);
     if (load_at<uint16_t>(extra, 0) == 1) {
       if (wide) throw_bad_file(where, kResave, "it has two zip64 fields");
@@ -113,10 +114,10 @@ void check_name(std::string_view name, std::string_view where) {
 // Takes one entry off the directory.
 Record take_record(std::span<const std::byte>& rest, std::string_view file) {
   if (rest.size() < kCentralSize || load_at<uint32_t>(rest, 0) != kCentralMark)
-    throw_bad_file(file, kZipHint, "the zip directory is cut short or damaged");
+    throw_bad_file(file, kZipHint, "the zip directory is truncated or damaged");
   const size_t name_size = load_at<uint16_t>(rest, 28), extra_size = load_at<uint16_t>(rest, 30);
   const size_t whole = kCentralSize + name_size + extra_size + load_at<uint16_t>(rest, 32);
-  if (rest.size() < whole) throw_bad_file(file, kZipHint, "the zip directory is cut short or damaged");
+  if (rest.size() < whole) throw_bad_file(file, kZipHint, "the zip directory is truncated or damaged");
 
   Record record;
   record.name = text_of(rest.subspan(kCentralSize, name_size));
@@ -189,7 +190,7 @@ void check_layout(std::span<const std::byte> body, std::vector<Record> records, 
   const auto twin = std::adjacent_find(records.begin(), records.end(),
                                        [](const Record& a, const Record& b) { return a.name == b.name; });
   if (twin != records.end())
-    throw_bad_file(entry_place(file, twin->name), kResave, "it stands twice in the zip directory");
+    throw_bad_file(entry_place(file, twin->name), kResave, "it appears twice in the zip directory");
 
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.header < b.header; });
   if (!records.empty() && records.front().header != 0)

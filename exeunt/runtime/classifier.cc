@@ -33,7 +33,7 @@ std::string promise_of(const std::optional<Certificate>& certificate) {
 Classifier::Classifier(const std::string& model, const ClassifierOptions& options)
     : checkpoint_(Checkpoint::open(model)), max_length_(options.max_length) {
   notices_ = checkpoint_.notices();
-  if (checkpoint_.exits().sites.empty()) {  // before a tokenizer is looked for, so that this is what the user hears
+  if (checkpoint_.exits().sites.empty()) {  // before the tokenizer, so that this is the error reported
     throw Error(Code::bad_file,
                 fmt::format("{}: the model has no exits: it is a bare backbone", checkpoint_.folder().string()),
                 "train it first: exeunt train --model MODEL --data FILE");
@@ -47,7 +47,7 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
   choose_policy(options.policy);
 }
 
-// policy.json of the model, or the file the caller names. One made for other weights is no use.
+// policy.json of the model, or the file the caller names. One made for other weights is ignored.
 void Classifier::read_policies(const std::string& policy) {
   path_ = names_file(policy) ? policy : (checkpoint_.folder() / "policy.json").string();
   if (!names_file(policy) && !path_exists(path_)) return;

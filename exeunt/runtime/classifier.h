@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model ready to answer texts, opened the way every front end opens one: its tokenizer, its precision map, the exit
-// policy its policy.json holds for the precision it runs in, and the engine.
+// A model ready to classify texts, opened as every front end does: tokenizer, precision map, the exit policy that
+// policy.json has for the precision in use, and the engine.
 //   exeunt::Classifier classifier("models/sst2");
 //   std::cout << classifier.label(classifier.answer("A delight from start to end."));
 #pragma once
@@ -22,8 +22,8 @@ struct ClassifierOptions {
   // No precision: the default one of the model's policy.json, else the engine's choice. No exceptions:
   // precision.json's.
   EngineOptions engine = {};
-  std::string policy = {};  // as text, or a policy file (.json); empty: the model's own, else full depth
-  int max_length = 128;     // most tokens of a text; longer ones are cut
+  std::string policy = {};  // as text, or a policy file (.json); empty: the model's, else full depth
+  int max_length = 128;     // maximum tokens per text; longer texts are truncated
 };
 
 class Classifier {
@@ -41,7 +41,7 @@ class Classifier {
   [[nodiscard]] EncodeOptions encode_options() const noexcept;
   [[nodiscard]] const Checkpoint& checkpoint() const noexcept { return checkpoint_; }
   [[nodiscard]] const PolicySpec& policy() const noexcept { return spec_; }
-  // What is promised about that policy, where it is the model's own and certified.
+  // The certificate of that policy, if it is the model's and has one.
   [[nodiscard]] const std::optional<Certificate>& certificate() const noexcept { return certificate_; }
   [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return notices_; }  // one line each
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: texts in, answers out, each leaving at the layer where its policy is sure. `submit` is the seam for the
-// server; `answer` and `trace` are loops over it.
+// The engine: texts in, answers out, each exiting at the layer that its policy selects. `submit` is for the server;
+// `answer` and `trace` are loops over it.
 //
 // On the CPU every text runs alone, without padding, depth first. Label, exit and logits of a text are bit-equal
-// whatever its batch, order and company, the number of threads, and with CLS first on or off; so a replay of an
-// engine's own trace equals its live answers bit for bit (one precision, one instruction set).
+// whatever the batch, the order, the load, the number of threads, and CLS first; so replaying an engine's trace gives
+// its live answers bit for bit (in one precision, on one instruction set).
 #pragma once
 
 #include <array>
@@ -35,9 +35,9 @@ using Deadline = Clock::time_point;
 inline constexpr Deadline kNoDeadline = Deadline::max();
 inline constexpr int kAllLayers = std::numeric_limits<int>::max();
 
-// CLS first: at an exit that reads row 0 only, compute that row alone and the others only if the text stays.
+// CLS first: at an exit that reads row 0 only, compute that row, and the others only if the text continues.
 enum class ClsFirst : uint8_t {
-  automatic,  // at the last layer always, earlier where the cost model says that it pays
+  automatic,  // at the last layer, and earlier if the cost model says that it pays
   never,
   always,  // at every exit that allows it
 };
@@ -46,22 +46,22 @@ struct EngineOptions {
   std::optional<Precision> precision = {};                        // none: bf16 where the processor has it, else fp32
   std::map<std::string, Precision, std::less<>> exceptions = {};  // "layer.3.ffn2" → bf16: precision.json
   int threads = 0;                                                // 0 = as many as this process may use
-  bool split = true;                                              // idle threads help with a text that runs alone
+  bool split = true;                                              // idle threads help with a text
   ClsFirst cls_first = ClsFirst::automatic;
   const Kernels* kernels = nullptr;  // null: choose_kernels()
 };
 
-// How many texts came to each evaluated exit and left there, counted while they run.
+// Numbers of texts that reached each evaluated exit and left there, counted live.
 struct ExitCounts {
   std::array<std::atomic<uint32_t>, kMaxExits> reached{}, left{};
 };
 
-// A policy bound to a model, with what is known of it. Shared by all texts that ask for it.
+// A policy bound to a model. Shared by all texts that use it.
 struct AskPolicy {
   PolicySpec spec = {};
   Policy bound = {};
   std::vector<float> exit_rates = {};  // [evaluated exits] share of texts that leave there, from calibration; or empty
-  std::shared_ptr<ExitCounts> counts = {};  // what texts did so far: decides once they are enough; from Engine::bind
+  std::shared_ptr<ExitCounts> counts = {};  // live counts, preferred once there are enough; from Engine::bind
 };
 
 struct Ask {
@@ -84,7 +84,7 @@ struct Answer {
   Ended ended = Ended::failed;
   int exit = -1;  // which of the model's exits answered, from 0; -1: none was reached (deadline, cancelled, failed)
   int layer = 0;  // after which layer that exit sits
-  int layers_run = 0;  // how many layers were begun
+  int layers_run = 0;  // layers begun
   int tokens = 0;
   Evidence evidence = {};                 // of that exit: label, value, confidence …
   std::vector<float> logits = {};         // raw, [outputs]
@@ -93,7 +93,7 @@ struct Answer {
   std::string error = {};                 // `failed`: why
 };
 
-// A text that waits or runs. Dropping the ticket does not cancel.
+// A text that waits or runs. Destroying the ticket does not cancel it.
 class Ticket {
  public:
   Ticket() = default;
@@ -112,7 +112,7 @@ class Engine {
   using MakeEncoding = std::function<Encoding()>;  // tokenises on the thread that runs the text
 
   explicit Engine(const Checkpoint& checkpoint, const EngineOptions& options = {});  // throws Error
-  ~Engine();  // cancels what waits, finishes what runs
+  ~Engine();  // cancels waiting texts, finishes running ones
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -120,14 +120,14 @@ class Engine {
   [[nodiscard]] std::shared_ptr<const AskPolicy> bind(const PolicySpec& policy,
                                                       std::vector<float> exit_rates = {}) const;
 
-  // Throws Error for a text the model cannot take (empty, too long, an id it does not have) and for max_layers below
-  // the first exit. The lazy form reports the first kind as Ended::failed.
+  // Throws Error for an invalid text (empty, too long, unknown id) and for max_layers below the first exit. The lazy
+  // form reports the former as Ended::failed.
   Ticket submit(Encoding text, const Ask& ask, Done done);
   Ticket submit(MakeEncoding text, const Ask& ask, Done done);
 
   [[nodiscard]] std::vector<Answer> answer(std::span<const Encoding> texts, const Ask& ask = {});
   // Every exit of every text at full depth. Gold and index are left empty; info has engine, precision, labels, layers.
-  // `advance` is told of every text done, one call at a time.
+  // `advance` is called after every text, one call at a time.
   [[nodiscard]] ExitTrace trace(std::span<const Encoding> texts, const std::function<void(int64_t)>& advance = {});
   // One text through every layer, exits and row 0 kept (row_0: [layers + 1, hidden]): for tests and for `trace`.
   struct FullPass {

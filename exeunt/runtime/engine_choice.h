@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a model is run when nothing else is said: in which precision, with which exceptions.
+// Default precision and exceptions of a model.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ namespace exeunt {
 // The default of the model's policies, if the kernels have that precision; else bf16 where they have it; else fp32.
 // `policies` were made for the model's weights; null = there are none.
 [[nodiscard]] Precision default_precision(const PolicyFile* policies, const Kernels& kernels);
-// The same of its policy.json, which is passed over where it was made for other weights, on this processor.
+// The same from its policy.json, unless made for other weights, on this processor.
 [[nodiscard]] Precision default_precision(const Checkpoint& model);
 
-// Options for the model: `precision` or its default, and what its precision.json says of that.
+// Options for the model: `precision` or its default, with the exceptions in its precision.json.
 [[nodiscard]] EngineOptions engine_options(const Checkpoint& model, std::optional<Precision> precision = {},
                                            int threads = 0);
 

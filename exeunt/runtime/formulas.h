@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formulas of a BERT encoder and of its exits, one plain fp32 function each. They define what every faster engine
-// must compute. Sums run from the first element to the last; rows are [rows, width], row-major, without padding.
+// computes. Sums run from the first element to the last; rows are [rows, width], row-major, without padding.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // y = W x + b for any number of rows, in plain fp32: the one matrix product of the reference forward.
-// Every output is bias + x[0] w[0] + x[1] w[1] + … in exactly this order, on every machine and for any number of rows.
+// Every output is bias + x[0] w[0] + x[1] w[1] + …, in this order, on every machine and for any number of rows.
 #pragma once
 
 #include <span>

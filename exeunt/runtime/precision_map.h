@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// precision.json: which matrices of a model are kept in another precision than the rest, for each precision.
+// precision.json: for each precision, the matrices of a model that run in another one.
 //   {"format": "exeunt.precision/1", "int8": {"layer.3.ffn2": "bf16", …}}
 // A matrix is named by its layer and what it does: qkv (query, key and value read one operand and go together), output,
 // ffn1, ffn2. Layers that share their weights are named by their group: group.0.ffn2.
@@ -28,7 +28,7 @@ struct PrecisionMap {
   bool operator==(const PrecisionMap&) const = default;
 };
 
-// The matrices that can have a precision of their own, in the order they are run: "layer.0.qkv", "layer.0.output" …
+// The matrices that can have an exception, in execution order: "layer.0.qkv", "layer.0.output" …
 [[nodiscard]] std::vector<std::string> matrix_names(const ModelSpec& spec);
 
 // Throws Error (bad_file): unknown fields and precisions, names that are no matrix of the model.
@@ -36,10 +36,10 @@ struct PrecisionMap {
 [[nodiscard]] PrecisionMap parse_precision_map(std::string_view text, const std::string& where, const ModelSpec& spec);
 [[nodiscard]] std::string precision_map_text(const PrecisionMap& map);
 
-// The map of the model in `folder`; without a file there, one that holds nothing.
+// The map of the model in `folder`; empty without a file.
 [[nodiscard]] PrecisionMap find_precision_map(const std::filesystem::path& folder, const ModelSpec& spec);
 
-// sha256 of the exceptions of one precision, for a policy's entry; nothing where there are none.
+// sha256 of the exceptions of one precision, for a policy's entry; nothing if there are none.
 [[nodiscard]] std::optional<std::string> precision_map_sha256(const Exceptions& exceptions);
 
 }  // namespace exeunt

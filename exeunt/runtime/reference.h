@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference forward: one text through BERT, RoBERTa, ALBERT or ElasticBERT and all of its exits, in plain fp32
-// loops that read as the definition. Every faster engine is tested against it. A text has no padding, so there is no
-// mask.
-//   h_0 = norm(word + position + segment)            (ALBERT: then projected to the hidden size)
+// The reference forward pass: one text through the encoder and all of its exits, in plain fp32 loops that read like the
+// definition. Every faster engine is tested against it. A text has no padding, so there is no mask.
+//   h_0 = norm(word + position + segment), projected to the hidden size if the model has an embedding projection
 //   a_i = norm(h + output(attend(query h, key h, value h)))   h_{i+1} = norm(a + ffn2(act(ffn1 a)))
 //   exit: x = row 0, or what pool_input or a reader says; v = tanh(pooler x); logits = classifier v
-// All arithmetic is fp32 in one fixed order (see linear.h and formulas.h), so a result does not depend on the company
-// of other texts, on threads, or on the vector width of the machine; only exp, erf and tanh are the C library's.
+// All arithmetic is fp32 in one fixed order (see linear.h and formulas.h), so a result depends neither on other
+// texts nor on threads nor on the machine's vector width; only exp, erf and tanh are the C library's.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +25,7 @@ struct ReferenceExit {
   std::vector<float> input = {};   // what the pooler reads: [hidden], behind a reader [2 · hidden]
   std::vector<float> pooled = {};  // [width]; without a pooler the input itself
   std::vector<float> logits = {};  // [outputs]
-  std::optional<float> lte = {};   // how sure the learning-to-exit head is that the answer is wrong
+  std::optional<float> lte = {};   // the learning-to-exit head's probability that the answer is wrong
 };
 
 struct ReferenceOutput {
@@ -53,12 +52,12 @@ struct ExitLogits {
 
 class Reference {
  public:
-  explicit Reference(const Checkpoint& checkpoint);  // copies the weights to fp32; the checkpoint may go away
+  explicit Reference(const Checkpoint& checkpoint);  // copies the weights to fp32; does not keep the checkpoint
   ~Reference();
   Reference(Reference&&) noexcept;
   Reference& operator=(Reference&&) noexcept;
 
-  // Throws Error if the text is empty, longer than the model takes, or holds an id or type the model does not have.
+  // Throws Error for an invalid text (see check_text.h).
   // Safe to call from many threads.
   [[nodiscard]] ReferenceOutput run(std::span<const int32_t> ids, std::span<const uint8_t> types,
                                     const ReferenceOptions& options = {}) const;

@@ -67,7 +67,7 @@ TEST(ExitsFile, RefusesWrongTypesAndBrokenRules) {
       {[](Json& v) { v["problem"] = "ranking"; }, "got 'ranking', want one of classification, regression"},
       {[](Json& v) { v["outputs"] = 2.5; }, "got 2.5, want a whole number"},
       {[](Json& v) { v["labels"] = "no"; }, "want a list of strings"},
-      {[](Json& v) { v["labels"][0] = "yes"; }, "label 'yes' stands twice"},
+      {[](Json& v) { v["labels"][0] = "yes"; }, "duplicate label 'yes'"},
       {[](Json& v) { v["range"] = {1}; }, "want [low, high] or null"},
       {[](Json& v) { v["pool_input"] = "min"; }, "got 'min', want one of cls, mean"},
       {[](Json& v) { v["exits"] = 3; }, "want a list of at most 512 exits"},

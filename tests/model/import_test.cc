@@ -294,7 +294,7 @@ TEST(Import, NamesAFewLeftOverTensors) {
   b.bert("bert.");
   for (const char* name : {"a.x", "b.x", "c.x", "d.x"}) b.tensor(name, {1});
   EXPECT_THAT(import(b, others::config("bert")).notices(),
-              ElementsAre("4 tensors of the file are no part of this model and are left out: a.x, b.x, c.x, …"));
+              ElementsAre("4 tensors of the file are not part of this model and are ignored: a.x, b.x, c.x, …"));
 }
 
 TEST(Import, FallsBackToNumberedLabelsWithANotice) {
@@ -377,7 +377,7 @@ TEST(Import, RefusesTheSameTensorUnderTwoNames) {
   Builder b;
   b.bert("bert.");
   b.bert("");
-  EXPECT_THAT(import_refusal(b, others::config("bert")).what(), HasSubstr("are the same one twice"));
+  EXPECT_THAT(import_refusal(b, others::config("bert")).what(), HasSubstr("are the same tensor"));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(Layout, RefusesExitsThatDoNotRiseToTheLastLayer) {
 TEST(Layout, RefusesOutputsAndLabelsThatDisagree) {
   EXPECT_THAT(layout_complaint([](auto& e) { e.labels.pop_back(); }),
               HasSubstr("got 2 labels, want one for each of the 3"));
-  EXPECT_THAT(layout_complaint([](auto& e) { e.labels[1] = e.labels[0]; }), HasSubstr("label 'no' stands twice"));
+  EXPECT_THAT(layout_complaint([](auto& e) { e.labels[1] = e.labels[0]; }), HasSubstr("duplicate label 'no'"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.labels[1].clear(); }), HasSubstr("a label is empty"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.outputs = 1; }), HasSubstr("want 2 to"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.outputs = 1 << 20; }), HasSubstr("want 2 to 65536"));

@@ -19,7 +19,7 @@ std::map<std::string, TensorInfo> by_name(const ModelSpec& spec, const ExitLayou
   std::map<std::string, TensorInfo> map;
   for (TensorInfo& info : schema(spec, exits)) {
     const std::string name = info.name;
-    EXPECT_TRUE(map.emplace(name, std::move(info)).second) << name << " stands twice";
+    EXPECT_TRUE(map.emplace(name, std::move(info)).second) << name << " appears twice";
   }
   return map;
 }

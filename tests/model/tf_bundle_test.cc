@@ -74,7 +74,7 @@ TEST(TfBundle, DamagedShardsAreFound) {
   EXPECT_THAT(error_of([&] { (void)read_tf_checkpoint(scratch.path()); }).what(),
               AllOf(HasSubstr("data-00001-of-00002: tensor 'types/"), HasSubstr("its bytes do not match their CRC")));
   scratch.write(shard.filename().string(), good.substr(0, good.size() - 1));
-  EXPECT_THAT(error_of([&] { (void)read_tf_checkpoint(scratch.path()); }).what(), HasSubstr("it is cut short"));
+  EXPECT_THAT(error_of([&] { (void)read_tf_checkpoint(scratch.path()); }).what(), HasSubstr("it is truncated"));
 }
 
 TEST(TfBundle, OptimizerStateIsKnownByItsName) {

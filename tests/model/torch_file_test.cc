@@ -107,7 +107,7 @@ TEST(TorchFile, AStateDictIsFoundOrMissed) {
   EXPECT_THAT(zip_message(dict({"K\1", tensor()})), HasSubstr("got a tensor under an integer"));
   EXPECT_THAT(zip_message(dict({text(""), tensor()})), HasSubstr("under a string of 0 bytes"));
   EXPECT_THAT(zip_message(dict({text(std::string(513, 'n')), tensor()})), HasSubstr("under a string of 513 bytes"));
-  EXPECT_THAT(zip_message(dict({text("w"), tensor(), text("w"), tensor()})), HasSubstr("tensor 'w': it stands twice"));
+  EXPECT_THAT(zip_message(dict({text("w"), tensor(), text("w"), tensor()})), HasSubstr("tensor 'w': it appears twice"));
 }
 
 TEST(TorchFile, TensorsMustLieInsideTheirStorages) {
@@ -188,11 +188,11 @@ TEST(TorchFile, TheOlderFormIsCheckedPartByPart) {
   EXPECT_THAT(legacy_message({.machine = pickle("N")}), HasSubstr("big-endian"));
   EXPECT_THAT(legacy_message({.keys = pickle("N")}), HasSubstr("list of storages: got None, want a list"));
   EXPECT_THAT(legacy_message({.keys = pickle("]")}), HasSubstr("'0' is named, but not in the list"));
-  EXPECT_THAT(legacy_message({.keys = pickle("](" + text("0") + text("0") + "e")}), HasSubstr("'0': it stands twice"));
+  EXPECT_THAT(legacy_message({.keys = pickle("](" + text("0") + text("0") + "e")}), HasSubstr("'0': it appears twice"));
   EXPECT_THAT(legacy_message({.keys = pickle("](" + text("0") + text("1") + "e")}), HasSubstr("'1': no tensor names"));
   EXPECT_THAT(legacy_message({.keys = pickle("](Ne")}), HasSubstr("storage '': no tensor names it"));
-  EXPECT_THAT(legacy_message({.storages = ""}), HasSubstr("cut short: got 0 bytes, want 6 of F32"));
-  EXPECT_THAT(legacy_message({.storages = little(6, 8) + "short"}), HasSubstr("cut short: got 13 bytes"));
+  EXPECT_THAT(legacy_message({.storages = ""}), HasSubstr("truncated: got 0 bytes, want 6 of F32"));
+  EXPECT_THAT(legacy_message({.storages = little(6, 8) + "short"}), HasSubstr("truncated: got 13 bytes"));
   EXPECT_THAT(legacy_message({.storages = little(7, 8) + std::string(28, 'x')}), HasSubstr("got 7 elements, want 6"));
   EXPECT_THAT(legacy_message({.storages = little(6, 8) + std::string(25, 'x')}), HasSubstr("got 1 bytes behind"));
   EXPECT_THAT(file_message(pickled::legacy_file(good_pickle())), HasSubstr("stores something other than tensors"));

@@ -70,7 +70,7 @@ TEST(Zip, HostileEntriesAreRefused) {
       {"descriptor differs", [](ZipPart& p) { p.descriptor_size = 7; }, "its descriptor and the zip directory"},
       {"descriptor missing", [](ZipPart& p) { p.flags = 0, p.local_flags = 8; }, "disagree"},
       {"packed size differs", [](ZipPart& p) { p.packed_size = 7; }, "but takes 7 bytes for 100"},
-      {"twice", [](ZipPart& p) { p.name = "a/x"; }, "entry 'a/x': it stands twice"},
+      {"twice", [](ZipPart& p) { p.name = "a/x"; }, "entry 'a/x': it appears twice"},
       {"same place", [](ZipPart& p) { p.local_name = "a/x", p.header = 0; }, "disagree"},
       {"too long", [](ZipPart& p) { p.size = 1000; }, "its 1000 bytes do not fit"},
       {"far too long", [](ZipPart& p) { p.size = ~uint64_t{0}, p.wide = true; }, "do not fit"},
@@ -85,8 +85,8 @@ TEST(Zip, HostileEntriesAreRefused) {
       {"NUL in the name", [](ZipPart& p) { p.name = "a/y\0.txt"s; }, "holds a NUL"},
       {"backslash in the name", [](ZipPart& p) { p.name = "a\\y"; }, "holds a NUL, a backslash"},
       {"broken name", [](ZipPart& p) { p.name = "a/\xff"; }, "broken UTF-8"},
-      {"broken extra", [](ZipPart& p) { p.extra = "abc"; }, "extra fields are cut short"},
-      {"long extra", [](ZipPart& p) { p.extra = "ab\x09\x00x"s; }, "extra fields are cut short"},
+      {"broken extra", [](ZipPart& p) { p.extra = "abc"; }, "extra fields are truncated"},
+      {"long extra", [](ZipPart& p) { p.extra = "ab\x09\x00x"s; }, "extra fields are truncated"},
       {"two zip64", [](ZipPart& p) { p.wide = true, p.extra = "\1\0\0\0"s; }, "it has two zip64 fields"},
       {"zip64 missing", [](ZipPart& p) { p.size = 0xffffffff; }, "its zip64 sizes are missing"},
       {"zip64 too short", [](ZipPart& p) { p.size = 0xffffffff, p.extra = "\1\0\4\0\1\0\0\0"s; }, "sizes are missing"}};
@@ -109,8 +109,8 @@ TEST(Zip, BrokenDirectoriesAreRefused) {
   const std::vector<ZipPart> parts{{.name = "a", .data = "hello"}};
   const std::string good = build_zip(parts);
   EXPECT_THAT(zip_error("PK"), HasSubstr("got 2 bytes: no zip archive"));
-  EXPECT_THAT(zip_error(good + "x"), HasSubstr("cut short or has a tail"));
-  EXPECT_THAT(zip_error(build_zip(parts, {.comment = "hi"})), HasSubstr("cut short or has a tail"));
+  EXPECT_THAT(zip_error(good + "x"), HasSubstr("truncated or has trailing bytes"));
+  EXPECT_THAT(zip_error(build_zip(parts, {.comment = "hi"})), HasSubstr("truncated or has trailing bytes"));
   EXPECT_THAT(zip_error("prefix" + good), HasSubstr("zip64 record is not where"));
   EXPECT_THAT(zip_error("prefix" + build_zip(parts, {.zip64 = false})), HasSubstr("want it to end at"));
   EXPECT_THAT(zip_error(build_zip(parts, {.locator = 3})), HasSubstr("zip64 record is not where"));
@@ -127,10 +127,10 @@ TEST(Zip, BrokenDirectoriesAreRefused) {
               HasSubstr("the first 2 bytes belong to no entry"));
   std::string damaged = good;
   damaged[good.find("PK\1\2")] = 'X';
-  EXPECT_THAT(zip_error(damaged), HasSubstr("directory is cut short or damaged"));
+  EXPECT_THAT(zip_error(damaged), HasSubstr("directory is truncated or damaged"));
   std::string long_comment = good;
   long_comment[good.find("PK\1\2") + 32] = 100;
-  EXPECT_THAT(zip_error(long_comment), HasSubstr("directory is cut short or damaged"));
+  EXPECT_THAT(zip_error(long_comment), HasSubstr("directory is truncated or damaged"));
 }
 
 TEST(Zip, EveryCutIsAnError) {

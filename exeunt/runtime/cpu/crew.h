@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of the CPU engine. Each takes a task of its own; one that finds none helps with the parts of a task that
-// is running. Waiting is a short spin, then sleep, so that shared cores are not burnt; and no more threads help than
-// there are processors for.
+// The threads of the CPU engine. Each takes tasks from a queue; one that finds none helps with the parts of a running
+// task. Waiting threads spin briefly, then sleep; no more threads help than there are processors.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any other architecture: nothing is known, the plain kernels serve.
+// Any other architecture: no features known, portable kernels only.
 #include <thread>
 
 #include "exeunt/runtime/cpu/features.h"

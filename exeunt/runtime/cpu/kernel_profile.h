@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of kernels that notes when each call of another table began and ended, on which thread, and what it worked
-// on. An engine that is given it (EngineOptions::kernels) computes the same bits, a little slower.
+// A table of kernels that records each call of another table: start, end, thread and shape. An engine with it
+// (EngineOptions::kernels) computes the same bits, a little slower.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace exeunt {
 
-// One at a time, as a table's functions have no place for anything of their own; a second one is our bug. It outlives
-// the engines that use its table.
+// One at a time, because a table's functions have no state; a second one is our bug. It outlives the engines that use
+// its table.
 class KernelProfile {
  public:
   explicit KernelProfile(const Kernels& inner);
@@ -19,8 +19,8 @@ class KernelProfile {
   KernelProfile& operator=(const KernelProfile&) = delete;
 
   [[nodiscard]] const Kernels& table() const noexcept { return table_; }
-  void clear();  // forgets what was noted so far
-  // What was noted, as chrome://tracing and ui.perfetto.dev read it. No engine may be running.
+  void clear();  // forgets all records
+  // The records for chrome://tracing and ui.perfetto.dev. No engine may be running.
   [[nodiscard]] std::string chrome_trace() const;
 
  private:

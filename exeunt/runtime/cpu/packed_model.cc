@@ -27,7 +27,7 @@ struct Job {
   size_t place = 0, bytes = 0;
 };
 
-// Is every value a finite number? Bits are gathered without a branch, so that the loop runs at memory speed.
+// Whether every value is finite. Without branches, so that the loop runs at memory speed.
 bool all_finite(std::span<const float> values) noexcept {
   uint32_t bad = 0;
   for (const float value : values) {
@@ -80,7 +80,7 @@ class Packer {
     add({.tensors = {name}, .table = &out}, static_cast<size_t>(view.elements()) * size_of(out.dtype));
   }
 
-  // Does all of it, several jobs at a time. The largest go first, so that no thread is left with one at the end.
+  // Runs all jobs on several threads, the largest first, for balance.
   [[nodiscard]] Region run(int threads) {
     Region region(plan_.size(), "weights");
     std::stable_sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) { return a.bytes > b.bytes; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as the CPU engine runs it: every matrix packed for one table of kernels, everything in one region of memory.
-// The checkpoint may go away afterwards; its mapped pages are given back while it is read.
+// It does not keep the checkpoint, and releases its mapped pages while packing.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,7 @@ Region::Region(size_t bytes, std::string_view what) {
   if (bytes == 0) return;
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) refuse(what, fmt::format("cannot map {} bytes: {}", bytes, std::strerror(errno)));
-  ::madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it everything works, a little slower
+  ::madvise(data, bytes, MADV_HUGEPAGE);  // a hint: failure only costs speed
   data_ = static_cast<std::byte*>(data);
   size_ = bytes;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stretch of memory of its own, zero at first, on huge pages where the system allows them, and the cutting of it
-// into aligned parts. Pages that nobody touches cost nothing.
+// A zeroed memory region, on huge pages if possible, and its division into aligned parts. Untouched pages cost nothing.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most one core multiplies per second with the instruction a table of kernels uses, from registers alone: what
-// speeds are measured against. Measured when asked, in some milliseconds.
+// The peak multiplication rate of one core with the instruction that a table of kernels uses, from registers alone.
+// Measured on request, in a few milliseconds.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@ namespace exeunt {
   return share;
 }
 
-// Processor time of this thread: what other programs get in between does not count.
+// CPU time of this thread, so that other programs do not count.
 inline double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The least of many runs, in seconds: caches shared with other work only ever add.
+// The minimum of many runs, in seconds: other load can only add.
 template <class F>
 double least_seconds(F run, int times = 200) {
   double least = 1e9;

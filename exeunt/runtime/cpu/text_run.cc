@@ -144,7 +144,7 @@ Answer TextRun::answer(const Encoding& text, const Ask& ask, const std::atomic<b
   const auto over = [&](Best& best) {
     if (cancelled.load(std::memory_order_relaxed)) best.ended = Ended::cancelled;
     if (plan.note && best.ended != Ended::cancelled) {
-      // With an answer at hand, a layer that would not end in time is not begun: it could not better it.
+      // With an answer at hand, do not begin a layer that would not end in time.
       const auto now = Clock::now();
       const auto need = best.site >= 0 ? (now - start) / best.layers_run : Clock::duration{0};
       if (ask.deadline - now <= need) best.ended = Ended::deadline;

@@ -27,10 +27,10 @@ class TextRun {
   [[nodiscard]] Engine::FullPass full_pass(const Encoding& text);
 
  private:
-  // What is known before a text runs: where it leaves at the latest, and how likely it leaves before.
+  // What is known before a text runs.
   struct Plan {
-    int stop = 0;       // the site that answers at the latest
-    bool note = false;  // a deadline may strike: look at every exit on the way
+    int stop = 0;       // the last site that may answer
+    bool note = false;  // there is a deadline: evaluate every exit on the way
   };
   struct Best;
 
@@ -52,12 +52,12 @@ class TextRun {
 // The deepest exit that sits after at most `max_layers` layers; -1: there is none.
 [[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
 
-// Is row 0 worth computing ahead of the others? `leaves` is the share of the texts here that leave by it and save all
-// of their rows; `cost` is that of row 0 alone, in rows computed together.
+// Whether to compute row 0 before the others. `leaves` is the fraction of texts that exit here, which saves their other
+// rows; `cost` is that of row 0 alone, in rows computed together.
 [[nodiscard]] bool first_row_pays(double leaves, int tokens, double cost) noexcept;
 [[nodiscard]] double first_row_cost(const Kernels& kernels, Precision precision) noexcept;
 
-// The share that leaves at the nth evaluated exit, among the texts that get there.
+// The fraction of texts reaching the nth evaluated exit that leave there.
 [[nodiscard]] double leaving_share(const AskPolicy& policy, int nth) noexcept;
 
 }  // namespace exeunt
