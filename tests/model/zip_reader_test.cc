@@ -103,6 +103,10 @@ TEST(Zip, OverlappingEntriesAreRefused) {
   const size_t second = outer.rfind("PK\1\2");
   outer.replace(second + 42, 4, little(begin, 4));
   EXPECT_THAT(zip_error(outer), HasSubstr("f: entry 'a': it overlaps what follows at byte"));
+  // The first entry claims one byte of the second.
+  const ZipPart longer{.name = "a", .data = "hello", .flags = 0, .size = 6};
+  EXPECT_THAT(zip_error(build_zip({longer, {.name = "b", .data = "world", .flags = 0}})),
+              HasSubstr("f: entry 'a': it overlaps what follows at byte"));
 }
 
 TEST(Zip, BrokenDirectoriesAreRefused) {
