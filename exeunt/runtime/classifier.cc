@@ -68,7 +68,7 @@ void Classifier::choose_precision(EngineOptions& options) const {
   }
 }
 
-// The entry of policy.json for the precision that runs, where it was made with the same precision map.
+// The entry of policy.json for the precision in use, if it was made with the same precision map.
 const PolicyEntry* Classifier::own_entry() {
   if (!file_) return nullptr;
   const auto found = file_->entries.find(std::string(name_of(engine_->precision())));

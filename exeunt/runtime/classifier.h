@@ -32,7 +32,7 @@ class Classifier {
   explicit Classifier(const std::string& model, const ClassifierOptions& options = {});
 
   [[nodiscard]] Answer answer(std::string_view text, std::optional<std::string_view> pair = std::nullopt);
-  // The name of the label an answer chose; its value for a regression.
+  // The name of an answer's label; its value for regression.
   [[nodiscard]] std::string label(const Answer& answer) const;
 
   [[nodiscard]] Ask ask() const { return {.policy = policy_}; }
@@ -54,7 +54,7 @@ class Classifier {
   Checkpoint checkpoint_;
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::string path_ = {};                // of the policy file
-  std::optional<PolicyFile> file_ = {};  // where there is one for these weights
+  std::optional<PolicyFile> file_ = {};  // if there is one for these weights
   std::vector<std::string> notices_ = {};
   std::optional<std::string> map_ = {};  // sha256 of the precision map in use
   std::unique_ptr<Engine> engine_;

@@ -26,17 +26,17 @@ struct NormWeights {
 // Each row: (x − mean) / √(variance + ε) · weight + bias, with the variance over all values (÷ n), in place.
 void layer_norm(std::span<float> rows, const NormWeights& norm) noexcept;
 
-// Multi-head attention of one text: softmax(Q Kᵀ / √d_head) V for each head, side by side. All are [rows, hidden].
+// Multi-head attention of one text: softmax(Q Kᵀ / √d_head) V per head, concatenated. All are [rows, hidden].
 struct AttentionInput {
   std::span<const float> query, key, value;
   int hidden = 0, heads = 0;
 };
 [[nodiscard]] std::vector<float> attend(const AttentionInput& input);
 
-// What a pooler reads, [hidden]: row 0, the mean, the largest values by column, or the sum of two of these.
+// A pooler's input, [hidden]: row 0, the mean, the maximum per column, or the sum of two of these.
 [[nodiscard]] std::vector<float> pool_input(std::span<const float> rows, int hidden, PoolInput kind);
 
-// What a pooler behind a reader reads, [2 · hidden]: row 0, then Σ_t a_t h_t with a = softmax_t(h_t · query).
+// The input of a pooler after a reader, [2 · hidden]: row 0, then Σ_t a_t h_t with a = softmax_t(h_t · query).
 [[nodiscard]] std::vector<float> reader_input(std::span<const float> rows, std::span<const float> query);
 
 }  // namespace exeunt

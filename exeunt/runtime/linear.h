@@ -22,8 +22,8 @@ class Linear {
 
  private:
   int inputs_, outputs_;
-  // The weight in panels of kColumns outputs, each [inputs, kColumns] with the last one filled up with zeros: one
-  // input meets a whole panel row, so the inner loop runs over neighbours in memory and the compiler vectorises it.
+  // The weight in panels of kColumns outputs, each [inputs, kColumns] with the last one padded with zeros: one
+  // input meets a whole panel row, so the inner loop is contiguous in memory and the compiler vectorises it.
   std::vector<float> panels_;
   std::vector<float> bias_;
 };

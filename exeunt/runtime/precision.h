@@ -2,7 +2,7 @@
 // The arithmetic of a matrix product.
 //   fp32  the reference's; every other precision is measured against it
 //   bf16  operands rounded to bfloat16 (nearest, ties to even), products summed in fp32
-//   int8  activations: one scale per row, found as they come; weights: one scale per output; sums exact in int32
+//   int8  activations: one dynamic scale per row; weights: one scale per output; sums exact in int32
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // precision.json: for each precision, the matrices of a model that run in another one.
 //   {"format": "exeunt.precision/1", "int8": {"layer.3.ffn2": "bf16", …}}
-// A matrix is named by its layer and what it does: qkv (query, key and value read one operand and go together), output,
-// ffn1, ffn2. Layers that share their weights are named by their group: group.0.ffn2.
+// A matrix is named by its layer and what it does: qkv (query, key and value share one operand and one precision),
+// output, ffn1, ffn2. Layers that share their weights are named by their group: group.0.ffn2.
 #pragma once
 
 #include <filesystem>
@@ -24,14 +24,14 @@ using Exceptions = std::map<std::string, Precision, std::less<>>;
 struct PrecisionMap {
   std::map<Precision, Exceptions> by_precision = {};
 
-  [[nodiscard]] const Exceptions& exceptions(Precision precision) const;  // none: an empty map
+  [[nodiscard]] const Exceptions& exceptions(Precision precision) const;  // an empty map if there are none
   bool operator==(const PrecisionMap&) const = default;
 };
 
 // The matrices that can have an exception, in execution order: "layer.0.qkv", "layer.0.output" …
 [[nodiscard]] std::vector<std::string> matrix_names(const ModelSpec& spec);
 
-// Throws Error (bad_file): unknown fields and precisions, names that are no matrix of the model.
+// Throws Error (bad_file) for unknown fields, precisions and matrices.
 [[nodiscard]] PrecisionMap read_precision_map(const std::filesystem::path& path, const ModelSpec& spec);
 [[nodiscard]] PrecisionMap parse_precision_map(std::string_view text, const std::string& where, const ModelSpec& spec);
 [[nodiscard]] std::string precision_map_text(const PrecisionMap& map);

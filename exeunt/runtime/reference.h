@@ -22,7 +22,7 @@ namespace exeunt {
 
 struct ReferenceExit {
   int after = 0;                   // the layer, from 1
-  std::vector<float> input = {};   // what the pooler reads: [hidden], behind a reader [2 · hidden]
+  std::vector<float> input = {};   // what the pooler reads: [hidden], after a reader [2 · hidden]
   std::vector<float> pooled = {};  // [width]; without a pooler the input itself
   std::vector<float> logits = {};  // [outputs]
   std::optional<float> lte = {};   // the learning-to-exit head's probability that the answer is wrong
@@ -33,17 +33,17 @@ struct ReferenceOutput {
   // [layers + 1][tokens, hidden]: after the embeddings, then after every layer that was run.
   std::vector<std::vector<float>> rows = {};
   std::vector<ReferenceExit> exits = {};
-  std::optional<ReferenceExit> ramp = {};  // DeeBERT's highway of the last layer, beside the final head
+  std::optional<ReferenceExit> ramp = {};  // DeeBERT's highway of the last layer, in addition to the final head
 
   [[nodiscard]] std::span<const float> row(int layer, int token) const;  // layer 0 = the embeddings
 };
 
 struct ReferenceOptions {
   bool keep_rows = true;                             // false: `rows` stays empty
-  int max_layers = std::numeric_limits<int>::max();  // stop early; exits further up are then missing
+  int max_layers = std::numeric_limits<int>::max();  // stop early; later exits are then missing
 };
 
-// All raw logits of one text, as a trace holds them.
+// All raw logits of one text, as in a trace.
 struct ExitLogits {
   std::vector<float> logits = {};  // [exits, outputs]
   std::vector<float> lte = {};     // [exits], or empty

@@ -23,13 +23,13 @@ struct CrewOptions {
 
 class Crew {
  public:
-  // One thread as the task it runs sees it.
+  // One thread as seen by its task.
   class Member {
    public:
     [[nodiscard]] int index() const noexcept { return index_; }
-    // How many threads would work on parts shared now, this one included. A few more parts than this is a good cut.
+    // How many threads would work on parts shared now, this one included. Split work into a few more parts than this.
     [[nodiscard]] int hands() const noexcept;
-    // Wakes helpers, as many as there are processors free. Worth calling every few hundred microseconds.
+    // Wakes as many helpers as there are idle processors. Worth calling every few hundred microseconds.
     void summon() noexcept;
 
     // Calls part(i, member) for every i in [0, parts), here and on helpers; `member` is the index of the thread.
@@ -57,7 +57,7 @@ class Crew {
   using Task = std::function<void(Member&)>;  // must not throw
 
   explicit Crew(const CrewOptions& options);
-  ~Crew();  // runs what waits, then ends
+  ~Crew();  // runs queued tasks, then stops
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
@@ -66,7 +66,7 @@ class Crew {
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(members_.size()); }
 
  private:
-  // What a running task has shared out. `ticket` is (round, parts, next part): a part belongs to whoever moves `next`.
+  // The shared parts of a running task. `ticket` is (round, parts, next part): whoever advances `next` owns the part.
   // The fields below it change only between rounds, and a round ends only when all claimed parts are done.
   struct alignas(64) Board {
     std::atomic<uint64_t> ticket{0};

@@ -18,7 +18,7 @@
 namespace exeunt {
 namespace {
 
-// One stretch of work: the tensors it reads, where the result goes, and how it is made. Jobs run side by side.
+// One packing job: the tensors it reads, its destination, and how to compute it. Jobs run in parallel.
 struct Job {
   std::vector<std::string> tensors = {};  // weights, then biases, one below the other
   PackedWeight* weight = nullptr;         // null: plain floats or a table's rows
@@ -92,7 +92,7 @@ class Packer {
       if (job.table != nullptr) pack_table(job, out);
       for (const std::string& name : job.tensors) drop(checkpoint_.get(name));
     });
-    // Reading beside a dropped part may have brought some of it back.
+    // Reading next to a dropped part may have brought some pages back.
     for (const std::span<const std::byte> file : checkpoint_.tensors().mapped) drop_pages(file);
     return region;
   }
@@ -175,7 +175,7 @@ class Packer {
     check_finite(name, values);
   }
 
-  // Only bytes of a mapped file may be dropped: others would be lost.
+  // Only pages of a mapped file may be dropped: others would be lost.
   void drop(const TensorView& view) const {
     for (const std::span<const std::byte> file : checkpoint_.tensors().mapped) {
       const std::less_equal<> before;

@@ -24,7 +24,7 @@ struct PackedNorm {
   const float *weight = nullptr, *bias = nullptr;  // [columns]
 };
 
-// A table of rows that are only ever gathered: in the checkpoint's own type.
+// An embedding table, from which rows are only gathered, in the checkpoint's type.
 struct PackedTable {
   DType dtype = DType::f32;  // f32, f16 or bf16
   const std::byte* data = nullptr;
@@ -38,7 +38,7 @@ struct PackedLayer {
   PackedNorm attention_norm = {}, ffn_norm = {};
 };
 
-// A matrix that only ever meets one row, and has few outputs as a rule: row after row, as in the checkpoint.
+// A matrix that is applied to one row only and usually has few outputs: row-major, as in the checkpoint.
 struct PlainWeight {
   int inputs = 0, outputs = 0;
   const float *weight = nullptr, *bias = nullptr;
@@ -51,15 +51,15 @@ struct PackedClassifier {
 
 class PackedModel {
  public:
-  // Throws Error: bad_file for a weight that is no finite number (with the tensor's name), resources for a precision
-  // the table does not have, usage for an exception that names no matrix of the model.
+  // Throws Error: bad_file for a non-finite weight (with the tensor's name), resources for a precision the table lacks,
+  // usage for an exception that names no matrix of the model.
   PackedModel(const Checkpoint& checkpoint, const Kernels& kernels, const PackOptions& options);
 
   ModelSpec spec;
   ExitLayout exits;
   const Kernels* kernels;
   Precision precision;
-  Precision attention;  // bf16 for the lower precisions where the table has it, else fp32
+  Precision attention;  // below fp32: bf16 if the table supports it; else fp32
   Precision heads;      // the same; classifiers are always fp32
 
   PackedTable word = {}, position = {}, segment = {};
@@ -80,7 +80,7 @@ class PackedModel {
   Region region_ = {};
 };
 
-// True if the exit `site` needs every row of its layer, not the first alone.
+// True if the exit `site` needs every row of its layer, not only the first.
 [[nodiscard]] inline bool reads_all_rows(const ExitLayout& exits, const ExitSite& site) {
   return site.reader.has_value() || exits.input != PoolInput::cls;
 }

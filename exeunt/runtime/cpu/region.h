@@ -12,7 +12,7 @@ namespace exeunt {
 class Region {
  public:
   Region() = default;
-  Region(size_t bytes, std::string_view what);  // throws Error (resources) naming `what` it was for
+  Region(size_t bytes, std::string_view what);  // throws Error (resources) that names `what`
   ~Region();
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;
@@ -25,11 +25,11 @@ class Region {
   size_t size_ = 0;
 };
 
-// Adds up what a region must hold: each part begins at a multiple of kKernelAlignment. Throws Error (resources) where
-// the sum does not fit in memory's addresses.
+// Computes the size of a region: each part begins at a multiple of kKernelAlignment. Throws Error (resources) if the
+// sum exceeds the address space.
 class RegionPlan {
  public:
-  [[nodiscard]] size_t add(size_t bytes);                       // the part's place
+  [[nodiscard]] size_t add(size_t bytes);                       // the part's offset
   [[nodiscard]] size_t add(size_t count, size_t element_size);  // the same, for an array
   [[nodiscard]] size_t size() const noexcept { return size_; }
 

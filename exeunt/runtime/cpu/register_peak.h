@@ -13,8 +13,8 @@
 
 namespace exeunt {
 
-// Operations per second, two per multiplication with its addition; 0 where it is not known. The processor must run the
-// table, and its prepare() must have been called. One source per architecture.
+// Operations per second, two per multiply-add; 0 if unknown. The processor must support the table, and its prepare()
+// must have been called. One source per architecture.
 [[nodiscard]] double register_peak(std::string_view table, Precision precision);
 
 // What part of the peak a product reached. Fails a check() above 1: then it is register_peak() that is too low.
