@@ -12,8 +12,8 @@
 
 namespace exeunt {
 
-//   tsv    index, label, score (its probability), exit_layer, layers_run; a regression has value instead of the two
-//   jsonl  {"index", "label", "scores": {label: probability}, "exit_layer", "layers_run"}; a regression: "value"
+//   tsv    index, label, score (its probability), exit_layer, layers_run; regression: value for label and score
+//   jsonl  {"index", "label", "scores": {label: probability}, "exit_layer", "layers_run"}; regression: "value"
 //   glue   index, prediction
 //   elue   index, pred, modules: what each text ran, with input shapes
 enum class AnswerForm { tsv, jsonl, glue, elue };

@@ -18,7 +18,7 @@ namespace exeunt {
 enum class BenchHeads : uint8_t {
   last,    // one exit at the end, which reads row 0
   every,   // one after each layer, which reads row 0
-  reader,  // one after each layer, behind a reader of all rows
+  reader,  // one after each layer, after a reader of all rows
 };
 [[nodiscard]] std::optional<BenchHeads> bench_heads_named(std::string_view name) noexcept;
 
@@ -59,7 +59,7 @@ struct ProfilePlan {
 struct BenchPlan {
   std::string model = "bert-base";       // a model, or the name of a known shape
   std::optional<BenchHeads> heads = {};  // of a known shape; none: the last, or every one where `exit_at` names layers
-  std::vector<Precision> precisions = {};  // empty = bf16 where the processor has it, else fp32
+  std::vector<Precision> precisions = {};  // empty = bf16 if the processor supports it, else fp32
   std::vector<int> threads = {1}, lengths = {16, 32, 64, 128};
   std::vector<int> exit_at = {};  // layers; empty = the last
   int batch = 1;
@@ -87,7 +87,7 @@ struct BenchRows {
 
 [[nodiscard]] BenchRows bench_points(const Checkpoint& model, const BenchPlan& plan);
 
-// Texts of the lengths that a trace has, as they are or padded: one mean for each precision and number of threads.
+// Texts with the lengths of a trace, padded or not: one mean for each precision and number of threads.
 [[nodiscard]] BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, const std::string& trace,
                                             int pad_to);
 

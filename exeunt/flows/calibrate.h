@@ -15,9 +15,9 @@ namespace exeunt {
 
 struct CalibrateOptions {
   MeasureOptions run = {};
-  // File of texts without labels that the model runs on, beside or instead of the data: disagreement needs no labels.
+  // File of unlabelled texts, in addition to the data or instead of it: disagreement needs no labels.
   std::string unlabelled = {};
-  CalibrationPlan plan = {};  // the range of a regression's labels is found here
+  CalibrationPlan plan = {};  // the range of regression labels is filled in
   uint64_t seed = 42;
   std::string out = {};  // policy file; empty = the model's own
 };

@@ -10,12 +10,12 @@
 
 namespace exeunt {
 
-// What an exit of `trace` with these logits answers: the index of a label, or the value of a regression.
+// What an exit of `trace` with these logits answers: the index of a label, or a regression value.
 [[nodiscard]] float answer_of(const ExitTrace& trace, std::span<const float> logits);
 
 struct Drift {
   size_t rows = 0;
-  double labels = 0;       // share of texts whose label under the policy changes (a regression: none)
+  double labels = 0;       // fraction of texts whose label under the policy changes (regression: none)
   double full_labels = 0;  // the same at full depth
   double exits = 0;        // share of texts that leave elsewhere
   double average_layers_before = 0, average_layers_after = 0;

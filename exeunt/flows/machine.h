@@ -12,16 +12,16 @@ namespace exeunt {
 
 struct Memory {
   uint64_t total = 0, available = 0;   // bytes; 0 = the system does not say
-  std::optional<uint64_t> limit = {};  // of this process's group (a container), where it has one below `total`
+  std::optional<uint64_t> limit = {};  // of this process's group (a container), if it has one below `total`
 };
 [[nodiscard]] Memory memory();
 
-// Processors this process's group may keep busy, where it has a limit (a container).
+// The processor limit of this process's group (a container), if it has one.
 [[nodiscard]] std::optional<double> processor_limit();
 // Cores of the machine, not counting their second threads; 0 = the system does not say.
 [[nodiscard]] int cores();
 
-// "always", "madvise" or "never"; empty where the system does not say.
+// "always", "madvise" or "never"; empty if unknown.
 [[nodiscard]] std::string huge_pages();
 
 [[nodiscard]] std::optional<uint64_t> free_bytes(const std::filesystem::path& folder);

@@ -22,11 +22,11 @@ struct TraceOptions {
   std::optional<Exceptions> exceptions = {};  // matrices in another precision; none: precision.json's
   bool reference = false;                     // the plain fp32 reference instead of the engine
   std::filesystem::path tokenizer = {};       // folder it was loaded from; empty = the model's
-  std::function<void(int64_t)> advance = {};  // told of every text done, from any thread, one call at a time
+  std::function<void(int64_t)> advance = {};  // called after every text, from any thread, one call at a time
 };
 
 // The data's gold is mapped to the model's label order by name. Throws
-// Error if model and data do not fit: no heads, labels the model does not have, classes against a regression.
+// Error if model and data do not fit: no heads, labels the model does not have, classes for a regression model.
 [[nodiscard]] ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data,
                                    const TraceOptions& options);
 

@@ -41,12 +41,12 @@ struct MeasureOptions {
   std::string tokenizer = {};  // folder; empty = the model's
 };
 
-// The data of the options; where they name none, the rows that the model's training held out.
+// The data of the options; by default the hold-out split of the model's training run.
 [[nodiscard]] Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Listener& listener);
 
 [[nodiscard]] ExitTrace trace_model(const MeasureOptions& options, const Listener& listener);
 
-// What was measured: a trace, and the model where there is one.
+// What was measured: a trace, and the model if there is one.
 struct Measured {
   ExitTrace trace = {};
   std::optional<Checkpoint> model = {};
@@ -58,15 +58,15 @@ struct Measured {
 // A file that ends in .safetensors and is not a model's weights.
 [[nodiscard]] bool is_trace_file(const std::string& name);
 
-// Metrics of the trace's task (or of its kind of problem), MFLOPs where the model is known, times where a profile is.
+// Metrics of the trace's task (or of its kind of problem), MFLOPs if the model is known, times if a profile is.
 // `measured` must outlive them.
 [[nodiscard]] ScorerOptions scorer_options(const Measured& measured);
 [[nodiscard]] Metric primary_metric(const ExitTrace& trace);
 
-// What it costs to leave at an exit of `model`, which must outlive the function.
+// The cost of exiting at an exit of `model`, which must outlive the function.
 [[nodiscard]] CostOf mflops_of(const Checkpoint& model);
 
-// The range of a regression's labels, by the model or the task.
+// The range of regression labels, from the model or the task.
 [[nodiscard]] std::optional<std::pair<double, double>> label_range(const Measured& measured);
 
 // checkpoint-N below the folder of a training, by rising N.

@@ -34,7 +34,7 @@ struct ChosenPolicy {
 // Refuses, before anything is chosen, a trace whose precision no policy file knows.
 void require_policy_precision(const ExitTrace& trace);
 
-// Puts an entry made from `measured` into the file at `path`, which `lock` holds, beside those of other precisions.
+// Puts an entry made from `measured` into the file at `path`, which `lock` holds, keeping those of other precisions.
 void keep_policy(const PolicyLock& lock, const std::filesystem::path& path, const Measured& measured,
                  PolicyEntry entry);
 

@@ -19,7 +19,7 @@ struct Prediction {
   Answer answer = {};
 };
 
-// A part of a job: this one of so many. Row r belongs to shard r mod shards, so that parts take about the same time.
+// One shard of a job. Row r belongs to shard r mod shards, so that shards take about the same time.
 struct Shard {
   int number = 1, of = 1;
   [[nodiscard]] bool has(int64_t row) const noexcept { return row % of == number - 1; }

@@ -21,7 +21,7 @@ struct PredictJob {
   std::string file = "-";  // texts; - = standard input
   TextColumns columns = {};
   DataSource data = {};  // with a task: its split instead of the file
-  bool strict = false;   // refuse texts that are too long instead of truncating them
+  bool strict = false;   // reject texts that are too long instead of truncating them
   AnswerForm form = AnswerForm::tsv;
   std::optional<Shard> shard = {};  // this part of the rows, in the format that merge_shards() reads
 };

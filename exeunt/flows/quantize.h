@@ -21,7 +21,7 @@ namespace exeunt {
 // What a lower precision changes, under one policy and over the same texts.
 struct Change {
   Drift drift = {};
-  double changed = 0;  // share of texts whose label or exit differs; of a regression, whose value by 1 % of its range
+  double changed = 0;  // fraction of texts whose label or exit differs (regression: value, by 1 % of its range)
   double before = 0, after = 0;  // accuracy (regression: Pearson's correlation); 0 without gold
 
   [[nodiscard]] double drop() const noexcept { return before - after; }
@@ -33,10 +33,10 @@ struct QuantizePlan {
   Precision higher = Precision::bf16;      // what the exceptions are kept in
   PolicySpec policy = {};                  // under which exits are compared
   double max_changed = 0.02, max_drop = 0.005;
-  int trials = 64;  // most passes over the texts
-  // Traces the texts with these exceptions; `few` asks for a part of them, which is enough to rank matrices.
+  int trials = 64;  // maximum number of passes over the texts
+  // Traces the texts with these exceptions; `few` selects a part of them, enough to rank matrices.
   std::function<ExitTrace(const Exceptions&, bool few)> trace = {};
-  std::function<void(const std::string&)> say = {};  // told of every step
+  std::function<void(const std::string&)> say = {};  // called at every step
 };
 
 struct QuantizeOutcome {

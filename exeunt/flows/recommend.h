@@ -37,7 +37,7 @@ struct Recommended {
   [[nodiscard]] const Contender& winner() const { return contenders[what.best().run]; }
 };
 
-// Throws Error before any model runs where the policy could not be written.
+// Throws Error before any model runs if the policy could not be written.
 [[nodiscard]] Recommended recommend_policy(const RecommendOptions& options, const Listener& listener);
 
 // Writes the recommended policy; returns where. Throws Error: failure if the goal is not met, usage if a certified

@@ -20,7 +20,7 @@ struct ReportPlan {
   bool published = true;  // with the papers' published figures
 };
 
-// Throws Error: bad_file for a policy file that fits no run, failure where the page would be too large.
+// Throws Error: bad_file for a policy file that fits no run, failure if the page would be too large.
 [[nodiscard]] Report report_runs(const ReportPlan& plan, const Listener& listener);
 
 }  // namespace exeunt

@@ -11,7 +11,7 @@ namespace exeunt {
 struct SelfCheck {
   Precision precision = Precision::fp32;
   double difference = 0;  // the largest of all exits' logits, as a share of the largest logit
-  bool good = false;      // no more than this precision's rounding explains
+  bool good = false;      // within this precision's rounding error
 };
 
 // One row for each precision of these kernels.

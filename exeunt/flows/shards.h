@@ -34,7 +34,7 @@ struct Merged {
 };
 
 // Hands the merged lines to `sink`, one line of each part in memory. Throws Error (bad_file) that names the part: no
-// shard at all, cut short, made from other data or with other settings, twice; or which parts are missing. All of it
+// shard at all, truncated, from other data or settings, duplicate; or which parts are missing. All of it
 // is checked before the first line is handed out.
 Merged merge_shards(const std::vector<std::filesystem::path>& parts, const std::function<void(std::string_view)>& sink);
 

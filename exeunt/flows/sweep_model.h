@@ -17,7 +17,7 @@ namespace exeunt {
 // One model under all settings.
 struct Swept {
   std::string checkpoint = {};                    // "checkpoint-500", "final"; empty: the model itself
-  std::unique_ptr<const Measured> measured = {};  // stays in its place: the scorer's costs point to it
+  std::unique_ptr<const Measured> measured = {};  // must not move: the scorer's costs point to it
   std::vector<PolicySpec> policies = {};
   std::vector<SweepRow> rows = {};
   std::vector<ExitScore> exits = {};
@@ -27,7 +27,7 @@ using SettingsFor = std::function<std::vector<PolicySpec>(const ExitTrace&)>;
 
 [[nodiscard]] Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Listener& listener);
 
-// Every checkpoint-N in the folder of a training, by N, and the folder itself where it holds a model. Throws Error.
+// Every checkpoint-N in the folder of a training run, by N, and the folder itself if it has a model. Throws Error.
 [[nodiscard]] std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const SettingsFor& settings,
                                                    const Listener& listener);
 
@@ -38,7 +38,7 @@ struct ElueOutcome {
 };
 
 // ELUE's score of the rows against static models: those of the file `baseline`, or the shipped ones of the same shape
-// where it is empty. Throws Error.
+// if it is empty. Throws Error.
 [[nodiscard]] ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline);
 
 // "SST-2" of "elue/SST-2".

@@ -36,7 +36,7 @@ struct Submitted {
   std::vector<std::string> filled = {};  // files of GLUE's zip that hold a constant
 };
 
-// Writes GLUE's zip, or the table of one task. Tasks without a test file are left out with a notice; MNLI's model also
+// Writes GLUE's zip, or the table of one task. Tasks without a test file are skipped with a notice; MNLI's model also
 // answers MNLI-mm and AX. Throws Error.
 [[nodiscard]] Submitted submit_glue(const SubmitOptions& options, const Listener& listener);
 

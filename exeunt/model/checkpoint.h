@@ -14,13 +14,13 @@
 
 namespace exeunt {
 
-// Where a checkpoint came from, for messages and for finding the files beside the weights.
+// The origin of a checkpoint, for messages and for finding the files next to the weights.
 struct Origin {
   std::filesystem::path folder = {};                           // of the tokenizer files; empty = made in memory
-  std::string where = "checkpoint";                            // opens error messages
-  std::map<std::string, std::string, std::less<>> names = {};  // our name → the file's, where they differ
+  std::string where = "checkpoint";                            // prefixes error messages
+  std::map<std::string, std::string, std::less<>> names = {};  // our name → the file's, if they differ
   std::string weights_sha256 = {};                             // from the manifest of an Exeunt folder; else empty
-  std::optional<std::string> policy = {};                      // the exit rule the files ask for, as policy text
+  std::optional<std::string> policy = {};                      // the exit rule in the files, as policy text
   std::vector<std::string> notices = {};                       // for the user, one line each
 };
 

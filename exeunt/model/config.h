@@ -31,7 +31,7 @@ struct HeadHints {
   std::vector<std::string> labels = {};   // in the order of the outputs; empty = not given
   std::string problem_type = {};          // Hugging Face's word, or empty
   std::string architecture = {};          // first of `architectures`, or empty
-  std::optional<int> output_layers = {};  // ElasticBERT: exits at the last so many layers
+  std::optional<int> output_layers = {};  // ElasticBERT: exits at this many last layers
   std::optional<ElbertFields> elbert = {};
 };
 
@@ -51,7 +51,7 @@ struct ModelConfig {
 [[nodiscard]] OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits,
                                               std::string_view architecture, DType dtype);
 
-// ELBERT's rule as policy text ("window:0.1,8,bias_1"), or nothing where there is none or it has no such form.
+// ELBERT's rule as policy text ("window:0.1,8,bias_1"), or nothing if there is none or it cannot be expressed.
 [[nodiscard]] std::optional<std::string> elbert_policy(const ElbertFields& fields, int outputs);
 
 }  // namespace exeunt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exeunt's model folder: config.json, exits.json, model.safetensors, the tokenizer's files as they came, recipe.json,
-// and manifest.json; policy.json and precision.json beside them. Written whole or not at all.
+// Exeunt's model folder: config.json, exits.json, model.safetensors, the unchanged tokenizer files, recipe.json and
+// manifest.json; also policy.json and precision.json. Written atomically.
 #pragma once
 
 #include <filesystem>
@@ -30,11 +30,11 @@ struct WriteOptions {
 std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                              const WriteOptions& options = {});
 
-// A folder for transformers: its names, its configuration, and beside them every exit as exits.* with exits.json.
+// A folder for transformers: its names, its configuration, and every exit as exits.* with exits.json.
 std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const std::filesystem::path& out,
                                              const WriteOptions& options = {});
 
-// The files beside weights in another format: config.json, exits.json, the tokenizer's files and policy.json.
+// The files that accompany weights in another format: config.json, exits.json, the tokenizer's files and policy.json.
 std::vector<std::string> write_companions(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
 // Identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_exeunt_folder() writes it,

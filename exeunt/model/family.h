@@ -36,7 +36,7 @@ struct FamilyRow {
   const LayerNames& layer;
   std::string_view embedding_projection = {};
   std::span<const std::string_view> poolers;  // the pretrained pooler, transformers' name first
-  // transformers' sequence classifier, where it has names other than the pretrained pooler's and "classifier".
+  // transformers' sequence classifier, if its names differ from the pretrained pooler's and "classifier".
   std::string_view head_pooler = {}, head_classifier = {};
 };
 

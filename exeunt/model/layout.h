@@ -8,7 +8,7 @@
 
 namespace exeunt {
 
-// Throws Error (bad_file) on the first broken rule; `where` (a file name) opens the message.
+// Throws Error (bad_file) on the first broken rule; `where` (a file name) prefixes the message.
 void check_layout(const ModelSpec& spec, const ExitLayout& exits, std::string_view where);
 
 // True if pooler `pooler` reads [h_0 ; r]: the first row and a reader's output.

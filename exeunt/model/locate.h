@@ -23,7 +23,7 @@ namespace exeunt {
 // True for "name" and "org/name" of letters, digits, '-', '_' and '.'.
 [[nodiscard]] bool is_hub_name(std::string_view text);
 
-// The snapshot folder of a repository, after checking that every file in it lies inside the repository's folder.
+// The snapshot folder of a repository, after checking that every file in it is inside the repository's folder.
 // Throws Error that says how to get the model.
 [[nodiscard]] std::filesystem::path find_in_hub_cache(const std::string& name, const std::filesystem::path& cache);
 

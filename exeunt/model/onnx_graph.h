@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An ONNX graph, built operation by operation and written as onnx.proto (IR version 8, opset 17). The weights are in
-// one file beside it, which several graphs may share.
+// one separate file, which several graphs may share.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace exeunt {
 
 inline constexpr int kOnnxOpset = 17, kOnnxIrVersion = 8;
 
-// The place of a tensor in the weights file.
+// The position of a tensor in the weights file.
 struct OnnxPlace {
   std::vector<int64_t> shape = {};
   uint64_t offset = 0, bytes = 0;

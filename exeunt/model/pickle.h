@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python pickles as data. A pickle is a program for a stack machine that may name any function and call it; this reader
-// knows the opcodes and the names a PyTorch state dict needs, refuses every other, and calls nothing: what a pickle
+// knows the opcodes and the names a PyTorch state dict needs, rejects every other, and calls nothing: what a pickle
 // would call is only written down. All values live in one list and refer to each other by index, so that hostile
 // nesting or cycles cost nothing.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace exeunt {
 
-// A Python name that pickles may use, and what it stands for.
+// A Python name that pickles may use, and its meaning.
 struct PickleName {
   enum class Role : uint8_t {
     ordered_dict,
@@ -56,7 +56,7 @@ struct Pickle {
   [[nodiscard]] const PickleValue& top() const { return values[root]; }
 };
 
-// Reads one pickle of protocol 2 from the front of `bytes`, which the caller keeps alive. `where` opens error messages.
+// Reads one pickle of protocol 2 from the front of `bytes`, which the caller keeps alive. `where` prefixes messages.
 [[nodiscard]] Pickle parse_pickle(std::span<const std::byte> bytes, std::string_view where);
 
 [[nodiscard]] std::string_view name_of(PickleValue::Kind kind) noexcept;  // "a tuple"

@@ -30,11 +30,11 @@ enum class LastRamp { final, ramp };  // which head answers at the last layer of
 [[nodiscard]] std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept;
 [[nodiscard]] std::span<const std::string_view> pool_input_names() noexcept;
 
-// Largest sizes a file may ask for. They bound allocations and keep every cost exact in 64 bits.
+// Largest sizes a file may have. They bound allocations and keep every cost exact in 64 bits.
 inline constexpr int kMaxLayers = 512, kMaxHidden = 16384, kMaxInner = 131072, kMaxPositions = 131072;
 inline constexpr int kMaxVocab = 1 << 24, kMaxSegments = 65536, kMaxOutputs = 65536;
 
-// The backbone. `family` is the row of the table in family.h that its files follow; what it computes is said here.
+// The backbone. `family` is the row of the table in family.h that its files follow; what it computes is described here.
 struct ModelSpec {
   Family family = Family::bert;
   int layers = 0, hidden = 0, heads = 0, inner = 0, vocab = 0;
@@ -45,13 +45,13 @@ struct ModelSpec {
   int groups = 0;                     // ALBERT: sets of shared layer weights; 0 = every layer has its own
   int pad_id = 0;
   int position_offset = 0;     // RoBERTa: pad_id + 1
-  bool layer_poolers = false;  // ElasticBERT: a pretrained pooler behind every layer instead of one
+  bool layer_poolers = false;  // ElasticBERT: a pretrained pooler after every layer instead of one
   float norm_eps = 1e-12F;
   Activation activation = Activation::gelu;
 
   // For training only.
   float hidden_dropout = 0.1F, attention_dropout = 0.1F, classifier_dropout = 0.1F;
-  bool ffn_dropout = true;  // hidden dropout also behind the feed-forward half; not in ALBERT
+  bool ffn_dropout = true;  // hidden dropout also after the feed-forward half; not in ALBERT
   bool ffn_norm_decays =
       false;  // ALBERT: the scripts exempt "LayerNorm" from weight decay; this norm is named otherwise
 
@@ -71,7 +71,7 @@ struct ExitLayout {
   Problem problem = Problem::classification;
   int outputs = 0;                                      // C
   std::vector<std::string> labels = {};                 // in output order; empty for regression
-  std::optional<std::pair<double, double>> range = {};  // of a regression's labels
+  std::optional<std::pair<double, double>> range = {};  // of regression labels
   PoolInput input = PoolInput::cls;
   std::vector<ExitSite> sites = {};  // ascending `after`; the last is after the last layer; empty = no heads yet
   int width = 0;                     // w, of the pooled vector
@@ -80,7 +80,7 @@ struct ExitLayout {
   struct Ramp {
     int pooler, classifier;
   };
-  std::optional<Ramp> last_ramp = {};  // DeeBERT's highway of the last layer, beside its final head
+  std::optional<Ramp> last_ramp = {};  // DeeBERT's highway of the last layer, in addition to its final head
   LastRamp compat_last_ramp = LastRamp::final;
 
   [[nodiscard]] int readers() const noexcept;  // number of distinct ones (largest index + 1)

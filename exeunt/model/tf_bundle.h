@@ -18,7 +18,7 @@ namespace exeunt {
 
 // Opens the checkpoint called `path`: its common prefix (model.ckpt-best), one of its files, or a folder that holds one
 // checkpoint. Shards are mapped and every checksum is verified. Names and shapes are the file's; state of the optimiser
-// (is_optimizer_slot) and text are left out. Throws Error.
+// (is_optimizer_slot) and text are skipped. Throws Error.
 [[nodiscard]] TensorSet read_tf_checkpoint(const std::filesystem::path& path);
 
 // Moments and counters that training leaves in a checkpoint: ".../adam_m", "global_step" and their kind.
@@ -36,16 +36,16 @@ struct TfEntry {
 
 struct TfIndex {
   uint32_t shards = 0;
-  std::vector<TfEntry> entries;  // by name; text is left out
+  std::vector<TfEntry> entries;  // by name; without text
 };
 
-// Reads the bytes of a .index file; `where` opens error messages.
+// Reads the bytes of a .index file; `where` prefixes error messages.
 [[nodiscard]] TfIndex parse_tf_index(std::span<const std::byte> bytes, std::string_view where,
                                      CrcCheck crc = CrcCheck::verify);
 
 // The tensors of `index` as views of the shards' bytes, which the caller keeps alive.
 struct TfShard {
-  std::string where;                      // opens error messages
+  std::string where;                      // prefixes error messages
   std::span<const std::byte> bytes = {};  // of the whole file
 };
 [[nodiscard]] TensorSet view_tf_tensors(const TfIndex& index, std::span<const TfShard> shards,

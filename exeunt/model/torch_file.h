@@ -13,11 +13,11 @@
 
 namespace exeunt {
 
-// Maps the file and gives the tensors of its state dict, which may lie under "state_dict", "model_state_dict" or
-// "model"; names stay as they are. Everything else in the file is checked and passed over. Throws Error.
+// Maps the file and returns the tensors of its state dict, which may be under "state_dict", "model_state_dict" or
+// "model"; names are unchanged. Everything else in the file is validated and skipped. Throws Error.
 [[nodiscard]] TensorSet read_torch(const std::filesystem::path& path);
 
-// The same over bytes in memory, which the caller keeps alive. `where` opens error messages.
+// The same for bytes in memory, which the caller keeps alive. `where` prefixes error messages.
 [[nodiscard]] TensorSet parse_torch(std::span<const std::byte> bytes, std::string_view where);
 [[nodiscard]] TensorSet parse_torch_zip(std::span<const std::byte> bytes, std::string_view where,
                                         CrcCheck crc = CrcCheck::verify);

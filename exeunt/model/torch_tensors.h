@@ -34,7 +34,7 @@ enum class StorageForm { plain, with_view };
 
 struct TorchPickle {
   const Pickle& pickle;
-  std::string_view where;  // opens error messages
+  std::string_view where;  // prefixes error messages
   StorageForm form;
 };
 

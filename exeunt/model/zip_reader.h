@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives as PyTorch writes them: entries stored as they are, one after the other, listed once at the end. All
-// else a zip file may be (compressed, encrypted, in parts, with holes, self-contradicting) is refused, because readers
-// that disagree about such files are how hostile ones get past checks.
+// Zip archives as PyTorch writes them: entries stored uncompressed, one after the other, listed once at the end.
+// Anything else (compressed, encrypted, split, with gaps, self-contradicting) is rejected, because readers that
+// disagree about such files are how hostile ones get past checks.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct ZipEntry {
   std::span<const std::byte> bytes;
 };
 
-// Every entry in the order of the archive's directory. `where` (the file) opens error messages.
+// Every entry in the order of the archive's directory. `where` (the file) prefixes error messages.
 [[nodiscard]] std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_view where,
                                               CrcCheck crc = CrcCheck::verify);
 
