@@ -7,7 +7,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/flows/drift.h"
 #include "exeunt/flows/model_policy.h"
 

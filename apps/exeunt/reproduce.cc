@@ -6,13 +6,15 @@
 #include <memory>
 #include <optional>
 
+#include <fmt/ranges.h>
+
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/trainer.h"
 #include "exeunt/base/files.h"
 #include "exeunt/eval/reproduction.h"
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/exits/sweep.h"
 #include "exeunt/tasks/task.h"
 
@@ -87,12 +89,11 @@ void train(const Common& common, const ReproduceFlags& flags, const Paper& paper
   const int status = run_trainer(words, common.json || common.quiet);
   if (status != 0) {
     const bool known = status >= static_cast<int>(Code::failure) && status <= static_cast<int>(Code::bad_file);
-    throw Error(known ? static_cast<Code>(status) : Code::failure, "the training did not end well",
-                "its message stands above");
+    throw Error(known ? static_cast<Code>(status) : Code::failure, "training failed", "see the message above");
   }
   if (!path_exists(fs::path(flags.out) / "all_results.json")) {
-    throw Error(Code::failure, fmt::format("{}: the training was stopped before its end", flags.out),
-                "the same command goes on with it");
+    throw Error(Code::failure, fmt::format("{}: training stopped before it finished", flags.out),
+                "run the same command to continue");
   }
 }
 
@@ -141,16 +142,18 @@ void print_comparisons(const std::vector<Comparison>& rows) {
       {"published", "backbone", "on", "metric", "theirs", "speed-up", "ours", "speed-up", "with", "+-", "verdict"},
       table);
   fmt::print(
-      "\n+-: how far two measurements of one method may differ: the error of reading the figure, and two standard\n"
-      "errors of a score on so many rows. verdict: ours lies within that, above or below; in brackets what differs\n"
-      "beside the score, so that it is no verdict on the method\n");
+      "\n+-: tolerance between two measurements of one method: the error of reading the figure off a plot, and two "
+      "standard\n"
+      "errors of a score on that many rows. verdict: ours is within it, above or below; in brackets what else "
+      "differs,\n"
+      "so that it is no verdict on the method\n");
 }
 
 // "recipe deebert on gte-small, 3 seeds, 277 rows of dev"
 std::string trained_text(const Reached& reached) {
   std::string text = fmt::format("recipe {} on {}", reached.recipe,
-                                 reached.backbone.empty() ? "a backbone that the files do not name" : reached.backbone);
-  if (reached.cut_short) text += " cut short";
+                                 reached.backbone.empty() ? "an unnamed backbone" : reached.backbone);
+  if (reached.cut_short) text += ", truncated";
   if (reached.seeds > 0) text += fmt::format(", {} {}", reached.seeds, reached.seeds == 1 ? "seed" : "seeds");
   if (reached.train_rows < reached.all_train_rows)
     text += fmt::format(", trained on {} of {} rows", reached.train_rows, reached.all_train_rows);
@@ -246,7 +249,7 @@ void add_reproduce(CommandLine& line) {
   const auto flags = std::make_shared<ReproduceFlags>();
   flags->engine.precision = "fp32";
   CLI::App* verb =
-      add_verb(line, "reproduce", "Train and measure as a paper did; its figures beside ours",
+      add_verb(line, "reproduce", "Train and evaluate as a paper did, and compare with its figures",
                {"exeunt reproduce deebert --task MRPC --data glue_data",
                 "exeunt reproduce pabee --task SST-2 --data glue_data --model models/albert -- --device cpu",
                 "exeunt reproduce romebert --task RTE --from scores.json"},

@@ -23,7 +23,7 @@ struct ChartSeries {
   Mark mark = Mark::line;
   int colour = 0;  // index into the page's palette; equal = same colour
   std::vector<ChartPoint> points = {};
-  bool faint = false;  // other people's figures, drawn behind ours
+  bool faint = false;  // published figures, drawn behind ours
   int style = 0;       // lines: how they are dashed; dots: their shape; both repeat after kStyles
 };
 inline constexpr int kStyles = 4;
@@ -31,7 +31,7 @@ inline constexpr int kStyles = 4;
 struct Chart {
   std::string title, x_label, y_label;
   std::vector<ChartSeries> series;
-  std::optional<std::pair<double, double>> x_range = {}, y_range = {};  // what lies outside is cut off
+  std::optional<std::pair<double, double>> x_range = {}, y_range = {};  // what lies outside is clipped
   int x_ticks = 8;
   int width = 720, height = 380;
 };
@@ -59,7 +59,7 @@ struct BarChart {
 // About `wanted` round numbers that cover [low, high]: 0, 0.2, 0.4 …
 [[nodiscard]] std::vector<double> round_ticks(double low, double high, int wanted);
 
-// A number as people write it on an axis: at most four significant digits, no trailing zeros.
+// An axis label: at most four significant digits, no trailing zeros.
 [[nodiscard]] std::string tick_text(double value);
 
 }  // namespace exeunt

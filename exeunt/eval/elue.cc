@@ -9,7 +9,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/eval/assets.h"
+#include "exeunt/eval/built_in.h"
 
 namespace exeunt {
 namespace {
@@ -143,7 +143,7 @@ BaselineTable read_baseline_table(const std::filesystem::path& path) {
 
 const BaselineTable* shipped_baseline(const ModelSpec& spec) {
   constexpr const char* kName = "gte-small-static.json";
-  static const BaselineTable table = parse_baseline_table(parse_json(asset(kName), kName), kName);
+  static const BaselineTable table = parse_baseline_table(parse_json(built_in_file(kName), kName), kName);
   return table.shape && fits(*table.shape, spec) ? &table : nullptr;
 }
 

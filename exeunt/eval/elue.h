@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a model that can stop early compares with the same kind of model cut to fewer layers: ELUE's score, and an area
-// that does not depend on which points one chose to show.
+// An early-exit model against truncated models of the same kind: ELUE's score, and an area that does not depend on
+// which points were selected.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace exeunt {
 
-// What a text costs on average, and how good the answers are, in percent.
+// The mean cost of a text, and the score in percent.
 struct CostPoint {
   double mflops = 0, performance = 0;
 };
@@ -37,7 +37,7 @@ struct ElueScore {
 [[nodiscard]] ElueScore elue_score(std::span<const CostPoint> points, const Baseline& baseline,
                                    Extrapolate beyond = Extrapolate::clamp);
 
-// The mean over ELUE's six tasks, where all six are there.
+// The mean over ELUE's six tasks, if all six are present.
 [[nodiscard]] std::optional<double> elue_overall(const std::map<std::string, double>& score_by_task);
 
 // { "format":"exeunt.elue_baseline/1", "source":"…", "shape":{"layers":12,"hidden":384,"heads":12,"inner":1536},
@@ -47,12 +47,12 @@ struct BaselineShape {
 };
 struct BaselineTable {
   std::string source;
-  std::optional<BaselineShape> shape = {};  // of the models it was measured with, uncut
+  std::optional<BaselineShape> shape = {};  // of the models it was measured with, not truncated
   std::map<std::string, Baseline> tasks = {};
 };
 [[nodiscard]] BaselineTable read_baseline_table(const std::filesystem::path& path);
 [[nodiscard]] BaselineTable parse_baseline_table(const Json& json, const std::string& where);
-// The table that came with the command for models of this shape, or null.
+// The built-in table for models of this shape, or null.
 [[nodiscard]] const BaselineTable* shipped_baseline(const ModelSpec& spec);
 
 }  // namespace exeunt

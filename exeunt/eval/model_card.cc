@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
@@ -63,7 +64,7 @@ std::string text_at(const Json& value, const char* part, const char* name) {
                                                                                  : "";
 }
 
-// The rows of "exits" in all_results.json; anything else that lies there is no table of scores.
+// The rows of "exits" in all_results.json; malformed ones are skipped.
 std::vector<Json> exit_rows(const Json& results) {
   std::vector<Json> out;
   if (!results.is_object() || !results.contains("exits") || !results.at("exits").is_array()) return out;
@@ -73,7 +74,7 @@ std::vector<Json> exit_rows(const Json& results) {
   return out;
 }
 
-// Metrics in percent, correlations as they are; a number that is none has no entry.
+// Metrics by name; null (NaN) is skipped.
 std::vector<std::pair<std::string, double>> scores_of(const Json& row) {
   std::vector<std::pair<std::string, double>> out;
   for (const auto& [name, value] : row.items()) {
@@ -82,12 +83,12 @@ std::vector<std::pair<std::string, double>> scores_of(const Json& row) {
   return out;
 }
 
-// A card of others as far as ours goes on with it.
+// What our card takes over from another.
 struct SourceCard {
   std::string author = {}, text = {};
 };
 
-// The entries of the metadata that say what only an author can, each with the lines that belong to it.
+// The metadata entries that only an author can fill in, each with its continuation lines.
 std::string authors_lines(std::string_view metadata) {
   constexpr std::string_view kKeys[] = {"license",  "license_name", "license_link",
                                         "language", "datasets",     "base_model"};
@@ -134,7 +135,7 @@ std::string metadata(const Checkpoint& model, const CardFacts& facts) {
   std::string out = "---\n";
   const auto named = [&](std::string_view key) { return ("\n" + facts.author).find(key) != std::string::npos; };
   if (!named("\nlicense:"))
-    out += "# license: …        yours to choose; the licences of the base model and of the data may bind you\n";
+    out += "# license: …        for you to choose; the licences of the base model and the data may restrict it\n";
   if (!named("\nbase_model:")) out += "# base_model: …     the model this one was trained from\n";
   out += facts.author;
   out += fmt::format("library_name: {}\n", facts.reader == CardFor::transformers ? "transformers" : "exeunt");
@@ -180,8 +181,8 @@ std::string exit_table(const Checkpoint& model, const Json& results) {
     }
     out += "\n";
   }
-  const std::string scores = rows.empty() ? "" : "; scores in percent, on the data it was evaluated on while training";
-  return fmt::format("{}\n{}\n{}\nMFLOPs of a text of {} tokens that leaves there, with the exits before it asked{}.\n",
+  const std::string scores = rows.empty() ? "" : "; scores in percent, on the evaluation set of the training";
+  return fmt::format("{}\n{}\n{}\nMFLOPs of a text of {} tokens that exits there, including the heads before it{}.\n",
                      head, rule, out, kTokens, scores);
 }
 
@@ -197,7 +198,7 @@ std::string promise(const Certificate& c) {
 
 std::string policy_part(const CardFacts& facts) {
   if (!facts.policy || facts.policy->entries.empty()) {
-    return "No policy is stored: the model runs at full depth until one is chosen (`exeunt calibrate`, "
+    return "No exit policy is stored: the model runs at full depth until one is set (`exeunt calibrate`, "
            "`exeunt policy set`).\n";
   }
   std::string out;
@@ -207,7 +208,7 @@ std::string policy_part(const CardFacts& facts) {
                        fmt::join(entry.exits, ", "),
                        entry.certificate ? promise(*entry.certificate) : "It carries no certificate.");
     if (entry.points.size() < 2) continue;
-    out += "| budget | policy | share of layers |\n| ---: | --- | ---: |\n";
+    out += "| budget | policy | layers used |\n| ---: | --- | ---: |\n";
     for (const PolicyPoint& point : entry.points) {
       out += fmt::format("| {:g} % | `{}` | {:.0f} % |\n", 100 * point.epsilon, str(point.policy),
                          100 * point.cost_fraction);
@@ -222,14 +223,13 @@ std::string use_part(const CardFacts& facts) {
     return "`all_exits.onnx` gives the logits of every exit; `segment-01.onnx` and so on stop at each of them and hand "
            "`hidden_out` to the next as `hidden` (`onnx.json` lists them). Inputs are `input_ids`, `attention_mask` "
            "and "
-           "`token_type_ids`, padded behind the end.\n";
+           "`token_type_ids`, padded on the right.\n";
   }
   std::string out = fmt::format("```\nexeunt predict {0} texts.txt\nexeunt serve {0}\n```\n", shell_word(facts.name));
   if (facts.reader == CardFor::transformers) {
     out +=
-        "In transformers the folder is a model with one head at the last layer, or an encoder alone where that head "
-        "has "
-        "no counterpart there; the exits are tensors `exits.*` beside it.\n";
+        "In transformers the folder is a model with one head at the last layer, or a plain encoder if that head has no "
+        "equivalent there; the exits are additional tensors `exits.*`.\n";
   }
   return out;
 }
@@ -248,7 +248,7 @@ std::string training_part(const CardFacts& facts) {
 std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
   const ExitLayout& exits = model.exits();
   if (exits.sites.empty()) return " without heads: a backbone to train from.\n";
-  std::string out = fmt::format(" with {} exit{}: it may answer after any of them, at the layer where it is sure.\n",
+  std::string out = fmt::format(" with {} exit{}: it answers at the first one that its exit policy accepts.\n",
                                 exits.sites.size(), exits.sites.size() == 1 ? "" : "s");
   if (exits.problem == Problem::regression) {
     out += "\nIt answers with a number";
@@ -260,12 +260,11 @@ std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
     out += fmt::format("\nLabels: {}.\n", fmt::join(labels, ", "));
   }
   out += "\n## Exits\n" + exit_table(model, facts.results);
-  out += "\n## When it leaves\n" + policy_part(facts);
+  out += "\n## Exit policy\n" + policy_part(facts);
   out += "\n## Use\n" + use_part(facts);
   out += training_part(facts);
   return out +
-         "\n## Limits\nWhat it was trained on, whom it may harm and what it must not be used for: to be told by its "
-         "author.\n";
+         "\n## Limitations\nTraining data, possible harms and uses out of scope: to be described by the author.\n";
 }
 
 }  // namespace
@@ -287,10 +286,10 @@ std::string model_card(const Checkpoint& model, const CardFacts& facts) {
   const ModelSpec& spec = model.spec();
   std::string out = metadata(model, facts);
   out += fmt::format("{}\n\n# {}\n", kCardMark, cell(facts.name));
-  out += fmt::format("A {} of {} layers ({} wide, {:.1f} M parameters)", name_of(spec.family), spec.layers, spec.hidden,
-                     static_cast<double>(count_parameters(model).total()) / 1e6);
+  out += fmt::format("A {} with {} layers (hidden size {}, {:.1f} M parameters)", name_of(spec.family), spec.layers,
+                     spec.hidden, static_cast<double>(count_parameters(model).total()) / 1e6);
   out += heads_part(model, facts);
-  out += fmt::format("\nCard by exeunt {}.\n", version());
+  out += fmt::format("\nWritten by exeunt {}.\n", version());
   if (!facts.origin.empty()) out += fmt::format("\n{}\n\n{}", kOriginMark, facts.origin);
   return out;
 }

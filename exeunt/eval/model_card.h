@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// README.md of a model folder: a model card as Hugging Face reads it (metadata in front), written from the files that
-// lie there. What only people know, the licence first of all, is left to them.
+// README.md of a model folder: a Hugging Face model card (with YAML metadata), written from the files in the folder.
+// What only the author knows, such as the licence, is left to the author.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +17,10 @@
 namespace exeunt {
 
 inline constexpr const char* kCardFile = "README.md";
-// A card with this line was written by us and may be written anew; one without it belongs to its author.
+// A card with this line was written by us and may be overwritten; one without it belongs to its author.
 inline constexpr std::string_view kCardMark = "<!-- written by exeunt; remove this line to keep your changes -->";
 
-// Below this line stands the card of the model that ours was made from.
+// Below this line is the card of the source model.
 inline constexpr std::string_view kOriginMark = "<!-- the card that the model came with: -->";
 
 enum class CardFor { exeunt, transformers, onnx };  // what loads the folder
@@ -31,12 +31,12 @@ struct CardFacts {
   std::optional<PolicyFile> policy = {};  // policy.json
   Json results = {};                      // all_results.json of a run
   Json recipe = {};                       // recipe.json
-  std::string author = {};                // lines of metadata that an author wrote: the licence and the like
-  std::string origin = {};                // the text of the card that the model came with
+  std::string author = {};                // metadata lines that an author wrote, such as the licence
+  std::string origin = {};                // the text of the source model's card
 };
 
-// What lies beside a model: in `folder` policy.json, in `source` (where the model came from) the rest. Of a card there
-// that is not ours, the text is kept below ours; the licence, languages, data and base model that a card names, too.
+// The facts beside a model: policy.json in `folder`, the rest in `source` (where the model came from). The text of a
+// card there that is not ours is kept below ours; so are the licence, languages, data and base model that it names.
 [[nodiscard]] CardFacts card_facts(const std::filesystem::path& folder, const std::filesystem::path& source);
 
 [[nodiscard]] std::string model_card(const Checkpoint& model, const CardFacts& facts);
@@ -45,10 +45,10 @@ struct CardFacts {
 [[nodiscard]] std::function<std::vector<std::string>(const std::filesystem::path&)> card_writer(
     const Checkpoint& model, const std::filesystem::path& out, CardFor reader);
 
-// Writes our card of a folder of ours anew, if it has one: its policy has changed.
+// Rewrites our card of a folder after its policy has changed, if it has one.
 void refresh_card(const Checkpoint& model);
 
-// Writes the card into `folder`, unless somebody else's lies there.
+// Writes the card into `folder`, unless it has someone else's.
 void write_card(const std::filesystem::path& folder, const Checkpoint& model, const CardFacts& facts);
 
 }  // namespace exeunt

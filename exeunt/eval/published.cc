@@ -5,14 +5,14 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
-#include "exeunt/eval/assets.h"
+#include "exeunt/eval/built_in.h"
 
 namespace exeunt {
 namespace {
 
 constexpr double kHalfADigit = 0.05;  // tables give one digit behind the point of a percentage
 
-// The three meanings of speed, brought to one: how many times less was run.
+// The three definitions of speed-up, converted to one: full depth over what was run.
 std::optional<double> speedup_of(const Json& speed, std::string& meaning) {
   if (speed.is_null()) return std::nullopt;
   meaning = speed.at("meaning").get<std::string>();
@@ -26,7 +26,7 @@ std::optional<double> speedup_of(const Json& speed, std::string& meaning) {
 std::vector<PublishedFigure> read_all() {
   std::vector<PublishedFigure> out;
   for (const char* name : {"deebert.json", "pabee.json", "elasticbert.json", "romebert.json", "elbert.json"}) {
-    const Json file = parse_json(asset(name), name);
+    const Json file = parse_json(built_in_file(name), name);
     for (const Json& row : file.at("rows")) {
       PublishedFigure figure;
       figure.paper = file.at("paper").get<std::string>();

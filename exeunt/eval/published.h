@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures that the papers published (docs/published/*.json), for showing beside ours.
+// The papers' published figures (docs/published/*.json).
 #pragma once
 
 #include <optional>

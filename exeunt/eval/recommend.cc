@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/exits/candidates.h"
 #include "exeunt/exits/certify.h"
 #include "exeunt/exits/policy_text.h"
@@ -18,13 +18,13 @@
 namespace exeunt {
 namespace {
 
-// All exits are used unless a choice of them does clearly better on the rows that choose.
+// All exits are used unless a choice of them does clearly better on the selection rows.
 constexpr double kFasterBy = 1.02, kBetterBy = 0.002;
 constexpr double kBudgets[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3};
 constexpr double kWorthwhile = 1.05;  // the speed-up from which a larger budget is named
 constexpr double kShown = 0.005;      // a speed-up that is shown as the one asked for is the one asked for
 
-// The goal with its open questions answered.
+// The goal with its defaults filled in.
 struct Terms {
   Goal goal;
   Test test;  // of the goal's loss; its budget is the drop asked for
@@ -45,7 +45,7 @@ int64_t certify_rows_of(int64_t rows) {
   return static_cast<int64_t>(SplitShares{}.certify * static_cast<double>(rows));
 }
 
-// In all, so that the certify part has what the test needs without a loss.
+// In all, so that the certify part is large enough for a test without losses.
 int64_t rows_for(const Test& test) {
   const int64_t needed = rows_without_loss(test);
   auto rows = static_cast<int64_t>(static_cast<double>(needed) / SplitShares{}.certify);
@@ -92,7 +92,7 @@ void require_fit(std::span<const RunOnTrial> runs, const Goal& goal) {
   if (runs[0].trace->rows < kFewestRows) {
     throw Error(Code::failure,
                 fmt::format("too little data: got {} examples, want at least {}", runs[0].trace->rows, kFewestRows),
-                "one half chooses and the other reports; a few hundred make the difference between rules visible");
+                "one half selects and the other reports; a few hundred are needed to tell rules apart");
   }
   require_same_rows(runs);
   for (const RunOnTrial& run : runs) {
@@ -166,7 +166,7 @@ class Trial {
   [[nodiscard]] double cost_of(const PolicyScore& score) const {
     return terms_.goal.timed ? *score.predicted_ms : score.cost.average_layers;
   }
-  // Would a setting with this mean loss on the rows that choose keep to the budget? With a certificate: would it pass?
+  // Would a setting with this mean loss on the selection rows keep to the budget? With a certificate: would it pass?
   // Without: as conformal risk control asks it, one loss more among one row more, so that few rows promise little.
   [[nodiscard]] bool within(double risk, double epsilon) const {
     Test test = terms_.test;
@@ -210,7 +210,7 @@ std::vector<Candidate> Trial::settings(const std::string& family, const std::vec
   return order_candidates(family, scope, choose_meter_);
 }
 
-// What the rows that choose say of a policy.
+// A policy on the selection rows.
 Alternative Trial::chosen(std::string family, PolicySpec policy) {
   Alternative out{.run = index_, .family = std::move(family), .policy = std::move(policy)};
   const PolicyScore score = choose_.score(out.policy);
@@ -226,7 +226,7 @@ Alternative Trial::full() {
   return chosen("full", {});
 }
 
-// From safest to boldest: the first that is fast enough, or the last that loses no more than it may.
+// From safest to boldest: the first that is fast enough, or the last within the drop.
 std::optional<Alternative> Trial::pick(const std::string& family, const std::vector<Candidate>& candidates) {
   const Goal& goal = terms_.goal;
   if (candidates.size() < 2) return std::nullopt;
@@ -328,7 +328,7 @@ void Trial::report(Alternative& alternative) {
   if (!alternative.meets_fresh) alternative.missed_by = short_by + (terms_.goal.speedup ? kShown : 0);
 }
 
-// Better on the rows that choose. What does not meet the goal stands behind what does.
+// Better on the selection rows. What does not meet the goal stands behind what does.
 bool better(const Goal& goal, const Alternative& one, const Alternative& other) {
   if (one.meets != other.meets) return one.meets;
   if (goal.drop || !one.meets) return one.chosen_speedup > other.chosen_speedup;
@@ -362,7 +362,7 @@ class Contest {
     std::stable_sort(out.options.begin(), out.options.end(),
                      [&](const Alternative& a, const Alternative& b) { return better(terms_.goal, a, b); });
     try_exits(out.options);
-    // Nothing early is good enough: full depth it is. Where speed was asked for, the fastest is the nearest.
+    // If nothing early is good enough, full depth; for a speed-up, the fastest is the nearest.
     const bool any = !out.options.empty() && out.options.front().meets;
     if (out.options.empty() || (terms_.goal.drop && !any)) out.options.insert(out.options.begin(), out.full[best_run_]);
     // The first choice may also fail its certificate. No other takes its place: each would have been tried on the same

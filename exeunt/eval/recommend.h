@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which exit policy to use, and of which run: every family of rules is tried on one part of the rows and the choice is
-// made there; what it is worth is measured on rows that had no say in it.
+// Which exit policy to use, and of which run: every family of rules is tried on one part of the rows, which selects the
+// winner; its figures are measured on other rows.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,11 @@ struct Alternative {
   std::string family;  // "full" and "layer", too
   PolicySpec policy;   // complete with exits and temperatures
 
-  // On the rows that choose.
+  // On the selection rows.
   bool meets = false;  // the goal
   double chosen_quality = 0, chosen_agreement = 1, chosen_speedup = 1, chosen_loss = 0;
 
-  // On the rows that report.
+  // On the report rows.
   bool meets_fresh = false;  // the goal, there
   double missed_by = 0;      // by so much if not: of the speed-up, or of the loss
   PolicyScore score = {};
@@ -59,14 +59,14 @@ struct Alternative {
 
 // What the next larger budget would bring, where nothing faster than full depth stays within the one asked for.
 struct NearestBudget {
-  double epsilon = 0, speedup = 1;  // by the rows that choose
+  double epsilon = 0, speedup = 1;  // by the selection rows
 };
 
 struct Recommendation {
-  std::vector<Alternative> options;  // the first is the one to use; behind it by how they did on the rows that choose
+  std::vector<Alternative> options;  // the first is the one to use; behind it by how they did on the selection rows
   std::vector<Alternative> full;     // every run at full depth
-  bool met = false;                  // on the rows that choose
-  bool met_fresh = false;            // on those that report, too
+  bool met = false;                  // on the selection rows
+  bool met_fresh = false;            // on the report rows, too
   bool certified = false;            // a drop that the rows suffice to certify
   bool labelled = false;
   Loss loss = Loss::disagreement;
@@ -74,11 +74,11 @@ struct Recommendation {
   size_t choose_rows = 0, certify_rows = 0, report_rows = 0;
   int64_t rows_for_certificate = 0;           // in all, at least; 0 where no drop is asked for
   std::optional<NearestBudget> nearest = {};  // of a drop that is not met
-  double fastest = 1;                         // any policy of any run, by the rows that choose
+  double fastest = 1;                         // any policy of any run, by the selection rows
   [[nodiscard]] const Alternative& best() const { return options.front(); }
 };
 
-// The fewest rows of which one half may choose and the other report.
+// The fewest rows: one half selects, the other reports.
 inline constexpr size_t kFewestRows = 20;
 
 // Rows are drawn into parts by `seed`: those of split_for_calibration where a certificate is possible, else two halves.

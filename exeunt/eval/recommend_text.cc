@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/exits/policy_text.h"
 
 namespace exeunt {
@@ -18,7 +18,7 @@ std::string points(double share) {
   return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "-";
 }
 
-// What the pieces below all look at.
+// What the functions below share.
 struct Told {
   const Recommendation& what;
   std::span<const RunOnTrial> runs;
@@ -63,7 +63,7 @@ std::string loss_text(const Told& told, double loss) {
                                               : fmt::format("a loss of {} %", points(loss));
 }
 
-// The last line of the verdict where the rows that had no say do not bear it out.
+// The last line of the verdict if the report rows do not confirm it.
 std::string missed_text(const Told& told) {
   if (told.what.met_fresh) return {};
   const Alternative& best = told.what.best();
@@ -96,7 +96,7 @@ std::string verdict_of(const Told& told) {
                      points(told.what.full[best.run].quality));
 }
 
-// A family of which nothing early could be certified is full depth as well, and needs no row of its own.
+// A family without a certified early exit is full depth as well, and needs no row.
 bool is_full(const Alternative& one) {
   return one.policy.rule == rule_of<FullRule>;
 }
@@ -146,8 +146,8 @@ void fill_table(const Told& told, RecommendationText& out) {
     out.rows.push_back(row_of(told, one, is_full(what.best()) && one.run == what.best().run));
 }
 
-// What an alternative showed on the rows that choose. A certificate is tried on others, so there a family is judged by
-// the speed that it was expected to have.
+// What an alternative showed on the selection rows. A certificate is tested on other rows, so there a family is judged
+// by its expected speed-up.
 std::string chosen_figures(const Told& told, const Alternative& one) {
   if (told.goal.speedup)
     return fmt::format("{} {} at {:.2f}x", told.quality_name(), points(one.chosen_quality), one.chosen_speedup);
@@ -171,11 +171,11 @@ std::string why(const Told& told) {
   const std::string other = next == what.options.end()
                                 ? "no other met it"
                                 : fmt::format("next is {}, {}", named(told, *next), chosen_figures(told, *next));
-  return fmt::format("why: of {}, {} on the {} texts that chose: {}; {}", field, best, what.choose_rows,
+  return fmt::format("why: of {}, {} on the {} selection texts: {}; {}", field, best, what.choose_rows,
                      chosen_figures(told, winner), other);
 }
 
-// What to do where fresh rows miss a goal that those which chose have met.
+// What to do if the report rows miss a goal that the selection rows met.
 std::string after_a_miss(const Told& told) {
   const Recommendation& what = told.what;
   const Alternative& best = what.best();
@@ -183,22 +183,21 @@ std::string after_a_miss(const Told& told) {
     // What it had there over what it has here, asked for on top, where anything is as fast as that.
     const double safer = std::ceil(10 * *told.goal.speedup * best.chosen_speedup / best.speedup) / 10;
     return fmt::format(
-        "missed: {:.2f}x on the {} texts that chose, {:.2f}x on the {} fresh ones. What would help: {}more held-out "
+        "missed: {:.2f}x on the {} selection texts, {:.2f}x on the {} fresh ones. What would help: {}more held-out "
         "texts to choose on",
         best.chosen_speedup, what.choose_rows, best.speedup, what.report_rows,
         safer <= what.fastest ? fmt::format("--target-speedup {:.1f}x, or ", safer) : "");
   }
-  const std::string seen =
-      what.certified
-          ? fmt::format(
-                "the certificate stands on {} texts, and the {} fresh ones differ from them by chance "
-                "or because they are of another kind",
-                what.certify_rows, what.report_rows)
-          : fmt::format("{} on the {} texts that chose, {} on the {} fresh ones", loss_text(told, best.chosen_loss),
-                        what.choose_rows, loss_text(told, best.loss_mean), what.report_rows);
+  const std::string seen = what.certified ? fmt::format(
+                                                "the certificate stands on {} texts, and the {} fresh ones differ from "
+                                                "them by chance or in distribution",
+                                                what.certify_rows, what.report_rows)
+                                          : fmt::format("{} on the {} selection texts, {} on the {} fresh ones",
+                                                        loss_text(told, best.chosen_loss), what.choose_rows,
+                                                        loss_text(told, best.loss_mean), what.report_rows);
   return fmt::format(
       "missed: {}. What would help: more held-out texts, or a smaller --max-drop. A row above that looks better here "
-      "was not chosen: picked by these texts, it would need others to be judged by",
+      "was not selected: selected on these texts, its figures would be biased",
       seen);
 }
 
@@ -206,8 +205,8 @@ std::string where_from(const Told& told) {
   const Recommendation& what = told.what;
   const std::string certify =
       what.certify_rows > 0 ? fmt::format("; '{}' from {} more", told.bound_name(), what.certify_rows) : "";
-  return fmt::format("chosen on {} texts; the table is from {} others, which had no say in the choice{}",
-                     what.choose_rows, what.report_rows, certify);
+  return fmt::format("selected on {} texts; the table is from {} others not used for selection{}", what.choose_rows,
+                     what.report_rows, certify);
 }
 
 void add_help(const Told& told, std::vector<std::string>& notes) {
@@ -221,17 +220,16 @@ void add_help(const Told& told, std::vector<std::string>& notes) {
     return;
   }
   if (told.goal.speedup && !what.met) {
-    notes.push_back(
-        fmt::format("what would help: a smaller target. Leaving at the first exit, after layer {}, makes {:.2f}x, "
-                    "which is the most",
-                    told.layers_of(what.best()).front(), what.fastest));
+    notes.push_back(fmt::format(
+        "what would help: a smaller target. Exiting at the first exit, after layer {}, gives {:.2f}x, the maximum",
+        told.layers_of(what.best()).front(), what.fastest));
   }
   if (!told.goal.drop) return;
   const auto rows = static_cast<int64_t>(what.choose_rows + what.certify_rows + what.report_rows);
   if (what.certify_rows == 0 && told.goal.certify) {
     notes.push_back(fmt::format(
-        "not certified: {} {} takes {} texts or more, and there are {}; texts without labels count, too ('exeunt "
-        "calibrate --unlabelled FILE'). Chosen so that it holds on average, one loss more taken for granted",
+        "not certified: {} {} needs at least {} texts, and there are {}; unlabelled texts count too ('exeunt "
+        "calibrate --unlabelled FILE'). Selected to hold on average (conformal risk control)",
         told.goal_text(), told.certainty(), what.rows_for_certificate, rows));
   }
   if (what.met) return;

@@ -4,19 +4,43 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/eval/assets.h"
+#include "exeunt/eval/built_in.h"
 #include "exeunt/eval/chart.h"
-#include "exeunt/eval/examples.h"
 #include "exeunt/eval/published.h"
 #include "exeunt/eval/report_figures.h"
+#include "exeunt/exits/evidence.h"
 #include "exeunt/exits/sweep.h"
 
 namespace exeunt {
 namespace {
+
+constexpr size_t kShownCharacters = 240;
+
+std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
+  if (trace.info.regression) return fmt::format("{:.3f}", logits[0]);
+  const auto label = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return label < trace.info.labels.size() ? trace.info.labels[label] : fmt::format("{}", label);
+}
+
+std::string gold_text(const ExitTrace& trace, float gold) {
+  if (std::isnan(gold)) return {};
+  if (trace.info.regression) return fmt::format("{:.3f}", gold);
+  const auto label = static_cast<size_t>(gold);
+  return label < trace.info.labels.size() ? trace.info.labels[label] : fmt::format("{}", label);
+}
+
+// Truncated at a whole character.
+std::string shortened(std::string text) {
+  if (text.size() <= kShownCharacters) return text;
+  size_t end = kShownCharacters;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end) + "…";
+}
 
 constexpr int kRunColours = 6;  // of the palette in web/report.css; the rest is for published figures
 
@@ -49,7 +73,7 @@ const PolicySpec& fitting(const ReportRun& run, const std::vector<SweepRow>& row
   return *best;
 }
 
-ShownRun look_at(const ReportRun& run, int colour, bool published) {
+ShownRun shown_run(const ReportRun& run, int colour, bool published) {
   Scorer scorer(*run.trace, run.scoring);
   ShownRun out{.run = &run, .colour = colour % kRunColours};
   const PolicySpec full;
@@ -68,15 +92,15 @@ std::string cell(const std::optional<double>& value, int decimals) {
   return value ? fmt::format("{:.{}f}", *value, decimals) : "–";
 }
 
-// One row per run: what it runs, and what that costs and keeps.
-std::string glance(const std::vector<ShownRun>& all) {
+// One row per run: its policy, quality and cost.
+std::string summary_table(const std::vector<ShownRun>& all) {
   const bool mflops =
       std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return s.chosen.mflops.has_value(); });
   const bool times =
       std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return s.chosen.predicted_ms.has_value(); });
   std::string out =
       "<div class=\"scroll\"><table class=\"glance\">\n<tr><th>run</th><th class=\"text\">task</th><th "
-      "class=\"text\">policy</th><th>quality</th><th>at full depth</th><th>same answer</th><th>layers</th>"
+      "class=\"text\">policy</th><th>quality</th><th>at full depth</th><th>agreement</th><th>layers</th>"
       "<th>speed-up</th>";
   if (mflops) out += "<th>MFLOPs</th>";
   if (times) out += "<th>ms</th>";
@@ -100,8 +124,7 @@ std::string glance(const std::vector<ShownRun>& all) {
   out += "</table></div>\n";
   if (std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return !s.run->policy; })) {
     out += fmt::format(
-        "<p class=\"soft\">Where no policy is in use, the fastest setting that answers as full depth on {:.0f} % of "
-        "the "
+        "<p class=\"soft\">Without a stored policy, the fastest setting that agrees with full depth on {:.0f} % of the "
         "texts is shown.</p>\n",
         100 * kFittingAgreement);
   }
@@ -114,7 +137,7 @@ std::string sweep_table(const ShownRun& shown) {
       fmt::format("<details><summary>{}: {} settings</summary>\n<div class=\"scroll\"><table>\n<tr><th>policy</th>",
                   escape_html(shown.run->name), shown.rows.size());
   for (const Score& metric : shown.chosen.metrics) out += fmt::format("<th>{}</th>", name_of(metric.metric));
-  out += "<th>same answer</th><th>layers</th><th>speed-up</th>";
+  out += "<th>agreement</th><th>layers</th><th>speed-up</th>";
   out += std::string(mflops ? "<th>MFLOPs</th><th>padded</th>" : "") + (times ? "<th>ms</th>" : "") + "</tr>\n";
   for (const SweepRow& row : shown.rows) {
     const PolicyScore& score = row.score;
@@ -129,7 +152,7 @@ std::string sweep_table(const ShownRun& shown) {
   return out + "</table></div></details>\n";
 }
 
-// The promise in words, and all of it as it is stored.
+// The certificate in words and as stored.
 std::string certificate_part(const ShownRun& shown) {
   const OrderedJson& c = *shown.run->certificate;
   const double epsilon = c.value("epsilon", 0.0), delta = c.value("delta", 0.0);
@@ -159,13 +182,13 @@ std::string example_tables(const ShownRun& shown, bool open) {
   const auto table = [&](const char* caption, const std::vector<ExampleRow>& rows) {
     if (rows.empty()) return;
     tables += fmt::format(
-        "<div class=\"scroll\"><table><caption>{}</caption>\n<tr><th class=\"text\">text</th><th>left after</th>"
+        "<div class=\"scroll\"><table><caption>{}</caption>\n<tr><th class=\"text\">text</th><th>exit layer</th>"
         "<th>answer</th><th>full depth</th><th>gold</th></tr>\n{}</table></div>\n",
         caption, example_rows(rows));
   };
-  table("Left first", sets.early);
-  table("Stayed longest", sets.late);
-  table("Left with another answer than full depth", sets.wrong);
+  table("Earliest exits", sets.early);
+  table("Latest exits", sets.late);
+  table("Exits that disagree with full depth", sets.wrong);
   if (tables.empty()) return {};
   return fmt::format("<details{}><summary>{}, <code>{}</code></summary>\n<div class=\"{}\">{}</div></details>\n",
                      open ? " open" : "", escape_html(shown.run->name), escape_html(shown.chosen.policy),
@@ -181,7 +204,7 @@ std::string page(const ReportOptions& options, const std::string& body) {
       "<title>{0}</title>\n<link rel=\"icon\" "
       "href=\"data:,\">\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n{2}</main>\n<script>\n{3}</"
       "script>\n</body>\n</html>\n",
-      escape_html(options.title), asset("report.css"), body, asset("report.js"));
+      escape_html(options.title), built_in_file("report.css"), body, built_in_file("report.js"));
 }
 
 std::string figures(const std::vector<Chart>& charts) {
@@ -196,16 +219,16 @@ bool has_published(const Chart& chart) {
 
 std::string body_of(const std::vector<ShownRun>& all, const std::vector<Chart>& speed, const ReportOptions& options) {
   std::string out = "<p class=\"soft\">Quality and cost of early exits, measured from one pass over the data.</p>\n";
-  out += glance(all);
+  out += summary_table(all);
   out += "<h2>Quality against speed-up</h2>\n" + figures(speed);
   if (std::any_of(speed.begin(), speed.end(), has_published)) {
     out +=
-        "<p class=\"soft\">Hollow marks were published for other backbones and splits; their speed-up is brought to "
-        "one meaning.</p>\n";
+        "<p class=\"soft\">Hollow marks are published figures for other backbones and splits, their speed-up converted "
+        "to one definition.</p>\n";
   }
-  out += "<p class=\"soft\">Settings that lose far more are in the tables below.</p>\n";
+  out += "<p class=\"soft\">Settings with a much larger loss are listed in the tables below.</p>\n";
   out += "<h2>Quality at each exit</h2>\n" + figures(quality_per_exit(all, options.published));
-  out += "<h2>Where texts leave</h2>\n<figure>" + draw(exit_shares(all)) + "</figure>\n";
+  out += "<h2>Exit distribution</h2>\n<figure>" + draw(exit_shares(all)) + "</figure>\n";
   const auto classes = [](const ShownRun& s) { return s.labelled && !s.run->trace->info.regression; };
   if (std::any_of(all.begin(), all.end(), classes))
     out += "<h2>Calibration</h2>\n<figure>" + draw(calibration_errors(all)) + "</figure>\n";
@@ -216,7 +239,7 @@ std::string body_of(const std::vector<ShownRun>& all, const std::vector<Chart>& 
     examples += example_tables(shown, &shown == &all.front());
   }
   if (!certificates.empty()) out += "<h2 id=\"certificates\">Certificates</h2>\n" + certificates;
-  out += "<h2>Settings</h2>\n<p class=\"soft\">● no other setting of the run is as good and cheaper.</p>\n" + settings;
+  out += "<h2>Settings</h2>\n<p class=\"soft\">● Pareto-optimal among the settings of the run.</p>\n" + settings;
   if (!examples.empty()) out += "<h2>Examples</h2>\n" + examples;
   out += "<h2>Environment</h2>\n<div class=\"scroll\"><table>\n";
   for (const auto& [name, value] : options.environment)
@@ -254,6 +277,44 @@ std::string all_csv(const std::vector<ShownRun>& all) {
 
 }  // namespace
 
+ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
+                          const std::function<std::string(int64_t)>& text, size_t most) {
+  const auto row_of = [&](size_t row) {
+    const int exit = departures.exit[row];
+    const std::string known = text ? text(trace.index[row]) : std::string{};
+    ExampleRow out{.text = known.empty() ? fmt::format("row {}", trace.index[row]) : shortened(known),
+                   .layer = trace.info.layers[static_cast<size_t>(exit)],
+                   .answer = answer_text(trace, trace.at(row, exit)),
+                   .full_depth = answer_text(trace, trace.at(row, trace.exits - 1)),
+                   .gold = gold_text(trace, trace.gold[row]),
+                   .right = std::nullopt};
+    if (!out.gold.empty() && !trace.info.regression) out.right = out.answer == out.gold;
+    return out;
+  };
+  const auto entropy_at_exit = [&](size_t row) {
+    return weigh(Reading{trace.at(row, departures.exit[row]).data(), trace.width, 1.0F, 0.0F}).entropy;
+  };
+  std::vector<size_t> order(trace.rows);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (departures.exit[a] != departures.exit[b]) return departures.exit[a] < departures.exit[b];
+    const float left = entropy_at_exit(a), right = entropy_at_exit(b);
+    return left != right ? left < right : a < b;
+  });
+  ExampleSets sets;
+  for (size_t i = 0; i < order.size() && sets.early.size() < most; ++i) sets.early.push_back(row_of(order[i]));
+  for (size_t i = order.size(); i-- > 0 && sets.late.size() < most;) sets.late.push_back(row_of(order[i]));
+  // First those that full depth answers correctly: the cost of exiting early.
+  for (const bool cost : {true, false}) {
+    for (size_t i = 0; i < order.size() && sets.wrong.size() < most && !trace.info.regression; ++i) {
+      ExampleRow row = row_of(order[i]);
+      const bool costs = !row.gold.empty() && row.full_depth == row.gold;
+      if (row.answer != row.full_depth && costs == cost) sets.wrong.push_back(std::move(row));
+    }
+  }
+  return sets;
+}
+
 std::vector<PolicySpec> default_settings(const ExitTrace& trace) {
   std::vector<PolicySpec> out = parse_sweep("full");
   const auto add = [&](const std::string& text) {
@@ -272,7 +333,7 @@ std::vector<PolicySpec> default_settings(const ExitTrace& trace) {
 Report make_report(const std::vector<ReportRun>& runs, const ReportOptions& options) {
   check(!runs.empty(), "a report has at least one run");
   std::vector<ShownRun> all;
-  for (const ReportRun& run : runs) all.push_back(look_at(run, static_cast<int>(all.size()), options.published));
+  for (const ReportRun& run : runs) all.push_back(shown_run(run, static_cast<int>(all.size()), options.published));
   const std::vector<Chart> speed = quality_against_speed(all, options.published);
   Report report{.html = page(options, body_of(all, speed, options)),
                 .csv = all_csv(all),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One HTML file that shows what runs are worth: no network, readable without scripts, at most 300 KB; and the same as
-// CSV, JSON and a Vega-Lite specification.
+// Quality and cost of runs in one HTML file: no network, readable without scripts, at most 300 KB; and the same as CSV,
+// JSON and a Vega-Lite specification.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/eval/scores.h"
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 
 namespace exeunt {
 
@@ -22,13 +22,13 @@ struct ReportRun {
   const ExitTrace* trace = nullptr;  // outlives the report
   ScorerOptions scoring = {};
   Metric primary = Metric::accuracy;
-  std::optional<PolicySpec> policy = {};  // the one in use, whose exits and examples are shown; nothing = a fitting one
+  std::optional<PolicySpec> policy = {};  // whose exits and examples are shown; nothing = see kFittingAgreement
   std::vector<PolicySpec> settings = {};  // the curve of quality against speed-up
   std::optional<OrderedJson> certificate = {};
   TextOf text = {};
 };
 
-// Without a policy in use: the fastest of the settings that answers as full depth on at least this share of the texts.
+// Without a policy: the fastest of the settings that agrees with full depth on at least this share of the texts.
 inline constexpr double kFittingAgreement = 0.99;
 
 struct ReportOptions {
@@ -44,9 +44,26 @@ struct Report {
 
 inline constexpr size_t kMaxReportBytes = 300 * 1024;
 
+// A few texts that show how a policy behaves: the first to exit, the last, and those it answers differently.
+struct ExampleRow {
+  std::string text;  // "row 17" if the texts are not available
+  int layer = 0;
+  std::string answer, full_depth, gold;  // labels, or numbers of a regression; gold empty if unknown
+  std::optional<bool> right;             // nothing without gold, and for a regression
+};
+
+struct ExampleSets {
+  std::vector<ExampleRow> early, late, wrong;
+};
+
+// At most `most` of each kind; the most confident first among the early ones, and among the wrong ones those that full
+// depth answers correctly.
+[[nodiscard]] ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
+                                        const std::function<std::string(int64_t)>& text, size_t most = 8);
+
 [[nodiscard]] Report make_report(const std::vector<ReportRun>& runs, const ReportOptions& options);
 
-// Settings for a curve: the rules that suit the trace, from careful to bold.
+// Settings for a curve: the rules that suit the trace, from cautious to aggressive.
 [[nodiscard]] std::vector<PolicySpec> default_settings(const ExitTrace& trace);
 
 }  // namespace exeunt

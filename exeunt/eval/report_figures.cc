@@ -75,7 +75,7 @@ void add_published_points(const ShownRun& shown, Chart& chart) {
   }
 }
 
-// From the best point down to some points below full depth: one hopeless setting must not flatten the rest.
+// From the best point down to kShownBelow: one poor setting must not flatten the others.
 std::pair<double, double> worth_showing(const Chart& chart, double full) {
   double low = full, high = full;
   for (const ChartSeries& series : chart.series) {
@@ -90,7 +90,7 @@ std::pair<double, double> worth_showing(const Chart& chart, double full) {
   return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step};
 }
 
-// Runs may have different exits; bars stand at the layers that any of them has.
+// Runs may have different exits; there is a bar for every layer that any of them has.
 BarChart per_layer(const std::vector<ShownRun>& all, BarChart chart,
                    const std::function<double(const ShownRun&, size_t)>& value) {
   std::set<int> every;
@@ -124,7 +124,7 @@ std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool 
   std::vector<Chart> charts;
   for (const auto& [task, runs] : by_task(all)) {
     const ShownRun& first = *runs.front();
-    Chart chart{.title = task.empty() ? "Own data" : task,
+    Chart chart{.title = task.empty() ? "User data" : task,
                 .x_label = "speed-up: layers / average layers",
                 .y_label = first.quality_name() + ", %",
                 .series = {}};
@@ -147,7 +147,7 @@ std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool publi
   std::vector<Chart> charts;
   for (const auto& [task, runs] : by_task(all)) {
     const ShownRun& first = *runs.front();
-    Chart chart{.title = task.empty() ? "Own data" : task,
+    Chart chart{.title = task.empty() ? "User data" : task,
                 .x_label = "exit after layer",
                 .y_label = first.quality_name() + ", %",
                 .series = {}};
@@ -185,7 +185,7 @@ std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool publi
 
 BarChart exit_shares(const std::vector<ShownRun>& all) {
   return per_layer(all,
-                   {.title = "Share of texts that leave at each exit",
+                   {.title = "Share of texts that exit at each layer",
                     .x_label = "layer",
                     .y_label = "share of texts",
                     .labels = {},

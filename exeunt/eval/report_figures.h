@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report's pictures, made from runs that have been looked at once.
+// The report's figures.
 #pragma once
 
 #include <string>

@@ -161,7 +161,7 @@ std::string differences(const Reached& reached, const Comparison& row) {
   }
   if (!reached.apart.empty()) found.push_back(reached.apart);
   if (static_cast<double>(reached.train_rows) < kMostRows * static_cast<double>(reached.all_train_rows))
-    found.emplace_back("ours learned from fewer rows");
+    found.emplace_back("ours was trained on fewer rows");
   if (figure.speedup && row.speedup && apart_in_speed(*row.speedup, *figure.speedup) > kSameSpeed)
     found.emplace_back("another speed");
   if (figure.split != reached.split) found.push_back(fmt::format("theirs is on {}", figure.split));

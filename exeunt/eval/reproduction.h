@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a paper's method reaches here, beside what the paper published: which recipe, backbone and settings belong to
-// which paper, which of our figures answers which of theirs, and how far apart they may lie.
+// A paper's method here against the paper's published figures: which recipe, backbone and settings belong to which
+// paper, which of our figures compares with which of theirs, and within which tolerance.
 #pragma once
 
 #include <optional>

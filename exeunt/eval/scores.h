@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a policy is worth on a trace: quality by the task's metrics, and cost in layers and FLOPs. Three fractions go by
-// the name of "saving" or "speed-up" in the papers; here each has a name of its own.
+// A policy's scores on a trace: quality by the task's metrics, and cost in layers and FLOPs. The papers call three
+// different fractions "saving" or "speed-up"; here each has its own name.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace exeunt {
 
-// n_l texts leave at layer l of L; N in all.
+// n_l texts exit at layer l of L; N in all.
 struct LayerCost {
   double average_layers = 0;  // Σ l n_l / N
   double cost_fraction = 0;   // average / L    (DeeBERT's code prints this as "Expected saving", ELBERT's as cost)
@@ -24,19 +24,19 @@ struct LayerCost {
   double speedup_ratio = 0;   // L / average    (ElasticBERT's "Speed Up" and most papers)
 };
 
-// What one text of `tokens` tokens costs that leaves at the exit number `exit` (from 0), `evaluated` exits (layers)
-// being asked on the way: MFLOPs, or milliseconds.
+// The cost of one text of `tokens` tokens that exits at exit number `exit` (from 0) after the heads at the layers
+// `evaluated`: MFLOPs, or milliseconds.
 using CostOf = std::function<double(int exit, int tokens, const std::vector<int>& evaluated)>;
 
 struct PolicyScore {
   std::string policy;          // text form
   std::vector<Score> metrics;  // empty where the trace has no gold
-  double agreement = 0;        // share of texts answered as the last exit answers; regression: within 1e-6
+  double agreement = 0;        // share of texts with the last exit's answer; regression: within 1e-6
   LayerCost cost;
   std::optional<double> mflops;         // mean per text at its true length
   std::optional<double> mflops_padded;  // mean per text padded to the trace's max_length, as the originals run
   std::optional<double> predicted_ms;   // mean per text at its true length, by the model's profile
-  std::vector<int64_t> histogram;       // [exits of the model] texts that leave there
+  std::vector<int64_t> histogram;       // [exits of the model] texts that exit there
 };
 
 struct ExitScore {
@@ -46,8 +46,8 @@ struct ExitScore {
   double calibration_error = 0;  // ECE over 15 bins of confidence; 0 for a regression
 };
 
-// Whether a metric fell from `full` to `early` by more than `budget` and what chance makes of `rows` rows, or to half
-// of itself. Few changed answers can do that to metrics of rare classes.
+// Whether a metric fell from `full` to `early` by more than `budget` plus the sampling error of `rows` rows, or by
+// half. A few changed answers can do that to metrics of rare classes.
 [[nodiscard]] bool loses_much(double full, double early, double budget, size_t rows) noexcept;
 
 struct ScorerOptions {
@@ -78,13 +78,13 @@ class Scorer {
   ScorerOptions options_;
   Replayer replayer_;
   std::vector<float> full_depth_;  // [rows] what the last exit answers
-  std::vector<int32_t> lengths_;   // those that occur, rising; empty where they are not known
+  std::vector<int32_t> lengths_;   // distinct lengths, ascending; empty if unknown
   std::vector<size_t> length_of_;  // [rows] place in lengths_
 };
 
 [[nodiscard]] LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<int>& layers);
 
-// The value of the metric `primary`, or of the first where it is not among them; NaN of none.
+// The value of the metric `primary`, or of the first if it is absent; NaN without metrics.
 [[nodiscard]] double primary_of(const std::vector<Score>& scores, Metric primary);
 
 }  // namespace exeunt

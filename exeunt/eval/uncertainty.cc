@@ -15,7 +15,7 @@ namespace {
 constexpr int kDraws = 400;
 constexpr double kTwoSided = 1.959963984540054;  // 97.5 % of a normal distribution
 
-// Rows drawn anew, the same ones for whoever asks: `of` gives a value for each draw.
+// Bootstrap samples of the rows, the same for every caller: `of` gives a value for each.
 std::vector<double> drawn(size_t rows, const std::function<double(std::span<const size_t>)>& of) {
   std::mt19937_64 random(42);
   std::vector<size_t> draw(rows);

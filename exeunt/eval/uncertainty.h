@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a score may lie from what more rows would give: intervals of 95 %, exact shares by Wilson's formula, all
-// other metrics by drawing the rows anew. The same rows give the same interval on every machine.
+// 95 % confidence intervals: Wilson's for proportions, the bootstrap for all other metrics. The same rows give the same
+// interval on every machine.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ struct Bounds {
   double low = 0, high = 0;
 };
 
-// Of a share: `hits` of `rows`. Never empty, also where all or none hit.
+// Of a proportion: `hits` of `rows`. Never empty, even if all or none hit.
 [[nodiscard]] Bounds share_bounds(int64_t hits, int64_t rows);
 
-// Answers of one model to the same rows, beside the truth in its own label order.
+// Predictions of one model and the gold labels, in the model's label order.
 struct Answers {
   std::span<const float> predicted, gold;  // [rows]
 };
@@ -31,7 +31,7 @@ struct Judge {
 // The primary metric of one set of answers.
 [[nodiscard]] Bounds score_bounds(const Judge& judge, const Answers& answers);
 
-// first − second on the same rows: what both find easy or hard cancels out.
+// first − second, paired by row.
 struct Difference {
   double value = 0, error = 0;  // error: standard error
   Bounds bounds;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exeunt/eval/elue.h"
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/flows/measure.h"
 
 namespace exeunt {

@@ -83,7 +83,7 @@ test("with scripts off every chart and its values are there", async () => {
 test("every part is there, and the certificate of the run that has one", async () => {
   const { page, close } = await open({ javaScriptEnabled: false });
   const parts = await page.locator("h2").allTextContents();
-  assert.deepEqual(parts, ["Quality against speed-up", "Quality at each exit", "Where texts leave", "Calibration", "Certificates",
+  assert.deepEqual(parts, ["Quality against speed-up", "Quality at each exit", "Exit distribution", "Calibration", "Certificates",
                            "Settings", "Examples", "Environment"]);
   assert.match(await page.locator("#certificates + p").textContent(), /loses at most 1 % .* with confidence 95 %/);
   assert.equal(await page.locator(".glance tr").count(), 4);

@@ -59,7 +59,7 @@ TEST(Recommend, MeetsASpeedWithTheBestQualityOnTheRowsThatChoose) {
   const RunOnTrial run = trial_of(trace);
   const std::string text = all_text(what, std::span(&run, 1), goal);
   EXPECT_THAT(text, HasSubstr("use " + str(best.policy)));
-  EXPECT_THAT(text, HasSubstr("had no say in the choice"));
+  EXPECT_THAT(text, HasSubstr("not used for selection"));
 }
 
 // Rows that report are overwritten: the choice must stay, the figures must not.
@@ -107,7 +107,7 @@ TEST(Recommend, SaysWhereFreshRowsMissTheSpeed) {
   const RunOnTrial run = trial_of(slow);
   const std::string text = all_text(what, std::span(&run, 1), goal);
   EXPECT_THAT(text, HasSubstr(fmt::format("\n  {:.2f}x short of 3x on fresh texts", what.best().missed_by)));
-  EXPECT_THAT(text, HasSubstr(fmt::format("missed: {:.2f}x on the 436 texts that chose, {:.2f}x on the 436 fresh ones",
+  EXPECT_THAT(text, HasSubstr(fmt::format("missed: {:.2f}x on the 436 selection texts, {:.2f}x on the 436 fresh ones",
                                           what.best().chosen_speedup, what.best().speedup)));
   const OrderedJson json = recommendation_json(what, std::span(&run, 1), goal);
   EXPECT_TRUE(json["met"].get<bool>());

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exeunt/eval/examples.h"
 #include "exeunt/eval/published.h"
 #include "exeunt/exits/policy_text.h"
 
@@ -47,7 +46,7 @@ TEST(Report, ShowsEveryRunWithoutFetchingAnything) {
       make_report({run_of(one, "readers"), run_of(two, "cls")}, {.environment = {{"exeunt", "test"}}});
   EXPECT_LE(report.html.size(), kMaxReportBytes);
   for (const char* part :
-       {"readers", "cls", "Quality against speed-up", "Where texts leave", "Calibration", "published", "Environment"}) {
+       {"readers", "cls", "Quality against speed-up", "Exit distribution", "Calibration", "published", "Environment"}) {
     EXPECT_THAT(report.html, HasSubstr(part));
   }
   EXPECT_THAT(report.html, HasSubstr("default-src 'none'"));

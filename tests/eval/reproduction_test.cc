@@ -177,7 +177,7 @@ TEST(ScoresFile, AnswersExitsWithItsBackboneNamed) {
   const auto rows = compare(paper_named("romebert"), all[0]);
   EXPECT_EQ(rows.size(), 12U);
   EXPECT_NEAR(*rows[5].ours, 0.9, 1e-12);
-  EXPECT_EQ(verdict_text(rows[5]), "within (another backbone, ours learned from fewer rows)");
+  EXPECT_EQ(verdict_text(rows[5]), "within (another backbone, ours was trained on fewer rows)");
 }
 
 TEST(ScoresFile, IsJudgedWhereItIsOfThePapersModel) {

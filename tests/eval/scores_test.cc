@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/sweep.h"
 

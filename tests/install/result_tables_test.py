@@ -39,7 +39,7 @@ CURVES = [
 
 
 class Folder(unittest.TestCase):
-    """Two seeds of one recipe with two exits, a plain model, a model cut short, and curves."""
+    """Two seeds of one recipe with two exits, a plain model, a truncated model, and curves."""
 
     def setUp(self):
         place = tempfile.TemporaryDirectory()

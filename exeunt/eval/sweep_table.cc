@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/sweep.h"
+#include "exeunt/eval/sweep_table.h"
 
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace exeunt {
 namespace {
 
-// NaN is no JSON; an undefined metric is null there.
+// JSON has no NaN; an undefined metric is null.
 OrderedJson finite_or_null(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
 }

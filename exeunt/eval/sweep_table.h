@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many settings over one trace, the best of them, and the same as CSV and JSON.
+// Many settings scored on one trace, with their Pareto front, as rows, CSV and JSON.
 #pragma once
 
 #include <span>
@@ -16,11 +16,11 @@ struct SweepRow {
   bool on_front = false;  // no other row is at least as good and cheaper, or better and as cheap
 };
 
-// Rows in the order of `policies`; the front is taken over average layers and the metric `primary` (agreement where
+// Rows in the order of `policies`; the front is taken over average layers and the metric `primary` (agreement if
 // the trace has no gold).
 [[nodiscard]] std::vector<SweepRow> sweep(Scorer& scorer, std::span<const PolicySpec> policies, Metric primary);
 
-// What a row is judged by: the metric `primary`, or agreement with full depth where the trace has no gold.
+// A row's quality: the metric `primary`, or agreement with full depth if the trace has no gold.
 [[nodiscard]] double quality_of(const PolicyScore& score, Metric primary);
 
 // Keys of docs/formats.md: policy, metrics by name, average_layers, cost_fraction, saved_fraction, speedup_ratio,
@@ -28,9 +28,9 @@ struct SweepRow {
 [[nodiscard]] OrderedJson score_json(const PolicyScore& score);
 [[nodiscard]] OrderedJson sweep_json(std::span<const SweepRow> rows);
 [[nodiscard]] std::string sweep_csv(std::span<const SweepRow> rows);
-[[nodiscard]] std::string csv_field(const std::string& text);  // quoted where a comma or quote asks for it
+[[nodiscard]] std::string csv_field(const std::string& text);  // quoted if it has a comma, quote or line break
 
-// The same settings over several checkpoints of one training, in the same order everywhere.
+// The same settings, in the same order, over several checkpoints of one training.
 struct CheckpointRows {
   std::string checkpoint;
   std::vector<SweepRow> rows;
