@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every script of scripts/{deebert,romebert,pabee,elasticbert,elbert} as it stands, with two steps of training on
+"""Runs every script of scripts/originals as it stands, with two steps of training on
 tiny models and data, and looks at what each leaves behind.
 
     scripts_test.py EXEUNT REPOSITORY
@@ -15,7 +15,7 @@ import tempfile
 import tiny
 
 EXEUNT, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
-FOLDERS = ('deebert', 'romebert', 'pabee', 'elasticbert', 'elbert')
+SCRIPTS = ROOT / 'scripts/originals'
 TRAIN = '--max-steps 2 --device cpu --threads 1'
 EVAL = '--precision fp32 --threads 1'
 SCRATCH = pathlib.Path()
@@ -31,7 +31,7 @@ def script(name, *arguments, status=0, **variables):
     """Runs one script in the scratch folder; returns what it printed."""
     ran.add(name)
     environment = dict(os.environ, TRAIN_FLAGS=TRAIN, EVAL_FLAGS=EVAL, LC_ALL='C.UTF-8', **variables)
-    done = subprocess.run([ROOT / 'scripts' / name, *arguments], cwd=SCRATCH, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([SCRIPTS / name, *arguments], cwd=SCRATCH, env=environment, capture_output=True, text=True, timeout=100)
     expect(done.returncode == status, f'{name} {variables}: status {done.returncode}\n{done.stdout}{done.stderr}')
     return done.stdout + done.stderr if status else done.stdout
 
@@ -145,7 +145,7 @@ def main():
         tiny.make(SCRATCH, EXEUNT, ROOT / 'tests')
         for part in (deebert, romebert, pabee, elasticbert, elbert):
             part()
-    there = {str(path.relative_to(ROOT / 'scripts')) for folder in FOLDERS for path in (ROOT / 'scripts' / folder).rglob('*.sh')}
+    there = {str(path.relative_to(SCRIPTS)) for path in SCRIPTS.rglob('*.sh')}
     expect(ran == there and len(ran) == 19, f'not run: {there - ran}')
     print(f'{len(ran)} scripts')
 

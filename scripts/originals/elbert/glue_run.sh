@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ELBERT's glue_run.sh, ours inside: 'glue_run.sh 1 0' trains on GPU 0 and evaluates; with 0 as its first
 # argument it only evaluates.
-# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/elbert/glue_run.sh).
+# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/originals/elbert/glue_run.sh).
 # TRAIN_FLAGS and EVAL_FLAGS are added to the commands.
 set -euo pipefail
 

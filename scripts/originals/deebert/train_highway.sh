@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# RomeBERT's train_high.sh, ours inside: self-distillation, in one stage.
-# The folder romebert keeps its models apart from DeeBERT's, which has one of the name raw, too.
-# Run from the repository root; variables may be set outside (DATASET=RTE scripts/romebert/sd/train_high.sh).
+# DeeBERT's train_highway.sh, ours inside: first the backbone, then the exits over it.
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/deebert/train_highway.sh).
 # TRAIN_FLAGS is added to 'exeunt train'.
 set -euo pipefail
 
@@ -10,7 +9,7 @@ PATH_TO_DATA=${PATH_TO_DATA:-./glue_data}
 MODEL_TYPE=${MODEL_TYPE:-bert}  # bert or roberta
 MODEL_SIZE=${MODEL_SIZE:-base}  # base or large
 DATASET=${DATASET:-MRPC}        # SST-2, MRPC, RTE, QNLI, QQP or MNLI
-SAVED_MODELS=${SAVED_MODELS:-./saved_models/romebert}
+SAVED_MODELS=${SAVED_MODELS:-./saved_models}
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
 case $MODEL_TYPE in  # a folder, or a name in the local Hugging Face cache
@@ -18,7 +17,6 @@ case $MODEL_TYPE in  # a folder, or a name in the local Hugging Face cache
   *) MODEL_NAME=${MODEL_NAME:-$MODEL_TYPE-$MODEL_SIZE} EPOCHS=${EPOCHS:-10} ;;
 esac
 
-"$EXEUNT" train --recipe romebert-sd --model "$MODEL_NAME" --task "$DATASET" --data "$PATH_TO_DATA" \
+"$EXEUNT" train --recipe deebert --model "$MODEL_NAME" --task "$DATASET" --data "$PATH_TO_DATA" \
   --lr 2e-5 --batch 8 --epochs "$EPOCHS" --max-length 128 --seed 42 --save-every 0 \
-  --set stages.0.objective.gamma=0.9 --temperature 3 \
-  --out "$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw" --overwrite ${TRAIN_FLAGS:-}
+  --out "$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/two_stage" --overwrite ${TRAIN_FLAGS:-}

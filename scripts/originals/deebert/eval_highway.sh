@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # DeeBERT's eval_highway.sh, ours inside: the score of every exit, and each_layer.npy for its plots.
-# Run from the repository root; variables may be set outside (DATASET=RTE scripts/deebert/eval_highway.sh).
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/deebert/eval_highway.sh).
 # EVAL_FLAGS is added to the commands.
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# DeeBERT's train_highway.sh, ours inside: first the backbone, then the exits over it.
-# Run from the repository root; variables may be set outside (DATASET=RTE scripts/deebert/train_highway.sh).
+# DeeBERT's train.sh, ours inside: the ordinary model with one exit that DeeBERT is compared with.
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/deebert/train.sh).
 # TRAIN_FLAGS is added to 'exeunt train'.
 set -euo pipefail
 
@@ -17,6 +17,6 @@ case $MODEL_TYPE in  # a folder, or a name in the local Hugging Face cache
   *) MODEL_NAME=${MODEL_NAME:-$MODEL_TYPE-$MODEL_SIZE} EPOCHS=${EPOCHS:-10} ;;
 esac
 
-"$EXEUNT" train --recipe deebert --model "$MODEL_NAME" --task "$DATASET" --data "$PATH_TO_DATA" \
+"$EXEUNT" train --recipe plain --model "$MODEL_NAME" --task "$DATASET" --data "$PATH_TO_DATA" \
   --lr 2e-5 --batch 8 --epochs "$EPOCHS" --max-length 128 --seed 42 --save-every 0 \
-  --out "$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/two_stage" --overwrite ${TRAIN_FLAGS:-}
+  --out "$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw" --overwrite ${TRAIN_FLAGS:-}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # PABEE's patience_infer_albert.sh and patience_infer_bert.sh, ours inside; the task may be an argument.
-# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/pabee/infer.sh).
+# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/originals/pabee/infer.sh).
 # EVAL_FLAGS is added to the commands.
 set -euo pipefail
 

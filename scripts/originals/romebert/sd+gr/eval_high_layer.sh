@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # RomeBERT's eval_high_layer.sh, ours inside: the score of every exit, and each_layer.npy for its plots.
-# Run from the repository root; variables may be set outside (DATASET=RTE scripts/romebert/sd/eval_high_layer.sh).
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/romebert/sd+gr/eval_high_layer.sh).
 # EVAL_FLAGS is added to the commands.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ SAVED_MODELS=${SAVED_MODELS:-./saved_models/romebert}
 PLOTTING=${PLOTTING:-./plotting}
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
-RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw
+RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/new_gp
 PLOT=$PLOTTING/${RUN#./}
 
 # One pass at full depth; each_layer.npy and the table both come from it.

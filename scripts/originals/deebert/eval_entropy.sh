@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# RomeBERT's eval_high_entropy.sh, ours inside: its lines and entropy_S.npy for every threshold.
-# Run from the repository root; variables may be set outside (DATASET=RTE scripts/romebert/sd+gr/eval_high_entropy.sh).
+# DeeBERT's eval_entropy.sh, ours inside: its lines and entropy_S.npy for every threshold.
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/deebert/eval_entropy.sh).
 # EVAL_FLAGS is added to the commands.
 set -euo pipefail
 
@@ -9,13 +9,13 @@ PATH_TO_DATA=${PATH_TO_DATA:-./glue_data}
 MODEL_TYPE=${MODEL_TYPE:-bert}  # bert or roberta
 MODEL_SIZE=${MODEL_SIZE:-base}  # base or large
 DATASET=${DATASET:-MRPC}        # SST-2, MRPC, RTE, QNLI, QQP or MNLI
-SAVED_MODELS=${SAVED_MODELS:-./saved_models/romebert}
+SAVED_MODELS=${SAVED_MODELS:-./saved_models}
 PLOTTING=${PLOTTING:-./plotting}
 ENTROPIES=${ENTROPIES:-0 0.001 0.005 0.01 0.05 0.1 0.15 0.2 0.3 0.4 0.5 0.6 0.7}
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
-RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/new_gp
+RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/two_stage
 
 # All thresholds from one pass. "Eval time" is that of the replay; 'exeunt bench' measures real ones.
 "$EXEUNT" sweep "$RUN" --task "$DATASET" --data "$PATH_TO_DATA" --policy "entropy:${ENTROPIES// /|}" \
-  --view romebert --npy "$PLOTTING/${RUN#./}" ${EVAL_FLAGS:-}
+  --view deebert --npy "$PLOTTING/${RUN#./}" ${EVAL_FLAGS:-}

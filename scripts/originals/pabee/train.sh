@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # PABEE's finetune_albert.sh and finetune_bert.sh, ours inside; TASK and STEPS may be arguments.
-# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/pabee/train.sh).
+# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/originals/pabee/train.sh).
 # TRAIN_FLAGS is added to 'exeunt train'.
 set -euo pipefail
 
