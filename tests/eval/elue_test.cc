@@ -63,6 +63,12 @@ TEST(Elue, TheAreaOfTheBaselineAgainstAConstantIsArithmetic) {
   EXPECT_NEAR(elue_score(std::vector<CostPoint>{{900, 100}}, kBaseline).area, sum / 101, 0.005);
 }
 
+TEST(Elue, TheAreaTakesTheBestPointABudgetAffords) {
+  const std::vector<CostPoint> worse_and_dearer{{1000, 90}, {2000, 70}};
+  EXPECT_DOUBLE_EQ(elue_score(worse_and_dearer, kBaseline).area,
+                   elue_score(std::vector<CostPoint>{{1000, 90}}, kBaseline).area);
+}
+
 TEST(Elue, PointsThatAreNoNumbersAreRefused) {
   EXPECT_EQ(error_of([] { (void)elue_score({}, kBaseline); }).code(), Code::usage);
   EXPECT_EQ(error_of([] { (void)elue_score(std::vector<CostPoint>{{NAN, 1}}, kBaseline); }).code(), Code::usage);

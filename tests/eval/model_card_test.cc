@@ -52,7 +52,7 @@ TEST(ModelCard, SaysWhatExitsWhatIsPromisedAndWhatIsKnown) {
   EXPECT_THAT(card, HasSubstr("library_name: exeunt\npipeline_tag: text-classification\n"));
   EXPECT_THAT(card, HasSubstr("    - type: accuracy\n      value: 0.8750\n"));
   EXPECT_THAT(card, HasSubstr("      name: \"SST-2\"\n"));
-  EXPECT_THAT(card, HasSubstr("A bert of 4 layers (8 wide"));
+  EXPECT_THAT(card, HasSubstr("A bert with 4 layers (hidden size 8"));
   EXPECT_THAT(card, HasSubstr("Labels: `no`, `may|be`, `**yes**`."));
   EXPECT_THAT(card, HasSubstr("| 2 | cls | 2 | 62.50 |"));
   EXPECT_THAT(card,
@@ -64,7 +64,7 @@ TEST(ModelCard, SaysWhatExitsWhatIsPromisedAndWhatIsKnown) {
 
 TEST(ModelCard, LeavesOutWhatIsNotKnown) {
   const std::string card = model_card(card_model(), {.name = "x"});
-  EXPECT_THAT(card, HasSubstr("No policy is stored"));
+  EXPECT_THAT(card, HasSubstr("No exit policy is stored"));
   EXPECT_THAT(card, Not(HasSubstr("model-index")));
   EXPECT_THAT(card, Not(HasSubstr("## Training")));
   EXPECT_THAT(card, HasSubstr("| exit after layer | reads | MFLOPs |\n"));
@@ -98,7 +98,7 @@ TEST(ModelCard, IsReadFromTheFolderAndWrittenAgainUntilSomebodyOwnsIt) {
 
   std::filesystem::remove(scratch.path() / "policy.json");
   write_card(scratch.path(), made, card_facts(scratch.path() / "", scratch.path()));
-  EXPECT_THAT(read_text(scratch.path() / "README.md"), HasSubstr("No policy is stored"));
+  EXPECT_THAT(read_text(scratch.path() / "README.md"), HasSubstr("No exit policy is stored"));
 
   scratch.write("README.md", "my own words\n");
   write_card(scratch.path(), made, card_facts(scratch.path(), scratch.path()));

@@ -247,7 +247,7 @@ TEST(Recommend, SaysHowManyRowsACertificateTakes) {
   EXPECT_EQ(what.certify_rows, 0U);
   EXPECT_EQ(what.rows_for_certificate, 499) << "of which 60 % are 299";
   const RunOnTrial run = trial_of(trace);
-  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("takes 499 texts or more, and there are 277"));
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("needs at least 499 texts, and there are 277"));
 }
 
 TEST(Recommend, ASpeedOutOfReachIsAnsweredWithTheNearest) {
@@ -260,7 +260,7 @@ TEST(Recommend, ASpeedOutOfReachIsAnsweredWithTheNearest) {
   const RunOnTrial run = trial_of(trace);
   const std::string text = all_text(what, std::span(&run, 1), goal);
   EXPECT_THAT(text, HasSubstr("20x cannot be met; the nearest is "));
-  EXPECT_THAT(text, HasSubstr("12.00x, which is the most"));
+  EXPECT_THAT(text, HasSubstr("12.00x, the maximum"));
 }
 
 TEST(Recommend, ADropOutOfReachNamesTheNextBudget) {

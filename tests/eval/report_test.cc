@@ -74,7 +74,7 @@ TEST(Report, TasksHaveFiguresOfTheirOwn) {
 
 TEST(Report, SpeaksOfPublishedFiguresOnlyWhereItShowsSome) {
   ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
-  EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, HasSubstr("Hollow marks were published"));
+  EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, HasSubstr("Hollow marks are published"));
   EXPECT_THAT(make_report({run_of(trace, "readers")}, {.published = false}).html, Not(HasSubstr("Hollow marks")));
   trace.info.task.clear();
   EXPECT_THAT(make_report({run_of(trace, "own texts")}, {}).html, Not(HasSubstr("Hollow marks")));

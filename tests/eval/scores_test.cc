@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/eval/scores.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +82,9 @@ TEST(Scores, EachExitHasItsOwnScore) {
   EXPECT_EQ(exits[2].layer, 4);
   EXPECT_DOUBLE_EQ(exits[0].metrics[0].value, 1);
   EXPECT_DOUBLE_EQ(exits[2].metrics[0].value, 2.0 / 3);
-  EXPECT_GT(exits[0].calibration_error, 0);
+  // At the last exit two sure answers are right and share a bin; the third, in another one, is sure and wrong.
+  const auto sure = [](double margin) { return 1 / (1 + std::exp(-margin)); };
+  EXPECT_NEAR(exits[2].calibration_error, ((2 - sure(5) - sure(8)) + sure(2)) / 3, 1e-6);
 }
 
 // The score that plain PyTorch computed when it wrote the trace.
@@ -111,6 +115,21 @@ TEST(Sweep, TheFrontHoldsWhatNothingBeats) {
   for (size_t i = 1; i < rows.size(); ++i) {
     EXPECT_LE(rows[i].score.cost.average_layers, rows[i - 1].score.cost.average_layers);
   }
+}
+
+TEST(Sweep, TheFrontLeavesOutWhatCostsMoreForTheSame) {
+  const ExitTrace trace = small_trace();
+  Scorer scorer(trace);
+  const auto rows = sweep(scorer, parse_sweep("layer:1|2|4"), Metric::accuracy);  // 1, 1 and 2/3
+  EXPECT_TRUE(rows[0].on_front);
+  EXPECT_FALSE(rows[1].on_front);
+  EXPECT_FALSE(rows[2].on_front);
+}
+
+TEST(Sweep, FieldsOfCsvAreQuotedWhereTheyMustBe) {
+  EXPECT_EQ(csv_field("entropy:0.1"), "entropy:0.1");
+  EXPECT_EQ(csv_field("a \"b\", it's"), "\"a \"\"b\"\", it's\"");
+  EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
 }
 
 TEST(Sweep, RowsAreWrittenWithTheKeysOthersRelyOn) {

@@ -60,6 +60,8 @@ TEST(Uncertainty, OfADifferenceLeavesOutWhatBothShare) {
   EXPECT_LT(some.bounds.low, 0.05);
   EXPECT_GT(some.bounds.high, 0.05);
   EXPECT_GT(some.bounds.low, 0.03);
+  // 95 % of a nearly normal distribution lie within 1.96 standard errors.
+  EXPECT_NEAR((some.bounds.high - some.bounds.low) / (2 * some.error), 1.96, 0.15);
 }
 
 }  // namespace
