@@ -255,22 +255,22 @@ void add_reproduce(CommandLine& line) {
                 "exeunt reproduce romebert --task RTE --from scores.json"},
                [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("PAPER", flags->paper, "deebert, romebert, pabee, elasticbert or elbert");
-  verb->add_option("FLAGS", flags->train_flags, "After --: more flags of 'exeunt train'");
+  verb->add_option("FLAGS", flags->train_flags, "After --: further flags for 'exeunt train'");
   verb->add_option("--task", flags->task, "GLUE task the paper has figures for");
   verb->add_option("--data", flags->data, "Folder that holds the task folders");
-  verb->add_option("--model", flags->model, "Model to start from; the paper's, from the local Hugging Face cache");
-  verb->add_option("--out", flags->out, "Folder of the run; reproduce/PAPER-TASK if left out")->type_name("DIR");
-  verb->add_option("--layers", flags->layers, "elasticbert: train the first K layers alone")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--seed", flags->seed, "Seed; left out: the paper's");
-  verb->add_flag("--overwrite", flags->overwrite, "Train again where --out holds a finished run");
+  verb->add_option("--model", flags->model,
+                   "Model to train from; the paper's, from the local Hugging Face cache, if omitted");
+  verb->add_option("--out", flags->out, "Output folder; reproduce/PAPER-TASK if omitted")->type_name("DIR");
+  verb->add_option("--layers", flags->layers, "elasticbert: train only the first K layers")->check(CLI::PositiveNumber);
+  verb->add_option("--seed", flags->seed, "Seed; the paper's if omitted");
+  verb->add_flag("--overwrite", flags->overwrite, "Train again even if --out holds a finished run");
   verb->add_option("--from", flags->from, "Compare the scores in this JSON file instead of training (docs/formats.md)")
       ->type_name("FILE");
   add_precision_flags(*verb, flags->engine);
   verb->get_option("--precision")
-      ->description("To measure in: fp32, as the papers did, bf16 or int8")
+      ->description("Precision of the evaluation: fp32, as in the papers, bf16 or int8")
       ->default_str("fp32");
-  verb->add_option("--threads", flags->engine.threads, "Threads to measure with; 0 = as many as the machine has")
+  verb->add_option("--threads", flags->engine.threads, "Threads of the evaluation; 0 = all cores")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
 }
