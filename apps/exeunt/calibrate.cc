@@ -59,7 +59,7 @@ OrderedJson outcome_json(const BudgetOutcome& outcome, const PolicyScore& score)
 }
 
 void print_outcomes(const Calibration& calibration, const std::vector<PolicyScore>& scores) {
-  std::vector<std::string> header{"budget", "policy", "bound", "lost", "fewer layers"};
+  std::vector<std::string> header{"budget", "policy", "bound", "loss", "fewer layers"};
   for (const Score& metric : scores.front().metrics) header.emplace_back(name_of(metric.metric));
   std::vector<std::vector<std::string>> rows{{"-", "full", "-", "0.00%", "1.00x"}};
   for (const BudgetOutcome& outcome : calibration.outcomes) {
@@ -82,13 +82,13 @@ void print_promise(const Calibration& calibration, const CalibrationData& data, 
                  ? std::string("in expectation")
                  : fmt::format("with confidence {:g} %{}", 100 * confidence, many ? " for all budgets together" : ""),
              name_of(certificate.method), data.certify.rows);
-  fmt::print("lost, layers{}: on {} other texts; temperatures and rule chosen on {} more\n",
+  fmt::print("loss, layers{}: measured on {} other texts; temperatures and rule chosen on {} more\n",
              data.report.labelled() ? " and scores" : "", data.report.rows, data.fit.rows);
   if (calibration.trials.size() > 1) {
     std::vector<std::string> tried;
     for (const FamilyTrial& trial : calibration.trials)
       tried.push_back(fmt::format("{} {:.0f} %", trial.family, 100 * trial.cost_fraction));
-    fmt::print("rules tried, and the layers each was expected to run: {}\n", fmt::join(tried, ", "));
+    fmt::print("rules tried, with the expected share of layers: {}\n", fmt::join(tried, ", "));
   }
 }
 

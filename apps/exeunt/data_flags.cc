@@ -23,14 +23,15 @@ std::vector<std::string> comma_list(std::string_view text) {
   return out;
 }
 
-double share_of(std::string_view text, std::string_view flag) {
+double share_of(std::string_view text, std::string_view flag, bool ends) {
   const bool percent = text.ends_with('%');
   const std::string number(percent ? text.substr(0, text.size() - 1) : text);
   char* end = nullptr;
   const double value = std::strtod(number.c_str(), &end);
   const double share = percent ? value / 100 : value;
-  if (number.empty() || *end != '\0' || !(share > 0 && share < 1)) {
-    throw Error(Code::usage, fmt::format("{}: got '{}', want a share above 0 and below 1", flag, text),
+  if (number.empty() || *end != '\0' || !(ends ? share >= 0 && share <= 1 : share > 0 && share < 1)) {
+    throw Error(Code::usage,
+                fmt::format("{}: got '{}', want a share {}", flag, text, ends ? "from 0 to 1" : "above 0 and below 1"),
                 "for example 1% or 0.01");
   }
   return share;

@@ -25,8 +25,8 @@ void add_data_flags(CLI::App& verb, DataSource& source);
 CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take);
 CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns);
 
-// "1%" or "0.01": above 0 and below 1. Throws Error (usage) that names the flag.
-[[nodiscard]] double share_of(std::string_view text, std::string_view flag);
+// "1%" or "0.01": above 0 and below 1, or with `ends` 0 and 1 as well. Throws Error (usage) that names the flag.
+[[nodiscard]] double share_of(std::string_view text, std::string_view flag, bool ends = false);
 
 // "a,b,c" without blanks around the names.
 [[nodiscard]] std::vector<std::string> comma_list(std::string_view text);

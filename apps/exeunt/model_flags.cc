@@ -44,7 +44,7 @@ std::optional<float> threshold_of(const SettingFlags& flags) {
   const auto value = number_of<float>(flags.regression_threshold);
   if (!value || *value < 0) {
     throw Error(Code::usage,
-                fmt::format("--regression-threshold: got '{}', want a number from 0 on", flags.regression_threshold));
+                fmt::format("--regression-threshold: got '{}', want 0 or more", flags.regression_threshold));
   }
   return value;
 }

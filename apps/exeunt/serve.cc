@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/serve/server.h"
 
@@ -41,19 +42,6 @@ struct ServeFlags {
   double drain_timeout = 30, drain_delay = 0;
   int port = 3000;
 };
-
-// "1%" or "0.01"
-double share_of(const std::string& text, std::string_view flag) {
-  if (text.empty()) return 0;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const bool percent = std::string_view(end) == "%";
-  const double share = percent ? value / 100 : value;
-  if (end == text.c_str() || (*end != '\0' && !percent) || !(share >= 0 && share <= 1)) {
-    throw Error(Code::usage, fmt::format("{}: got '{}', want a share like 1% or 0.01", flag, text));
-  }
-  return share;
-}
 
 std::optional<Precision> precision_of(const ServeFlags& flags) {
   std::string name = flags.precision;
@@ -99,8 +87,8 @@ void run(const Common& common, ServeFlags& flags) {
   if (server.listener.hostname.empty()) server.listener.hostname = "127.0.0.1";
   server.listener.port = static_cast<uint16_t>(flags.port);
   server.engine.precision = precision_of(flags);
-  server.max_drop_under_load = share_of(flags.max_drop, "--max-drop-under-load");
-  server.service.shadow.share = share_of(flags.shadow, "--shadow");
+  server.max_drop_under_load = flags.max_drop.empty() ? 0 : share_of(flags.max_drop, "--max-drop-under-load", true);
+  server.service.shadow.share = flags.shadow.empty() ? 0 : share_of(flags.shadow, "--shadow", true);
   server.service.tei_metrics = flags.metrics_compat == "tei";
   server.service.log_requests = !flags.no_request_log && !common.quiet;
   server.service.jobs.request_timeout = std::chrono::milliseconds(flags.request_ms);

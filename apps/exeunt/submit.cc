@@ -45,7 +45,7 @@ void run_glue(const Common& common, SubmitFlags& flags) {
   if (common.json) return print_json({{"out", flags.out}, {"answered", costs_json(done)}, {"filled", done.filled}});
   fmt::print("wrote {}: {} file{} answered\n", flags.out, done.runs.size(), done.runs.size() == 1 ? "" : "s");
   if (!done.filled.empty())
-    fmt::print("filled with a constant, so that the server takes the zip: {}\n", fmt::join(done.filled, ", "));
+    fmt::print("filled with a constant, since the server wants all files: {}\n", fmt::join(done.filled, ", "));
 }
 
 void run_elue(const Common& common, SubmitFlags& flags) {

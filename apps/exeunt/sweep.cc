@@ -103,7 +103,7 @@ void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swep
   fmt::print("\nELUE score {:.2f}, area {:.2f}{}\n", elue.score->score, elue.score->area,
              elue.source.empty() ? "" : " against " + elue.source);
   if (elue.score->outside > 0) {
-    notice(common, fmt::format("{} of the points cost less or more than all of the baseline, and are held to its ends",
+    notice(common, fmt::format("{} of the points lie outside the baseline's range of costs and are clamped to its ends",
                                elue.score->outside));
   }
 }
@@ -129,7 +129,7 @@ void print_checkpoints(const std::vector<CheckpointRows>& all, Metric primary) {
   }
   print_table(header, table);
   const bool gold = !all.front().rows.front().score.metrics.empty();
-  fmt::print("\n{} in percent; * the best checkpoint with that setting\n",
+  fmt::print("\n{} in percent; * marks the best checkpoint of a setting\n",
              gold ? std::string(name_of(primary)) : "agreement with full depth");
   if (best == nullptr) return;
   const PolicyScore& s = best->rows[best_setting].score;

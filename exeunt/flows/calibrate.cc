@@ -10,7 +10,7 @@ namespace {
 Measured measured_for(const CalibrateOptions& options, const Listener& listener) {
   if (options.unlabelled.empty()) return measure(options.run, listener);
   if (is_trace_file(options.run.model))
-    throw Error(Code::usage, "--unlabelled: got a trace alone, want a model to run on these texts");
+    throw Error(Code::usage, "--unlabelled: got a trace, want a model to run on these texts");
   MeasureOptions texts = options.run;
   texts.trace.clear();
   texts.data.task.clear();

@@ -18,9 +18,8 @@ void require_pair(const ExitTrace& before, const ExitTrace& after) {
                           before.width == after.width && before.info.labels == after.info.labels;
   const bool same_texts = before.rows == after.rows && before.index == after.index && before.lengths == after.lengths;
   if (same_model && same_texts) return;
-  throw Error(Code::bad_file,
-              fmt::format("two traces to compare: they are of different {}", same_model ? "texts" : "models"),
-              "trace the same model over the same data twice");
+  throw Error(Code::bad_file, fmt::format("the traces to compare are of different {}", same_model ? "texts" : "models"),
+              "record both traces with the same model and data");
 }
 
 }  // namespace

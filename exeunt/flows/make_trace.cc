@@ -21,7 +21,7 @@ void require_fit(const Checkpoint& model, const Dataset& data) {
   const bool regression = model.exits().problem == Problem::regression;
   if (data.labelled && regression != data.regression) {
     throw Error(Code::bad_file,
-                fmt::format("the model predicts {}, but the data hold {}", regression ? "a number" : "classes",
+                fmt::format("the model predicts {}, but the data holds {}", regression ? "a number" : "classes",
                             data.regression ? "numbers" : "classes"),
                 "choose the task the model was trained for");
   }

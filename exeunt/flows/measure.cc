@@ -38,7 +38,7 @@ ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, c
   const auto precision = precision_named(options.precision);
   if (!options.precision.empty() && !precision) {
     throw Error(Code::usage, fmt::format("a model runs in fp32, bf16 or int8: got precision '{}'", options.precision),
-                "name a trace that was made in that precision with --trace");
+                "pass a trace recorded in that precision with --trace");
   }
   Dataset data = data_for(options, model, listener);
   const fs::path tokenizer_folder = options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer);
@@ -73,7 +73,7 @@ ExitTrace trace_in_file(const MeasureOptions& options) {
   }
   ExitTrace trace = read_trace(options.model);
   if (!options.precision.empty() && options.precision != trace.info.precision) {
-    throw_bad_file(options.model, "has another precision: got {}, want {}", trace.info.precision, options.precision);
+    throw_bad_file(options.model, "wrong precision: got {}, want {}", trace.info.precision, options.precision);
   }
   return trace;
 }

@@ -315,7 +315,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Listener& listene
     keep_policy(PolicyLock(path), path, {.trace = fresh.certify, .model = model}, out.calibration->entry);
   write_card(model.folder(), model, card_facts(model.folder(), model.folder()));
   if (!out.outcome.within) {
-    listener.notice(fmt::format("--max-drift and --max-loss were not kept: {:.2f} % of answers or exits still change",
+    listener.notice(fmt::format("--max-drift or --max-loss is exceeded: {:.2f} % of answers or exits still change",
                                 100 * out.outcome.chosen.changed));
   }
   return out;

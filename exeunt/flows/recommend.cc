@@ -53,7 +53,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& runs) {
 void require_place(const RecommendOptions& options, const std::string& run) {
   if (!options.apply || !options.out.empty()) return;
   if (is_trace_file(run)) {
-    throw Error(Code::usage, fmt::format("--apply: {} is a trace alone, without a model to keep a policy in", run),
+    throw Error(Code::usage, fmt::format("--apply: {} is a trace, without a model to write the policy to", run),
                 "name a file with --out");
   }
   (void)policy_path(Checkpoint::open(run));
@@ -65,11 +65,12 @@ void require_no_promise(const RecommendOptions& options, const fs::path& path, c
   const std::string promise = promise_at(path, measured);
   if (promise.empty()) return;
   if (!options.replace_certified) {
-    throw Error(Code::usage,
-                fmt::format("{}: holds a certified policy ({}), and the new one would carry no certificate",
-                            path.string(), promise),
-                "add --replace-certified to give the promise up, name another file with --out, or ask for a loss with "
-                "--max-drop and enough texts to certify it");
+    throw Error(
+        Code::usage,
+        fmt::format("{}: holds a certified policy ({}), and the new one would carry no certificate", path.string(),
+                    promise),
+        "add --replace-certified to give up the certificate, choose another file with --out, or ask for a loss with "
+        "--max-drop and enough texts to certify it");
   }
   listener.notice(
       fmt::format("{}: the certified policy ({}) is replaced by one without a certificate", path.string(), promise));
@@ -79,7 +80,7 @@ void require_no_promise(const RecommendOptions& options, const fs::path& path, c
 
 Recommended recommend_policy(const RecommendOptions& options, const Listener& listener) {
   if (options.runs.size() > 1 && !options.measure.trace.empty())
-    throw Error(Code::usage, "--trace: one trace cannot speak for several runs", "name the traces themselves as RUNs");
+    throw Error(Code::usage, "--trace goes with a single run", "pass the traces as RUNs");
   Recommended done;
   for (const std::string& name : options.runs) {
     MeasureOptions one = options.measure;
@@ -103,7 +104,7 @@ Recommended recommend_policy(const RecommendOptions& options, const Listener& li
 fs::path keep_recommended(const RecommendOptions& options, const Recommended& done, const Listener& listener) {
   if (!done.what.met) {
     throw Error(Code::failure, "nothing was written: the target cannot be met",
-                "ask for what can be met, as said above, or choose a policy by hand: 'exeunt policy set'");
+                "choose a target that can be met (see above), or set a policy by hand: 'exeunt policy set'");
   }
   const Measured& measured = done.winner().measured;
   require_policy_precision(measured.trace);

@@ -99,7 +99,7 @@ Report report_runs(const ReportPlan& plan, const Listener& listener) {
   if (report.html.size() > kMaxReportBytes) {
     throw Error(Code::failure,
                 fmt::format("the report would take {} bytes, want at most {}", report.html.size(), kMaxReportBytes),
-                "name fewer runs or settings");
+                "pass fewer runs or settings");
   }
   return report;
 }

@@ -32,7 +32,7 @@ Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, co
 
 std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const SettingsFor& settings,
                                      const Listener& listener) {
-  if (!options.trace.empty()) throw Error(Code::usage, "--trace: one trace cannot speak for all checkpoints");
+  if (!options.trace.empty()) throw Error(Code::usage, "--trace cannot be combined with --all-checkpoints");
   std::error_code ignored;
   if (!fs::is_directory(options.model, ignored))
     throw Error(Code::usage, fmt::format("{}: not a folder; want that of a training", options.model));

@@ -151,14 +151,14 @@ DataReport check_data(const fs::path& folder) {
   if (!fs::is_directory(folder, ignored)) {
     if (!path_exists(folder)) throw_bad_file(folder.string(), "no such folder");
     throw Error(Code::bad_file, fmt::format("{}: got a file, want a folder of GLUE or ELUE tasks", folder.string()),
-                "a file of your own is checked where it is read, row by row");
+                "a file of your own is checked when it is read");
   }
   DataReport report;
   collect(folder, 0, report.tasks);
   if (!report.tasks.empty()) return report;
   std::set<std::string_view> names;
   for (const Task& task : all_tasks()) names.insert(task.folders.begin(), task.folders.end());
-  throw Error(Code::bad_file, fmt::format("{}: no folder of a task with its files in it", folder.string()),
+  throw Error(Code::bad_file, fmt::format("{}: no task folder found", folder.string()),
               fmt::format("folders are named {}", fmt::join(names, ", ")));
 }
 

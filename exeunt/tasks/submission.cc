@@ -35,7 +35,7 @@ void check_answers(const TestAnswers& answers) {
   for (const std::string& label : answers.labels) {
     if (std::find(task.labels.begin(), task.labels.end(), label) != task.labels.end()) continue;
     throw Error(Code::bad_file,
-                fmt::format("submission of {}: the model's label '{}' is none of the task's", task.name, label),
+                fmt::format("submission of {}: the model's label '{}' is not one of the task's", task.name, label),
                 suggestion(label, task.labels));
   }
 }

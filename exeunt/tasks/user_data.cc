@@ -192,7 +192,7 @@ void UserReader::say_left_out() {
   if (blank_ == 0) return;
   if (out_.examples.empty()) {
     throw Error(Code::bad_file, fmt::format("{}: got {} rows without a text, want texts", where_, blank_),
-                fmt::format("check that {} is the column of the text", shown(columns_.text)));
+                fmt::format("check that {} is the text column", shown(columns_.text)));
   }
   out_.notices.push_back(blank_ == 1 ? fmt::format("{}: skipped a row without a text", place_of(where_, first_blank_))
                                      : fmt::format("{}: skipped {} rows without a text, the first in line {}", where_,
@@ -236,8 +236,8 @@ UserFormat format_of(const fs::path& path) {
   if (ending == ".csv") return UserFormat::csv;
   if (ending == ".tsv") return UserFormat::tsv;
   if (ending == ".jsonl" || ending == ".ndjson") return UserFormat::jsonl;
-  throw Error(Code::usage, fmt::format("{}: got ending '{}', want .csv, .tsv or .jsonl", path.string(), ending),
-              "write one of these formats, or give the file the ending it should have");
+  throw Error(Code::usage, fmt::format("{}: got extension '{}', want .csv, .tsv or .jsonl", path.string(), ending),
+              "write one of these formats, or give the file the right extension");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST(MakeTrace, WhatDoesNotFitIsRefused) {
               HasSubstr("maybe"));
   Dataset numbers = parse_user_data("text,label\nx,1.5\ny,2\n", "my.csv", as_csv());
   EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, numbers, {}); }).what(),
-              HasSubstr("the data hold numbers"));
+              HasSubstr("the data holds numbers"));
 }
 
 TEST(TestAnswers, SayWhatEachTextRan) {

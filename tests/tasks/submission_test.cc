@@ -50,7 +50,7 @@ TEST(Submission, ModelsOfAnotherTaskAreRefused) {
   TestAnswers given = answers("rte", 0);
   given.labels = {"entailment", "contradiction"};
   EXPECT_THAT(error_of([&] { (void)glue_table(given); }).what(),
-              HasSubstr("label 'contradiction' is none of the task's"));
+              HasSubstr("label 'contradiction' is not one of the task's"));
   given.labels.clear();
   EXPECT_THAT(error_of([&] { (void)glue_table(given); }).what(), HasSubstr("got a regression model, want a classif"));
   TestAnswers similarity = answers("sts-b", 1);

@@ -171,7 +171,7 @@ TEST(UserData, FilesAreReadByTheirEnding) {
   EXPECT_EQ(read_user_data(scratch.write("d.ndjson", "{\"text\":\"a\",\"label\":0.5}"), {}).examples.size(), 1U);
   const Error error = error_of([&] { (void)read_user_data(scratch.write("d.xlsx", "PK"), {}); });
   EXPECT_EQ(error.code(), Code::usage);
-  EXPECT_THAT(error.what(), HasSubstr("got ending '.xlsx', want .csv, .tsv or .jsonl"));
+  EXPECT_THAT(error.what(), HasSubstr("got extension '.xlsx', want .csv, .tsv or .jsonl"));
   EXPECT_EQ(error_of([&] { (void)read_user_data(scratch.path() / "none.csv", {}); }).code(), Code::bad_file);
 }
 
@@ -185,7 +185,7 @@ TEST(UserData, RowsWithoutATextAreLeftOutAndSaid) {
   EXPECT_THAT(jsonl("{\"text\":\"a\",\"label\":0.5}\n{\"text\":\"\",\"label\":0.5}\n").notices,
               ElementsAre("f.jsonl:2: skipped a row without a text"));
   EXPECT_THAT(message([&] { (void)csv("text,label\n,x\n,y\n"); }),
-              HasSubstr("f.csv: got 2 rows without a text, want texts | check that 'text' is the column"));
+              HasSubstr("f.csv: got 2 rows without a text, want texts | check that 'text' is the text column"));
 }
 
 TEST(UserData, APairIsBlankWhereBothTextsAre) {
@@ -256,6 +256,32 @@ TEST(UserData, TheIndexCountsRowsThatAreLeftOutInEveryFormat) {
     EXPECT_EQ(data.examples[1].index, 3) << bytes;
     EXPECT_THAT(gold(data), ElementsAre(0, 1)) << bytes;
   }
+}
+
+TEST(UserData, FlagsThatReadTheSameAgainAreThoseThatDiffer) {
+  EXPECT_EQ(flags_for(DataSource{}), "");
+  DataSource source{.path = "my data.csv", .limit = 5};
+  source.columns.text = "body";
+  source.columns.separator = '\t';
+  source.columns.labels = {"no", "yes"};
+  EXPECT_EQ(flags_for(source), " --data 'my data.csv' --text-column body --separator tab --labels no,yes --limit 5");
+  EXPECT_EQ(flags_for(DataSource{.task = "RTE", .path = "glue", .split = "train"}),
+            " --task RTE --data glue --split train");
+}
+
+TEST(UserData, ASourceIsAFileOrATaskInAFolder) {
+  const Scratch scratch;
+  const std::string file = scratch.write("d.csv", "text,label\na,x\nb,y\nc,x\n").string();
+  EXPECT_EQ(load_data({.path = file}).examples.size(), 3U);
+  EXPECT_EQ(load_data({.path = file, .limit = 2}).examples.size(), 2U);
+  EXPECT_EQ(load_data({.path = file, .limit = 9}).examples.size(), 3U);
+  const auto refused = [](const DataSource& source) {
+    return std::string(error_of([&] { (void)load_data(source); }).what());
+  };
+  EXPECT_THAT(refused({}), HasSubstr("--data is required"));
+  EXPECT_THAT(refused({.path = file, .split = "dev"}), HasSubstr("--split goes with --task"));
+  EXPECT_THAT(refused({.path = scratch.path().string()}), HasSubstr("got a folder without --task"));
+  EXPECT_THAT(refused({.task = "RTE", .path = scratch.path().string()}), HasSubstr("no dev.tsv of task RTE"));
 }
 
 }  // namespace
