@@ -15,6 +15,7 @@ struct Evidence {
   float value = 0;         // z[0] as it came: the prediction of a regression
   float entropy = 0;       // H(p) = -sum p ln p
   float nentropy = 0;      // H(p) / ln C, from 0 to 1
+  float impurity = 0;      // Gini's: 1 - sum p^2, from 0 to 1 - 1 / C
   float confidence = 1;    // the largest p
   float margin = 1;        // the largest p minus the second largest
   float first = 1;         // p[0]
@@ -69,18 +70,21 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
     if (reading.logits[c] > reading.logits[e.label]) e.label = c;
 
   const float peak = reading.logits[e.label];
-  float rest = 0, weighted = 0, second = -INFINITY;  // over all classes but the label: sum e^d, sum e^d d, max d
+  // Over all classes but the label: sum e^d, sum e^2d, sum e^d d, max d.
+  float rest = 0, squares = 0, weighted = 0, second = -INFINITY;
   for (int c = 0; c < reading.classes; ++c) {
     if (c == e.label) continue;
     const float d = (reading.logits[c] - peak) / reading.temperature;  // -inf where the gap exceeds fp32
     const float power = std::exp(d);
     rest += power;
+    squares += power * power;
     if (power > 0) weighted += power * d;
     if (d > second) second = d;
   }
   const float total = 1 + rest;
   e.entropy = std::log1p(rest) - weighted / total;  // keeps its digits where p is almost 1
   e.nentropy = e.entropy / std::log(static_cast<float>(reading.classes));
+  e.impurity = (rest * (2 + rest) - squares) / (total * total);
   e.confidence = 1 / total;
   e.margin = -std::expm1(second) / total;
   e.first = std::exp((reading.logits[0] - peak) / reading.temperature) / total;

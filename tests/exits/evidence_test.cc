@@ -30,6 +30,15 @@ TEST(Evidence, ProbabilitiesAreThoseOfTheSoftmax) {
   EXPECT_EQ(e.value, 1);
 }
 
+TEST(Evidence, ImpurityIsGinis) {
+  const double p[] = {0.66524096, 0.24472847, 0.09003057};
+  EXPECT_NEAR(of({3, 2, 1}).impurity, 1 - p[0] * p[0] - p[1] * p[1] - p[2] * p[2], 1e-6);
+  EXPECT_NEAR(of({0, 0, 0, 0}).impurity, 0.75, 1e-6);
+  EXPECT_NEAR(of({30, 0}).impurity, 2 * std::exp(-30.0), 1e-18) << "a very sure exit keeps its digits";
+  EXPECT_EQ(of({500, 0}).impurity, 0);
+  EXPECT_EQ(of({1}).impurity, 0) << "a regression";
+}
+
 TEST(Evidence, AmongEqualLogitsTheLowestIndexIsTheLabel) {
   EXPECT_EQ(of({1, 3, 3}).label, 1);
   EXPECT_EQ(of({0, 0, 0}).label, 0);
@@ -50,6 +59,8 @@ TEST(Evidence, HugeLogitsGiveNumbersNotNaN) {
       const Evidence e = of(logits, temperature);
       EXPECT_GE(e.entropy, 0);
       EXPECT_LE(e.entropy, std::log(static_cast<float>(logits.size())) * 1.000001F);
+      EXPECT_GE(e.impurity, 0);
+      EXPECT_LT(e.impurity, 1);
       EXPECT_GT(e.confidence, 0);
       EXPECT_LE(e.confidence, 1);
       EXPECT_GE(e.margin, 0);
