@@ -77,13 +77,10 @@ bool is_key(const std::string& word) {
 }
 
 // ELBERT's keys change what the model runs now; where that is no policy of ELBERT's, they start from its defaults.
-ElbertExit elbert_start(const Checkpoint& model, const PolicyEntry* entry) {
-  const auto is_elberts = [](const PolicySpec& policy) {
-    return policy.rule == rule_of<WindowRule> || (policy.rule == rule_of<NentropyRule> && policy.per_exit.empty());
-  };
-  if (entry != nullptr && is_elberts(entry->policy)) return elbert_exit_of(entry->policy);
-  if (entry == nullptr && model.native_policy()) return elbert_exit_of(parse_policy(*model.native_policy()));
-  return {};
+ElbertRule elbert_start(const Checkpoint& model, const PolicyEntry* entry) {
+  if (entry != nullptr) return elbert_rule_of(entry->policy).value_or(ElbertRule{});
+  if (!model.native_policy()) return {};
+  return elbert_rule_of(parse_policy(*model.native_policy())).value_or(ElbertRule{});
 }
 
 PolicySpec policy_of_words(const Common& common, const PolicyFlags& flags, const Checkpoint& model,
@@ -101,12 +98,12 @@ PolicySpec policy_of_words(const Common& common, const PolicyFlags& flags, const
     }
     return parse_policy(words.front());
   }
-  ElbertExit exit = elbert_start(model, entry);
+  ElbertRule rule = elbert_start(model, entry);
   for (const std::string& word : words) {
     if (!is_key(word)) throw Error(Code::usage, fmt::format("got '{}' among keys, want KEY=VALUE", word));
-    set_elbert_key(exit, word.substr(0, word.find('=')), word.substr(word.find('=') + 1));
+    set_elbert_key(rule, word.substr(0, word.find('=')), word.substr(word.find('=') + 1));
   }
-  return policy_of(exit, model.exits().outputs);
+  return parse_policy(elbert_policy(rule, model.exits().outputs));
 }
 
 void set(const Common& common, const PolicyFlags& flags) {

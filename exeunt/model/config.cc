@@ -171,11 +171,13 @@ std::optional<ElbertFields> read_elbert(JsonObject& fields) {
   const auto named = pool_input_named(input);
   if (!named) fields.fail("pooler_input", "'" + input + "'", "one of cls, mean, max, cls-mean, cls-max, mean-max");
   out.input = *named;
-  out.rule = fields.string_or("thres_name", "");
-  out.threshold = fields.number_or("exit_thres", 0);
-  out.margin = fields.number_or("margin", 0);
-  out.window = static_cast<int>(fields.integer_or("cnt_thres", 0, kMaxLayers, 0));
-  if (fields.has("range_tmp")) out.range = fields.number("range_tmp");
+  const std::string rule = fields.string_or("thres_name", "");
+  if (rule.empty()) return out;
+  out.rule = ElbertRule{.thres_name = rule,
+                        .exit_thres = fields.number_or("exit_thres", 0),
+                        .cnt_thres = fields.number_or("cnt_thres", 0),
+                        .margin = fields.number_or("margin", 0)};
+  if (fields.has("range_tmp")) out.rule->range_tmp = fields.number("range_tmp");
   return out;
 }
 
@@ -254,18 +256,6 @@ OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, 
   }
   out["torch_dtype"] = dtype == DType::f16 ? "float16" : dtype == DType::bf16 ? "bfloat16" : "float32";
   return out;
-}
-
-std::optional<std::string> elbert_policy(const ElbertFields& fields, int outputs) {
-  if (fields.rule == "entropy") return fmt::format("nentropy:{}", fields.threshold);
-  // "logits" leaves when the smallest probability is below the threshold; with two classes the other one is above.
-  if (fields.rule == "logits" && outputs == 2) return fmt::format("confidence:{}", 1 - fields.threshold);
-  const bool known = fields.rule == "bias_1" || fields.rule == "bias_2" || fields.rule == "bias_3";
-  if (!known || fields.window < 1 || (fields.rule == "bias_3" && !fields.range)) return std::nullopt;
-  std::string text = fmt::format("window:{},{},{}", fields.threshold, fields.window, fields.rule);
-  if (fields.margin != 0) text += fmt::format(",margin={}", fields.margin);
-  if (fields.rule == "bias_3") text += fmt::format(",range={}", *fields.range);
-  return text;
 }
 
 }  // namespace exeunt

@@ -10,6 +10,7 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/base/tensor.h"
+#include "exeunt/model/elbert.h"
 #include "exeunt/model/spec.h"
 
 namespace exeunt {
@@ -20,10 +21,7 @@ struct ElbertFields {
   bool shared_pooler = true;  // use_out_pooler
   bool inner = false;         // use_fc2
   PoolInput input = PoolInput::cls;
-  std::string rule = {};  // thres_name: bias_1, bias_2, bias_3, entropy, logits; empty = none given
-  double threshold = 0, margin = 0;
-  int window = 0;
-  std::optional<double> range = {};
+  std::optional<ElbertRule> rule = {};
 };
 
 // What a configuration says about heads, before the weights are read.
@@ -50,8 +48,5 @@ struct ModelConfig {
 // For transformers. `architecture` is the class that loads the folder; ElasticBERT goes as a plain BERT.
 [[nodiscard]] OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits,
                                               std::string_view architecture, DType dtype);
-
-// ELBERT's rule as policy text ("window:0.1,8,bias_1"), or nothing if there is none or it cannot be expressed.
-[[nodiscard]] std::optional<std::string> elbert_policy(const ElbertFields& fields, int outputs);
 
 }  // namespace exeunt

@@ -277,13 +277,15 @@ void notice_leftovers(const SourceTensors& source, const ModelSpec& spec, const 
                                        left.size() > shown ? ", …" : ""));
 }
 
-// ELBERT's rule becomes a policy; a rule without a policy text gets a notice.
+// ELBERT's rule becomes a policy; an incomplete rule or one out of range gets a notice.
 void take_policy(const ModelConfig& config, const ExitLayout& exits, Origin& origin) {
-  if (!config.heads.elbert || config.heads.elbert->rule.empty() || exits.sites.empty()) return;
-  origin.policy = elbert_policy(*config.heads.elbert, exits.outputs);
-  if (!origin.policy) {
-    origin.notices.push_back(fmt::format("the exit rule '{}' of config.json is not complete or not known: left out",
-                                         config.heads.elbert->rule));
+  if (!config.heads.elbert || !config.heads.elbert->rule || exits.sites.empty()) return;
+  const ElbertRule& rule = *config.heads.elbert->rule;
+  try {
+    origin.policy = elbert_policy(rule, exits.outputs);
+  } catch (const Error& error) {
+    origin.notices.push_back(
+        fmt::format("the exit rule '{}' of config.json is left out: {}", rule.thres_name, error.what()));
   }
 }
 

@@ -25,7 +25,7 @@ void read_config(const Json& value) {
   const std::string written = json_text(exeunt_config(config.spec));
   const ModelSpec again = parse_config(parse_json(written, "ours"), "ours").spec;
   check(json_text(exeunt_config(again)) == written, "what we write reads as the same model");
-  if (config.heads.elbert) (void)elbert_policy(*config.heads.elbert, 2);
+  if (config.heads.elbert && config.heads.elbert->rule) (void)elbert_policy(*config.heads.elbert->rule, 2);
 }
 
 void read_exits(const Json& value) {

@@ -132,23 +132,9 @@ TEST(Config, ReadsElbertsFields) {
   EXPECT_FALSE(fields.shared_pooler);
   EXPECT_TRUE(fields.inner);
   EXPECT_EQ(fields.input, PoolInput::mean_max);
-  EXPECT_EQ(elbert_policy(fields, 2), "window:0.2,6,bias_3,margin=0.1,range=0.3");
+  EXPECT_EQ(elbert_policy(*fields.rule, 2), "window:0.2,6,bias_3,margin=0.1,range=0.3");
   EXPECT_THAT(config_refusal(R"({"model_type": "albert", "use_out_pooler": true, "pooler_input": "min"})").what(),
               HasSubstr("pooler_input"));
-}
-
-TEST(Config, SaysElbertsOtherRulesAsPoliciesWhereItCan) {
-  ElbertFields fields{.rule = "entropy", .threshold = 0.4};
-  EXPECT_EQ(elbert_policy(fields, 3), "nentropy:0.4");
-  fields.rule = "logits";
-  fields.threshold = 0.25;
-  EXPECT_EQ(elbert_policy(fields, 2), "confidence:0.75");
-  EXPECT_EQ(elbert_policy(fields, 3), std::nullopt);
-  fields.rule = "bias_1";
-  EXPECT_EQ(elbert_policy(fields, 2), std::nullopt) << "without a window";
-  fields.rule = "bias_9";
-  fields.window = 3;
-  EXPECT_EQ(elbert_policy(fields, 2), std::nullopt);
 }
 
 TEST(Config, WhatIsWrittenReadsAsTheSameSpec) {

@@ -6,6 +6,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
+#include "exeunt/exits/policy_file.h"
 #include "exeunt/model/manifest.h"
 #include "tests/model/others.h"
 
@@ -212,6 +213,7 @@ TEST(OwnFolder, WritesElbertsRuleAsAnUncertifiedPolicy) {
   EXPECT_EQ(entry["exits"], Json({1, 2, 3, 4}));
   EXPECT_EQ(entry["temperature"], Json({1.0, 1.0, 1.0, 1.0}));
   EXPECT_TRUE(entry["certificate"].is_null());
+  EXPECT_NO_THROW((void)read_policy_file(scratch.path() / "own" / "policy.json"));
 }
 
 TEST(OwnFolder, RefusesAnExistingFolderUnlessToldToReplaceIt) {

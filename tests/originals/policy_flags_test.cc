@@ -37,37 +37,16 @@ TEST(Legacy, LteThresholdsComeInGroups) {
   EXPECT_EQ(error_of([] { (void)lte_groups("1.5,2"); }).code(), Code::usage);
 }
 
-TEST(Legacy, ElbertsKeysAreAWindow) {
-  EXPECT_EQ(str(policy_of({}, 2)), "window:0.1,8,bias_1");
-  ElbertExit exit;
-  set_elbert_key(exit, "exit_thres", "0.4");
-  set_elbert_key(exit, "cnt_thres", "6.0");
-  set_elbert_key(exit, "thres_name", "bias_3");
-  set_elbert_key(exit, "margin", "0.05");
-  EXPECT_THAT(error_of([&] { (void)policy_of(exit, 2); }).what(), HasSubstr("bias_3 needs range="));
-  set_elbert_key(exit, "range_tmp", "0.2");
-  const PolicySpec policy = policy_of(exit, 2);
-  EXPECT_EQ(str(policy), "window:0.4,6,bias_3,margin=0.05,range=0.2");
-  const ElbertExit back = elbert_exit_of(policy);
-  EXPECT_EQ(back.thres_name, "bias_3");
-  EXPECT_EQ(back.exit_thres, 0.4);
-  EXPECT_EQ(back.cnt_thres, 6);
-  EXPECT_EQ(back.margin, 0.05);
-  EXPECT_EQ(back.range_tmp, 0.2);
-}
-
-TEST(Legacy, ElbertsOtherRulesHaveNamesToo) {
-  EXPECT_EQ(str(policy_of({.thres_name = "entropy", .exit_thres = 0.3, .range_tmp = {}}, 3)), "nentropy:0.3");
-  EXPECT_EQ(str(policy_of({.thres_name = "logits", .exit_thres = 0.25, .range_tmp = {}}, 2)), "confidence:0.75");
-  EXPECT_EQ(str(policy_of({.exit_thres = -1, .range_tmp = {}}, 2)), "window:0,8,bias_1") << "the first stage is off";
-  EXPECT_THAT(error_of([] { (void)policy_of({.thres_name = "logits", .range_tmp = {}}, 3); }).what(),
-              HasSubstr("for two classes"));
-  EXPECT_EQ(elbert_exit_of(parse_policy("nentropy:0.3")).thres_name, "entropy");
-  EXPECT_EQ(error_of([] { (void)elbert_exit_of(parse_policy("patience:3")); }).code(), Code::usage);
-  ElbertExit exit;
-  EXPECT_EQ(error_of([&] { set_elbert_key(exit, "exit_tres", "1"); }).hint(), "did you mean 'exit_thres'?");
-  EXPECT_EQ(error_of([&] { set_elbert_key(exit, "thres_name", "bias1"); }).hint(), "did you mean 'bias_1'?");
-  EXPECT_THAT(error_of([&] { set_elbert_key(exit, "margin", "wide"); }).what(), HasSubstr("margin: got 'wide'"));
+TEST(Legacy, ElbertsRuleComesBackFromItsPolicy) {
+  for (const char* text : {"window:0.1,8,bias_1", "window:0.4,6,bias_3,margin=0.05,range=0.2", "window:0,2,bias_2",
+                           "nentropy:0.3", "confidence:0.75", "confidence:0.9"}) {
+    const auto rule = elbert_rule_of(parse_policy(text));
+    ASSERT_TRUE(rule) << text;
+    EXPECT_EQ(elbert_policy(*rule, 2), text);
+  }
+  EXPECT_EQ(elbert_rule_of(parse_policy("nentropy:0.3"))->thres_name, "entropy");
+  for (const char* text : {"patience:3", "entropy:0.3", "nentropy:0.3,0.4", "full"})
+    EXPECT_FALSE(elbert_rule_of(parse_policy(text))) << text;
 }
 
 }  // namespace

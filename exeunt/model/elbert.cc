@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/model/elbert.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
+
+namespace exeunt {
+namespace {
+
+const std::vector<std::string>& threshold_names() {
+  static const std::vector<std::string> names{"bias_1", "bias_2", "bias_3", "entropy", "logits"};
+  return names;
+}
+
+double within(std::string_view key, double value, double low, double high) {
+  if (!(value >= low && value <= high))
+    throw Error(Code::usage, fmt::format("{}: got {}, want a number from {} to {}", key, value, low, high));
+  return value;
+}
+
+bool known(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void check_threshold_name(std::string_view name) {
+  if (!known(threshold_names(), name)) {
+    throw Error(Code::usage, fmt::format("thres_name: got '{}'", name.substr(0, 64)),
+                suggestion(name, threshold_names()));
+  }
+}
+
+}  // namespace
+
+void set_elbert_key(ElbertRule& rule, std::string_view key, std::string_view value) {
+  static const std::vector<std::string> keys{"thres_name", "exit_thres", "cnt_thres", "margin", "range_tmp"};
+  if (!known(keys, key))
+    throw Error(Code::usage, fmt::format("unknown key '{}'", key.substr(0, 64)), suggestion(key, keys));
+  if (key == "thres_name") {
+    check_threshold_name(value);
+    rule.thres_name = value;
+    return;
+  }
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || !std::isfinite(number))
+    throw Error(Code::usage, fmt::format("{}: got '{}', want a number", key, value.substr(0, 64)));
+  if (key == "exit_thres") rule.exit_thres = number;
+  if (key == "cnt_thres") rule.cnt_thres = number;
+  if (key == "margin") rule.margin = number;
+  if (key == "range_tmp") rule.range_tmp = number;
+}
+
+std::string elbert_policy(const ElbertRule& rule, int outputs) {
+  check_threshold_name(rule.thres_name);
+  // At or below zero the threshold never lets a text leave.
+  const double threshold = within("exit_thres", std::max(0.0, rule.exit_thres), 0, 1);
+  if (rule.thres_name == "entropy") return fmt::format("nentropy:{}", threshold);
+  if (rule.thres_name == "logits") {
+    // "The smallest probability is below t" is "the largest exceeds 1 - t" where there are two.
+    if (outputs != 2)
+      throw Error(Code::usage, "thres_name: got 'logits', want another rule: this one is for two classes");
+    return fmt::format("confidence:{}", static_cast<float>(1 - threshold));
+  }
+  std::string text = fmt::format("window:{},{},{}", threshold, std::trunc(within("cnt_thres", rule.cnt_thres, 1, 1000)),
+                                 rule.thres_name);
+  if (within("margin", rule.margin, 0, 0.5) != 0) text += fmt::format(",margin={}", rule.margin);
+  if (rule.thres_name != "bias_3") return text;
+  if (!rule.range_tmp) throw Error(Code::usage, "bias_3 needs range_tmp");
+  return text + fmt::format(",range={}", within("range_tmp", *rule.range_tmp, 0, 1));
+}
+
+}  // namespace exeunt
