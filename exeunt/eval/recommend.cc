@@ -27,15 +27,15 @@ constexpr double kShown = 0.005;      // a speed-up that is shown as the one ask
 // The goal with its defaults filled in.
 struct Terms {
   Goal goal;
-  Test test;  // of the goal's loss; its budget is the drop asked for
+  RiskTest test;  // of the goal's loss; its budget is the drop asked for
   bool certify = false;
 };
 
 Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   Terms terms{.goal = goal, .test = {}, .certify = false};
-  Test& test = terms.test;
-  test.loss = goal.loss.value_or(runs[0].trace->info.regression ? Loss::abs_diff : Loss::disagreement);
-  test.method = test.loss == Loss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
+  RiskTest& test = terms.test;
+  test.loss = goal.loss.value_or(runs[0].trace->info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
   test.epsilon = goal.drop.value_or(0.01);
   test.delta = 1 - goal.confidence;
   return terms;
@@ -46,7 +46,7 @@ int64_t certify_rows_of(int64_t rows) {
 }
 
 // In all, so that the certify part is large enough for a test without losses.
-int64_t rows_for(const Test& test) {
+int64_t rows_for(const RiskTest& test) {
   const int64_t needed = rows_without_loss(test);
   auto rows = static_cast<int64_t>(static_cast<double>(needed) / SplitShares{}.certify);
   while (certify_rows_of(rows) < needed) ++rows;
@@ -91,7 +91,7 @@ void require_fit(std::span<const RunOnTrial> runs, const Goal& goal) {
   check(!runs.empty() && goal.speedup.has_value() != goal.drop.has_value(), "one goal, at least one run");
   if (runs[0].trace->rows < kFewestRows) {
     throw Error(Code::failure,
-                fmt::format("too little data: got {} examples, want at least {}", runs[0].trace->rows, kFewestRows),
+                fmt::format("not enough data: got {} examples, want at least {}", runs[0].trace->rows, kFewestRows),
                 "one half selects and the other reports; a few hundred are needed to tell rules apart");
   }
   require_same_rows(runs);
@@ -153,7 +153,7 @@ class Trial {
   [[nodiscard]] Judge judge() const { return {choose_.metrics(), run_.primary}; }
   [[nodiscard]] Answers full_depth() const { return {choose_full_, data_.fit.gold}; }
   [[nodiscard]] const std::vector<int>& layers() const noexcept { return data_.fit.info.layers; }
-  [[nodiscard]] std::vector<std::string> families() const { return families_for(data_.fit.sites()); }
+  [[nodiscard]] std::vector<std::string> families() const { return families_for(data_.fit.sites(), Families::all); }
 
   [[nodiscard]] Alternative full();
   // Nothing where no setting of the family is faster than full depth and meets a drop.
@@ -166,13 +166,14 @@ class Trial {
   [[nodiscard]] double cost_of(const PolicyScore& score) const {
     return terms_.goal.timed ? *score.predicted_ms : score.cost.average_layers;
   }
-  // Would a setting with this mean loss on the selection rows keep to the budget? With a certificate: would it pass?
+  // Would a setting with its losses on the selection rows keep to the budget? With a certificate: would it pass?
   // Without: as conformal risk control asks it, one loss more among one row more, so that few rows promise little.
-  [[nodiscard]] bool within(double risk, double epsilon) const {
-    Test test = terms_.test;
+  [[nodiscard]] bool within(const PolicySpec& policy, double epsilon) {
+    RiskTest test = terms_.test;
     test.epsilon = epsilon;
     if (!terms_.certify) test.method = RiskMethod::crc;
-    return would_pass(test, risk, static_cast<int64_t>(terms_.certify ? data_.certify.rows : data_.fit.rows));
+    const auto rows = static_cast<int64_t>(terms_.certify ? data_.certify.rows : data_.fit.rows);
+    return would_pass(test, choose_meter_.measure(policy).losses, rows);
   }
   [[nodiscard]] std::vector<float> answers_of(Replayer& replayer, const ExitTrace& trace, const PolicySpec& policy);
   [[nodiscard]] std::vector<Candidate> settings(const std::string& family, const std::vector<int>& exits);
@@ -233,7 +234,7 @@ std::optional<Alternative> Trial::pick(const std::string& family, const std::vec
   if (goal.drop) {
     size_t last = 0;
     for (size_t i = 1; i < candidates.size(); ++i)
-      if (within(candidates[i].risk, *goal.drop)) last = i;
+      if (within(candidates[i].policy, *goal.drop)) last = i;
     if (last == 0) return std::nullopt;
     Alternative out = chosen(family, candidates[last].policy);
     out.meets = true;
@@ -292,7 +293,7 @@ std::optional<NearestBudget> Trial::nearest_budget() {
       if (epsilon <= *terms_.goal.drop || (nearest && epsilon > nearest->epsilon)) continue;
       double speedup = 1;
       for (const Candidate& candidate : candidates) {
-        if (within(candidate.risk, epsilon)) speedup = choose_reference_ / choose_cost(candidate.policy);
+        if (within(candidate.policy, epsilon)) speedup = choose_reference_ / choose_cost(candidate.policy);
       }
       if (speedup < kWorthwhile) continue;
       if (!nearest || epsilon < nearest->epsilon || speedup > nearest->speedup) nearest = {epsilon, speedup};

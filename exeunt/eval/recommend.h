@@ -21,7 +21,7 @@ struct Goal {
   std::optional<double> speedup = {};  // full depth over early exit, above 1: keep as much quality as possible
   std::optional<double> drop = {};     // largest loss against full depth: be as fast as possible
   double confidence = 0.95;            // of the certificate that a drop asks for
-  std::optional<Loss> loss = {};       // nothing = disagreement, or abs_diff for a regression
+  std::optional<RiskLoss> loss = {};       // nothing = disagreement, or abs_diff for a regression
   bool timed = false;                  // speed in predicted milliseconds, not in layers
   bool certify = true;                 // keep rows for a certificate, where there are enough
 };
@@ -69,7 +69,7 @@ struct Recommendation {
   bool met_fresh = false;            // on the report rows, too
   bool certified = false;            // a drop that the rows suffice to certify
   bool labelled = false;
-  Loss loss = Loss::disagreement;
+  RiskLoss loss = RiskLoss::disagreement;
   size_t families = 0;  // tried
   size_t choose_rows = 0, certify_rows = 0, report_rows = 0;
   int64_t rows_for_certificate = 0;           // in all, at least; 0 where no drop is asked for

@@ -35,7 +35,7 @@ struct Told {
   // Where it is not the quality already, and numbers never agree to the last bit.
   [[nodiscard]] bool agreement_counts() const { return what.labelled && !runs[0].trace->info.regression; }
   [[nodiscard]] std::string bound_name() const {
-    return what.loss == Loss::disagreement ? "changed, at most" : "loss, at most";
+    return what.loss == RiskLoss::disagreement ? "changed, at most" : "loss, at most";
   }
   [[nodiscard]] std::string goal_text() const {
     return goal.speedup ? fmt::format("{:g}x", *goal.speedup) : fmt::format("{:g} %", 100 * *goal.drop);
@@ -59,7 +59,7 @@ std::string named(const Told& told, const Alternative& one) {
 
 // A loss in the words of its kind: answers that change, or what is lost.
 std::string loss_text(const Told& told, double loss) {
-  return told.what.loss == Loss::disagreement ? fmt::format("{} % changed", points(loss))
+  return told.what.loss == RiskLoss::disagreement ? fmt::format("{} % changed", points(loss))
                                               : fmt::format("a loss of {} %", points(loss));
 }
 

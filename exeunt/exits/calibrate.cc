@@ -23,21 +23,11 @@ constexpr double kLeastBudget = 1e-5;  // which already takes 300,000 examples
 
 // The plan with its open questions answered by the model.
 struct Settled {
-  Loss loss;
+  RiskLoss loss;
   RiskMethod method;
   double delta;  // of one budget's test
   std::optional<std::pair<double, double>> range;
 };
-
-std::vector<std::string> suitable_families(const ExitSites& sites) {
-  std::vector<std::string> families;
-  // For two classes entropy, confidence and margin are the same order of texts; one of them is enough.
-  if (!sites.regression) families = {"entropy", "pcee", "patience", "vote"};
-  if (sites.outputs > 2) families.insert(families.begin() + 1, "margin");
-  if (sites.regression) families = {"patience"};
-  if (sites.lte) families.emplace_back("lte");
-  return families;
-}
 
 Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   const auto refuse = [](const std::string& why) { throw Error(Code::usage, why); };
@@ -45,13 +35,13 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   for (size_t i = 0; i < plan.budgets.size(); ++i) {
     if (!(plan.budgets[i] >= kLeastBudget && plan.budgets[i] < 1))
       refuse(fmt::format("budget: got {}, want a share from {} to below 1", plan.budgets[i], kLeastBudget));
-    if (i > 0 && plan.budgets[i] <= plan.budgets[i - 1]) refuse("budgets: want them rising");
+    if (i > 0 && plan.budgets[i] <= plan.budgets[i - 1]) refuse("budgets: want increasing values");
   }
   if (!(plan.delta > 0 && plan.delta < 1))
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
   Settled settled;
-  settled.loss = plan.loss.value_or(data.fit.info.regression ? Loss::abs_diff : Loss::disagreement);
-  const bool zero_one = settled.loss == Loss::disagreement;
+  settled.loss = plan.loss.value_or(data.fit.info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  const bool zero_one = settled.loss == RiskLoss::disagreement;
   settled.method = plan.method.value_or(zero_one ? RiskMethod::ltt_binomial : RiskMethod::wsr);
   if (settled.method == RiskMethod::ltt_binomial && !zero_one)
     refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}' has others; use wsr, ltt-hb or crc",
@@ -63,7 +53,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
 }
 
 void refuse_too_few(const CalibrationData& data, double epsilon, const Settled& settled) {
-  const Test test{settled.loss, settled.method, epsilon, settled.delta};
+  const RiskTest test{settled.loss, settled.method, epsilon, settled.delta};
   const auto rows = static_cast<int64_t>(data.certify.rows);
   const int64_t needed = rows_without_loss(test);
   if (rows >= needed) return;
@@ -72,10 +62,10 @@ void refuse_too_few(const CalibrationData& data, double epsilon, const Settled& 
   const std::string certainty =
       settled.method == RiskMethod::crc ? "in expectation" : fmt::format("at {:.4g} %", 100 * (1 - settled.delta));
   throw Error(Code::failure,
-              fmt::format("too little data: to certify {:.4g} % {} takes {} examples without one loss, and the certify "
+              fmt::format("not enough data: certifying {:.4g} % {} takes {} examples without a loss, and the certify "
                           "part has {}",
                           100 * epsilon, certainty, needed, rows),
-              fmt::format("bring {} examples in all, add texts without labels (--unlabelled FILE), or allow more: "
+              fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE), or allow more: "
                           "{} examples certify {:.3g} % at best",
                           all, rows, 100 * least_budget(test, rows)));
 }
@@ -88,15 +78,19 @@ struct Choice {
 // The family that should be cheapest once certified, judged on the fit part as if its losses were those to come.
 Choice choose_family(const CalibrationPlan& plan, const Settled& settled, const FamilyScope& scope, LossMeter& fit,
                      int64_t certify_rows) {
-  const std::vector<std::string> families = plan.families.empty() ? suitable_families(scope.sites) : plan.families;
+  const std::vector<std::string> families =
+      plan.families.empty() ? families_for(scope.sites, Families::usual) : plan.families;
   Choice choice;
   for (const std::string& family : families) {
     std::vector<Candidate> candidates = order_candidates(family, scope, fit);
     double cost = 0;
     for (const double epsilon : plan.budgets) {
-      const Test test{settled.loss, settled.method, epsilon, settled.delta};
+      const RiskTest test{settled.loss, settled.method, epsilon, settled.delta};
+      const auto passes = [&](const PolicySpec& policy) {
+        return would_pass(test, fit.measure(policy).losses, certify_rows);
+      };
       size_t last = 0;
-      while (last + 1 < candidates.size() && would_pass(test, candidates[last + 1].risk, certify_rows)) ++last;
+      while (last + 1 < candidates.size() && passes(candidates[last + 1].policy)) ++last;
       cost += candidates[last].cost_fraction / static_cast<double>(plan.budgets.size());
     }
     if (choice.trials.empty() || cost < choice.trials.front().cost_fraction) {
@@ -109,7 +103,7 @@ Choice choose_family(const CalibrationPlan& plan, const Settled& settled, const 
   return choice;
 }
 
-BudgetOutcome certify_budget(const Test& test, const std::vector<Candidate>& candidates, LossMeter& certify,
+BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>& candidates, LossMeter& certify,
                              LossMeter& report) {
   const SequenceResult verdict =
       certify_sequence(test, candidates.size(), [&](size_t i) { return certify.measure(candidates[i].policy).losses; });
@@ -157,7 +151,7 @@ std::vector<float> exit_rates(const ExitTrace& trace, const PolicySpec& policy, 
 CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares) {
   check(shares.fit > 0 && shares.certify > 0 && shares.fit + shares.certify < 1, "three shares make one");
   if (trace.rows < 3)
-    throw Error(Code::failure, fmt::format("too little data: got {} examples, want at least 3", trace.rows));
+    throw Error(Code::failure, fmt::format("not enough data: got {} examples, want at least 3", trace.rows));
   std::vector<size_t> rows(trace.rows);
   std::iota(rows.begin(), rows.end(), size_t{0});
   // Fisher-Yates by hand: std::shuffle may differ between libraries, and a split must not.
@@ -185,8 +179,9 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   Calibration out;
   Choice choice = choose_family(plan, settled, scope, fit, static_cast<int64_t>(data.certify.rows));
   out.trials = std::move(choice.trials);
+  for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
   for (const double epsilon : plan.budgets) {
-    const Test test{settled.loss, settled.method, epsilon, settled.delta};
+    const RiskTest test{settled.loss, settled.method, epsilon, settled.delta};
     out.outcomes.push_back(certify_budget(test, choice.candidates, certify, report));
   }
 

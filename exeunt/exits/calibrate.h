@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a trace and a budget to a certified policy: "lose at most 1 % against full depth, with confidence 95 %".
-// What is chosen by looking (temperatures, family, order of settings) is chosen on the fit part; the promise is tested
-// on the certify part alone; the report part has seen neither and says how it went.
+// Temperatures, family and order of settings are chosen on the fit part; the guarantee is tested on the certify part
+// alone; the report part is used for neither and measures the result.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,17 @@ struct SplitShares {
 [[nodiscard]] CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares = {});
 
 struct CalibrationPlan {
-  std::vector<double> budgets = {0.01};    // largest mean loss, rising; the first becomes the default policy
+  std::vector<double> budgets = {0.01};    // largest mean loss, increasing; the first becomes the default policy
   double delta = 0.05;                     // 1 - confidence, shared by all budgets
-  std::optional<Loss> loss = {};           // nothing = disagreement, or abs_diff for a regression
-  std::optional<RiskMethod> method = {};   // nothing = the exact binomial for disagreement, wsr for the others
+  std::optional<RiskLoss> loss = {};       // default: disagreement, or abs_diff for a regression
+  std::optional<RiskMethod> method = {};   // default: the exact binomial for disagreement, wsr for the others
   std::vector<std::string> families = {};  // rules to choose from; empty = those that suit the model
   std::vector<int> exits = {};             // layers; empty = all exits
   std::optional<std::pair<double, double>> range = {};  // of a regression's labels
   bool temperatures = true;
 };
 
-// One budget, and what it came to.
+// The result for one budget.
 struct BudgetOutcome {
   double epsilon = 0;
   PolicySpec policy;                         // complete with exits and temperatures; `full` where nothing bolder passes
@@ -56,11 +56,12 @@ struct FamilyTrial {
 struct Calibration {
   PolicyEntry entry;  // ready for policy.json but for engine, tool and created
   std::vector<BudgetOutcome> outcomes;
-  std::vector<FamilyTrial> trials;  // the first is the one chosen
+  std::vector<FamilyTrial> trials;   // the first is the one chosen
+  std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever bolder
 };
 
 // Throws Error: usage for a plan that does not fit the model, failure where the rows are too few for the first budget;
-// that error says how many would do, and the other ways out.
+// that error says how many would do and what else would help.
 [[nodiscard]] Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan);
 
 }  // namespace exeunt

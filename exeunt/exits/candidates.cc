@@ -16,10 +16,14 @@ namespace {
 
 constexpr double kCostStep = 0.005;  // settings closer than this in cost are one step of the sequence
 
+bool calibrates(const RuleInfo& rule) {
+  return !rule.candidates({.classes = 2, .exits = 4, .range = 1}).empty();
+}
+
 Rule family_named(std::string_view name) {
   std::vector<std::string> known;
   for (size_t i = 0; i < kRules.size(); ++i) {
-    if (kRules[i].candidates({.classes = 2, .exits = 4, .range = 1}).empty()) continue;
+    if (!calibrates(kRules[i])) continue;
     if (kRules[i].name == name) return Rule{static_cast<uint8_t>(i)};
     known.emplace_back(kRules[i].name);
   }
@@ -62,16 +66,12 @@ std::vector<Candidate> order_candidates(std::string_view family, const FamilySco
   return ordered;
 }
 
-std::vector<std::string> families_for(const ExitSites& sites) {
+std::vector<std::string> families_for(const ExitSites& sites, Families which) {
   std::vector<std::string> families;
   const Ground ground{.regression = sites.regression, .classes = sites.outputs, .lte = sites.lte};
   for (const RuleInfo& rule : kRules) {
-    const std::vector<Params> settings = rule.candidates({.classes = sites.outputs, .exits = 4, .range = 1});
-    if (settings.empty() || !rule.misfit(settings.front().data(), ground).empty()) continue;
-    // H / ln C orders texts as H does, and of two classes the leader's share and its lead do, too.
-    if (rule.name == "nentropy") continue;
-    if (sites.outputs == 2 && (rule.name == "confidence" || rule.name == "margin")) continue;
-    families.emplace_back(rule.name);
+    if (!calibrates(rule) || !suits(rule, ground) || rule.repeats_another(sites.outputs)) continue;
+    if (rule.usual || which == Families::all) families.emplace_back(rule.name);
   }
   return families;
 }

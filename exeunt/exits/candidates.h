@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of one family of policies, put in order from safest to boldest by what they do on data set aside for that.
+// Settings of one family of policies, ordered from safest to boldest by their results on data set aside for that.
 #pragma once
 
 #include <string>
@@ -23,12 +23,15 @@ struct FamilyScope {
   float range = 0;                 // of a regression's labels
 };
 
-// Falling cost, rising risk; the first is full depth. Of settings that cost about the same the one with the least risk
-// stays, and what another beats in both is left out. Throws Error (usage) for a family that does not suit the model.
+// Decreasing cost, increasing risk; the first is full depth. Of settings that cost about the same, the one with the
+// least risk is kept; settings that another beats in both are dropped. Throws Error (usage) for a family that does not
+// suit the model.
 [[nodiscard]] std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope,
                                                       LossMeter& fit);
 
-// Every family that suits the model and orders texts in a way of its own.
-[[nodiscard]] std::vector<std::string> families_for(const ExitSites& sites);
+// Families that suit the model and rank its texts each in a way of its own: those that calibration usually tries, or
+// every one.
+enum class Families { usual, all };
+[[nodiscard]] std::vector<std::string> families_for(const ExitSites& sites, Families which);
 
 }  // namespace exeunt

@@ -7,12 +7,12 @@
 #include <functional>
 #include <vector>
 
-#include "exeunt/exits/policy_file.h"
+#include "exeunt/exits/risk.h"
 
 namespace exeunt {
 
-struct Test {
-  Loss loss = Loss::disagreement;
+struct RiskTest {
+  RiskLoss loss = RiskLoss::disagreement;
   RiskMethod method = RiskMethod::ltt_binomial;
   double epsilon = 0.01, delta = 0.05;
 };
@@ -25,18 +25,18 @@ struct SequenceResult {
 };
 
 // Setting 0 is full depth. `losses(i)` gives the losses of setting i, row by row.
-[[nodiscard]] SequenceResult certify_sequence(const Test& test, size_t settings,
+[[nodiscard]] SequenceResult certify_sequence(const RiskTest& test, size_t settings,
                                               const std::function<std::vector<double>(size_t)>& losses);
 
 // The mean loss is at most this, at the level of the test; under crc the conformal mean.
-[[nodiscard]] double upper_bound(const Test& test, const std::vector<double>& losses);
+[[nodiscard]] double upper_bound(const RiskTest& test, const std::vector<double>& losses);
 
-// Would a sample of `rows` with this mean loss pass?
-[[nodiscard]] bool would_pass(const Test& test, double mean, int64_t rows);
+// Would a sample of `rows` rows with losses like these pass?
+[[nodiscard]] bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows);
 
 // The fewest rows that pass if none of them loses anything.
-[[nodiscard]] int64_t rows_without_loss(const Test& test);
+[[nodiscard]] int64_t rows_without_loss(const RiskTest& test);
 // The smallest budget that `rows` rows without a loss certify.
-[[nodiscard]] double least_budget(const Test& test, int64_t rows);
+[[nodiscard]] double least_budget(const RiskTest& test, int64_t rows);
 
 }  // namespace exeunt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one mark that lets a function run on the host and, where a CUDA compiler reads it, on the device.
+// The qualifier for functions that run on the host and, compiled by CUDA, on the device.
 #pragma once
 
 #ifdef __CUDACC__

@@ -21,19 +21,19 @@ struct Place {
 };
 
 // What the answer of one exit loses against the last one's; `width` is that of a regression's range.
-double loss_of(const ExitTrace& trace, Place place, Loss loss, double width) {
+double loss_of(const ExitTrace& trace, Place place, RiskLoss loss, double width) {
   const std::span<const float> answer = trace.at(place.row, place.exit), full = trace.at(place.row, trace.exits - 1);
-  if (loss == Loss::abs_diff)
+  if (loss == RiskLoss::abs_diff)
     return std::min(1.0, std::abs(static_cast<double>(answer[0]) - static_cast<double>(full[0])) / width);
-  if (loss == Loss::disagreement) return label_of(answer) == label_of(full) ? 0 : 1;
+  if (loss == RiskLoss::disagreement) return label_of(answer) == label_of(full) ? 0 : 1;
   const auto gold = static_cast<std::ptrdiff_t>(trace.gold[place.row]);
   return (label_of(answer) == gold ? 0 : 1) - (label_of(full) == gold ? 0 : 1);
 }
 
 }  // namespace
 
-LossRange range_of(Loss loss) noexcept {
-  return loss == Loss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
+LossRange range_of(RiskLoss loss) noexcept {
+  return loss == RiskLoss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
 }
 
 std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace) {
@@ -45,16 +45,16 @@ std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace) {
   return range;
 }
 
-LossMeter::LossMeter(const ExitTrace& trace, Loss loss, std::optional<std::pair<double, double>> range)
+LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::pair<double, double>> range)
     : trace_(trace), replayer_(trace) {
-  const bool numbers = loss == Loss::abs_diff;
+  const bool numbers = loss == RiskLoss::abs_diff;
   if (numbers != trace.info.regression) {
     throw Error(Code::usage,
                 fmt::format("loss '{}' does not suit {}", name_of(loss),
                             trace.info.regression ? "a model that predicts numbers" : "a model that predicts classes"),
                 trace.info.regression ? "use abs_diff" : "use disagreement or zero_one_drop");
   }
-  if (loss == Loss::zero_one_drop && !trace.labelled())
+  if (loss == RiskLoss::zero_one_drop && !trace.labelled())
     throw Error(Code::usage, "loss 'zero_one_drop' needs the gold label of every row", "use disagreement");
   if (numbers && (!range || !(range->second > range->first) || !std::isfinite(range->second - range->first)))
     throw Error(Code::usage, "loss 'abs_diff' needs the range of the labels", "give the data's gold values with them");

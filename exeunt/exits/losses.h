@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/replay.h"
+#include "exeunt/exits/risk.h"
 
 namespace exeunt {
 
@@ -15,7 +15,7 @@ namespace exeunt {
 struct LossRange {
   double low = 0, high = 1;
 };
-[[nodiscard]] LossRange range_of(Loss loss) noexcept;
+[[nodiscard]] LossRange range_of(RiskLoss loss) noexcept;
 
 // A regression's range where nobody knows it: that of the gold values; nothing where there are none.
 [[nodiscard]] std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace);
@@ -25,7 +25,7 @@ class LossMeter {
  public:
   // `range` is that of a regression's labels; needed for abs_diff alone. Throws Error (usage) where the loss does not
   // suit the trace: labels for numbers, gold that is not there.
-  LossMeter(const ExitTrace& trace, Loss loss, std::optional<std::pair<double, double>> range);
+  LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::pair<double, double>> range);
 
   struct Measured {
     std::vector<double> losses;  // [rows]

@@ -43,7 +43,7 @@ std::vector<int> evaluated_sites(const PolicySpec& spec, const ExitSites& sites)
   for (const int layer : spec.exits) {
     const int site = require_site(spec, sites, layer);
     if (!evaluated.empty() && site <= evaluated.back())
-      refuse(spec, fmt::format("got exits {}, want them rising", fmt::join(spec.exits, ", ")));
+      refuse(spec, fmt::format("got exits {}, want them in increasing order", fmt::join(spec.exits, ", ")));
     evaluated.push_back(site);
   }
   const int last = static_cast<int>(sites.layers.size()) - 1;
@@ -81,15 +81,23 @@ void check_range(const PolicySpec& spec, const ParamInfo& param, float value) {
                            param.kind == ParamKind::number ? "a number" : "a whole number", param.low, high));
 }
 
+// Names of the rules that suit a model.
+std::vector<std::string_view> rules_for(const Ground& ground) {
+  std::vector<std::string_view> names;
+  for (const RuleInfo& rule : kRules)
+    if (suits(rule, ground)) names.push_back(rule.name);
+  return names;
+}
+
 }  // namespace
 
 void check_spec(const PolicySpec& spec) {
   const RuleInfo& info = info_of(spec.rule);
-  const bool own_thresholds = info.per_exit == PerExit::threshold && !spec.per_exit.empty();
+  const bool thresholds = info.per_exit == PerExit::threshold && !spec.per_exit.empty();
   for (size_t i = 0; i < info.params.size(); ++i)
-    if (i > 0 || !own_thresholds) check_range(spec, info.params[i], spec.params[i]);
+    if (i > 0 || !thresholds) check_range(spec, info.params[i], spec.params[i]);
   if (info.per_exit == PerExit::none && !spec.per_exit.empty()) refuse(spec, "takes no per-exit values");
-  for (const float value : spec.per_exit) check_range(spec, own_thresholds ? info.params[0] : kWeightParam, value);
+  for (const float value : spec.per_exit) check_range(spec, thresholds ? info.params[0] : kWeightParam, value);
   if (const auto why = info.conflict(spec.params.data()); !why.empty()) refuse(spec, why);
 }
 
@@ -100,9 +108,7 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   const Ground ground{sites.regression, sites.outputs, sites.lte};
   if (const auto why = info.misfit(spec.params.data(), ground); !why.empty()) {
     refuse(spec, fmt::format("does not fit this model: {}", why),
-           sites.regression ? "a regression leaves by patience:T,tol=R, by lte:S where the model has that head, "
-                              "or by layer:K"
-                            : "");
+           sites.regression ? fmt::format("a regression leaves by one of {}", fmt::join(rules_for(ground), ", ")) : "");
   }
   const std::vector<int> evaluated = evaluated_sites(spec, sites);
   check_lists(spec, sites, evaluated.size());
@@ -119,11 +125,12 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
     const int site = evaluated[at];
     policy.site[n] = site;
     policy.nth[site] = n;
-    policy.own[n] = !spec.per_exit.empty()             ? spec.per_exit[at]
-                    : info.per_exit == PerExit::weight ? 1.0F
-                                                       : spec.params[0];
+    policy.exit_value[n] = !spec.per_exit.empty()             ? spec.per_exit[at]
+                           : info.per_exit == PerExit::weight ? 1.0F
+                                                              : spec.params[0];
     policy.temperature[n] = spec.temperature.empty() ? 1.0F : spec.temperature[static_cast<size_t>(site)];
   }
+  policy.ramp = sites.ramp && info.sole_layer(policy.params) == kEveryExit;
   policy.state_floats = info.state_floats(policy.params, policy.count);
   if (info.reads_shift) {
     policy.memory = policy.state_floats;

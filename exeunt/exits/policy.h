@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An exit policy twice: PolicySpec as people write and files store it, and Policy, the same put together with one
-// model's exits. Policy is plain data that may be copied to a device; `step` decides with it, there and here.
+// An exit policy twice: PolicySpec as people write and files store it, and Policy, the same bound to one
+// model's exits. Policy is plain data that may be copied to a device. `step` decides with it, live and in replay.
 #pragma once
 
 #include <string>
@@ -25,10 +25,11 @@ struct PolicySpec {
 
 // What a policy must know of a model.
 struct ExitSites {
-  std::vector<int> layers;  // after which layer each exit sits: from 1, rising
+  std::vector<int> layers;  // after which layer each exit sits: from 1, increasing
   int outputs = 0;
   bool regression = false;
   bool lte = false;
+  bool ramp = false;  // DeeBERT's bug: the last layer's ramp, never trained, answers where the rule lets it leave
 };
 
 struct Policy {
@@ -37,24 +38,61 @@ struct Policy {
   int classes = 0;       // outputs of an exit
   int state_floats = 0;  // per text, moves with it, all zero at its start; `memory` included
   int memory = -1;       // where in the state the previous probabilities lie; -1 = they are not needed
+  bool ramp = false;     // the last layer's ramp is asked before the last exit
   float params[kMaxParams] = {};
   int site[kMaxExits] = {};           // [count] which of the model's exits is evaluated nth
   int nth[kMaxExits] = {};            // [exits of the model] the reverse; -1 = not evaluated
-  float own[kMaxExits] = {};          // [count] threshold or weight
+  float exit_value[kMaxExits] = {};   // [count] threshold or weight
   float temperature[kMaxExits] = {};  // [count]
 };
 
-// Puts policy and model together, or throws Error (usage) saying why they do not fit.
+// Binds a policy to a model's exits, or throws Error (usage) saying why they do not fit.
 [[nodiscard]] Policy bind(const PolicySpec& spec, const ExitSites& sites);
 
 // Checks a spec on its own: parameters within their ranges and in agreement. Throws Error (usage).
 void check_spec(const PolicySpec& spec);
 
-// Does a text leave at the nth evaluated exit? `state` is its own; the last exit always says yes.
-EXEUNT_HOST_DEVICE inline bool step(const Policy& policy, int nth, const Evidence& evidence, float* state) noexcept {
-  const RuleArgs args{policy.params, policy.own[nth], nth};
-  const bool leaves = detail::leave_by(Rules{}, policy.rule, args, evidence, state);
-  return leaves || nth + 1 >= policy.count;
+// What a text does at an exit.
+enum class Step : uint8_t {
+  stay,
+  leave,          // the rule says so
+  leave_by_ramp,  // the rule says so of the last layer's ramp, which answers
+  last            // the rule does not say so, but there is no further exit
+};
+
+// Is the last layer's ramp asked at the nth evaluated exit?
+EXEUNT_HOST_DEVICE inline bool asks_ramp(const Policy& policy, int nth) noexcept {
+  return policy.ramp && nth + 1 == policy.count;
+}
+
+// `step` for a rule known at compile time.
+template <class R>
+EXEUNT_HOST_DEVICE inline Step step_by(const Policy& policy, int nth, const Evidence& exit, const Evidence* ramp,
+                                       float* state) noexcept {
+  const bool by_ramp = asks_ramp(policy, nth);
+  if (R::leave({policy.params, policy.exit_value[nth], nth}, by_ramp ? *ramp : exit, state))
+    return by_ramp ? Step::leave_by_ramp : Step::leave;
+  return nth + 1 < policy.count ? Step::stay : Step::last;
+}
+
+namespace detail {
+
+template <class... R>
+EXEUNT_HOST_DEVICE inline Step step_by_any(RuleList<R...>, const Policy& policy, int nth, const Evidence& exit,
+                                           const Evidence* ramp, float* state) noexcept {
+  Step out = Step::stay;
+  int place = 0;
+  (void)((static_cast<int>(policy.rule) == place++ && (out = step_by<R>(policy, nth, exit, ramp, state), true)) || ...);
+  return out;
+}
+
+}  // namespace detail
+
+// What a text does at the nth evaluated exit, given that exit's evidence and, where asks_ramp(), the ramp's. `state` is
+// the text's own. Every decision to leave, live or in replay, is made here.
+EXEUNT_HOST_DEVICE inline Step step(const Policy& policy, int nth, const Evidence& exit, const Evidence* ramp,
+                                    float* state) noexcept {
+  return detail::step_by_any(Rules{}, policy, nth, exit, ramp, state);
 }
 
 // What an exit of a running model put out for one text.

@@ -2,229 +2,238 @@
 #include "exeunt/exits/policy_file.h"
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/text_parts.h"
 
 namespace exeunt {
 namespace {
 
 constexpr std::string_view kPolicyFormat = "exeunt.policy/1";
-constexpr std::array<std::string_view, 3> kLosses{"disagreement", "zero_one_drop", "abs_diff"};
-constexpr std::array<std::string_view, 4> kMethods{"ltt-binomial", "ltt-hb", "wsr", "crc"};
+constexpr double kMostRows = double{1ULL << 40};
+constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
 
-template <size_t N>
-size_t place_of(std::string_view what, std::string_view name, const std::array<std::string_view, N>& names) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  const std::vector<std::string> known(names.begin(), names.end());
-  throw Error(Code::usage, fmt::format("unknown {} '{}'", what, name.substr(0, 64)), suggestion(name, known));
+// Follows from the method; stands in the file for those who read it.
+struct Guarantee {
+  RiskMethod method;
+};
+
+std::string_view name_of(Guarantee guarantee) {
+  return guarantee.method == RiskMethod::crc ? "expectation" : "probability";
 }
 
-template <size_t N>
-std::vector<std::string> texts(const std::array<std::string_view, N>& names) {
-  return {names.begin(), names.end()};
+void read_field(JsonObject& object, const Field& field, Guarantee& guarantee) {
+  const auto methods = names_of(RiskMethod{});
+  guarantee.method = method_named(object.choice("method", {methods.begin(), methods.end()}));
+  const std::string got = object.choice(field.name, {"probability", "expectation"});
+  if (got == name_of(guarantee)) return;
+  object.fail(field.name, fmt::format("\"{}\"", got),
+              fmt::format("\"{}\": that is what {} gives", name_of(guarantee), name_of(guarantee.method)));
 }
-
-double number_between(JsonObject& object, std::string_view name, double low, double high) {
-  const double value = object.number(name);
-  if (!(value >= low && value <= high))
-    object.fail(name, fmt::format("{}", value), fmt::format("a number from {} to {}", low, high));
-  return value;
-}
-
-double share(JsonObject& object, std::string_view name) {
-  const double value = object.number(name);
-  if (!(value > 0 && value < 1)) object.fail(name, fmt::format("{}", value), "a number above 0 and below 1");
-  return value;
-}
-
-std::string hash(JsonObject& object, std::string_view name) {
-  std::string value = object.string(name);
-  const bool hex = value.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (value.size() != 64 || !hex) object.fail(name, fmt::format("\"{}\"", value.substr(0, 70)), "a sha256 in hex");
-  return value;
-}
-
-std::vector<int> read_exits(JsonObject& object) {
-  const Json& list = object.get("exits");
-  std::vector<int> exits;
-  if (!list.is_array() || list.empty() || list.size() > kMaxExits)
-    object.fail("exits", glimpse(list), fmt::format("a list of 1 to {} layers", kMaxExits));
-  for (const Json& layer : list) {
-    const bool fits = layer.is_number_unsigned() && layer.get<uint64_t>() >= 1 && layer.get<uint64_t>() <= 1000;
-    if (!fits || (!exits.empty() && layer.get<int>() <= exits.back()))
-      object.fail("exits", glimpse(layer), "rising layers from 1 on");
-    exits.push_back(layer.get<int>());
-  }
-  return exits;
-}
-
-std::vector<float> read_temperature(JsonObject& object) {
-  const Json& list = object.get("temperature");
-  std::vector<float> temperature;
-  if (!list.is_array() || list.empty() || list.size() > kMaxExits)
-    object.fail("temperature", glimpse(list), "a list of one number per exit of the model");
-  for (const Json& value : list) {
-    const float t = value.is_number() ? static_cast<float>(value.get<double>()) : -1.0F;
-    if (!(t > 0) || std::isinf(t)) object.fail("temperature", glimpse(value), "finite numbers above 0");
-    temperature.push_back(t);
-  }
-  return temperature;
-}
-
-DataPart read_part(const Json& value, const std::string& where) {
-  JsonObject object(value, where);
-  DataPart part;
-  part.data = hash(object, "data");
-  part.rows = object.integer("rows", 0, int64_t{1} << 40);
-  object.finish();
-  return part;
-}
-
-Certificate read_certificate(const Json& value, const std::string& where) {
-  JsonObject object(value, where);
-  Certificate certificate;
-  certificate.loss = loss_named(object.choice("loss", texts(kLosses)));
-  certificate.method = method_named(object.choice("method", texts(kMethods)));
-  const std::string wanted = certificate.method == RiskMethod::crc ? "expectation" : "probability";
-  const std::string guarantee = object.choice("guarantee", {"probability", "expectation"});
-  if (guarantee != wanted)
-    object.fail("guarantee", fmt::format("\"{}\"", guarantee),
-                fmt::format("\"{}\": that is what {} gives", wanted, name_of(certificate.method)));
-  certificate.epsilon = share(object, "epsilon");
-  certificate.delta = share(object, "delta");
-  certificate.rows = object.integer("n", 1, int64_t{1} << 40);
-  const auto rows = static_cast<double>(certificate.rows);
-  certificate.losses = number_between(object, "losses", -rows, rows);
-  certificate.budgets = static_cast<int>(object.integer("budgets", 1, 1000));
-  certificate.families = static_cast<int>(object.integer("families", 1, 1000));
-  certificate.fit = read_part(object.get("fit"), where + ".fit");
-  certificate.certify = read_part(object.get("certify"), where + ".certify");
-  certificate.engine = object.string("engine");
-  certificate.tool = object.string("tool");
-  certificate.created = object.string("created");
-  object.finish();
-  return certificate;
-}
-
-// Shares of the rows that left at each evaluated exit; they sum to 1 within what floats lose.
-std::vector<float> read_exit_rates(JsonObject& point, size_t exits) {
-  const Json* list = point.find("exit_rates");
-  if (list == nullptr) return {};
-  if (!list->is_array() || list->size() != exits)
-    point.fail("exit_rates", glimpse(*list), fmt::format("a list of {} shares, one per evaluated exit", exits));
-  std::vector<float> rates;
-  double sum = 0;
-  for (const Json& value : *list) {
-    const double rate = value.is_number() ? value.get<double>() : -1.0;
-    if (!(rate >= 0 && rate <= 1)) point.fail("exit_rates", glimpse(value), "shares from 0 to 1");
-    rates.push_back(static_cast<float>(rate));
-    sum += rate;
-  }
-  if (std::abs(sum - 1) > 1e-3) point.fail("exit_rates", fmt::format("a sum of {:g}", sum), "shares that sum to 1");
-  return rates;
-}
-
-std::vector<PolicyPoint> read_points(JsonObject& entry, size_t exits) {
-  const Json& list = entry.get("points");
-  if (!list.is_array() || list.size() > 1000) entry.fail("points", glimpse(list), "a list of at most 1000 points");
-  std::vector<PolicyPoint> points;
-  for (const Json& value : list) {
-    const std::string where = fmt::format("{}.points[{}]", entry.where(), points.size());
-    JsonObject object(value, where);
-    PolicyPoint point;
-    point.policy = parse_policy(object.string("policy"), where + ".policy");
-    point.epsilon = share(object, "epsilon");
-    point.cost_fraction = number_between(object, "cost_fraction", 0, 1);
-    if (!points.empty() && point.epsilon <= points.back().epsilon)
-      object.fail("epsilon", fmt::format("{}", point.epsilon), "points of rising epsilon");
-    point.exit_rates = read_exit_rates(object, exits);
-    object.finish();
-    points.push_back(std::move(point));
-  }
-  return points;
-}
-
-PolicyEntry read_entry(const Json& value, const std::string& where) {
-  JsonObject object(value, where);
-  PolicyEntry entry;
-  if (object.find("precision_map") != nullptr) entry.precision_map = hash(object, "precision_map");
-  entry.exits = read_exits(object);
-  entry.temperature = read_temperature(object);
-  entry.policy = parse_policy(object.string("policy"), where + ".policy");
-  entry.points = read_points(object, entry.exits.size());
-  if (!entry.points.empty() && entry.points.front().policy != entry.policy)
-    object.fail("points", fmt::format("'{}' first", str(entry.points.front().policy)),
-                fmt::format("the entry's own policy '{}' first", str(entry.policy)));
-  if (const Json* certificate = object.find("certificate"))
-    entry.certificate = read_certificate(*certificate, where + ".certificate");
-  object.finish();
-  return entry;
-}
-
-// A float as JSON prints it shortest: 0.3, not the 0.30000001192092896 of its double.
-double short_double(float value) {
-  return *number_of<double>(shortest(value));
-}
-
-OrderedJson part_json(const DataPart& part) {
-  return {{"data", part.data}, {"rows", part.rows}};
-}
-
-OrderedJson certificate_json(const Certificate& c) {
-  return {{"loss", name_of(c.loss)},
-          {"epsilon", c.epsilon},
-          {"delta", c.delta},
-          {"guarantee", c.method == RiskMethod::crc ? "expectation" : "probability"},
-          {"method", name_of(c.method)},
-          {"n", c.rows},
-          {"losses", c.losses},
-          {"budgets", c.budgets},
-          {"families", c.families},
-          {"fit", part_json(c.fit)},
-          {"certify", part_json(c.certify)},
-          {"engine", c.engine},
-          {"tool", c.tool},
-          {"created", c.created}};
-}
-
-OrderedJson entry_json(const PolicyEntry& entry) {
-  OrderedJson json;
-  json["precision_map"] = entry.precision_map ? OrderedJson(*entry.precision_map) : OrderedJson(nullptr);
-  json["exits"] = entry.exits;
-  json["temperature"] = OrderedJson::array();
-  for (const float t : entry.temperature) json["temperature"].push_back(short_double(t));
-  json["policy"] = str(entry.policy);
-  json["points"] = OrderedJson::array();
-  for (const PolicyPoint& point : entry.points) {
-    OrderedJson made{{"policy", str(point.policy)}, {"epsilon", point.epsilon}, {"cost_fraction", point.cost_fraction}};
-    for (const float rate : point.exit_rates) made["exit_rates"].push_back(short_double(rate));
-    json["points"].push_back(std::move(made));
-  }
-  json["certificate"] = entry.certificate ? certificate_json(*entry.certificate) : OrderedJson(nullptr);
-  return json;
+OrderedJson field_json(const Guarantee& guarantee) {
+  return name_of(guarantee);
 }
 
 }  // namespace
 
-std::string_view name_of(Loss loss) noexcept {
-  return kLosses[static_cast<size_t>(loss)];
+// Forms of their own, for fields.h to find.
+static void read_field(JsonObject& object, const Field& field, PolicySpec& policy) {
+  policy = parse_policy(object.string(field.name), fmt::format("{}.{}", object.where(), field.name));
 }
-std::string_view name_of(RiskMethod method) noexcept {
-  return kMethods[static_cast<size_t>(method)];
+static OrderedJson field_json(const PolicySpec& policy) {
+  return str(policy);
 }
-Loss loss_named(std::string_view name) {
-  return static_cast<Loss>(place_of("loss", name, kLosses));
+static void read_field(JsonObject& object, const Field& field, std::map<std::string, PolicyEntry>& entries);
+static OrderedJson field_json(const std::map<std::string, PolicyEntry>& entries);
+
+template <>
+std::string wanted<PolicySpec>(const Field&) {
+  return "a policy as text";
 }
-RiskMethod method_named(std::string_view name) {
-  return static_cast<RiskMethod>(place_of("method", name, kMethods));
+template <>
+std::string wanted<Guarantee>(const Field&) {
+  return "one of probability, expectation";
+}
+
+template <class Self, class Visit>
+void DataPart::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "data", .help = "SHA-256 of the data", .required = true}, self.data);
+  visit(Field{.name = "rows", .help = "Rows", .low = 0, .high = kMostRows, .required = true}, self.rows);
+}
+
+template <class Self, class Visit>
+void Certificate::fields(Self& self, Visit&& visit) {
+  Guarantee guarantee{self.method};
+  visit(Field{.name = "loss", .help = "What an early answer loses against full depth", .required = true}, self.loss);
+  visit(Field{.name = "epsilon", .help = "Largest mean loss", .low = 0, .high = 1, .open = true, .required = true},
+        self.epsilon);
+  visit(Field{.name = "delta",
+              .help = "1 - confidence, shared by all budgets",
+              .low = 0,
+              .high = 1,
+              .open = true,
+              .required = true},
+        self.delta);
+  visit(Field{.name = "guarantee", .help = "Follows from the method", .required = true}, guarantee);
+  visit(Field{.name = "method", .help = "The risk bound", .required = true}, self.method);
+  visit(Field{.name = "n", .help = "Rows of the certify part", .low = 1, .high = kMostRows, .required = true},
+        self.rows);
+  visit(Field{.name = "losses", .help = "Their sum over these rows, from -n to n", .required = true}, self.losses);
+  visit(Field{.name = "budgets", .help = "Budgets certified together", .low = 1, .high = 1000, .required = true},
+        self.budgets);
+  visit(Field{.name = "families", .help = "Families tested on these rows", .low = 1, .high = 1000, .required = true},
+        self.families);
+  visit(Field{.name = "fit", .help = "The part that chose temperatures, family and order", .required = true}, self.fit);
+  visit(Field{.name = "certify", .help = "The part that tested", .required = true}, self.certify);
+  visit(Field{.name = "engine", .help = "What computed the trace", .required = true}, self.engine);
+  visit(Field{.name = "tool", .help = "Version of exeunt", .required = true}, self.tool);
+  visit(Field{.name = "created", .help = "RFC 3339", .required = true}, self.created);
+}
+
+template <class Self, class Visit>
+void PolicyPoint::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "policy", .help = "Rule and parameters", .required = true}, self.policy);
+  visit(Field{.name = "epsilon",
+              .help = "Its budget, increasing from point to point",
+              .low = 0,
+              .high = 1,
+              .open = true,
+              .required = true},
+        self.epsilon);
+  visit(Field{.name = "cost_fraction",
+              .help = "Layers run over all layers, on the certify part",
+              .low = 0,
+              .high = 1,
+              .required = true},
+        self.cost_fraction);
+  visit(Field{.name = "exit_rates",
+              .help = "Share of the certify rows that left at each evaluated exit",
+              .low = 0,
+              .high = 1,
+              .omit_empty = true},
+        self.exit_rates);
+}
+
+template <class Self, class Visit>
+void PolicyEntry::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "precision_map", .help = "SHA-256 of this precision's part of precision.json"},
+        self.precision_map);
+  visit(Field{.name = "exits",
+              .help = "Layers whose exits are evaluated, increasing, including the last exit",
+              .low = 1,
+              .high = 1000,
+              .required = true},
+        self.exits);
+  visit(Field{.name = "temperature",
+              .help = "One per exit of the model; 1 is no scaling",
+              .low = 0,
+              .open = true,
+              .required = true},
+        self.temperature);
+  visit(Field{.name = "policy", .help = "What runs by default", .required = true}, self.policy);
+  visit(Field{.name = "points", .help = "Policies to choose from by budget; the first is `policy`", .required = true},
+        self.points);
+  visit(Field{.name = "certificate", .help = "What was promised of `policy`, and by what test"}, self.certificate);
+}
+
+template <class Self, class Visit>
+void PolicyFile::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "weights", .help = "SHA-256 of the model's weights", .required = true}, self.weights);
+  visit(Field{.name = "default_precision", .help = "What runs unless told", .choices = kPrecisions, .required = true},
+        self.default_precision);
+  visit(Field{.name = "entries", .help = "An entry for each precision that has one", .required = true}, self.entries);
+}
+
+namespace {
+
+void require_hash(const std::string& where, std::string_view field, const std::string& text) {
+  if (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos) return;
+  throw_bad_file(where, "field '{}': got \"{}\", want a sha256 in hex", field, text.substr(0, 70));
+}
+
+void check_points(const PolicyEntry& entry, const std::string& where) {
+  if (entry.points.size() > 1000)
+    throw_bad_file(where, "field 'points': got {}, want a list of at most 1000 points", entry.points.size());
+  if (!entry.points.empty() && entry.points.front().policy != entry.policy)
+    throw_bad_file(where, "field 'points': got '{}' first, want the entry's own policy '{}' first",
+                   str(entry.points.front().policy), str(entry.policy));
+  for (size_t i = 0; i < entry.points.size(); ++i) {
+    const PolicyPoint& point = entry.points[i];
+    const std::string here = fmt::format("{}: points[{}]", where, i);
+    if (i > 0 && point.epsilon <= entry.points[i - 1].epsilon)
+      throw_bad_file(here, "field 'epsilon': got {}, want points of increasing epsilon", point.epsilon);
+    if (point.exit_rates.empty()) continue;
+    if (point.exit_rates.size() != entry.exits.size())
+      throw_bad_file(here, "field 'exit_rates': got {}, want a list of {} shares, one per evaluated exit",
+                     point.exit_rates.size(), entry.exits.size());
+    double sum = 0;
+    for (const float rate : point.exit_rates) sum += rate;
+    if (std::abs(sum - 1) > 1e-3)
+      throw_bad_file(here, "field 'exit_rates': got a sum of {:g}, want shares that sum to 1", sum);
+  }
+}
+
+// What a list of fields cannot say.
+void check_entry(const PolicyEntry& entry, const std::string& where) {
+  if (entry.precision_map) require_hash(where, "precision_map", *entry.precision_map);
+  if (entry.exits.empty() || entry.exits.size() > kMaxExits)
+    throw_bad_file(where, "field 'exits': got {}, want a list of 1 to {} layers", entry.exits.size(), kMaxExits);
+  if (!std::is_sorted(entry.exits.begin(), entry.exits.end(), std::less_equal<>()))
+    throw_bad_file(where, "field 'exits': got {}, want increasing layers", fmt::join(entry.exits, ", "));
+  if (entry.temperature.empty() || entry.temperature.size() > kMaxExits)
+    throw_bad_file(where, "field 'temperature': got {} numbers, want one per exit of the model",
+                   entry.temperature.size());
+  for (const float t : entry.temperature)
+    if (!(t > 0) || std::isinf(t)) throw_bad_file(where, "field 'temperature': got {}, want finite numbers above 0", t);
+  check_points(entry, where);
+  if (!entry.certificate) return;
+  if (std::abs(entry.certificate->losses) > static_cast<double>(entry.certificate->rows))
+    throw_bad_file(where + ": certificate", "field 'losses': got {}, want a number from -{} to {}",
+                   entry.certificate->losses, entry.certificate->rows, entry.certificate->rows);
+  require_hash(where + ": certificate: fit", "data", entry.certificate->fit.data);
+  require_hash(where + ": certificate: certify", "data", entry.certificate->certify.data);
+}
+
+// Is the file behind `descriptor` still the one at `path`? Its last holder may have removed it in between.
+bool same_file(int descriptor, const std::filesystem::path& path) {
+  struct stat held {
+  }, found{};
+  return ::fstat(descriptor, &held) == 0 && ::stat(path.c_str(), &found) == 0 && held.st_ino == found.st_ino &&
+         held.st_dev == found.st_dev;
+}
+
+}  // namespace
+
+static void read_field(JsonObject& object, const Field& field, std::map<std::string, PolicyEntry>& entries) {
+  const Json& list = object.get(field.name);
+  if (!list.is_object()) object.fail(field.name, glimpse(list), "an object by precision");
+  for (const auto& [precision, value] : list.items()) {
+    const std::vector<std::string>& known = policy_precisions();
+    if (std::find(known.begin(), known.end(), precision) == known.end())
+      throw_bad_file(object.where(), Hint{suggestion(precision, known)}, "entries: unknown precision '{}'", precision);
+    const std::string where = fmt::format("{}: entries.{}", object.where(), precision);
+    const PolicyEntry& entry = entries[precision] = read_fields<PolicyEntry>(value, where);
+    check_entry(entry, where);
+  }
+}
+
+static OrderedJson field_json(const std::map<std::string, PolicyEntry>& entries) {
+  OrderedJson out = OrderedJson::object();
+  for (const std::string& precision : policy_precisions())
+    if (const auto found = entries.find(precision); found != entries.end()) out[precision] = fields_json(found->second);
+  return out;
 }
 
 PolicySpec PolicyEntry::complete(const PolicySpec& rule) const {
@@ -241,45 +250,69 @@ std::vector<float> PolicyEntry::exit_rates(const PolicySpec& rule) const {
 }
 
 const std::vector<std::string>& policy_precisions() {
-  static const std::vector<std::string> names{"fp32", "bf16", "int8", "external"};
+  static const std::vector<std::string> names(std::begin(kPrecisions), std::end(kPrecisions));
   return names;
 }
 
-PolicyFile parse_policy_file(const Json& json, const std::string& where) {
+PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, where);
   JsonObject object(json, where);
   const std::string format = object.string("format");
   if (format != kPolicyFormat)
     throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kPolicyFormat);
   PolicyFile file;
-  file.weights = hash(object, "weights");
-  file.default_precision = object.choice("default_precision", policy_precisions());
-  const Json& entries = object.get("entries");
-  if (!entries.is_object()) object.fail("entries", glimpse(entries), "an object by precision");
-  for (const auto& [precision, value] : entries.items()) {
-    const std::vector<std::string>& known = policy_precisions();
-    if (std::find(known.begin(), known.end(), precision) == known.end())
-      throw_bad_file(where, Hint{suggestion(precision, known)}, "entries: unknown precision '{}'", precision);
-    file.entries.emplace(precision, read_entry(value, fmt::format("{}: entries.{}", where, precision)));
-  }
+  read_fields(object, file);
+  require_hash(where, "weights", file.weights);
   object.finish();
   return file;
 }
 
 PolicyFile read_policy_file(const std::filesystem::path& path) {
-  return parse_policy_file(read_json(path, size_t{1} << 24), path.string());
+  return parse_policy_file(read_text(path, size_t{1} << 24), path.string());
 }
 
 std::string policy_file_text(const PolicyFile& file) {
-  OrderedJson json;
-  json["format"] = kPolicyFormat;
-  json["weights"] = file.weights;
-  json["default_precision"] = file.default_precision;
-  json["entries"] = OrderedJson::object();
-  for (const std::string& precision : policy_precisions()) {
-    const auto found = file.entries.find(precision);
-    if (found != file.entries.end()) json["entries"][precision] = entry_json(found->second);
-  }
+  OrderedJson json{{"format", kPolicyFormat}};
+  json.update(fields_json(file));
   return json_text(json);
+}
+
+std::string policy_file_tables() {
+  return fmt::format(
+      "The file, after `\"format\": \"{}\"`:\n\n{}\nAn entry:\n\n{}\nA point:\n\n{}\nA certificate:"
+      "\n\n{}\nIts `fit` and `certify`:\n\n{}",
+      kPolicyFormat, field_table<PolicyFile>(), field_table<PolicyEntry>(), field_table<PolicyPoint>(),
+      field_table<Certificate>(), field_table<DataPart>());
+}
+
+// A hidden file beside policy.json held with flock, so that the lock frees itself when its holder dies.
+PolicyLock::PolicyLock(std::filesystem::path path)
+    : path_(std::move(path)), lock_(path_.parent_path() / fmt::format(".{}.lock", path_.filename().string())) {
+  while (true) {
+    descriptor_ = ::open(lock_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) {
+      throw Error(Code::resources, fmt::format("{}: cannot lock: {}", path_.string(), std::strerror(errno)),
+                  "choose a folder you may write to");
+    }
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      const bool busy = errno == EWOULDBLOCK;
+      const std::string why = busy ? "another calibration is using it" : std::strerror(errno);
+      ::close(descriptor_);
+      throw Error(Code::resources, fmt::format("{}: cannot lock: {}", path_.string(), why),
+                  busy ? "wait until it is done, or write elsewhere with --out" : "");
+    }
+    if (same_file(descriptor_, lock_)) return;
+    ::close(descriptor_);
+  }
+}
+
+PolicyLock::~PolicyLock() {
+  ::unlink(lock_.c_str());  // while still held, so that nobody locks a file that is about to go
+  ::close(descriptor_);
+}
+
+void PolicyLock::write(const PolicyFile& file) const {
+  write_atomically(path_, policy_file_text(file));
 }
 
 }  // namespace exeunt

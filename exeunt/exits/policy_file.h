@@ -11,31 +11,23 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/base/json.h"
 #include "exeunt/exits/policy.h"
+#include "exeunt/exits/risk.h"
 
 namespace exeunt {
 
-// What a loss is, against the same model at full depth.
-enum class Loss {
-  disagreement,   // 1 where the labels differ; needs no gold
-  zero_one_drop,  // 1 where only the early answer is wrong, -1 where only the full one is
-  abs_diff        // |difference| of a regression over the range of its labels, at most 1
-};
-enum class RiskMethod { ltt_binomial, ltt_hb, wsr, crc };
-
-[[nodiscard]] std::string_view name_of(Loss loss) noexcept;
-[[nodiscard]] std::string_view name_of(RiskMethod method) noexcept;  // "ltt-binomial" …
-[[nodiscard]] Loss loss_named(std::string_view name);                // throws Error (usage) with the nearest name
-[[nodiscard]] RiskMethod method_named(std::string_view name);
+// Each struct lists its fields once, in policy_file.cc; reader, writer and docs/formats.md follow that list.
 
 struct DataPart {
   std::string data;  // sha256
   int64_t rows = 0;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit);
 };
 
 struct Certificate {
-  Loss loss = Loss::disagreement;
+  RiskLoss loss = RiskLoss::disagreement;
   RiskMethod method = RiskMethod::ltt_binomial;  // crc promises in expectation, the others with probability 1 - delta
   double epsilon = 0, delta = 0;
   int64_t rows = 0;
@@ -43,13 +35,19 @@ struct Certificate {
   int budgets = 1, families = 1;
   DataPart fit, certify;
   std::string engine, tool, created;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit);
 };
 
-// One point of the trade-off that may be asked for by its budget.
+// One point of the trade-off, selected by its budget.
 struct PolicyPoint {
   PolicySpec policy;  // rule and parameters; exits and temperatures are the entry's
   double epsilon = 0, cost_fraction = 1;
   std::vector<float> exit_rates = {};  // [evaluated exits] share of the certify rows that left there; or empty
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit);
 };
 
 struct PolicyEntry {
@@ -57,7 +55,7 @@ struct PolicyEntry {
   std::vector<int> exits;
   std::vector<float> temperature;
   PolicySpec policy;
-  std::vector<PolicyPoint> points;  // rising epsilon; the first is `policy`
+  std::vector<PolicyPoint> points;  // increasing epsilon; the first is `policy`
   std::optional<Certificate> certificate;
 
   // The policy, or a point's, with this entry's exits and temperatures.
@@ -65,22 +63,29 @@ struct PolicyEntry {
   [[nodiscard]] PolicySpec complete() const { return complete(policy); }
   // The exit rates of the point with this rule; empty where it has none.
   [[nodiscard]] std::vector<float> exit_rates(const PolicySpec& rule) const;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit);
 };
 
 struct PolicyFile {
   std::string weights;  // sha256 of the model's
   std::string default_precision;
-  std::map<std::string, PolicyEntry> entries;  // fp32, bf16, int8, external
+  std::map<std::string, PolicyEntry> entries;  // by precision
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit);
 };
 
-[[nodiscard]] const std::vector<std::string>& policy_precisions();
+[[nodiscard]] const std::vector<std::string>& policy_precisions();  // fp32, bf16, int8, external
 
 // Throws Error (bad_file).
 [[nodiscard]] PolicyFile read_policy_file(const std::filesystem::path& path);
-[[nodiscard]] PolicyFile parse_policy_file(const Json& json, const std::string& where);
+[[nodiscard]] PolicyFile parse_policy_file(std::string_view text, const std::string& where);
 [[nodiscard]] std::string policy_file_text(const PolicyFile& file);
+[[nodiscard]] std::string policy_file_tables();  // every field, as docs/formats.md has them
 
-// Held by who reads, changes and writes a policy.json, from before the reading. A second holder gets an Error
+// Held while a policy.json is read, changed and written. A second holder gets an Error
 // (resources) at once.
 class PolicyLock {
  public:

@@ -8,10 +8,11 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/exits/text_parts.h"
 
 namespace exeunt {
 namespace {
+
+constexpr size_t kMaxText = 4096;  // per-exit values for the most exits take less
 
 Rule rule_named(std::string_view name, const PolicySource& source) {
   std::vector<std::string> known;
@@ -73,7 +74,7 @@ void take_positional(const std::vector<std::string_view>& values, PolicySpec& sp
     if (!info.params[i].keyed) places.push_back(i);
   if (values.size() < places.size() || (values.size() > places.size() && info.per_exit == PerExit::none)) {
     source.fail(fmt::format("got {} value{}, want {}", values.size(), values.size() == 1 ? "" : "s", places.size()),
-                fmt::format("it is written {}", form_of(info)));
+                fmt::format("syntax: {}", form_of(info)));
   }
   const bool thresholds = values.size() > places.size() && info.per_exit == PerExit::threshold;
   size_t next = 0;
@@ -107,7 +108,7 @@ PolicySpec parse_policy(std::string_view text, std::string_view where) {
         continue;
       }
       const size_t place = keyed_param(item.substr(0, equals), info, source);
-      if (given[place]) source.fail(fmt::format("'{}=' stands twice", info.params[place].name));
+      if (given[place]) source.fail(fmt::format("duplicate '{}='", info.params[place].name));
       given[place] = true;
       spec.params[place] = param_value(item.substr(equals + 1), info.params[place], source);
     }
@@ -134,6 +135,33 @@ std::string str(const PolicySpec& spec) {
     if (info.params[i].keyed && spec.params[i] != info.params[i].absent)
       items.push_back(fmt::format("{}={}", info.params[i].name, value_text(i)));
   return items.empty() ? std::string(info.name) : fmt::format("{}:{}", info.name, fmt::join(items, ","));
+}
+
+std::vector<std::string_view> split(std::string_view text, char mark) {
+  std::vector<std::string_view> parts;
+  for (size_t from = 0;;) {
+    const size_t to = text.find(mark, from);
+    parts.push_back(text.substr(from, to - from));
+    if (to == std::string_view::npos) return parts;
+    from = to + 1;
+  }
+}
+
+std::string shortest(float value) {
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value == 0 ? 0.0F : value);
+  check(error == std::errc(), "a float fits in 32 characters");
+  return {buffer, end};
+}
+
+PolicySource::PolicySource(std::string_view text, std::string_view where) : text_(text), where_(where) {
+  if (text.size() > kMaxText) fail(fmt::format("got {} bytes, want at most {}", text.size(), kMaxText));
+}
+
+void PolicySource::fail(std::string_view why, std::string hint) const {
+  const std::string message = fmt::format("policy '{}': {}", text_.substr(0, 200), why);
+  if (where_.empty()) throw Error(Code::usage, message, std::move(hint));
+  throw Error(Code::bad_file, fmt::format("{}: {}", where_, message), std::move(hint));
 }
 
 }  // namespace exeunt

@@ -1,20 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // Policies as text: "entropy:0.3", "patience:6,tol=0.1", "window:0.1,8,bias_1". Numbers are written in the shortest
-// form that reads back as the same float, so text and policy go back and forth without loss. Temperatures and the
-// choice of exits are no part of the text; policy.json keeps them beside it.
+// form that reads back as the same float, so text and policy convert into each other without loss. Temperatures and the
+// choice of exits are not part of the text; policy.json has them.
 #pragma once
 
+#include <charconv>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "exeunt/exits/policy.h"
 
 namespace exeunt {
 
 // `where` names the file and field the text comes from; without one it came from the command line.
-// Throws Error: bad_file with `where`, usage without. Unknown names are answered with the nearest known one.
+// Throws Error: bad_file with `where`, usage without. Errors for unknown names suggest the nearest known one.
 [[nodiscard]] PolicySpec parse_policy(std::string_view text, std::string_view where = {});
 
 [[nodiscard]] std::string str(const PolicySpec& spec);
+
+// Shared with sweeps and traces.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char mark);
+
+// The whole text as one finite number.
+template <class Number>
+[[nodiscard]] std::optional<Number> number_of(std::string_view text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// The shortest text that reads back as the same float; "0" for both zeros.
+[[nodiscard]] std::string shortest(float value);
+
+// A policy text, and how its errors say where it came from. Refuses texts of absurd length.
+class PolicySource {
+ public:
+  PolicySource(std::string_view text, std::string_view where);
+  [[noreturn]] void fail(std::string_view why, std::string hint = {}) const;
+
+ private:
+  std::string_view text_, where_;
+};
 
 }  // namespace exeunt

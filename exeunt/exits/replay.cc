@@ -13,9 +13,8 @@ namespace {
 constexpr size_t kMaxState = kMaxExits + 8;
 
 struct Table {
-  const Evidence* evidence;  // [rows, stride]
+  const Evidence* evidence;  // [rows, stride]; the last of a row is the ramp's where there is one
   size_t rows, stride;
-  bool ramp;  // the last of a row is the ramp's
 };
 
 // One rule over all rows; the rule is a type here, so that its function is inlined into the loop.
@@ -26,12 +25,11 @@ void leave_all(const Policy& policy, const Table& table, Departures& out) {
   const Evidence* e = table.evidence;
   for (size_t row = 0; row < table.rows; ++row, e += table.stride) {
     std::fill_n(state.begin(), kept, 0.0F);
-    const int last = policy.count - 1;
     int nth = 0;
-    while (nth < last && !R::leave({policy.params, policy.own[nth], nth}, e[nth], state.data())) ++nth;
+    Step step = Step::stay;
+    while ((step = step_by<R>(policy, nth, e[nth], e + nth + 1, state.data())) == Step::stay) ++nth;
     out.exit[row] = static_cast<uint8_t>(policy.site[nth]);
-    if (table.ramp && nth == last)
-      out.by_ramp[row] = R::leave({policy.params, policy.own[nth], nth}, e[nth + 1], state.data());
+    if (policy.ramp) out.by_ramp[row] = step == Step::leave_by_ramp;
   }
 }
 
@@ -46,9 +44,10 @@ constexpr auto kLoops = loops(Rules{});
 
 }  // namespace
 
-Replayer::Replayer(const ExitTrace& trace, LastHead last) : trace_(trace), sites_(trace.sites()), last_(last) {
-  if (last == LastHead::ramp && trace.ramp.empty())
-    throw Error(Code::usage, "the trace holds no ramp of the last layer", "leave out --compat deebert-last-ramp");
+Replayer::Replayer(const ExitTrace& trace, LastHead last) : trace_(trace), sites_(trace.sites()) {
+  sites_.ramp = last == LastHead::ramp;
+  if (sites_.ramp && trace.ramp.empty())
+    throw Error(Code::usage, "the trace holds no ramp of the last layer", "omit --compat deebert-last-ramp");
 }
 
 void Replayer::weigh_all(const Policy& policy) {
@@ -58,21 +57,20 @@ void Replayer::weigh_all(const Policy& policy) {
   const bool shift = policy.memory >= 0;
   if (sites == weighed_sites_ && temperature == weighed_temperature_ && (weighed_shift_ || !shift)) return;
 
-  const bool ramp = last_ == LastHead::ramp;
   evidence_.clear();
-  evidence_.reserve(trace_.rows * (count + (ramp ? 1 : 0)));
+  evidence_.reserve(trace_.rows * (count + (policy.ramp ? 1 : 0)));
   std::vector<float> memory(static_cast<size_t>(memory_floats(trace_.width)));
   for (size_t row = 0; row < trace_.rows; ++row) {
     std::fill(memory.begin(), memory.end(), 0.0F);
     float* kept = shift ? memory.data() : nullptr;
     std::vector<float> before_last;
     for (size_t n = 0; n < count; ++n) {
-      if (ramp && n + 1 == count) before_last = memory;  // the ramp stands where the last exit stands
+      if (asks_ramp(policy, static_cast<int>(n))) before_last = memory;  // the ramp stands where the last exit stands
       const Reading reading{trace_.at(row, sites[n]).data(), trace_.width, temperature[n],
                             trace_.lte_at(row, sites[n])};
       evidence_.push_back(weigh(reading, kept));
     }
-    if (!ramp) continue;
+    if (!policy.ramp) continue;
     const auto width = static_cast<size_t>(trace_.width);
     const Reading reading{trace_.ramp.data() + row * width, trace_.width, temperature[count - 1],
                           trace_.lte_at(row, sites[count - 1])};
@@ -84,21 +82,17 @@ void Replayer::weigh_all(const Policy& policy) {
 }
 
 Departures Replayer::run(const PolicySpec& spec) {
-  return run(bind(spec, sites_));
-}
-
-Departures Replayer::run(const Policy& policy) {
+  const Policy policy = bind(spec, sites_);
   Departures out;
   out.exit.resize(trace_.rows);
-  const bool ramp = last_ == LastHead::ramp;
-  if (ramp) out.by_ramp.resize(trace_.rows);
+  if (sites_.ramp) out.by_ramp.resize(trace_.rows);
   if (info_of(policy.rule).sole_layer(policy.params) != kEveryExit) {  // no choice, no evidence
     std::fill(out.exit.begin(), out.exit.end(), static_cast<uint8_t>(policy.site[0]));
     return out;
   }
   weigh_all(policy);
-  const size_t stride = static_cast<size_t>(policy.count) + (ramp ? 1 : 0);
-  kLoops[static_cast<size_t>(policy.rule)](policy, {evidence_.data(), trace_.rows, stride, ramp}, out);
+  const size_t stride = static_cast<size_t>(policy.count) + (policy.ramp ? 1 : 0);
+  kLoops[static_cast<size_t>(policy.rule)](policy, {evidence_.data(), trace_.rows, stride}, out);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a policy would have done, from a trace alone. Replay and the live engine decide with the same `step`.
+// What a policy would have done, from a trace alone. Replay and the live engine decide by the same `step`.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace exeunt {
 
-// Which head answers at the last layer of an imported DeeBERT checkpoint. `ramp` brings back its bug: the last ramp,
-// never trained, answers where the rule says so, and only the rest reaches the trained final head.
+// Which head answers at the last layer of an imported DeeBERT checkpoint: the trained final head, or, where the rule
+// lets its evidence leave, the last ramp (ExitSites::ramp).
 enum class LastHead { final, ramp };
 
 // Where each row of a trace left.
@@ -27,7 +27,6 @@ class Replayer {
   explicit Replayer(const ExitTrace& trace, LastHead last = LastHead::final);
 
   [[nodiscard]] Departures run(const PolicySpec& spec);  // throws Error (usage) where the policy does not fit
-  [[nodiscard]] Departures run(const Policy& policy);
 
   // The logits that answer row `row`.
   [[nodiscard]] std::span<const float> answer(const Departures& departures, size_t row) const noexcept;
@@ -37,7 +36,6 @@ class Replayer {
 
   const ExitTrace& trace_;
   ExitSites sites_;
-  LastHead last_;
   std::vector<int> weighed_sites_;  // what `evidence_` was computed for
   std::vector<float> weighed_temperature_;
   bool weighed_shift_ = false;

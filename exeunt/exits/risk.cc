@@ -5,7 +5,10 @@
 #include <cmath>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/exits/special.h"
 
 namespace exeunt {
@@ -52,7 +55,25 @@ double best_log_capital(std::span<const double> losses, std::span<const double> 
   return best;
 }
 
+// The value whose name this is, or an error with the nearest one.
+template <class Choice>
+Choice choice_named(std::string_view what, std::string_view name) {
+  const auto names = names_of(Choice{});
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<Choice>(found - names.begin());
+  const std::vector<std::string> known(names.begin(), names.end());
+  throw Error(Code::usage, fmt::format("unknown {} '{}'", what, name.substr(0, 64)), suggestion(name, known));
+}
+
 }  // namespace
+
+RiskLoss loss_named(std::string_view name) {
+  return choice_named<RiskLoss>("loss", name);
+}
+
+RiskMethod method_named(std::string_view name) {
+  return choice_named<RiskMethod>("method", name);
+}
 
 double binomial_p_value(int64_t losses, int64_t rows, double epsilon) {
   check_budget(epsilon);

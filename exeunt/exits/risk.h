@@ -1,15 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sure one may be that a mean loss stays below a budget, from losses on a sample.
+// Tests whether a mean loss stays below a budget, from losses on a sample.
 // A p-value here bounds, for any distribution of losses in [0, 1], the chance of a sample this good while the true
 // mean exceeds `epsilon`. Budgets lie strictly between 0 and 1.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace exeunt {
+
+// What an early answer loses against the same model at full depth.
+enum class RiskLoss {
+  disagreement,   // 1 where the labels differ; needs no gold
+  zero_one_drop,  // 1 where only the early answer is wrong, -1 where only the full one is
+  abs_diff        // |difference| of a regression over the range of its labels, at most 1
+};
+// How its mean is bounded. crc promises in expectation, the others with a confidence.
+enum class RiskMethod { ltt_binomial, ltt_hb, wsr, crc };
+
+[[nodiscard]] constexpr std::array<std::string_view, 3> names_of(RiskLoss) noexcept {
+  return {"disagreement", "zero_one_drop", "abs_diff"};
+}
+[[nodiscard]] constexpr std::array<std::string_view, 4> names_of(RiskMethod) noexcept {
+  return {"ltt-binomial", "ltt-hb", "wsr", "crc"};
+}
+[[nodiscard]] constexpr std::string_view name_of(RiskLoss loss) noexcept {
+  return names_of(loss)[static_cast<size_t>(loss)];
+}
+[[nodiscard]] constexpr std::string_view name_of(RiskMethod method) noexcept {
+  return names_of(method)[static_cast<size_t>(method)];
+}
+[[nodiscard]] RiskLoss loss_named(std::string_view name);  // throws Error (usage) with the nearest name
+[[nodiscard]] RiskMethod method_named(std::string_view name);
 
 // Losses of 0 and 1: the exact binomial tail.
 [[nodiscard]] double binomial_p_value(int64_t losses, int64_t rows, double epsilon);
@@ -26,7 +52,7 @@ namespace exeunt {
 
 // The least number of rows that can certify `epsilon` at `delta` where `losses` of them are lost: 299 for 1 % at 5 %.
 [[nodiscard]] int64_t rows_needed(double epsilon, double delta, int64_t losses = 0);
-// The most losses among `rows` that still certify; -1 = not even none would.
+// The most losses among `rows` that still certify; -1: not even zero would.
 [[nodiscard]] int64_t losses_allowed(int64_t rows, double epsilon, double delta);
 
 // Fixed-sequence testing: settings 0, 1, … go from safest to boldest, and the answer is the last one before the first

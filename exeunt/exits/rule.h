@@ -31,12 +31,12 @@ struct ParamInfo {
   std::span<const std::string_view> words = {};  // kind word: the value is an index into these
 };
 
-// What per-exit values stand for: a threshold in the place of params[0], or a weight (1 where none are given).
+// What values given per exit stand for: a threshold instead of params[0], or a weight (1 where none are given).
 enum class PerExit { none, threshold, weight };
 
 inline constexpr ParamInfo kWeightParam{.name = "weight", .low = 0, .high = 1e6F};
 
-// What a rule sees of the model when the two are put together.
+// What a rule knows of the model it is bound to.
 struct Ground {
   bool regression = false;
   int classes = 2;
@@ -52,8 +52,7 @@ struct Scope {
   float range = 0;  // of a regression's labels
 };
 
-// Rounded to four decimal digits that count: people read, type and compare settings, and 0.2481 chooses as well as
-// 0.24808498.
+// Rounded to four significant digits: people read, type and compare settings, and 0.2481 chooses as well as 0.24808498.
 [[nodiscard]] inline double few_digits(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double digits = 3 - std::floor(std::log10(std::fabs(value)));
@@ -61,7 +60,7 @@ struct Scope {
   return digits >= 0 ? std::round(value * scale) / scale : std::round(value / scale) * scale;
 }
 
-// Values from 0 (left out) to `top`, close together near 0, where small budgets live. Doubles, so that what a rule
+// `count` values above 0 up to `top`, close together near 0, where small budgets live. Doubles, so that what a rule
 // computes from them still rounds to the float of few digits.
 [[nodiscard]] inline std::vector<double> fine_near_zero(double top, int count) {
   std::vector<double> values;
@@ -72,41 +71,77 @@ struct Scope {
   return values;
 }
 
-// So far below 1, in seven digits: more a float has not got there.
-[[nodiscard]] inline float below_one(double distance) {
-  return static_cast<float>(std::round((1 - distance) * 1e7) / 1e7);
+// Candidates for calibration: thresholds up to `top`; thresholds below 1, in the seven digits a float has there;
+// thresholds each with a patience of up to four exits.
+[[nodiscard]] inline std::vector<Params> thresholds_up_to(double top) {
+  std::vector<Params> out;
+  for (const double value : fine_near_zero(top, 200)) out.push_back({static_cast<float>(value)});
+  return out;
+}
+[[nodiscard]] inline std::vector<Params> thresholds_below_one() {
+  std::vector<Params> out;
+  for (const double value : fine_near_zero(1, 200))
+    out.push_back({static_cast<float>(std::round((1 - value) * 1e7) / 1e7)});
+  return out;
+}
+[[nodiscard]] inline std::vector<Params> thresholds_with_patience(double top, int exits) {
+  std::vector<Params> out;
+  for (int t = 1; t <= 4 && t < exits; ++t)
+    for (const double value : fine_near_zero(top, 60))
+      out.push_back({static_cast<float>(value), static_cast<float>(t)});
+  return out;
 }
 
-// The numbers a rule works with at one exit.
+// A rule's parameters at one exit.
 struct RuleArgs {
   const float* params;  // [kMaxParams]
-  float own;            // this exit's threshold or weight
+  float exit_value;     // this exit's threshold or weight
   int nth;              // which of the evaluated exits this is, from 0
 };
 
 inline constexpr int kEveryExit = -1;
 inline constexpr int kLastExit = 0;
 
-// What most rules say; a rule hides what differs.
+// Defaults; a rule redefines what differs.
 struct RuleDefaults {
   static constexpr PerExit kPerExit = PerExit::none;
   static constexpr bool kReadsShift = false;
-  static constexpr int kBolder = 0;  // +1: a larger first parameter leaves earlier; -1: a smaller one does
+  static constexpr int kBolder = 0;      // +1: a larger first parameter leaves earlier; -1: a smaller one does
+  static constexpr bool kUsual = false;  // calibration tries it unless told which families to try
 
   // Floats of state per text, all zero at its start.
   static int state_floats(const float*, int) noexcept { return 0; }
   // The one layer that answers, where the parameters leave no choice: kLastExit, a layer from 1, or kEveryExit.
   static int sole_layer(const float*) noexcept { return kEveryExit; }
-  // Settings worth trying when calibration looks for one; none = the rule is not offered there.
+  // Settings that calibration may choose from; none = it cannot calibrate this rule.
   static std::vector<Params> candidates(const Scope&) { return {}; }
-  // Fills in what only the model can tell.
+  // Does another rule rank the texts of a model with so many classes the same way? One of them is enough to try.
+  static bool repeats_another(int) noexcept { return false; }
+  // Fills in what depends on the model.
   static void settle(float*, const Ground&) noexcept {}
-  // Why these parameters do not go together; empty if they do.
+  // Why these parameters contradict each other; empty if they do not.
   static std::string_view conflict(const float*) noexcept { return {}; }
   // Why the rule does not suit the model; empty if it does.
   static std::string_view misfit(const float*, const Ground& ground) noexcept {
     return ground.regression ? "it reads class probabilities, and the model predicts one number" : std::string_view{};
   }
+};
+
+// A rule that compares one number with a threshold from 0 to 1, which may differ from exit to exit.
+struct ThresholdDefaults : RuleDefaults {
+  static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 1}};
+  static constexpr std::span<const ParamInfo> kParams = kList;
+  static constexpr PerExit kPerExit = PerExit::threshold;
+};
+// Leaves below it …
+struct BelowDefaults : ThresholdDefaults {
+  static constexpr int kBolder = 1;
+  static std::vector<Params> candidates(const Scope&) { return thresholds_up_to(1); }
+};
+// … or above it.
+struct AboveDefaults : ThresholdDefaults {
+  static constexpr int kBolder = -1;
+  static std::vector<Params> candidates(const Scope&) { return thresholds_below_one(); }
 };
 
 }  // namespace exeunt

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/text_parts.h"
 
 namespace exeunt {
 namespace {
@@ -22,11 +21,11 @@ std::vector<std::string> expand_range(std::string_view item, const PolicySource&
   const auto high = number_of<double>(ends.substr(0, slash));
   const auto step = stepless ? std::optional(1.0) : number_of<double>(ends.substr(slash + 1));
   const std::string hint = "ranges are written low..high/step, as in 0..0.7/0.05";
-  if (!low || !high || !step) source.fail(fmt::format("'{}' is no range", item.substr(0, 64)), hint);
+  if (!low || !high || !step) source.fail(fmt::format("'{}' is not a range", item.substr(0, 64)), hint);
   if (stepless && (*low != std::floor(*low) || *high != std::floor(*high)))
     source.fail(fmt::format("range '{}' has no step", item.substr(0, 64)), hint);
   if (!(*step > 0) || *high < *low)
-    source.fail(fmt::format("range '{}': want a rising range and a step above 0", item.substr(0, 64)), hint);
+    source.fail(fmt::format("range '{}': want an increasing range and a step above 0", item.substr(0, 64)), hint);
   const double steps = std::floor((*high - *low) / *step + 1e-6);  // 0.7 / 0.05 is a hair below 14
   if (steps >= static_cast<double>(kMaxSettings))
     source.fail(fmt::format("range '{}' has more than {} values", item.substr(0, 64), kMaxSettings));

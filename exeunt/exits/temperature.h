@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Temperature scaling: one number per exit that makes its probabilities honest, fitted by maximum likelihood.
+// Temperature scaling: one number per exit that calibrates its probabilities, fitted by maximum likelihood.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace exeunt {
 inline constexpr float kMinTemperature = 0.05F, kMaxTemperature = 20.0F;
 
 // The temperature of one exit that gives `targets` (one label per row) the largest likelihood, kept within the limits
-// above: an exit that is always right would like it to be zero.
+// above: an exit that is always right would drive it to zero.
 [[nodiscard]] float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets);
 
 // One per exit; 1 everywhere for a regression. Targets are the gold labels, or without them the labels of the last

@@ -42,7 +42,7 @@ void check_info(const ExitTrace& trace, std::string_view where) {
   }
   if (info.layers.front() < 1 ||
       std::adjacent_find(info.layers.begin(), info.layers.end(), std::greater_equal<>()) != info.layers.end())
-    throw_bad_file(where, "exits: got {}, want rising layers from 1 on", fmt::join(info.layers, ","));
+    throw_bad_file(where, "exits: got {}, want increasing layers from 1", fmt::join(info.layers, ","));
   if (info.regression && trace.width != 1) throw_bad_file(where, "got a regression of {} outputs, want 1", trace.width);
   if (!info.regression && trace.width < 2)
     throw_bad_file(where, "got a classification of {} output, want at least 2", trace.width);
@@ -50,7 +50,7 @@ void check_info(const ExitTrace& trace, std::string_view where) {
   if (info.labels.size() != labels) throw_bad_file(where, "labels: got {}, want {}", info.labels.size(), labels);
   std::set<std::string_view> seen;
   for (const std::string& label : info.labels)
-    if (!seen.insert(label).second) throw_bad_file(where, "labels: '{}' stands twice", label);
+    if (!seen.insert(label).second) throw_bad_file(where, "duplicate label '{}'", label);
 }
 
 void check_logits(const ExitTrace& trace, std::string_view where) {
@@ -106,7 +106,7 @@ void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_
   const TraceInfo& info = trace.info;
   const Hint again{"make the trace again with this model: exeunt trace MODEL --out FILE"};
   if (info.weights != owner.weights) {
-    throw_bad_file(where, again, "is the trace of another model: got weights {}, want {}", info.weights.substr(0, 12),
+    throw_bad_file(where, again, "is a trace of another model: got weights {}, want {}", info.weights.substr(0, 12),
                    owner.weights.substr(0, 12));
   }
   if (info.labels != owner.labels) {

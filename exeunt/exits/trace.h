@@ -48,7 +48,7 @@ struct ExitTrace {
   [[nodiscard]] ExitSites sites() const;
 };
 
-// Reads and checks all of it. Throws Error (bad_file); a logit that is no number is named by row and exit.
+// Reads and checks all of it. Throws Error (bad_file); a logit that is not a number is reported by row and exit.
 [[nodiscard]] ExitTrace read_trace(const std::filesystem::path& path);
 [[nodiscard]] ExitTrace parse_trace(std::span<const std::byte> safetensors, std::string_view where);
 void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
@@ -56,7 +56,7 @@ void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
 // The checks of read_trace, for traces made in memory. `where` opens error messages.
 void check_trace(const ExitTrace& trace, std::string_view where);
 
-// What a trace must agree with before it speaks for a model.
+// What a trace and its model must agree on.
 struct TraceOwner {
   std::string weights;
   std::vector<std::string> labels;

@@ -10,7 +10,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/exits/text_parts.h"
+#include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/trace.h"
 
 namespace exeunt {
@@ -27,7 +27,7 @@ class Strings {
     asked_.push_back(name);
     const auto found = set_.metadata.find(name);
     if (found != set_.metadata.end()) return found->second;
-    if (required) throw_bad_file(where_, "lacks the field '{}'", name);
+    if (required) throw_bad_file(where_, "missing field '{}'", name);
     return {};
   }
   void finish() const {
@@ -116,7 +116,7 @@ std::vector<Value> take_values(const TensorView* view, const std::string& where,
   return values;
 }
 
-void refuse_strangers(const TensorSet& set, const std::string& where) {
+void reject_unknown_tensors(const TensorSet& set, const std::string& where) {
   const std::vector<std::string> known{"logits", "lte", "ramp", "gold", "lengths", "index"};
   for (const auto& [name, view] : set.tensors)
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -131,12 +131,12 @@ TensorView view_of(DType type, const std::vector<Value>& values, std::vector<int
 ExitTrace trace_of(const TensorSet& set, const std::string& where) {
   ExitTrace trace;
   trace.info = read_info(set, where);
-  refuse_strangers(set, where);
+  reject_unknown_tensors(set, where);
   const TensorView* logits = find_tensor(set, where, "logits", DType::f32);
   const TensorView* gold = find_tensor(set, where, "gold", DType::f32);
   const TensorView* index = find_tensor(set, where, "index", DType::i64);
   if (logits == nullptr || gold == nullptr || index == nullptr)
-    throw_bad_file(where, "lacks the tensor '{}'", logits == nullptr ? "logits" : gold == nullptr ? "gold" : "index");
+    throw_bad_file(where, "missing tensor '{}'", logits == nullptr ? "logits" : gold == nullptr ? "gold" : "index");
   if (logits->shape.size() != 3)
     throw_bad_file(where, "tensor 'logits': got shape {}, want [rows, exits, outputs]", shape_text(logits->shape));
   const int64_t rows = logits->shape[0], exits = logits->shape[1], width = logits->shape[2];

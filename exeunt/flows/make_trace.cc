@@ -89,13 +89,6 @@ RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, Trac
 
 }  // namespace
 
-ExitSites exit_sites(const ExitLayout& layout) {
-  ExitSites sites{
-      .layers = {}, .outputs = layout.outputs, .regression = layout.problem == Problem::regression, .lte = layout.lte};
-  for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
-  return sites;
-}
-
 void require_heads(const Checkpoint& model) {
   if (!model.exits().sites.empty()) return;
   throw Error(Code::bad_file, fmt::format("{}: the model has no exits: it is a bare backbone", model.folder().string()),

@@ -30,9 +30,6 @@ struct TraceOptions {
 [[nodiscard]] ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data,
                                    const TraceOptions& options);
 
-// The exits of a model as policies see them.
-[[nodiscard]] ExitSites exit_sites(const ExitLayout& layout);
-
 // Refuses a backbone without heads (bad_file), naming the verb that needs them.
 void require_heads(const Checkpoint& model);
 

@@ -9,6 +9,7 @@
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/runtime/engine.h"
 #include "exeunt/runtime/precision_map.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/labels.h"

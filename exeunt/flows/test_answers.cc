@@ -8,6 +8,8 @@
 #include "exeunt/flows/drift.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/model/cost.h"
+#include "exeunt/runtime/engine.h"
 
 namespace exeunt {
 namespace {

@@ -12,7 +12,6 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/text_parts.h"
 #include "exeunt/originals/npy.h"
 #include "exeunt/originals/python.h"
 

@@ -36,13 +36,6 @@ PackOptions pack_options(const Kernels& kernels, const EngineOptions& options, i
           .threads = threads};
 }
 
-ExitSites sites_of(const ExitLayout& layout) {
-  ExitSites sites{
-      .layers = {}, .outputs = layout.outputs, .regression = layout.problem == Problem::regression, .lte = layout.lte};
-  for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
-  return sites;
-}
-
 // Lets one thread wait until a number of things are done elsewhere.
 class Countdown {
  public:
@@ -69,6 +62,16 @@ void put_row(std::vector<float>& array, size_t row, const std::vector<float>& va
 }
 
 }  // namespace
+
+ExitSites exit_sites(const ExitLayout& layout) {
+  ExitSites sites{.layers = {},
+                  .outputs = layout.outputs,
+                  .regression = layout.problem == Problem::regression,
+                  .lte = layout.lte,
+                  .ramp = layout.compat_last_ramp == LastRamp::ramp};
+  for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
+  return sites;
+}
 
 std::string_view name_of(Ended ended) noexcept {
   constexpr std::array<std::string_view, 6> names = {"policy",   "last_exit", "max_layers",
@@ -152,7 +155,7 @@ Engine::~Engine() {
 std::shared_ptr<const AskPolicy> Engine::bind(const PolicySpec& policy, std::vector<float> exit_rates) const {
   auto out = std::make_shared<AskPolicy>();
   out->spec = policy;
-  out->bound = exeunt::bind(policy, sites_of(exits()));
+  out->bound = exeunt::bind(policy, exit_sites(exits()));
   out->counts = std::make_shared<ExitCounts>();
   // A policy that looks at one exit alone has nothing to plan by.
   const bool planned = info_of(policy.rule).sole_layer(out->bound.params) == kEveryExit;
@@ -220,7 +223,7 @@ ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<voi
   trace.info.precision = name_of(precision());
   trace.info.regression = exits().problem == Problem::regression;
   trace.info.labels = exits().labels;
-  trace.info.layers = sites_of(exits()).layers;
+  trace.info.layers = exit_sites(exits()).layers;
   trace.rows = texts.size();
   trace.exits = static_cast<int>(exits().sites.size());
   trace.width = exits().outputs;

@@ -106,6 +106,9 @@ class Ticket {
   std::shared_ptr<std::atomic<bool>> cancelled_ = {};
 };
 
+// The exits of a model as policies see them.
+[[nodiscard]] ExitSites exit_sites(const ExitLayout& layout);
+
 class Engine {
  public:
   using Done = std::function<void(Answer&&)>;      // called once, on a thread of the engine; must not throw

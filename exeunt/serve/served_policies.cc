@@ -79,7 +79,7 @@ bool ServedPolicies::certified() const noexcept {
 }
 
 std::optional<double> ServedPolicies::promised() const {
-  if (!certified() || settings_.entry->certificate->loss == Loss::zero_one_drop) return std::nullopt;
+  if (!certified() || settings_.entry->certificate->loss == RiskLoss::zero_one_drop) return std::nullopt;
   return settings_.entry->certificate->epsilon;
 }
 

@@ -373,7 +373,7 @@ TEST(Recommend, CountsTimeWhereThatIsAsked) {
 TEST(Recommend, NumbersArePredictedByPatience) {
   const ExitTrace trace = read_trace(real_trace("stsb-exeunt.dev"));
   const Recommendation what = recommend_one(trace, {.drop = 0.05});
-  EXPECT_EQ(what.loss, Loss::abs_diff);
+  EXPECT_EQ(what.loss, RiskLoss::abs_diff);
   EXPECT_TRUE(what.met);
   EXPECT_EQ(what.best().family, "patience");
   const RunOnTrial run = trial_of(trace);

@@ -10,15 +10,18 @@
 #include "exeunt/exits/certify.h"
 #include "exeunt/exits/losses.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/text_parts.h"
 #include "tests/exits/traces.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
 namespace {
 
+using testing::AnyOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
 
 TEST(Losses, AreAgainstFullDepth) {
   ExitTrace trace = random_trace({.rows = 4, .exits = 2, .classes = 2});
@@ -26,28 +29,33 @@ TEST(Losses, AreAgainstFullDepth) {
   trace.logits = {1, 0, 1, 0, /* both 0 */ 1, 0, 0, 1, /* 0, then 1 */ 0, 1, 1, 0, /* 1, then 0 */ 0, 1, 0, 1};
   trace.gold = {0, 1, 1, 0};
   const PolicySpec first = parse_policy("layer:1");
-  EXPECT_THAT(LossMeter(trace, Loss::disagreement, {}).measure(first).losses, ElementsAre(0, 1, 1, 0));
-  EXPECT_THAT(LossMeter(trace, Loss::zero_one_drop, {}).measure(first).losses, ElementsAre(0, 1, -1, 0));
-  EXPECT_EQ(LossMeter(trace, Loss::disagreement, {}).measure(first).cost_fraction, 0.5);
-  EXPECT_THAT(LossMeter(trace, Loss::disagreement, {}).measure(parse_policy("full")).losses, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(LossMeter(trace, RiskLoss::disagreement, {}).measure(first).losses, ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(LossMeter(trace, RiskLoss::zero_one_drop, {}).measure(first).losses, ElementsAre(0, 1, -1, 0));
+  EXPECT_EQ(LossMeter(trace, RiskLoss::disagreement, {}).measure(first).cost_fraction, 0.5);
+  EXPECT_THAT(LossMeter(trace, RiskLoss::disagreement, {}).measure(parse_policy("full")).losses,
+              ElementsAre(0, 0, 0, 0));
 }
 
 TEST(Losses, OfNumbersAreSharesOfTheirRange) {
   ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 1});
   trace.logits = {1, 2, /**/ 3, 0.5F, /**/ 100, 0};
-  EXPECT_THAT(LossMeter(trace, Loss::abs_diff, {{0, 5}}).measure(parse_policy("layer:1")).losses,
+  EXPECT_THAT(LossMeter(trace, RiskLoss::abs_diff, {{0, 5}}).measure(parse_policy("layer:1")).losses,
               ElementsAre(0.2, 0.5, 1));
 }
 
 TEST(Losses, ThatDoNotSuitAreRefused) {
   const ExitTrace numbers = random_trace({.classes = 1});
   ExitTrace classes = random_trace({.classes = 2});
-  EXPECT_EQ(error_of([&] { LossMeter(numbers, Loss::disagreement, {}); }).hint(), "use abs_diff");
-  EXPECT_THAT(error_of([&] { LossMeter(classes, Loss::abs_diff, {{0, 1}}); }).what(), HasSubstr("predicts classes"));
-  EXPECT_THAT(error_of([&] { LossMeter(numbers, Loss::abs_diff, {}); }).hint(), HasSubstr("gold values"));
-  EXPECT_EQ(error_of([&] { LossMeter(numbers, Loss::abs_diff, {{1, 1}}); }).code(), Code::usage);
+  EXPECT_EQ(error_of([&] { LossMeter(numbers, RiskLoss::disagreement, {}); }).hint(), "use abs_diff");
+  EXPECT_THAT(error_of([&] {
+                LossMeter(classes, RiskLoss::abs_diff, {{0, 1}});
+              }).what(),
+              HasSubstr("predicts classes"));
+  EXPECT_THAT(error_of([&] { LossMeter(numbers, RiskLoss::abs_diff, {}); }).hint(), HasSubstr("gold values"));
+  EXPECT_EQ(error_of([&] { LossMeter(numbers, RiskLoss::abs_diff, {{1, 1}}); }).code(), Code::usage);
   classes.gold[0] = NAN;
-  EXPECT_THAT(error_of([&] { LossMeter(classes, Loss::zero_one_drop, {}); }).what(), HasSubstr("needs the gold label"));
+  EXPECT_THAT(error_of([&] { LossMeter(classes, RiskLoss::zero_one_drop, {}); }).what(),
+              HasSubstr("needs the gold label"));
 }
 
 TEST(Split, EveryRowIsInOnePart) {
@@ -71,7 +79,7 @@ TEST(Split, EveryRowIsInOnePart) {
 
 TEST(Candidates, GoFromFullDepthToTheBoldest) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
-  LossMeter fit(trace, Loss::disagreement, {});
+  LossMeter fit(trace, RiskLoss::disagreement, {});
   for (const char* family : {"entropy", "confidence", "margin", "patience", "pcee", "divergence", "vote", "window"}) {
     const auto candidates = order_candidates(family, {trace.sites(), {}, {}, 0}, fit);
     ASSERT_GT(candidates.size(), 4u) << family;
@@ -113,9 +121,49 @@ TEST(Candidates, AreNumbersThatPeopleCanRead) {
   }
 }
 
+TEST(Candidates, ComeFromFamiliesThatSuitTheModel) {
+  const ExitSites two{{1, 2}, 2}, three{{1, 2}, 3}, headed{{1, 2}, 2, false, true}, number{{1, 2}, 1, true};
+  EXPECT_THAT(families_for(two, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote"));
+  EXPECT_THAT(families_for(three, Families::usual), ElementsAre("entropy", "margin", "patience", "pcee", "vote"));
+  EXPECT_THAT(families_for(headed, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote", "lte"));
+  EXPECT_THAT(families_for(number, Families::usual), ElementsAre("patience"));
+  EXPECT_THAT(families_for(number, Families::all), ElementsAre("patience"));
+  // For two classes confidence and margin rank texts as entropy does; H / ln C always does.
+  EXPECT_THAT(families_for(two, Families::all), IsSupersetOf({"entropy", "patience", "window", "divergence"}));
+  EXPECT_THAT(families_for(two, Families::all),
+              Not(Contains(AnyOf("confidence", "margin", "nentropy", "lte", "full"))));
+  EXPECT_THAT(families_for(three, Families::all), IsSupersetOf({"confidence", "margin"}));
+  EXPECT_THAT(families_for(three, Families::all), Not(Contains("nentropy")));
+}
+
+// A rule that says it repeats another does: in the order that entropy gives any texts, it leaves none out of turn.
+TEST(Candidates, OfEquivalentRulesLeaveTheSameTexts) {
+  for (const int classes : {2, 3}) {
+    const ExitTrace trace = random_trace({.rows = 300, .exits = 1, .classes = classes});
+    for (const RuleInfo& rule : kRules) {
+      if (!rule.repeats_another(classes)) continue;
+      PolicySpec spec;
+      for (size_t i = 0; i < kRules.size(); ++i)
+        if (kRules[i].name == rule.name) spec.rule = Rule{static_cast<uint8_t>(i)};
+      const Policy policy = bind(spec, trace.sites());
+      for (const Params& params : rule.candidates({.classes = classes, .exits = 1, .range = 1})) {
+        float most = 0, least = 100;  // the largest entropy that leaves, the smallest that stays
+        for (size_t row = 0; row < trace.rows; ++row) {
+          Policy tried = policy;
+          tried.exit_value[0] = tried.params[0] = params[0];
+          const Evidence e = weigh({trace.at(row, 0).data(), classes});
+          const bool leaves = step(tried, 0, e, nullptr, nullptr) == Step::leave;
+          (leaves ? most : least) = leaves ? std::max(most, e.entropy) : std::min(least, e.entropy);
+        }
+        EXPECT_LE(most, least + 1e-6F) << rule.name << " " << params[0] << " " << classes;
+      }
+    }
+  }
+}
+
 TEST(Candidates, OfAnUnknownFamilyNameTheNearest) {
   const ExitTrace trace = random_trace({});
-  LossMeter fit(trace, Loss::disagreement, {});
+  LossMeter fit(trace, RiskLoss::disagreement, {});
   EXPECT_EQ(error_of([&] {
               (void)order_candidates("entrop", {trace.sites(), {}, {}, 0}, fit);
             }).hint(),
@@ -133,7 +181,7 @@ TEST(Certify, RowsWithoutLossAreTheFewestThatPass) {
   EXPECT_EQ(rows_without_loss({.method = RiskMethod::ltt_hb, .epsilon = 0.01, .delta = 0.05}), 299);
   EXPECT_GT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 299);
   EXPECT_LT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 600);
-  EXPECT_LT(rows_without_loss({.loss = Loss::zero_one_drop, .method = RiskMethod::wsr, .epsilon = 0.01}), 600);
+  EXPECT_LT(rows_without_loss({.loss = RiskLoss::zero_one_drop, .method = RiskMethod::wsr, .epsilon = 0.01}), 600);
   EXPECT_NEAR(least_budget({.epsilon = 0.001, .delta = 0.05}, 299), 0.01, 1e-4);
 }
 
@@ -153,6 +201,27 @@ TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
   }
   const SequenceResult conformal = certify_sequence({.method = RiskMethod::crc, .epsilon = 0.01}, 10, losses);
   EXPECT_EQ(conformal.losses, 9) << "(9 + 1) / 1001 is within 1 %";
+}
+
+TEST(Certify, WhatPassesWouldHavePassed) {
+  for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop, RiskLoss::abs_diff}) {
+    for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
+      if (method == RiskMethod::ltt_binomial && loss != RiskLoss::disagreement) continue;
+      const RiskTest test{loss, method, 0.05, 0.05};
+      int passed = 0;
+      for (size_t lost = 0; lost < 300; lost += 10) {
+        std::vector<double> losses(4000);
+        for (size_t i = 0; i < lost; ++i) losses[i * 13] = loss == RiskLoss::abs_diff ? 0.9 : 1;
+        const bool passes = certify_sequence(test, 2, [&](size_t i) {
+                              return i == 0 ? std::vector<double>(losses.size()) : losses;
+                            }).setting == 1;
+        EXPECT_EQ(would_pass(test, losses, 4000), passes) << name_of(loss) << ' ' << name_of(method) << ' ' << lost;
+        EXPECT_FALSE(would_pass(test, losses, 10)) << "10 rows certify nothing of 5 %";
+        passed += passes ? 1 : 0;
+      }
+      EXPECT_TRUE(passed > 3 && passed < 27) << name_of(loss) << ' ' << name_of(method) << ": " << passed;
+    }
+  }
 }
 
 TEST(Calibrate, CertifiesARealModel) {
@@ -183,16 +252,89 @@ TEST(Calibrate, CertifiesARealModel) {
   }
   // The entry stands in a file as it is.
   PolicyFile file{data.fit.info.weights, "fp32", {{"fp32", result.entry}}};
-  EXPECT_NO_THROW((void)parse_policy_file(parse_json(policy_file_text(file), "p"), "p"));
+  EXPECT_NO_THROW((void)parse_policy_file(policy_file_text(file), "p"));
   EXPECT_NO_THROW((void)bind(result.entry.complete(), data.fit.sites()));
+}
+
+// Rows of the same shape that say something else: other logits, other labels.
+void overwrite(ExitTrace& part) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> noise;
+  for (float& logit : part.logits) logit = 3 * noise(random);
+  for (float& score : part.lte) score = static_cast<float>(random() % 1000) / 1000;
+  for (float& gold : part.gold)
+    gold = part.info.regression ? 9 * noise(random) : static_cast<float>(random() % static_cast<unsigned>(part.width));
+}
+
+struct Separation {
+  const char* trace;
+  CalibrationPlan plan;
+};
+
+// The promise holds only if the certify rows chose nothing: not a temperature, a family, a setting or its place.
+TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
+  const Separation cases[] = {
+      {"sst2-exeunt.held", {.budgets = {0.02, 0.05}}},
+      {"mnli-exeunt.held", {.budgets = {0.05}}},
+      {"mnli-exeunt.held", {.budgets = {0.05}, .loss = RiskLoss::zero_one_drop}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::crc, .exits = {2, 4, 6, 12}}},
+      {"stsb-exeunt.dev", {.budgets = {0.05}}},  // and the range of its labels comes from the fit part
+  };
+  for (const auto& [name, plan] : cases) {
+    const CalibrationData data = split_for_calibration(read_trace(real_trace(name)), 42);
+    CalibrationData other = data;
+    overwrite(other.certify);
+    const Calibration a = calibrate(data, plan), b = calibrate(other, plan);
+    EXPECT_NE(a.outcomes[0].policy, b.outcomes[0].policy) << name << ": the certify rows decide what passes";
+    EXPECT_EQ(a.entry.temperature, b.entry.temperature) << name;
+    EXPECT_EQ(a.entry.exits, b.entry.exits) << name;
+    EXPECT_EQ(a.sequence, b.sequence) << name;
+    ASSERT_EQ(a.trials.size(), b.trials.size()) << name;
+    for (size_t i = 0; i < a.trials.size(); ++i) {
+      EXPECT_EQ(a.trials[i].family, b.trials[i].family) << name;
+      EXPECT_EQ(a.trials[i].cost_fraction, b.trials[i].cost_fraction) << name << ' ' << a.trials[i].family;
+    }
+    // Nor do the rows that report.
+    other = data;
+    overwrite(other.report);
+    const Calibration c = calibrate(other, plan);
+    EXPECT_EQ(a.sequence, c.sequence) << name;
+    EXPECT_NE(a.outcomes[0].report_risk, c.outcomes[0].report_risk) << name;
+    for (size_t i = 0; i < a.outcomes.size(); ++i) EXPECT_EQ(a.outcomes[i].policy, c.outcomes[i].policy) << name;
+  }
+}
+
+// What is expected of a family on the fit part is about what its certificate then comes to, whatever the loss.
+TEST(Calibrate, ExpectsAboutWhatItThenCertifies) {
+  const Separation cases[] = {
+      {"sst2-exeunt.held", {.budgets = {0.02}}},
+      {"mnli-exeunt.held", {.budgets = {0.05}}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .loss = RiskLoss::zero_one_drop}},
+      {"mnli-exeunt.held", {.budgets = {0.05}, .loss = RiskLoss::zero_one_drop}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::ltt_hb}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::crc}},
+      {"stsb-exeunt.dev", {.budgets = {0.05}, .range = {{0, 5}}}},
+  };
+  for (auto [name, plan] : cases) {
+    const CalibrationData data = split_for_calibration(read_trace(real_trace(name)), 42);
+    double chosen = 0, cheapest = 1;
+    for (const FamilyTrial& trial : calibrate(data, plan).trials) {
+      plan.families = {trial.family};
+      const double certified = calibrate(data, plan).outcomes[0].certify_cost;
+      EXPECT_NEAR(trial.cost_fraction, certified, 0.15) << name << ' ' << trial.family;
+      if (chosen == 0) chosen = certified;
+      cheapest = std::min(cheapest, certified);
+    }
+    EXPECT_LT(chosen, cheapest + 0.03) << name << ": the family chosen is about the cheapest";
+  }
 }
 
 TEST(Calibrate, ServesOtherLossesAndMethods) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("mnli-exeunt.held")), 42);
-  for (const Loss loss : {Loss::disagreement, Loss::zero_one_drop}) {
+  for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop}) {
     for (const RiskMethod method : {RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
       // Hoeffding's bound knows no variance: over losses from -1 to 1 it would take 10,998 rows.
-      if (loss == Loss::zero_one_drop && method == RiskMethod::ltt_hb) continue;
+      if (loss == RiskLoss::zero_one_drop && method == RiskMethod::ltt_hb) continue;
       const Calibration result = calibrate(data, {.budgets = {0.02}, .loss = loss, .method = method});
       EXPECT_LT(result.outcomes[0].certify_cost, 0.95) << name_of(loss) << ' ' << name_of(method);
       EXPECT_EQ(result.entry.certificate->method, method);
@@ -204,7 +346,7 @@ TEST(Calibrate, ServesOtherLossesAndMethods) {
 TEST(Calibrate, ServesARegression) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("stsb-exeunt.dev")), 42);
   const Calibration result = calibrate(data, {.budgets = {0.05}, .range = {{0, 5}}});
-  EXPECT_EQ(result.entry.certificate->loss, Loss::abs_diff);
+  EXPECT_EQ(result.entry.certificate->loss, RiskLoss::abs_diff);
   EXPECT_EQ(result.entry.certificate->method, RiskMethod::wsr);
   EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
   EXPECT_LT(result.outcomes[0].certify_cost, 0.9);
@@ -232,10 +374,10 @@ TEST(Calibrate, TooLittleDataSaysHowMuchWouldDo) {
   const Error error = error_of([&] { (void)calibrate(data, {.budgets = {0.01}}); });
   EXPECT_EQ(error.code(), Code::failure);
   EXPECT_STREQ(error.what(),
-               "too little data: to certify 1 % at 95 % takes 299 examples without one loss, and the certify part has "
+               "not enough data: certifying 1 % at 95 % takes 299 examples without a loss, and the certify part has "
                "166");
   EXPECT_EQ(error.hint(),
-            "bring 499 examples in all, add texts without labels (--unlabelled FILE), or allow more: 166 examples "
+            "provide 499 examples in total, add texts without labels (--unlabelled FILE), or allow more: 166 examples "
             "certify 1.79 % at best");
   EXPECT_THAT(error_of([&] { (void)calibrate(data, {.budgets = {0.005}, .method = RiskMethod::crc}); }).what(),
               HasSubstr("0.5 % in expectation takes 199 examples"));
@@ -264,11 +406,12 @@ TEST(Calibrate, PlansThatMakeNoSenseAreRefused) {
   EXPECT_THAT(refused({.budgets = {}}), HasSubstr("no budget"));
   EXPECT_THAT(refused({.budgets = {0}}), HasSubstr("want a share from 1e-05 to below 1"));
   EXPECT_THAT(refused({.budgets = {1}}), HasSubstr("below 1"));
-  EXPECT_THAT(refused({.budgets = {0.02, 0.01}}), HasSubstr("rising"));
+  EXPECT_THAT(refused({.budgets = {0.02, 0.01}}), HasSubstr("increasing"));
   EXPECT_THAT(refused({.delta = 0}), HasSubstr("confidence: got 1"));
   EXPECT_THAT(refused({.families = {"entropi"}}), HasSubstr("unknown policy family"));
   EXPECT_THAT(refused({.families = {"lte"}}), HasSubstr("no learning-to-exit head"));
-  EXPECT_THAT(refused({.loss = Loss::zero_one_drop, .method = RiskMethod::ltt_binomial}), HasSubstr("counts losses"));
+  EXPECT_THAT(refused({.loss = RiskLoss::zero_one_drop, .method = RiskMethod::ltt_binomial}),
+              HasSubstr("counts losses"));
   EXPECT_THAT(refused({.exits = {1, 9}}), HasSubstr("after layer 9"));
 }
 

@@ -39,7 +39,8 @@ struct Trial {
 
 // Splits without replacement of a finite population: the bounds, made for independent draws, hold all the more.
 Coverage cover(std::string_view name, const Trial& trial, int count = splits()) {
-  const Loss loss = trial.plan.loss.value_or(trial.population.info.regression ? Loss::abs_diff : Loss::disagreement);
+  const RiskLoss loss =
+      trial.plan.loss.value_or(trial.population.info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
   std::vector<double> risk(static_cast<size_t>(count)), cost(risk.size());
   parallel_for(2, 2, [&](int64_t half) {
     LossMeter truth(trial.population, loss, trial.plan.range);
@@ -145,7 +146,7 @@ TEST(CoverageOfCalibration, OtherLossesAndTasks) {
   holds("MNLI, all families and exits, ltt-binomial", {mnli, {.budgets = {0.05}, .delta = kDelta}, kReal, 0.05}, 0.99);
   holds("SST-2, ltt-hb", {sst2(), real_plan(0.03, RiskMethod::ltt_hb), kReal, 0.03}, 0.8);
   CalibrationPlan drop = real_plan(0.02, RiskMethod::wsr);
-  drop.loss = Loss::zero_one_drop;
+  drop.loss = RiskLoss::zero_one_drop;
   holds("SST-2, drop in accuracy, wsr", {sst2(), drop, {.fit = 0.08, .certify = 0.16}, 0.02}, 0.8);
   const CalibrationPlan number{.budgets = {0.05}, .delta = kDelta, .range = {{0, 5}}};
   holds("STS-B, wsr", {stsb, number, {.fit = 0.15, .certify = 0.3}, 0.05}, 0.9);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/exits/policy_file.h"
 
+#include <numeric>
+
 #include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
 #include "tests/scratch.h"
 
@@ -19,7 +22,7 @@ PolicyFile example() {
   entry.policy = parse_policy("entropy:0.21");
   entry.points = {{parse_policy("entropy:0.21"), 0.01, 0.47, {0.5F, 0.125F, 0, 0.375F}},
                   {parse_policy("entropy:0.4"), 0.02, 0.31}};
-  entry.certificate = Certificate{.loss = Loss::disagreement,
+  entry.certificate = Certificate{.loss = RiskLoss::disagreement,
                                   .method = RiskMethod::ltt_binomial,
                                   .epsilon = 0.01,
                                   .delta = 0.05,
@@ -46,7 +49,7 @@ PolicyFile example() {
 
 TEST(PolicyFile, ComesBackFromItsText) {
   const std::string text = policy_file_text(example());
-  const PolicyFile back = parse_policy_file(parse_json(text, "policy.json"), "policy.json");
+  const PolicyFile back = parse_policy_file(text, "policy.json");
   EXPECT_EQ(policy_file_text(back), text);
   ASSERT_EQ(back.entries.size(), 2u);
   const PolicyEntry& entry = back.entries.at("bf16");
@@ -90,7 +93,7 @@ TEST(PolicyFile, AnEntryCompletesItsPolicies) {
 Error policy_file_error(const std::string& pointer, const Json& value) {
   Json json = parse_json(policy_file_text(example()), "p");
   json[Json::json_pointer(pointer)] = value;
-  const Error error = error_of([&] { (void)parse_policy_file(json, "policy.json"); });
+  const Error error = error_of([&] { (void)parse_policy_file(json.dump(), "policy.json"); });
   EXPECT_EQ(error.code(), Code::bad_file) << pointer;
   EXPECT_THAT(error.what(), HasSubstr("policy.json")) << pointer;
   return error;
@@ -104,7 +107,7 @@ TEST(PolicyFile, UnknownFieldsAndNamesAreAnsweredWithTheNearest) {
             "known: policy, epsilon, cost_fraction, exit_rates");
   EXPECT_EQ(policy_file_error("/entries/fp23", Json::object()).hint(), "did you mean 'fp32'?");
   EXPECT_EQ(policy_file_error("/entries/bf16/policy", "entrpy:0.3").hint(), "did you mean 'entropy'?");
-  EXPECT_THAT(policy_file_error("/entries/bf16/policy", "entrpy:0.3").what(), HasSubstr("entries.bf16.policy"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/policy", "entrpy:0.3").what(), HasSubstr("entries.bf16.policy: policy"));
   EXPECT_THAT(policy_file_error("/format", "exeunt.policy/2").what(), HasSubstr("want 'exeunt.policy/1'"));
 }
 
@@ -114,20 +117,22 @@ TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(policy_file_error("/entries", 1).what(), HasSubstr("an object by precision"));
   EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json::array()).what(),
               HasSubstr("want a list of 1 to 128 layers"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({3, 2})).what(), HasSubstr("want rising layers"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({0})).what(), HasSubstr("want rising layers"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({1.5})).what(), HasSubstr("want rising layers"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({0})).what(), HasSubstr("finite numbers above 0"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({3, 2})).what(), HasSubstr("want increasing layers"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({0})).what(), HasSubstr("a whole number from 1 to"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/exits", Json({1.5})).what(), HasSubstr("a whole number from 1 to"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({0})).what(),
+              HasSubstr("got 0, want a number above 0"));
   EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({1e300})).what(),
               HasSubstr("finite numbers above 0"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({"1"})).what(), HasSubstr("finite numbers above 0"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/points", 1).what(), HasSubstr("a list of at most 1000 points"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/points/1/epsilon", 0.01).what(), HasSubstr("points of rising epsilon"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/temperature", Json({"1"})).what(), HasSubstr("want a finite number"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points", 1).what(), HasSubstr("field 'points': got 1, want a list"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/1/epsilon", 0.01).what(),
+              HasSubstr("points of increasing epsilon"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/epsilon", 0).what(), HasSubstr("above 0 and below 1"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/cost_fraction", 1.5).what(), HasSubstr("from 0 to 1"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/exit_rates", Json({0.5, 0.5})).what(),
               HasSubstr("a list of 4 shares, one per evaluated exit"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/exit_rates/1", -0.1).what(), HasSubstr("shares from 0 to 1"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/points/0/exit_rates/1", -0.1).what(), HasSubstr("a number from 0 to 1"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/exit_rates/1", 0.5).what(), HasSubstr("shares that sum to 1"));
   EXPECT_THAT(policy_file_error("/entries/bf16/points/0/policy", "full").what(),
               HasSubstr("want the entry's own policy"));
@@ -135,14 +140,33 @@ TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(policy_file_error("/entries/bf16/certificate/delta", 1).what(), HasSubstr("above 0 and below 1"));
   EXPECT_THAT(policy_file_error("/entries/bf16/certificate/n", 0).what(), HasSubstr("'n'"));
   EXPECT_THAT(policy_file_error("/entries/bf16/certificate/losses", 3000).what(), HasSubstr("from -2000 to 2000"));
-  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/fit/data", "x").what(), HasSubstr("certificate.fit"));
+  EXPECT_THAT(policy_file_error("/entries/bf16/certificate/fit/data", "x").what(),
+              HasSubstr("certificate: fit: field 'data': got \"x\", want a sha256"));
   EXPECT_THAT(policy_file_error("/entries/bf16/certificate/guarantee", "expectation").what(),
               HasSubstr("want \"probability\": that is what ltt-binomial gives"));
   EXPECT_THAT(policy_file_error("/entries/bf16/certificate/method", "crc").what(), HasSubstr("that is what crc gives"));
 }
 
+TEST(PolicyFile, TakesAsManyExitsAsAModelMayHave) {
+  PolicyFile file = example();
+  PolicyEntry& entry = file.entries.at("int8");
+  entry.exits.resize(kMaxExits);
+  std::iota(entry.exits.begin(), entry.exits.end(), 1);
+  entry.temperature.assign(kMaxExits, 1);
+  EXPECT_NO_THROW((void)parse_policy_file(policy_file_text(file), "p"));
+  entry.exits.push_back(kMaxExits + 1);
+  EXPECT_THAT(error_of([&] { (void)parse_policy_file(policy_file_text(file), "p"); }).what(),
+              HasSubstr("got 129, want a list of 1 to 128 layers"));
+}
+
+// The lists of fields that reader and writer follow are the tables of the page.
+TEST(PolicyFile, IsDocumentedFieldByField) {
+  const std::string page = read_text("docs/formats.md"), tables = policy_file_tables();
+  EXPECT_NE(page.find(tables), std::string::npos) << "docs/formats.md, policy.json wants:\n" << tables;
+}
+
 TEST(PolicyFile, NamesOfLossesAndMethodsGoBothWays) {
-  for (const Loss loss : {Loss::disagreement, Loss::zero_one_drop, Loss::abs_diff})
+  for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop, RiskLoss::abs_diff})
     EXPECT_EQ(loss_named(name_of(loss)), loss);
   for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc})
     EXPECT_EQ(method_named(name_of(method)), method);
@@ -157,7 +181,7 @@ TEST(PolicyFile, IsWrittenUnderALock) {
     const PolicyLock lock(path);
     const Error error = error_of([&] { const PolicyLock second(path); });
     EXPECT_EQ(error.code(), Code::resources);
-    EXPECT_THAT(error.what(), HasSubstr("policy.json: cannot lock: another calibration is at work on it"));
+    EXPECT_THAT(error.what(), HasSubstr("policy.json: cannot lock: another calibration is using it"));
     lock.write(example());
   }
   EXPECT_EQ(policy_file_text(read_policy_file(path)), policy_file_text(example()));

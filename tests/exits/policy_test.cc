@@ -22,7 +22,7 @@ TEST(Policy, EvaluatesAllExitsUnlessTold) {
   for (int n = 0; n < 4; ++n) {
     EXPECT_EQ(policy.site[n], n);
     EXPECT_EQ(policy.nth[n], n);
-    EXPECT_EQ(policy.own[n], 0.3F);
+    EXPECT_EQ(policy.exit_value[n], 0.3F);
     EXPECT_EQ(policy.temperature[n], 1);
   }
 }
@@ -36,7 +36,7 @@ TEST(Policy, ASubsetOfExitsKeepsItsOwnTemperaturesAndThresholds) {
   EXPECT_EQ(policy.site[0], 1);
   EXPECT_EQ(policy.temperature[0], 2);
   EXPECT_EQ(policy.temperature[1], 4);
-  EXPECT_EQ(policy.own[1], 0.2F);
+  EXPECT_EQ(policy.exit_value[1], 0.2F);
   EXPECT_EQ(policy.nth[0], -1);
   EXPECT_EQ(policy.nth[1], 0);
 }
@@ -65,7 +65,7 @@ TEST(Policy, RulesOnProbabilitiesDoNotFitARegression) {
     const Error error = misfit(text, kNumber);
     EXPECT_EQ(error.code(), Code::usage);
     EXPECT_THAT(error.what(), HasSubstr("does not fit this model: it reads class probabilities")) << text;
-    EXPECT_THAT(error.hint(), HasSubstr("patience:T,tol=R")) << text;
+    EXPECT_THAT(error.hint(), HasSubstr("one of full, layer, patience")) << text;
   }
   EXPECT_NO_THROW((void)bind(parse_policy("full"), kNumber));
   EXPECT_NO_THROW((void)bind(parse_policy("layer:3"), kNumber));
@@ -94,9 +94,9 @@ TEST(Policy, ExitsTheModelLacksAreNamed) {
   spec.exits = {3, 6};
   EXPECT_THAT(error_of([&] { (void)bind(spec, kBinary); }).what(), HasSubstr("want the last one (12)"));
   spec.exits = {6, 3, 12};
-  EXPECT_THAT(error_of([&] { (void)bind(spec, kBinary); }).what(), HasSubstr("want them rising"));
+  EXPECT_THAT(error_of([&] { (void)bind(spec, kBinary); }).what(), HasSubstr("in increasing order"));
   spec.exits = {6, 6, 12};
-  EXPECT_THAT(error_of([&] { (void)bind(spec, kBinary); }).what(), HasSubstr("want them rising"));
+  EXPECT_THAT(error_of([&] { (void)bind(spec, kBinary); }).what(), HasSubstr("in increasing order"));
 }
 
 TEST(Policy, ListsMustHaveOneValuePerExit) {
@@ -137,6 +137,33 @@ TEST(Policy, StateIsAsLargeAsTheRuleNeeds) {
   const Policy divergence = bind(parse_policy("divergence:0.1,2"), kBinary);
   EXPECT_EQ(divergence.memory, 1);
   EXPECT_EQ(divergence.state_floats, 4);
+}
+
+TEST(Policy, AStepSaysWhyATextLeaves) {
+  Evidence sure, unsure;
+  sure.entropy = 0.1F;
+  unsure.entropy = 0.6F;
+  const Policy policy = bind(parse_policy("entropy:0.3"), kBinary);
+  EXPECT_EQ(step(policy, 0, unsure, nullptr, nullptr), Step::stay);
+  EXPECT_EQ(step(policy, 0, sure, nullptr, nullptr), Step::leave);
+  EXPECT_EQ(step(policy, 3, unsure, nullptr, nullptr), Step::last);
+  EXPECT_EQ(step(policy, 3, sure, nullptr, nullptr), Step::leave);
+}
+
+TEST(Policy, TheLastRampIsAskedAtTheLastExitAlone) {
+  Evidence sure, unsure;
+  sure.entropy = 0.1F;
+  unsure.entropy = 0.6F;
+  ExitSites sites = kBinary;
+  sites.ramp = true;
+  const Policy policy = bind(parse_policy("entropy:0.3"), sites);
+  EXPECT_FALSE(asks_ramp(policy, 2));
+  EXPECT_TRUE(asks_ramp(policy, 3));
+  EXPECT_EQ(step(policy, 2, unsure, &sure, nullptr), Step::stay);
+  EXPECT_EQ(step(policy, 3, unsure, &sure, nullptr), Step::leave_by_ramp);
+  EXPECT_EQ(step(policy, 3, sure, &unsure, nullptr), Step::last) << "the final head's own evidence is not asked";
+  for (const char* fixed : {"full", "layer:12", "patience:0"})
+    EXPECT_FALSE(asks_ramp(bind(parse_policy(fixed), sites), 0)) << fixed << ": nothing to decide";
 }
 
 TEST(Policy, IsPlainDataForADevice) {

@@ -81,21 +81,25 @@ TEST(PolicyText, ValuesOutOfRangeSayTheRange) {
 
 TEST(PolicyText, TooFewOrTooManyValuesShowTheForm) {
   EXPECT_THAT(policy_error("entropy").what(), HasSubstr("got 0 values, want 1"));
-  EXPECT_EQ(policy_error("entropy").hint(), "it is written entropy:threshold or one per exit");
-  EXPECT_EQ(policy_error("pcee:0.1").hint(), "it is written pcee:threshold,patience");
-  EXPECT_EQ(policy_error("patience").hint(), "it is written patience:patience[,tol=…]");
+  EXPECT_EQ(policy_error("entropy").hint(), "syntax: entropy:threshold or one per exit");
+  EXPECT_EQ(policy_error("pcee:0.1").hint(), "syntax: pcee:threshold,patience");
+  EXPECT_EQ(policy_error("patience").hint(), "syntax: patience:patience[,tol=…]");
   EXPECT_THAT(policy_error("pcee:0.1,3,4").what(), HasSubstr("got 3 values, want 2"));
   EXPECT_THAT(policy_error("full:1").what(), HasSubstr("got 1 value, want 0"));
   EXPECT_THAT(policy_error("full:").what(), HasSubstr("got 1 value, want 0"));
-  std::string many = "entropy:0";
-  for (int i = 0; i < kMaxExits; ++i) many += ",0";
-  EXPECT_THAT(policy_error(many).what(), HasSubstr("got 129 per-exit values, want at most 128"));
+  std::string many = "entropy:0", weights = "vote:1";
+  for (int i = 1; i < kMaxExits; ++i) many += ",0";
+  for (int i = 0; i < kMaxExits; ++i) weights += ",0";
+  EXPECT_EQ(parse_policy(many).per_exit.size(), 128u);
+  EXPECT_EQ(parse_policy(weights).per_exit.size(), 128u);
+  EXPECT_THAT(policy_error(weights + ",0").what(), HasSubstr("got 129 per-exit values, want at most 128"));
+  EXPECT_THAT(policy_error(many + ",0").what(), HasSubstr("got 129 per-exit values, want at most 128"));
 }
 
 TEST(PolicyText, ParametersMustAgree) {
   EXPECT_THAT(policy_error("window:0.1,8,bias_3").what(), HasSubstr("bias_3 needs range="));
   EXPECT_THAT(policy_error("window:0.1,8,bias_1,range=0.1").what(), HasSubstr("range= belongs to bias_3"));
-  EXPECT_THAT(policy_error("patience:3,tol=1,tol=2").what(), HasSubstr("'tol=' stands twice"));
+  EXPECT_THAT(policy_error("patience:3,tol=1,tol=2").what(), HasSubstr("duplicate 'tol='"));
 }
 
 TEST(PolicyText, AnAbsurdTextIsRefusedShortly) {

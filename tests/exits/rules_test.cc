@@ -105,6 +105,12 @@ TEST(Window, NarrowWindowsLeave) {
 TEST(Window, TheMarginWidensTheUndecidedMiddle) {
   EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1", firsts({0.55, 0.58, 0.65, 0.7, 0.9})), 4);
   EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1", firsts({0.45, 0.42, 0.35, 0.3, 0.9})), 4);
+  for (const std::string stat : {"class0", "argmax-consistent"}) {  // one rule, where there are two classes
+    EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1,stat=" + stat, firsts({0.55, 0.58, 0.65, 0.7, 0.9})), 4) << stat;
+    EXPECT_EQ(walk("window:0,2,bias_1,margin=0.05,stat=" + stat, firsts({0.55, 0.58, 0.65, 0.7, 0.9})), 3) << stat;
+    EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1,stat=" + stat, firsts({0.45, 0.42, 0.35, 0.3, 0.9})), 4) << stat;
+  }
+  EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1,stat=maxprob", firsts({0.55, 0.42, 0.35, 0.7, 0.9})), 4);
 }
 
 TEST(Window, TheFirstStageIsNormalisedEntropy) {

@@ -99,12 +99,13 @@ TensorView& named(Tensors& tensors, std::string_view name) {
 TEST(Trace, WrongMetadataIsRefused) {
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["format"] = "exeunt.trace/2"; }).what(),
               HasSubstr("got the format 'exeunt.trace/2', want 'exeunt.trace/1'"));
-  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s.erase("format"); }).what(), HasSubstr("lacks the field 'format'"));
-  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s.erase("weights"); }).what(), HasSubstr("lacks the field 'weights'"));
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s.erase("format"); }).what(), HasSubstr("missing field 'format'"));
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s.erase("weights"); }).what(), HasSubstr("missing field 'weights'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["problem"] = "ranking"; }).what(), HasSubstr("got 'ranking'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["problem"] = "regression"; }).what(), HasSubstr("of 2 outputs"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "[\"a\"]"; }).what(), HasSubstr("got 1, want 2"));
-  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "[\"a\",\"a\"]"; }).what(), HasSubstr("stands twice"));
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "[\"a\",\"a\"]"; }).what(),
+              HasSubstr("duplicate label 'a'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "[1,2]"; }).what(), HasSubstr("want names"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "{"; }).what(), HasSubstr("no valid JSON"));
   for (const char* exits : {"1", "1,2,3", "2,1", "1,1", "0,1", "1,x", "", "1,,2", "1,2,"})
@@ -123,7 +124,7 @@ TEST(Trace, WrongTensorsAreRefused) {
     EXPECT_THAT(spoiled([&](Tensors& t, Strings&) {
                   t.erase(std::find_if(t.begin(), t.end(), [&](const NamedTensor& n) { return n.name == name; }));
                 }).what(),
-                HasSubstr("lacks the tensor '" + name + "'"));
+                HasSubstr("missing tensor '" + name + "'"));
   EXPECT_THAT(spoiled([](Tensors& t, Strings&) { named(t, "logits").dtype = DType::i32; }).what(),
               HasSubstr("got I32, want F32"));
   EXPECT_THAT(spoiled([](Tensors& t, Strings&) {
@@ -206,7 +207,7 @@ TEST(Trace, RowsOfOneModelCanBeJoined) {
   EXPECT_TRUE(join_rows(first, second, "texts.csv").lengths.empty());
   second.info.weights = std::string(64, 'b');
   EXPECT_THAT(error_of([&] { (void)join_rows(first, second, "texts.csv"); }).what(),
-              HasSubstr("texts.csv: is the trace of another model"));
+              HasSubstr("texts.csv: is a trace of another model"));
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ TEST_F(Import, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(labels.what(), HasSubstr("--labels: got 3 names, want 2"));
   EXPECT_THAT(refused({.logits = logits, .gold = {}, .labels = {}, .layers = {1, 2}}).what(),
               HasSubstr("--exits: got 2 layers"));
-  EXPECT_THAT(refused({.logits = logits, .gold = {}, .labels = {}, .layers = {3, 2, 1}}).what(), HasSubstr("rising"));
+  EXPECT_THAT(refused({.logits = logits, .gold = {}, .labels = {}, .layers = {3, 2, 1}}).what(),
+              HasSubstr("increasing"));
   EXPECT_EQ(refused({.logits = scratch_.path() / "absent.npy"}).code(), Code::bad_file);
   EXPECT_THAT(refused({.logits = scratch_.write("x.npy", "no array")}).what(), HasSubstr("does not start as an .npy"));
 }

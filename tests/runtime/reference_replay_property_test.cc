@@ -29,14 +29,14 @@ LiveAnswer answer_live(const Reference& reference, const Encoding& text, const P
     const ReferenceOutput out = reference.run(text, {.keep_rows = false, .max_layers = after});
     const ReferenceExit& exit = out.exits.at(static_cast<size_t>(site));
     const Evidence evidence = weigh(policy, nth, {exit.logits.data(), exit.lte.value_or(0)}, state.data());
-    if (step(policy, nth, evidence, state.data())) return {site, exit.logits};
+    if (step(policy, nth, evidence, nullptr, state.data()) != Step::stay) return {site, exit.logits};
   }
 }
 
 LiveSystem system_of(const Reference& reference) {
   return {[&](std::span<const Encoding> texts) { return full_depth(reference, texts); },
           [&](std::span<const Encoding> texts, const PolicySpec& spec) {
-            const Policy policy = bind(spec, sites_of(reference.exits()));
+            const Policy policy = bind(spec, exit_sites(reference.exits()));
             std::vector<LiveAnswer> answers;
             for (const Encoding& text : texts) answers.push_back(answer_live(reference, text, policy));
             return answers;

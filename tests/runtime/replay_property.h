@@ -13,6 +13,7 @@
 
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/replay.h"
+#include "exeunt/runtime/engine.h"
 #include "tests/runtime/arbitrary_model.h"
 
 namespace exeunt {
@@ -28,13 +29,6 @@ struct LiveSystem {
   std::function<std::vector<LiveAnswer>(std::span<const Encoding>, const PolicySpec&)> answer;
 };
 
-// The model's exits as a policy sees them.
-inline ExitSites sites_of(const ExitLayout& layout) {
-  ExitSites sites{{}, layout.outputs, layout.problem == Problem::regression, layout.lte};
-  for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
-  return sites;
-}
-
 // What only the model knows of its trace; a system fills in logits and lte.
 inline ExitTrace empty_trace(const ExitLayout& layout, size_t rows) {
   ExitTrace trace;
@@ -43,7 +37,7 @@ inline ExitTrace empty_trace(const ExitLayout& layout, size_t rows) {
   trace.width = layout.outputs;
   trace.info.labels = layout.labels;
   trace.info.regression = layout.problem == Problem::regression;
-  trace.info.layers = sites_of(layout).layers;
+  trace.info.layers = exit_sites(layout).layers;
   trace.gold.assign(rows, NAN);
   for (size_t row = 0; row < rows; ++row) trace.index.push_back(static_cast<int64_t>(row));
   return trace;

@@ -6,21 +6,14 @@
 
 namespace exeunt {
 
-struct ConfidenceRule : RuleDefaults {
+struct ConfidenceRule : AboveDefaults {
   static constexpr std::string_view kName = "confidence";
-  static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 1}};
-  static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr PerExit kPerExit = PerExit::threshold;
-  static constexpr int kBolder = -1;
 
-  static std::vector<Params> candidates(const Scope&) {
-    std::vector<Params> out;
-    for (const double value : fine_near_zero(1, 200)) out.push_back({below_one(value)});
-    return out;
-  }
+  // Of two classes, the more probable one's share falls as entropy rises.
+  static bool repeats_another(int classes) noexcept { return classes == 2; }
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
-    return e.confidence > args.own;
+    return e.confidence > args.exit_value;
   }
 };
 

@@ -18,13 +18,7 @@ struct DivergenceRule : RuleDefaults {
 
   static int state_floats(const float*, int) noexcept { return 1; }  // run
 
-  static std::vector<Params> candidates(const Scope& scope) {
-    std::vector<Params> out;
-    for (int t = 1; t <= 4 && t < scope.exits; ++t)
-      for (const double value : fine_near_zero(0.7, 60))
-        out.push_back({static_cast<float>(value), static_cast<float>(t)});
-    return out;
-  }
+  static std::vector<Params> candidates(const Scope& scope) { return thresholds_with_patience(0.7, scope.exits); }
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float* state) noexcept {
     state[0] = e.shift < args.params[0] ? state[0] + 1 : 0;

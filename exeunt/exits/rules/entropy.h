@@ -6,22 +6,17 @@
 
 namespace exeunt {
 
-struct EntropyRule : RuleDefaults {
+struct EntropyRule : BelowDefaults {
   static constexpr std::string_view kName = "entropy";
   // H never exceeds ln C, so 16 is beyond nine million classes; thresholds above ln C simply always leave.
   static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 16}};
   static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr PerExit kPerExit = PerExit::threshold;
-  static constexpr int kBolder = 1;
+  static constexpr bool kUsual = true;
 
-  static std::vector<Params> candidates(const Scope& scope) {
-    std::vector<Params> out;
-    for (const double value : fine_near_zero(std::log(scope.classes), 200)) out.push_back({static_cast<float>(value)});
-    return out;
-  }
+  static std::vector<Params> candidates(const Scope& scope) { return thresholds_up_to(std::log(scope.classes)); }
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
-    return e.entropy < args.own;
+    return e.entropy < args.exit_value;
   }
 };
 

@@ -44,9 +44,11 @@ struct RuleInfo {
   PerExit per_exit;
   bool reads_shift;
   int bolder;
+  bool usual;
   int (*state_floats)(const float* params, int exits);
   int (*sole_layer)(const float* params);
   std::vector<Params> (*candidates)(const Scope& scope);
+  bool (*repeats_another)(int classes);
   void (*settle)(float* params, const Ground& ground);
   std::string_view (*conflict)(const float* params);
   std::string_view (*misfit)(const float* params, const Ground& ground);
@@ -64,17 +66,8 @@ constexpr Rule place_of(RuleList<R...>) {
 template <class... R>
 constexpr std::array<RuleInfo, sizeof...(R)> infos(RuleList<R...>) {
   static_assert(((R::kParams.size() <= kMaxParams) && ...));
-  return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kBolder, &R::state_floats, &R::sole_layer,
-                   &R::candidates, &R::settle, &R::conflict, &R::misfit}...};
-}
-
-template <class... R>
-EXEUNT_HOST_DEVICE inline bool leave_by(RuleList<R...>, Rule rule, const RuleArgs& args, const Evidence& e,
-                                        float* state) noexcept {
-  bool leaves = false;
-  int place = 0;
-  (void)((static_cast<int>(rule) == place++ && (leaves = R::leave(args, e, state), true)) || ...);
-  return leaves;
+  return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kBolder, R::kUsual, &R::state_floats,
+                   &R::sole_layer, &R::candidates, &R::repeats_another, &R::settle, &R::conflict, &R::misfit}...};
 }
 
 }  // namespace detail
@@ -86,6 +79,13 @@ inline constexpr auto kRules = detail::infos(Rules{});
 
 [[nodiscard]] inline const RuleInfo& info_of(Rule rule) {
   return kRules[static_cast<size_t>(rule)];
+}
+
+// Does a rule suit a model, with settings as calibration would choose them?
+[[nodiscard]] inline bool suits(const RuleInfo& rule, const Ground& ground) {
+  const std::vector<Params> settings = rule.candidates({.classes = ground.classes, .exits = 4, .range = 1});
+  const Params params = settings.empty() ? Params{} : settings.front();
+  return rule.misfit(params.data(), ground).empty();
 }
 
 }  // namespace exeunt

@@ -6,21 +6,13 @@
 
 namespace exeunt {
 
-struct NentropyRule : RuleDefaults {
+struct NentropyRule : BelowDefaults {
   static constexpr std::string_view kName = "nentropy";
-  static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 1}};
-  static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr PerExit kPerExit = PerExit::threshold;
-  static constexpr int kBolder = 1;
 
-  static std::vector<Params> candidates(const Scope&) {
-    std::vector<Params> out;
-    for (const double value : fine_near_zero(1, 200)) out.push_back({static_cast<float>(value)});
-    return out;
-  }
+  static bool repeats_another(int) noexcept { return true; }  // entropy, by a constant factor
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
-    return e.nentropy < args.own;
+    return e.nentropy < args.exit_value;
   }
 };
 

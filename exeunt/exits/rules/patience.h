@@ -15,6 +15,7 @@ struct PatienceRule : RuleDefaults {
       {.name = "tol", .low = 0, .high = 1e30F, .keyed = true, .absent = kNoTolerance}};
   static constexpr std::span<const ParamInfo> kParams = kList;
   static constexpr int kBolder = -1;
+  static constexpr bool kUsual = true;
 
   static int state_floats(const float*, int) noexcept { return 3; }  // run, begun, label or value before
   static int sole_layer(const float* params) noexcept { return params[0] == 0 ? kLastExit : kEveryExit; }

@@ -13,6 +13,7 @@ struct VoteRule : RuleDefaults {
   static constexpr std::span<const ParamInfo> kParams = kList;
   static constexpr PerExit kPerExit = PerExit::weight;
   static constexpr int kBolder = -1;
+  static constexpr bool kUsual = true;
 
   static int state_floats(const float*, int) noexcept { return 2; }  // sum, 1 + label of the run
 
@@ -25,7 +26,7 @@ struct VoteRule : RuleDefaults {
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float* state) noexcept {
     const float label = static_cast<float>(e.label + 1);
-    state[0] = (state[1] == label ? state[0] : 0) + args.own * e.confidence;
+    state[0] = (state[1] == label ? state[0] : 0) + args.exit_value * e.confidence;
     state[1] = label;
     return state[0] > args.params[0];
   }

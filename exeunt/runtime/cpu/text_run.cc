@@ -85,18 +85,6 @@ bool TextRun::runs_ahead(int site, const Ask& ask, const Plan& plan, int tokens)
   return first_row_pays(leaving_share(*ask.policy, nth), tokens, first_row_cost(*model_.kernels, model_.precision));
 }
 
-// Replay's rule: the ramp stands where the last exit stands, and answers only where the rule says so.
-bool TextRun::leave_at_last_ramp(const LayerRows& rows, const Policy& policy, Best& best) {
-  const int nth = policy.count - 1;
-  heads_.run_ramp(rows, space_.logits);
-  const Evidence evidence = weigh(policy, nth, {space_.logits, best.evidence.lte}, space_.state);
-  const RuleArgs args{policy.params, policy.own[nth], nth};
-  if (!detail::leave_by(Rules{}, policy.rule, args, evidence, space_.state)) return false;
-  std::copy_n(space_.logits, model_.exits.outputs, space_.best);
-  best.evidence = evidence;
-  return true;
-}
-
 // Looks at one exit; says whether the policy lets the text leave there.
 bool TextRun::look(int site, const LayerRows& rows, const Ask& ask, Best& best) {
   const Policy* policy = ask.policy ? &ask.policy->bound : nullptr;
@@ -111,17 +99,20 @@ bool TextRun::look(int site, const LayerRows& rows, const Ask& ask, Best& best) 
     const float temperature = scaled ? ask.policy->spec.temperature[static_cast<size_t>(site)] : 1.0F;
     best.evidence = weigh({space_.best, outputs, temperature, lte});
   } else {
-    const bool last = site + 1 == static_cast<int>(model_.exits.sites.size());
-    const bool choice = info_of(policy->rule).sole_layer(policy->params) == kEveryExit;
-    const bool ramp = last && choice && model_.exits.compat_last_ramp == LastRamp::ramp;
-    std::copy_n(space_.state, policy->state_floats, space_.state_before);
+    const bool by_ramp = asks_ramp(*policy, nth);
+    if (by_ramp) std::copy_n(space_.state, policy->state_floats, space_.state_before);
     best.evidence = weigh(*policy, nth, {space_.best, lte}, space_.state);
-    if (ramp) std::copy_n(space_.state_before, policy->state_floats, space_.state);
-    const RuleArgs args{policy->params, policy->own[nth], nth};
-    if (ramp) {
-      leaves = leave_at_last_ramp(rows, *policy, best);
-    } else {
-      leaves = detail::leave_by(Rules{}, policy->rule, args, best.evidence, space_.state);
+    Evidence ramp;
+    if (by_ramp) {  // it stands where the last exit stands: both are compared with the exit before
+      std::copy_n(space_.state_before, policy->state_floats, space_.state);
+      heads_.run_ramp(rows, space_.logits);
+      ramp = weigh(*policy, nth, {space_.logits, lte}, space_.state);
+    }
+    const Step made = step(*policy, nth, best.evidence, &ramp, space_.state);
+    leaves = made == Step::leave || made == Step::leave_by_ramp;
+    if (made == Step::leave_by_ramp) {
+      std::copy_n(space_.logits, outputs, space_.best);
+      best.evidence = ramp;
     }
   }
   if (nth >= 0 && ask.policy->counts) {

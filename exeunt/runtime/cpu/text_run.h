@@ -38,7 +38,6 @@ class TextRun {
   [[nodiscard]] int site_after(int layer) const noexcept;  // of `layer`, from 1; -1: there is none
   [[nodiscard]] bool runs_ahead(int site, const Ask& ask, const Plan& plan, int tokens) const noexcept;
   bool look(int site, const LayerRows& rows, const Ask& ask, Best& best);
-  bool leave_at_last_ramp(const LayerRows& rows, const Policy& policy, Best& best);
   [[nodiscard]] Answer finish(Best&& best, const Ask& ask) const;
   [[nodiscard]] LayerRows rows(bool ahead) const noexcept;
 
