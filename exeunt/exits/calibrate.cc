@@ -121,7 +121,7 @@ BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>&
   return outcome;
 }
 
-// What the rows came from; a trace of others that does not say stands for itself.
+// The origin of the rows; an imported trace that does not name one is its own origin.
 DataPart part_of(const ExitTrace& trace) {
   const auto bytes = std::as_bytes(std::span(trace.logits));
   return {trace.info.data.empty() ? sha256_hex(bytes) : trace.info.data, static_cast<int64_t>(trace.rows)};
@@ -134,7 +134,7 @@ PolicySpec rule_part(PolicySpec policy) {
   return policy;
 }
 
-// Share of the rows that leave at each of `exits`, which are layers: the engine plans by it.
+// Fraction of the rows that exit at each of `exits`, which are layers; the engine plans with it.
 std::vector<float> exit_rates(const ExitTrace& trace, const PolicySpec& policy, const std::vector<int>& exits) {
   std::vector<int64_t> left(exits.size(), 0);
   for (const uint8_t site : replay(trace, policy).exit) {

@@ -29,11 +29,11 @@ struct SplitShares {
 struct CalibrationPlan {
   std::vector<double> budgets = {0.01};    // largest mean loss, increasing; the first becomes the default policy
   double delta = 0.05;                     // 1 - confidence, shared by all budgets
-  std::optional<RiskLoss> loss = {};       // default: disagreement, or abs_diff for a regression
+  std::optional<RiskLoss> loss = {};       // default: disagreement, or abs_diff for regression
   std::optional<RiskMethod> method = {};   // default: the exact binomial for disagreement, wsr for the others
   std::vector<std::string> families = {};  // rules to choose from; empty = those that suit the model
   std::vector<int> exits = {};             // layers; empty = all exits
-  std::optional<std::pair<double, double>> range = {};  // of a regression's labels
+  std::optional<std::pair<double, double>> range = {};  // of regression labels
   bool temperatures = true;
 };
 
@@ -60,7 +60,7 @@ struct Calibration {
   std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever bolder
 };
 
-// Throws Error: usage for a plan that does not fit the model, failure where the rows are too few for the first budget;
+// Throws Error: usage for a plan that does not fit the model, failure if there are too few rows for the first budget;
 // that error says how many would do and what else would help.
 [[nodiscard]] Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan);
 

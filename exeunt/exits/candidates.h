@@ -20,7 +20,7 @@ struct FamilyScope {
   ExitSites sites;
   std::vector<int> exits;          // evaluated; empty = all
   std::vector<float> temperature;  // one per exit of the model; empty = 1
-  float range = 0;                 // of a regression's labels
+  float range = 0;                 // of regression labels
 };
 
 // Decreasing cost, increasing risk; the first is full depth. Of settings that cost about the same, the one with the
@@ -29,7 +29,7 @@ struct FamilyScope {
 [[nodiscard]] std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope,
                                                       LossMeter& fit);
 
-// Families that suit the model and rank its texts each in a way of its own: those that calibration usually tries, or
+// Families that fit the model and rank its texts differently: those that calibration tries by default, or
 // every one.
 enum class Families { usual, all };
 [[nodiscard]] std::vector<std::string> families_for(const ExitSites& sites, Families which);

@@ -34,7 +34,7 @@ struct SequenceResult {
 // Would a sample of `rows` rows with losses like these pass?
 [[nodiscard]] bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows);
 
-// The fewest rows that pass if none of them loses anything.
+// The smallest number of rows that pass if none of them has a loss.
 [[nodiscard]] int64_t rows_without_loss(const RiskTest& test);
 // The smallest budget that `rows` rows without a loss certify.
 [[nodiscard]] double least_budget(const RiskTest& test, int64_t rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one exit says about one text. This is the only place where logits become probabilities.
+// The output of one exit for one text. This is the only place where logits become probabilities.
 #pragma once
 
 #include <cmath>
@@ -9,10 +9,10 @@
 
 namespace exeunt {
 
-// p = softmax(z / temperature), natural logarithms. One output (a regression) has a value and no probabilities.
+// p = softmax(z / temperature), natural logarithms. One output (regression) has a value and no probabilities.
 struct Evidence {
   int label = 0;           // argmax; the lowest index among equals
-  float value = 0;         // z[0] as it came: the prediction of a regression
+  float value = 0;         // raw z[0]: the prediction for regression
   float entropy = 0;       // H(p) = -sum p ln p
   float nentropy = 0;      // H(p) / ln C, from 0 to 1
   float impurity = 0;      // Gini's: 1 - sum p^2, from 0 to 1 - 1 / C
@@ -45,7 +45,7 @@ EXEUNT_HOST_DEVICE inline float divergence_term(float p, float q) noexcept {
   return left + right > 0 ? left + right : 0.0F;
 }
 
-// Jensen-Shannon divergence between the exit in `memory` and this one, which then takes its place.
+// Jensen-Shannon divergence between the exit in `memory` and this one, which then replaces it.
 // `scale` turns exp((z - peak) / T) into a probability.
 EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading, float peak, float scale) noexcept {
   float twice = 0;
@@ -60,7 +60,7 @@ EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading
 }
 
 // Stable for any finite logits: every exponent is at most zero, and what underflows counts as p = 0.
-// `memory` is null where no rule asks for `shift`; all zeros before the first exit.
+// `memory` is null if no rule needs `shift`; all zeros before the first exit.
 EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory = nullptr) noexcept {
   Evidence e;
   e.value = reading.logits[0];
@@ -74,7 +74,7 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
   float rest = 0, squares = 0, weighted = 0, second = -INFINITY;
   for (int c = 0; c < reading.classes; ++c) {
     if (c == e.label) continue;
-    const float d = (reading.logits[c] - peak) / reading.temperature;  // -inf where the gap exceeds fp32
+    const float d = (reading.logits[c] - peak) / reading.temperature;  // -inf if the gap exceeds fp32
     const float power = std::exp(d);
     rest += power;
     squares += power * power;

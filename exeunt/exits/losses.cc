@@ -20,7 +20,7 @@ struct Place {
   int exit;
 };
 
-// What the answer of one exit loses against the last one's; `width` is that of a regression's range.
+// The loss of one exit's answer against the last one's; `width` is the width of the regression range.
 double loss_of(const ExitTrace& trace, Place place, RiskLoss loss, double width) {
   const std::span<const float> answer = trace.at(place.row, place.exit), full = trace.at(place.row, trace.exits - 1);
   if (loss == RiskLoss::abs_diff)

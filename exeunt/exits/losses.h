@@ -17,13 +17,13 @@ struct LossRange {
 };
 [[nodiscard]] LossRange range_of(RiskLoss loss) noexcept;
 
-// A regression's range where nobody knows it: that of the gold values; nothing where there are none.
+// The default regression range: that of the gold values; nothing if there are none.
 [[nodiscard]] std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace);
 
 // Losses of whole policies over one trace, which must outlive it.
 class LossMeter {
  public:
-  // `range` is that of a regression's labels; needed for abs_diff alone. Throws Error (usage) where the loss does not
+  // `range` is that of regression labels; needed only for abs_diff. Throws Error (usage) if the loss does not
   // suit the trace: labels for numbers, gold that is not there.
   LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::pair<double, double>> range);
 

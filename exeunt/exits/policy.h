@@ -29,7 +29,7 @@ struct ExitSites {
   int outputs = 0;
   bool regression = false;
   bool lte = false;
-  bool ramp = false;  // DeeBERT's bug: the last layer's ramp, never trained, answers where the rule lets it leave
+  bool ramp = false;  // DeeBERT's bug: the last layer's untrained ramp answers if the rule exits there
 };
 
 struct Policy {
@@ -37,7 +37,7 @@ struct Policy {
   int count = 0;         // evaluated exits; the last of them always answers
   int classes = 0;       // outputs of an exit
   int state_floats = 0;  // per text, moves with it, all zero at its start; `memory` included
-  int memory = -1;       // where in the state the previous probabilities lie; -1 = they are not needed
+  int memory = -1;       // offset of the previous probabilities in the state; -1 = not needed
   bool ramp = false;     // the last layer's ramp is asked before the last exit
   float params[kMaxParams] = {};
   int site[kMaxExits] = {};           // [count] which of the model's exits is evaluated nth

@@ -25,7 +25,7 @@ constexpr std::string_view kPolicyFormat = "exeunt.policy/1";
 constexpr double kMostRows = double{1ULL << 40};
 constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
 
-// Follows from the method; stands in the file for those who read it.
+// Follows from the method; stored for human readers.
 struct Guarantee {
   RiskMethod method;
 };
@@ -48,7 +48,7 @@ OrderedJson field_json(const Guarantee& guarantee) {
 
 }  // namespace
 
-// Forms of their own, for fields.h to find.
+// Custom formats, found by fields.h.
 static void read_field(JsonObject& object, const Field& field, PolicySpec& policy) {
   policy = parse_policy(object.string(field.name), fmt::format("{}.{}", object.where(), field.name));
 }
@@ -206,7 +206,7 @@ void check_entry(const PolicyEntry& entry, const std::string& where) {
   require_hash(where + ": certificate: certify", "data", entry.certificate->certify.data);
 }
 
-// Is the file behind `descriptor` still the one at `path`? Its last holder may have removed it in between.
+// Is the file behind `descriptor` still the one at `path`? Its previous holder may have removed it in the meantime.
 bool same_file(int descriptor, const std::filesystem::path& path) {
   struct stat held {
   }, found{};
@@ -285,7 +285,7 @@ std::string policy_file_tables() {
       field_table<Certificate>(), field_table<DataPart>());
 }
 
-// A hidden file beside policy.json held with flock, so that the lock frees itself when its holder dies.
+// A hidden file next to policy.json, locked with flock, so that the lock is released when its holder dies.
 PolicyLock::PolicyLock(std::filesystem::path path)
     : path_(std::move(path)), lock_(path_.parent_path() / fmt::format(".{}.lock", path_.filename().string())) {
   while (true) {

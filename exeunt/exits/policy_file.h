@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// policy.json: which policy a model runs by default at each precision, what was promised about it, and by what test.
+// policy.json: the policy a model runs by default in each precision, its certificate, and the test behind it.
 // Strict to read, replaced whole by rename, and guarded by a lock while somebody works on it.
 #pragma once
 
@@ -28,7 +28,7 @@ struct DataPart {
 
 struct Certificate {
   RiskLoss loss = RiskLoss::disagreement;
-  RiskMethod method = RiskMethod::ltt_binomial;  // crc promises in expectation, the others with probability 1 - delta
+  RiskMethod method = RiskMethod::ltt_binomial;  // crc holds in expectation, the others with probability 1 - delta
   double epsilon = 0, delta = 0;
   int64_t rows = 0;
   double losses = 0;  // summed over the rows, of the default policy
@@ -44,7 +44,7 @@ struct Certificate {
 struct PolicyPoint {
   PolicySpec policy;  // rule and parameters; exits and temperatures are the entry's
   double epsilon = 0, cost_fraction = 1;
-  std::vector<float> exit_rates = {};  // [evaluated exits] share of the certify rows that left there; or empty
+  std::vector<float> exit_rates = {};  // [evaluated exits] fraction of the certify rows that exited there; or empty
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit);
@@ -61,7 +61,7 @@ struct PolicyEntry {
   // The policy, or a point's, with this entry's exits and temperatures.
   [[nodiscard]] PolicySpec complete(const PolicySpec& rule) const;
   [[nodiscard]] PolicySpec complete() const { return complete(policy); }
-  // The exit rates of the point with this rule; empty where it has none.
+  // The exit rates of the point with this rule; empty if it has none.
   [[nodiscard]] std::vector<float> exit_rates(const PolicySpec& rule) const;
 
   template <class Self, class Visit>

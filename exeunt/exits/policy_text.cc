@@ -12,7 +12,7 @@
 namespace exeunt {
 namespace {
 
-constexpr size_t kMaxText = 4096;  // per-exit values for the most exits take less
+constexpr size_t kMaxText = 4096;  // values for the maximum number of exits fit
 
 Rule rule_named(std::string_view name, const PolicySource& source) {
   std::vector<std::string> known;

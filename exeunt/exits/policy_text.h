@@ -37,7 +37,7 @@ template <class Number>
 // The shortest text that reads back as the same float; "0" for both zeros.
 [[nodiscard]] std::string shortest(float value);
 
-// A policy text, and how its errors say where it came from. Refuses texts of absurd length.
+// A policy text, and its origin for error messages. Rejects texts of absurd length.
 class PolicySource {
  public:
   PolicySource(std::string_view text, std::string_view where);

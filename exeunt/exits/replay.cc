@@ -9,11 +9,11 @@
 namespace exeunt {
 namespace {
 
-// The largest state any rule asks for: a window over all exits.
+// The largest state of any rule: a window over all exits.
 constexpr size_t kMaxState = kMaxExits + 8;
 
 struct Table {
-  const Evidence* evidence;  // [rows, stride]; the last of a row is the ramp's where there is one
+  const Evidence* evidence;  // [rows, stride]; the last of a row is the ramp's, if there is one
   size_t rows, stride;
 };
 
@@ -65,7 +65,7 @@ void Replayer::weigh_all(const Policy& policy) {
     float* kept = shift ? memory.data() : nullptr;
     std::vector<float> before_last;
     for (size_t n = 0; n < count; ++n) {
-      if (asks_ramp(policy, static_cast<int>(n))) before_last = memory;  // the ramp stands where the last exit stands
+      if (asks_ramp(policy, static_cast<int>(n))) before_last = memory;  // the ramp is at the last exit
       const Reading reading{trace_.at(row, sites[n]).data(), trace_.width, temperature[n],
                             trace_.lte_at(row, sites[n])};
       evidence_.push_back(weigh(reading, kept));

@@ -10,7 +10,7 @@
 
 namespace exeunt {
 
-// Which head answers at the last layer of an imported DeeBERT checkpoint: the trained final head, or, where the rule
+// Which head answers at the last layer of an imported DeeBERT checkpoint: the trained final head, or, if the rule
 // lets its evidence leave, the last ramp (ExitSites::ramp).
 enum class LastHead { final, ramp };
 
@@ -26,7 +26,7 @@ class Replayer {
  public:
   explicit Replayer(const ExitTrace& trace, LastHead last = LastHead::final);
 
-  [[nodiscard]] Departures run(const PolicySpec& spec);  // throws Error (usage) where the policy does not fit
+  [[nodiscard]] Departures run(const PolicySpec& spec);  // throws Error (usage) if the policy does not fit
 
   // The logits that answer row `row`.
   [[nodiscard]] std::span<const float> answer(const Departures& departures, size_t row) const noexcept;
@@ -39,7 +39,7 @@ class Replayer {
   std::vector<int> weighed_sites_;  // what `evidence_` was computed for
   std::vector<float> weighed_temperature_;
   bool weighed_shift_ = false;
-  std::vector<Evidence> evidence_;  // [rows, evaluated exits, then the ramp where there is one]
+  std::vector<Evidence> evidence_;  // [rows, evaluated exits, then the ramp if there is one]
 };
 
 // One policy over one trace: the exit (from 0) that each row takes.

@@ -96,7 +96,7 @@ double hoeffding_bentkus_p_value(double mean, int64_t rows, double epsilon) {
   // n times the relative entropy of a coin of bias a to one of bias epsilon.
   const double entropy = (a > 0 ? a * std::log(a / epsilon) : 0) + (1 - a) * std::log((1 - a) / (1 - epsilon));
   const double hoeffding = std::exp(-n * entropy);
-  // A sum of floats may exceed a whole number by its rounding, and that must not cost a whole loss.
+  // A sum of floats may exceed an integer by rounding, which must not count as a whole loss.
   const auto losses = static_cast<int64_t>(std::ceil(n * mean - 1e-9 * n));
   const double bentkus = std::exp(1.0) * binomial_cdf(losses, rows, epsilon);
   return std::min({hoeffding, bentkus, 1.0});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests whether a mean loss stays below a budget, from losses on a sample.
 // A p-value here bounds, for any distribution of losses in [0, 1], the chance of a sample this good while the true
-// mean exceeds `epsilon`. Budgets lie strictly between 0 and 1.
+// mean exceeds `epsilon`. Budgets are strictly between 0 and 1.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@ namespace exeunt {
 
 // What an early answer loses against the same model at full depth.
 enum class RiskLoss {
-  disagreement,   // 1 where the labels differ; needs no gold
-  zero_one_drop,  // 1 where only the early answer is wrong, -1 where only the full one is
-  abs_diff        // |difference| of a regression over the range of its labels, at most 1
+  disagreement,   // 1 if the labels differ; needs no gold
+  zero_one_drop,  // 1 if only the early answer is wrong, -1 if only the full-depth one is
+  abs_diff        // regression: |difference| over the range of the labels, at most 1
 };
-// How its mean is bounded. crc promises in expectation, the others with a confidence.
+// How its mean is bounded. crc holds in expectation, the others with a confidence.
 enum class RiskMethod { ltt_binomial, ltt_hb, wsr, crc };
 
 [[nodiscard]] constexpr std::array<std::string_view, 3> names_of(RiskLoss) noexcept {
@@ -56,7 +56,7 @@ enum class RiskMethod { ltt_binomial, ltt_hb, wsr, crc };
 [[nodiscard]] int64_t losses_allowed(int64_t rows, double epsilon, double delta);
 
 // Fixed-sequence testing: settings 0, 1, … go from safest to boldest, and the answer is the last one before the first
-// whose p-value exceeds `delta`. No correction for their number is needed; nothing where the very first fails.
+// whose p-value exceeds `delta`. No multiplicity correction is needed; nothing if the very first fails.
 [[nodiscard]] std::optional<size_t> fixed_sequence(size_t settings, double delta,
                                                    const std::function<double(size_t)>& p_value);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an exit rule is made of. A rule is a struct of static members in a file of its own under rules/: its name, its
+// The parts of an exit rule. A rule is a struct of static members in its own file under rules/: its name, its
 // parameters, and `leave`, an inline function of evidence and a few floats of state. rules/list.h lists them all.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace exeunt {
 
-// A rule's place in rules/list.h; rule_of<EntropyRule> and the like name them.
+// A rule's index in rules/list.h, e.g. rule_of<EntropyRule>.
 enum class Rule : uint8_t {};
 
 inline constexpr int kMaxParams = 6;
@@ -26,12 +26,12 @@ struct ParamInfo {
   std::string_view name;
   ParamKind kind = ParamKind::number;
   float low = 0, high = 1;                       // both included
-  bool keyed = false;                            // written name=value, and may be left out
-  float absent = 0;                              // what it is when left out
+  bool keyed = false;                            // written name=value, and optional
+  float absent = 0;                              // the default if it is missing
   std::span<const std::string_view> words = {};  // kind word: the value is an index into these
 };
 
-// What values given per exit stand for: a threshold instead of params[0], or a weight (1 where none are given).
+// The meaning of values given per exit: a threshold instead of params[0], or a weight (default 1).
 enum class PerExit { none, threshold, weight };
 
 inline constexpr ParamInfo kWeightParam{.name = "weight", .low = 0, .high = 1e6F};
@@ -49,7 +49,7 @@ using Params = std::array<float, kMaxParams>;
 struct Scope {
   int classes = 2;
   int exits = 1;    // evaluated
-  float range = 0;  // of a regression's labels
+  float range = 0;  // of regression labels
 };
 
 // Rounded to four significant digits: people read, type and compare settings, and 0.2481 chooses as well as 0.24808498.
@@ -111,11 +111,11 @@ struct RuleDefaults {
 
   // Floats of state per text, all zero at its start.
   static int state_floats(const float*, int) noexcept { return 0; }
-  // The one layer that answers, where the parameters leave no choice: kLastExit, a layer from 1, or kEveryExit.
+  // The only layer that can answer with these parameters: kLastExit, a layer from 1, or kEveryExit.
   static int sole_layer(const float*) noexcept { return kEveryExit; }
   // Settings that calibration may choose from; none = it cannot calibrate this rule.
   static std::vector<Params> candidates(const Scope&) { return {}; }
-  // Does another rule rank the texts of a model with so many classes the same way? One of them is enough to try.
+  // Does another rule rank texts the same way with this many classes? Then it is enough to try one of them.
   static bool repeats_another(int) noexcept { return false; }
   // Fills in what depends on the model.
   static void settle(float*, const Ground&) noexcept {}

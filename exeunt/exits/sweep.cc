@@ -35,7 +35,7 @@ std::vector<std::string> expand_range(std::string_view item, const PolicySource&
   return values;
 }
 
-// All values of one comma-separated place, each with its "name=" in front.
+// All values of one comma-separated position, each prefixed by its "name=".
 std::vector<std::string> expand_place(std::string_view place, const PolicySource& source) {
   const size_t equals = place.find('=');
   const size_t prefix = equals == std::string_view::npos ? 0 : equals + 1;

@@ -13,7 +13,7 @@ inline constexpr size_t kMaxSettings = 10'000;
 inline constexpr size_t kMaxSweepText = 4096;              // bytes
 inline constexpr size_t kMaxSweepBytes = size_t{1} << 22;  // of all settings written out
 
-// Ranges ("entropy:0..0.7/0.05", both ends included; whole numbers step by one without "/"), lists
+// Ranges ("entropy:0..0.7/0.05", both ends included; integers step by one without "/"), lists
 // ("patience:3|4|5|6"), and every combination of them, in the order written. Throws Error (usage).
 [[nodiscard]] std::vector<PolicySpec> parse_sweep(std::string_view text);
 

@@ -44,7 +44,7 @@ double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const
 
 float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets) {
   check(targets.size() == trace.rows && trace.width > 1, "one target label per row");
-  // Newton's step where it stays between the bounds that the sign of l' sets, else their geometric middle.
+  // Newton's step if it stays between the bounds set by the sign of l', else their geometric mean.
   double low = 1.0 / kMaxTemperature, high = 1.0 / kMinTemperature;
   if (slope_at(trace, exit, targets, low).first >= 0) return kMaxTemperature;
   if (slope_at(trace, exit, targets, high).first <= 0) return kMinTemperature;

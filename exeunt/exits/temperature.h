@@ -15,7 +15,7 @@ inline constexpr float kMinTemperature = 0.05F, kMaxTemperature = 20.0F;
 // above: an exit that is always right would drive it to zero.
 [[nodiscard]] float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets);
 
-// One per exit; 1 everywhere for a regression. Targets are the gold labels, or without them the labels of the last
+// One per exit; 1 everywhere for regression. Targets are the gold labels, or without them the labels of the last
 // exit, which is what an early exit has to agree with.
 [[nodiscard]] std::vector<float> fit_temperatures(const ExitTrace& trace);
 

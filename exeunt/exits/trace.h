@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace: what every exit of a model said about every text of a data set, from one full pass. Everything that can be
-// asked of exit policies later (scores, sweeps, calibration) is answered from it without the model.
+// computed for exit policies later (scores, sweeps, calibration) comes from it, without the model.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct TraceInfo {
   std::string precision, engine;
   std::string tool, created;
   bool regression = false;
-  std::vector<std::string> labels;  // one name per class, the model's order; none for a regression
+  std::vector<std::string> labels;  // one name per class, in the model's order; empty for regression
   std::vector<int> layers;          // of the exits
   int max_length = 0;               // 0 = not known
 };
@@ -53,7 +53,7 @@ struct ExitTrace {
 [[nodiscard]] ExitTrace parse_trace(std::span<const std::byte> safetensors, std::string_view where);
 void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
 
-// The checks of read_trace, for traces made in memory. `where` opens error messages.
+// The checks of read_trace, for traces in memory. `where` prefixes error messages.
 void check_trace(const ExitTrace& trace, std::string_view where);
 
 // What a trace and its model must agree on.
@@ -65,7 +65,7 @@ struct TraceOwner {
 };
 void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_view where);
 
-// The rows of two traces of one model, one after the other. Throws Error (bad_file) where they are not of one model.
+// Concatenates two traces of one model. Throws Error (bad_file) if they belong to different models.
 [[nodiscard]] ExitTrace join_rows(const ExitTrace& first, const ExitTrace& second, std::string_view where);
 
 // The rows `rows` of a trace, in that order.

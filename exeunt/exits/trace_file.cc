@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kTraceFormat = "exeunt.trace/1";
 
-// Metadata by name; what is read is remembered, and the rest refused.
+// Metadata by name; remembers what is read and rejects the rest.
 class Strings {
  public:
   Strings(const TensorSet& set, std::string where) : set_(set), where_(std::move(where)) {}
@@ -99,7 +99,7 @@ TraceInfo read_info(const TensorSet& set, const std::string& where) {
   return info;
 }
 
-// One tensor of the file, of the type and shape it must have; null where it is optional and absent.
+// One tensor of the file, of the required type and shape; null if it is optional and absent.
 const TensorView* find_tensor(const TensorSet& set, const std::string& where, std::string_view name, DType type) {
   const TensorView* view = set.find(name);
   if (view != nullptr && view->dtype != type)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer:k: every text leaves after layer k. Static truncation, and each exit's own score.
+// layer:k: every text exits after layer k. Static truncation, and the score of a single exit.
 #pragma once
 
 #include "exeunt/exits/rule.h"

@@ -2,7 +2,7 @@
 // window:S,N,mode[,margin=d][,range=r][,stat=s]: ELBERT's two stages. Leave when H(p) / ln C < S, or when the last N
 // exits all lean to the same side: bias_1 that alone, bias_2 and never weaken, bias_3 and stay within r of each other.
 //   stat class0:            the side is p[0] above 1/2 + d or below 1/2 - d, as in the original
-//   stat argmax-consistent: the side is the label, where it leads by more than 2d; for two classes the same as class0
+//   stat argmax-consistent: the side is the label, if it leads by more than 2d; for two classes the same as class0
 //   stat maxprob:           the one side is max p > 1/2 + d, whatever the label
 #pragma once
 
@@ -27,7 +27,7 @@ struct WindowRule : RuleDefaults {
   static constexpr std::span<const ParamInfo> kParams = kList;
   static constexpr int kBolder = 1;
 
-  // Run, side, then the last strengths. A window wider than the exits never fills, so it needs no more than those.
+  // Run, side, then the last strengths. A window wider than the number of exits never fills, so that bounds its size.
   static int state_floats(const float* params, int exits) noexcept {
     return 2 + (params[1] < static_cast<float>(exits) ? static_cast<int>(params[1]) : exits);
   }
