@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The statistics of ELBERT's DataWriter: loss, entropy, class-0 probability and correctness of every text at every
-// exit, as arrays and as summary tables, for all texts and for those that left there.
+// exit, as arrays and as summary tables, for all texts and for those that exited there.
 #pragma once
 
 #include <filesystem>
@@ -14,11 +14,11 @@ namespace exeunt {
 
 // Writes, per quantity Q of loss, entropy, logits, is_right and per M of all, exit: Q_M_eval.npy [rows, exits] and
 // Q_info_M_eval.csv; cnt_info__exit_eval.csv and info__exit_eval.json. In the "exit" arrays a text has a number only
-// where it left, and NaN elsewhere. Throws Error (usage) where the trace has no gold.
+// where it left, and NaN elsewhere. Throws Error (usage) if the trace has no gold.
 void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const Departures& departures);
 
 // count, mean, sample deviation, minimum, quartiles and maximum of the numbers among `values`, as pandas' describe();
-// NaN where there are none.
+// NaN if there are none.
 struct Summary {
   double count = 0, mean = 0, deviation = 0, low = 0, first = 0, middle = 0, third = 0, high = 0;
 };

@@ -19,7 +19,7 @@ struct NpyArray {
   std::shared_ptr<const void> owner;
 };
 
-// Throws Error (bad_file). Objects, structures, text, big-endian and unsigned numbers wider than a byte are refused.
+// Throws Error (bad_file). Objects, structures, text, big-endian and unsigned numbers wider than a byte are rejected.
 [[nodiscard]] NpyArray read_npy(const std::filesystem::path& path);
 [[nodiscard]] TensorView parse_npy(std::span<const std::byte> bytes, std::string_view where);
 
@@ -28,7 +28,8 @@ struct NpyArray {
 
 void write_npy(const std::filesystem::path& path, std::span<const double> values, std::vector<int64_t> shape);
 
-// What DeeBERT's entropy_{S}.npy holds: np.array([{layer: texts that left there}, seconds, cost fraction, score]).
+// The content of DeeBERT's entropy_{S}.npy: np.array([{layer: texts that exited there}, seconds, cost fraction,
+// score]).
 struct DeebertRun {
   std::map<int, int64_t> exits;
   double seconds = 0, cost_fraction = 0, score = 0;

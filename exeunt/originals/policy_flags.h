@@ -12,7 +12,7 @@
 
 namespace exeunt {
 
-// PABEE's --patience "3,4,5" with --regression_threshold for a regression.
+// PABEE's --patience "3,4,5" with --regression_threshold for regression.
 [[nodiscard]] std::vector<PolicySpec> patience_list(std::string_view text, std::optional<float> regression_threshold);
 
 // DeeBERT's and ElasticBERT's --early_exit_entropy "0.3,0.4"; a threshold below 0 never leaves.

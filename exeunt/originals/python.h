@@ -12,7 +12,7 @@ namespace exeunt {
 // str(float): the shortest digits that read back, "0.1", "1.0", "1e-05", "nan".
 [[nodiscard]] std::string python_float(double value);
 
-// str(dict) of whole numbers: "{1: 0, 2: 49}".
+// str(dict) of integers: "{1: 0, 2: 49}".
 [[nodiscard]] std::string python_dict(const std::map<int, int64_t>& values);
 
 // Pickle protocol 3. Values are appended one after the other; containers are opened, filled and closed.

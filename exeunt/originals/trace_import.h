@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace made from arrays that any other software wrote, so that other people's models can be swept and calibrated.
+// A trace imported from arrays that other software wrote, so that its models can be swept and calibrated.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 namespace exeunt {
 
 struct TraceImport {
-  std::filesystem::path logits = {};     // .npy [rows, exits, outputs]; one output is a regression
+  std::filesystem::path logits = {};     // .npy [rows, exits, outputs]; one output means regression
   std::filesystem::path gold = {};       // .npy [rows]; empty = none
   std::vector<std::string> labels = {};  // names of the classes; empty = "0", "1", …
   std::vector<int> layers = {};          // of the exits; empty = 1, 2, …

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same results in the words of the five originals: the lines their programs printed and the files they wrote, so
-// that scripts written around them keep working. Each says "saving" or "speed-up" in a sense of its own; here that
+// that scripts written around them keep working. Each defines "saving" or "speed-up" differently; here that
 // happens on purpose and nowhere else.
 #pragma once
 
@@ -36,7 +36,7 @@ struct ViewRun {
 // does not have.
 [[nodiscard]] std::string view_lines(View view, const ViewRun& run);
 
-// The files the original leaves behind, in `folder`, which is made if need be: results and exit layers of a dev split,
+// The files the original writes, in `folder`, which is created if needed: results and exit layers of a dev split,
 // predictions of a test split (ElasticBERT, RomeBERT). Runs come in the order they were made; where the original
 // overwrites, the last one stays.
 void write_view_files(View view, const std::filesystem::path& folder, std::span<const ViewRun> runs);
