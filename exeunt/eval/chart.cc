@@ -13,7 +13,7 @@
 namespace exeunt {
 namespace {
 
-// Where the plot lies inside the picture, and how values map to it.
+// The plot area inside the picture, and how values map to it.
 struct Frame {
   double left = 62, right = 16, top = 34, bottom = 46;
   int width, height;
@@ -134,7 +134,7 @@ std::string draw_series(const Frame& frame, const Chart& chart, const ChartSerie
   return out + "</g>\n";
 }
 
-// The sign of a series in the legend: its line as it is dashed, or its mark.
+// The legend symbol of a series: its dashed line, or its mark.
 std::string sign_of(const ChartSeries& series, double x, double y) {
   if (series.mark == Mark::dots) return shape_at(series.style, x + 9, y, 4) + std::string(closing(series.style));
   return fmt::format(R"(<line class="sample" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", x, x + 18, y, y);
@@ -245,7 +245,7 @@ std::string draw(const Chart& chart) {
   const auto [key, key_height] = legend(chart.series, chart.width, chart.height);
   std::string out = open_picture("xy", chart.title, chart.width, chart.height + key_height);
   out += y_axis(frame, chart.y_label, false) + x_axis(frame, chart.x_label, chart.x_ticks);
-  // A picture of its own cuts off what a given range leaves out; marks on the frame itself stay whole.
+  // A nested picture clips what is outside a given range; marks on the frame itself stay whole.
   const double wide = frame.width - frame.left - frame.right + 12, tall = frame.height - frame.top - frame.bottom + 12;
   out += fmt::format(
       R"(<svg class="plot" x="{0:.1f}" y="{1:.1f}" width="{2:.1f}" height="{3:.1f}" viewBox="{0:.1f} {1:.1f} {2:.1f} {3:.1f}">)",

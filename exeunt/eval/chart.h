@@ -13,7 +13,7 @@ namespace exeunt {
 
 struct ChartPoint {
   double x = 0, y = 0;
-  std::string note = {};  // shown on hover beside x and y
+  std::string note = {};  // shown on hover, after x and y
 };
 
 enum class Mark { line, dots, rule };  // rule: a horizontal line at the first point's y
@@ -31,7 +31,7 @@ inline constexpr int kStyles = 4;
 struct Chart {
   std::string title, x_label, y_label;
   std::vector<ChartSeries> series;
-  std::optional<std::pair<double, double>> x_range = {}, y_range = {};  // what lies outside is clipped
+  std::optional<std::pair<double, double>> x_range = {}, y_range = {};  // values outside are clipped
   int x_ticks = 8;
   int width = 720, height = 380;
 };

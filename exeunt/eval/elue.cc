@@ -31,7 +31,7 @@ double two_decimals(double value) {
   return std::floor(value * 100 + 0.5 + 1e-9) / 100;
 }
 
-// The best answers that this much buys; nothing bought is nothing right, so leaving out cheap points does not pay.
+// The best score at this cost; at no cost the score is 0, so omitting cheap points does not help.
 double best_affordable(std::span<const CostPoint> points, double mflops) {
   double best = 0;
   for (const CostPoint& point : points)

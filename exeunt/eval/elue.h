@@ -33,7 +33,7 @@ struct ElueScore {
   int outside = 0;   // points that cost less or more than all of the baseline
 };
 
-// `points` in any order, at least one. Throws Error (usage) where there is none or a number is not finite.
+// `points` in any order, at least one. Throws Error (usage) if there is none or a number is not finite.
 [[nodiscard]] ElueScore elue_score(std::span<const CostPoint> points, const Baseline& baseline,
                                    Extrapolate beyond = Extrapolate::clamp);
 

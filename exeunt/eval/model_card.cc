@@ -120,7 +120,7 @@ SourceCard read_source_card(const fs::path& path) {
       text.remove_prefix(end + kFenceEnd.size());
     }
   }
-  if (text.find(kCardMark) != std::string_view::npos) {  // ours: what it goes on with, if it does
+  if (text.find(kCardMark) != std::string_view::npos) {  // ours: the text that follows it, if any
     const size_t mark = text.find(kOriginMark);
     text.remove_prefix(mark == std::string_view::npos ? text.size() : mark + kOriginMark.size());
   }

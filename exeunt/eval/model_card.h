@@ -35,7 +35,7 @@ struct CardFacts {
   std::string origin = {};                // the text of the source model's card
 };
 
-// The facts beside a model: policy.json in `folder`, the rest in `source` (where the model came from). The text of a
+// The facts for a card: policy.json in `folder`, the rest in `source` (the model's origin). The text of a
 // card there that is not ours is kept below ours; so are the licence, languages, data and base model that it names.
 [[nodiscard]] CardFacts card_facts(const std::filesystem::path& folder, const std::filesystem::path& source);
 

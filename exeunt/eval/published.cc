@@ -10,7 +10,7 @@
 namespace exeunt {
 namespace {
 
-constexpr double kHalfADigit = 0.05;  // tables give one digit behind the point of a percentage
+constexpr double kHalfADigit = 0.05;  // tables give percentages with one decimal
 
 // The three definitions of speed-up, converted to one: full depth over what was run.
 std::optional<double> speedup_of(const Json& speed, std::string& meaning) {

@@ -17,8 +17,8 @@ struct PublishedFigure {
   double score = 0;               // a fraction, as our own scores
   double reading_error = 0;       // of the score: half its last digit, or how well a plot could be read
   std::optional<double> speedup;  // layers (or time) of full depth over what was used; nothing = full depth or not said
-  std::optional<int> exit;        // the layer, where the figure is one point of a curve over exits
-  std::optional<double> threshold;  // where the source names it
+  std::optional<int> exit;        // the layer, if the figure is one point of a curve over exits
+  std::optional<double> threshold;  // if the source gives it
   std::string speed_meaning;        // what the paper's figure of speed counts: time_saved, speedup_ratio, cost_fraction
 };
 

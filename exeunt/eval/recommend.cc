@@ -22,12 +22,12 @@ namespace {
 constexpr double kFasterBy = 1.02, kBetterBy = 0.002;
 constexpr double kBudgets[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3};
 constexpr double kWorthwhile = 1.05;  // the speed-up from which a larger budget is named
-constexpr double kShown = 0.005;      // a speed-up that is shown as the one asked for is the one asked for
+constexpr double kShown = 0.005;      // a speed-up that rounds to the target meets it
 
 // The goal with its defaults filled in.
 struct Terms {
   Goal goal;
-  RiskTest test;  // of the goal's loss; its budget is the drop asked for
+  RiskTest test;  // of the goal's loss; its budget is the maximum drop
   bool certify = false;
 };
 
@@ -120,7 +120,7 @@ std::vector<std::vector<int>> choices_of_exits(const std::vector<int>& layers) {
   return out;
 }
 
-// One run: its rows in parts, and what is asked of them again and again. Stays in its place, as its parts are pointed
+// One run: its rows in parts, and values computed from them repeatedly. Must not move, because its parts are pointed
 // to.
 class Trial {
  public:
@@ -156,9 +156,9 @@ class Trial {
   [[nodiscard]] std::vector<std::string> families() const { return families_for(data_.fit.sites(), Families::all); }
 
   [[nodiscard]] Alternative full();
-  // Nothing where no setting of the family is faster than full depth and meets a drop.
+  // Nothing if no setting of the family is faster than full depth and meets a drop.
   [[nodiscard]] std::optional<Alternative> attempt(const std::string& family, const std::vector<int>& exits);
-  [[nodiscard]] Alternative attempt_layers();  // every text leaves after the same layer
+  [[nodiscard]] Alternative attempt_layers();  // every text exits after the same layer
   [[nodiscard]] std::optional<NearestBudget> nearest_budget();
   void report(Alternative& alternative);
 
@@ -167,7 +167,7 @@ class Trial {
     return terms_.goal.timed ? *score.predicted_ms : score.cost.average_layers;
   }
   // Would a setting with its losses on the selection rows keep to the budget? With a certificate: would it pass?
-  // Without: as conformal risk control asks it, one loss more among one row more, so that few rows promise little.
+  // Without: as in conformal risk control, one more loss among one more row, so that few rows guarantee little.
   [[nodiscard]] bool within(const PolicySpec& policy, double epsilon) {
     RiskTest test = terms_.test;
     test.epsilon = epsilon;
@@ -184,7 +184,7 @@ class Trial {
   size_t index_;
   const RunOnTrial& run_;
   const Terms& terms_;
-  CalibrationData data_;  // `fit` chooses; `certify` is empty where no certificate is possible
+  CalibrationData data_;  // `fit` selects; `certify` is empty if no certificate is possible
   std::optional<std::pair<double, double>> range_;
   LossMeter choose_meter_, report_meter_;
   Scorer choose_, report_;
@@ -250,7 +250,7 @@ std::optional<Alternative> Trial::pick(const std::string& family, const std::vec
   return chosen(family, candidates.back().policy);
 }
 
-// The same search that `calibrate` makes, held to this family, so that its verb gives the same policy again.
+// The search of `calibrate`, restricted to this family, so that its verb gives the same policy.
 std::optional<Alternative> Trial::certified(const std::string& family, const std::vector<int>& exits) {
   CalibrationPlan plan;
   plan.budgets = {*terms_.goal.drop};
@@ -329,7 +329,7 @@ void Trial::report(Alternative& alternative) {
   if (!alternative.meets_fresh) alternative.missed_by = short_by + (terms_.goal.speedup ? kShown : 0);
 }
 
-// Better on the selection rows. What does not meet the goal stands behind what does.
+// Better on the selection rows. What does not meet the goal comes after what does.
 bool better(const Goal& goal, const Alternative& one, const Alternative& other) {
   if (one.meets != other.meets) return one.meets;
   if (goal.drop || !one.meets) return one.chosen_speedup > other.chosen_speedup;
@@ -366,7 +366,7 @@ class Contest {
     // If nothing early is good enough, full depth; for a speed-up, the fastest is the nearest.
     const bool any = !out.options.empty() && out.options.front().meets;
     if (out.options.empty() || (terms_.goal.drop && !any)) out.options.insert(out.options.begin(), out.full[best_run_]);
-    // The first choice may also fail its certificate. No other takes its place: each would have been tried on the same
+    // The first choice may also fail its certificate. No other replaces it: each would have been tried on the same
     // rows.
     const Alternative& first = out.options.front();
     if (terms_.goal.drop && first.policy.rule == rule_of<FullRule>) out.nearest = trials_[first.run].nearest_budget();
@@ -382,7 +382,7 @@ class Contest {
   }
 
  private:
-  // The run with the best full depth; for a drop, runs that lie further below it than the drop and one standard error
+  // The run with the best full depth; for a drop, runs that are further below it than the drop and one standard error
   // are out of the race, however fast.
   void find_best_run(const std::vector<Alternative>& full) {
     for (size_t i = 1; i < full.size(); ++i)

@@ -16,14 +16,14 @@
 
 namespace exeunt {
 
-// What is asked for: one of `speedup` and `drop`.
+// The target: one of `speedup` and `drop`.
 struct Goal {
   std::optional<double> speedup = {};  // full depth over early exit, above 1: keep as much quality as possible
   std::optional<double> drop = {};     // largest loss against full depth: be as fast as possible
-  double confidence = 0.95;            // of the certificate that a drop asks for
-  std::optional<RiskLoss> loss = {};       // nothing = disagreement, or abs_diff for a regression
+  double confidence = 0.95;            // of the certificate for a drop
+  std::optional<RiskLoss> loss = {};   // default: disagreement, or abs_diff for regression
   bool timed = false;                  // speed in predicted milliseconds, not in layers
-  bool certify = true;                 // keep rows for a certificate, where there are enough
+  bool certify = true;                 // keep rows for a certificate, if there are enough
 };
 
 struct RunOnTrial {
@@ -31,7 +31,7 @@ struct RunOnTrial {
   const ExitTrace* trace = nullptr;  // outlives the call
   ScorerOptions scoring = {};
   Metric primary = Metric::accuracy;
-  std::optional<std::pair<double, double>> range = {};  // of a regression's labels
+  std::optional<std::pair<double, double>> range = {};  // of regression labels
 };
 
 // One policy of one run.
@@ -53,17 +53,17 @@ struct Alternative {
   Bounds quality_bounds = {};  // 95 %
   Difference lost = {};        // the same run's quality at full depth, less this one's
   double loss_mean = 0;        // the goal's loss
-  double loss_bound = 1;  // which is at most this, with the goal's confidence; from the certify part where there is one
-  std::optional<Calibration> calibration = {};  // where the rows suffice for a certificate
+  double loss_bound = 1;  // which is at most this, with the goal's confidence; from the certify part if there is one
+  std::optional<Calibration> calibration = {};  // if there are enough rows for a certificate
 };
 
-// What the next larger budget would bring, where nothing faster than full depth stays within the one asked for.
+// What the next larger budget would gain, if nothing faster than full depth stays within the requested one.
 struct NearestBudget {
   double epsilon = 0, speedup = 1;  // by the selection rows
 };
 
 struct Recommendation {
-  std::vector<Alternative> options;  // the first is the one to use; behind it by how they did on the selection rows
+  std::vector<Alternative> options;  // the first is the one to use; then by their result on the selection rows
   std::vector<Alternative> full;     // every run at full depth
   bool met = false;                  // on the selection rows
   bool met_fresh = false;            // on the report rows, too
@@ -72,7 +72,7 @@ struct Recommendation {
   RiskLoss loss = RiskLoss::disagreement;
   size_t families = 0;  // tried
   size_t choose_rows = 0, certify_rows = 0, report_rows = 0;
-  int64_t rows_for_certificate = 0;           // in all, at least; 0 where no drop is asked for
+  int64_t rows_for_certificate = 0;           // the minimum total; 0 without a maximum drop
   std::optional<NearestBudget> nearest = {};  // of a drop that is not met
   double fastest = 1;                         // any policy of any run, by the selection rows
   [[nodiscard]] const Alternative& best() const { return options.front(); }
@@ -81,7 +81,7 @@ struct Recommendation {
 // The fewest rows: one half selects, the other reports.
 inline constexpr size_t kFewestRows = 20;
 
-// Rows are drawn into parts by `seed`: those of split_for_calibration where a certificate is possible, else two halves.
+// Rows are drawn into parts by `seed`: those of split_for_calibration if a certificate is possible, else two halves.
 // Several runs must have been measured on the same labelled rows. Throws Error (usage, bad_file, failure).
 [[nodiscard]] Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed);
 

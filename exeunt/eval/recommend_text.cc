@@ -60,7 +60,7 @@ std::string named(const Told& told, const Alternative& one) {
 // A loss in the words of its kind: answers that change, or what is lost.
 std::string loss_text(const Told& told, double loss) {
   return told.what.loss == RiskLoss::disagreement ? fmt::format("{} % changed", points(loss))
-                                              : fmt::format("a loss of {} %", points(loss));
+                                                  : fmt::format("a loss of {} %", points(loss));
 }
 
 // The last line of the verdict if the report rows do not confirm it.
@@ -155,7 +155,7 @@ std::string chosen_figures(const Told& told, const Alternative& one) {
   return fmt::format("{:.2f}x with {}", one.chosen_speedup, loss_text(told, one.chosen_loss));
 }
 
-// The winner's figures, and those of the next rule or run that met the goal, where there is one.
+// The winner's figures, and those of the next rule or run that met the goal, if there is one.
 std::string why(const Told& told) {
   const Recommendation& what = told.what;
   if (!what.met) return {};
@@ -180,7 +180,7 @@ std::string after_a_miss(const Told& told) {
   const Recommendation& what = told.what;
   const Alternative& best = what.best();
   if (told.goal.speedup) {
-    // What it had there over what it has here, asked for on top, where anything is as fast as that.
+    // The excess there over here, added to the target, if anything is that fast.
     const double safer = std::ceil(10 * *told.goal.speedup * best.chosen_speedup / best.speedup) / 10;
     return fmt::format(
         "missed: {:.2f}x on the {} selection texts, {:.2f}x on the {} fresh ones. What would help: {}more held-out "

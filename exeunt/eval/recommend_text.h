@@ -27,7 +27,7 @@ struct RecommendationText {
 [[nodiscard]] OrderedJson recommendation_json(const Recommendation& recommendation, std::span<const RunOnTrial> runs,
                                               const Goal& goal);
 
-// The layers whose exits a policy asks where that is a choice of its own, with commas; empty = all.
+// The layers whose exits a policy evaluates, comma-separated, if it is a subset; empty = all.
 [[nodiscard]] std::string chosen_exits(const PolicySpec& policy, const std::vector<int>& layers);
 
 }  // namespace exeunt

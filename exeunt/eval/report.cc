@@ -192,7 +192,7 @@ std::string example_tables(const ShownRun& shown, bool open) {
   if (tables.empty()) return {};
   return fmt::format("<details{}><summary>{}, <code>{}</code></summary>\n<div class=\"{}\">{}</div></details>\n",
                      open ? " open" : "", escape_html(shown.run->name), escape_html(shown.chosen.policy),
-                     shown.run->text ? "below" : "beside", tables);  // texts want the width of the page
+                     shown.run->text ? "below" : "beside", tables);  // texts need the width of the page
 }
 
 std::string page(const ReportOptions& options, const std::string& body) {
@@ -259,7 +259,7 @@ OrderedJson run_json(const ShownRun& shown) {
   return run;
 }
 
-// One table for all runs. Their metrics may differ, so every run brings its own header where it does.
+// One table for all runs. If their metrics differ, a run has its own header.
 std::string all_csv(const std::vector<ShownRun>& all) {
   std::string out, header;
   for (const ShownRun& shown : all) {

@@ -48,8 +48,8 @@ inline constexpr size_t kMaxReportBytes = 300 * 1024;
 struct ExampleRow {
   std::string text;  // "row 17" if the texts are not available
   int layer = 0;
-  std::string answer, full_depth, gold;  // labels, or numbers of a regression; gold empty if unknown
-  std::optional<bool> right;             // nothing without gold, and for a regression
+  std::string answer, full_depth, gold;  // labels, or regression values; gold empty if unknown
+  std::optional<bool> right;             // nothing without gold, and for regression
 };
 
 struct ExampleSets {

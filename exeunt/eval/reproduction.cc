@@ -150,7 +150,7 @@ void take_ours(const Paper& paper, const Reached& reached, Comparison& row) {
   if (row.setting == fmt::format("exit {}", depth) && !is_also(paper, reached)) row.setting = "full";
 }
 
-// What differs beside the score.
+// What differs besides the score.
 std::string differences(const Reached& reached, const Comparison& row) {
   const PublishedFigure& figure = *row.figure;
   std::vector<std::string> found;
@@ -181,7 +181,7 @@ void judge(const Reached& reached, Comparison& row) {
   row.verdict = row.reason.empty() ? side_of(row) : Verdict::not_comparable;
 }
 
-// The paper's main backbone, whole, or cut to as many layers as a model of ours was.
+// The paper's main backbone, whole, or truncated to as many layers as our model.
 bool is_main(const Paper& paper, const Reached& reached, const PublishedFigure& figure) {
   if (figure.backbone == paper.backbone) return true;
   const int kept = layers_kept(figure.backbone);
@@ -232,7 +232,7 @@ Reached read_one(const Json& value, const std::string& where, const Paper& paper
   Reached reached{.task = std::string(elue ? task->name.substr(kElue.size()) : task->name), .split = "dev"};
   reached.recipe = object.string("recipe");
   reached.backbone = object.string_or("backbone", "");
-  // As the published figures call it, where it is the paper's own.
+  // The name in the published figures, if it is the paper's own.
   if (reached.backbone == paper.model.substr(paper.model.rfind('/') + 1)) reached.backbone = paper.backbone;
   reached.cut_short = object.boolean_or("cut_short", false);
   if (elue) reached.apart = "ours is on ELUE's data";

@@ -19,7 +19,7 @@ struct Paper {
   std::string_view recipe;                 // how it is trained
   std::string_view model;                  // what it was trained from: a name in the Hugging Face cache
   std::string_view backbone;               // the same as the published figures call it
-  std::string_view rule;                   // that its answers left by; "" where nothing leaves early
+  std::string_view rule;                   // its exit rule; "" without early exits
   std::vector<std::string_view> settings;  // policies to compare with the paper's (exits/sweep.h)
   std::string_view also = {};              // another recipe of the paper, whose scores may answer its figures
 };
@@ -50,13 +50,13 @@ struct Reached {
   int64_t rows = 0;                            // of the split
   int seeds = 0;                               // of scores from a file, which these are the means of
   int64_t train_rows = 0, all_train_rows = 0;  // trained on, and of the whole set; 0: not said
-  bool cut_short = false;                      // each exit is a model of so many layers
+  bool cut_short = false;                      // each exit is a truncated model of that many layers
   std::vector<Exit> exits = {};
   std::vector<Point> points = {};
 };
 
 // Of a file of scores measured elsewhere (docs/formats.md, exeunt.scores/1), those of the paper's recipe, or of
-// Paper::also, on this task. For MNLI the mismatched set comes last, without scores where the file has none. `where`
+// Paper::also, on this task. For MNLI the mismatched set comes last, without scores if the file has none. `where`
 // opens the error messages. Throws Error: bad_file, or usage where nothing in the file fits.
 [[nodiscard]] std::vector<Reached> reached_in(const Json& scores, const std::string& where, const Paper& paper,
                                               const std::string& task);
@@ -79,10 +79,10 @@ struct Comparison {
 [[nodiscard]] std::vector<Comparison> compare(const Paper& paper, const Reached& reached);
 
 // How far two measurements of one method may differ: the figure's reading error, and two standard errors of a score on
-// so many rows (accuracy and F1 as a share, correlations by 1 - r²).
+// that many rows (accuracy and F1 as fractions, correlations by 1 - r²).
 [[nodiscard]] double tolerance_of(const PublishedFigure& figure, int64_t rows);
 
-// "within"; "below (another backbone)": where ours lies, and why that says nothing of the method; or why there is none.
+// "within"; "below (another backbone)": our result, and why it says nothing about the method; or why there is none.
 [[nodiscard]] std::string verdict_text(const Comparison& comparison);
 [[nodiscard]] OrderedJson comparison_json(const Comparison& comparison);
 

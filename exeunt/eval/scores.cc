@@ -88,7 +88,7 @@ Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
   }
 }
 
-// A label's index, or the value of a regression: what metrics take.
+// A label's index, or a regression value, as metrics take them.
 float Scorer::answer_of(std::span<const float> logits) const noexcept {
   if (trace_.info.regression) return logits[0];
   return static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -127,7 +127,7 @@ PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures
   return out;
 }
 
-// Texts of one length that leave at one exit cost the same, so each such cost is asked for once, not row by row.
+// Texts of one length that exit at one exit cost the same, so each such cost is computed once, not per row.
 void Scorer::add_costs(PolicyScore& score, const PolicySpec& policy, const Departures& departures) const {
   if (!options_.mflops && !options_.milliseconds) return;
   const std::vector<int> evaluated = evaluated_layers(policy, trace_.sites());

@@ -30,7 +30,7 @@ using CostOf = std::function<double(int exit, int tokens, const std::vector<int>
 
 struct PolicyScore {
   std::string policy;          // text form
-  std::vector<Score> metrics;  // empty where the trace has no gold
+  std::vector<Score> metrics;  // empty if the trace has no gold
   double agreement = 0;        // share of texts with the last exit's answer; regression: within 1e-6
   LayerCost cost;
   std::optional<double> mflops;         // mean per text at its true length
@@ -43,7 +43,7 @@ struct ExitScore {
   int layer = 0;
   std::vector<Score> metrics;
   double agreement = 0;
-  double calibration_error = 0;  // ECE over 15 bins of confidence; 0 for a regression
+  double calibration_error = 0;  // ECE over 15 bins of confidence; 0 for regression
 };
 
 // Whether a metric fell from `full` to `early` by more than `budget` plus the sampling error of `rows` rows, or by
@@ -79,7 +79,7 @@ class Scorer {
   Replayer replayer_;
   std::vector<float> full_depth_;  // [rows] what the last exit answers
   std::vector<int32_t> lengths_;   // distinct lengths, ascending; empty if unknown
-  std::vector<size_t> length_of_;  // [rows] place in lengths_
+  std::vector<size_t> length_of_;  // [rows] index in lengths_
 };
 
 [[nodiscard]] LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<int>& layers);

@@ -40,7 +40,7 @@ double value_in(const Judge& judge, const Answers& answers, std::span<const size
   return primary_of(score(judge.metrics, predicted, gold), judge.primary);
 }
 
-// The middle 95 % of sorted values; `absent` where there is none.
+// The middle 95 % of sorted values; `absent` if there are none.
 Bounds middle(const std::vector<double>& sorted, double absent) {
   if (sorted.empty()) return {absent, absent};
   const auto at = [&](double share) {
