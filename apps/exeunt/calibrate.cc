@@ -73,7 +73,7 @@ void print_outcomes(const Calibration& calibration, const std::vector<PolicyScor
   print_table(header, rows);
 }
 
-// What is promised, in words. A guarantee in expectation never speaks of confidence.
+// The guarantee, in words. One in expectation never mentions confidence.
 void print_promise(const Calibration& calibration, const CalibrationData& data, double confidence) {
   const Certificate& certificate = *calibration.entry.certificate;
   const bool many = calibration.outcomes.size() > 1;

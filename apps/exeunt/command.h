@@ -18,7 +18,7 @@ struct Common {
 };
 
 // The command line as declared so far, and what to run once it has been parsed. Parsing only fills the verbs' options:
-// work starts when run_program() calls `chosen`, so that a usage error never leaves half a job behind.
+// work starts when run_program() calls `chosen`, so that a usage error never leaves partial work behind.
 struct CommandLine {
   CLI::App& app;
   Common& common;
@@ -32,7 +32,7 @@ CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string
 
 void add_examples(CLI::App& app, const std::vector<std::string>& examples);
 
-// One function per verb, each in a file of its own.
+// One function per verb, each in its own file.
 void add_info(CommandLine& line);
 void add_convert(CommandLine& line);
 void add_export(CommandLine& line);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion for shells: verbs, flags, the words a flag takes, and files where it takes anything else.
+// Shell completion: verbs, flags, the choices of a flag, and files for anything else.
 #include <string_view>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace exeunt::apps {
 namespace {
 
-// Every verb with its words behind one another: " policy show".
+// Every verb with its full path: " policy show".
 struct Place {
   std::string words;
   const VerbTable* verb;
@@ -33,7 +33,7 @@ std::vector<std::string> words_of(const std::vector<VerbTable>& verbs) {
   return out;
 }
 
-// What may stand where no flag does: inner verbs, the choices of an argument, the verbs for `help`.
+// What may occur in place of a flag: nested verbs, the choices of an argument, the verbs for `help`.
 std::vector<std::string> plain_words(const VerbTable& command, const VerbTable& verb) {
   if (!verb.verbs.empty()) return words_of(verb.verbs);
   for (const OptionRow& option : verb.options) {

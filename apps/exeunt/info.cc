@@ -32,7 +32,7 @@ struct Subject {
   ExitLayout exits;
   ParameterCount parameters;
   std::string weights;        // sha256, empty for a shape
-  std::string verified = {};  // what --verify found; empty if it was not asked for
+  std::string verified = {};  // the result of --verify; empty without it
 };
 
 Subject open_subject(const Common& common, const InfoOptions& options) {

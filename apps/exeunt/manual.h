@@ -26,7 +26,7 @@ struct Variable {
   std::string_view name, effect;
 };
 
-// Variables that every verb or several heed; those that stand for one flag are in that flag's row.
+// Environment variables of several verbs; those of a single flag are in that flag's row.
 [[nodiscard]] std::span<const Variable> variables() noexcept;
 
 struct ExitStatus {

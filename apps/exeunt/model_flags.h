@@ -39,13 +39,13 @@ struct SettingFlags {
 // `name` is the flag of the policy texts.
 void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& name);
 // The settings in the order PABEE, DeeBERT and we would run them. Old flags are named with their new form, as a notice.
-// Empty where no flag names any. Throws Error (usage).
+// Empty if no flag names any. Throws Error (usage).
 [[nodiscard]] std::vector<PolicySpec> named_settings(const Common& common, const SettingFlags& flags);
-// The same, or settings that suit the trace where none are named.
+// The same, or settings that suit the trace if none are named.
 [[nodiscard]] std::vector<PolicySpec> settings_or_default(const std::vector<PolicySpec>& named,
                                                           const SettingFlags& flags, const ExitTrace& trace);
 
-// A whole number from a flag; an Error that names the flag otherwise.
+// An integer from a flag; an Error that names the flag otherwise.
 [[nodiscard]] int whole_number(const std::string& text, std::string_view flag);
 // "6,8,12" as layers.
 [[nodiscard]] std::vector<int> layer_list(const std::string& text, std::string_view flag);

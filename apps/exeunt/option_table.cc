@@ -34,7 +34,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return out;
 }
 
-// Placeholders of values in help, where the last word of the option's name would say little.
+// Placeholders of values in help, if the last word of the option's name is not clear enough.
 struct Placeholder {
   std::string_view option, text;
 };
@@ -48,7 +48,7 @@ constexpr std::array<Placeholder, 28> kPlaceholders{{
     {"tls-key", "FILE"},        {"to", "FORMAT"},       {"train-features", "FILE"}, {"unix-socket", "PATH"},
 }};
 
-// A type of its own, N for numbers, a word of the table, or the last word of the option's name.
+// A specific type, N for numbers, a word of the table, or the last word of the option's name.
 std::string placeholder_of(const CLI::Option& option) {
   const std::string type = type_of(option);
   if (type == "INT" || type == "UINT" || type == "FLOAT") return "N";
@@ -221,7 +221,7 @@ size_t width_of_help() {
   return std::clamp<size_t>(size.ws_col, kNarrowest, kWidth);
 }
 
-// "  --port N      Port to listen on", broken at blanks; a long heading has a line of its own.
+// "  --port N      Port to listen on", wrapped at spaces; a long heading has its own line.
 std::string entry(const std::string& heading, const std::string& meaning, size_t column) {
   static const size_t width = width_of_help();
   std::string out = "  " + heading;

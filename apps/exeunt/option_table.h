@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line as plain data, read from what the verbs declared. Help, docs/cli.md, man pages and completion are
-// written from this one table, so that none of them can know a flag that another does not.
+// written from this one table, so that they always agree on the flags.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct OptionRow {
   std::string argument = {};              // "MODEL" if it may be given without a name
   std::string value = {};                 // "N", "FILE"; empty for a flag
   std::string text = {};                  // what it means
-  std::string absent = {};                // what holds if it is left out
+  std::string absent = {};                // the default
   std::vector<std::string> choices = {};  // all that it takes; empty: not a choice
   std::string variable = {};              // of the environment, that says the same
   std::string group = {};
@@ -37,7 +37,7 @@ inline constexpr const char* kOriginals = "Flags of the original implementations
 
 [[nodiscard]] VerbTable describe(const CLI::App& app);
 
-// "exeunt convert SRC --out OUT [OPTIONS]". An argument in small letters is a word to be typed, with more behind it.
+// "exeunt convert SRC --out OUT [OPTIONS]". An argument in lower case is a literal word, followed by more.
 [[nodiscard]] std::string usage_of(const VerbTable& verb);
 // "-p, --port N" or "MODEL"
 [[nodiscard]] std::string heading_of(const OptionRow& option);

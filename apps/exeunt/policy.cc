@@ -118,7 +118,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   PolicySpec policy = policy_of_words(common, flags, model, before == file.entries.end() ? nullptr : &before->second);
   policy.exits = layer_list(flags.exits, "--exits");
   const ExitSites sites = exit_sites(model.exits());
-  (void)bind(policy, sites);  // refuses what does not fit
+  (void)bind(policy, sites);  // throws if it does not fit
 
   PolicyEntry entry;
   entry.exits = policy.exits.empty() ? sites.layers : policy.exits;

@@ -77,7 +77,7 @@ std::vector<std::string> split_choices(std::string_view text) {
   return out;
 }
 
-// The text between two others, which must follow one another; nothing where they do not.
+// The text between two others, which must occur in this order; nothing otherwise.
 std::optional<std::string> between(std::string_view text, std::string_view before, std::string_view after) {
   const size_t begin = text.find(before);
   if (begin == std::string_view::npos) return std::nullopt;
@@ -97,7 +97,7 @@ std::pair<std::string, std::string> ends_of(std::string_view range) {
   return {short_number(std::string(range.substr(0, at))), short_number(std::string(range.substr(at + to.size())))};
 }
 
-// What a check of CLI11 without an upper end asks for; its message names the largest number there is.
+// The requirement of a CLI11 check without an upper bound; its message names the largest number there is.
 std::string open_range(const CLI::App& verb, const std::string& name) {
   const CLI::Option* option = verb.get_option_no_throw(name);
   const bool from_zero = option != nullptr && option->get_type_name().find("NONNEGATIVE") != std::string::npos;
@@ -138,7 +138,7 @@ Error value_error(const CLI::App& verb, const std::string& text, const std::stri
   return {Code::usage, text, see};
 }
 
-// What CLI11 found wrong, as our Error: which argument, and the nearest verb or flag where there is one.
+// CLI11's error as our Error: which argument, and the nearest verb or flag if there is one.
 Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const CLI::App& verb = innermost(app);
   const std::string see = help_hint(app, verb);

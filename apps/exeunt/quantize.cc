@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt quantize`: which matrices bear int8, judged on texts of the task, and a policy certified for what comes out.
+// `exeunt quantize`: which matrices can run in int8, judged on texts of the task, and a certified policy for the
+// result.
 #include "exeunt/flows/quantize.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt recommend`: which exit policy, and of which run, for the speed or the loss that is asked for.
+// `exeunt recommend`: which exit policy, and of which run, for a target speed-up or a maximum loss.
 #include "exeunt/flows/recommend.h"
 
 #include <cstdio>
@@ -101,7 +101,7 @@ void run(const Common& common, RecommendFlags& flags) {
   fmt::print("\nnext:\n  {}\n", fmt::join(next, "\n  "));
   if (flags.apply || what.certified || !winner.measured.model) return;
   const fs::path path = winner.measured.model->folder() / "policy.json";
-  std::fflush(stdout);  // what is said of these commands comes behind them, in a pipe, too
+  std::fflush(stdout);  // notices about these commands come after them, in a pipe, too
   if (const std::string promise = promise_at(path, winner.measured); !promise.empty())
     notice(common, fmt::format("{}: 'policy set' would replace its certified policy ({}) by one without a certificate",
                                path.string(), promise));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt report`: runs side by side in one HTML file, with CSV, JSON and a Vega-Lite specification beside it.
+// `exeunt report`: compares runs in one HTML file, and writes CSV, JSON and a Vega-Lite specification.
 #include <filesystem>
 #include <memory>
 

@@ -36,7 +36,7 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// Refuses a task for which there is nothing to compare with, before anything is trained.
+// Rejects a task for which there is nothing to compare with, before anything is trained.
 const Task& task_for(const Paper& paper, const std::string& name) {
   const std::vector<std::string> known = tasks_of(paper);
   if (name.empty()) throw Error(Code::usage, "--task is required", fmt::format("one of {}", joined(known)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference where it has them.
+// `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference if it has them.
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace exeunt::apps {
 namespace {
 
-// Flags of text-embeddings-inference that have no meaning here: a command line that holds them still works.
+// Flags of text-embeddings-inference without a meaning here: accepted, so that existing command lines work.
 struct ForeignFlag {
   const char *name, *variable;
 };
@@ -51,7 +51,7 @@ std::optional<Precision> precision_of(const ServeFlags& flags) {
 }
 
 // Lines to stderr, one write each, so that those of several processes do not mix. Who reads them may be gone or asleep:
-// then they are left out and counted, as nobody who asks the server may wait for who listens to it.
+// then they are dropped and counted, because no client may wait for a slow log reader.
 class LogLines {
  public:
   void operator()(std::string_view line) {

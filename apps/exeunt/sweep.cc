@@ -27,7 +27,7 @@ struct SweepFlags {
   bool all_checkpoints = false, elue = false;
 };
 
-// A label's name, or the number of a regression.
+// A label's name, or a regression value.
 std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
   const float answer = answer_of(trace, logits);
   return trace.info.regression ? fmt::format("{}", answer) : trace.info.labels[static_cast<size_t>(answer)];
@@ -177,7 +177,7 @@ void show_all(const Common& common, const SweepFlags& flags, std::vector<Swept> 
 void run(const Common& common, const SweepFlags& flags) {
   const std::vector<PolicySpec> named = named_settings(common, flags.settings);
   std::optional<View> view;
-  if (!flags.view.empty()) view = view_named(flags.view);  // refuses before anything runs
+  if (!flags.view.empty()) view = view_named(flags.view);  // rejects it before anything runs
   const auto settings = [&](const ExitTrace& trace) { return settings_or_default(named, flags.settings, trace); };
   std::vector<Swept> all;
   if (flags.all_checkpoints) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs that need LibTorch live in a program of their own, exeunt-train, so that every other verb starts at once.
+// The verbs that need LibTorch are in a separate program, exeunt-train, so that every other verb starts fast.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace exeunt::apps {
 // Help needs no trainer: the command knows its flags.
 [[nodiscard]] bool asks_for_help(int argc, char** argv) noexcept;
 
-// It lies beside the command or in ../libexec/exeunt; empty if it is in neither place.
+// It is next to the command or in ../libexec/exeunt; empty if it is in neither.
 [[nodiscard]] std::filesystem::path find_trainer();
 
 // Becomes exeunt-train with the same arguments. Throws Error.
