@@ -15,7 +15,7 @@ inline constexpr std::string_view kAuto = "auto";
 // For another recipe than auto: throws Error (usage) that names a flag which only goes with it.
 void refuse_auto_flags(const TrainFlags& flags);
 
-// Throws Error. What is trained stays: with --resume, finished recipes are not trained again.
-void train_auto(const Common& common, const TrainFlags& flags);
+// Throws Error.
+void train_auto(const Common& common, TrainFlags flags);
 
 }  // namespace exeunt::apps

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt-train/defaults.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -14,13 +13,13 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/exits/calibrate.h"
+#include "exeunt/exits/risk.h"
 
 namespace exeunt::apps {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kNarrow = 256;
 
 // MiniLM where `make demo` has brought it, else our own small one: both lie where the program finds them.
 std::string default_model() {
@@ -38,19 +37,10 @@ std::string default_model() {
               "name a model folder, or set EXEUNT_MODEL to one");
 }
 
-// How many rows can certify this loss with confidence 95 %, if none is lost: 'calibrate' tests on 60 % of them.
+// How many rows it takes for 'exeunt calibrate' to certify this loss, if none is lost: it tests on a part of them.
 size_t held_out_for(int percent) {
-  const double tested = std::ceil(std::log(0.05) / std::log(1 - percent / 100.0));
-  return static_cast<size_t>(std::ceil(tested / 0.6));
-}
-
-// Does a --set name such a field of a stage: "stages.0.lr=1e-4" or "stages.1.head_lr=2", but not an objective's?
-bool sets(const TrainFlags& flags, std::string_view field) {
-  return std::any_of(flags.set.begin(), flags.set.end(), [&](const std::string& text) {
-    const std::string_view name = std::string_view(text).substr(0, text.find('='));
-    const bool of_stage = name.starts_with("stages.") && std::count(name.begin(), name.end(), '.') == 2;
-    return name == "stages" || (of_stage && name.ends_with(field));
-  });
+  const auto tested = static_cast<double>(rows_needed(percent / 100.0, CalibrationPlan{}.delta));
+  return static_cast<size_t>(std::ceil(tested / SplitShares{}.certify));
 }
 
 }  // namespace
@@ -59,33 +49,18 @@ void complete(TrainFlags& flags) {
   const fs::path file = flags.train_features.empty() ? flags.data : flags.train_features;
   const std::string name = flags.task.empty() ? file.stem().string() : flags.task;
   if (flags.out.empty() && name.empty()) {
-    throw Error(Code::usage, "--data is required", "name a data folder with --task and --data, or a file of your own with --data");
+    throw Error(Code::usage, "--data is required",
+                "name a data folder with --task and --data, or a file of your own with --data");
   }
   if (flags.out.empty()) flags.out = (fs::path("runs") / name).string();
   if (flags.model.empty()) flags.model = default_model();
-}
-
-std::string suit_narrow(TrainFlags& flags, int width) {
-  const std::vector<std::string>& shipped = shipped_recipes();
-  const bool own_recipe = std::find(shipped.begin(), shipped.end(), flags.recipe) == shipped.end();
-  if (width >= kNarrow || own_recipe || flags.as_written || !flags.preset.empty()) return {};
-  if (flags.lr || flags.head_lr || flags.layer_lr || sets(flags, "lr")) return {};
-  flags.lr = 5e-4;
-  flags.head_lr = 1;
-  if (flags.epochs || sets(flags, "epochs")) return "--lr 5e-4 --head-lr 1";
-  flags.epochs = 8;
-  return "--lr 5e-4 --head-lr 1 --epochs 8";
-}
-
-std::string narrow_text(int width, const std::string& changed) {
-  return fmt::format("a narrow model ({} wide): {} (--as-written keeps the recipe's own)", width, changed);
 }
 
 std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
   const std::string out = shell_word(flags.out), columns = flags_for(flags.columns);
   if (rows == 0) {
     return {
-        fmt::format("next, with labelled rows that were not learned: exeunt calibrate {0} --data FILE{1} --max-drop "
+        fmt::format("next, with labelled rows that were not trained on: exeunt calibrate {0} --data FILE{1} --max-drop "
                     "2%, then exeunt serve {0}",
                     out, columns)};
   }
@@ -102,10 +77,11 @@ std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
     return 50 * std::lround(std::ceil(static_cast<double>(held_out_for(percent)) / share / 50));
   };
   return {
-      fmt::format("{} rows held out for 'exeunt calibrate' are too few for a promise of use: 5 % takes {} (of about {} "
-                  "rows in all), 2 % takes {} (of about {})",
-                  rows, held_out_for(5), in_all(5), held_out_for(2), in_all(2)),
-      fmt::format("next: exeunt serve {0}, whose policy promises nothing yet; for a promise bring more rows, or texts "
+      fmt::format(
+          "{} rows held out for 'exeunt calibrate' are too few for a useful guarantee: 5 % takes {} (of about {} "
+          "rows in all), 2 % takes {} (of about {})",
+          rows, held_out_for(5), in_all(5), held_out_for(2), in_all(2)),
+      fmt::format("next: exeunt serve {0}, whose policy carries no guarantee yet; for one, bring more rows, or texts "
                   "without labels: exeunt calibrate {0} --unlabelled FILE{1} --max-drop 5%",
                   out, flags_for(texts))};
 }

@@ -47,19 +47,19 @@ std::string exits_text(const ExitLayout& layout) {
   return fmt::format("after layers {}", fmt::join(layers, ", "));
 }
 
-// "3 epochs: 216 steps of 32 texts, rate 5e-05, heads 5 times that".
+// "3 epochs: 216 steps of 32 texts, learning rate 5e-05, heads 5 times that".
 std::string stage_text(const StageSpec& stage, const StagePlan& plan, int accumulation) {
   const double epochs =
       static_cast<double>(plan.steps * accumulation) / static_cast<double>(std::max<int64_t>(1, plan.batches));
   std::string text = fmt::format("{:.3g} epoch{}: {} step{} of {} texts", epochs, epochs == 1 ? "" : "s", plan.steps,
                                  plan.steps == 1 ? "" : "s", stage.batch * accumulation);
   if (accumulation > 1) text += fmt::format(" ({} times {})", accumulation, stage.batch);
-  text += fmt::format(", rate {:g}", plan.lr);
+  text += fmt::format(", learning rate {:g}", plan.lr);
   if (stage.head_lr != 1 && stage.train != Trainable::backbone) {
     text += fmt::format(", heads {:g} times that", stage.head_lr);
   }
   if (stage.train == Trainable::backbone) text += ", without the early exits";
-  if (stage.train == Trainable::exits) text += ", early exits alone";
+  if (stage.train == Trainable::exits) text += ", early exits only";
   return text;
 }
 
@@ -72,33 +72,33 @@ std::string device_text(const RunStart& start, const std::string& precision) {
 
 }  // namespace
 
-std::string rows_text(const Loaded& loaded) {
-  std::string text = fmt::format("{} to learn from", loaded.data.train.rows());
-  if (loaded.data.eval.rows() > 0) text += fmt::format(", {} to evaluate", loaded.data.eval.rows());
+std::string rows_text(const LoadedData& loaded) {
+  std::string text = fmt::format("{} to train on", loaded.data.train.rows());
+  if (loaded.data.eval.rows() > 0) text += fmt::format(", {} to evaluate on", loaded.data.eval.rows());
   if (loaded.held_out_rows > 0) {
     text += fmt::format(", {} for 'exeunt calibrate' ({})", loaded.held_out_rows, kHeldOutFile);
   }
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> summary_of(const Planned& what, const RunStart& start) {
+std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& what, const RunStart& start) {
   const ModelSpec& spec = what.model.spec();
   const Recipe& recipe = what.options.recipe;
   std::vector<std::pair<std::string, std::string>> rows{
       {"model", what.flags.model},
-      {"", fmt::format("{}, {} layers of width {}, {} parameters", name_of(spec.family), spec.layers, spec.hidden,
+      {"", fmt::format("{}, {} layers, hidden size {}, {} parameters", name_of(spec.family), spec.layers, spec.hidden,
                        short_count(static_cast<double>(count_parameters(what.model).total())))},
       {"data", data_text(what.flags)},
       {"rows", rows_text(what.loaded)},
       {"labels", labels_text(what.loaded.data.outcome)},
-      {"recipe", fmt::format("{}, seed {}", recipe.name, what.options.seed)},
+      {"recipe", fmt::format("{}, seed {}", recipe.name, recipe.seed)},
       {"exits", exits_text(start.exits)}};
   for (size_t i = 0; i < start.stages.size(); ++i) {
     rows.emplace_back(start.stages.size() == 1 ? "training" : fmt::format("stage {}", i + 1),
                       stage_text(recipe.stages[i], start.stages[i], what.options.accumulation));
   }
   rows.emplace_back("device", device_text(start, what.options.precision));
-  rows.emplace_back("output", fmt::format("{}; every setting is in {}", what.flags.out, kRunFile));
+  rows.emplace_back("output", fmt::format("{}; all settings are in {}", what.flags.out, kRunFile));
   return rows;
 }
 

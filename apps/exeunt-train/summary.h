@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training is about to do, in a few lines for the user.
+// What a run is about to do, in a few lines for the user.
 #pragma once
 
 #include <string>
@@ -11,17 +11,18 @@
 
 namespace exeunt::apps {
 
-struct Planned {
+struct Summarized {
   const TrainFlags& flags;
   const Checkpoint& model;
-  const Loaded& loaded;
+  const LoadedData& loaded;
   const TrainOptions& options;
 };
 
-// "2280 to learn from, 300 to evaluate".
-[[nodiscard]] std::string rows_text(const Loaded& loaded);
+// "2280 to train on, 300 to evaluate on".
+[[nodiscard]] std::string rows_text(const LoadedData& loaded);
 
 // Names and values: model, data, recipe, steps, device and where it all goes.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> summary_of(const Planned& what, const RunStart& start);
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& what,
+                                                                          const RunStart& start);
 
 }  // namespace exeunt::apps

@@ -2,8 +2,6 @@
 // `exeunt train`: flags to data, recipe and options; the rest is exeunt/train.
 #pragma once
 
-#include <string>
-
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/train/run.h"
@@ -15,18 +13,21 @@ void add_train_verbs(CommandLine& line);
 // The model to start from, with what --layers leaves of it. Model and folder that the flags leave open are filled in.
 [[nodiscard]] Checkpoint open_base(const Common& common, TrainFlags& flags);
 
-struct Loaded {
-  TrainingData data;
-  std::string held_out = {};  // the file of rows to certify with; empty = none
-  size_t held_out_rows = 0;   // in it
-  bool own_file = false;      // the user's texts, not a task's and not features
+// How errors name the recipe that the flags make: "recipe pabee on RTE with these flags".
+[[nodiscard]] std::string place_of(const TrainFlags& flags, const std::string& task);
+
+// The rows that the flags name.
+[[nodiscard]] LoadedData load_rows(const Common& common, const TrainFlags& flags, const Checkpoint& model);
+
+// How `recipe` is run with these flags on these rows. SIGTERM and the first Ctrl-C end the run at the next step.
+// `common` outlives the options.
+struct Planned {
+  TrainOptions options;
+  std::string adapted;  // the flags that a narrow model stands for, or empty
 };
-
-// The texts or features that the flags name, every training row labelled. Throws Error.
-[[nodiscard]] Loaded load_training(const Common& common, const TrainFlags& flags, const Checkpoint& model);
-
-// The recipe of the flags, and how it is run. SIGTERM and the first Ctrl-C end it at the next step. `common` outlives
-// the options.
-[[nodiscard]] TrainOptions options_of(const Common& common, TrainFlags flags, const Loaded& loaded);
+[[nodiscard]] Planned plan_training(const Common& common, const TrainFlags& flags, const Recipe& recipe,
+                                    const LoadedData& loaded, int hidden);
+// The notice of it.
+[[nodiscard]] std::string adapted_text(int hidden, const std::string& changed);
 
 }  // namespace exeunt::apps

@@ -60,8 +60,7 @@ Features texts_of(const Flags& flags) {
 
 class Loop {
  public:
-  explicit Loop(const Flags& flags)
-      : flags_(flags), features_(texts_of(flags)), recipe_(parse_recipe(find_recipe(flags.recipe), flags.recipe)) {
+  explicit Loop(const Flags& flags) : flags_(flags), features_(texts_of(flags)), recipe_(find_recipe(flags.recipe)) {
     torch::manual_seed(1);
     if (flags.recipe == "elasticbert") recipe_.gradient = GradientRule::none;  // the peer's loss is the plain sum
     ModelSpec spec = spec_of(flags.shape);

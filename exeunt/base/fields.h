@@ -8,8 +8,8 @@
 //
 //     template <class Self, class Visit>
 //     static void fields(Self& self, Visit&& visit) {
-//       visit(Field{.name = "epsilon", .help = "Largest loss", .low = 0, .high = 1}, self.epsilon);
-//       visit(Field{.name = "note", .help = "Shown beside it"}, self.note);
+//       visit(Field{"epsilon", "Largest loss", "--epsilon", 0, 1}, self.epsilon);  // name, help, flag, low, high
+//       visit(Field{.name = "note"}, self.note);
 //     }
 //   };
 //   const Point point = read_fields<Point>(json, "points.json");  // Error: got, wanted, nearest known name
@@ -17,7 +17,7 @@
 //
 // A field may be a bool, a number, a string, an enumeration that has names_of(), an optional or a list of these, a
 // struct with fields of its own, or any type with overloads of read_field() and field_json(). Fields are visited in
-// order and may depend on those before them: if (self.kind == Kind::limit) visit(…).
+// order and may depend on those before them: Field{.name = "layer", .applies = self.kind == Kind::limit}.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,8 @@ struct Field {
   std::span<const std::string_view> choices = {};  // strings: all that are allowed; empty: any
   bool required = false;                           // an error where a file leaves it out
   bool omit_empty = false;                         // left out of the file while null or empty
-  unsigned in = kEverywhere;                       // which files have it, as bits the struct's owner defines
+  bool applies = true;        // false where fields before it make it meaningless; it is then unknown in files
+  unsigned in = kEverywhere;  // which files have it, as bits the struct's owner defines
 };
 
 namespace detail {
@@ -120,7 +121,7 @@ void read_fields(JsonObject& object, T& into, unsigned in = kEverywhere);
 template <class T>
 void read_field(JsonObject& object, const Field& field, T& value) {
   const Json* found = object.find(field.name);
-  if (found == nullptr && field.required) (void)object.get(field.name);
+  if (found == nullptr && field.required && !object.partial()) (void)object.get(field.name);
   if (found == nullptr) return;
   if constexpr (detail::is_optional<T>) {
     auto inner = value.value_or(typename T::value_type{});
@@ -144,7 +145,7 @@ void read_field(JsonObject& object, const Field& field, T& value) {
       value.push_back(std::move(item));
     }
   } else if constexpr (HasFields<T>) {
-    JsonObject inner(*found, fmt::format("{}: {}", object.where(), field.name));
+    JsonObject inner(*found, fmt::format("{}: {}", object.where(), field.name), object.partial());
     read_fields(inner, value);
     inner.finish();
   } else if constexpr (std::same_as<T, bool>) {
@@ -175,7 +176,7 @@ void read_field(JsonObject& object, const Field& field, T& value) {
 template <class T>
 void read_fields(JsonObject& object, T& into, unsigned in) {
   T::fields(into, [&](const Field& field, auto& value) {
-    if ((field.in & in) != 0) read_field(object, field, value);
+    if (field.applies && (field.in & in) != 0) read_field(object, field, value);
   });
 }
 
@@ -215,7 +216,7 @@ template <class T>
 OrderedJson fields_json(const T& value, unsigned in) {
   OrderedJson out = OrderedJson::object();
   T::fields(value, [&](const Field& field, const auto& one) {
-    if ((field.in & in) == 0) return;
+    if (!field.applies || (field.in & in) == 0) return;
     OrderedJson json = field_json(one);
     if (!field.omit_empty || !json.empty()) out[std::string(field.name)] = std::move(json);
   });

@@ -90,7 +90,8 @@ std::string glimpse(const Json& value) {
   return text;
 }
 
-JsonObject::JsonObject(const Json& value, std::string where) : value_(value), where_(std::move(where)) {
+JsonObject::JsonObject(const Json& value, std::string where, bool partial)
+    : value_(value), where_(std::move(where)), partial_(partial) {
   if (!value.is_object()) throw_bad_file(where_, "got {}, want an object", glimpse(value));
 }
 

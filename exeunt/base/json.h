@@ -33,7 +33,8 @@ inline constexpr int kMaxJsonDepth = 64;
 // Wrong types and ranges are errors: "config.json: field 'hidden_size': got -3, want a whole number from 1 to 65536".
 class JsonObject {
  public:
-  JsonObject(const Json& value, std::string where);
+  // `partial`: the object changes some fields of what is already there, so none is required (see fields.h).
+  JsonObject(const Json& value, std::string where, bool partial = false);
 
   [[nodiscard]] bool has(std::string_view name) const;  // present and not null
   [[nodiscard]] int64_t integer(std::string_view name, int64_t low, int64_t high);
@@ -52,11 +53,13 @@ class JsonObject {
   void finish() const;                                    // error if a field was never read
 
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  [[nodiscard]] bool partial() const noexcept { return partial_; }
   [[noreturn]] void fail(std::string_view name, std::string_view got, std::string_view want) const;
 
  private:
   const Json& value_;
   std::string where_;
+  bool partial_;
   std::vector<std::string> asked_;
 };
 

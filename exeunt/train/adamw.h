@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/train/recipe.h"
+#include "exeunt/recipes/recipe.h"
 #include "exeunt/train/torch.h"
 
 namespace exeunt::nn {

@@ -67,4 +67,9 @@ ExitTrace trace_network(Network& network, const Features& features, const TraceS
   return trace;
 }
 
+std::vector<ExitScore> score_exits(Network& network, const Features& features, const std::vector<Metric>& metrics) {
+  const ExitTrace trace = trace_network(network, features);
+  return Scorer(trace, {.metrics = metrics}).each_exit();
+}
+
 }  // namespace exeunt::nn

@@ -17,4 +17,8 @@ struct TraceSource {
 // The network is put in evaluation mode and back; no random number is drawn.
 [[nodiscard]] ExitTrace trace_network(Network& network, const Features& features, const TraceSource& source = {});
 
+// The scores of every exit.
+[[nodiscard]] std::vector<ExitScore> score_exits(Network& network, const Features& features,
+                                                 const std::vector<Metric>& metrics);
+
 }  // namespace exeunt::nn

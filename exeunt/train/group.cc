@@ -16,12 +16,12 @@ std::string beginning(const std::exception& cause) {
 Error lost_process(const Meeting& meeting, const std::exception& cause) {
   return {Code::failure,
           fmt::format("rank {} of {} lost another process: {}", meeting.rank, meeting.size, beginning(cause)),
-          "start again with --resume: the last checkpoint is whole"};
+          "start again with --resume: the last checkpoint is intact"};
 }
 
 Error cannot_meet(const Meeting& meeting, const std::exception& cause) {
   return {Code::resources,
-          fmt::format("rank {} cannot meet the others at {}:{}: {}", meeting.rank, meeting.host, meeting.port,
+          fmt::format("rank {} cannot reach the other ranks at {}:{}: {}", meeting.rank, meeting.host, meeting.port,
                       beginning(cause)),
           "check that all ranks were started and the port is free"};
 }

@@ -82,7 +82,7 @@ Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit i
   const bool same = !base.exits().sites.empty() && exits_json(base.exits()) == exits_json(layout);
   if (same) {
     (void)load_parameters(*start.network, base);
-    start.notices.emplace_back("the model already has these exits: training goes on from them");
+    start.notices.emplace_back("the model already has these exits: training continues from them");
     start.new_heads = false;
     return start;
   }
@@ -99,7 +99,7 @@ Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit i
   return start;
 }
 
-void start_at(NetworkImpl& network, double value) {
+void set_output_biases(NetworkImpl& network, double value) {
   const torch::NoGradGuard no_grad;
   const char* last = network.layout().inner ? ".inner.bias" : ".bias";
   for (auto& item : network.named_parameters()) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "exeunt/recipes/recipe.h"
 #include "exeunt/train/network.h"
-#include "exeunt/train/recipe.h"
 
 namespace exeunt::nn {
 
@@ -22,8 +22,8 @@ struct Start {
 // Random numbers come from torch's generator, seeded with `seed`.
 [[nodiscard]] Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit init, uint64_t seed);
 
-// Lets every classifier answer `value` at first: a regression that has to find the mean of its labels by small steps
-// bends the backbone to it instead of its biases, and forgets what it knew.
-void start_at(NetworkImpl& network, double value);
+// Sets the bias of every classifier to `value`, so that it answers that at first: a regression that has to find the
+// mean of its labels by small steps bends the backbone to it instead of its biases, and forgets what it knew.
+void set_output_biases(NetworkImpl& network, double value);
 
 }  // namespace exeunt::nn

@@ -74,7 +74,7 @@ class Learned : public Objective {
     Loss out;
     if (last() > 0) out.early = (alpha * losses.narrow(0, 0, last())).sum();
     out.last = (exits() - alpha.sum()) * losses[last()];
-    add_doubt(input, out);
+    add_lte_loss(input, out);
     return out;
   }
 
@@ -100,7 +100,7 @@ class Distill : public Objective {
       if (!group) add_to(out.early, (berxit ? 1.0 : 1.0 - spec_.gamma) * losses.narrow(0, 0, last()).sum());
     }
     if (group) add_groups(input, out);
-    add_doubt(input, out);
+    add_lte_loss(input, out);
     return out;
   }
 
@@ -214,11 +214,11 @@ Loss Objective::weighted(const LossInput& input, const std::vector<double>& weig
     out.early = (losses * factors).narrow(0, 0, last()).sum();
     out.last = losses[last()] * weights.back();
   }
-  add_doubt(input, out);
+  add_lte_loss(input, out);
   return out;
 }
 
-void Objective::add_doubt(const LossInput& input, Loss& loss) const {
+void Objective::add_lte_loss(const LossInput& input, Loss& loss) const {
   if (!context_.lte) return;
   const Tensor logits = all_logits(input).detach();
   const Tensor wrong = context_.regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "exeunt/recipes/recipe.h"
 #include "exeunt/train/network.h"
-#include "exeunt/train/recipe.h"
 
 namespace exeunt::nn {
 
@@ -56,7 +56,7 @@ class Objective : public torch::nn::Module {
   [[nodiscard]] Tensor exit_losses(const LossInput& input) const;
   // Σ weights_i ℓ_i apart for the last exit and the others, and M where there is a learning-to-exit head.
   [[nodiscard]] Loss weighted(const LossInput& input, const std::vector<double>& weights) const;
-  void add_doubt(const LossInput& input, Loss& loss) const;
+  void add_lte_loss(const LossInput& input, Loss& loss) const;
 
   ObjectiveContext context_;
 

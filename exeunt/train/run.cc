@@ -10,22 +10,20 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/version.h"
 #include "exeunt/data/batches.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
+#include "exeunt/train/group.h"
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
 #include "exeunt/train/stage_plan.h"
 #include "exeunt/train/step_graphs.h"
-#include "exeunt/train/tensorboard.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt {
-namespace fs = std::filesystem;
 namespace {
 
 using nn::Tensor;
@@ -34,7 +32,7 @@ using std::chrono::steady_clock;
 torch::Device choose_device(const std::string& name) {
   if (name == "cpu" || (name == "auto" && !nn::compat::has_cuda())) return torch::kCPU;
   if (!nn::compat::has_cuda()) {
-    throw Error(Code::resources, "no CUDA device answers", "leave --device out to train on the CPU");
+    throw Error(Code::resources, "no CUDA device is available", "leave --device out to train on the CPU");
   }
   return {torch::kCUDA, nn::gpu::use(nn::World::place_on_machine())};
 }
@@ -48,11 +46,6 @@ double mean_of(const std::vector<float>& gold) {
     ++count;
   }
   return count > 0 ? sum / count : 0;
-}
-
-// RomeBERT's code anchors its projection in the last exit's loss on these tasks and in the early exits' elsewhere.
-bool anchors_in_last(const std::string& task) {
-  return task == "MNLI" || task == "MNLI-mm" || task == "QQP";
 }
 
 // A step that a GPU may still be at work on, and which one it is.
@@ -70,19 +63,20 @@ class Run {
         data_(data),
         options_(options),
         device_(choose_device(options.device)),
-        world_(nn::World::join(device_.is_cuda())) {
+        world_(nn::World::join(device_.is_cuda())),
+        base_sha256_(weights_sha256(base)) {
     require_rows();
     if (options_.precision == "bf16" && !device_.is_cuda()) {
       throw Error(Code::usage, "--precision bf16 needs CUDA", "train in fp32 on the CPU");
     }
     if (options_.threads > 0) torch::set_num_threads(options_.threads);
     const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
-    const auto seed = static_cast<uint64_t>(options_.seed);
+    const auto seed = static_cast<uint64_t>(options_.recipe.seed);
     nn::Start start = nn::start_network(base_, layout, options_.recipe.heads.init, seed);
     for (const std::string& line : start.notices) notice(line);
     network_ = std::move(start.network);
     if (start.new_heads && data_.outcome.problem == Problem::regression) {
-      nn::start_at(*network_, mean_of(data_.train.gold));
+      nn::set_output_biases(*network_, mean_of(data_.train.gold));
     }
     network_->to(device_);
     for (const StageSpec& stage : options_.recipe.stages) {
@@ -90,7 +84,7 @@ class Run {
       total_steps_ += plans_.back().steps;
     }
     policy_ = native_policy(options_.recipe, layout);
-    state_.configuration = configuration();
+    state_.configuration = run_configuration(facts());
   }
 
   TrainResult go();
@@ -101,10 +95,16 @@ class Run {
   }
   void require_rows() const;
   [[nodiscard]] bool writes() const noexcept { return world_.rank() == 0; }  // one process speaks for all
-  [[nodiscard]] OrderedJson configuration() const;
-  [[nodiscard]] std::string recipe_text() const;
+  [[nodiscard]] RunFacts facts() const {
+    return {.data = data_,
+            .options = options_,
+            .plans = plans_,
+            .base = base_sha256_,
+            .device = device_.str(),
+            .torch = nn::compat::version(),
+            .processes = world_.size()};
+  }
   [[nodiscard]] Checkpoint weights() const;
-  void prepare_folder();
   [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
   void tell_start() const;
   bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
@@ -128,6 +128,7 @@ class Run {
   const TrainOptions& options_;
   torch::Device device_;
   nn::World world_;
+  std::string base_sha256_;
   nn::Network network_{nullptr};
   std::vector<StagePlan> plans_;
   int64_t total_steps_ = 0;
@@ -135,8 +136,7 @@ class Run {
   nn::RunState state_;
   std::unique_ptr<nn::StepGraphs> graphs_;  // of this stage; null where steps are not recorded
   std::deque<Queued> queued_;
-  std::optional<LogFile> log_;
-  std::optional<EventFile> events_;
+  std::optional<RunLog> log_;  // of the first process
   std::optional<Progress> progress_;
   OrderedJson last_eval_;
   bool give_up_ = false;  // early stopping of this stage
@@ -144,57 +144,6 @@ class Run {
   steady_clock::time_point started_ = steady_clock::now();
   int64_t first_step_ = 0;
 };
-
-// What must be the same for a resumed run to continue the one before.
-OrderedJson Run::configuration() const {
-  OrderedJson out;
-  out["recipe"] = recipe_json(options_.recipe);
-  out["base"] = weights_sha256(base_);
-  out["data"] = data_.train.info.data;
-  out["rows"] = data_.train.rows();
-  out["eval_data"] = data_.eval.info.data;
-  out["tokenizer"] = data_.train.info.tokenizer;
-  out["max_length"] = data_.train.info.max_length;
-  out["labels"] = data_.outcome.labels;
-  out["task"] = data_.task;
-  out["seed"] = options_.seed;
-  out["max_steps"] = options_.max_steps;
-  out["accumulation"] = options_.accumulation;
-  out["window"] = options_.window;
-  out["adam_epsilon"] = options_.adam_epsilon;
-  out["warmup_steps"] = options_.warmup_steps;
-  out["precision"] = options_.precision;
-  out["world"] = world_.size();
-  out["device"] = device_.is_cuda() ? "cuda" : "cpu";
-  out["torch"] = nn::compat::version();
-  for (const StagePlan& plan : plans_) {  // what the recipe's cases, the flags and the data come to
-    out["stages"].push_back(OrderedJson{{"lr", plan.lr}, {"steps", plan.steps}, {"warmup", plan.schedule.warmup}});
-  }
-  return out;
-}
-
-std::string Run::recipe_text() const {
-  OrderedJson out = recipe_json(options_.recipe);
-  OrderedJson& run = out["run"];
-  run["task"] = data_.task;
-  run["data"] = data_.train.info.data;
-  run["max_length"] = data_.train.info.max_length;
-  run["seed"] = options_.seed;
-  run["precision"] = options_.precision;
-  run["world"] = world_.size();
-  run["accumulation"] = options_.accumulation;
-  run["max_steps"] = options_.max_steps;
-  run["window"] = options_.window;
-  if (data_.columns) run["columns"] = columns_json(*data_.columns);
-  OrderedJson& from = out["provenance"];
-  from["tool"] = version();
-  from["commit"] = commit();
-  from["torch"] = nn::compat::version();
-  from["device"] = device_.str();
-  from["base"] = state_.configuration.at("base");
-  from["created"] = now_rfc3339();
-  return json_text(out);
-}
 
 Checkpoint Run::weights() const {
   return nn::to_checkpoint(*network_, {.folder = base_.folder(), .where = "trained model", .policy = policy_});
@@ -204,48 +153,22 @@ Checkpoint Run::weights() const {
 void Run::require_rows() const {
   if (world_.size() == 1) return;
   for (const StageSpec& stage : options_.recipe.stages) {
-    const bool distill =
-        stage.objective.kind == ObjectiveKind::distill || stage.objective.kind == ObjectiveKind::distill_early;
     const DistillVariant variant = stage.objective.variant;
-    if (!distill || (variant != DistillVariant::bidir && variant != DistillVariant::berxit)) continue;
-    throw Error(Code::usage, "this variant of distillation adds up over a batch and needs one process",
+    if (!stage.objective.distills() || (variant != DistillVariant::bidir && variant != DistillVariant::berxit))
+      continue;
+    throw Error(Code::usage, "this distillation variant sums over a batch and needs a single process",
                 "train with one process, or choose the variant 'last'");
   }
 }
 
-void Run::prepare_folder() {
-  if (!writes()) return;
-  const fs::path& out = options_.out;
-  if (!options_.resume && !options_.overwrite) require_free(out);
-  if (!options_.resume && holds_run(out)) remove_run(out);
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) throw Error(Code::resources, fmt::format("{}: cannot create: {}", out.string(), error.message()));
-  nn::remove_partial(out);
-}
-
-// The newest checkpoint that is whole; damaged ones are named and passed over.
 std::optional<nn::LoadedState> Run::find_checkpoint() {
   if (!options_.resume) return std::nullopt;
-  for (const fs::path& path : nn::checkpoints_in(options_.out)) {
-    try {
-      nn::LoadedState loaded = nn::read_state(path);
-      const std::string difference = nn::first_difference(Json::parse(loaded.state.configuration.dump()),
-                                                          Json::parse(state_.configuration.dump()));
-      if (!difference.empty()) {
-        throw Error(Code::usage, fmt::format("cannot resume {}: {}", path.string(), difference),
-                    "resume with the settings and data of the first start, or choose another --out");
-      }
-      notice(fmt::format("resuming from {}", path.string()));
-      return loaded;
-    } catch (const Error& error) {
-      if (error.code() == Code::usage) throw;
-      notice(fmt::format("{} is damaged and passed over: {}", path.filename().string(), error.what()));
-    }
-  }
+  std::optional<nn::LoadedState> found =
+      nn::newest_checkpoint(options_.out, state_.configuration, [&](std::string_view text) { notice(text); });
+  if (found) return found;
   if (!options_.overwrite && path_exists(options_.out / kManifestFile)) {
     throw Error(Code::usage,
-                fmt::format("{}: holds a finished run and no checkpoint to go on from", options_.out.string()),
+                fmt::format("{}: holds a finished run and no checkpoint to resume from", options_.out.string()),
                 "add --overwrite to train it again, or choose another --out");
   }
   notice("no checkpoint to resume from: starting at the beginning");
@@ -264,14 +187,13 @@ void Run::tell_start() const {
 }
 
 TrainResult Run::go() {
-  prepare_folder();
+  if (writes()) prepare_folder(options_.out, options_.resume, options_.overwrite);
   (void)world_.add_up(0.0);  // the folder is ready for all
   std::optional<nn::LoadedState> loaded = find_checkpoint();
   if (loaded) state_ = loaded->state;
   if (writes()) {
     write_settings(options_.out, state_.configuration);
-    log_.emplace(options_.out / "log.jsonl", state_.log);
-    events_.emplace(options_.out);
+    log_.emplace(options_.out, state_.log);
   }
   tell_start();
   ProgressStyle style = options_.progress;
@@ -287,13 +209,13 @@ TrainResult Run::go() {
                         {.lr = plans_[index].lr,
                          .schedule = plans_[index].schedule,
                          .epsilon = options_.adam_epsilon,
-                         .anchor_last = anchors_in_last(data_.task),
                          .world = &world_,
                          .bf16 = options_.precision == "bf16"});
-    torch::manual_seed(static_cast<uint64_t>(options_.seed + world_.rank()));
+    torch::manual_seed(static_cast<uint64_t>(options_.recipe.seed + world_.rank()));
     if (loaded) nn::restore(*loaded, stepper, world_.rank());
     loaded.reset();
-    const bool record = options_.graphs && device_.is_cuda() && nn::gpu::present() && options_.accumulation == 1;
+    const bool record =
+        !options_.no_cuda_graphs && device_.is_cuda() && nn::gpu::present() && options_.accumulation == 1;
     if (record && stepper.can_record()) graphs_ = std::make_unique<nn::StepGraphs>(stepper);
     const bool whole = run_stage(stepper, stage);
     settle();
@@ -322,7 +244,7 @@ bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
   const StagePlan& plan = plans_[static_cast<size_t>(at.stage)];
   const std::vector<Batch> batches =
       shuffled_batches(data_.train.offsets, {.batch = static_cast<size_t>(stage.batch),
-                                             .seed = static_cast<uint64_t>(options_.seed),
+                                             .seed = static_cast<uint64_t>(options_.recipe.seed),
                                              .epoch = static_cast<uint64_t>(at.epoch),
                                              .window = static_cast<size_t>(options_.window)});
   while (at.batch < static_cast<int64_t>(batches.size())) {
@@ -421,26 +343,12 @@ void Run::require_finite(double loss, const Batch& rows, const nn::RunPosition& 
               "lower the learning rate, or look at these rows; the last good checkpoint is kept");
 }
 
-// One entry to the log, the state, and TensorBoard; each exit's scores under names of their own.
 void Run::log(const OrderedJson& entry) {
   state_.log.push_back(entry);
-  if (!writes()) return;
-  log_->add(entry);
-  std::vector<Scalar> scalars;
-  for (const auto& [key, value] : entry.items()) {
-    if (value.is_number() && key != "step") scalars.push_back({key, value.get<double>()});
-    if (key != "exits") continue;
-    for (const OrderedJson& exit : value) {
-      for (const auto& [metric, score] : exit.items()) {
-        if (metric == "layer" || !score.is_number()) continue;
-        scalars.push_back({fmt::format("exit_{}/{}", exit.at("layer").get<int>(), metric), score.get<double>()});
-      }
-    }
-  }
-  events_->add(entry.at("step").get<int64_t>(), scalars);
+  if (log_) log_->add(entry);
 }
 
-// `at`: behind the step.
+// `at`: after the step.
 void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
   state_.loss_sum += report.loss;
   progress_->advance(1, fmt::format("loss {:.4f}{}{}", report.loss, exits_mark_.empty() ? "" : " exits ", exits_mark_));
@@ -453,7 +361,7 @@ void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
   entry["loss"] = report.loss;
   entry["learning_rate"] = report.rate;
   entry["gradient_norm"] = report.gradient_norm;
-  if (options_.recipe.gradient == GradientRule::project) {
+  if (options_.recipe.gradient.rule == GradientRule::project) {
     entry["angle"] = report.projection.angle;
     entry["anchor_norm"] = report.projection.anchor_norm;
     entry["secondary_norm"] = report.projection.secondary_norm;
@@ -474,8 +382,7 @@ bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
 
 void Run::evaluate(const StageSpec& stage) {
   settle();
-  const ExitTrace trace = nn::trace_network(network_, data_.eval);
-  const std::vector<ExitScore> exits = Scorer(trace, {.metrics = data_.metrics}).each_exit();
+  const std::vector<ExitScore> exits = nn::score_exits(network_, data_.eval, data_.metrics);
   last_eval_ = eval_entry(exits);
   state_.evaluated = state_.position.step;
   std::vector<double> scores;
@@ -487,20 +394,10 @@ void Run::evaluate(const StageSpec& stage) {
   entry["step"] = state_.position.step;
   entry["stage"] = state_.position.stage + 1;
   log(entry);
-  nn::BestSoFar& best = state_.best;
   const double score = stage.keep_best == KeepBest::mean ? mean : scores.back();
-  if (std::isnan(score) || (best.score && score <= *best.score)) {
-    ++best.since;
-    give_up_ = stage.early_stop && best.since >= *stage.early_stop;
-    return;
-  }
-  best.score = score;
-  best.step = state_.position.step;
-  best.since = 0;
-  if (stage.keep_best == KeepBest::none) return;
-  for (const auto& item : network_->named_parameters()) {
-    best.parameters[item.key()] = item.value().detach().to(torch::kCPU).clone();
-  }
+  const bool better = state_.best.offer(score, state_.position.step);
+  if (better && stage.keep_best != KeepBest::none) state_.best.keep(*network_);
+  give_up_ = stage.early_stop && state_.best.since >= *stage.early_stop;
 }
 
 // Evaluates where the last step did not, and brings the best weights back where the stage keeps them.
@@ -508,8 +405,7 @@ void Run::end_stage(const StageSpec& stage) {
   if (state_.evaluated != state_.position.step && data_.eval.rows() > 0) evaluate(stage);
   nn::BestSoFar& best = state_.best;
   if (stage.keep_best != KeepBest::none && best.step != state_.position.step && !best.parameters.empty()) {
-    const torch::NoGradGuard no_grad;
-    for (auto& item : network_->named_parameters()) item.value().copy_(best.parameters.at(item.key()));
+    best.bring_back(*network_);
     notice(fmt::format("the best weights are those of step {}", best.step));
     last_eval_ = {};
   }
@@ -522,12 +418,9 @@ void Run::save(nn::Stepper& stepper) {
   settle();
   state_.random = world_.gather(nn::compat::random_state(torch::kCPU));
   if (!writes()) return;
-  nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), {weights(), recipe_text()}, state_,
-                 stepper);
-  if (options_.keep_checkpoints <= 0) return;
-  const std::vector<fs::path> all = nn::checkpoints_in(options_.out);
-  std::error_code ignored;
-  for (size_t i = static_cast<size_t>(options_.keep_checkpoints); i < all.size(); ++i) fs::remove_all(all[i], ignored);
+  nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), {weights(), recipe_text(facts())},
+                 state_, stepper);
+  remove_older_checkpoints(options_.out, options_.keep_checkpoints);
 }
 
 // The sets beside the usual one, each under its own name, and the traces where they are to be kept.
@@ -549,8 +442,7 @@ TrainResult Run::finish() {
   const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
   const auto steps = state_.position.step;
   if (last_eval_.empty() && data_.eval.rows() > 0) {
-    const ExitTrace trace = nn::trace_network(network_, data_.eval);
-    last_eval_ = eval_entry(Scorer(trace, {.metrics = data_.metrics}).each_exit());
+    last_eval_ = eval_entry(nn::score_exits(network_, data_.eval, data_.metrics));
   }
   OrderedJson results = last_eval_;
   evaluate_also(results);
@@ -562,7 +454,7 @@ TrainResult Run::finish() {
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
   if (!writes()) return {.stopped = false, .steps = steps, .results = std::move(results)};
   write_results(options_.out, results);
-  for (const std::string& line : write_trained(weights(), options_.out, recipe_text())) notice(line);
+  for (const std::string& line : write_trained(weights(), options_.out, recipe_text(facts()))) notice(line);
   OrderedJson summary;
   summary["global_step"] = steps;
   summary["max_steps"] = total_steps_;
@@ -584,6 +476,13 @@ TrainResult train(const Checkpoint& base, const TrainingData& data, const TrainO
 
 bool first_process() {
   return nn::World::first();
+}
+
+TrainerAbout about_trainer() {
+  return {.torch = nn::compat::version(),
+          .gpus = nn::compat::has_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0,
+          .gloo = nn::has_gloo(),
+          .nccl = nn::has_nccl()};
 }
 
 }  // namespace exeunt

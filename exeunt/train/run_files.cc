@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -12,6 +13,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
@@ -20,13 +22,50 @@
 namespace exeunt {
 namespace fs = std::filesystem;
 
-LogFile::LogFile(fs::path path, const OrderedJson& entries) : path_(std::move(path)) {
+namespace {
+
+constexpr std::string_view kCheckpoint = "checkpoint-";
+
+// The scalars of an entry, each exit's scores under names of their own.
+std::vector<Scalar> scalars_of(const OrderedJson& entry) {
+  std::vector<Scalar> scalars;
+  for (const auto& [key, value] : entry.items()) {
+    if (value.is_number() && key != "step") scalars.push_back({key, value.get<double>()});
+    if (key != "exits") continue;
+    for (const OrderedJson& exit : value) {
+      for (const auto& [metric, score] : exit.items()) {
+        if (metric == "layer" || !score.is_number()) continue;
+        scalars.push_back({fmt::format("exit_{}/{}", exit.at("layer").get<int>(), metric), score.get<double>()});
+      }
+    }
+  }
+  return scalars;
+}
+
+// A configuration as this version would have stored it.
+OrderedJson modernised(const OrderedJson& stored, const OrderedJson& now) {
+  OrderedJson out = stored;
+  const OrderedJson defaults = fields_json(TrainSettings{}, kShapesWeights);
+  for (const auto& [key, value] : defaults.items()) {
+    if (now.contains(key) && !out.contains(key)) out[key] = value;
+  }
+  if (!out.contains("recipe")) return out;
+  try {
+    out["recipe"] = recipe_json(parse_recipe(Json(out["recipe"]), "recipe"));
+  } catch (const Error&) {  // of a newer version; what it has more is named as a difference
+  }
+  return out;
+}
+
+}  // namespace
+
+RunLog::RunLog(const fs::path& out, const OrderedJson& entries) : path_(out / "log.jsonl"), events_(out) {
   std::string text;
   for (const OrderedJson& entry : entries) text += entry.dump() + "\n";
   write_atomically(path_, text);
 }
 
-void LogFile::add(const OrderedJson& entry) {
+void RunLog::add(const OrderedJson& entry) {
   std::ofstream file(path_, std::ios::app | std::ios::binary);
   file << entry.dump() << "\n";
   file.close();
@@ -34,6 +73,108 @@ void LogFile::add(const OrderedJson& entry) {
     throw Error(Code::resources, fmt::format("{}: cannot write: {}", path_.string(), std::strerror(errno)),
                 "free some space or choose another --out");
   }
+  events_.add(entry.at("step").get<int64_t>(), scalars_of(entry));
+}
+
+OrderedJson run_configuration(const RunFacts& facts) {
+  const TrainingData& data = facts.data;
+  OrderedJson out;
+  out["recipe"] = recipe_json(facts.options.recipe);
+  out["base"] = facts.base;
+  out["data"] = data.train.info.data;
+  out["rows"] = data.train.rows();
+  out["eval_data"] = data.eval.info.data;
+  out["tokenizer"] = data.train.info.tokenizer;
+  out["max_length"] = data.train.info.max_length;
+  out["labels"] = data.outcome.labels;
+  out["task"] = data.task;
+  out["seed"] = facts.options.recipe.seed;
+  out.update(fields_json<TrainSettings>(facts.options, kShapesWeights));
+  out["world"] = facts.processes;
+  out["device"] = facts.device.starts_with("cuda") ? "cuda" : "cpu";
+  out["torch"] = facts.torch;
+  for (const StagePlan& plan : facts.plans) {  // what the recipe's cases, the flags and the data come to
+    out["stages"].push_back(OrderedJson{{"lr", plan.lr}, {"steps", plan.steps}, {"warmup", plan.schedule.warmup}});
+  }
+  return out;
+}
+
+std::string recipe_text(const RunFacts& facts) {
+  const TrainingData& data = facts.data;
+  OrderedJson out = recipe_json(facts.options.recipe);
+  OrderedJson& run = out["run"];
+  run["task"] = data.task;
+  run["data"] = data.train.info.data;
+  run["max_length"] = data.train.info.max_length;
+  run["seed"] = facts.options.recipe.seed;
+  run.update(fields_json<TrainSettings>(facts.options, kShapesWeights));
+  run["world"] = facts.processes;
+  if (data.columns) run["columns"] = columns_json(*data.columns);
+  out["provenance"] = {{"tool", version()},      {"commit", commit()}, {"torch", facts.torch},
+                       {"device", facts.device}, {"base", facts.base}, {"created", now_rfc3339()}};
+  return json_text(out);
+}
+
+std::string settings_difference(const OrderedJson& stored, const OrderedJson& now) {
+  const Json before = Json(modernised(stored, now)).flatten(), after = Json(now).flatten();
+  const auto text = [](const Json& object, const std::string& key) {
+    return object.contains(key) ? glimpse(object.at(key)) : std::string("nothing");
+  };
+  for (const Json* side : {&before, &after}) {
+    for (const auto& [key, value] : side->items()) {
+      if (before.contains(key) && after.contains(key) && before.at(key) == after.at(key)) continue;
+      std::string name = key.substr(1);
+      std::replace(name.begin(), name.end(), '/', '.');
+      return fmt::format("{}: the checkpoint has {}, this run {}", name, text(before, key), text(after, key));
+    }
+  }
+  return {};
+}
+
+std::vector<fs::path> checkpoints_in(const fs::path& out) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(out, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kCheckpoint)) continue;
+    int64_t number = 0;
+    const char* end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + kCheckpoint.size(), end, number);
+    if (error == std::errc{} && stop == end) found.emplace_back(number, entry.path());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> paths;
+  for (auto& [number, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+void remove_partial(const fs::path& out) {
+  std::error_code ignored;
+  std::vector<fs::path> stale;
+  for (const auto& entry : fs::directory_iterator(out, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name.starts_with(".checkpoint-") || name.starts_with("..final");
+    if (ours && (name.find(".partial-") != std::string::npos || name.find(".old-") != std::string::npos)) {
+      stale.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : stale) fs::remove_all(path, ignored);
+}
+
+void remove_older_checkpoints(const fs::path& out, int keep) {
+  if (keep <= 0) return;
+  const std::vector<fs::path> all = checkpoints_in(out);
+  std::error_code ignored;
+  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) fs::remove_all(all[i], ignored);
+}
+
+void prepare_folder(const fs::path& out, bool resume, bool overwrite) {
+  if (!resume && !overwrite) require_free(out);
+  if (!resume && holds_run(out)) remove_run(out);
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) throw Error(Code::resources, fmt::format("{}: cannot create: {}", out.string(), error.message()));
+  remove_partial(out);
 }
 
 void write_settings(const fs::path& out, const OrderedJson& configuration) {
@@ -72,7 +213,7 @@ bool holds_run(const fs::path& out) {
   std::error_code ignored;
   if (path_exists(out / "log.jsonl")) return true;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
-    if (entry.path().filename().string().starts_with("checkpoint-")) return true;
+    if (entry.path().filename().string().starts_with(kCheckpoint)) return true;
   }
   return false;
 }
@@ -80,7 +221,7 @@ bool holds_run(const fs::path& out) {
 void require_free(const fs::path& out) {
   if (!holds_run(out)) return;
   throw Error(Code::usage, fmt::format("{}: already holds a run", out.string()),
-              "add --resume to go on with it, or --overwrite to start again");
+              "add --resume to continue it, or --overwrite to start again");
 }
 
 void remove_run(const fs::path& out) {
@@ -89,7 +230,7 @@ void remove_run(const fs::path& out) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool checkpoint = name.starts_with("checkpoint-") && path_exists(entry.path() / kManifestFile);
+    const bool checkpoint = name.starts_with(kCheckpoint) && path_exists(entry.path() / kManifestFile);
     if (checkpoint || name.starts_with("events.out.tfevents.")) ours.push_back(entry.path());
   }
   for (const fs::path& path : ours) fs::remove_all(path, ignored);

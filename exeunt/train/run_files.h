@@ -4,30 +4,60 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "exeunt/base/json.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/train/stage_plan.h"
+#include "exeunt/train/tensorboard.h"
 
 namespace exeunt {
 
-// Lines appended one by one, so that a killed run keeps what it had said.
-class LogFile {
+// log.jsonl and TensorBoard's event file, one line or event at a time, so that a killed run keeps what it had logged.
+class RunLog {
  public:
-  // Starts anew with `entries`: what a resumed run already knew.
-  LogFile(std::filesystem::path path, const OrderedJson& entries);
+  // Starts log.jsonl anew with `entries`: what a resumed run already knew.
+  RunLog(const std::filesystem::path& out, const OrderedJson& entries);
   void add(const OrderedJson& entry);
 
  private:
   std::filesystem::path path_;
+  EventFile events_;
 };
+
+// What a run is, for its files.
+struct RunFacts {
+  const TrainingData& data;
+  const TrainOptions& options;
+  const std::vector<StagePlan>& plans;
+  std::string base;  // sha256 of the weights it starts from
+  std::string device, torch;
+  int processes = 1;
+};
+// All that must be the same for a resumed run to continue the one before.
+[[nodiscard]] OrderedJson run_configuration(const RunFacts& facts);
+// The text of the trained folder's recipe.json.
+[[nodiscard]] std::string recipe_text(const RunFacts& facts);
+
+// The first setting in which two configurations differ, as "field: the checkpoint has X, this run Y"; empty if none. A
+// setting that is newer than the stored configuration counts there with its default.
+[[nodiscard]] std::string settings_difference(const OrderedJson& stored, const OrderedJson& now);
 
 // run.json: every setting of the run, from its first step on.
 inline constexpr const char* kRunFile = "run.json";
 void write_settings(const std::filesystem::path& out, const OrderedJson& configuration);
+
+// Creates `out` for a run, without an earlier run (unless it is resumed) and without what a killed one was still
+// writing. Throws Error: usage if it holds a run that may not be overwritten.
+void prepare_folder(const std::filesystem::path& out, bool resume, bool overwrite);
+
+// checkpoint-N folders in `out`, newest first; removing all but the newest `keep` (0 = keep all); and what a killed run
+// was still writing.
+[[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& out);
+void remove_older_checkpoints(const std::filesystem::path& out, int keep);
+void remove_partial(const std::filesystem::path& out);
 
 // A model folder inside `out` beside the checkpoints: the files take their places one by one, manifest.json last, so a
 // folder with a manifest is a whole one. Behind it a model card, with the results that lie in `out`.

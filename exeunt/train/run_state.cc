@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/train/run_state.h"
 
-#include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <span>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/train/run_files.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {
@@ -20,7 +20,6 @@ namespace {
 constexpr const char* kTensors = "training.safetensors";
 constexpr const char* kState = "trainer_state.json";
 constexpr const char* kFormat = "exeunt.training/1";
-constexpr std::string_view kPrefix = "checkpoint-";
 
 // Tensors on their way to a file; keeps the copies alive until it is written.
 class TensorList {
@@ -57,19 +56,8 @@ torch::Device device_of(Stepper& stepper) {
 }
 
 OrderedJson state_json(const RunState& state, Stepper& stepper) {
-  const RunPosition& at = state.position;
-  OrderedJson out;
-  out["format"] = kFormat;
-  out["global_step"] = at.step;
-  out["epoch"] = at.epoch;
-  out["stage"] = at.stage;
-  out["batch"] = at.batch;
-  out["stage_step"] = at.stage_step;
-  out["loss_sum"] = state.loss_sum;
-  out["best_metric"] = state.best.score ? OrderedJson(*state.best.score) : OrderedJson(nullptr);
-  out["best_global_step"] = state.best.step;
-  out["evaluations_since_best"] = state.best.since;
-  out["evaluated_global_step"] = state.evaluated;
+  OrderedJson out{{"format", kFormat}};
+  out.update(fields_json(state));
   OrderedJson& slots = out["optimizer_steps"] = OrderedJson::object();
   for (const AdamSlot& slot : stepper.adam().slots()) slots[slot.name] = slot.t;
   out["configuration"] = state.configuration;
@@ -124,18 +112,8 @@ LoadedState read_state(const fs::path& folder) {
   if (const std::string format = fields.string("format"); format != kFormat) {
     throw_bad_file(where, "got format '{}', want '{}'", format, kFormat);
   }
-  constexpr int64_t kMost = int64_t{1} << 53;
   RunState state;
-  state.position = {.stage = fields.integer("stage", 0, 1 << 20),
-                    .epoch = fields.integer("epoch", 0, kMost),
-                    .batch = fields.integer("batch", 0, kMost),
-                    .stage_step = fields.integer("stage_step", 0, kMost),
-                    .step = fields.integer("global_step", 0, kMost)};
-  state.loss_sum = fields.number("loss_sum");
-  if (fields.has("best_metric")) state.best.score = fields.number("best_metric");
-  state.best.step = fields.integer("best_global_step", 0, kMost);
-  state.best.since = fields.integer("evaluations_since_best", 0, kMost);
-  state.evaluated = fields.integer("evaluated_global_step", -1, kMost);
+  read_fields(fields, state);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
   const OrderedJson ordered = OrderedJson::parse(read_text(folder / kState));
   state.configuration = ordered.value("configuration", OrderedJson::object());
@@ -177,50 +155,46 @@ void restore(const LoadedState& loaded, Stepper& stepper, int rank) {
   }
 }
 
-std::vector<fs::path> checkpoints_in(const fs::path& out) {
-  std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(out, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    int64_t number = 0;
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
-    if (error == std::errc{} && stop == end) found.emplace_back(number, entry.path());
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<fs::path> paths;
-  for (auto& [number, path] : found) paths.push_back(std::move(path));
-  return paths;
-}
-
-void remove_partial(const fs::path& out) {
-  std::error_code ignored;
-  std::vector<fs::path> stale;
-  for (const auto& entry : fs::directory_iterator(out, ignored)) {
-    const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with(".checkpoint-") || name.starts_with("..final");
-    if (ours && (name.find(".partial-") != std::string::npos || name.find(".old-") != std::string::npos)) {
-      stale.push_back(entry.path());
+std::optional<LoadedState> newest_checkpoint(const fs::path& out, const OrderedJson& configuration,
+                                             const Notice& notice) {
+  for (const fs::path& path : checkpoints_in(out)) {
+    try {
+      LoadedState loaded = read_state(path);
+      const std::string difference = settings_difference(loaded.state.configuration, configuration);
+      if (!difference.empty()) {
+        throw Error(Code::usage, fmt::format("cannot resume {}: {}", path.string(), difference),
+                    "resume with the settings and data of the first start, or choose another --out");
+      }
+      notice(fmt::format("resuming from {}", path.string()));
+      return loaded;
+    } catch (const Error& error) {
+      if (error.code() == Code::usage) throw;
+      notice(fmt::format("{} is damaged and skipped: {}", path.filename().string(), error.what()));
     }
   }
-  for (const fs::path& path : stale) fs::remove_all(path, ignored);
+  return std::nullopt;
 }
 
-std::string first_difference(const Json& stored, const Json& now) {
-  const Json before = stored.flatten(), after = now.flatten();
-  const auto text = [](const Json& object, const std::string& key) {
-    return object.contains(key) ? glimpse(object.at(key)) : std::string("nothing");
-  };
-  for (const Json* side : {&before, &after}) {
-    for (const auto& [key, value] : side->items()) {
-      if (before.contains(key) && after.contains(key) && before.at(key) == after.at(key)) continue;
-      std::string name = key.substr(1);
-      std::replace(name.begin(), name.end(), '/', '.');
-      return fmt::format("{}: the checkpoint has {}, this run {}", name, text(before, key), text(after, key));
-    }
+bool BestSoFar::offer(double score_now, int64_t step_now) {
+  if (std::isnan(score_now) || (score && score_now <= *score)) {
+    ++since;
+    return false;
   }
-  return {};
+  score = score_now;
+  step = step_now;
+  since = 0;
+  return true;
+}
+
+void BestSoFar::keep(const NetworkImpl& network) {
+  for (const auto& item : network.named_parameters()) {
+    parameters[item.key()] = item.value().detach().to(torch::kCPU).clone();
+  }
+}
+
+void BestSoFar::bring_back(NetworkImpl& network) const {
+  const torch::NoGradGuard no_grad;
+  for (auto& item : network.named_parameters()) item.value().copy_(parameters.at(item.key()));
 }
 
 }  // namespace exeunt::nn

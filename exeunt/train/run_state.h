@@ -9,7 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "exeunt/base/json.h"
+#include "exeunt/base/fields.h"
+#include "exeunt/train/inputs.h"
 #include "exeunt/train/stepper.h"
 
 namespace exeunt::nn {
@@ -21,10 +22,16 @@ struct RunPosition {
   int64_t step = 0;        // in all
 };
 
+// The best evaluation of a stage, and its weights where they are to be kept.
 struct BestSoFar {
   std::optional<double> score = {};
   int64_t step = 0, since = 0;  // evaluations since then
   std::map<std::string, Tensor> parameters = {};
+
+  // Whether this score, of an evaluation at `step`, is the best so far.
+  [[nodiscard]] bool offer(double score, int64_t step);
+  void keep(const NetworkImpl& network);
+  void bring_back(NetworkImpl& network) const;
 };
 
 struct RunState {
@@ -35,6 +42,24 @@ struct RunState {
   std::vector<Tensor> random = {};         // states of the random numbers of all processes, by rank; empty = this one's
   double loss_sum = 0;                     // over all steps, for the mean
   int64_t evaluated = -1;                  // step of the last evaluation in the log
+
+  // The scalars in trainer_state.json.
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    const auto number = [&](std::string_view name, auto& value, double low = 0) {
+      visit(Field{.name = name, .low = low, .high = 1LL << 53, .required = true}, value);
+    };
+    number("global_step", self.position.step);
+    number("epoch", self.position.epoch);
+    number("stage", self.position.stage);
+    number("batch", self.position.batch);
+    number("stage_step", self.position.stage_step);
+    number("loss_sum", self.loss_sum, -INFINITY);
+    visit(Field{.name = "best_metric"}, self.best.score);
+    number("best_global_step", self.best.step);
+    number("evaluations_since_best", self.best.since);
+    number("evaluated_global_step", self.evaluated, -1);
+  }
 };
 
 // Writes the folder `path` whole or not at all, every file flushed and hashed. Throws Error; then nothing has changed.
@@ -54,16 +79,12 @@ struct LoadedState {
 };
 [[nodiscard]] LoadedState read_state(const std::filesystem::path& folder);
 
-// Puts weights, optimiser, learned loss weights, slow teacher and random numbers back.
+// Restores weights, optimiser, learned loss weights, the EMA teacher and random numbers.
 void restore(const LoadedState& loaded, Stepper& stepper, int rank = 0);
 
-// checkpoint-N folders in `out`, newest first.
-[[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& out);
-
-// Folders that a killed run was still writing.
-void remove_partial(const std::filesystem::path& out);
-
-// The first place where two configurations differ, as "field: the checkpoint has X, this run Y"; empty if none.
-[[nodiscard]] std::string first_difference(const Json& stored, const Json& now);
+// The newest intact checkpoint in `out`; damaged ones are named and skipped. Throws Error (usage) if it was trained
+// with another configuration.
+[[nodiscard]] std::optional<LoadedState> newest_checkpoint(const std::filesystem::path& out,
+                                                           const OrderedJson& configuration, const Notice& notice);
 
 }  // namespace exeunt::nn

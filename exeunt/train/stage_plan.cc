@@ -18,7 +18,7 @@ StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const Tra
   const int64_t steps_an_epoch = plan.batches / options.accumulation;
   if (steps_an_epoch == 0) {
     throw Error(Code::usage,
-                fmt::format("an epoch has {} batches, fewer than the {} that one step gathers", plan.batches,
+                fmt::format("an epoch has {} batches, fewer than the {} gradient accumulation steps", plan.batches,
                             options.accumulation),
                 "lower --accumulation or --batch");
   }
@@ -29,6 +29,16 @@ StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const Tra
   if (options.whole_warmup) warmup = std::floor(warmup);
   plan.schedule = {.steps = plan.steps, .warmup = warmup};
   return plan;
+}
+
+Workload workload_of(const Checkpoint& base, const TrainingData& data, const TrainOptions& options) {
+  Workload work;
+  for (const StageSpec& stage : options.recipe.stages) {
+    const StagePlan plan = plan_stage(stage, data, options, base.spec().family);
+    work.steps += plan.steps;
+    work.texts += plan.steps * stage.batch * options.accumulation;
+  }
+  return work;
 }
 
 }  // namespace exeunt

@@ -77,8 +77,7 @@ Stepper::Stepper(Network network, const Recipe& recipe, const StageSpec& stage, 
     item.value().set_requires_grad(!frozen);
   }
   objective_->to(parameters_.front().device());
-  if (stage.objective.variant == DistillVariant::ema &&
-      (stage.objective.kind == ObjectiveKind::distill || stage.objective.kind == ObjectiveKind::distill_early)) {
+  if (stage.objective.variant == DistillVariant::ema && stage.objective.distills()) {
     const torch::NoGradGuard no_grad;
     teacher_ = Network(network_->spec(), network_->layout());
     teacher_->to(parameters_.front().device());
@@ -130,10 +129,11 @@ Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
   network_->train();
   const bool fused = options_.bf16 && network_->fits_fused(data.texts.ids.size(1));
   const compat::Autocast autocast(options_.bf16 && !fused);
-  ExitOutputs outputs = network_->forward(data.texts, {.equilibrium = recipe_.gradient == GradientRule::equilibrium,
-                                                       .fused = fused,
-                                                       .together = objective_->whole(batch),
-                                                       .only = objective_->only(batch)});
+  ExitOutputs outputs =
+      network_->forward(data.texts, {.equilibrium = recipe_.gradient.rule == GradientRule::equilibrium,
+                                     .fused = fused,
+                                     .together = objective_->whole(batch),
+                                     .only = objective_->only(batch)});
   Tensor taught;
   if (teacher_) {
     update_teacher();
@@ -142,7 +142,7 @@ Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
     const int last = static_cast<int>(network_->layout().sites.size()) - 1;
     taught = teacher_->forward(data.texts, {.only = last}).logits.back();
   }
-  if (recipe_.gradient == GradientRule::logit_scale) {
+  if (recipe_.gradient.rule == GradientRule::logit_scale) {
     for (size_t i = 0; i < outputs.logits.size(); ++i) {
       const int above = network_->spec().layers - network_->layout().sites[i].after;
       if (outputs.logits[i].defined()) outputs.logits[i] = scale_gradient(outputs.logits[i], 1.0 / (above + 1));
@@ -168,7 +168,7 @@ void Stepper::add_up_processes() {
   const World* world = options_.world;
   if (world == nullptr || world->size() == 1) return;
   loss_ = world->add_up(loss_);
-  if (recipe_.gradient == GradientRule::project) {
+  if (recipe_.gradient.rule == GradientRule::project) {
     anchor_.resize(parameters_.size());
     other_.resize(parameters_.size());
     world->add_up(anchor_, parameters_);
@@ -188,7 +188,7 @@ Tensor Stepper::gather(const TrainBatch& data, int64_t batch, double share) {
   begin();
   const Loss loss = losses(data, batch);
   const Tensor total = loss.total();
-  if (recipe_.gradient == GradientRule::project) {
+  if (recipe_.gradient.rule == GradientRule::project) {
     add_apart(loss, share);
   } else {
     (total * share).backward();
@@ -220,7 +220,7 @@ bool Stepper::can_record() const {
 
 // Gradients of the anchor and of the other loss, each summed over micro-batches by itself.
 void Stepper::add_apart(const Loss& loss, double share) {
-  const bool last = recipe_.anchor == Anchor::last || (recipe_.anchor == Anchor::automatic && options_.anchor_last);
+  const bool last = recipe_.gradient.anchor.value == Anchor::last;
   std::vector<Tensor> weights = objective_->parameters();
   if (!weights.empty()) {  // learned loss weights see the whole loss
     const auto found = torch::autograd::grad({loss.total() * share}, weights, {}, true, false, true);

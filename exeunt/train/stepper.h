@@ -23,7 +23,6 @@ struct StepperOptions {
   double lr = 2e-5;
   Schedule schedule = {};
   double epsilon = 1e-8;         // of AdamW
-  bool anchor_last = false;      // what the projection's automatic anchor means for this task
   const World* world = nullptr;  // the processes whose gradients are added up; null = this one alone
   bool bf16 = false;             // matrix products of the forward pass in bf16 (autocast); CUDA alone
 };

@@ -56,7 +56,7 @@ struct Basket {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "fruit", .help = "Which"}, self.fruit);
-    if (self.fruit == Fruit::apple) visit(Field{.name = "stalks", .low = 1, .high = 3}, self.stalks);
+    visit(Field{.name = "stalks", .low = 1, .high = 3, .applies = self.fruit == Fruit::apple}, self.stalks);
     visit(Field{.name = "share", .help = "Of all", .low = 0, .high = 1, .open = true, .in = kShort}, self.share);
     visit(Field{.name = "weight"}, self.weight);
     visit(Field{.name = "ripe"}, self.ripe);
@@ -123,6 +123,18 @@ TEST(Fields, ErrorsSayWhereGotAndWanted) {
 TEST(Fields, MayDependOnThoseBeforeThem) {
   EXPECT_EQ(basket_error(R"({"note": "", "fruit": "pear", "stalks": 1})").substr(0, 37),
             "basket.json: unknown field 'stalks'; ");
+}
+
+TEST(Fields, OfAPartialObjectChangeWhatIsThereAndNothingElse) {
+  Basket basket{.fruit = Fruit::pear, .note = "kept", .first = {.count = 7}};
+  const Json patch{{"share", 0.75}, {"first", Json::object()}};
+  JsonObject object(patch, "flags", true);
+  read_fields(object, basket);
+  object.finish();
+  EXPECT_EQ(basket.fruit, Fruit::pear);
+  EXPECT_EQ(basket.share, 0.75);
+  EXPECT_EQ(basket.note, "kept");
+  EXPECT_EQ(basket.first.count, 7);
 }
 
 TEST(Fields, GoToTheFilesTheirBitsName) {

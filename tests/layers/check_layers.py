@@ -13,16 +13,17 @@ from pathlib import Path
 ARROWS = {
     'base': [],
     'text': ['base'], 'tasks': ['base'], 'model': ['base'], 'exits': ['base'],
+    'recipes': ['exits', 'model'],
     'data': ['text', 'tasks', 'model'],
     'eval': ['exits', 'tasks', 'model'],
     'originals': ['eval'],
     'runtime': ['exits', 'model', 'text'],
-    'train': ['eval', 'data', 'exits', 'model'],
+    'train': ['recipes', 'eval', 'data', 'exits', 'model'],
     'flows': ['eval', 'data', 'runtime'],
     'serve': ['runtime', 'exits', 'model', 'text'],
     'c': ['runtime'],
     'trainer': ['train', 'originals'],
-    'apps': ['flows', 'serve', 'originals', 'eval', 'data', 'runtime', 'exits', 'model', 'text', 'tasks'],
+    'apps': ['flows', 'serve', 'recipes', 'originals', 'eval', 'data', 'runtime', 'exits', 'model', 'text', 'tasks'],
 }
 
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 
 #include <dlfcn.h>
@@ -14,14 +15,27 @@
 namespace exeunt {
 namespace {
 
-std::atomic<int> armed{0}, seen{0};
+std::atomic<int> failing{0}, killing{0}, seen{0};
+
+// Whether this call is the one that kills.
+bool kills() noexcept {
+  return killing != 0 && ++seen == killing;
+}
+
+void kill_here() noexcept {
+  (void)::raise(SIGKILL);
+}
 
 // True if this call is the one that fails.
-bool fails() noexcept {
-  if (armed == 0) return false;
-  if (++seen != armed) return false;
+bool runs_out() noexcept {
+  if (failing == 0 || ++seen != failing) return false;
   errno = ENOSPC;
   return true;
+}
+
+bool fails() noexcept {
+  if (kills()) kill_here();
+  return runs_out();
 }
 
 template <class Function>
@@ -32,8 +46,12 @@ Function* real(const char* name) noexcept {
 }  // namespace
 
 void fail_call(int nth) noexcept {
-  seen = 0;
-  armed = nth;
+  seen = killing = 0;
+  failing = nth;
+}
+void kill_at_call(int nth) noexcept {
+  seen = failing = 0;
+  killing = nth;
 }
 int calls_seen() noexcept {
   return seen;
@@ -44,8 +62,13 @@ int calls_seen() noexcept {
 extern "C" {
 
 ssize_t write(int descriptor, const void* bytes, size_t count) {
-  if (exeunt::fails()) return -1;
-  return exeunt::real<ssize_t(int, const void*, size_t)>("write")(descriptor, bytes, count);
+  const auto real = exeunt::real<ssize_t(int, const void*, size_t)>("write");
+  if (exeunt::kills()) {
+    (void)real(descriptor, bytes, count / 2);
+    exeunt::kill_here();
+  }
+  if (exeunt::runs_out()) return -1;
+  return real(descriptor, bytes, count);
 }
 
 int fsync(int descriptor) {
@@ -70,6 +93,16 @@ int open(const char* path, int flags, ...) {
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   return exeunt::real<int(const char*, int, ...)>("open")(path, flags, mode);
+}
+
+int unlink(const char* path) noexcept {
+  if (exeunt::kills()) exeunt::kill_here();
+  return exeunt::real<int(const char*)>("unlink")(path);
+}
+
+int unlinkat(int folder, const char* path, int flags) noexcept {
+  if (exeunt::kills()) exeunt::kill_here();
+  return exeunt::real<int(int, const char*, int)>("unlinkat")(folder, path, flags);
 }
 
 }  // extern "C"

@@ -19,7 +19,7 @@ struct Case {
 };
 
 struct Pair {
-  explicit Pair(const Case& which, bool wide = false) : recipe(parse_recipe(find_recipe(which.recipe), which.recipe)) {
+  explicit Pair(const Case& which, bool wide = false) : recipe(find_recipe(which.recipe)) {
     spec = small_spec(which.family);
     spec.hidden_dropout = spec.attention_dropout = spec.classifier_dropout = 0;
     if (wide) {  // what the kernels take

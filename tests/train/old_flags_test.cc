@@ -3,13 +3,13 @@
 // with a reason.
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include <gtest/gtest.h>
 
-#include "apps/exeunt-train/effective_recipe.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/originals/flags.h"
-#include "exeunt/train/recipe.h"
+#include "exeunt/recipes/recipe.h"
 #include "tests/scratch.h"
 
 namespace exeunt::apps {
@@ -50,10 +50,6 @@ TrainFlags parsed(const std::vector<std::string>& words) {
   return flags;
 }
 
-TEST(TrainFlags, NameTheRecipesThatTheTrainerHas) {
-  EXPECT_EQ(shipped_recipes(), recipe_names());
-}
-
 TEST(OldFlags, AreAllUnderstoodOrRefusedWithAReason) {
   std::istringstream script(kScripts);
   std::vector<std::vector<std::string>> flags;
@@ -82,10 +78,8 @@ TEST(OldFlags, TakeTheirValuesAlong) {
                                    "--model_type", "bert", "--num_train_epochs", "5", "--gp"});
   EXPECT_EQ(flags.model, "m");
   EXPECT_EQ(flags.out, "o");
-  EXPECT_EQ(flags.lr, 3e-5);
-  EXPECT_EQ(flags.batch, 16);
-  EXPECT_EQ(flags.epochs, 5);
-  EXPECT_EQ(flags.set, std::vector<std::string>{"gradient.rule=project"});
+  EXPECT_EQ(flags.changes.stage, (Json{{"lr", 3e-5}, {"batch", 16}, {"epochs", 5.0}}));
+  EXPECT_EQ(flags.changes.set, std::vector<std::string>{"gradient.rule=project"});
 }
 
 TEST(OldFlags, OfRunGlueGoOnWhereTheyStoppedWithoutTheirValue) {
@@ -102,47 +96,38 @@ TEST(OldFlags, MayBeFollowedByTrueOrFalse) {
   EXPECT_TRUE(parsed({"--overwrite_output_dir", "True"}).overwrite);
   EXPECT_FALSE(parsed({"--overwrite_output_dir", "False"}).overwrite);
   EXPECT_FALSE(parsed({"--resume_from_checkpoint", "False"}).resume);
-  EXPECT_EQ(parsed({"--fp16", "False", "--push_to_hub=true", "--do_predict", "false", "--lr", "1"}).lr, 1);
+  EXPECT_EQ(parsed({"--fp16", "False", "--push_to_hub=true", "--do_predict", "false", "--lr", "1"}).changes.stage["lr"],
+            1);
   EXPECT_EQ(error_of([] { (void)with_current_training_names({"--fp16", "True"}); }).code(), Code::usage);
 }
 
-TEST(TrainFlags, ChangeEveryStageOfTheRecipe) {
-  TrainFlags flags = parsed({"--recipe", "deebert", "--lr", "1e-4", "--batch", "4", "--set", "policy=full"});
-  const Recipe recipe = parse_recipe(effective_recipe(flags, "", 100), "x");
-  ASSERT_EQ(recipe.stages.size(), 2U);
-  for (const StageSpec& stage : recipe.stages) {
-    EXPECT_EQ(stage.lr.value, 1e-4);
-    EXPECT_EQ(stage.batch, 4);
-  }
-  EXPECT_EQ(recipe.policy, "full");
-  flags.set = {"nowhere"};
-  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, "", 100); }).code(), Code::usage);
-  flags.set = {"stages.0.objective.kind.deeper=1"};
-  EXPECT_EQ(error_of([&] { (void)effective_recipe(flags, "", 100); }).code(), Code::usage);
-}
-
-TEST(TrainFlags, SeeTheObjectiveThatFewPairsAskFor) {
-  TrainFlags flags = parsed({"--recipe", "exeunt"});
-  const auto kind = [&](int64_t pairs) {
-    return parse_recipe(effective_recipe(flags, "", pairs), "x").stages[0].objective.kind;
+// Every field that names a flag has it, and what is given arrives where the list says.
+TEST(TrainFlags, ComeFromTheListsOfFields) {
+  TrainFlags flags;
+  CLI::App app;
+  add_train_flags(app, flags);
+  const auto expect_flag = [&](const Field& field, const auto&) {
+    if (field.flag.empty()) return;
+    EXPECT_NE(app.get_option_no_throw(std::string(field.flag)), nullptr) << field.name;
   };
-  EXPECT_EQ(kind(kFewPairs - 1), ObjectiveKind::linear);
-  EXPECT_EQ(kind(kFewPairs), ObjectiveKind::sum);
-  EXPECT_EQ(kind(0), ObjectiveKind::sum);
-  flags.set = {"stages.0.objective.kind=last"};
-  EXPECT_EQ(kind(kFewPairs - 1), ObjectiveKind::last);
-  EXPECT_EQ(kind(kFewPairs), ObjectiveKind::last);
-}
-
-TEST(TrainFlags, OfTheReferencePresetGiveWayToFlagsThatAreGiven) {
-  TrainFlags flags = parsed({"--recipe", "elbert", "--preset", "reference", "--batch", "8"});
-  apply_preset(flags, "RTE", false);
-  const Recipe recipe = parse_recipe(effective_recipe(flags, "RTE", 2490), "x");
-  EXPECT_EQ(recipe.stages[0].epochs.value, 8);
-  EXPECT_EQ(recipe.stages[0].lr.value, 5e-5);
-  EXPECT_EQ(recipe.stages[0].batch, 8);
-  EXPECT_EQ(recipe.compat.adamw, AdamKind::torch);
-  EXPECT_EQ(recipe.compat.dyn_grad, LearnedGradient::fresh);
+  TrainSettings::fields(std::as_const(flags), expect_flag);
+  const Recipe recipe;
+  const StageSpec stage;
+  Recipe::fields(recipe, expect_flag);
+  StageSpec::fields(stage, expect_flag);
+  ObjectiveSpec::fields(stage.objective, expect_flag);
+  const TrainFlags given = parsed({"--lr", "1e-4", "--batch", "4", "--keep-best", "mean", "--temperature", "5",
+                                   "--seed", "7", "--accumulation", "3", "--no-cuda-graphs", "--precision", "bf16"});
+  EXPECT_EQ(given.changes.stage, (Json{{"lr", 1e-4}, {"batch", 4}, {"keep_best", "mean"}}));
+  EXPECT_EQ(given.changes.objective, (Json{{"temperature", 5.0}}));
+  EXPECT_EQ(given.changes.recipe, (Json{{"seed", 7}}));
+  EXPECT_EQ(given.accumulation, 3);
+  EXPECT_TRUE(given.no_cuda_graphs);
+  EXPECT_EQ(given.precision, "bf16");
+  for (const char* wrong : {"--batch=0", "--warmup=1.5", "--keep-best=first", "--accumulation=0", "--precision=fp8",
+                            "--threads=5000", "--adam-epsilon=0", "--lr=x"}) {
+    EXPECT_THROW((void)parsed({wrong}), CLI::ParseError) << wrong;
+  }
 }
 
 }  // namespace

@@ -2,13 +2,12 @@
 // Checkpoints under attack: killed while they are written, and a disk that is full at any one system call.
 #include "exeunt/train/run_state.h"
 
-#include <random>
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "exeunt/train/new_heads.h"
+#include "exeunt/train/run_files.h"
 #include "tests/train/batches.h"
 #include "tests/train/faults.h"
 #include "tests/train/small_run.h"
@@ -62,35 +61,38 @@ TEST(RunState, ComesBackWithOptimiserAndLearnedWeights) {
       torch::equal(saver.stepper->objective().parameters()[0].grad(), fresh.objective().parameters()[0].grad()));
 }
 
-TEST(RunState, OfEveryKillDuringASaveLeavesANewestCheckpointThatLoads) {
-  const Scratch scratch(quick_parent());
-  Saver saver;
-  saver.save(scratch.path(), 1);
-  std::mt19937 random(7);
-  int64_t step = 1;
-  int killed_midway = 0;
-  for (int round = 0; round < 200; ++round) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      for (int64_t next = step + 1;; ++next) saver.save(scratch.path(), next);
+// Killed at every call that writes, renames or removes, one after the other: what is newest then is whole.
+TEST(RunState, OfAKillAtAnyCallOfASaveLeavesANewestCheckpointThatLoads) {
+  for (const bool replacing : {false, true}) {
+    const Scratch scratch(quick_parent());
+    Saver saver;
+    saver.save(scratch.path(), 1);
+    int killed = 0;
+    for (int call = 1; call < 1000; ++call) {
+      fs::remove_all(scratch.path() / "checkpoint-2");
+      if (replacing) saver.save(scratch.path(), 2);
+      const pid_t child = ::fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        kill_at_call(call);
+        saver.save(scratch.path(), 2);
+        ::_exit(0);
+      }
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      remove_partial(scratch.path());
+      const LoadedState loaded = read_state(checkpoints_in(scratch.path()).front());  // throws if it is not whole
+      EXPECT_GE(loaded.state.position.step, 1);
+      if (WIFEXITED(status)) {
+        EXPECT_EQ(loaded.state.position.step, 2);
+        break;
+      }
+      ASSERT_EQ(WTERMSIG(status), SIGKILL) << "call " << call;
+      ++killed;
     }
-    ::usleep(500 + random() % 12000);
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    for (const auto& entry : fs::directory_iterator(scratch.path())) {
-      killed_midway += entry.path().filename().string().find(".partial-") != std::string::npos;
-    }
-    remove_partial(scratch.path());
-    const std::vector<fs::path> all = checkpoints_in(scratch.path());
-    ASSERT_FALSE(all.empty());
-    const LoadedState loaded = read_state(all.front());  // throws if it is not whole
-    ASSERT_GE(loaded.state.position.step, step);
-    step = loaded.state.position.step;
-    for (size_t i = 1; i < all.size(); ++i) fs::remove_all(all[i]);
+    EXPECT_GT(killed, 20);
+    EXPECT_LT(killed, 999);
   }
-  EXPECT_GT(killed_midway, 100);  // the kills did hit saves
 }
 
 TEST(RunState, KeepsTheLastCheckpointWhereverTheDiskFillsUp) {
@@ -120,11 +122,22 @@ TEST(RunState, KeepsTheLastCheckpointWhereverTheDiskFillsUp) {
 }
 
 TEST(RunState, NamesTheFirstDifferenceOfTwoConfigurations) {
-  EXPECT_EQ(first_difference(Json::parse(R"({"a":{"b":[1,2]}})"), Json::parse(R"({"a":{"b":[1,2]}})")), "");
-  EXPECT_EQ(first_difference(Json::parse(R"({"a":{"b":[1,2]}})"), Json::parse(R"({"a":{"b":[1,3]}})")),
+  EXPECT_EQ(settings_difference(OrderedJson::parse(R"({"a":{"b":[1,2]}})"), OrderedJson::parse(R"({"a":{"b":[1,2]}})")),
+            "");
+  EXPECT_EQ(settings_difference(OrderedJson::parse(R"({"a":{"b":[1,2]}})"), OrderedJson::parse(R"({"a":{"b":[1,3]}})")),
             "a.b.1: the checkpoint has 2, this run 3");
-  EXPECT_EQ(first_difference(Json::parse(R"({"a":1})"), Json::parse(R"({"a":1,"c":"x"})")),
+  EXPECT_EQ(settings_difference(OrderedJson::parse(R"({"a":1})"), OrderedJson::parse(R"({"a":1,"c":"x"})")),
             "c: the checkpoint has nothing, this run \"x\"");
+}
+
+TEST(RunState, OfAnEarlierVersionLacksNewSettingsThatHaveTheirDefaults) {
+  OrderedJson stored{{"accumulation", 2}, {"recipe", recipe_json(find_recipe("romebert"))}}, now = stored;
+  now["window"] = 50;
+  stored["recipe"]["gradient"]["anchor"] = "auto";
+  stored["recipe"]["stages"][0].erase("layer_lr");
+  EXPECT_EQ(settings_difference(stored, now), "");
+  now["window"] = 49;
+  EXPECT_EQ(settings_difference(stored, now), "window: the checkpoint has 50, this run 49");
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "exeunt/base/files.h"
 #include "exeunt/exits/trace.h"
 #include "exeunt/runtime/engine.h"
-#include "exeunt/train/first_layers.h"
 #include "tests/train/small_run.h"
 
 namespace exeunt {
@@ -145,6 +144,47 @@ INSTANTIATE_TEST_SUITE_P(All, EveryRecipe, ::testing::ValuesIn(recipe_names()), 
   return name;
 });
 
+// Goes on in a folder that holds `from` of an earlier run, as after a crash. Returns the folder.
+fs::path resumed(const Trial& run, const std::string& from) {
+  TrainOptions again = run.options;
+  again.out = run.scratch.path() / ("resumed-" + from);
+  again.resume = true;
+  fs::create_directories(again.out);
+  fs::copy(run.options.out / from, again.out / from, fs::copy_options::recursive);
+  (void)train(run.base, run.data, again);
+  return again.out;
+}
+
+TEST(Run, ResumesWithTheTeacherThatAMovingAverageHasBecome) {
+  Trial run("romebert-sd");
+  TrainOptions& options = run.options;
+  options.max_steps = 6;
+  options.save_every = 1;
+  options.keep_checkpoints = 0;
+  StageSpec& stage = options.recipe.stages[0];
+  stage.lr = {.value = 1e-3};
+  stage.objective.variant = DistillVariant::ema;
+  stage.objective.momentum = 0.75;
+  (void)run.train();
+  const std::string want = read_text(options.out / "model.safetensors");
+  EXPECT_TRUE(read_text(resumed(run, "checkpoint-3") / "model.safetensors") == want);
+}
+
+TEST(Run, CountsEvaluationsWithoutABetterScoreAcrossAResume) {
+  Trial run("elasticbert-static");
+  TrainOptions& options = run.options;
+  StageSpec& stage = options.recipe.stages[0];
+  stage.lr = {.value = 0};  // nothing changes, so nothing improves
+  stage.eval_every = 1;
+  stage.early_stop = 3;
+  options.max_steps = 50;
+  options.save_every = 1;
+  options.keep_checkpoints = 0;
+  EXPECT_EQ(run.train().steps, 4);
+  const fs::path out = resumed(run, "checkpoint-3");  // two of the three evaluations are behind it
+  EXPECT_EQ(read_json(out / "trainer_state.json").at("global_step"), 4);
+}
+
 TEST(Run, SavesAndEndsWhenAskedToAndGoesOnFromThere) {
   Trial run("pabee");
   TrainOptions& options = run.options;
@@ -181,8 +221,8 @@ TEST(Run, PassesOverADamagedNewestCheckpointAndSaysSo) {
   options.notice = [&](std::string_view text) { said.emplace_back(text); };
   options.resume = true;
   (void)run.train();
-  EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-3 is damaged and passed over")));
-  EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-2 is damaged and passed over")));
+  EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-3 is damaged and skipped")));
+  EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-2 is damaged and skipped")));
   EXPECT_THAT(said, testing::Contains(testing::HasSubstr("checkpoint-1")));
   EXPECT_TRUE(read_text(options.out / "model.safetensors") == want);
 }
@@ -255,7 +295,7 @@ TEST(Run, RefusesMoreAccumulationThanAnEpochHasBatches) {
   options.accumulation = 1000;
   const Error error = error_of([&] { (void)run.train(); });
   EXPECT_EQ(error.code(), Code::usage);
-  EXPECT_THAT(error.what(), testing::HasSubstr("fewer than the 1000 that one step gathers"));
+  EXPECT_THAT(error.what(), testing::HasSubstr("fewer than the 1000 gradient accumulation steps"));
 }
 
 TEST(FirstLayers, AreAModelOfTheirOwn) {

@@ -41,7 +41,7 @@ inline Features small_features(const ModelSpec& spec, size_t rows, bool regressi
 
 struct SmallRun {
   explicit SmallRun(const std::string& name, bool regression = false)
-      : base(make_model(small_spec(), ExitLayout{})), recipe(parse_recipe(find_recipe(name), name)) {
+      : base(make_model(small_spec(), ExitLayout{})), recipe(find_recipe(name)) {
     data.train = small_features(base.spec(), 90, regression, 1);
     data.eval = small_features(base.spec(), 40, regression, 2);
     if (regression) {

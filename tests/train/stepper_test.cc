@@ -22,8 +22,7 @@ ModelSpec still_spec(Family family = Family::bert) {
 }
 
 struct Bench {
-  explicit Bench(const std::string& name, Family family = Family::bert)
-      : recipe(parse_recipe(find_recipe(name), name)) {
+  explicit Bench(const std::string& name, Family family = Family::bert) : recipe(find_recipe(name)) {
     const ModelSpec spec = still_spec(family);
     const ExitLayout layout =
         layout_of(recipe, spec, {.problem = Problem::classification, .labels = {"a", "b", "c"}, .range = {}});

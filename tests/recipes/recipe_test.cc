@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/train/recipe.h"
+#include "exeunt/recipes/recipe.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@ namespace exeunt {
 namespace {
 
 Recipe shipped(const std::string& name) {
-  return parse_recipe(find_recipe(name), name);
+  return find_recipe(name);
 }
 
 Recipe patched(const std::string& name, const char* patch) {
-  Json json = find_recipe(name);
+  Json json = recipe_json(find_recipe(name));
   json.merge_patch(Json::parse(patch));
   return parse_recipe(json, name);
 }
@@ -40,7 +40,7 @@ TEST(Recipe, HasTheSettingsThatThePapersTrainedWith) {
   EXPECT_EQ(number_for(deebert.stages[0].epochs, {.family = Family::roberta, .rows = 100}), 10);
   const Recipe elastic = shipped("elasticbert");
   EXPECT_EQ(elastic.seed, 6);
-  EXPECT_EQ(elastic.gradient, GradientRule::equilibrium);
+  EXPECT_EQ(elastic.gradient.rule, GradientRule::equilibrium);
   EXPECT_EQ(elastic.stages[0].weight_decay, .1);
   const Recipe ours = shipped("exeunt");
   EXPECT_EQ(number_for(ours.stages[0].epochs, {.rows = 9999}), 6);

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/recipes/recipe.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/suggest.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/model/layout.h"
+#include "exeunt/recipes/shipped.h"
+
+namespace exeunt {
+namespace {
+
+constexpr const char* kFormat = "exeunt.recipe/1";
+constexpr std::array<std::string_view, 4> kSharings{"none", "own", "shared", "own_but_last"};  // without groups
+
+std::optional<int> whole_number(std::string_view text) {
+  int number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// The cases of a number: name and value.
+template <class Number, class Visit>
+void each_case(Number& number, Visit&& visit) {
+  visit("roberta", number.roberta);
+  visit("small", number.small);
+  visit("regression", number.regression);
+}
+
+}  // namespace
+
+void read_field(JsonObject& object, const Field& field, SharingSpec& value) {
+  if (object.find(field.name) == nullptr) return;
+  const std::string text = object.string(field.name);
+  const std::vector<std::string> known(field.choices.begin(), field.choices.end());
+  const bool grouped = text.starts_with("groups:") && known.back() == "groups:K";
+  if (const auto groups = grouped ? whole_number(text.substr(7)) : std::nullopt;
+      groups && *groups >= 1 && *groups <= kMaxLayers) {
+    value = {.kind = Sharing::groups, .groups = *groups};
+    return;
+  }
+  const auto found = std::find(kSharings.begin(), kSharings.end(), text);
+  if (found == kSharings.end() || std::find(known.begin(), known.end(), text) == known.end()) {
+    throw Error(Code::bad_file, fmt::format("{}: field '{}': got \"{}\"", object.where(), field.name, text),
+                suggestion(text, known));
+  }
+  value = {.kind = static_cast<Sharing>(found - kSharings.begin())};
+}
+
+OrderedJson field_json(const SharingSpec& value) {
+  if (value.kind == Sharing::groups) return fmt::format("groups:{}", value.groups);
+  return kSharings[static_cast<size_t>(value.kind)];
+}
+
+void read_field(JsonObject& object, const Field& field, ExitsSpec& value) {
+  const Json* found = object.find(field.name);
+  if (found == nullptr) return;
+  if (found->is_string()) {
+    value = {.places = object.choice(field.name, {"all", "last"}) == "all" ? ExitPlaces::all : ExitPlaces::last};
+    return;
+  }
+  value = {.places = ExitPlaces::listed};
+  if (!found->is_array() || found->empty())
+    object.fail(field.name, glimpse(*found), "\"all\", \"last\" or a list of layers");
+  for (const Json& layer : *found) {
+    const bool fits = layer.is_number_integer() && layer >= 1 && layer <= kMaxLayers;
+    if (!fits) object.fail(field.name, glimpse(layer), fmt::format("layers from 1 to {}", kMaxLayers));
+    value.layers.push_back(layer.get<int>());
+  }
+}
+
+OrderedJson field_json(const ExitsSpec& value) {
+  if (value.places == ExitPlaces::listed) return value.layers;
+  return value.places == ExitPlaces::all ? "all" : "last";
+}
+
+void read_field(JsonObject& object, const Field& field, AnchorSpec& value) {
+  const Json* found = object.find(field.name);
+  if (found == nullptr) return;
+  value = {};
+  if (*found == "auto") {  // older files: RomeBERT's choice by task
+    value = find_recipe("romebert").gradient.anchor;
+  } else if (!found->is_object()) {
+    read_field(object, field, value.value);
+  } else {
+    JsonObject cases(*found, fmt::format("{}: field '{}'", object.where(), field.name));
+    for (const auto& [task, anchor] : found->items()) {
+      read_field(cases, Field{.name = task, .required = true}, task == "default" ? value.value : value.tasks[task]);
+    }
+  }
+}
+
+OrderedJson field_json(const AnchorSpec& value) {
+  if (value.tasks.empty()) return word_of(value.value);
+  OrderedJson out{{"default", word_of(value.value)}};
+  for (const auto& [task, anchor] : value.tasks) out[task] = word_of(anchor);
+  return out;
+}
+
+void read_field(JsonObject& object, const Field& field, StageObjective& value) {
+  const Json* found = object.find(field.name);
+  if (found == nullptr && field.required && !object.partial()) (void)object.get(field.name);
+  if (found == nullptr) return;
+  JsonObject cases(*found, fmt::format("{}: {}", object.where(), field.name), object.partial());
+  ObjectiveSpec& standard = value;
+  if (found->contains("default")) {
+    read_field(cases, Field{.name = "default"}, standard);
+    read_field(cases, Field{.name = "few_pairs"}, value.few_pairs);
+  } else {
+    read_fields(cases, standard);
+  }
+  cases.finish();
+}
+
+OrderedJson field_json(const StageObjective& value) {
+  const ObjectiveSpec& standard = value;
+  if (!value.few_pairs) return fields_json(standard);
+  return {{"default", fields_json(standard)}, {"few_pairs", fields_json(*value.few_pairs)}};
+}
+
+void read_field(JsonObject& object, const Field& field, CaseNumber& value) {
+  const Json* found = object.find(field.name);
+  if (found == nullptr) return;
+  if (!object.partial() || !found->is_object()) value = {.value = value.value};
+  if (!found->is_object()) return read_field(object, field, value.value);
+  JsonObject cases(*found, fmt::format("{}: field '{}'", object.where(), field.name));
+  Field one = field;
+  one.name = "default";
+  read_field(cases, one, value.value);
+  each_case(value, [&](std::string_view name, std::optional<double>& number) {
+    one.name = name;
+    read_field(cases, one, number);
+  });
+  cases.finish();
+}
+
+OrderedJson field_json(const CaseNumber& value) {
+  OrderedJson out{{"default", value.value}};
+  each_case(value, [&](const char* name, const std::optional<double>& number) {
+    if (number) out[name] = *number;
+  });
+  return out.size() == 1 ? OrderedJson(value.value) : out;
+}
+
+double number_for(const CaseNumber& number, const TrainingCase& which) noexcept {
+  if (which.regression && number.regression) return *number.regression;
+  if (which.rows < kSmallData && number.small) return *number.small;
+  if (which.family == Family::roberta && number.roberta) return *number.roberta;
+  return number.value;
+}
+
+void check_recipe(const Recipe& recipe, const std::string& where) {
+  if (recipe.stages.empty()) throw_bad_file(where, "field 'stages': got an empty list, want at least one stage");
+  if (recipe.heads.reader.kind != Sharing::none && recipe.heads.pooler.kind == Sharing::none) {
+    throw_bad_file(where + ": heads", "a reader needs a pooler: got reader '{}' with pooler 'none'",
+                   kSharings[static_cast<size_t>(recipe.heads.reader.kind)]);
+  }
+  try {
+    (void)parse_policy(recipe.policy);
+  } catch (const Error& error) {
+    throw Error(Code::bad_file, fmt::format("{}: field 'policy': {}", where, error.what()), error.hint());
+  }
+  const bool one_exit = recipe.exits.places == ExitPlaces::last;
+  for (size_t i = 0; i < recipe.stages.size(); ++i) {
+    const StageSpec& stage = recipe.stages[i];
+    const std::string place = fmt::format("{}: stages[{}]", where, i);
+    const ObjectiveKind kind = stage.objective.kind;
+    const bool early_only = kind == ObjectiveKind::early_sum || kind == ObjectiveKind::distill_early;
+    if (stage.early_stop && stage.eval_every == 0) {
+      throw_bad_file(place, "early_stop counts evaluations, but eval_every is 0");
+    }
+    if (one_exit && (early_only || stage.train == Trainable::exits)) {
+      throw_bad_file(place, "trains the exits before the last, but the recipe has only the last");
+    }
+    if (stage.train == Trainable::exits && kind == ObjectiveKind::last) {
+      throw_bad_file(place, "trains the exits before the last on the last exit's loss, which does not reach them");
+    }
+    if (recipe.gradient.rule == GradientRule::project &&
+        (kind == ObjectiveKind::last || early_only || kind == ObjectiveKind::limit)) {
+      throw_bad_file(place, "the projection needs a loss of the last exit and one of the others");
+    }
+  }
+}
+
+Recipe parse_recipe(const Json& value, const std::string& where) {
+  JsonObject object(value, where);
+  if (const std::string format = object.string("format"); format != kFormat) {
+    object.fail("format", fmt::format("\"{}\"", format), fmt::format("\"{}\"", kFormat));
+  }
+  Recipe recipe;
+  read_fields(object, recipe);
+  object.ignore("run");
+  object.ignore("provenance");
+  object.finish();
+  check_recipe(recipe, where);
+  return recipe;
+}
+
+OrderedJson recipe_json(const Recipe& recipe) {
+  OrderedJson out{{"format", kFormat}};
+  out.update(fields_json(recipe));
+  return out;
+}
+
+Recipe find_recipe(const std::string& name_or_path) {
+  const std::string_view text = shipped_recipe(name_or_path + ".json");
+  if (!text.empty()) return parse_recipe(parse_json(text, name_or_path), name_or_path);
+  if (name_or_path.ends_with(".json") || path_exists(name_or_path)) {
+    return parse_recipe(read_json(name_or_path), name_or_path);
+  }
+  throw Error(Code::usage, fmt::format("unknown recipe '{}'", name_or_path), suggestion(name_or_path, recipe_names()));
+}
+
+const std::vector<std::string>& recipe_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    for (const std::string_view file : shipped_recipe_names()) found.emplace_back(file.substr(0, file.rfind('.')));
+    std::sort(found.begin(), found.end());
+    return found;
+  }();
+  return names;
+}
+
+Recipe recipe_for(Recipe recipe, const std::string& task, int64_t pairs) {
+  AnchorSpec& anchor = recipe.gradient.anchor;
+  if (const auto found = anchor.tasks.find(task); found != anchor.tasks.end()) anchor.value = found->second;
+  anchor.tasks.clear();
+  for (StageSpec& stage : recipe.stages) {
+    const std::optional<ObjectiveSpec> few = std::exchange(stage.objective.few_pairs, std::nullopt);
+    if (few && pairs > 0 && pairs < kFewPairs) stage.objective = {*few, std::nullopt};
+  }
+  return recipe;
+}
+
+namespace {
+
+// Indices of a shared part: each exit's own, one for all, or one for each run of L / K layers.
+int index_of(const SharingSpec& sharing, size_t exit, int after, int layers) {
+  if (sharing.kind == Sharing::shared) return 0;
+  if (sharing.kind == Sharing::groups) return (after - 1) / (layers / sharing.groups);
+  return static_cast<int>(exit);
+}
+
+// Groups without an exit would leave gaps, so indices are counted anew in the order of their first use.
+template <class Get>
+void close_gaps(std::vector<ExitSite>& sites, Get get) {
+  std::vector<int> seen;
+  for (ExitSite& site : sites) {
+    int* index = get(site);
+    if (index == nullptr) continue;
+    auto place = std::find(seen.begin(), seen.end(), *index);
+    if (place == seen.end()) place = seen.insert(seen.end(), *index);
+    *index = static_cast<int>(place - seen.begin());
+  }
+}
+
+std::vector<int> exit_layers(const Recipe& recipe, const ModelSpec& spec) {
+  if (recipe.exits.places == ExitPlaces::last) return {spec.layers};
+  std::vector<int> layers = recipe.exits.layers;
+  if (recipe.exits.places == ExitPlaces::all) {
+    for (int i = 1; i <= spec.layers; ++i) layers.push_back(i);
+  }
+  for (const int layer : layers) {
+    if (layer > spec.layers) {
+      throw Error(Code::usage, fmt::format("recipe '{}': an exit after layer {}, but the model has {} layers",
+                                           recipe.name, layer, spec.layers));
+    }
+  }
+  return layers;
+}
+
+void require_groups(const Recipe& recipe, const SharingSpec& sharing, std::string_view part, int layers) {
+  if (sharing.kind != Sharing::groups || layers % sharing.groups == 0) return;
+  throw Error(Code::usage, fmt::format("recipe '{}': {} groups of {}s, want a divisor of the {} layers", recipe.name,
+                                       sharing.groups, part, layers));
+}
+
+}  // namespace
+
+ExitLayout layout_of(const Recipe& recipe, const ModelSpec& spec, const Outcome& outcome) {
+  const HeadsSpec& heads = recipe.heads;
+  require_groups(recipe, heads.pooler, "pooler", spec.layers);
+  require_groups(recipe, heads.classifier, "classifier", spec.layers);
+  ExitLayout layout;
+  layout.problem = outcome.problem;
+  layout.labels = outcome.labels;
+  layout.outputs = outcome.problem == Problem::regression ? 1 : static_cast<int>(outcome.labels.size());
+  layout.range = outcome.range;
+  layout.input = heads.input;
+  layout.width = spec.hidden;
+  layout.inner = heads.inner;
+  layout.lte = heads.lte;
+  const std::vector<int> layers = exit_layers(recipe, spec);
+  for (size_t e = 0; e < layers.size(); ++e) {
+    ExitSite site{.after = layers[e], .classifier = index_of(heads.classifier, e, layers[e], spec.layers)};
+    if (heads.pooler.kind != Sharing::none) site.pooler = index_of(heads.pooler, e, layers[e], spec.layers);
+    const bool last = e + 1 == layers.size();
+    if (heads.reader.kind != Sharing::none && !(last && heads.reader.kind == Sharing::own_but_last)) {
+      site.reader = index_of(heads.reader, e, layers[e], spec.layers);
+    } else if (last && heads.reader.kind == Sharing::own_but_last && heads.pooler.kind != Sharing::own &&
+               layers.size() > 1) {
+      site.pooler = kMaxLayers;  // one of its own: a pooler cannot read with and without a reader
+    }
+    layout.sites.push_back(site);
+  }
+  close_gaps(layout.sites, [](ExitSite& site) { return &site.classifier; });
+  close_gaps(layout.sites, [](ExitSite& site) { return site.pooler ? &*site.pooler : nullptr; });
+  close_gaps(layout.sites, [](ExitSite& site) { return site.reader ? &*site.reader : nullptr; });
+  check_layout(spec, layout, fmt::format("recipe '{}'", recipe.name));
+  return layout;
+}
+
+std::string native_policy(const Recipe& recipe, const ExitLayout& layout) {
+  if (layout.sites.size() == 1) return "full";
+  if (layout.problem == Problem::classification || recipe.policy.starts_with("full") ||
+      recipe.policy.starts_with("layer")) {
+    return recipe.policy;
+  }
+  const double span = layout.range ? layout.range->second - layout.range->first : 1.0;
+  return fmt::format("patience:3,tol={}", 0.02 * span);
+}
+
+}  // namespace exeunt

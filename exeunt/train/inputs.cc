@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/inputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/model/schema.h"
+#include "exeunt/tasks/hold_out.h"
+#include "exeunt/tasks/task.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+namespace {
+
+std::optional<std::pair<double, double>> range_of(const Dataset& data) {
+  if (data.range || !data.regression || data.examples.empty()) return data.range;
+  const auto [low, high] = std::minmax_element(data.examples.begin(), data.examples.end(),
+                                               [](const Example& a, const Example& b) { return a.gold < b.gold; });
+  if (low->gold == high->gold) return std::nullopt;
+  return std::pair{static_cast<double>(low->gold), static_cast<double>(high->gold)};
+}
+
+struct Texts {
+  Dataset train, eval, certify;
+};
+
+// Rows held out from a file without evaluation data.
+void hold_rows_out(const TrainingSource& source, const Notice& notice, Texts& texts) {
+  if (source.hold_out == 0 || !texts.train.labelled) return;
+  if (texts.train.examples.size() < kLeastToHoldOut) {
+    notice(fmt::format("{}: {} rows are too few to hold any out; training on all of them", source.data,
+                       texts.train.examples.size()));
+    return;
+  }
+  HeldOut held = hold_out(texts.train, source.hold_out);
+  texts.eval = std::move(held.eval);
+  texts.certify = std::move(held.certify);
+  if (texts.certify.examples.empty()) {
+    notice(fmt::format("{}: no label has enough rows to hold any out; training on all {}", source.data,
+                       texts.train.examples.size()));
+  }
+}
+
+// Nearly as many labels as rows: the column is probably one of numbers or texts, not of classes.
+void question_labels(const TrainingSource& source, const Notice& notice, const Dataset& data) {
+  if (data.regression || data.labels.size() < 3 || 2 * data.labels.size() <= data.examples.size()) return;
+  std::string text = fmt::format("{}: {} different labels in {} rows: is '{}' the right --label-column?", source.data,
+                                 data.labels.size(), data.examples.size(), source.columns.label);
+  if (!data.columns.empty()) text += fmt::format(" The file has {}", fmt::join(data.columns, ", "));
+  notice(text);
+}
+
+Texts read_texts(const TrainingSource& source, const Notice& notice, const Task* task) {
+  Texts texts;
+  if (task != nullptr) {
+    texts.train = read_split(*task, Split::train, source.data);
+    texts.eval = read_split(*task, Split::dev, source.data);
+  } else {
+    UserColumns columns = source.columns;
+    texts.train = read_user_data(source.data, columns);
+    for (const std::string& text : texts.train.notices) notice(text);
+    if (source.columns.labels.empty()) question_labels(source, notice, texts.train);
+    columns.labels = texts.train.labels;
+    columns.regression = texts.train.regression;
+    if (!source.eval_data.empty()) {
+      texts.eval = read_user_data(source.eval_data, columns);
+      for (const std::string& text : texts.eval.notices) notice(text);
+    }
+  }
+  if (source.limit > 0 && static_cast<int64_t>(texts.train.examples.size()) > source.limit) {
+    texts.train.examples.resize(static_cast<size_t>(source.limit));
+  }
+  if (task == nullptr && source.eval_data.empty()) hold_rows_out(source, notice, texts);
+  return texts;
+}
+
+void require_labels(const Features& features, const std::string& where) {
+  if (features.rows() == 0) throw Error(Code::bad_file, fmt::format("{}: got no rows, want at least one", where));
+  for (size_t row = 0; row < features.rows(); ++row) {
+    if (std::isnan(features.gold[row])) {
+      throw Error(Code::bad_file, fmt::format("{}: row {} has no label", where, features.index[row]),
+                  "training needs a label in every row");
+    }
+  }
+}
+
+// Feature files need no tokenizer and no texts; everything else goes through the model's own.
+void load_features(const TrainingSource& source, const Notice& notice, const Checkpoint& model, LoadedData& loaded) {
+  TrainingData& data = loaded.data;
+  const Task* task = source.task.empty() ? nullptr : &find_task(source.task);
+  if (!source.train_features.empty()) {
+    data.train = read_features(source.train_features);
+    if (!source.eval_features.empty()) data.eval = read_features(source.eval_features);
+    data.outcome.labels = data.train.info.labels;
+    data.outcome.problem = data.outcome.labels.empty() ? Problem::regression : Problem::classification;
+    if (!data.eval.info.labels.empty() && data.eval.info.labels != data.train.info.labels) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: its labels are not those of the training features", source.eval_features));
+    }
+    data.task = data.train.info.task;
+    if (const Task* known = find_task_or_null(data.task)) data.outcome.range = known->range;
+    return;
+  }
+  if (source.data.empty()) {
+    throw Error(Code::usage, "--data is required",
+                "name a data folder with --task and --data, or a file of your own with --data");
+  }
+  Texts texts = read_texts(source, notice, task);
+  loaded.user_file = task == nullptr;
+  if (loaded.user_file) data.columns = source.columns;
+  loaded.held_out_rows = texts.certify.examples.size();
+  if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
+  data.outcome.problem = texts.train.regression ? Problem::regression : Problem::classification;
+  data.outcome.labels = texts.train.labels;
+  data.outcome.range = range_of(texts.train);
+  data.task = texts.train.task;
+  const auto tokenizer = load_tokenizer(model.folder());
+  const FeatureOptions options{.max_length = std::min(source.max_length, model.spec().max_tokens()),
+                               .threads = source.threads,
+                               .tokenizer = tokenizer_sha256(model.folder())};
+  data.train = make_features(texts.train, *tokenizer, options);
+  if (task != nullptr && task->name == "MNLI" && find_split(find_task("MNLI-mm"), Split::dev, source.data)) {
+    const Dataset other = read_split(find_task("MNLI-mm"), Split::dev, source.data);
+    data.also.push_back({.name = "mm", .features = make_features(other, *tokenizer, options)});
+  }
+  if (!texts.eval.examples.empty()) data.eval = make_features(texts.eval, *tokenizer, options);
+}
+
+// The feature files of --also, which must have the same labels.
+void load_also(const TrainingSource& source, TrainingData& data) {
+  for (const std::string& text : source.also) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == text.size()) {
+      throw Error(Code::usage, fmt::format("--also: got '{}', want NAME=FILE, e.g. held-out=rows.safetensors", text));
+    }
+    ExtraSet set{.name = text.substr(0, equals), .features = read_features(text.substr(equals + 1))};
+    if (set.name.find('/') != std::string::npos) {
+      throw Error(Code::usage, fmt::format("--also: got the name '{}', want one without '/'", set.name));
+    }
+    if (set.features.info.labels != data.train.info.labels) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: its labels are not those of the training features", text.substr(equals + 1)));
+    }
+    require_labels(set.features, text.substr(equals + 1));
+    data.also.push_back(std::move(set));
+  }
+}
+
+}  // namespace
+
+int64_t TrainingData::pairs() const {
+  const bool pairs = std::find(train.types.begin(), train.types.end(), 1) != train.types.end();
+  return pairs ? static_cast<int64_t>(train.rows()) : 0;
+}
+
+LoadedData load_training(const TrainingSource& source, const Checkpoint& model, const Notice& notice) {
+  LoadedData loaded;
+  TrainingData& data = loaded.data;
+  load_features(source, notice, model, loaded);
+  require_labels(data.train, source.train_features.empty() ? source.data : source.train_features);
+  if (data.eval.rows() > 0) require_labels(data.eval, "evaluation data");
+  load_also(source, data);
+  const bool regression = data.outcome.problem == Problem::regression;
+  const Task* known = find_task_or_null(data.task);
+  data.metrics = known != nullptr ? known->metrics : default_metrics(regression, data.outcome.labels.size());
+  data.primary = known != nullptr ? known->primary : data.metrics.front();
+  return loaded;
+}
+
+Checkpoint first_layers(const Checkpoint& base, int layers) {
+  if (layers < 1 || layers > base.spec().layers) {
+    throw Error(Code::usage,
+                fmt::format("--layers: got {}, want 1 to {}, the layers of the model", layers, base.spec().layers));
+  }
+  ModelSpec spec = base.spec();
+  // Groups of shared layers are spread over the depth, so a cut would change which layer uses which.
+  if (spec.groups > 1 && layers != spec.layers) {
+    throw Error(Code::usage,
+                fmt::format("--layers: the model shares its layers in {} groups and cannot be truncated", spec.groups));
+  }
+  spec.layers = layers;
+  TensorSet set;
+  set.owners = base.tensors().owners;
+  for (const TensorInfo& info : schema(spec, ExitLayout{})) {
+    if (const TensorView* view = base.find(info.name)) set.tensors[info.name] = *view;
+  }
+  return {spec, ExitLayout{}, std::move(set), {.folder = base.folder(), .where = base.folder().string()}};
+}
+
+}  // namespace exeunt

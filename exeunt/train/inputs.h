@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What training starts from: rows as token ids, and a backbone. No torch here.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/data/features.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/recipes/recipe.h"
+#include "exeunt/tasks/metrics.h"
+#include "exeunt/tasks/user_data.h"
+
+namespace exeunt {
+
+// More rows to evaluate at the end: MNLI's second dev set ("mm"), texts to choose a threshold on.
+struct ExtraSet {
+  std::string name;
+  Features features;
+};
+
+struct TrainingData {
+  Features train, eval;  // gold of both in the order of outcome.labels
+  std::vector<ExtraSet> also = {};
+  Outcome outcome;
+  std::string task;  // name in the table of tasks; empty for the user's own data
+  std::vector<Metric> metrics;
+  Metric primary = Metric::accuracy;
+  std::optional<UserColumns> columns = {};  // of the user's own file, as recipe.json keeps them
+
+  // The number of rows if they are pairs, which a second segment shows; models without segments (RoBERTa) show none.
+  [[nodiscard]] int64_t pairs() const;
+};
+
+// Where the rows come from: a task's folder, a file of the user's own, or feature files.
+struct TrainingSource {
+  std::string task, data, eval_data, train_features, eval_features;
+  UserColumns columns = {};            // of the user's own file
+  double hold_out = 0;                 // share of the user's rows that are not trained on, where there is no eval_data
+  std::vector<std::string> also = {};  // NAME=FILE of features
+  int64_t limit = 0;                   // training rows; 0 = all
+  int max_length = 128;                // tokens per text
+  int threads = 0;
+};
+
+struct LoadedData {
+  TrainingData data;
+  std::string held_out = {};  // the file of rows to certify with; empty = none
+  size_t held_out_rows = 0;   // in it
+  bool user_file = false;     // the user's texts, not a task's and not features
+};
+
+using Notice = std::function<void(std::string_view)>;
+
+// Every training row is labelled. Throws Error.
+[[nodiscard]] LoadedData load_training(const TrainingSource& source, const Checkpoint& model, const Notice& notice);
+
+// The lower part of a backbone as a model of its own, which is what ElasticBERT's static use trains: the first `layers`
+// layers and no heads; pretrained poolers of those layers stay. Throws Error (usage) if the model does not have that
+// many.
+[[nodiscard]] Checkpoint first_layers(const Checkpoint& base, int layers);
+
+}  // namespace exeunt
