@@ -91,9 +91,14 @@ TEST(Batches, AWindowLowersPaddingAndKeepsEveryRow) {
   const auto windowed = shuffled_batches(offsets, {.batch = 32, .window = 16});
   expect_every_row_once(windowed, 2000);
   EXPECT_LT(padded_tokens(windowed, lengths), padded_tokens(plain, lengths) * 7 / 10);
-  // Sorted windows alone would begin with their longest batch every time.
-  EXPECT_NE(std::max_element(lengths.begin(), lengths.end()) - lengths.begin(),
-            static_cast<int64_t>(windowed.front().front()));
+  // Sorted windows alone would go from their longest batch to their shortest every time.
+  EXPECT_FALSE(std::is_sorted(windowed.begin(), windowed.begin() + 16,
+                              [&](const Batch& a, const Batch& b) { return lengths[a.front()] > lengths[b.front()]; }));
+}
+
+TEST(Batches, RowsOfOneLengthKeepTheirOrder) {
+  EXPECT_THAT(bucketed_batches(offsets_of({2, 3, 2, 3, 2}), {.rows = 2, .tokens = 100}),
+              ElementsAre(ElementsAre(1, 3), ElementsAre(0, 2), ElementsAre(4)));
 }
 
 TEST(Batches, BucketsHoldTheirLimits) {

@@ -219,6 +219,13 @@ TEST(Features, ACacheIsUsedOnlyForTheSameDataTokenizerAndLength) {
   other.tokenizer = std::string(64, 'b');
   (void)cached_features(folder, some_data(), tokenizer, other);
   EXPECT_EQ(tokenizer.calls, 9);
+  // Each has a file of its own: those of another tokenizer are still there.
+  expect_equal(cached_features(folder, some_data(), tokenizer, some_options()), made);
+  EXPECT_EQ(tokenizer.calls, 9);
+  // The first rows of the same file.
+  Dataset fewer = some_data();
+  fewer.examples.pop_back();
+  EXPECT_EQ(cached_features(folder, fewer, tokenizer, some_options()).rows(), 2U);
 }
 
 TEST(Features, ADamagedCacheIsMadeAgain) {

@@ -79,6 +79,17 @@ TEST(HoldOut, ATextThatOccursTwiceIsNeverLearnedAndMeasured) {
   }
 }
 
+// Texts that occur three times, where the share is no multiple of three: the rest goes to training.
+TEST(HoldOut, RepeatedTextsDoNotExceedTheShare) {
+  Dataset data = labelled_texts({100});
+  const std::vector<Example> once = data.examples;
+  for (int copy = 0; copy < 2; ++copy) data.examples.insert(data.examples.end(), once.begin(), once.end());
+  const HeldOut held = hold_out(data, 0.1);
+  EXPECT_EQ(held.certify.examples.size(), 18U);  // of 20
+  EXPECT_EQ(held.eval.examples.size(), 9U);      // of 10
+  EXPECT_EQ(data.examples.size(), 273U);
+}
+
 TEST(HoldOut, LargeFilesGiveNoMoreThanMeasuringNeeds) {
   Dataset data = labelled_texts({30000, 30000});
   const HeldOut held = hold_out(data, 0.3);

@@ -97,6 +97,11 @@ TEST(Metrics, CombinedScoreIsTheMeanOfTheOthers) {
   EXPECT_NEAR(scores[1].value, 2.0 / 3, 1e-12);
   EXPECT_EQ(scores[2].metric, Metric::combined_score);
   EXPECT_NEAR(scores[2].value, (0.625 + 2.0 / 3) / 2, 1e-12);
+  // It stands where it was asked for.
+  const auto first = score(std::vector<Metric>{Metric::combined_score, Metric::accuracy, Metric::f1}, predicted, gold);
+  EXPECT_EQ(first[0].metric, Metric::combined_score);
+  EXPECT_EQ(first[0].value, scores[2].value);
+  EXPECT_EQ(first[2].metric, Metric::f1);
 }
 
 TEST(Metrics, RegressionScoresReadValues) {

@@ -68,6 +68,20 @@ TEST(TextStream, RowsMayLieAcrossBlocks) {
   EXPECT_EQ(stream.size(), static_cast<int64_t>(csv.size()));
 }
 
+TEST(TextStream, ALineEndMayBeCutBetweenTwoBlocks) {
+  const Scratch scratch;
+  constexpr size_t kBlock = size_t{1} << 20;
+  const std::string first(kBlock - 1, 'x');  // the CR is the last byte of the first block
+  TextStream stream(scratch.write("a.txt", first + "\r\nb\r\n").string(), {});
+  TextRow row;
+  ASSERT_TRUE(stream.next(row));
+  EXPECT_EQ(row.text, first);
+  ASSERT_TRUE(stream.next(row));
+  EXPECT_EQ(row.text, "b");
+  EXPECT_THAT(row.place, testing::EndsWith(":2"));
+  EXPECT_FALSE(stream.next(row));
+}
+
 TEST(TextStream, TakesWhatAPipeGivesByAndBy) {
   const Scratch scratch;
   const std::string path = (scratch.path() / "pipe").string();
