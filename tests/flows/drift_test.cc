@@ -52,6 +52,16 @@ TEST(Drift, CountsLabelsAndExitsThatChange) {
   EXPECT_NEAR(d.mean_logit, (3.8 + 8 + 4.5) / 16, 1e-6);
 }
 
+// Text 1 stays where it used to leave, and its label changes on the way.
+TEST(Drift, ComparesEachTracesOwnAnswer) {
+  std::vector<float> moved = kBefore;
+  moved[0] = 0.2F;
+  moved[1] = -4;
+  const Drift d = drift(trace_of(kBefore), trace_of(moved), parse_policy("entropy:0.2"));
+  EXPECT_DOUBLE_EQ(d.exits, 0.25);
+  EXPECT_DOUBLE_EQ(d.labels, 0.25);
+}
+
 TEST(Drift, SaysSoInOneLine) {
   ExitTrace after = trace_of(kBefore);
   after.info.precision = "int8";

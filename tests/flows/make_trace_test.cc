@@ -45,6 +45,16 @@ TEST(MakeTrace, HoldsWhatTheModelSaysWhateverTheThreads) {
   EXPECT_EQ(one.lengths[1], static_cast<int>(tokenizer->encode("A dull plot", std::nullopt, {}).ids.size()));
 }
 
+TEST(MakeTrace, TextsAreTruncatedToTheModelsPositions) {
+  const Checkpoint model = Checkpoint::open(kModel);
+  const auto tokenizer = load_tokenizer(model.folder());
+  std::string csv = "text,label\n";
+  for (int i = 0; i < 100; ++i) csv += "good ";
+  const Dataset data = parse_user_data(csv + ",positive\nbad,negative\n", "my.csv", as_csv());
+  const ExitTrace trace = make_trace(model, *tokenizer, data, {.max_length = 128});
+  EXPECT_EQ(trace.lengths, (std::vector<int32_t>{64, 3}));
+}
+
 TEST(MakeTrace, RunsInThePrecisionAskedForByTheEngineOrTheReference) {
   const Checkpoint model = Checkpoint::open(kModel);
   const auto tokenizer = load_tokenizer(model.folder());

@@ -92,6 +92,32 @@ TEST(Quantize, TheFewestOfTheMostHarmfulAreKept) {
   EXPECT_EQ(outcome.trials, model.passes);
 }
 
+// Doubling finds 8; the gap between 4 and 8 is halved towards 7.
+TEST(Quantize, TheShortestListLiesBetweenTwoDoublings) {
+  Pretended model = some_model(6);
+  for (size_t i = 0; i < 7; ++i) model.flips[model.matrices[3 * i]] = {10 * i, 10 * i + 1, 10 * i + 2};
+  const QuantizeOutcome outcome = choose(model, 0.01);  // two of 200 may change, and each spoils three
+  EXPECT_TRUE(outcome.within);
+  EXPECT_EQ(outcome.exceptions.size(), 7U);
+  EXPECT_EQ(outcome.chosen.changed, 0);
+}
+
+TEST(Quantize, QualityIsBoundedByItself) {
+  Pretended model = some_model(2);
+  model.flips["layer.1.ffn1"] = {1, 2, 3, 4, 5, 6};
+  const ExitTrace reference = model.reference();
+  const QuantizeOutcome outcome =
+      choose_exceptions(reference, reference,
+                        {.matrices = model.matrices,
+                         .policy = parse_policy("full"),
+                         .max_changed = 0.5,
+                         .max_drop = 0.01,
+                         .trials = 64,
+                         .trace = [&](const Exceptions& kept, bool) { return model.trace(kept); }});
+  EXPECT_DOUBLE_EQ(outcome.plain.drop(), 0.03);
+  EXPECT_EQ(outcome.exceptions, (Exceptions{{"layer.1.ffn1", Precision::bf16}}));
+}
+
 TEST(Quantize, ADeepModelStaysWithinTheTrials) {
   Pretended model = some_model(48);
   model.flips["layer.17.ffn2"] = {1, 2, 3, 4, 5, 6};

@@ -76,6 +76,7 @@ TEST(Zip, HostileEntriesAreRefused) {
       {"far too long", [](ZipPart& p) { p.size = ~uint64_t{0}, p.wide = true; }, "do not fit"},
       {"a little too long", [](ZipPart& p) { p.size = 104, p.flags = 0; }, "its 104 bytes do not fit"},
       {"a little too short", [](ZipPart& p) { p.size = 96, p.flags = 0; }, "4 bytes behind it belong to no entry"},
+      {"a byte too short", [](ZipPart& p) { p.size = 99, p.flags = 0; }, "1 bytes behind it belong to no entry"},
       {"hole", [](ZipPart& p) { p.before = "hidden"; }, "entry 'a/x': got 22 bytes behind it, want a descriptor"},
       {"elsewhere", [](ZipPart& p) { p.header = 10; }, "no entry starts at byte 10"},
       {"outside", [](ZipPart& p) { p.header = 1U << 30; }, "no entry starts at byte 1073741824"},

@@ -85,6 +85,10 @@ TEST(AddedTokens, OfEqualPatternsTheLastCounts) {
   const Normalizer lower{Lowercase{}};
   const AddedTokens added = make({token("ZZ", true), token("zz", true)}, lower);
   EXPECT_EQ(cut(added, "zz", true), "<4:zz>");
+  // Special ones come before the others, whatever their order in the file.
+  AddedToken special = token("ZZ", true);
+  special.special = true;
+  EXPECT_EQ(cut(make({token("zz", true), special}, lower), "zz", true), "<3:zz>");
 }
 
 TEST(AddedTokens, APatternThatNormalizesToNothingIsNeverFound) {

@@ -160,5 +160,13 @@ TEST(ByteBpe, AWordOfAMegabyteIsNoProblem) {
   EXPECT_EQ(scratch.tokens.size(), size_t{1} << 17);
 }
 
+// Long words keep candidates on a heap: "a b" is still on it when b has become "bc".
+TEST(ByteBpe, ACandidateThatIsOutOfDateIsDropped) {
+  const Small small({{"b", "c"}, {"a", "b"}, {"a", "bc"}});
+  const ByteBpeModel model = small.model();
+  EXPECT_THAT(tokens(small, model, "abcx"), ElementsAre("abc@0-3", "x@3-4"));
+  EXPECT_EQ(tokens(small, model, std::string(60, 'x') + "abc").back(), "abc@60-63");
+}
+
 }  // namespace
 }  // namespace exeunt
