@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/manifest.h"
 
+#include <fmt/format.h>
+
 #include "exeunt/base/sha256.h"
 #include "tests/scratch.h"
 
@@ -26,6 +28,11 @@ TEST(Manifest, RefusesWhatIsNotOne) {
   EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{},"x":1})"), HasSubstr("unknown field 'x'"));
   EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{"../x":{"bytes":1,"sha256":"0"}}})"),
               HasSubstr("got the file name '../x', want one inside the folder"));
+  for (const char* name : {"", ".", ".."}) {
+    EXPECT_THAT(manifest_refusal(fmt::format(
+                    R"({{"format":"exeunt.manifest/1","files":{{"{}":{{"bytes":1,"sha256":"0"}}}}}})", name)),
+                HasSubstr("want one inside the folder"));
+  }
   EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{"x":{"bytes":1,"sha256":"0"}}})"),
               HasSubstr("want 64 hexadecimal digits"));
   EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{"x":{"bytes":-1,"sha256":"0"}}})"),

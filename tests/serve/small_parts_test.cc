@@ -125,8 +125,9 @@ TEST(Admission, TakesARequestWholeOrNotAtAll) {
   admission.leave(1, 90);
   EXPECT_FALSE(admission.enter(0));
   EXPECT_FALSE(admission.enter(0));
-  EXPECT_EQ(admission.enter(0), "requests");
+  EXPECT_EQ(admission.enter(7), "requests");
   EXPECT_EQ(admission.texts(), 9U);
+  EXPECT_EQ(admission.bytes(), 10U) << "a refused request takes no room";
 }
 
 TEST(AllowedPolicies, HoldWhatTheyList) {

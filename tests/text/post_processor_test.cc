@@ -62,6 +62,9 @@ TEST(PostProcessor, WithoutSpecialTokensOnlyTypesStay) {
   EXPECT_THAT(two.ids, ElementsAre(1, 5));
   EXPECT_THAT(two.types, ElementsAre(0, 1));
   EXPECT_TRUE(two.truncated);
+  EXPECT_TRUE(finish(bert_post_processor(101, 102), tokens(1, 1), tokens(9, 5), {.max_length = 8}).truncated)
+      << "the second alone";
+  EXPECT_FALSE(finish(bert_post_processor(101, 102), tokens(1, 1), tokens(4, 5), {.max_length = 8}).truncated);
 }
 
 TEST(PostProcessor, NoPostProcessorMeansTheTextsAlone) {
