@@ -9,7 +9,6 @@
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/sweep.h"
-#include "exeunt/exits/text_parts.h"
 #include "exeunt/originals/policy_flags.h"
 
 namespace exeunt::apps {
