@@ -59,7 +59,7 @@ async function loadInfo() {
     for (const policy of splitPolicies(info.allowed_policies)) policies.push(...expand(policy));
     byId('policy').max = policies.length - 1;
   } catch (error) {
-    byId('model').textContent = 'No description of the model: ' + error.message;
+    byId('model').textContent = 'Cannot load model info: ' + error.message;
   }
   showPolicy();
 }
@@ -146,7 +146,7 @@ async function classify(event) {
   const status = byId('status');
   byId('go').disabled = true;
   status.className = 'soft';
-  status.textContent = 'Asking …';
+  status.textContent = 'Classifying …';
   try {
     if (!info) await loadInfo();
     const early = await ask(policies[byId('policy').value]);

@@ -144,6 +144,10 @@ void Generator::start_waiting() {
 }
 
 bool Generator::start(Line& line, size_t index, const Due& due) {
+  // A server may end a connection that rests; what is sent on it then was never accepted, and is not lost.
+  char byte = 0;
+  const ssize_t seen = line.socket < 0 ? 1 : ::recv(line.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (seen == 0 || (seen < 0 && errno != EAGAIN && errno != EINTR)) drop(line);
   line.busy = true;
   line.request = due.request;
   line.due = due.time;

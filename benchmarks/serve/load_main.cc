@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exeunt-load TRIAL [flags] -- SERVER COMMAND…: puts a server through one trial and writes down what it did.
+// exeunt-load TRIAL [flags] -- SERVER COMMAND…: runs one trial against a server and records the result.
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -22,7 +22,7 @@ const std::map<std::string, Trial>& trials() {
   return all;
 }
 
-// One request per line of the file; a few sentences without one.
+// One request per line of the file; without a file, a few sentences.
 std::vector<std::string> requests_of(const std::string& path, size_t most) {
   std::vector<std::string> texts = {"A film that knows when to end.", "Dull, long and in love with itself.",
                                     "Not the worst of its kind, but close to it.", "I laughed, I cried, I left early."};
@@ -51,7 +51,7 @@ int run(int count, char** words) {
   for (int i = own + 1; i < count; ++i) setting.server.emplace_back(words[i]);
   for (int i = 1; i < count; ++i) {
     if (i < own && std::string_view(words[i]) == "--out") {
-      ++i;  // where the record goes is no part of what was tried
+      ++i;  // not part of the trial
     } else {
       command += std::string(" ") + words[i];
     }
@@ -59,22 +59,22 @@ int run(int count, char** words) {
   std::vector<std::string> names;
   for (const auto& [name, function] : trials()) names.push_back(name);
 
-  CLI::App app("Puts a server through one trial: exeunt-load TRIAL [flags] -- SERVER COMMAND…");
-  app.add_option("TRIAL", trial, "What to try")->required()->check(CLI::IsMember(names));
+  CLI::App app("Run one trial against a server: exeunt-load TRIAL [flags] -- SERVER COMMAND…");
+  app.add_option("TRIAL", trial, "Which trial")->required()->check(CLI::IsMember(names));
   app.add_option("--texts", texts, "File with one text per line");
-  app.add_option("--max-texts", most, "Texts to take from it");
-  app.add_option("--seconds", setting.seconds, "Of each measured part")->capture_default_str();
-  app.add_option("--rate", setting.rate, "soak: requests a second; 0 = 0.7 of what the server can do");
-  app.add_option("--trials", setting.trials, "drain: how often")->capture_default_str();
-  app.add_option("--count", setting.count, "mutate: how many requests; keys: samples; memory: starts at most")
+  app.add_option("--max-texts", most, "Maximum texts to read from it");
+  app.add_option("--seconds", setting.seconds, "Duration of each measurement")->capture_default_str();
+  app.add_option("--rate", setting.rate, "soak: requests per second; 0 = 0.7 of capacity");
+  app.add_option("--trials", setting.trials, "drain, start: repetitions")->capture_default_str();
+  app.add_option("--count", setting.count, "mutate: requests; keys: samples; memory: maximum starts")
       ->capture_default_str();
-  app.add_option("--drop", setting.drop, "degrade: as --max-drop-under-load")->capture_default_str();
+  app.add_option("--drop", setting.drop, "degrade: value of --max-drop-under-load")->capture_default_str();
   app.add_option("--shim", setting.shim, "memory: the library that makes allocations fail");
-  app.add_option("--p99", setting.p99_ms, "peak: milliseconds")->capture_default_str();
-  app.add_option("--out", out, "File for the record (JSON)");
+  app.add_option("--p99", setting.p99_ms, "peak: latency limit in milliseconds")->capture_default_str();
+  app.add_option("--out", out, "Write the record to this file (JSON)");
   CLI11_PARSE(app, own, words);
   if (setting.server.empty() && trial != "keys") {
-    std::cerr << "exeunt-load: want a server's command behind --\n";
+    std::cerr << "exeunt-load: missing the server's command after --\n";
     return 2;
   }
   setting.requests = requests_of(texts, most);

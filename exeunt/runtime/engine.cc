@@ -84,7 +84,7 @@ struct Engine::State {
       : model(checkpoint, kernels, pack_options(kernels, options, threads)),
         crew({.threads = threads, .processors = cpu_features().threads, .help = options.split}) {
     for (int i = 0; i < threads; ++i) spaces.emplace_back(model);
-    ground = {.model = &model, .spaces = spaces, .cls_first = options.cls_first};
+    ground = {.model = &model, .spaces = spaces, .cls_first = options.cls_first, .now = options.now};
   }
 
   // A text on its way. `borrowed` outlives it, or the text is its own.

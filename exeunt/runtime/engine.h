@@ -48,7 +48,8 @@ struct EngineOptions {
   int threads = 0;                                                // 0 = as many as this process may use
   bool split = true;                                              // idle threads help with a text
   ClsFirst cls_first = ClsFirst::automatic;
-  const Kernels* kernels = nullptr;  // null: choose_kernels()
+  const Kernels* kernels = nullptr;          // null: choose_kernels()
+  Clock::time_point (*now)() = &Clock::now;  // what deadlines are held against
 };
 
 // Numbers of texts that reached each evaluated exit and left there, counted live.

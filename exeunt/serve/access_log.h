@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line per request and per event, as JSON or for people. Texts of requests and keys never appear in it.
+// One log line per request and event, as text or JSON. Request texts and keys are never logged.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace exeunt::serve {
 struct LogEntry {
   std::string_view level = "info";  // info, warn, error
   std::string_view message = {};
-  // Values come from outside in part: both forms escape them.
+  // Some values come from clients: both forms escape them.
   std::vector<std::pair<std::string_view, std::string>> fields = {};
 };
 

@@ -62,19 +62,16 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   out.emplace_back("x-layers-saved", fmt::format("{}", saved));
 }
 
-// Why there is no answer; nothing if there is one.
+// Why there is no answer, if so.
 std::optional<Refusal> failure_of(const ActiveRequest& request) {
   for (const TextOutcome& outcome : request.outcomes) {
     if (outcome.refusal) return outcome.refusal;
   }
   for (const TextOutcome& outcome : request.outcomes) {
     if (outcome.answer.exit >= 0 && outcome.answer.ended != Ended::failed) continue;
-    if (outcome.answer.ended == Ended::deadline) {
-      return Refusal(504, ErrorType::overloaded, "the deadline passed before any exit was reached",
-                     "allow more time, or retry when the server is less busy");
-    }
+    if (outcome.answer.ended == Ended::deadline) return too_late();
     return Refusal(424, ErrorType::backend, "inference failed",
-                   "the server's log has the reason under this request_id");
+                   "the server's log gives the reason under this request_id");
   }
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in. A request is taken or refused as a whole: by its bytes before it is read, by its texts before any of
-// them runs.
+// Admission control. A request is admitted or refused as a whole: by its bytes before it is parsed, by its texts before
+// any of them runs.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Admission {
  public:
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // Why not; nothing if the request is in. A request alone in the house is bounded by its body's limit only.
+  // Why not; nothing if admitted. A request that is alone is bounded by the body limit only.
   [[nodiscard]] std::optional<std::string_view> enter(size_t bytes) noexcept {
     if (requests_ >= limits_.requests) return "requests";
     if (requests_ > 0 && bytes > limits_.bytes - (bytes_ < limits_.bytes ? bytes_ : limits_.bytes)) return "bytes";
@@ -28,7 +28,7 @@ class Admission {
     bytes_ += bytes;
     return std::nullopt;
   }
-  // The texts of a request that has entered; refused or not, it has to leave in the end.
+  // The texts of a request that has entered; admitted or not, it must leave in the end.
   [[nodiscard]] std::optional<std::string_view> add(size_t texts) noexcept {
     if (requests_ > 1 && texts > limits_.texts - (texts_ < limits_.texts ? texts_ : limits_.texts)) return "queue";
     texts_ += texts;
@@ -43,7 +43,7 @@ class Admission {
   [[nodiscard]] size_t requests() const noexcept { return requests_; }
   [[nodiscard]] size_t texts() const noexcept { return texts_; }
   [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
-  // How full it is, from 0 to 1: the fullest of the three.
+  // How full the queue is, from 0 to 1: the fullest of the three.
   [[nodiscard]] double fill() const noexcept {
     const double r = static_cast<double>(requests_) / static_cast<double>(limits_.requests);
     const double t = static_cast<double>(texts_) / static_cast<double>(limits_.texts);

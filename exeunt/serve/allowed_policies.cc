@@ -17,7 +17,7 @@ bool starts_rule(std::string_view text) {
   return std::any_of(kRules.begin(), kRules.end(), [&](const RuleInfo& info) { return info.name == name; });
 }
 
-// Cuts at commas that a rule's name follows: the others belong to a policy, as in "window:0.1,8,bias_1".
+// Splits at commas followed by a rule's name: the others belong to a policy, as in "window:0.1,8,bias_1".
 std::vector<std::string_view> items_of(std::string_view list) {
   std::vector<std::string_view> items;
   size_t start = 0;
@@ -42,7 +42,7 @@ AllowedPolicies::Item AllowedPolicies::parse_item(std::string_view text) {
     const PolicySpec policy = parse_policy(text);
     return {policy, policy, std::string(text)};
   }
-  // The number before the dots starts behind the last mark, the one behind them ends at the next comma.
+  // The number before the dots starts after the last mark, the one after them ends at the next comma.
   const size_t start = text.find_last_of(":,=", dots) + 1;
   const size_t end = std::min(text.find(',', dots), text.size());
   if (text.find("..", dots + 2) != std::string_view::npos || start == 0) {
@@ -78,7 +78,7 @@ bool AllowedPolicies::hold(const PolicySpec& policy) const {
   return std::any_of(items_.begin(), items_.end(), [&](const Item& item) {
     if (policy.rule != item.low.rule) return false;
     for (size_t i = 0; i < policy.params.size(); ++i) {
-      // Per-exit thresholds stand in the place of the first parameter.
+      // Per-exit thresholds replace the first parameter.
       const bool replaced = i == 0 && !policy.per_exit.empty() && info_of(policy.rule).per_exit == PerExit::threshold;
       if (!replaced && !between(policy.params[i], item.low.params[i], item.high.params[i])) return false;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which exit policies a client may ask for: "full,entropy:0..0.3,patience:2..6". A range holds for one parameter; all
-// others must be as written.
+// The exit policies clients may select: "full,entropy:0..0.3,patience:2..6". A range applies to one parameter; the
+// others must match.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ namespace exeunt::serve {
 
 class AllowedPolicies {
  public:
-  // Throws Error (usage) with the item that cannot be read.
+  // Throws Error (usage) that names the bad item.
   [[nodiscard]] static AllowedPolicies parse(std::string_view list);
   // Exactly these.
   [[nodiscard]] static AllowedPolicies only(const std::vector<PolicySpec>& policies);
 
-  // Exits and temperatures are no part of what a client writes, and not compared.
+  // Exits and temperatures, which clients cannot set, are not compared.
   [[nodiscard]] bool hold(const PolicySpec& policy) const;
   [[nodiscard]] std::string str() const;  // as parse() reads it
 
  private:
   struct Item {
-    PolicySpec low, high;  // every parameter lies between these; equal where there is no range
+    PolicySpec low, high;  // bounds of every parameter; equal without a range
     std::string text;
   };
   [[nodiscard]] static Item parse_item(std::string_view text);

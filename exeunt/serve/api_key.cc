@@ -11,7 +11,7 @@ namespace exeunt::serve {
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) noexcept {
   if (a.size() != b.size()) return false;
-  volatile unsigned char difference = 0;  // volatile: the loop may not be left early
+  volatile unsigned char difference = 0;  // volatile: no early exit
   for (size_t i = 0; i < a.size(); ++i) {
     difference =
         static_cast<unsigned char>(difference | (static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i])));
@@ -50,7 +50,7 @@ std::vector<std::string> parse_keys(std::string_view text, std::string_view wher
     }
     keys.emplace_back(line);
   }
-  if (keys.empty()) throw Error(Code::usage, fmt::format("{}: holds no key", where), "one key a line");
+  if (keys.empty()) throw Error(Code::usage, fmt::format("{}: no key", where), "want one key per line");
   return keys;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may ask: keys are kept and compared as hashes, in a time that does not depend on how much of a key is right.
+// API keys, kept as hashes and compared in constant time.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace exeunt::serve {
 
 class ApiKeys {
  public:
-  ApiKeys() = default;  // nobody needs a key
+  ApiKeys() = default;  // no key is required
   explicit ApiKeys(const std::vector<std::string>& keys);
 
   [[nodiscard]] bool required() const noexcept { return !hashes_.empty(); }
@@ -21,11 +21,11 @@ class ApiKeys {
   std::vector<std::string> hashes_;
 };
 
-// One key a line; empty lines and lines that start with # are skipped. Throws Error (usage) for a key that is shorter
-// than 8 bytes or holds blanks, and for a text without any key. `where` opens the message, which never shows a key.
+// One key per line; empty lines and lines that start with # are skipped. Throws Error (usage) for a key shorter than 8
+// bytes or with spaces, and where there is no key. `where` opens the message, which never shows a key.
 [[nodiscard]] std::vector<std::string> parse_keys(std::string_view text, std::string_view where);
 
-// Equal, found out without stopping at the first difference. Both have the same length, or the answer is no at once.
+// Equality in constant time for texts of equal length.
 [[nodiscard]] bool equal_in_constant_time(std::string_view a, std::string_view b) noexcept;
 
 }  // namespace exeunt::serve

@@ -15,16 +15,16 @@ std::string ModelFacts::label(int index) const {
 
 Json parse_body(std::string_view body) {
   const auto bad = [](const std::string& what) { return Refusal(400, ErrorType::validation, what); };
-  if (body.empty()) throw bad("the body is empty, want a JSON object");
-  if (const auto at = find_invalid_utf8(body)) throw bad(fmt::format("body: no valid UTF-8 at byte {}", *at));
+  if (body.empty()) throw bad("the body is empty; want a JSON object");
+  if (const auto at = find_invalid_utf8(body)) throw bad(fmt::format("body: invalid UTF-8 at byte {}", *at));
   Json value;
   try {
     value = parse_json(body, "body");
   } catch (const Error& error) {
-    // The parser's own words name its classes; only our part of them leaves the house.
+    // The parser's message names its classes; clients see ours alone.
     const std::string_view what = error.what();
     throw bad(what.find("json.exception") == std::string_view::npos ? std::string(what)
-                                                                    : "body: no valid JSON: a number is out of range");
+                                                                    : "body: invalid JSON: a number is out of range");
   }
   if (!value.is_object()) throw bad(fmt::format("body: got {}, want a JSON object", glimpse(value)));
   return value;
@@ -45,7 +45,7 @@ ExitAsk parse_exit(const Json& value) {
   if (fields.has("max_layers")) ask.max_layers = static_cast<int>(fields.integer("max_layers", 1, kMaxLayers));
   if (fields.has("deadline_ms")) ask.deadline_us = 1000 * fields.integer("deadline_ms", 1, 3'600'000);
   ask.details = fields.boolean_or("details", false);
-  // Null counts as absent; a name nobody knows does not.
+  // Null counts as absent; unknown names are refused.
   for (const std::string_view name : {"policy", "max_layers", "deadline_ms"}) fields.ignore(name);
   fields.finish();
   return ask;

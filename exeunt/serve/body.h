@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies from outside: strict JSON, and the parts that several protocols share. Everything here throws Refusal.
+// Request bodies: strict JSON, and what the protocols share. All throw Refusal.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace exeunt::serve {
 
-// 400 for what is no UTF-8, no JSON, nested too deep, or no object.
+// 400 for invalid UTF-8 or JSON, deep nesting, or anything but an object.
 [[nodiscard]] Json parse_body(std::string_view body);
 
 // Runs `read` and turns an Error of JsonObject and the like into a 422.
@@ -28,7 +28,7 @@ auto reading(Read&& read) {
   }
 }
 
-// How many top-level fields of a borrowed route are not known here.
+// How many top-level fields are unknown here.
 [[nodiscard]] int count_unknown(const Json& body, std::span<const std::string_view> known);
 
 // "exit": strict.

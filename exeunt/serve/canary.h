@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the engine alive? Where no client's answer has shown it for a while, a text of our own runs through it; two in a
-// row without an answer mean no. Used by the network thread alone.
+// Health of the engine: after 30 s without a client's answer a canary text runs through it; two in a row without an
+// answer mean unhealthy. Used by the network thread alone.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ class Canary {
 
   ServiceContext& context_;
   Clock::time_point last_answer_, next_;
-  std::optional<Clock::time_point> since_ = {};  // of the one under way
+  std::optional<Clock::time_point> since_ = {};  // start of the one running
   uint64_t round_ = 0;
   int failures_ = 0;
 };

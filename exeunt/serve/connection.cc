@@ -13,7 +13,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Bytes of a refused request that are still taken, so that its sender can read why it was refused.
+// Bytes of a refused request that are still read, so that the client can read the response.
 constexpr size_t kMaxLinger = 1 << 20;
 constexpr auto kLingerTime = std::chrono::milliseconds(1000);
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -66,31 +66,15 @@ void Connection::set_wait(Wait wait) {
   wait_ = wait;
   since_ = Clock::now();
   const uint64_t round = ++timer_round_;
-  std::chrono::milliseconds limit{0};
-  switch (wait) {
-    case Wait::handshake:
-    case Wait::head:
-      limit = options.head_timeout;
-      break;
-    case Wait::idle:
-      limit = options.idle_timeout;
-      break;
-    case Wait::body:
-      limit = options.body_timeout;
-      break;
-    case Wait::write:
-      limit = options.write_timeout;
-      break;
-    case Wait::linger:
-      limit = kLingerTime;
-      break;
-    case Wait::answer:
-      break;  // the service has a deadline of its own for every request
-  }
-  if (wait == Wait::answer) {
+  if (wait == Wait::answer) {  // the service has its own deadline
     timer_.cancel();
     return;
   }
+  const auto limit = wait == Wait::idle     ? options.idle_timeout
+                     : wait == Wait::body   ? options.body_timeout
+                     : wait == Wait::write  ? options.write_timeout
+                     : wait == Wait::linger ? kLingerTime
+                                            : options.head_timeout;
   timer_.expires_after(limit);
   timer_.async_wait([self = shared_from_this(), round](const error_code& error) {
     self->guarded([&] {
@@ -102,8 +86,8 @@ void Connection::set_wait(Wait wait) {
 void Connection::on_timeout() {
   if (wait_ == Wait::head || wait_ == Wait::body) {
     keep_ = false;
-    return respond(host_.service.refuse(
-        Refusal(408, ErrorType::validation, "the request came too slowly", "send head and body without long pauses")));
+    return respond(host_.service.refuse(Refusal(408, ErrorType::validation, "the request arrived too slowly",
+                                                "send header and body without long pauses")));
   }
   close();
 }
@@ -120,7 +104,9 @@ void Connection::close() {
 }
 
 void Connection::close_if_idle() {
-  if (wait_ == Wait::idle && begin_ == end_) close();
+  if (wait_ != Wait::idle || begin_ != end_) return;
+  error_code ignored;
+  if (socket_.available(ignored) == 0) close();  // else a request has arrived, and is about to be read
 }
 
 void Connection::read() {
@@ -139,7 +125,7 @@ void Connection::read() {
 void Connection::on_read(const error_code& error, size_t bytes) {
   reading_ = false;
   if (!open_) return;
-  // A client that has gone takes its work with it; one that only sends no more may still read its answer.
+  // A disconnect cancels the client's work; a client that has only stopped sending may still read its response.
   if (error == asio::error::eof && wait_ == Wait::write) {
     keep_ = false;
     return;
@@ -151,7 +137,7 @@ void Connection::on_read(const error_code& error, size_t bytes) {
   }
   begin_ = 0;
   end_ = bytes;
-  // While an answer is under way one read stays open, to notice that the client leaves; what comes by it waits.
+  // One read stays open while a request runs, to notice a disconnect; what it brings waits.
   if (wait_ == Wait::answer || wait_ == Wait::write || inviting_) return;
   consume();
 }
@@ -237,7 +223,7 @@ void Connection::on_written(const error_code& error) {
   if (error) return close();
   if (!keep_) return linger();
   set_wait(Wait::idle);
-  if (begin_ < end_) return consume();  // the next request came behind the last
+  if (begin_ < end_) return consume();  // a pipelined request
   read();
 }
 

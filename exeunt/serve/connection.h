@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection: bytes in, requests to the service, answers out, in order. Included by listener.cc and connection.cc
-// alone, since it shows Boost.
+// One connection: bytes in, requests to the service, responses out, in order. Includes Boost, so only listener.cc and
+// connection.cc include it.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ class Connection;
 struct ConnectionHost {
   Service& service;
   const ListenerOptions& options;
-  std::function<void()> arm;              // the service may want to be woken earlier now
-  std::function<void(Connection*)> gone;  // take it off the list
+  std::function<void()> arm;              // the service's wake-up time may have changed
+  std::function<void(Connection*)> gone;  // remove it from the list
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -35,15 +35,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Connection(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls, ConnectionHost& host);
   void start();
-  void close();          // at once
-  void close_if_idle();  // where no request has begun
-  // How willing it is to be closed for a newcomer: a busy one is not; of the others, the one that has waited longest.
+  void close();
+  void close_if_idle();  // no request has begun
+  // Since when it has waited for a complete request; nothing while it is busy.
   [[nodiscard]] std::optional<Clock::time_point> waiting_since() const;
 
  private:
   enum class Wait { handshake, idle, head, body, answer, write, linger };
 
-  // A step that fails, for want of memory, ends this connection and nothing else.
+  // A step that runs out of memory ends this connection and nothing else.
   template <class Step>
   void guarded(const Step& step);
   void refuse_for_memory();

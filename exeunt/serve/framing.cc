@@ -23,8 +23,8 @@ std::string text_of(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-constexpr size_t kMaxLine = 1024;          // of a chunked body: a size, or a field behind the last chunk
-constexpr size_t kMaxTrailerBytes = 4096;  // all of those fields
+constexpr size_t kMaxLine = 1024;  // of a chunked body: a size or a trailer field
+constexpr size_t kMaxTrailerBytes = 4096;
 constexpr size_t kMaxSizeDigits = 8;
 
 [[noreturn]] void bad_body(std::string_view what) {
@@ -38,18 +38,18 @@ constexpr size_t kMaxSizeDigits = 8;
 
 [[noreturn]] void refuse(const error_code& error, const FramingLimits& limits) {
   if (error == http::error::body_limit) too_large(limits);
-  if (error == http::error::header_limit) throw Refusal(431, ErrorType::validation, "the head is too large");
-  throw Refusal(400, ErrorType::validation, "bad request: it is no HTTP/1.1");
+  if (error == http::error::header_limit) throw Refusal(431, ErrorType::validation, "the header is too large");
+  throw Refusal(400, ErrorType::validation, "bad request: not HTTP/1.1");
 }
 
-// A chunk's size: hexadecimal digits and nothing else. What other readers make of "0x3" or " 3" differs.
+// Hexadecimal digits and nothing else: parsers differ in what they make of "0x3" or " 3".
 size_t chunk_size(std::string_view line) {
   size_t size = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), size, 16);
   const bool digits = line.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
   if (line.empty() || line.size() > kMaxSizeDigits || !digits || error != std::errc() ||
       end != line.data() + line.size()) {
-    bad_body("a chunk's size is no hexadecimal number; extensions are not taken");
+    bad_body("the chunk size is not a hexadecimal number; chunk extensions are not accepted");
   }
   return size;
 }
@@ -115,7 +115,7 @@ size_t RequestReader::State::feed_head(std::string_view bytes) {
   const size_t end = head.find(end_mark, from);
   if (end == std::string::npos) {
     if (head.size() > kMaxHeadBytes) {
-      throw Refusal(431, ErrorType::validation, fmt::format("the head is larger than {} bytes", kMaxHeadBytes));
+      throw Refusal(431, ErrorType::validation, fmt::format("the header is larger than {} bytes", kMaxHeadBytes));
     }
     return head.size() - before;
   }
@@ -178,7 +178,7 @@ void RequestReader::State::take_byte_of_line(char byte) {
   const bool after_cr = line.ends_with('\r');
   if ((byte == '\n') != after_cr) bad_body("CR or LF alone");
   line += byte;
-  if (line.size() > kMaxLine) bad_body("a line that does not end");
+  if (line.size() > kMaxLine) bad_body("a line is too long");
   if (byte != '\n') return;
   line.resize(line.size() - 2);
   take_line();
@@ -196,15 +196,14 @@ void RequestReader::State::take_line() {
     part = rest == 0 ? Part::trailer : Part::data;
   } else if (line.empty()) {
     stage = Stage::whole;
-  } else {  // fields behind the last chunk are read over: nothing in them counts
+  } else {  // trailer fields are ignored
     trailer_bytes += line.size();
-    if (trailer_bytes > kMaxTrailerBytes || line.find(':') == std::string::npos)
-      bad_body("the fields behind its last chunk");
+    if (trailer_bytes > kMaxTrailerBytes || line.find(':') == std::string::npos) bad_body("bad trailer fields");
   }
 }
 
 HttpRequest RequestReader::take() {
-  check(state_->stage == Stage::whole, "a request is taken when it is whole");
+  check(state_->stage == Stage::whole, "the request is complete");
   state_->stage = Stage::idle;
   return std::move(state_->request);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts the bytes of a connection into requests: pure, without a socket. The head is held to head_check.h and
-// then read by Boost.Beast; bodies, plain and chunked, are cut here. Sizes are bounded at every step.
+// Parses the bytes of a connection into requests, without a socket. The header must pass head_check.h and is then
+// parsed by Boost.Beast; plain and chunked bodies are parsed here. All sizes are bounded.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace exeunt::serve {
 
 struct FramingLimits {
   size_t body_bytes = 2'000'000;
-  int chunks = 4096;  // of one body; a body of tiny chunks costs more than its bytes
+  int chunks = 4096;  // per body; tiny chunks cost more than their bytes
 };
 
 class RequestReader {
@@ -23,14 +23,14 @@ class RequestReader {
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
 
-  enum class Stage { idle, head, body, whole };  // idle: not a byte of a request has come
+  enum class Stage { idle, head, body, whole };  // idle: no byte of a request yet
 
-  // Takes bytes up to the end of the request under way and returns how many. Throws Refusal (400, 413, 431); the
-  // connection cannot be used any more then.
+  // Consumes bytes up to the end of the current request and returns how many. After a Refusal (400, 413, 431) the
+  // connection must be closed.
   size_t feed(std::string_view bytes);
 
   [[nodiscard]] Stage stage() const noexcept;
-  // True once per request that says "Expect: 100-continue" and whose body is still to come.
+  // True once per request with "Expect: 100-continue" whose body is still to come.
   [[nodiscard]] bool take_expectation() noexcept;
   // The request; only at stage `whole`, which becomes `idle`.
   [[nodiscard]] HttpRequest take();

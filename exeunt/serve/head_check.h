@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request's head must look like before anything else reads it. Two programs that read one head in two ways are
-// how requests are smuggled past a proxy, so whatever RFC 9112 leaves to taste is refused here.
+// Checks a request's header before it is parsed. Request smuggling lives on headers that two parsers read differently,
+// so whatever RFC 9112 leaves open is refused.
 #pragma once
 
 #include <cstddef>

@@ -4,15 +4,6 @@
 #include <fmt/format.h>
 
 namespace exeunt::serve {
-namespace {
-
-std::string_view trimmed(std::string_view text) noexcept {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-}  // namespace
 
 std::string_view HttpRequest::field(std::string_view name) const noexcept {
   for (const auto& [key, value] : fields) {
@@ -22,44 +13,27 @@ std::string_view HttpRequest::field(std::string_view name) const noexcept {
 }
 
 std::string_view reason_of(int status) noexcept {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 204:
-      return "No Content";
-    case 304:
-      return "Not Modified";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 413:
-      return "Content Too Large";
-    case 415:
-      return "Unsupported Media Type";
-    case 422:
-      return "Unprocessable Content";
-    case 424:
-      return "Failed Dependency";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    default:
-      return "Status";
+  constexpr std::pair<int, std::string_view> known[] = {{200, "OK"},
+                                                        {204, "No Content"},
+                                                        {304, "Not Modified"},
+                                                        {400, "Bad Request"},
+                                                        {401, "Unauthorized"},
+                                                        {404, "Not Found"},
+                                                        {405, "Method Not Allowed"},
+                                                        {408, "Request Timeout"},
+                                                        {413, "Content Too Large"},
+                                                        {415, "Unsupported Media Type"},
+                                                        {422, "Unprocessable Content"},
+                                                        {424, "Failed Dependency"},
+                                                        {429, "Too Many Requests"},
+                                                        {431, "Request Header Fields Too Large"},
+                                                        {500, "Internal Server Error"},
+                                                        {503, "Service Unavailable"},
+                                                        {504, "Gateway Timeout"}};
+  for (const auto& [number, reason] : known) {
+    if (number == status) return reason;
   }
+  return "Status";
 }
 
 std::string head_text(const HttpResponse& response, bool keep_alive) {
@@ -79,6 +53,11 @@ std::string lower(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return out;
+}
+
+std::string_view trimmed(std::string_view text) noexcept {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == text.npos ? text.substr(0, 0) : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 bool list_holds(std::string_view list, std::string_view word) {

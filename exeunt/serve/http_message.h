@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP request that has been read whole, and an answer that has not been written yet, as plain data.
+// A complete HTTP request and a response, as plain data.
 #pragma once
 
 #include <optional>
@@ -29,18 +29,20 @@ struct HttpResponse {
   std::string type = "application/json";
   std::string body = {};
   HttpFields fields = {};
-  bool close = false;      // end the connection behind this answer
-  bool head_only = false;  // the answer to HEAD: its body stays here
+  bool close = false;      // close the connection after it
+  bool head_only = false;  // to HEAD: the body is not sent
 };
 
 [[nodiscard]] std::string_view reason_of(int status) noexcept;
 
-// Status line and fields, up to and with the empty line.
+// Status line and fields, with the empty line at the end.
 [[nodiscard]] std::string head_text(const HttpResponse& response, bool keep_alive);
 
 [[nodiscard]] std::string lower(std::string_view text);
+[[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;  // without spaces and tabs at its ends
 
-// Does the comma list `list` hold `word` (in any case)? For Connection, Accept and the like; parameters are ignored.
+// Does the comma-separated `list` contain `word`, in any case? For Connection, Accept and the like; parameters are
+// ignored.
 [[nodiscard]] bool list_holds(std::string_view list, std::string_view word);
 
 }  // namespace exeunt::serve

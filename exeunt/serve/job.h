@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request asks for, whatever protocol it came in: texts, how deep to go, and the shape of its answer.
+// A parsed request, independent of its protocol: texts, exit options, and the form of its response.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace exeunt::serve {
 
-// What the protocols must know of the model.
+// What the protocols need to know about the model.
 struct ModelFacts {
   std::string name = {};
   std::vector<std::string> labels = {};  // none for a regression
@@ -28,11 +28,11 @@ struct ModelFacts {
 struct JobText {
   std::string text = {};
   std::optional<std::string> pair = {};
-  std::vector<int32_t> ids = {};  // tokens, where the client made them itself; then there is no text
+  std::vector<int32_t> ids = {};  // tokens made by the client, instead of a text
   std::vector<uint8_t> types = {};
 };
 
-// The early-exit extras of a request: "exit":{…}, or OIP parameters.
+// The early-exit options of a request: "exit":{…}, or OIP parameters.
 struct ExitAsk {
   std::optional<std::string> policy = {};
   std::optional<int> max_layers = {};
@@ -52,7 +52,7 @@ struct Job {
   bool return_text = false;               // rerank
   std::optional<std::string> id = {};     // infer
   std::vector<std::string> outputs = {};  // infer: the names asked for
-  int unknown_fields = 0;                 // ignored on borrowed routes, and counted
+  int unknown_fields = 0;                 // ignored, and counted
 };
 
 struct JobRules {

@@ -14,14 +14,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kDeadlineGrace = 3ms;  // for the engine to hand over its best answer so far
-// Bodies up to here are read by the network thread, as that takes no longer than to wake another.
+// The network thread parses bodies up to here: that takes no longer than waking another thread.
 constexpr size_t kReadAtOnce = 4096;
 
-// Only JSON comes in; a body without a type is taken for it.
+// A body without a type is taken for JSON.
 void check_type(const HttpRequest& request) {
   const std::string_view type = request.field("content-type");
   if (type.empty() || list_holds(type, "application/json")) return;
-  throw Refusal(415, ErrorType::validation, "the body's type is not application/json",
+  throw Refusal(415, ErrorType::validation, "the content type is not application/json",
                 "send 'Content-Type: application/json'");
 }
 
@@ -37,17 +37,12 @@ std::optional<int64_t> timeout_field(const HttpRequest& request) {
   return 1000 * value;
 }
 
-// Outputs that are not numbers are no answer.
+// NaN and infinite outputs are failures.
 void check_finite(Answer& answer) {
   const auto finite = [](float value) { return std::isfinite(value); };
   if (std::all_of(answer.logits.begin(), answer.logits.end(), finite)) return;
   answer = {};
   answer.error = "the model's outputs are not finite";
-}
-
-Refusal too_late() {
-  return {504, ErrorType::overloaded, "the deadline passed before any exit was reached",
-          "allow more time, or retry when the server is less busy"};
 }
 
 }  // namespace
@@ -102,9 +97,9 @@ void Jobs::read(ActiveRequest& request, std::string_view body, ParseJob parse) c
   }
 }
 
-// What was read is admitted and runs, or is refused.
+// Admits the parsed texts and runs them, or refuses.
 void Jobs::begin(const Request& request) {
-  if (request->answered) return admission_.leave(0, request->bytes);  // the deadline or the client's leaving was faster
+  if (request->answered) return admission_.leave(0, request->bytes);  // timed out or abandoned meanwhile
   size_t texts = 0;
   try {
     if (request->failure) std::rethrow_exception(request->failure);
@@ -152,7 +147,7 @@ void Jobs::submit(const Request& request) {
     } catch (const std::bad_alloc&) {
       best_effort([&] { request->outcomes[i].refusal = out_of_memory(); });
       done({});
-    } catch (const std::exception& error) {  // the engine could not take it: as if it had failed at once
+    } catch (const std::exception& error) {  // as if the engine had failed on it
       Answer failed;
       failed.error = error.what();
       done(std::move(failed));
@@ -165,7 +160,7 @@ Encoding Jobs::encode(ActiveRequest& request, size_t nth) const {
   TextOutcome& outcome = request.outcomes[nth];
   outcome.started = outcome.tokenized = Clock::now();
   try {
-    if (outcome.started >= request.deadline) throw too_late();  // nobody waits for it any more
+    if (outcome.started >= request.deadline) throw too_late();  // nobody waits for it
     Encoding text = encode_text(request.job, nth, parts_.context.model, *parts_.context.runner.tokenizer);
     outcome.tokenized = Clock::now();
     return text;
@@ -196,7 +191,7 @@ void Jobs::text_done(const Request& request, size_t nth, Answer&& answer) noexce
 
 void Jobs::finish(const Request& request) {
   admission_.leave(request->job.texts.size(), request->bytes);
-  if (request->answered) return;  // the deadline or the client's leaving was faster
+  if (request->answered) return;  // timed out or abandoned meanwhile
   if (request->failure) {
     try {
       std::rethrow_exception(request->failure);
@@ -214,7 +209,7 @@ void Jobs::finish(const Request& request) {
   });
 }
 
-// From here on nothing can be answered any more, but through the result.
+// From here on only the result can answer.
 Reply Jobs::close(ActiveRequest& request) {
   request.answered = true;
   deadlines_.erase(request.alarm);

@@ -26,7 +26,7 @@ struct JobOptions {
   std::chrono::milliseconds request_timeout{30'000};
 };
 
-// A request that was read and not yet admitted; `active` once it is.
+// A request before its admission; `active` is set by it.
 struct Incoming {
   RequestInfo info;
   Reply reply;
@@ -40,14 +40,14 @@ class Jobs {
     ServedPolicies& policies;
     Canary& canary;
     Shadow& shadow;
-    // What every response passes on its way out.
+    // Called for every response.
     std::function<void(HttpResponse&, const RequestInfo&)> seal;
   };
   Jobs(Parts parts, const JobOptions& options) : parts_(std::move(parts)), options_(options) {}
 
   // Admits the request, and answers it now or later. Throws Refusal where it is not admitted.
   void start(HttpRequest& request, Incoming& incoming, ParseJob parse);
-  // The client has gone: what waits is dropped, and nothing is answered.
+  // The client has disconnected: cancels its texts, and nothing is answered.
   void abandon(const std::shared_ptr<ActiveRequest>& request);
 
   [[nodiscard]] const Admission& admission() const noexcept { return admission_; }

@@ -30,11 +30,6 @@ using Tcp = asio::ip::tcp;
 using Local = asio::local::stream_protocol;
 using namespace std::chrono_literals;
 
-// How long connections without a request stay open once the server is about to end: one may be on its way.
-constexpr auto kIdleGrace = 250ms;
-// How long a handshake that has begun may take to end.
-constexpr auto kDoorGrace = 20ms;
-
 std::shared_ptr<asio::ssl::context> load_tls(const ListenerOptions& options) {
   if (options.tls_certificate.empty()) return nullptr;
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
@@ -52,7 +47,7 @@ std::shared_ptr<asio::ssl::context> load_tls(const ListenerOptions& options) {
   context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
   need(error, options.tls_key);
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
-    throw Error(Code::bad_file, fmt::format("{}: is not the key of {}", options.tls_key, options.tls_certificate));
+    throw Error(Code::bad_file, fmt::format("{}: does not match {}", options.tls_key, options.tls_certificate));
   }
   return context;
 }
@@ -90,7 +85,7 @@ struct Listener::State {
   Clock::time_point armed = Clock::time_point::max(), turn_at = {}, door_until = {}, drain_until = {};
   bool accepting = false, stopping = false, left_behind = false;
   bool ended = false;
-  // What is waited for: they live as long as the handler does, which a failure may end before it was called.
+  // Alive as long as their handlers, which a failure may destroy before they are called.
   std::weak_ptr<Connection::Socket> awaited_connection = {};
   std::weak_ptr<bool> awaited_signal = {};
 
@@ -137,7 +132,7 @@ void Listener::State::bind_tcp() {
   if (error) {
     throw Error(Code::resources,
                 fmt::format("cannot listen on {}:{}: {}", options.hostname, options.port, error.message()),
-                "choose another --port, or end what holds it");
+                "choose another --port, or stop the process that holds it");
   }
   tcp->non_blocking(true);
 }
@@ -145,13 +140,13 @@ void Listener::State::bind_tcp() {
 void Listener::State::bind_local() {
   const std::string& path = options.unix_socket;
   error_code error;
-  // A socket that a dead server left behind is in the way; a living server's, or any other file, is not ours to remove.
+  // Remove a socket left by a dead server, but never that of a living one or any other file.
   struct stat found {};
   if (::lstat(path.c_str(), &found) == 0) {
     Local::socket probe(io);
     probe.connect(Local::endpoint(path), error);
     if (!S_ISSOCK(found.st_mode) || !error) {
-      throw Error(Code::resources, fmt::format("{}: exists and is in use", path), "choose another --unix-socket");
+      throw Error(Code::resources, fmt::format("{}: already in use", path), "choose another --unix-socket");
     }
     ::unlink(path.c_str());
   }
@@ -159,7 +154,7 @@ void Listener::State::bind_local() {
     throw Error(Code::usage, fmt::format("--unix-socket: {} bytes, want at most 100", path.size()));
   local.emplace(io);
   local->open(Local());
-  const mode_t mask = ::umask(0077);  // whoever may use it is the owner's choice
+  const mode_t mask = ::umask(0077);  // the owner decides who may use it
   local->bind(Local::endpoint(path), error);
   ::umask(mask);
   if (!error) local->listen(1024, error);
@@ -195,7 +190,7 @@ void Listener::State::accept() {
       return accept();
     }
     if (error == asio::error::operation_aborted) return;
-    retry.expires_after(50ms);  // out of descriptors, most likely: the next may find one
+    retry.expires_after(50ms);  // most likely out of descriptors
     retry.async_wait([this](const error_code& cancelled) {
       if (!cancelled) accept();
     });
@@ -224,7 +219,7 @@ void Listener::State::accepted(Connection::Socket socket) {
   connection->start();
 }
 
-// Closes the connection that has sat longest without a whole request. False if all are at work.
+// Closes the connection that has waited longest for a complete request. False if all are busy.
 bool Listener::State::make_room() {
   std::shared_ptr<Connection> oldest;
   std::optional<Clock::time_point> since;
@@ -239,14 +234,14 @@ bool Listener::State::make_room() {
   return oldest != nullptr;
 }
 
-// Keeps one timer on the earliest moment the service wants to be woken at.
+// Sets the timer to the service's next wake-up.
 void Listener::State::arm() {
   const auto wanted = service->wake_at();
   if (wanted >= armed) return;
   armed = wanted;
   waker.expires_at(wanted);
   waker.async_wait([this](const error_code& error) {
-    if (error) return;  // armed anew for an earlier moment
+    if (error) return;  // re-armed for an earlier time
     armed = Clock::time_point::max();
     service->wake(Clock::now());
     arm();
@@ -265,7 +260,8 @@ void Listener::State::await_signal() {
         if (reload) reload();
         (*log)({.message = "reloaded certificates and keys", .fields = {}});
       } catch (const std::exception& failure) {
-        (*log)({.level = "error", .message = "reload failed, the old ones stay", .fields = {{"why", failure.what()}}});
+        (*log)(
+            {.level = "error", .message = "reload failed; keeping the old ones", .fields = {{"why", failure.what()}}});
       }
     } else if (stopping) {
       left_behind = service->in_flight() > 0;
@@ -288,26 +284,26 @@ void Listener::State::begin_drain() {
   watch_drain();
 }
 
-// From here on nobody new may begin to connect. To close the door at once would reset whoever is half inside: the
-// kernel shakes hands before we accept. So first it is told to take no more of the packets that open a connection; who
-// sends one tries again a second later, and finds the door closed.
+// Refuses new connections. Closing the listening socket at once would reset connections whose handshake the kernel has
+// completed but we have not accepted. So a filter drops SYN packets first; such a client retries a second later and is
+// refused.
 void Listener::State::turn_away() {
   if (local) {
     ::unlink(options.unix_socket.c_str());
     return;
   }
-  constexpr uint32_t kFlags = 13, kSynOrAck = 0x12, kSyn = 0x02;  // of the header that every TCP packet begins with
+  constexpr uint32_t kFlags = 13, kSynOrAck = 0x12, kSyn = 0x02;  // in the TCP header
   std::array<sock_filter, 5> program = {{{BPF_LD | BPF_B | BPF_ABS, 0, 0, kFlags},
                                          {BPF_ALU | BPF_AND | BPF_K, 0, 0, kSynOrAck},
                                          {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, kSyn},
                                          {BPF_RET | BPF_K, 0, 0, 0},
                                          {BPF_RET | BPF_K, 0, 0, UINT32_MAX}}};
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  // Where the kernel does not allow it, a client may meet a reset instead of a closed door.
+  // Without the filter a client may see a reset instead of a refusal.
   (void)::setsockopt(tcp->native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
-// Connections that the kernel has accepted for us are taken in before the door closes.
+// Accepts the connections already completed by the kernel, then closes the listening socket.
 void Listener::State::stop_accepting() {
   accepting = false;
   error_code error;
@@ -324,17 +320,17 @@ void Listener::State::stop_accepting() {
   if (local) local->close(error);
 }
 
-// What a drain has to do at this moment, and the next look.
+// The next step of a drain, every 5 ms.
 void Listener::State::watch_drain() {
   const auto now = Clock::now();
   if (now >= turn_at && door_until == Clock::time_point{}) {
     turn_away();
-    door_until = now + kDoorGrace;
+    door_until = now + options.handshake_grace;
   }
   if (door_until != Clock::time_point{} && now >= door_until) {
     if (accepting) stop_accepting();
-    if (now >= door_until + kIdleGrace) {
-      const auto all = connections;  // closing takes them off the list
+    if (now >= door_until + options.idle_grace) {
+      const auto all = connections;  // closing removes them
       for (const auto& connection : all) connection->close_if_idle();
     }
     if (connections.empty() || now >= drain_until) {
@@ -355,7 +351,7 @@ void Listener::State::end() {
   io.stop();
 }
 
-// Everything that waits for something waits again, where a failure came between.
+// Restarts every wait that a failure may have interrupted.
 void Listener::State::take_up() {
   if (options.signals) await_signal();
   if (stopping) watch_drain();
@@ -364,7 +360,7 @@ void Listener::State::take_up() {
   accept();
 }
 
-// What one request, one connection or one signal lacked memory for has ended that one; the others go on.
+// Out of memory ends one request or connection; the others continue.
 void Listener::State::run() {
   while (!ended) {
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets: one thread that accepts, reads, hands whole requests to the service and writes its answers. It never
-// computes. Slow and silent clients are bounded by time, large ones by size, many ones by number.
+// Sockets: one thread that accepts, reads, passes complete requests to the service and writes its responses. It never
+// computes. Time-outs, size limits and a connection limit bound what clients can hold.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,18 @@ struct ListenerOptions {
   uint16_t port = 3000;                            // 0 = any free one
   std::string unix_socket = {};                    // instead of hostname and port
   std::string tls_certificate = {}, tls_key = {};  // PEM files
-  std::chrono::milliseconds head_timeout{10'000};  // from a request's first byte to the end of its head
+  std::chrono::milliseconds head_timeout{10'000};  // from a request's first byte to the end of its header
   std::chrono::milliseconds body_timeout{30'000};  // from there to its last byte
   std::chrono::milliseconds idle_timeout{60'000};  // between requests
   std::chrono::milliseconds write_timeout{10'000};
   size_t max_connections = 1024;
   std::chrono::milliseconds drain_delay{0}, drain_timeout{30'000};
+  std::chrono::milliseconds handshake_grace{20};  // for handshakes under way when the drain begins
+  std::chrono::milliseconds idle_grace{250};      // for requests on their way over idle connections
   FramingLimits framing = {};
-  bool signals = true;  // SIGTERM, SIGINT and SIGHUP are ours
+  bool signals = true;  // handle SIGTERM, SIGINT and SIGHUP
 };
 
-// Is it an address that other machines cannot reach? "localhost" is.
 [[nodiscard]] bool is_loopback(const std::string& hostname);
 [[nodiscard]] bool is_ip_address(const std::string& text);
 
@@ -45,10 +46,10 @@ class Listener {
   [[nodiscard]] uint16_t port() const;
   void post(std::function<void()> work);  // from any thread
 
-  // From here on SIGTERM, SIGINT and SIGHUP are kept for `run`.
+  // From now on SIGTERM, SIGINT and SIGHUP are held for `run`.
   void heed_signals();
-  // Serves until told to stop and drained. True if no request was left behind. `reload` is called at SIGHUP, behind
-  // the reloading of certificates; what it throws is logged.
+  // Serves until stopped and drained. True if every request was answered. On SIGHUP certificates are reloaded, then
+  // `reload` is called; what it throws is logged.
   bool run(Service& service, const Log& log, const std::function<void()>& reload);
   void stop();  // drain and return; from any thread
 

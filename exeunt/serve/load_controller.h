@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under load, leave earlier before turning anybody away: steps along the certified points of a policy, boldest last.
+// Under load, exit earlier before refusing requests: steps along a policy's certified points, largest loss last.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace exeunt::serve {
 class LoadController {
  public:
   using Clock = std::chrono::steady_clock;
-  // `levels`: how many points there are up to the largest drop allowed; 1 = nothing to choose.
+  // `levels`: the number of points up to the largest loss allowed.
   explicit LoadController(int levels) : levels_(std::max(levels, 1)) {}
 
-  // Called now and then with how full the queue is, from 0 to 1. Returns the point to use, from 0.
-  // Quick to go up (the queue fills in milliseconds), slow to come down, so that it does not swing.
+  // Called regularly with the queue's fill, from 0 to 1. Returns the point to use, from 0. Steps up quickly (the queue
+  // fills in milliseconds) and down slowly, to avoid oscillation.
   int update(Clock::time_point now, double fill) noexcept {
     constexpr auto kUp = std::chrono::milliseconds(50), kDown = std::chrono::milliseconds(2000);
     const bool high = fill >= 0.5, low = fill <= 0.1;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory set aside for the moment when there is no more. The allocation that fails first gets it, so that what runs can
-// end in good order (much of it, such as taking a JSON value apart, allocates where nothing may fail). From then on
-// requests are refused until as much could be set aside again.
+// Emergency memory. The first allocation that fails gets it, so that running work can finish (much of it, such as
+// destroying a JSON value, allocates where nothing may throw). Then requests are refused until it is reserved again.
 #pragma once
 
 #include <cstddef>
 
 namespace exeunt::serve {
 
-// One at a time in a process: it is what operator new turns to.
+// One per process: it installs the new-handler.
 class MemoryReserve {
  public:
   explicit MemoryReserve(size_t bytes = size_t{8} << 20);
@@ -16,7 +15,7 @@ class MemoryReserve {
   MemoryReserve(const MemoryReserve&) = delete;
   MemoryReserve& operator=(const MemoryReserve&) = delete;
 
-  // Is it there, or could it be set aside again?
+  // Is it reserved, or could it be reserved again?
   [[nodiscard]] bool whole() const noexcept;
 
  private:

@@ -41,33 +41,30 @@ class Page {
 };
 
 void write_requests(Page& page, const Metrics& m) {
-  page.family("responses_total", "counter", "Answers by status.");
+  page.family("responses_total", "counter", "Responses by status.");
   for (const auto& [status, count] : m.responses)
     page.row("responses_total", fmt::format("status=\"{}\"", status), count);
-  page.family("rejected_total", "counter", "Requests refused before any work, by reason.");
+  page.family("rejected_total", "counter", "Requests rejected, by reason.");
   for (const auto& [reason, count] : m.rejected) {
     page.row("rejected_total", fmt::format("reason=\"{}\"", label_value(reason)), count);
   }
-  page.single("abandoned_total", "counter", "Requests whose client went away.", m.abandoned);
-  page.single("interruptions_total", "counter", "Failures, for want of memory, that the network thread went on after.",
-              m.interruptions);
-  page.single("unknown_fields_total", "counter", "Unknown fields ignored on routes borrowed from other servers.",
-              m.unknown_fields);
+  page.single("abandoned_total", "counter", "Requests whose client disconnected.", m.abandoned);
+  page.single("interruptions_total", "counter", "Out-of-memory failures of the network thread.", m.interruptions);
+  page.single("unknown_fields_total", "counter", "Unknown request fields ignored.", m.unknown_fields);
   page.single("connections_total", "counter", "Connections accepted.", m.connections);
   page.single("connections_open", "gauge", "Connections open.", m.connections_open);
-  page.single("connections_refused_total", "counter", "Connections closed because there were too many.",
-              m.connections_refused);
-  page.histogram("request_duration_seconds", "From the last byte of a request to its answer.", m.duration);
-  page.histogram("tokenization_duration_seconds", "Tokenising one text.", m.tokenization);
-  page.histogram("queue_wait_seconds", "A text's wait before it was begun.", m.queue);
-  page.histogram("inference_duration_seconds", "The layers of one text.", m.inference);
+  page.single("connections_refused_total", "counter", "Connections refused at the limit.", m.connections_refused);
+  page.histogram("request_duration_seconds", "From the last byte of a request to its response.", m.duration);
+  page.histogram("tokenization_duration_seconds", "Tokenization of one text.", m.tokenization);
+  page.histogram("queue_wait_seconds", "Wait of one text in the queue.", m.queue);
+  page.histogram("inference_duration_seconds", "Inference of one text.", m.inference);
 }
 
 void write_exits(Page& page, const Metrics& m) {
   page.single("texts_total", "counter", "Texts answered.", m.texts);
-  page.single("failed_texts_total", "counter", "Texts the engine could not answer.", m.failed_texts);
+  page.single("failed_texts_total", "counter", "Texts on which inference failed.", m.failed_texts);
   page.single("tokens_total", "counter", "Tokens of the texts answered.", m.tokens);
-  page.family("exits_total", "counter", "Texts answered, by the layer they left at.");
+  page.family("exits_total", "counter", "Texts answered, by exit layer.");
   for (const auto& [layer, count] : m.exits) page.row("exits_total", fmt::format("layer=\"{}\"", layer), count);
   page.single("layers_run_total", "counter", "Layers run.", m.layers_run);
   page.single("layers_full_total", "counter", "Layers that full depth would have run.", m.layers_full);
@@ -76,41 +73,31 @@ void write_exits(Page& page, const Metrics& m) {
 }
 
 void write_now(Page& page, const Metrics::Now& now) {
-  page.single("queue_texts", "gauge", "Texts accepted and not answered.", now.queue_texts);
-  page.single("queue_bytes", "gauge", "Bytes of the requests accepted and not answered.", now.queue_bytes);
-  page.family("threshold_effective", "gauge", "First parameter of the policy in force by default.");
+  page.single("queue_texts", "gauge", "Texts admitted and not yet answered.", now.queue_texts);
+  page.single("queue_bytes", "gauge", "Bytes of requests admitted and not yet answered.", now.queue_bytes);
+  page.family("threshold_effective", "gauge", "First parameter of the current default policy.");
   page.row("threshold_effective", fmt::format("policy=\"{}\"", label_value(now.policy)), now.threshold);
-  page.single("certified_loss", "gauge",
-              "Largest loss against full depth that the policy in force promises; 0: none promised.", now.epsilon);
-  page.single("load_level", "gauge", "Steps the load controller has gone along the certified points.", now.level);
-  page.single("shadow_texts_total", "counter", "Texts also run to full depth.", now.shadows);
-  page.single("shadow_disagreements_total", "counter", "Of these, how many full depth answered otherwise.",
-              now.disagreements);
-  page.single("shadow_skipped_total", "counter", "Texts drawn for full depth and left out, the server being busy.",
+  page.single("certified_loss", "gauge", "Certified loss of the current default policy; 0 without a certificate.",
+              now.epsilon);
+  page.single("load_level", "gauge", "Steps along the certified points under load.", now.level);
+  page.single("shadow_texts_total", "counter", "Texts rerun at full depth.", now.shadows);
+  page.single("shadow_disagreements_total", "counter", "Texts whose answer at full depth differs.", now.disagreements);
+  page.single("shadow_skipped_total", "counter", "Shadow runs skipped because the server was busy.",
               now.shadows_skipped);
-  page.single("shadow_agreement", "gauge", "Share of agreement over the last texts run to full depth.", now.agreement);
-  page.single("promise_alarm", "gauge", "1 while disagreement is above what was certified.", now.alarm ? 1 : 0);
-  page.single("ready", "gauge", "1 while requests are welcome.", now.ready ? 1 : 0);
-  page.single("uptime_seconds", "gauge", "Since the server started.", now.uptime_seconds);
-  page.single("resident_memory_bytes", "gauge", "Memory of the process.", now.resident_bytes);
+  page.single("shadow_agreement", "gauge", "Agreement over the last texts rerun at full depth.", now.agreement);
+  page.single("promise_alarm", "gauge", "1 while disagreement exceeds the certified loss.", now.alarm ? 1 : 0);
+  page.single("ready", "gauge", "1 while requests are accepted.", now.ready ? 1 : 0);
+  page.single("uptime_seconds", "gauge", "Seconds since the server started.", now.uptime_seconds);
+  page.single("resident_memory_bytes", "gauge", "Resident memory.", now.resident_bytes);
 }
 
-// What text-embeddings-inference calls a failure of this status.
+// The failure name of text-embeddings-inference for this status.
 std::string_view tei_failure(int status) noexcept {
-  switch (status) {
-    case 424:
-      return "inference";
-    case 429:
-    case 504:
-      return "overloaded";
-    case 503:
-      return "unhealthy";
-    default:
-      return "validation";
-  }
+  if (status == 429 || status == 504) return "overloaded";
+  return status == 424 ? "inference" : status == 503 ? "unhealthy" : "validation";
 }
 
-// The names of text-embeddings-inference, so that its dashboards keep working. A batch here is always one text.
+// The metric names of text-embeddings-inference, for its dashboards. A batch is always one text here.
 void write_tei(std::string& out, const Metrics& m, const Metrics::Now& now) {
   uint64_t all = 0, good = 0;
   std::map<std::string_view, uint64_t> failures;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server counts, and its text for Prometheus (version 0.0.4). Touched by the network thread alone.
+// Counters, and their Prometheus text (version 0.0.4). Used by the network thread alone.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace exeunt::serve {
 
-// Counts of values up to each bound, geometric from 15 µs by 1.5, as text-embeddings-inference has them.
+// Geometric buckets from 15 µs by 1.5, as in text-embeddings-inference.
 class Histogram {
  public:
   static constexpr int kBounds = 35;
@@ -35,12 +35,12 @@ struct Metrics {
   size_t connections_open = 0;
   Histogram duration = {}, tokenization = {}, queue = {}, inference = {};
 
-  // What is true now; filled in by who asks for the text.
+  // Gauges, filled in by the caller.
   struct Now {
     size_t queue_texts = 0, queue_bytes = 0;
     std::string policy = {};  // the effective default
     double threshold = 0;     // its first parameter
-    double epsilon = 0;       // what it promises to lose at most; 0 without a certificate
+    double epsilon = 0;       // its certified loss; 0 without a certificate
     int level = 0;            // steps the load controller has taken
     uint64_t shadows = 0, disagreements = 0, shadows_skipped = 0;
     double agreement = 1;
@@ -51,7 +51,7 @@ struct Metrics {
   [[nodiscard]] std::string text(const Now& now, bool tei_names) const;
 };
 
-// Of this process, from /proc; 0 where it cannot be read.
+// Of this process, from /proc; 0 if unknown.
 [[nodiscard]] uint64_t resident_bytes();
 
 // A label's value, escaped.

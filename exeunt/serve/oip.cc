@@ -24,7 +24,7 @@ struct Tensor {
 // The values of a nested or flat list, in row-major order. Depth is bounded by the parser.
 void flatten(const Json& value, size_t limit, Tensor& out) {
   if (!value.is_array()) {
-    if (out.data.size() >= limit) out.fail(fmt::format("holds more than the {} values of its shape", limit));
+    if (out.data.size() >= limit) out.fail(fmt::format("has more than the {} values of its shape", limit));
     out.data.push_back(&value);
     return;
   }
@@ -47,7 +47,7 @@ Tensor read_tensor(const Json& value, size_t nth, const JobRules& rules) {
   if (!elements) out.fail("shape: too large");
   flatten(fields.get("data"), *elements, out);
   if (out.data.size() != *elements) {
-    out.fail(fmt::format("holds {} values, its shape wants {}", out.data.size(), *elements));
+    out.fail(fmt::format("has {} values, its shape {}", out.data.size(), *elements));
   }
   return out;
 }
@@ -102,7 +102,7 @@ void take_texts(const Tensors& tensors, Job& job) {
   const auto pair = tensors.find("text_pair");
   if (pair == tensors.end()) return;
   std::vector<std::string> seconds = strings_of(pair->second);
-  if (seconds.size() != job.texts.size()) pair->second.fail("wants as many texts as `text` has");
+  if (seconds.size() != job.texts.size()) pair->second.fail("want as many texts as `text`");
   for (size_t i = 0; i < seconds.size(); ++i) {
     check_text(seconds[i], pair->second.where);
     job.texts[i].pair = std::move(seconds[i]);
@@ -124,7 +124,7 @@ void take_tokens(const Tensors& tensors, const JobRules& rules, Job& job) {
   const auto part = [&](std::string_view name, int64_t high) {
     const auto found = tensors.find(name);
     if (found == tensors.end()) return std::vector<int64_t>{};
-    if (found->second.shape != ids.shape) found->second.fail("wants the shape of input_ids");
+    if (found->second.shape != ids.shape) found->second.fail("want the shape of input_ids");
     return numbers_of(found->second, high);
   };
   const std::vector<int64_t> mask = part("attention_mask", 1),
@@ -135,7 +135,7 @@ void take_tokens(const Tensors& tensors, const JobRules& rules, Job& job) {
     const size_t count =
         mask.empty() ? width : real_tokens(std::span(mask).subspan(first, width), tensors.at("attention_mask"));
     if (count > static_cast<size_t>(rules.model.max_tokens)) {
-      ids.fail(fmt::format("a row of {} tokens, the model takes {}", count, rules.model.max_tokens));
+      ids.fail(fmt::format("a row of {} tokens; the model takes {}", count, rules.model.max_tokens));
     }
     JobText text;
     for (size_t i = first; i < first + count; ++i) {

@@ -22,7 +22,7 @@ std::optional<HttpResponse> playground_page(std::string_view path, std::string_v
     HttpResponse response;
     response.type = page.type;
     response.fields = {{"etag", tag},
-                       {"cache-control", "no-cache"},  // asked for again each time, and answered with 304
+                       {"cache-control", "no-cache"},  // revalidated each time, and answered with 304
                        {"content-security-policy",
                         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
                         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches a certified policy in production: some texts also run to full depth, and what differs is held against what
-// was promised.
+// Monitors a certified policy in production: compares its loss against full depth on sampled texts with the certified
+// one.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace exeunt::serve {
 
 class PromiseWatch {
  public:
-  // `epsilon`: the largest mean loss that was promised; none = only count.
+  // `epsilon`: the certified mean loss; none = only count.
   explicit PromiseWatch(std::optional<double> epsilon, size_t window = 5000) : epsilon_(epsilon), window_(window) {}
 
   // `loss`: 1 where the labels differ, 0 where they agree; |difference| over the range for a regression.
@@ -22,8 +22,8 @@ class PromiseWatch {
   [[nodiscard]] uint64_t disagreements() const noexcept { return disagreements_; }
   [[nodiscard]] double agreement() const noexcept;  // 1 - mean loss over the window
 
-  // True where a mean loss of `epsilon` would show so much loss in the window with probability below 1 in 1000: then
-  // texts have changed since the policy was certified. Few texts never raise it by chance alone.
+  // True if a mean loss of `epsilon` would give as much loss in the window with probability below 1 in 1000: the texts
+  // have drifted since the policy was certified.
   [[nodiscard]] bool alarm() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of requests in the protocols of others, with their shapes, names and defaults. All throw Refusal.
+// Request bodies of each protocol, with its names and defaults. All throw Refusal.
 #pragma once
 
 #include "exeunt/base/json.h"

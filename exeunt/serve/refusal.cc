@@ -6,44 +6,26 @@
 namespace exeunt::serve {
 namespace {
 
-// What helps where the refusal itself has no better idea.
+// For refusals without a hint of their own.
 std::string_view usual_hint(int status) noexcept {
-  switch (status) {
-    case 400:
-      return "send HTTP/1.1 with one JSON object in UTF-8 as its body";
-    case 405:
-      return "/openapi.json lists the methods of each route";
-    case 422:
-      return "/openapi.json lists the fields of each route";
-    case 431:
-      return "send fewer or shorter header fields";
-    case 500:
-      return "the server's log has the reason under this request_id";
-    case 503:
-      return "retry after a moment";
-    default:
-      return "see /openapi.json";
+  constexpr std::pair<int, std::string_view> hints[] = {
+      {400, "send HTTP/1.1 with one JSON object in UTF-8 as its body"},
+      {405, "/openapi.json lists the methods of each route"},
+      {422, "/openapi.json lists the fields of each route"},
+      {431, "send fewer or shorter header fields"},
+      {500, "the server's log gives the reason under this request_id"},
+      {503, "retry after a moment"}};
+  for (const auto& [number, hint] : hints) {
+    if (number == status) return hint;
   }
+  return "see /openapi.json";
 }
 
 }  // namespace
 
 std::string_view name_of(ErrorType type) noexcept {
-  switch (type) {
-    case ErrorType::unhealthy:
-      return "Unhealthy";
-    case ErrorType::backend:
-      return "Backend";
-    case ErrorType::overloaded:
-      return "Overloaded";
-    case ErrorType::validation:
-      return "Validation";
-    case ErrorType::tokenizer:
-      return "Tokenizer";
-    case ErrorType::empty:
-      return "Empty";
-  }
-  return "Backend";
+  constexpr std::string_view names[] = {"Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"};
+  return names[static_cast<size_t>(type)];
 }
 
 Refusal invalid(const std::string& message, std::string hint) {
@@ -52,6 +34,11 @@ Refusal invalid(const std::string& message, std::string hint) {
 
 Refusal out_of_memory() {
   return {503, ErrorType::overloaded, "out of memory", "retry after a moment, or send less at once"};
+}
+
+Refusal too_late() {
+  return {504, ErrorType::overloaded, "the deadline passed before any exit was reached",
+          "allow more time, or retry when the server is less busy"};
 }
 
 Refusal unhealthy() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request that gets no answer, and the one form in which every route says so:
+// A refused request, and the one form of error on every route:
 //   {"error": "what", "error_type": "Validation", "hint": "…", "request_id": "…"}
 // The first two fields are those of text-embeddings-inference; the Open Inference Protocol knows "error" alone.
 #pragma once
@@ -29,13 +29,14 @@ class Refusal : public Error {
   ErrorType type_;
 };
 
-// 422: the request is well-formed, and what it asks for cannot be.
+// 422: well-formed, but cannot be done.
 [[nodiscard]] Refusal invalid(const std::string& message, std::string hint = {});
 [[nodiscard]] Refusal out_of_memory();  // 503
 [[nodiscard]] Refusal unhealthy();      // 503
+[[nodiscard]] Refusal too_late();       // 504
 
 [[nodiscard]] HttpResponse refusal_response(const Refusal& refusal, std::string_view request_id);
-// The response to the exception being handled. What is no Refusal is our fault, and its reason goes to the log alone.
+// The response to the exception being handled. Only the log gets the reason of what is no Refusal.
 [[nodiscard]] HttpResponse exception_response(const Log& log, const std::string& request_id);
 
 }  // namespace exeunt::serve

@@ -15,7 +15,6 @@
 namespace exeunt::serve {
 namespace {
 
-// Texts come out as they came in; what cannot be shown (there is nothing such: bodies are checked) is replaced.
 std::string dumped(const OrderedJson& value) {
   return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
@@ -26,7 +25,7 @@ OrderedJson numbers(std::span<const float> values) {
   return out;
 }
 
-// At the temperature that `weigh` saw, which also exits that the policy does not ask have.
+// At the exit's temperature, which exits that the policy skips have, too.
 std::vector<float> probabilities_of(const ExitDetail& detail, const AskPolicy* policy) {
   if (detail.logits.size() < 2) return {};
   const bool scaled = policy != nullptr && !policy->spec.temperature.empty();
@@ -36,7 +35,7 @@ std::vector<float> probabilities_of(const ExitDetail& detail, const AskPolicy* p
   return out;
 }
 
-// What was seen at each exit, and why the text left.
+// The evidence at each exit, and why the text left.
 OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   OrderedJson out;
   out["layer"] = answer.layer;
@@ -80,7 +79,7 @@ OrderedJson predictions(const RenderInput& input, const Answer& answer) {
   for (const int label : order) {
     out.push_back({{"score", short_double(scores[static_cast<size_t>(label)])}, {"label", input.model.label(label)}});
   }
-  // The best prediction carries the details, so that the list stays a list of predictions.
+  // In the best prediction, so that the list stays a list of predictions.
   if (input.job.exit.details && !out.empty()) out[0]["exit"] = exit_json(input, answer);
   return out;
 }

@@ -8,7 +8,7 @@ namespace exeunt::serve {
 namespace {
 
 constexpr auto kAdaptEvery = std::chrono::milliseconds(25);
-constexpr size_t kMaxBound = 256;  // policies of clients kept bound; a range has no end of them
+constexpr size_t kMaxBound = 256;  // cached policies of clients; a range has no end of them
 constexpr size_t kMaxName = 256;   // bytes of a policy, as clients write it
 
 }  // namespace
@@ -48,7 +48,7 @@ Clock::time_point ServedPolicies::adapt_at(bool busy) const noexcept {
   return points_.size() > 1 && (busy || level() > 0) ? next_adapt_ : Clock::time_point::max();
 }
 
-// Calibrated exits and temperatures hold for whatever rule is asked for.
+// Calibrated exits and temperatures apply to every rule.
 PolicySpec ServedPolicies::complete(PolicySpec rule) const {
   return settings_.entry ? settings_.entry->complete(rule) : rule;
 }

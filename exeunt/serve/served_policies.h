@@ -29,10 +29,10 @@ class ServedPolicies {
   // A policy, and its exit rates from calibration or none. Throws Error.
   using Bind = std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)>;
 
-  // Throws Error (usage) where a policy cannot be read or does not fit the model.
+  // Throws Error (usage) for a policy that is malformed or does not fit the model.
   ServedPolicies(PolicySettings settings, Bind bind);
 
-  // The default policy now, what it promises to lose at most (0 without a certificate), and how far load has moved it.
+  // The default policy now, its certified loss (0 without a certificate), and the load level.
   [[nodiscard]] const std::shared_ptr<const AskPolicy>& current() const noexcept {
     return tightened_ ? full_ : points_[static_cast<size_t>(level())].policy;
   }
@@ -42,21 +42,21 @@ class ServedPolicies {
   [[nodiscard]] int level() const noexcept { return controller_.level(); }
   [[nodiscard]] const std::shared_ptr<const AskPolicy>& full() const noexcept { return full_; }
 
-  // Moves the default policy by how full the queue is, from 0 to 1.
+  // Adapts the load level to the queue's fill, from 0 to 1.
   void adapt(Clock::time_point now, double fill) noexcept;
-  // When `adapt` wants to be called next. `busy`: requests are under way.
+  // When to call `adapt` next. `busy`: requests are running.
   [[nodiscard]] Clock::time_point adapt_at(bool busy) const noexcept;
-  // From now on every text runs to full depth by default.
+  // From now on the default is full depth.
   void tighten() noexcept { tightened_ = true; }
   [[nodiscard]] bool tightened() const noexcept { return tightened_; }
 
-  // What a client asked for; throws Refusal (422) where it may not or where it makes no sense.
+  // A policy selected by a client; throws Refusal (422) if malformed or not allowed.
   [[nodiscard]] std::shared_ptr<const AskPolicy> named(const std::string& text);
 
   [[nodiscard]] std::string allowed() const { return allowed_.str(); }
   [[nodiscard]] const std::optional<PolicyEntry>& entry() const noexcept { return settings_.entry; }
-  [[nodiscard]] bool certified() const noexcept;  // is the default policy, as it is now?
-  // The mean disagreement promised by the default policy, where that is what was promised.
+  [[nodiscard]] bool certified() const noexcept;  // the current default policy
+  // The certified mean disagreement of the default policy, if that is what its certificate bounds.
   [[nodiscard]] std::optional<double> promised() const;
 
  private:
@@ -70,7 +70,7 @@ class ServedPolicies {
   Bind bind_;
   AllowedPolicies allowed_;
   std::shared_ptr<const AskPolicy> full_;
-  std::vector<Point> points_;  // boldest last
+  std::vector<Point> points_;  // largest loss last
   LoadController controller_;
   Clock::time_point next_adapt_ = {};
   bool tightened_ = false;

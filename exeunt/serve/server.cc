@@ -26,7 +26,7 @@ ApiKeys load_keys(const ServerOptions& options) {
   return ApiKeys(keys);
 }
 
-// What the protocols need to know of the model. A name becomes a part of paths, so it keeps to what is safe there.
+// The name becomes a part of paths, so unsafe characters are replaced.
 ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options) {
   ModelFacts facts;
   facts.name = options.served_name.empty() ? fs::path(options.model).lexically_normal().filename().string()
@@ -51,8 +51,7 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options) {
   return facts;
 }
 
-// One text through every layer before anybody may ask: then the weights are in memory, and a model that cannot answer
-// is told now.
+// Runs one text through every layer before listening: loads the weights and fails early.
 void warm_up(Engine& engine, const Tokenizer& tokenizer, int max_tokens) {
   (void)engine.answer(std::vector{tokenizer.encode("warm up", std::nullopt, {.max_length = max_tokens})});
 }
@@ -73,15 +72,15 @@ void check_server_options(const ServerOptions& options) {
   const ListenerOptions& listener = options.listener;
   if (listener.unix_socket.empty() && !is_loopback(listener.hostname) && !keyed && !options.insecure_no_auth) {
     throw Error(Code::usage,
-                fmt::format("--hostname {}: others can reach this address, and there is no key", listener.hostname),
-                "give --api-key-file, or say --insecure-no-auth if something in front of the server checks who asks");
+                fmt::format("--hostname {}: this address is public, and no API key is set", listener.hostname),
+                "give --api-key-file, or --insecure-no-auth if a proxy in front of the server authenticates clients");
   }
   if (listener.tls_certificate.empty() != listener.tls_key.empty()) {
-    throw Error(Code::usage, "got one of --tls-cert and --tls-key, want both or neither");
+    throw Error(Code::usage, "--tls-cert and --tls-key go together");
   }
   if (options.max_drop_under_load > 0 && options.policy) {
-    throw Error(Code::usage, "--max-drop-under-load goes along certified points, --policy names another policy",
-                "leave one of them out");
+    throw Error(Code::usage, "--max-drop-under-load needs the certified points; --policy replaces them",
+                "drop one of them");
   }
 }
 
@@ -111,7 +110,7 @@ bool run_server(ServerOptions options, const Log& log) {
     throw Error(Code::bad_file, fmt::format("{}: a backbone without exits cannot be served", options.model),
                 "train it first: exeunt train --model MODEL --data FILE");
   }
-  Listener listener(options.listener);  // before the long part, so that a port in use is told at once
+  Listener listener(options.listener);  // first, so that a port in use fails at once
   const auto tokenizer = load_tokenizer(model.folder());
   const EngineOptions chosen = engine_options(model, options.engine.precision);
   options.engine.precision = chosen.precision;
@@ -120,7 +119,7 @@ bool run_server(ServerOptions options, const Log& log) {
   const std::string precision(name_of(engine->precision()));
   ModelFacts facts = facts_of(model, options);
   warm_up(*engine, *tokenizer, facts.max_tokens);
-  // A policy that was named by hand is not the one whose absence needs a warning.
+  // With --policy, a missing policy.json needs no warning.
   const Log silent(false, [](std::string_view) {});
   PolicySettings policies{.entry = find_policy_entry(model, precision, precision_map_sha256(options.engine.exceptions),
                                                      options.policy ? silent : log),
@@ -140,13 +139,13 @@ bool run_server(ServerOptions options, const Log& log) {
                 tokenizer.get(), "cpu"};
   const std::string policy = options.policy ? *options.policy : policies.entry ? str(policies.entry->policy) : "full";
   const std::string promise = options.policy || !policies.entry ? "none" : promise_text(*policies.entry);
-  const MemoryReserve reserve;  // what was loaded so far has failed without it
+  const MemoryReserve reserve;  // only from here on: loading may fail
   Service service(
       {std::move(facts), std::move(runner), [&listener](std::function<void()> work) { listener.post(std::move(work)); },
        log, [&reserve] { return reserve.whole(); }},
       std::move(policies), options.service);
   service.use_keys(std::move(keys));
-  listener.heed_signals();  // who reads the next line may send one
+  listener.heed_signals();  // whoever reads the next line may send one
   log({.message = "listening",
        .fields = {{"address", listener.address()},
                   {"model", options.model},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole server: a model's files, its engine and policy, the service over them, and the listener in front of it.
+// The whole server: model, engine and policy, the service over them, and the listener in front.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct ServerOptions {
   std::optional<std::string> policy = {};   // instead of the model's own
   std::optional<std::string> allowed = {};  // --allow-policies
   double max_drop_under_load = 0;
-  int max_length = 0;  // most tokens of a text; 0 = what the model takes
+  int max_length = 0;  // maximum tokens per text; 0 = the model's limit
   EngineOptions engine = {};
   ServiceOptions service = {};
   ListenerOptions listener = {};
@@ -26,16 +26,16 @@ struct ServerOptions {
   bool insecure_no_auth = false;  // a public address without a key
 };
 
-// Refuses an address that others can reach without a key, and halves of pairs. Throws Error (usage).
+// Refuses a public address without a key, and flags that contradict each other. Throws Error (usage).
 void check_server_options(const ServerOptions& options);
 
-// The entry of policy.json that speaks for these weights at this precision, with these exceptions to it (their sha256);
-// nothing, and a line in the log, if there is none.
+// The entry of policy.json for these weights at this precision with this precision map (its sha256); nothing, and a
+// line in the log, if there is none.
 [[nodiscard]] std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view precision,
                                                            const std::optional<std::string>& precision_map,
                                                            const Log& log);
 
-// Serves until SIGTERM. True if no request was left behind. Throws Error before it listens.
+// Serves until SIGTERM. True if every request was answered. Throws Error before it listens.
 bool run_server(ServerOptions options, const Log& log);
 
 }  // namespace exeunt::serve

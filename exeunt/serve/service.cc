@@ -17,7 +17,7 @@ HttpResponse json_page(const OrderedJson& value) {
   return response;
 }
 
-// Open to all: what load balancers ask, and the playground's files, which hold no data.
+// Open without a key: health checks, and the playground's files, which hold no data.
 bool is_public(const HttpRequest& request) {
   if (request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS") return false;
   for (const std::string_view path : {"/health", "/ready", "/ping", "/v2/health/live", "/v2/health/ready", "/",
@@ -63,7 +63,7 @@ std::shared_ptr<ActiveRequest> Service::handle(HttpRequest&& request, Reply repl
   try {
     answered = route(request, incoming);
   } catch (...) {
-    if (incoming.active) throw;  // there was no memory to refuse it either
+    if (incoming.active) throw;  // no memory even to refuse it
     answered = exception_response(context_.log, incoming.info.id);
   }
   if (answered) {
@@ -103,11 +103,11 @@ void Service::wake(Clock::time_point now) {
 void Service::note_interruption(const char* why) noexcept {
   ++context_.metrics.interruptions;
   best_effort([&] {
-    context_.log({.level = "error", .message = "went on after a failure", .fields = {{"why", why}}});
+    context_.log({.level = "error", .message = "continued after a failure", .fields = {{"why", why}}});
   });
 }
 
-// What every response carries, and what every response is counted and logged by.
+// Headers, counters and log line of every response.
 void Service::seal(HttpResponse& response, const RequestInfo& info) {
   response.fields.emplace_back("x-request-id", info.id);
   if (!info.trace.trace_id.empty()) response.fields.emplace_back("traceparent", info.trace.traceparent());
@@ -127,7 +127,7 @@ void Service::seal(HttpResponse& response, const RequestInfo& info) {
   if (!options_.log_requests && response.status < 500) return;
   LogEntry entry{.level = response.status >= 500 ? "error" : "info", .message = "request", .fields = {}};
   entry.fields = {{"method", info.method},
-                  {"path", info.path.substr(0, 256)},  // a line stays short enough to be written at once
+                  {"path", info.path.substr(0, 256)},  // keeps the line short enough to be written at once
                   {"status", fmt::format("{}", response.status)},
                   {"ms", fmt::format("{:.3f}", seconds * 1000)},
                   {"request_id", info.id}};
@@ -167,7 +167,7 @@ Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
   }
   if (Answered page = route_get(request)) {
     if (get) return page;
-    throw Refusal(405, ErrorType::validation, fmt::format("{} is read with GET", request.path));
+    throw Refusal(405, ErrorType::validation, fmt::format("{} takes GET", request.path));
   }
   if (known != posts.end()) throw Refusal(405, ErrorType::validation, fmt::format("{} takes POST", request.path));
   throw Refusal(404, ErrorType::validation, "no such route", "see /openapi.json");
@@ -192,7 +192,7 @@ Service::Answered Service::route_oip(HttpRequest& request, Incoming& incoming) {
   std::string_view path = request.path;
   const bool get = request.method == "GET" || request.method == "HEAD";
   const auto want = [&](bool fits) {
-    if (!fits) throw Refusal(405, ErrorType::validation, "the route exists, and takes another method");
+    if (!fits) throw Refusal(405, ErrorType::validation, "the route takes another method");
   };
   if (path == "/v2") {
     want(get);
@@ -211,8 +211,7 @@ Service::Answered Service::route_oip(HttpRequest& request, Incoming& incoming) {
   path.remove_prefix(models.size());
   if (!path.starts_with(context_.model.name) ||
       (path.size() > context_.model.name.size() && path[context_.model.name.size()] != '/')) {
-    throw Refusal(404, ErrorType::validation, "no model of that name is served here",
-                  fmt::format("the model is '{}'", context_.model.name));
+    throw Refusal(404, ErrorType::validation, "unknown model", fmt::format("the model is '{}'", context_.model.name));
   }
   path.remove_prefix(context_.model.name.size());
   if (constexpr std::string_view one = "/versions/1"; path.starts_with(one)) path.remove_prefix(one.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server without its sockets: routes, keys, pages, and what every response carries and is counted by. One thread,
-// the network thread, calls everything here.
+// The server without its sockets: routes, keys, pages, and the headers, counters and log of every response. Used by the
+// network thread alone.
 #pragma once
 
 #include <memory>
@@ -29,11 +29,11 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Answers a request, now or later. The result, if any, may be given to `abandon`.
+  // Answers a request, now or later. The result, if any, may be passed to `abandon`.
   std::shared_ptr<ActiveRequest> handle(HttpRequest&& request, Reply reply);
-  // The client has gone: what waits is dropped, and nothing is answered.
+  // The client has disconnected: cancels its texts, and nothing is answered.
   void abandon(const std::shared_ptr<ActiveRequest>& request) { jobs_.abandon(request); }
-  // The response to bytes that are no request (framing), or to one that came too slowly.
+  // The response to a malformed request, or to one that arrived too slowly.
   [[nodiscard]] HttpResponse refuse(const Refusal& refusal);
 
   void use_keys(ApiKeys keys) { keys_ = std::move(keys); }
@@ -41,11 +41,11 @@ class Service {
   [[nodiscard]] bool draining() const noexcept { return draining_; }
   [[nodiscard]] size_t in_flight() const noexcept { return jobs_.admission().requests(); }
 
-  // When `wake` wants to be called next: deadlines, the canary, the load.
+  // When to call `wake` next: deadlines, canary, load level.
   [[nodiscard]] Clock::time_point wake_at() const;
   void wake(Clock::time_point now);
 
-  // The network thread goes on after a failure that it could lay at no request's door.
+  // Counts and logs a failure of the network thread that belongs to no request.
   void note_interruption(const char* why) noexcept;
 
   [[nodiscard]] Metrics& metrics() noexcept { return context_.metrics; }

@@ -35,7 +35,7 @@ struct ServiceContext {
   std::function<bool()> enough_memory = {};  // none: always
   Metrics metrics = {};                      // the network thread's
 
-  // From any other thread. An answer must not get lost for want of memory, so this waits for some.
+  // Posts from any other thread. An answer must not get lost for lack of memory, so this waits for some.
   template <class Work>
   void hand_over(const Work& work) const noexcept {
     while (true) {
@@ -48,7 +48,7 @@ struct ServiceContext {
   }
 };
 
-// For counting and logging: where there is no memory for them they are left out. The answer counts.
+// For counting and logging, which are skipped when out of memory.
 template <class Work>
 void best_effort(const Work& work) noexcept {
   try {

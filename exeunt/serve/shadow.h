@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shadow: some texts answered by the default policy also run to full depth, behind their answers, to watch whether
-// the policy still keeps its promise. Used by the network thread alone.
+// Shadow runs: some texts answered by the default policy also run to full depth, after their response, to monitor its
+// certificate. Used by the network thread alone.
 #pragma once
 
 #include "exeunt/serve/active_request.h"
@@ -12,14 +12,14 @@ namespace exeunt::serve {
 
 struct ShadowOptions {
   double share = 0;               // of the texts answered by the default policy
-  bool tighten_on_alarm = false;  // full depth once the promise is broken
+  bool tighten_on_alarm = false;  // full depth once the certificate no longer holds
 };
 
 class Shadow {
  public:
   Shadow(ServiceContext& context, ServedPolicies& policies, const ShadowOptions& options);
 
-  // Runs every 1/share-th text of answered requests again. `fill`: how full the queue is; clients come first.
+  // Reruns every 1/share-th text, unless the queue is more than half full: clients come first.
   void sample(const std::shared_ptr<const ActiveRequest>& request, double fill);
   void stop() noexcept { options_.share = 0; }
   void report(Metrics::Now& now) const;

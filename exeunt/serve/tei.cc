@@ -43,7 +43,7 @@ void take_inputs(const Json& inputs, const JobRules& rules, Job& job) {
   }
 }
 
-// What both routes share.
+// Shared by both routes.
 void take_common(JsonObject& fields, const JobRules& rules, Job& job) {
   job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
   if (const Json* direction = fields.find("truncation_direction")) {
@@ -91,6 +91,27 @@ Job parse_rerank(const Json& body, const JobRules& rules) {
     add_texts(std::move(texts), "texts", &query, job);
     take_common(fields, rules, job);
     job.return_text = fields.boolean_or("return_text", false);
+    return job;
+  });
+}
+
+Job parse_classify(const Json& body, const JobRules& rules) {
+  return reading([&] {
+    constexpr std::array<std::string_view, 4> known = {"model", "input", "exit", "user"};
+    JsonObject fields(body, "body");
+    Job job;
+    job.shape = Shape::classify;
+    job.truncate = rules.auto_truncate;
+    job.unknown_fields = count_unknown(body, known);
+    if (fields.has("model") && fields.string("model") != rules.model.name) {
+      throw Refusal(404, ErrorType::validation, "unknown model", fmt::format("the model is '{}'", rules.model.name));
+    }
+    const Json& input = fields.get("input");
+    std::vector<std::string> texts =
+        input.is_string() ? std::vector{input.get<std::string>()} : fields.strings("input");
+    check_batch(texts.size(), rules);
+    add_texts(std::move(texts), "input", nullptr, job);
+    if (const Json* exit = fields.find("exit")) job.exit = parse_exit(*exit);
     return job;
   });
 }

@@ -42,7 +42,7 @@ std::string IdSource::hex(int digits) {
 }
 
 std::optional<TraceContext> parse_traceparent(std::string_view text) {
-  // version-trace-parent-flags; a later version may append parts behind a further dash.
+  // version-trace-parent-flags; a later version may append parts after another dash.
   if (text.size() < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;
   const std::string_view version = text.substr(0, 2), trace = text.substr(3, 32), parent = text.substr(36, 16);
   const std::string_view flags = text.substr(53, 2);

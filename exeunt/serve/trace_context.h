@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of a request: an id of our own or the client's, and its place in a distributed trace (W3C trace context).
+// Ids of a request: its own, and its place in a distributed trace (W3C trace context).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TraceContext {
   [[nodiscard]] std::string traceparent() const;  // "00-<trace>-<our span>-<flags>"
 };
 
-// Draws ids. One per thread; seeded by the caller, so that tests can know them.
+// Random ids. One per thread; seeded by the caller.
 class IdSource {
  public:
   explicit IdSource(uint64_t seed) : state_(seed) {}
@@ -32,7 +32,7 @@ class IdSource {
 // Reads a `traceparent` field strictly; nothing if it is malformed, as the standard asks.
 [[nodiscard]] std::optional<TraceContext> parse_traceparent(std::string_view text);
 
-// The client's id where it is harmless in a header and a log (1 to 64 of A-Z a-z 0-9 . _ : -), else a new one.
+// The client's id if it is safe in headers and logs (1 to 64 of A-Z a-z 0-9 . _ : -), else a new one.
 [[nodiscard]] std::string request_id_of(std::string_view from_client, IdSource& ids);
 
 }  // namespace exeunt::serve

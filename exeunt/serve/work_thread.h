@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread that does what it is given, in turn: for work that is too long for the network thread, such as reading a
-// large body.
+// A thread with a queue, for work too long for the network thread, such as parsing a large body.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +15,7 @@ class WorkThread {
   using Work = std::function<void()>;  // must not throw
 
   WorkThread() : thread_([this] { run(); }) {}
-  // What runs is finished, what waits is dropped.
+  // Finishes what runs, drops what waits.
   ~WorkThread() {
     {
       const std::lock_guard lock(mutex_);
@@ -46,7 +45,7 @@ class WorkThread {
       waiting_.pop_front();
       lock.unlock();
       work();
-      work = {};  // what it holds is freed here, not under the lock
+      work = {};  // freed outside the lock
       lock.lock();
     }
   }

@@ -67,7 +67,7 @@ async function open(options = {}, address = origin) {
 async function classify(page, text) {
   await page.fill("#text", text);
   await page.press("#text", "Control+Enter");
-  await until(page, () => !document.getElementById("go").disabled && document.getElementById("status").textContent !== "Asking …");
+  await until(page, () => !document.getElementById("go").disabled && document.getElementById("status").textContent !== "Classifying …");
 }
 
 for (const colorScheme of ["light", "dark"]) {

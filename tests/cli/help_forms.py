@@ -13,7 +13,7 @@ failures = []
 
 
 def run(*words, **more):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, **more)
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **more)
 
 
 def printed(*words):

@@ -56,7 +56,7 @@ def run_file(path, environment):
         for case in cases:
             text = "".join(line + "\n" for line in case.stdin)
             done = subprocess.run(["sh", "-c", case.command], input=text.encode(), capture_output=True, cwd=scratch,
-                                  env=environment, timeout=120)
+                                  env=environment, timeout=600)
             out = [l.rstrip() for l in done.stdout.decode(errors="replace").splitlines() if l.strip()]
             err = [l.rstrip() for l in done.stderr.decode(errors="replace").splitlines() if l.strip()]
             wanted = [l.rstrip() for l in case.out], [l.rstrip() for l in case.err]

@@ -40,7 +40,7 @@ def main():
             if needs_others(command):
                 continue
             count += 1
-            done = subprocess.run(['bash', '-c', command], cwd=ROOT, capture_output=True, text=True, timeout=100,
+            done = subprocess.run(['bash', '-c', command], cwd=ROOT, capture_output=True, text=True, timeout=600,
                                   env=dict(os.environ, PATH=f'{EXEUNT.parent}:{os.environ["PATH"]}', LC_ALL='C.UTF-8'))
             if done.returncode != 0 or done.stdout != printed:
                 wrong += 1

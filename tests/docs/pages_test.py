@@ -94,7 +94,7 @@ class Page:
         process = subprocess.Popen(['bash', '-c', command], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, start_new_session=True)
         try:
-            printed = process.communicate(timeout=60)[0]
+            printed = process.communicate(timeout=300)[0]
             return process.returncode, printed
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
@@ -103,10 +103,10 @@ class Page:
     def start_server(self, line, command):
         self.stop_server()
         self.server = subprocess.Popen(['bash', '-c', f'exec env {command}'], cwd=self.folder, env=self.environment, stderr=subprocess.PIPE, text=True)
-        end = time.time() + 30
+        end = time.time() + 300
         while time.time() < end and self.server.poll() is None:
             try:
-                urllib.request.urlopen(f'http://127.0.0.1:{self.port}/ready', timeout=5)
+                urllib.request.urlopen(f'http://127.0.0.1:{self.port}/ready', timeout=60)
                 return
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.05)
@@ -118,7 +118,7 @@ class Page:
         if self.server is None:
             return
         self.server.send_signal(signal.SIGTERM)
-        errors = self.server.communicate(timeout=60)[1]
+        errors = self.server.communicate(timeout=300)[1]
         if self.server.returncode != 0:
             self.problems.append(f'{self.path.name}: the server ended with status {self.server.returncode}\n{errors}')
         self.server = None

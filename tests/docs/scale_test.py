@@ -32,7 +32,7 @@ def expect(condition, what):
 
 def run(folder, command, **variables):
     environment = dict(os.environ, PATH=f'{EXEUNT.parent}:{ROOT / "tests/docs/fakes"}:{os.environ["PATH"]}', **variables)
-    done = subprocess.run(['bash', '-c', command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(['bash', '-c', command], cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     expect(done.returncode == 0, f'{command}: status {done.returncode}\n{done.stdout}{done.stderr}')
     return done.stdout + done.stderr
 
@@ -90,7 +90,7 @@ def arguments_of(manifest, folder, port):
 def status_of(address, key=None):
     headers = {'Authorization': f'Bearer {key}'} if key else {}
     try:
-        return urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=5).status
+        return urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60).status
     except urllib.error.HTTPError as error:
         return error.code
 
@@ -104,10 +104,10 @@ def manifests(folder):
         words, probes = arguments_of(manifest, folder, port)
         expect(len(probes) >= 2, f'{manifest}: probes {probes}')
         server = subprocess.Popen([EXEUNT, 'serve', *words], cwd=folder, stderr=subprocess.PIPE, text=True)
-        left, end = sorted(probes), time.time() + 30
+        left, end = sorted(probes), time.time() + 300
         while left and time.time() < end and server.poll() is None:
             try:
-                urllib.request.urlopen(f'http://127.0.0.1:{port}{left[0]}', timeout=5)
+                urllib.request.urlopen(f'http://127.0.0.1:{port}{left[0]}', timeout=60)
                 left.pop(0)
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.05)
@@ -116,7 +116,7 @@ def manifests(folder):
             expect(status_of(f'http://127.0.0.1:{port}{path}') == 401, f'{manifest}: {path} needs no key')
             expect(status_of(f'http://127.0.0.1:{port}{path}', KEY) == 200, f'{manifest}: {path} does not answer')
         server.send_signal(signal.SIGTERM)
-        errors = server.communicate(timeout=60)[1]
+        errors = server.communicate(timeout=300)[1]
         expect(not left and server.returncode == 0, f'{manifest}: no answer for {left}, status {server.returncode}\n{errors}')
 
 

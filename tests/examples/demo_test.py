@@ -29,7 +29,7 @@ class WithoutNpm(unittest.TestCase):
             out = folder / "demo"
             done = subprocess.run(
                 [sys.executable, ROOT / "scripts" / "demo", folder / "bin" / "exeunt", "--out", out, "--epochs", "0.5",
-                 "--threads", "1"], capture_output=True, text=True, timeout=240,
+                 "--threads", "1"], capture_output=True, text=True, timeout=900,
                 env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}", OMP_NUM_THREADS="1", NO_COLOR="1"))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             fallback = [line for line in done.stdout.splitlines() if "our own small encoder" in line]
@@ -52,7 +52,7 @@ class WithoutNpm(unittest.TestCase):
             broken.write_text("#!/bin/sh\necho 'error: no such thing' >&2; exit 4\n")
             broken.chmod(0o755)
             done = subprocess.run([sys.executable, ROOT / "scripts" / "demo", broken, "--out", pathlib.Path(name) / "demo",
-                                   "--backbone", "tiny-en"], capture_output=True, text=True, timeout=60)
+                                   "--backbone", "tiny-en"], capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 1)
             self.assertIn("the demo stops: 'exeunt train", done.stderr)
             self.assertIn("status 4", done.stderr)

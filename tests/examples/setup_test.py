@@ -47,7 +47,7 @@ class Setup(unittest.TestCase):
         (self.folder / name).chmod(0o755)
 
     def test_into_a_pipe_go_whole_lines(self):
-        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, env=self.environment, timeout=60)
+        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, env=self.environment, timeout=300)
         self.assertEqual((done.returncode, done.stderr), (0, ''))
         lines = done.stdout.splitlines()
         self.assertEqual(lines[:3], ['scripts/setup: missing: cmake', 'scripts/setup: 1 of 2, reading the lists of packages ...',
@@ -70,17 +70,17 @@ class Setup(unittest.TestCase):
                     (self.folder / expected.pop(0)[0]).touch()
         except OSError:  # the other end is closed
             pass
-        self.assertEqual((process.wait(timeout=60), expected), (0, []))
+        self.assertEqual((process.wait(timeout=300), expected), (0, []))
 
     def test_an_apt_that_fails_is_not_covered_up(self):
-        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, timeout=60,
+        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, timeout=300,
                               env=dict(self.environment, STATUS='100'))
         self.assertEqual(done.returncode, 100)
         self.assertNotIn('done in', done.stdout)
 
     def test_nothing_is_said_where_nothing_is_missing(self):
         self.tool('dpkg-query', 'echo installed')
-        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, env=self.environment, timeout=60)
+        done = subprocess.run([ROOT / 'scripts/setup'], capture_output=True, text=True, env=self.environment, timeout=300)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, '', ''))
 
 

@@ -64,7 +64,7 @@ def free_port():
 
 
 def wait_for(port, server):
-    for _ in range(400):
+    for _ in range(6000):
         with socket.socket() as one:
             if one.connect_ex(("127.0.0.1", port)) == 0:
                 return
@@ -94,7 +94,7 @@ def run_all(page, folder, environment):
     finally:
         for server in servers:
             server.send_signal(signal.SIGTERM)
-            server.wait(timeout=60)
+            server.wait(timeout=300)
     return [server.returncode for server in servers]
 
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <future>
 #include <random>
+#include <span>
 
 #include "tests/scratch.h"
 #include "tests/serve/fake_engine.h"
@@ -108,7 +109,7 @@ TEST(ListenerTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
     EXPECT_EQ(response->status, 400) << c.name;
     EXPECT_TRUE(response->closes()) << c.name;
     EXPECT_TRUE(Json::parse(response->body).contains("request_id")) << c.name;
-    EXPECT_FALSE(client.receive(2000).has_value()) << c.name;
+    EXPECT_FALSE(client.receive().has_value()) << c.name;
   }
   expect_alive(server.port());
 }
@@ -186,30 +187,37 @@ TEST(ListenerTest, MutatedRequestsNeverGetA5xxAndNeverHurt) {
   expect_alive(server.port());
 }
 
-TEST(ListenerTest, SlowClientsAreCutOffAndDoNotSlowOthers) {
-  RunningServer server({.listener = {.head_timeout = 300ms, .body_timeout = 300ms, .idle_timeout = 400ms}});
-  std::vector<std::unique_ptr<RawClient>> slow;
-  for (int i = 0; i < 100; ++i) {
-    slow.push_back(std::make_unique<RawClient>(server.port()));
-    const std::string bytes = i % 3 == 0   ? "POST /predict HT"
-                              : i % 3 == 1 ? post_text("/predict", kBody).substr(0, 60)
-                                           : "";
-    slow.back()->send(bytes);
+// Clients that stop in the middle of a head, in the middle of a body, and before either.
+const std::vector<std::string> kBeginnings = {"POST /predict HT", post_text("/predict", kBody).substr(0, 60), ""};
+
+std::vector<std::unique_ptr<RawClient>> slow_clients(uint16_t port, std::span<const std::string> beginnings) {
+  std::vector<std::unique_ptr<RawClient>> out;
+  for (size_t i = 0; i < 100; ++i) {
+    out.push_back(std::make_unique<RawClient>(port));
+    out.back()->send(beginnings[i % beginnings.size()]);
   }
-  for (int i = 0; i < 10; ++i) {
-    const auto begun = Clock::now();
-    expect_alive(server.port());
-    EXPECT_LT(Clock::now() - begun, 2s);
+  return out;
+}
+
+TEST(ListenerTest, SlowClientsDoNotKeepOthersFromTheirAnswers) {
+  RunningServer server({.listener = {.head_timeout = 1h, .body_timeout = 1h, .idle_timeout = 1h}});
+  const auto slow = slow_clients(server.port(), kBeginnings);
+  for (int i = 0; i < 10; ++i) expect_alive(server.port());
+  EXPECT_EQ(server.ask<uint64_t>([](Service& s) { return s.metrics().connections; }), 110U);
+}
+
+TEST(ListenerTest, SlowClientsAreCutOff) {
+  RunningServer server({.listener = {.head_timeout = 50ms, .body_timeout = 50ms, .idle_timeout = 1h}});
+  for (const auto& client : slow_clients(server.port(), std::span(kBeginnings).first(2))) {
+    const auto response = client->receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 408);
+    EXPECT_TRUE(client->ends());
   }
-  for (size_t i = 0; i < slow.size(); ++i) {
-    const auto response = slow[i]->receive(5000);
-    if (i % 3 == 2) {
-      EXPECT_FALSE(response.has_value()) << "an idle connection ends without a word";
-    } else {
-      ASSERT_TRUE(response.has_value()) << i;
-      EXPECT_EQ(response->status, 408);
-    }
-    EXPECT_TRUE(slow[i]->ends()) << i;
+  RunningServer impatient({.listener = {.idle_timeout = 50ms}});
+  for (const auto& client : slow_clients(impatient.port(), std::span(kBeginnings).last(1))) {
+    EXPECT_FALSE(client->receive().has_value()) << "an idle connection ends without a word";
+    EXPECT_TRUE(client->ends());
   }
 }
 
@@ -266,7 +274,8 @@ TEST(ListenerTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
 
 TEST(ListenerTest, DrainsWithoutLosingARequest) {
   for (int trial = 0; trial < 8; ++trial) {
-    RunningServer server({.threads = 2, .work = 2ms});
+    // Long graces: whoever has connected may take its time to ask, however busy the machine is.
+    RunningServer server({.listener = {.handshake_grace = 200ms, .idle_grace = 60s}, .threads = 2, .work = 2ms});
     std::atomic<int> lost = 0, answered = 0;
     std::atomic<bool> ended = false;
     std::vector<std::thread> clients;
@@ -288,13 +297,11 @@ TEST(ListenerTest, DrainsWithoutLosingARequest) {
         }
       });
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20 + 7 * trial));
+    while (answered < 1 + 5 * trial) std::this_thread::yield();
     EXPECT_TRUE(server.stop());
     ended = true;
     for (std::thread& client : clients) client.join();
-    EXPECT_GT(answered, 0);
-    // A connection that the kernel accepts between our last look and the closing of the door is refused by the kernel.
-    EXPECT_LE(lost, 0) << "trial " << trial;
+    EXPECT_EQ(lost, 0) << "trial " << trial;
   }
 }
 

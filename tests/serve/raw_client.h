@@ -56,7 +56,7 @@ class RawClient {
   }
 
   // One whole response; nothing if the connection ends or time runs out before it.
-  std::optional<RawResponse> receive(int timeout_ms = 5000) {
+  std::optional<RawResponse> receive(int timeout_ms = 60'000) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
     while (true) {
       if (auto response = parse()) return response;
@@ -64,7 +64,7 @@ class RawClient {
     }
   }
   // Does the server end the connection in time, and without further bytes?
-  bool ends(int timeout_ms = 5000) {
+  bool ends(int timeout_ms = 60'000) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
     while (more(limit)) {
     }

@@ -53,6 +53,7 @@ TextRun::TextRun(const TextGround& ground, Crew::Member& member)
     : model_(*ground.model),
       space_(ground.spaces[static_cast<size_t>(member.index())]),
       cls_first_(ground.cls_first),
+      now_(ground.now),
       forward_(model_, ground.spaces, member),
       heads_(model_, space_, member) {}
 
@@ -131,12 +132,12 @@ bool TextRun::look(int site, const LayerRows& rows, const Ask& ask, Best& best) 
 
 Answer TextRun::answer(const Encoding& text, const Ask& ask, const std::atomic<bool>& cancelled) {
   const Plan plan = this->plan(ask);
-  const auto start = plan.note ? Clock::now() : Clock::time_point{};
+  const auto start = plan.note ? now_() : Clock::time_point{};
   const auto over = [&](Best& best) {
     if (cancelled.load(std::memory_order_relaxed)) best.ended = Ended::cancelled;
     if (plan.note && best.ended != Ended::cancelled) {
       // With an answer at hand, do not begin a layer that would not end in time.
-      const auto now = Clock::now();
+      const auto now = now_();
       const auto need = best.site >= 0 ? (now - start) / best.layers_run : Clock::duration{0};
       if (ask.deadline - now <= need) best.ended = Ended::deadline;
     }

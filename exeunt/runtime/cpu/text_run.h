@@ -16,6 +16,7 @@ struct TextGround {
   const PackedModel* model = nullptr;
   std::span<Workspace> spaces = {};
   ClsFirst cls_first = ClsFirst::automatic;
+  Clock::time_point (*now)() = &Clock::now;
 };
 
 class TextRun {
@@ -44,6 +45,7 @@ class TextRun {
   const PackedModel& model_;
   Workspace& space_;
   ClsFirst cls_first_;
+  Clock::time_point (*now_)();
   Forward forward_;
   ExitHeads heads_;
 };

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import re
+import select
 import signal
 import socket
 import ssl
@@ -21,12 +22,22 @@ import threading
 import time
 
 TEXTS = ['A great film', 'a dull plot', 'so so', 'great', 'The end of the film is the best part of it', 'plot film plot']
+LIMIT_S = 120  # for whatever does not end by itself: far more than a busy machine needs
 problems = []
 
 
 def expect(condition, what):
     if not condition:
         problems.append(what)
+
+
+def wait_until(condition):
+    limit = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 class Server:
@@ -39,7 +50,7 @@ class Server:
         self.listening = threading.Event()
         self.port = None
         threading.Thread(target=self._read, daemon=True).start()
-        if not self.listening.wait(60) or self.port is None:
+        if not self.listening.wait(LIMIT_S) or self.port is None:
             raise SystemExit('the server did not start: ' + ''.join(self.log))
 
     def _read(self):
@@ -51,7 +62,7 @@ class Server:
                 self.listening.set()
         self.listening.set()
 
-    def connection(self, timeout=20):
+    def connection(self, timeout=LIMIT_S):
         return http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout)
 
     def ask(self, method, path, body=None, headers=None):
@@ -66,15 +77,10 @@ class Server:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(LIMIT_S)
 
-    def has_logged(self, text, seconds=10, count=1):
-        limit = time.time() + seconds
-        while time.time() < limit:
-            if sum(text in line for line in list(self.log)) >= count:
-                return True
-            time.sleep(0.02)
-        return False
+    def has_logged(self, text, count=1):
+        return wait_until(lambda: sum(text in line for line in list(self.log)) >= count)
 
 
 def predict(server, text, connection=None):
@@ -165,7 +171,7 @@ def check_tls(program, model, folder):
         context.verify_mode = ssl.CERT_NONE
         context.minimum_version, context.maximum_version = minimum, maximum
         context.set_ciphers('ALL:@SECLEVEL=0')
-        with socket.create_connection(('127.0.0.1', server.port), timeout=20) as raw:
+        with socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S) as raw:
             with context.wrap_socket(raw) as tls:
                 tls.sendall(b'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
                 answer = b''
@@ -203,10 +209,12 @@ def check_tls(program, model, folder):
         os.replace(key_two, key)
         server.process.send_signal(signal.SIGHUP)
         expect(server.has_logged('reloaded', count=round_ + 1), 'SIGHUP is not answered under TLS')
+        before = answers[0]
+        expect(wait_until(lambda: failures or answers[0] > before), 'no answer after a reload')
     done.set()
     for thread in threads:
         thread.join()
-    expect(not failures and answers[0] > 10, f'reloads under load: {len(failures)} of {answers[0]} failed: {failures[:3]}')
+    expect(not failures, f'reloads under load: {len(failures)} of {answers[0]} failed: {failures[:3]}')
     expect(subject_of()[0] != first, 'the new certificate is not used')
     expect(server.end() == 0, 'SIGTERM under TLS')
 
@@ -226,6 +234,8 @@ def check_drain(program, model, trials):
                     return  # the door is closed
                 try:
                     while not ended.is_set():
+                        if select.select([connection.sock], [], [], 0)[0]:
+                            break  # closed while nothing was asked: what comes now would not be taken
                         status, _, closing = predict(server, 'A great film', connection)
                         answered[0] += 1
                         if status != 200:
@@ -241,30 +251,25 @@ def check_drain(program, model, trials):
         threads = [threading.Thread(target=client) for _ in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(0.05 + 0.013 * (trial % 10))
-        begun = time.time()
+        wait_until(lambda: lost or answered[0] > 5 * trial)
         status = server.end()
         ended.set()
         for thread in threads:
             thread.join()
         expect(status == 0, f'drain {trial}: status {status}')
         expect(not lost, f'drain {trial}: lost {lost} of {answered[0]}')
-        expect(time.time() - begun < 31, f'drain {trial}: took {time.time() - begun:.1f} s')
 
 
 def check_readiness(program, model):
     """SIGTERM turns readiness at once; until the delay is over, answers still come."""
-    server = Server(program, model, '--drain-delay', '1')
+    server = Server(program, model, '--drain-delay', '3600')
     expect(server.ask('GET', '/ready')[0] == 200, 'ready before SIGTERM')
-    begun = time.time()
     server.process.send_signal(signal.SIGTERM)
-    status = 200
-    while status == 200 and time.time() < begun + 5:
-        status, headers, _ = server.ask('GET', '/ready')
-    expect(status == 503 and time.time() - begun < 0.5, f'/ready after {time.time() - begun:.3f} s: {status}')
+    expect(wait_until(lambda: server.ask('GET', '/ready')[0] == 503), '/ready does not turn at SIGTERM')
+    _, headers, _ = server.ask('GET', '/ready')
     expect(headers.get('connection') == 'close' and headers.get('retry-after') == '1', f'while draining: {headers}')
     expect(predict(server, 'A great film')[0] == 200, 'while draining, what comes is answered')
-    expect(server.process.wait(60) == 0, 'the drain ends with 0')
+    expect(server.end() == 0, 'a second SIGTERM ends the drain, with 0 where nothing is left')
 
 
 def check_deaf_log(program, model):
@@ -276,14 +281,14 @@ def check_deaf_log(program, model):
     while b'"listening"' not in log:
         log += os.read(reader, 4096)
     port = int(re.search(rb'"address":"[^"]*:(\d+)"', log).group(1))
-    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=20)
+    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=LIMIT_S)
     for i in range(600):  # far more lines than a pipe holds
         connection.request('GET', '/health')
         if connection.getresponse().read() == b'':
             problems.append(f'no answer {i} while nobody reads the log')
             break
     process.send_signal(signal.SIGTERM)
-    expect(process.wait(60) == 0, 'SIGTERM while nobody reads the log')
+    expect(process.wait(LIMIT_S) == 0, 'SIGTERM while nobody reads the log')
     os.close(reader)
 
 
@@ -299,14 +304,13 @@ def check_limits(program, model):
         connection.close()
     resident = lambda: int(open(f'/proc/{server.process.pid}/statm', encoding='ascii').read().split()[1]) * os.sysconf('SC_PAGESIZE')
     before = resident()
-    with socket.create_connection(('127.0.0.1', server.port), timeout=20) as raw:
+    with socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S) as raw:
         raw.sendall(b'POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
         try:
             for _ in range(1000):
                 raw.sendall(b'1\r\n{\r\n' * 1000)
         except OSError:
             pass  # cut off, as it should be
-        raw.settimeout(5)
         try:
             answer = raw.recv(4096)
         except OSError:
@@ -321,20 +325,20 @@ def check_slow_sockets(program, model, count):
     server = Server(program, model, '--no-request-log', '--max-connections', str(count + 50), '--header-timeout', '2000')
     slow = []
     for i in range(count):
-        each = socket.create_connection(('127.0.0.1', server.port), timeout=20)
+        each = socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S)
         each.sendall(b'POST /predict HTTP/1.1\r\nHost: x\r\n' if i % 2 else b'P')
         slow.append(each)
     for _ in range(20):
         expect(predict(server, 'A great film')[0] == 200, 'an honest client beside slow ones')
-    time.sleep(2.5)
     still = 0
     for each in slow:
-        each.settimeout(5)
         try:
             while each.recv(4096):
                 pass
-        except OSError:
+        except TimeoutError:
             still += 1
+        except OSError:
+            pass
         each.close()
     expect(still == 0, f'{still} of {count} slow sockets outlived their time')
     expect(server.end() == 0, 'SIGTERM after slow sockets')
