@@ -103,7 +103,11 @@ class Campaign(unittest.TestCase):
         lists = {'a': [entry('a + b', 'a - b')]}
         status, out, verdicts = self.run_script(lists, '--seconds', '0')
         self.assertEqual((status, verdicts), (1, {'a/1': 'not run'}), out)
+        self.assertEqual(self.run_script(lists, '--seconds', '0', '--partial')[0], 1, 'nothing at all was judged')
         self.assertEqual(self.run_script(lists)[0], 0)
+        lists['a'].append(entry('a + b', 'a * b'))
+        self.assertEqual(self.run_script(lists, '--seconds', '0')[0], 1)
+        self.assertEqual(self.run_script(lists, '--seconds', '0', '--partial')[0], 0)
 
     def test_a_selection_runs_alone(self):
         lists = {'a': [entry('a + b', 'a - b'), entry('a + b', 'b + a')], 'b': [entry('a + b', 'b + a')]}
