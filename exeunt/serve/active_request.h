@@ -49,7 +49,7 @@ struct ActiveRequest {
   std::exception_ptr failure = {};  // of reading the body or of composing the response
   std::vector<TextOutcome> outcomes = {};
   std::atomic<size_t> left = 0;
-  HttpResponse response = {};  // composed by whoever ends last
+  HttpResponse response = {};  // composed by the last one to finish
   // Below: the network thread's alone.
   Reply reply = {};
   std::vector<Ticket> tickets = {};

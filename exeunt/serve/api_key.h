@@ -22,7 +22,7 @@ class ApiKeys {
 };
 
 // One key per line; empty lines and lines that start with # are skipped. Throws Error (usage) for a key shorter than 8
-// bytes or with spaces, and where there is no key. `where` opens the message, which never shows a key.
+// bytes or with spaces, and if there is no key. `where` prefixes the message, which never shows a key.
 [[nodiscard]] std::vector<std::string> parse_keys(std::string_view text, std::string_view where);
 
 // Equality in constant time for texts of equal length.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks a request's header before it is parsed. Request smuggling lives on headers that two parsers read differently,
-// so whatever RFC 9112 leaves open is refused.
+// so whatever RFC 9112 leaves open is rejected.
 #pragma once
 
 #include <cstddef>

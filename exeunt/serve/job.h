@@ -12,10 +12,10 @@ namespace exeunt::serve {
 // What the protocols need to know about the model.
 struct ModelFacts {
   std::string name = {};
-  std::vector<std::string> labels = {};  // none for a regression
+  std::vector<std::string> labels = {};  // empty for regression
   int outputs = 0;
   bool regression = false;
-  double range = 0;  // of a regression's labels, highest minus lowest; 0 = not known
+  double range = 0;  // of regression labels, highest minus lowest; 0 = unknown
   int layers = 0;
   std::vector<int> exits = {};  // after which layers
   int max_tokens = 512;
@@ -28,7 +28,7 @@ struct ModelFacts {
 struct JobText {
   std::string text = {};
   std::optional<std::string> pair = {};
-  std::vector<int32_t> ids = {};  // tokens made by the client, instead of a text
+  std::vector<int32_t> ids = {};  // tokens from the client, instead of a text
   std::vector<uint8_t> types = {};
 };
 
@@ -51,7 +51,7 @@ struct Job {
   bool raw_scores = false;
   bool return_text = false;               // rerank
   std::optional<std::string> id = {};     // infer
-  std::vector<std::string> outputs = {};  // infer: the names asked for
+  std::vector<std::string> outputs = {};  // infer: the requested names
   int unknown_fields = 0;                 // ignored, and counted
 };
 

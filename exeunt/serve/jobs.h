@@ -45,7 +45,7 @@ class Jobs {
   };
   Jobs(Parts parts, const JobOptions& options) : parts_(std::move(parts)), options_(options) {}
 
-  // Admits the request, and answers it now or later. Throws Refusal where it is not admitted.
+  // Admits the request, and answers it now or later. Throws Refusal if it is not admitted.
   void start(HttpRequest& request, Incoming& incoming, ParseJob parse);
   // The client has disconnected: cancels its texts, and nothing is answered.
   void abandon(const std::shared_ptr<ActiveRequest>& request);

@@ -15,7 +15,7 @@ class PromiseWatch {
   // `epsilon`: the certified mean loss; none = only count.
   explicit PromiseWatch(std::optional<double> epsilon, size_t window = 5000) : epsilon_(epsilon), window_(window) {}
 
-  // `loss`: 1 where the labels differ, 0 where they agree; |difference| over the range for a regression.
+  // `loss`: 1 if the labels differ, 0 if they agree; for regression, |difference| over the range.
   void record(double loss);
 
   [[nodiscard]] uint64_t texts() const noexcept { return texts_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A refused request, and the one form of error on every route:
 //   {"error": "what", "error_type": "Validation", "hint": "…", "request_id": "…"}
-// The first two fields are those of text-embeddings-inference; the Open Inference Protocol knows "error" alone.
+// The first two fields are those of text-embeddings-inference; the Open Inference Protocol has only "error".
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ class Refusal : public Error {
 [[nodiscard]] Refusal too_late();       // 504
 
 [[nodiscard]] HttpResponse refusal_response(const Refusal& refusal, std::string_view request_id);
-// The response to the exception being handled. Only the log gets the reason of what is no Refusal.
+// The response to the exception being handled. The reason of anything but a Refusal goes only to the log.
 [[nodiscard]] HttpResponse exception_response(const Log& log, const std::string& request_id);
 
 }  // namespace exeunt::serve

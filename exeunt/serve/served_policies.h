@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The policies of a served model: the default one, which under load moves along the certified points, and those that
-// clients may ask for by name. Used by the network thread alone.
+// clients may request by name. Used only by the network thread.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace exeunt::serve {
 
 struct PolicySettings {
   std::optional<PolicyEntry> entry = {};    // of policy.json, for the precision that is served
-  std::optional<std::string> chosen = {};   // --policy: in the place of the entry's
+  std::optional<std::string> chosen = {};   // --policy: replaces the entry's
   std::optional<std::string> allowed = {};  // --allow-policies; none = the certified points and full
   double max_drop_under_load = 0;           // 0 = the default policy, always
 };
