@@ -87,6 +87,16 @@ TEST(Scores, EachExitHasItsOwnScore) {
   EXPECT_NEAR(exits[2].calibration_error, ((2 - sure(5) - sure(8)) + sure(2)) / 3, 1e-6);
 }
 
+TEST(Scores, CalibrationErrorIsOverFifteenBins) {
+  ExitTrace trace = small_trace();
+  trace.info.layers = {4};
+  trace.exits = 1;
+  // Confidence 0.93 is in the fourteenth bin and right; 0.95 and 1 are in the last one and wrong.
+  trace.logits = {std::log(0.93F / 0.07F), 0, std::log(0.95F / 0.05F), 0, 200, 0};
+  trace.gold = {0, 1, 1};
+  EXPECT_NEAR(Scorer(trace).each_exit().at(0).calibration_error, ((1 - 0.93) + (0.95 + 1)) / 3, 1e-5);
+}
+
 // The score that plain PyTorch computed when it wrote the trace.
 TEST(Scores, ARealTraceScoresAsItsMakerSaid) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
