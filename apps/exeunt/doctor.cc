@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt doctor`: what this machine can do, what is missing, and what to do about it.
+// `exeunt doctor`: what this machine can run, what is missing, and how to fix it.
 #include "exeunt/flows/doctor.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void add_flag_variables(const VerbTable& verb, std::vector<Finding>& out) {
   for (const VerbTable& inner : verb.verbs) add_flag_variables(inner, out);
 }
 
-// Every variable that is set and heeded, and those that look like ours and are not.
+// Every variable that is set and read, and those that look like ours and are not read.
 std::vector<Finding> environment(const VerbTable& command) {
   std::vector<Finding> out;
   for (const Variable& variable : variables()) add_variable(variable.name, variable.effect, out);

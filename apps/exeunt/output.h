@@ -25,13 +25,13 @@ void notice(const Common& common, std::string_view text);
 
 // One result document on stdout.
 void print_json(const OrderedJson& value);
-// One result a line, for streams of them.
+// One result per line, for streams.
 void print_json_line(const OrderedJson& value);
 
 // Flushes stdout; a closed pipe or a full disk is an Error. Returns 0.
 int finish_output();
 
-// Columns a text takes on a terminal, counted in code points (our own tables hold no wide characters).
+// Columns of a text on a terminal, counted in code points (our tables hold no wide characters).
 [[nodiscard]] size_t width_of(std::string_view text);
 
 // Two columns, aligned: "layers   12".
@@ -39,7 +39,7 @@ void print_pairs(const std::vector<std::pair<std::string, std::string>>& rows);
 // The same on stderr, unless --quiet.
 void notice_pairs(const Common& common, const std::vector<std::pair<std::string, std::string>>& rows);
 
-// A table with aligned columns; numbers (cells that start with a digit, '-' or '.') to the right.
+// A table with aligned columns; numbers (cells that start with a digit, '-' or '.') are right-aligned.
 void print_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
 
 // 33212160 → "33.2 M"; 1863843840 → "1.86 G".

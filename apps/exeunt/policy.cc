@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt policy show` and `exeunt policy set`: look at and edit a model's policy.json.
+// `exeunt policy show` and `exeunt policy set`: show and edit a model's policy.json.
 #include <filesystem>
 #include <memory>
 

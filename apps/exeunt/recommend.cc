@@ -26,7 +26,7 @@ struct RecommendFlags : RecommendOptions {
   GoalFlags goal_flags;
 };
 
-// The flags by which the same rows are measured again.
+// The flags that measure the same rows again.
 std::string flags_for(const MeasureOptions& options) {
   std::string out = exeunt::flags_for(options.data);
   const auto add = [&](const char* flag, const std::string& value, const std::string& absent = {}) {
@@ -54,7 +54,7 @@ std::string calibrate_command(const RecommendFlags& flags, const MeasureOptions&
   return out;
 }
 
-// What to type next, in order.
+// The next commands, in order.
 std::vector<std::string> commands(const RecommendFlags& flags, const Contender& winner, const Recommendation& what) {
   const Alternative& best = what.best();
   const std::string policy = shell_word(str(best.policy));

@@ -57,19 +57,20 @@ class LogLines {
   void operator()(std::string_view line) {
     pollfd out{STDERR_FILENO, POLLOUT, 0};
     if (::poll(&out, 1, 0) != 1 || (out.revents & (POLLOUT | POLLERR)) != POLLOUT) {
-      ++*left_out_;
+      ++*dropped_;
       return;
     }
-    if (*left_out_ > 0) {
-      const std::string notice = fmt::format("{{\"level\":\"warn\",\"message\":\"{} lines left out\"}}\n", *left_out_);
-      *left_out_ = 0;
+    if (*dropped_ > 0) {
+      const std::string notice =
+          fmt::format("{{\"level\":\"warn\",\"message\":\"{} log lines dropped\"}}\n", *dropped_);
+      *dropped_ = 0;
       (void)!::write(STDERR_FILENO, notice.data(), notice.size());
     }
     (void)!::write(STDERR_FILENO, line.data(), line.size());
   }
 
  private:
-  std::shared_ptr<uint64_t> left_out_ = std::make_shared<uint64_t>(0);  // copies count together
+  std::shared_ptr<uint64_t> dropped_ = std::make_shared<uint64_t>(0);  // copies count together
 };
 
 void run(const Common& common, ServeFlags& flags) {

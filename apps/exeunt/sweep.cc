@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt sweep`: quality and cost of many settings from one pass, of one model or of every checkpoint of a training.
+// `exeunt sweep`: quality and cost of many policies from one forward pass, for one model or every checkpoint of a
+// training.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -33,7 +34,7 @@ std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
   return trace.info.regression ? fmt::format("{}", answer) : trace.info.labels[static_cast<size_t>(answer)];
 }
 
-// The runs as the originals' programs would have made them. The time is that of the replay: no model ran.
+// The runs as the original implementations would report them. Times are those of the replay: no model ran.
 std::vector<ViewRun> view_runs(const Swept& swept) {
   const ExitTrace& trace = swept.measured->trace;
   std::vector<ViewRun> runs;
@@ -108,7 +109,7 @@ void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swep
   }
 }
 
-// Checkpoints down, settings across, the best of each setting marked.
+// One row per checkpoint, one column per setting; the best of each setting is marked.
 void print_checkpoints(const std::vector<CheckpointRows>& all, Metric primary) {
   std::vector<std::string> header{"checkpoint"};
   for (const SweepRow& row : all.front().rows) header.push_back(row.score.policy);
