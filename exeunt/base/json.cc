@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace exeunt {
 namespace {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/base/half.h"
 

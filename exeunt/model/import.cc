@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"

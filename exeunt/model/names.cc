@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/model/family.h"
 

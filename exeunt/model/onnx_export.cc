@@ -5,7 +5,7 @@
 #include <numbers>
 #include <optional>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"

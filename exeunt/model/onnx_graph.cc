@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/version.h"
 
