@@ -12,6 +12,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/layout.h"
 #include "exeunt/recipes/shipped.h"
 
@@ -28,10 +29,9 @@ std::optional<int> whole_number(std::string_view text) {
   return number;
 }
 
-// The cases of a number: name and value.
+// The cases of a number other than families: name and value.
 template <class Number, class Visit>
 void each_case(Number& number, Visit&& visit) {
-  visit("roberta", number.roberta);
   visit("small", number.small);
   visit("regression", number.regression);
 }
@@ -136,6 +136,12 @@ void read_field(JsonObject& object, const Field& field, CaseNumber& value) {
   Field one = field;
   one.name = "default";
   read_field(cases, one, value.value);
+  for (const FamilyRow& row : families()) {
+    std::optional<double> number;
+    one.name = row.name;
+    read_field(cases, one, number);
+    if (number) value.families[row.spec.family] = *number;
+  }
   each_case(value, [&](std::string_view name, std::optional<double>& number) {
     one.name = name;
     read_field(cases, one, number);
@@ -145,6 +151,7 @@ void read_field(JsonObject& object, const Field& field, CaseNumber& value) {
 
 OrderedJson field_json(const CaseNumber& value) {
   OrderedJson out{{"default", value.value}};
+  for (const auto& [family, number] : value.families) out[std::string(name_of(family))] = number;
   each_case(value, [&](const char* name, const std::optional<double>& number) {
     if (number) out[name] = *number;
   });
@@ -154,8 +161,8 @@ OrderedJson field_json(const CaseNumber& value) {
 double number_for(const CaseNumber& number, const TrainingCase& which) noexcept {
   if (which.regression && number.regression) return *number.regression;
   if (which.rows < kSmallData && number.small) return *number.small;
-  if (which.family == Family::roberta && number.roberta) return *number.roberta;
-  return number.value;
+  const auto family = number.families.find(which.family);
+  return family == number.families.end() ? number.value : family->second;
 }
 
 void check_recipe(const Recipe& recipe, const std::string& where) {

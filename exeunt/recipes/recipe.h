@@ -183,12 +183,13 @@ struct StageObjective : ObjectiveSpec {
   std::optional<ObjectiveSpec> few_pairs = {};
 };
 
-// A number that may depend on the case: {"default": 3, "roberta": 10, "small": 6} (fewer than kSmallData training rows)
-// or {"default": 5e-5, "regression": 2e-5}.
+// A number that may depend on the case: {"default": 3, "roberta": 10, "small": 6} (a family; fewer than kSmallData
+// training rows) or {"default": 5e-5, "regression": 2e-5}.
 inline constexpr int64_t kSmallData = 10000;
 struct CaseNumber {
   double value = 0;
-  std::optional<double> roberta = {}, small = {}, regression = {};
+  std::map<Family, double> families = {};
+  std::optional<double> small = {}, regression = {};
 };
 struct TrainingCase {
   Family family = Family::bert;

@@ -39,7 +39,16 @@ TEST(RecipeChanges, ReachEveryStage) {
   EXPECT_EQ(recipe.stages[1].clip, 0.5);
   EXPECT_EQ(recipe.heads.inner, 32);
   EXPECT_EQ(recipe.stages[0].epochs.value, 3);
-  EXPECT_EQ(recipe.stages[0].epochs.roberta, 4);
+  EXPECT_EQ(recipe.stages[0].epochs.families.at(Family::roberta), 4);
+}
+
+TEST(RecipeChanges, ANumberMayDependOnAnyFamily) {
+  RecipeChanges changes;
+  changes.set = {"stages.0.epochs.albert=5"};
+  const CaseNumber epochs = changed_recipe("deebert", changes).stages[0].epochs;
+  EXPECT_EQ(number_for(epochs, {.family = Family::albert, .rows = 100}), 5);
+  EXPECT_EQ(number_for(epochs, {.family = Family::roberta, .rows = 100}), 10);
+  EXPECT_EQ(number_for(epochs, {.family = Family::bert, .rows = 100}), 3);
 }
 
 TEST(RecipeChanges, OfANumberReplaceItsCases) {
