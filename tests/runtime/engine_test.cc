@@ -233,7 +233,7 @@ TEST(Engine, ATemperatureHoldsWhereThePolicyDoesNotJudge) {
     largest = std::max<double>(largest, std::exp(z / 4));
   }
   EXPECT_NEAR(answer.evidence.confidence, largest / total, 1e-6);
-  EXPECT_EQ(answer.evidence.confidence, *std::ranges::max_element(answer.probabilities));
+  EXPECT_FLOAT_EQ(answer.evidence.confidence, *std::ranges::max_element(answer.probabilities));
 }
 
 TEST(Engine, ARegressionAnswersWithAValue) {
