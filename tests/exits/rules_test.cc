@@ -138,6 +138,13 @@ TEST(Window, MaxprobKnowsOnlyTheSureSide) {
   EXPECT_EQ(walk("window:0,2,bias_1,stat=maxprob", firsts({0.9, 0.1, 0.9})), 2);
 }
 
+TEST(Gini, LeavesBelowItsThreshold) {
+  const Logits logits = firsts({0.6, 0.9, 0.95});  // impurities 0.48, 0.18 and 0.095
+  EXPECT_EQ(walk("gini:0.5", logits), 1);
+  EXPECT_EQ(walk("gini:0.2", logits), 2);
+  EXPECT_EQ(walk("gini:0.1,0.1,0.1", logits), 3);
+}
+
 TEST(Pcee, CountsConfidentExitsWhateverTheirLabels) {
   const Logits logits{{4, 0}, {0, 0}, {0, 4}, {4, 0}, {4, 0}, {4, 0}};
   EXPECT_EQ(walk("pcee:0.2,1", logits), 1);

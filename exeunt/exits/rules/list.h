@@ -10,6 +10,7 @@
 #include "exeunt/exits/rules/divergence.h"
 #include "exeunt/exits/rules/entropy.h"
 #include "exeunt/exits/rules/full.h"
+#include "exeunt/exits/rules/gini.h"
 #include "exeunt/exits/rules/layer.h"
 #include "exeunt/exits/rules/lte.h"
 #include "exeunt/exits/rules/margin.h"
@@ -29,6 +30,7 @@ using Rules = RuleList<FullRule,        //
                        EntropyRule,     //
                        NentropyRule,    //
                        ConfidenceRule,  //
+                       GiniRule,        //
                        MarginRule,      //
                        PatienceRule,    //
                        WindowRule,      //
