@@ -69,10 +69,10 @@ EXEUNT_HOST_DEVICE inline bool asks_ramp(const Policy& policy, int nth) noexcept
 template <class R>
 EXEUNT_HOST_DEVICE inline Step step_by(const Policy& policy, int nth, const Evidence& exit, const Evidence* ramp,
                                        float* state) noexcept {
-  const RuleArgs args{policy.params, policy.exit_value[nth], nth};
-  if (nth + 1 < policy.count) return R::leave(args, exit, state) ? Step::leave : Step::stay;
-  if (policy.ramp) return R::leave(args, *ramp, state) ? Step::leave_by_ramp : Step::last;
-  return R::leave(args, exit, state) ? Step::leave : Step::last;
+  const bool by_ramp = asks_ramp(policy, nth);
+  if (R::leave({policy.params, policy.exit_value[nth], nth}, by_ramp ? *ramp : exit, state))
+    return by_ramp ? Step::leave_by_ramp : Step::leave;
+  return nth + 1 < policy.count ? Step::stay : Step::last;
 }
 
 namespace detail {
