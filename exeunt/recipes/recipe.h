@@ -218,6 +218,7 @@ struct StageSpec {
   CaseNumber epochs{.value = 3};
   int batch = 32;
   double weight_decay = 0, warmup = 0, clip = 1;
+  double label_smoothing = 0;
   int eval_every = 0;
   std::optional<int> early_stop = {};
   KeepBest keep_best = KeepBest::none;
@@ -237,6 +238,8 @@ struct StageSpec {
     visit(Field{"weight_decay", "Weight decay", "--weight-decay", 0, 10}, self.weight_decay);
     visit(Field{"warmup", "Share of the steps with learning-rate warm-up, 0 to 1", "--warmup", 0, 1}, self.warmup);
     visit(Field{"clip", "Maximum gradient norm; 0 = no clipping", "--clip", 0, 1e9}, self.clip);
+    visit(Field{"label_smoothing", "Label smoothing of the cross entropy, 0 to 1", "--label-smoothing", 0, 1},
+          self.label_smoothing);
     visit(Field{"eval_every", "Evaluate all exits every N steps; 0 = only at the end", "--eval-every", 0, 1 << 30},
           self.eval_every);
     visit(Field{"early_stop", "Early stopping: end a stage after N evaluations without a better score", "--early-stop",

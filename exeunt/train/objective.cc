@@ -185,7 +185,13 @@ Tensor Loss::total() const {
 
 Tensor Objective::loss_of(const Tensor& logits, const Tensor& gold) const {
   if (context_.regression) return torch::mse_loss(logits.squeeze(-1), gold);
-  return torch::nll_loss(torch::log_softmax(logits, -1), gold);
+  const Tensor log_p = torch::log_softmax(logits, -1);
+  return smoothed(torch::nll_loss(log_p, gold), log_p);
+}
+
+Tensor Objective::smoothed(const Tensor& nll, const Tensor& log_p) const {
+  const double share = context_.label_smoothing;
+  return share == 0 ? nll : (1 - share) * nll - share * log_p.mean({-2, -1});
 }
 
 Tensor Objective::all_logits(const LossInput& input) {
@@ -196,7 +202,8 @@ Tensor Objective::exit_losses(const LossInput& input) const {
   const Tensor all = all_logits(input);
   if (context_.regression) return (all.squeeze(-1) - input.gold).pow(2).mean(1);
   const Tensor gold = input.gold.view({1, -1, 1}).expand({all.size(0), -1, 1});
-  return -torch::log_softmax(all, -1).gather(2, gold).squeeze(2).mean(1);
+  const Tensor log_p = torch::log_softmax(all, -1);
+  return smoothed(-log_p.gather(2, gold).squeeze(2).mean(1), log_p);
 }
 
 Loss Objective::weighted(const LossInput& input, const std::vector<double>& weights) const {

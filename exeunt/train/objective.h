@@ -32,6 +32,7 @@ struct ObjectiveContext {
   bool regression = false;
   bool lte = false;  // adds M = mean over exits and rows of (u − g)², g = 1 where the exit is wrong, detached
   KlReduction kl = KlReduction::element;
+  double label_smoothing = 0;  // ε: the share of every label that all classes get alike
 };
 
 // A module, so that learned weights are parameters.
@@ -51,6 +52,8 @@ class Objective : public torch::nn::Module {
   [[nodiscard]] int exits() const { return static_cast<int>(context_.layers.size()); }
   [[nodiscard]] int last() const { return exits() - 1; }
   [[nodiscard]] Tensor loss_of(const Tensor& logits, const Tensor& gold) const;
+  // (1 − ε) nll + ε × the mean of −ln p over classes; both averaged over rows, the last dimension of `nll`.
+  [[nodiscard]] Tensor smoothed(const Tensor& nll, const Tensor& log_p) const;
   // [exits, rows, outputs] of all exits, and ℓ of each, [exits].
   [[nodiscard]] static Tensor all_logits(const LossInput& input);
   [[nodiscard]] Tensor exit_losses(const LossInput& input) const;

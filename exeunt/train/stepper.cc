@@ -14,11 +14,12 @@
 namespace exeunt::nn {
 namespace {
 
-ObjectiveContext context_of(const ExitLayout& layout, const Recipe& recipe) {
+ObjectiveContext context_of(const ExitLayout& layout, const Recipe& recipe, const StageSpec& stage) {
   ObjectiveContext context{.layers = {},
                            .regression = layout.problem == Problem::regression,
                            .lte = layout.lte,
-                           .kl = recipe.compat.kd_kl_reduction};
+                           .kl = recipe.compat.kd_kl_reduction,
+                           .label_smoothing = stage.label_smoothing};
   for (const ExitSite& site : layout.sites) context.layers.push_back(site.after);
   return context;
 }
@@ -67,7 +68,7 @@ Stepper::Stepper(Network network, const Recipe& recipe, const StageSpec& stage, 
       recipe_(recipe),
       stage_(stage),
       options_(options),
-      objective_(make_objective(stage.objective, context_of(network_->layout(), recipe))),
+      objective_(make_objective(stage.objective, context_of(network_->layout(), recipe, stage))),
       adam_(make_slots(), {.kind = recipe.compat.adamw, .epsilon = options.epsilon}) {
   for (auto& item : network_->named_parameters()) {
     parameters_.push_back(item.value());

@@ -42,6 +42,26 @@ TEST(Objective, SumsLossesWithFixedWeights) {
   EXPECT_NEAR(total({.kind = ObjectiveKind::limit, .layer = 2}), .286257, 1e-6);
 }
 
+// Against LibTorch's own, exit by exit: alone, all together, and as the hard-label part of a distillation.
+TEST(Objective, SmoothsTheLabelsOfEveryExit) {
+  const double share = 0.2;
+  std::vector<double> want;
+  for (const Tensor& logits : worked_example().logits) {
+    const Tensor loss =
+        torch::cross_entropy_loss(logits, torch::tensor({0, 1}, torch::kLong), {}, at::Reduction::Mean, -100, share);
+    want.push_back(loss.item<double>());
+  }
+  ObjectiveContext smooth = kThree;
+  smooth.label_smoothing = share;
+  EXPECT_NEAR(total({.kind = ObjectiveKind::last}, 0, smooth), want[2], 1e-6);
+  EXPECT_NEAR(total({.kind = ObjectiveKind::limit, .layer = 1}, 0, smooth), want[0], 1e-6);
+  EXPECT_NEAR(total({.kind = ObjectiveKind::sum}, 0, smooth), want[0] + want[1] + want[2], 1e-6);
+  const ObjectiveSpec distill{.kind = ObjectiveKind::distill, .gamma = .9, .temperature = 3};
+  const double imitation = total(distill) - .180925 - .1 * .810048;
+  EXPECT_NEAR(total(distill, 0, smooth), want[2] + .1 * (want[0] + want[1]) + imitation, 2e-6);
+  EXPECT_GT(std::abs(want[2] - .180925), 1e-2);
+}
+
 TEST(Objective, KeepsTheLastExitsLossApart) {
   const Loss sum = loss_of({.kind = ObjectiveKind::sum});
   EXPECT_NEAR(sum.last.item<double>(), .180925, 1e-6);
