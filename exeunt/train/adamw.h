@@ -2,7 +2,7 @@
 // AdamW in two forms. `hf`, what the papers trained with:
 //   m ← β1 m + (1−β1) g    v ← β2 v + (1−β2) g²
 //   p ← p − lr √(1−β2^t) / (1−β1^t) · m / (√v + ε), then p ← p − lr·wd·p
-// so ε meets √v before the correction of its bias. `torch` divides √v by √(1−β2^t) first and decays p beforehand.
+// so ε is added to √v before bias correction. `torch` divides √v by √(1−β2^t) first and decays p before the update.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ struct TraceSource {
   int64_t max_tokens = 8192;  // rows × longest row of a batch
 };
 
-// The network is put in evaluation mode and back; no random number is drawn.
+// Runs in evaluation mode and restores the mode; draws no random number.
 [[nodiscard]] ExitTrace trace_network(Network& network, const Features& features, const TraceSource& source = {});
 
 // The scores of every exit.

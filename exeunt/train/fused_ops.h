@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps between a layer's matrix products with their hand-written way back: one kernel each on a GPU in bf16
+// The steps between a layer's matrix products with hand-written backward passes: one kernel each on a GPU in bf16
 // (kernels.cu), and the same in LibTorch's own operations elsewhere, which is what the tests compare with.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam to CUDA: steps recorded as graphs, results on their way back to the host, and the kernels over tensors.
-// gpu.cc where LibTorch has CUDA; else gpu_stub.cc, where nothing of this is there.
+// The interface to CUDA: steps recorded as graphs, results copied to the host, and the kernels over tensors.
+// gpu.cc if LibTorch has CUDA; else gpu_stub.cc, which has none of it.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 namespace exeunt::nn::gpu {
 
 [[nodiscard]] bool present();  // built with CUDA
-// Makes GPU `place` of this machine, counted around, the one that is used; says which that is.
+// Uses GPU `place` of this machine, modulo their number; returns its index.
 c10::DeviceIndex use(int place);
 // Whether the kernels below take rows of this width (and an inner width) in bf16.
 [[nodiscard]] bool takes_width(int64_t columns, int64_t inner);
 
-// Launches recorded once and played again and again. Recordings of one pool share memory for what they compute on the
-// way: nothing inside one may be needed after it was played, except what lay in memory of its own before.
+// Launches recorded once and replayed. Recordings of one pool share memory for intermediate results: nothing computed
+// inside one may be used after it was replayed, except what has memory of its own.
 class Pool {
  public:
   Pool();
@@ -48,7 +48,7 @@ class Recording {
 // Runs `work` for real where recordings are made, so that what libraries set up at first use is there.
 void warm_up(const Pool& pool, const std::function<void()>& work);
 
-// A small fp32 tensor on its way to the host. values() waits for it.
+// A small fp32 tensor being copied to the host. values() waits for it.
 class Sent {
  public:
   explicit Sent(const Tensor& from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that change gradients on their way back. None of them changes a value on the way forward.
+// Gradient rules: they change gradients in the backward pass and nothing in the forward pass.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a world speak through: Gloo, or NCCL between GPUs. Where one of them is missing at build time,
-// a source that says so stands in.
+// How the processes of a world communicate: Gloo, or NCCL between GPUs. If one of them is missing at build time, a stub
+// whose error says so takes its place.
 #pragma once
 
 #include <exception>

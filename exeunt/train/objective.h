@@ -17,7 +17,7 @@ struct LossInput {
   const ExitOutputs& outputs;
   Tensor gold;          // [rows] int64 labels, or fp32 values of a regression
   int64_t batch = 0;    // its number within the epoch, from 0: some objectives take turns
-  Tensor teacher = {};  // [rows, outputs], of a slow copy of the network; undefined without one
+  Tensor teacher = {};  // [rows, outputs], of the EMA teacher; undefined without one
 };
 
 // The part that comes from the last exit and the part that comes from the others: the projection treats them apart.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learning rate over the steps of a stage: up in a line from 0, then down in a line to 0. No torch here.
+// The learning rate over the steps of a stage: linear warm-up from 0, then linear decay to 0. No torch here.
 #pragma once
 
 #include <algorithm>

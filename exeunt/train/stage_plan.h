@@ -17,7 +17,7 @@ struct StagePlan {
   Schedule schedule = {};
 };
 
-// A run as it begins, for whoever tells the user.
+// A run as it begins, for the summary.
 struct RunStart {
   const std::vector<StagePlan>& stages;
   const ExitLayout& exits;

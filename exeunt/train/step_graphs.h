@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole steps on a GPU - forward, backward, gradient rule, clipping, AdamW - recorded once for each shape of batch and
-// then played. The host only fills in the batch and a few numbers, and does not wait for the result.
+// then replayed. The host only fills in the batch and a few numbers, and does not wait for the result.
 #pragma once
 
 #include <compare>

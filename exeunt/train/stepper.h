@@ -68,7 +68,7 @@ class Stepper {
   [[nodiscard]] AdamW& adam() noexcept { return adam_; }
   [[nodiscard]] Objective& objective() noexcept { return *objective_; }
   [[nodiscard]] Network& network() noexcept { return network_; }
-  // The slow copy of the network that teaches (distillation's variant ema), or null.
+  // The EMA teacher of distillation's variant ema, or null.
   [[nodiscard]] Network& teacher() noexcept { return teacher_; }
 
   // Whether a parameter learns in this stage.

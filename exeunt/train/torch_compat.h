@@ -16,8 +16,8 @@ struct Attention {
 };
 [[nodiscard]] torch::Tensor attend(const Attention& input);
 
-// The same with a way back of its own, for rows as one product puts them out: qkv and its gradient [rows, tokens, 3,
-// heads, d], out and its gradient [rows, tokens, heads, d]. `mask` comes from attention_mask().
+// The same with a backward pass of its own, for rows as one product returns them: qkv and its gradient [rows, tokens,
+// 3, heads, d], out and its gradient [rows, tokens, heads, d]. `mask` comes from attention_mask().
 struct AttentionTape {
   torch::Tensor out, sums, seed, offset;  // sums of exponentials and where the random numbers began
   double dropout = 0;
