@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/tf_table.h"
-
 #include <string>
 
 #include "exeunt/model/bytes.h"
+#include "exeunt/model/tf_table.h"
 #include "tests/model/zip_builder.h"
 #include "tests/scratch.h"
 
