@@ -117,6 +117,14 @@ TEST(Replay, TheLastRampIsConsultedOnlyUnderItsSwitch) {
   EXPECT_THAT(faithful.run(parse_policy("patience:0")).by_ramp, ElementsAre(false, false, false));
 }
 
+// Row 0: the ramp says what the exit before it said and not what the last exit says; row 1: the reverse.
+TEST(Replay, TheLastRampIsComparedWithTheExitBeforeIt) {
+  ExitTrace trace = random_trace({.rows = 2, .exits = 2, .classes = 2, .ramp = true});
+  trace.logits = {3, 0, 0, 3, /**/ 3, 0, 0, 3};
+  trace.ramp = {3, 0, /**/ 0, 3};
+  EXPECT_THAT(replay(trace, parse_policy("divergence:0.1,1"), LastHead::ramp).by_ramp, ElementsAre(true, false));
+}
+
 TEST(Replay, TheSwitchNeedsARamp) {
   const ExitTrace trace = random_trace({});
   EXPECT_THAT(error_of([&] { (void)Replayer(trace, LastHead::ramp); }).what(), HasSubstr("no ramp of the last layer"));

@@ -187,6 +187,9 @@ TEST(Trace, RowsCanBeSelected) {
   EXPECT_EQ(part.at(1, 2)[0], trace.at(0, 2)[0]);
   EXPECT_EQ(part.lte_at(0, 1), trace.lte_at(3, 1));
   EXPECT_EQ(part.lengths[0], trace.lengths[3]);
+  ASSERT_EQ(part.ramp.size(), 2 * 3u);
+  EXPECT_EQ(part.ramp[0], trace.ramp[3 * 3]);
+  EXPECT_EQ(part.ramp[3], trace.ramp[0]);
 }
 
 TEST(Trace, RowsOfOneModelCanBeJoined) {
