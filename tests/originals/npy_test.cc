@@ -52,6 +52,9 @@ TEST(Npy, FortranOrderComesOutRowByRow) {
   const std::string bytes =
       header("{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }") + data<double>({1, 4, 2, 5, 3, 6});
   EXPECT_THAT(to_doubles(parse(bytes)), ElementsAre(1, 2, 3, 4, 5, 6));
+  const std::string cube = header("{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3, 2), }") +
+                           data<double>({1, 7, 3, 9, 5, 11, 2, 8, 4, 10, 6, 12});
+  EXPECT_THAT(to_doubles(parse(cube)), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
 }
 
 TEST(Npy, ReadsTheTypesPeopleSave) {
@@ -127,6 +130,8 @@ TEST(Npy, WritesWhatItReads) {
   const NpyArray array = read_npy(scratch.path() / "a.npy");
   EXPECT_THAT(array.view.shape, ElementsAre(3, 2));
   EXPECT_THAT(to_doubles(array.view), ElementsAre(1, 2.5, -3, 4, 5, 6));
+  EXPECT_EQ(std::filesystem::file_size(scratch.path() / "a.npy") - array.view.bytes.size(), 2 * 64U)
+      << "the data start on a multiple of 64";
 }
 
 class Numpy : public testing::Test {
