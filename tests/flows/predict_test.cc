@@ -3,6 +3,7 @@
 
 #include "exeunt/flows/answer_lines.h"
 #include "exeunt/runtime/classifier.h"
+#include "tests/runtime/random_model.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -74,7 +75,7 @@ TEST(Predict, OnlyAWindowOfTextsIsInFlight) {
 }
 
 TEST(Predict, AShardAnswersItsRowsAlone) {
-  Classifier classifier(kClassifierModel, options_of());
+  Classifier classifier(kClassifierModel, options_of("layer:2"));
   std::vector<int64_t> rows;
   const PredictCounts counts = predict(classifier.engine(), classifier.tokenizer(),
                                        {.ask = classifier.ask(),
@@ -84,16 +85,18 @@ TEST(Predict, AShardAnswersItsRowsAlone) {
                                         .answered = [&](const Prediction& text) { rows.push_back(text.index); }});
   EXPECT_THAT(rows, testing::ElementsAre(1, 4, 7));
   EXPECT_EQ(counts.rows, 8);
+  EXPECT_EQ(counts.answered, 3);
+  EXPECT_EQ(counts.layers, 3 * 2);
 }
 
 TEST(Predict, EmptyAndTooLongTextsNameTheirPlace) {
   Classifier classifier(kClassifierModel, options_of());
-  const auto run = [&](std::string_view odd, bool strict, int max_length = 8) {
+  const auto run = [&](std::string_view odd, bool strict, int max_length = 8, int odd_row = 5) {
     return predict(classifier.engine(), classifier.tokenizer(),
                    {.ask = classifier.ask(),
                     .encode = {.max_length = max_length},
                     .strict = strict,
-                    .next = many_texts(9, odd, 5),
+                    .next = many_texts(9, odd, odd_row),
                     .answered = [](const Prediction&) {}});
   };
   for (const char* blank : {"", " \t ", "\v"}) {
@@ -103,9 +106,10 @@ TEST(Predict, EmptyAndTooLongTextsNameTheirPlace) {
   }
   EXPECT_GT(run("great", false, 8).truncated, 0);
   EXPECT_EQ(run("great", true, 64).truncated, 0);
-  const Error error = error_of([&] { (void)run("great", true, 8); });
-  EXPECT_THAT(error.what(), HasSubstr("the text is longer than 8 tokens"));
-  EXPECT_THAT(error.what(), testing::StartsWith("row "));
+  // Texts grow from row to row, so row 3 is the first that is too long; the first text of all is no exception.
+  EXPECT_STREQ(error_of([&] { (void)run("great", true); }).what(), "row 3: the text is longer than 8 tokens");
+  EXPECT_STREQ(error_of([&] { (void)run("a dull film and a great dull film", true, 8, 0); }).what(),
+               "row 0: the text is longer than 8 tokens");
 }
 
 TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
@@ -129,6 +133,35 @@ TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
   EXPECT_THAT(json, HasSubstr("\"label\":\"" + label + "\""));
   EXPECT_THAT(json, HasSubstr("\"exit_layer\":2,\"layers_run\":2}\n"));
   EXPECT_THAT(json, HasSubstr("\"scores\":{\"negative\":"));
+}
+
+// The line of a model with these exits for an answer.
+std::string line_of(AnswerForm form, const ExitLayout& layout, const Evidence& evidence) {
+  const Checkpoint model = make_model(small_spec(), layout);
+  Answer answer;
+  answer.evidence = evidence;
+  answer.layer = answer.layers_run = 3;
+  return AnswerLines(form, model, {}).line({.index = 7, .answer = answer});
+}
+
+TEST(AnswerLines, GlueGetsARegressionsValueWithinTheRangeOfItsLabels) {
+  ExitLayout layout = own_exits(small_spec(), 1);
+  layout.problem = Problem::regression;
+  layout.labels.clear();
+  EXPECT_EQ(line_of(AnswerForm::glue, layout, {.value = 5.25F}), "7\t5.250\n") << "no range is known";
+  layout.range = {0, 5};
+  EXPECT_EQ(line_of(AnswerForm::glue, layout, {.value = 5.25F}), "7\t5.000\n");
+  EXPECT_EQ(line_of(AnswerForm::glue, layout, {.value = -0.5F}), "7\t0.000\n");
+  EXPECT_EQ(line_of(AnswerForm::glue, layout, {.value = 2.5F}), "7\t2.500\n");
+  EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.value = 5.25F}), "7\t5.25\t3\t3\n") << "what the model said";
+}
+
+TEST(AnswerLines, ALabelKeepsToItsColumn) {
+  ExitLayout layout = own_exits(small_spec());
+  layout.labels[1] = "very\tgood\r\nindeed";
+  EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.label = 1, .confidence = 0.5F}),
+            "7\tvery good  indeed\t0.500000\t3\t3\n");
+  EXPECT_EQ(line_of(AnswerForm::glue, layout, {.label = 1}), "7\tvery good  indeed\n");
 }
 
 }  // namespace
