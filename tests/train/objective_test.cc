@@ -42,6 +42,11 @@ TEST(Objective, SumsLossesWithFixedWeights) {
   EXPECT_NEAR(total({.kind = ObjectiveKind::limit, .layer = 2}), .286257, 1e-6);
 }
 
+TEST(Objective, WeighsExitsByTheirLayers) {
+  const double want = (1 * .523791 + 2 * .286257 + 6 * .180925) / 9;
+  EXPECT_NEAR(total({.kind = ObjectiveKind::linear}, 0, {.layers = {1, 2, 6}}), want, 1e-6);
+}
+
 // Against LibTorch's own, exit by exit: alone, all together, and as the hard-label part of a distillation.
 TEST(Objective, SmoothsTheLabelsOfEveryExit) {
   const double share = 0.2;
@@ -79,6 +84,21 @@ TEST(Objective, DistilsFromTheLastExitPerElement) {
   ObjectiveContext batch = kThree;
   batch.kl = KlReduction::batch;  // twice the value per element of two classes
   EXPECT_NEAR(total({.kind = ObjectiveKind::distill_early}, 0, batch), .081005 + 2 * .266267, 3e-6);
+}
+
+TEST(Objective, TheTeacherDoesNotLearnFromItsStudents) {
+  for (const DistillVariant variant : {DistillVariant::last, DistillVariant::chain, DistillVariant::berxit,
+                                       DistillVariant::bidir, DistillVariant::group}) {
+    ExitOutputs outputs = worked_example();
+    for (Tensor& logits : outputs.logits) logits.requires_grad_();
+    make_objective({.kind = ObjectiveKind::distill_early, .variant = variant}, kThree)
+        ->loss({.outputs = outputs, .gold = torch::tensor({0, 1}, torch::kLong)})
+        .total()
+        .backward();
+    const auto pull = [&](size_t exit) { return outputs.logits[exit].grad().abs().max().item<double>(); };
+    EXPECT_GT(pull(0), 0) << static_cast<int>(variant);
+    EXPECT_EQ(pull(2), 0) << static_cast<int>(variant);
+  }
 }
 
 TEST(Objective, LearnsItsWeightsWithTheGradientOfTheClosedForm) {
