@@ -14,6 +14,7 @@ TEST(Suggest, ASlipFindsItsWord) {
   EXPECT_EQ(nearest("convret", kWords), "convert");
   EXPECT_EQ(nearest("tokenise", kWords), "tokenize");
   EXPECT_EQ(suggestion("inof", kWords), "did you mean 'info'?");
+  EXPECT_EQ(nearest("ab", std::vector<std::string>{"ac", "ad"}), "ac") << "the first of those that are equally near";
 }
 
 TEST(Suggest, AStrangeWordGetsTheList) {

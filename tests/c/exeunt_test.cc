@@ -187,6 +187,9 @@ TEST(CInterface, SaysWhatFailedAndWhatToDo) {
   options.threads = -1;
   EXPECT_EQ(exeunt_open(kModel, &options, &model), EXEUNT_USAGE);
   options = EXEUNT_OPTIONS_INIT;
+  options.max_length = -1;
+  EXPECT_EQ(exeunt_open(kModel, &options, &model), EXEUNT_USAGE);
+  options = EXEUNT_OPTIONS_INIT;
   options.struct_size = 0;
   EXPECT_EQ(exeunt_open(kModel, &options, &model), EXEUNT_USAGE);
   EXPECT_EQ(exeunt_open(nullptr, nullptr, &model), EXEUNT_USAGE);

@@ -195,6 +195,8 @@ TEST(Features, DamagedFilesAreRefusedByName) {
   metadata = info;
   metadata[6].second = "0";
   EXPECT_THAT(message(good, metadata), HasSubstr("field 'max_length': got 0, want a whole number from 1 to"));
+  metadata[6].second = "8.5";
+  EXPECT_THAT(message(good, metadata), HasSubstr("field 'max_length': got 8.5, want a whole number"));
   metadata = info;
   metadata[5].second = "[1]";
   EXPECT_THAT(message(good, metadata), HasSubstr("field 'labels': got a list, want a list of strings"));

@@ -114,7 +114,7 @@ TEST(Charsmap, ReadsBase64) {
     return std::string(error_of([&] { (void)parse_charsmap(text, "f"); }).what());
   };
   EXPECT_THAT(message("AAA*"), HasSubstr("f: precompiled_charsmap: character 4 is not base64"));
-  EXPECT_THAT(message("AAAAA"), HasSubstr("f: precompiled_charsmap: the base64 text of 5 characters is cut off"));
+  for (const char* cut : {"AAAAA", "AAAAAA", "AAAAAAA"}) EXPECT_THAT(message(cut), HasSubstr("characters is cut off"));
   EXPECT_THAT(message("AAA="), HasSubstr("precompiled_charsmap: got 2 bytes"));
   EXPECT_THAT(message("AA===="), HasSubstr("character"));
 }
