@@ -98,5 +98,19 @@ TEST(Files, AFolderAppearsWholeOrNotAtAll) {
   EXPECT_EQ(entries(scratch.path()), 1U);
 }
 
+TEST(Files, AFolderThatAppearedInTheMeantimeIsKept) {
+  const Scratch scratch;
+  const fs::path target = scratch.path() / "model";
+  {
+    AtomicFolder folder(target);
+    std::ofstream(folder.path() / "a") << "ours";
+    fs::create_directory(target);
+    std::ofstream(target / "a") << "theirs";
+    EXPECT_EQ(error_of([&] { folder.commit(); }).code(), Code::usage);
+  }
+  EXPECT_EQ(read_text(target / "a"), "theirs");
+  EXPECT_EQ(entries(scratch.path()), 1U);
+}
+
 }  // namespace
 }  // namespace exeunt

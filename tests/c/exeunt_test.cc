@@ -3,12 +3,15 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/scratch.h"
 
 namespace {
 
@@ -82,6 +85,24 @@ TEST(CInterface, ClassifiesWithScoresThatAddUpToOne) {
   EXPECT_EQ(result.layers_run, 2);
   EXPECT_EQ(result.tokens, 5);  // [CLS] a great film [SEP]
   EXPECT_EQ(result.truncated, 0);
+}
+
+TEST(CInterface, GivesANumberAndNoLabelForARegression) {
+  const exeunt::Scratch folder;
+  const std::filesystem::path from = EXEUNT_TEST_DATA "/golden/heads_regression";
+  for (const char* name : {"config.json", "exits.json", "model.safetensors"}) {
+    std::filesystem::copy_file(from / name, folder.path() / name);
+  }
+  (void)folder.write("vocab.json", R"({"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"a":4,"b":5})");
+  (void)folder.write("merges.txt", "#version: 0.2\n");
+  exeunt_model* model = nullptr;
+  ASSERT_EQ(exeunt_open(folder.path().c_str(), nullptr, &model), EXEUNT_OK) << exeunt_last_error();
+  const exeunt_result result = classify(model, "ab");
+  EXPECT_EQ(result.label, -1);
+  EXPECT_EQ(result.score, 1);
+  EXPECT_EQ(result.tokens, 4);
+  EXPECT_EQ(exeunt_label_count(model), 0);
+  exeunt_close(model);
 }
 
 TEST(CInterface, TruncatesTextsAtMaxLength) {

@@ -71,6 +71,13 @@ TEST(Batches, TheOrderOfASeedNeverChanges) {
   EXPECT_THAT(flat(shuffled_batches(offsets, {.batch = 3, .seed = 42})), ElementsAre(3, 6, 0, 7, 1, 2, 5, 4));
 }
 
+// SplitMix64 maps 0 to 0, so this epoch's first number is 0: below 2^64 mod 5 = 1, hence drawn again.
+TEST(Batches, ANumberThatWouldFavourSomeRowsIsDrawnAgain) {
+  const auto offsets = offsets_of(std::vector<int64_t>(5, 1));
+  EXPECT_THAT(flat(shuffled_batches(offsets, {.batch = 5, .seed = 42, .epoch = 0xa3f1542050ca1556})),
+              ElementsAre(2, 3, 1, 4, 0));
+}
+
 TEST(Batches, EveryPlaceIsAsLikelyForEveryRow) {
   const auto offsets = offsets_of(std::vector<int64_t>(5, 1));
   std::vector<std::vector<int>> seen(5, std::vector<int>(5, 0));

@@ -101,6 +101,10 @@ TEST(Recipe, GroupsHeadsByLayersWithoutGaps) {
   const Error error =
       error_of([&] { (void)layout_of(patched("elbert", R"({"heads":{"classifier":"groups:3"}})"), spec, kTwo); });
   EXPECT_STREQ(error.what(), "recipe 'elbert': 3 groups of classifiers, want a divisor of the 4 layers");
+  EXPECT_EQ(patched("elbert", R"({"heads":{"classifier":"groups:512"}})").heads.classifier.groups, kMaxLayers);
+  for (const char* patch : {R"({"heads":{"classifier":"groups:0"}})", R"({"heads":{"classifier":"groups:513"}})"}) {
+    EXPECT_THAT(error_of([&] { (void)patched("elbert", patch); }).what(), testing::HasSubstr("field 'classifier'"));
+  }
 }
 
 // Message and hint of a broken recipe, joined.

@@ -217,6 +217,10 @@ TEST(Http, WritesHeadsAndReadsLists) {
   EXPECT_EQ(head_text(response, false),
             "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: 2\r\nx-a: b\r\n"
             "connection: close\r\n\r\n");
+  for (const auto& [status, line] : {std::pair(204, "204 No Content"), std::pair(304, "304 Not Modified")}) {
+    EXPECT_EQ(head_text({.status = status, .body = "{}"}, true),
+              fmt::format("HTTP/1.1 {}\r\nconnection: keep-alive\r\n\r\n", line));
+  }
   EXPECT_TRUE(list_holds("text/plain, Text/HTML;q=0.9", "text/html"));
   EXPECT_FALSE(list_holds("text/htmlx", "text/html"));
   EXPECT_FALSE(list_holds("", "text/html"));

@@ -59,6 +59,11 @@ TEST(CheckData, FewerRowsOrFilesAreIncompleteNotBroken) {
   EXPECT_EQ(report.tasks[0].splits[0].expected, 277);
   EXPECT_THAT(report.tasks[0].missing, ElementsAre("train.tsv", "test.tsv"));
   EXPECT_FALSE(report.broken());
+
+  data.add("RTE/dev.tsv", kPairs, "0\ta\tb\tentailment\n", 277);
+  const DataReport files = check_data(data.path());
+  EXPECT_EQ(files.tasks[0].splits[0].state, DataState::complete);
+  EXPECT_EQ(files.tasks[0].state(), DataState::incomplete) << "two files are missing";
 }
 
 TEST(CheckData, MoreRowsThanTheCompleteFileAreOversized) {
