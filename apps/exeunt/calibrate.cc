@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt calibrate`: a budget and a confidence become a certified policy.
-#include "exeunt/flows/calibrate.h"
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/calibrate_model.h"
 
 namespace exeunt::apps {
 namespace {
@@ -95,7 +94,7 @@ void print_promise(const Calibration& calibration, const CalibrationData& data, 
 void run(const Common& common, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.calibrate;
   options.plan = plan_of(flags);
-  const auto [path, data, calibration, scores] = calibrate_model(options, listener(common));
+  const auto [path, data, calibration, scores] = calibrate_model(options, observer(common));
   if (common.json) {
     OrderedJson out;
     out["out"] = path.string();

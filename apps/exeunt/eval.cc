@@ -72,9 +72,9 @@ OrderedJson drift_json(const Drift& drift) {
 }
 
 void run(const Common& common, const EvalFlags& flags) {
-  const Measured measured = measure(flags.run, listener(common));
+  const Measured measured = measure(flags.run, observer(common));
   Scorer scorer(measured.trace, scorer_options(measured));
-  PolicySpec policy = choose_policy(measured, flags.policy, listener(common)).policy;
+  PolicySpec policy = choose_policy(measured, flags.policy, observer(common)).policy;
   if (!flags.exits.empty()) policy.exits = layer_list(flags.exits, "--exits");
   const PolicyScore score = scorer.score(policy);
   const std::optional<ExitTrace> other =

@@ -12,7 +12,7 @@
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/shapes.h"
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 

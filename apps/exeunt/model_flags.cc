@@ -55,7 +55,7 @@ void use_exits(const SettingFlags& flags, std::vector<PolicySpec>& policies) {
 
 }  // namespace
 
-Listener listener(const Common& common) {
+Observer observer(const Common& common) {
   return {.notice = [common](const std::string& text) { notice(common, text); },
           .progress = progress_on_stderr(common.quiet)};
 }

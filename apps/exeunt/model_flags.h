@@ -16,7 +16,7 @@
 namespace exeunt::apps {
 
 // Notices and progress on stderr, unless --quiet.
-[[nodiscard]] Listener listener(const Common& common);
+[[nodiscard]] Observer observer(const Common& common);
 
 enum class Takes { model, model_or_trace };
 

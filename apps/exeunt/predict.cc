@@ -53,7 +53,7 @@ void run(const Common& common, const PredictFlags& flags) {
   job.form = common.json ? AnswerForm::jsonl : *answer_form_named(flags.form);
   LineSink sink(flags.out);
   const auto [counts, layers, max_length] = run_predict_job(
-      job, [&](std::string_view text) { sink.write(text); }, listener(common));
+      job, [&](std::string_view text) { sink.write(text); }, observer(common));
   sink.commit();
   if (counts.truncated > 0) {
     notice(common,

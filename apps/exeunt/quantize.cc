@@ -38,7 +38,7 @@ void run(const Common& common, const QuantizeFlags& flags) {
   options.max_changed = share_of(flags.max_drift, "--max-drift");
   options.max_drop = share_of(flags.max_loss, "--max-loss");
   options.budget = share_of(flags.budget, "--max-drop");
-  const Quantized done = quantize_model(options, listener(common));
+  const Quantized done = quantize_model(options, observer(common));
   const QuantizeOutcome& outcome = done.outcome;
   const std::string policy = done.calibration ? str(done.calibration->entry.policy) : "";
 

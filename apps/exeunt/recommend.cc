@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt recommend`: which exit policy, and of which run, for a target speed-up or a maximum loss.
-#include "exeunt/flows/recommend.h"
-
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "exeunt/eval/recommend_text.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/recommend_policy.h"
 #include "exeunt/model/manifest.h"
 
 namespace exeunt::apps {
@@ -85,18 +84,18 @@ void run(const Common& common, RecommendFlags& flags) {
   flags.goal = goal_of(flags.goal_flags);
   if (!flags.out.empty() && !flags.apply) throw Error(Code::usage, "--out goes with --apply");
   if (flags.replace_certified && !flags.apply) throw Error(Code::usage, "--replace-certified goes with --apply");
-  const Recommended done = recommend_policy(flags, listener(common));
+  const Recommended done = recommend_policy(flags, observer(common));
   const Recommendation& what = done.what;
   const Contender& winner = done.winner();
   const std::vector<std::string> next = commands(flags, winner, what);
   if (common.json) {
     OrderedJson out = recommendation_json(what, done.runs, flags.goal);
     out["commands"] = what.met ? OrderedJson(next) : OrderedJson::array();
-    if (flags.apply) out["out"] = keep_recommended(flags, done, listener(common)).string();
+    if (flags.apply) out["out"] = keep_recommended(flags, done, observer(common)).string();
     return print_json(out);
   }
   print_recommendation(what, done.runs, flags.goal);
-  if (flags.apply) fmt::print("wrote {}\n", keep_recommended(flags, done, listener(common)).string());
+  if (flags.apply) fmt::print("wrote {}\n", keep_recommended(flags, done, observer(common)).string());
   if (!what.met) return;
   fmt::print("\nnext:\n  {}\n", fmt::join(next, "\n  "));
   if (flags.apply || what.certified || !winner.measured.model) return;

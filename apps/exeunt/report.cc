@@ -26,7 +26,7 @@ void run(const Common& common, const ReportFlags& flags) {
   ReportPlan plan = flags.plan;
   plan.published = !flags.no_published;
   plan.settings = [&](const ExitTrace& trace) { return settings_or_default(named, flags.settings, trace); };
-  const Report report = report_runs(plan, listener(common));
+  const Report report = report_runs(plan, observer(common));
   const fs::path html = flags.out;
   const fs::path stem = html.parent_path() / html.stem();
   write_atomically(html, report.html);

@@ -112,7 +112,7 @@ Reached reached_on(const Common& common, const ReproduceFlags& flags, const Pape
   run.model = flags.out;
   run.data.task = task.name;
   run.data.path = flags.data;
-  const Measured measured = measure(run, listener(common));
+  const Measured measured = measure(run, observer(common));
   Scorer scorer(measured.trace, scorer_options(measured));
   Reached reached{.task = std::string(task.name), .split = "dev", .backbone = backbone_name(measured.model->spec())};
   reached.recipe = paper.recipe;

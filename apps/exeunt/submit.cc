@@ -41,7 +41,7 @@ OrderedJson costs_json(const Submitted& done) {
 
 void run_glue(const Common& common, SubmitFlags& flags) {
   take_models(flags, "glue");
-  const Submitted done = submit_glue(flags, listener(common));
+  const Submitted done = submit_glue(flags, observer(common));
   if (common.json) return print_json({{"out", flags.out}, {"answered", costs_json(done)}, {"filled", done.filled}});
   fmt::print("wrote {}: {} file{} answered\n", flags.out, done.runs.size(), done.runs.size() == 1 ? "" : "s");
   if (!done.filled.empty())
@@ -50,7 +50,7 @@ void run_glue(const Common& common, SubmitFlags& flags) {
 
 void run_elue(const Common& common, SubmitFlags& flags) {
   take_models(flags, "elue");
-  const Submitted done = submit_elue(flags, listener(common));
+  const Submitted done = submit_elue(flags, observer(common));
   if (common.json) return print_json({{"out", flags.out}, {"answered", costs_json(done)}});
   for (const TestRun& run : done.runs) {
     fmt::print("{}: {:.2f} MFLOPs per text at true lengths, {:.2f} layers\n", run.run.answers.task->name,

@@ -182,9 +182,9 @@ void run(const Common& common, const SweepFlags& flags) {
   const auto settings = [&](const ExitTrace& trace) { return settings_or_default(named, flags.settings, trace); };
   std::vector<Swept> all;
   if (flags.all_checkpoints) {
-    all = sweep_checkpoints(flags.run, settings, listener(common));
+    all = sweep_checkpoints(flags.run, settings, observer(common));
   } else {
-    all.push_back(sweep_model(flags.run, settings, listener(common)));
+    all.push_back(sweep_model(flags.run, settings, observer(common)));
   }
   for (const Swept& swept : all) write_files(flags, swept);
   if (view) {

@@ -35,7 +35,7 @@ void run(const Common& common, const TraceFlags& flags) {
                 importing ? "got both MODEL and --import, want one of them" : "MODEL or --import is required",
                 "see 'exeunt trace --help'");
   }
-  const ExitTrace trace = importing ? imported(flags) : trace_model(flags.run, listener(common));
+  const ExitTrace trace = importing ? imported(flags) : trace_model(flags.run, observer(common));
   write_trace(flags.out, trace);
   if (common.json) {
     OrderedJson out;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of docs/reliability.md, from the records in benchmarks/results/serve.
+"""The figures of docs/reliability.md, from the records in benchmarks/results/serve.jsonl, one trial a line.
 
-    render.py            writes them between the marks
-    render.py --check    fails if the page does not hold them
+    render.py                     writes them between the marks
+    render.py --check             fails if the page does not hold them
+    render.py --add NAME FILE     takes the record that exeunt-load saved with --out, in the place of NAME's last one
 """
 import json
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / 'docs/reliability.md'
-RECORDS = ROOT / 'benchmarks/results/serve'
+RECORDS = ROOT / 'benchmarks/results/serve.jsonl'
 BEGIN, END = '<!-- figures: made by benchmarks/serve/render.py -->', '<!-- end of figures -->'
 
 
@@ -63,11 +64,21 @@ def peaks(records):
             f"rate at which every request is answered and p99 stays within {limit} ms.\n\n{text}\n")
 
 
+def records():
+    return [json.loads(line) for line in RECORDS.read_text(encoding='utf-8').splitlines()]
+
+
+def add(name, path):
+    kept = [record for record in records() if record['name'] != name]
+    kept.append({'name': name} | json.loads(Path(path).read_text(encoding='utf-8')))
+    kept.sort(key=lambda record: record['name'])
+    RECORDS.write_text(''.join(json.dumps(record, ensure_ascii=False) + '\n' for record in kept), encoding='utf-8')
+
+
 def figures():
     trials, compared = [], []
-    for path in sorted(RECORDS.glob('*.json')):
-        record = json.loads(path.read_text())
-        name = path.stem.split('-', 3)[3]  # behind the date
+    for record in records():
+        name = record['name']
         if record['trial'] == 'peak':
             compared.append((name.removeprefix('peak-'), record))
         else:
@@ -79,12 +90,14 @@ def figures():
 
 
 def main():
+    if sys.argv[1:2] == ['--add']:
+        return add(*sys.argv[2:])
     page = DOCS.read_text()
     begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
     made = page[:begin] + '\n' + figures() + page[end:]
     if '--check' in sys.argv:
         if made != page:
-            sys.exit('docs/reliability.md: the figures are not those of benchmarks/results/serve; run benchmarks/serve/render.py')
+            sys.exit('docs/reliability.md: the figures are not those of benchmarks/results/serve.jsonl; run benchmarks/serve/render.py')
         return
     DOCS.write_text(made)
 

@@ -21,7 +21,7 @@
 #include "exeunt/model/cost.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/model/shapes.h"
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 #include "exeunt/runtime/cpu/kernel_profile.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cpu/register_peak.h"

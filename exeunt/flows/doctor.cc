@@ -8,7 +8,7 @@
 #include "exeunt/flows/machine.h"
 #include "exeunt/flows/self_check.h"
 #include "exeunt/model/locate.h"
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 

@@ -33,18 +33,18 @@ std::string data_hint(const Checkpoint& model) {
       flags_for(columns_from(run.at("columns"))));
 }
 
-ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, const Listener& listener) {
-  listener.notices(model.notices());
+ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, const Observer& observer) {
+  observer.notices(model.notices());
   require_heads(model);
   const auto precision = precision_named(options.precision);
   if (!options.precision.empty() && !precision) {
     throw Error(Code::usage, fmt::format("a model runs in fp32, bf16 or int8: got precision '{}'", options.precision),
                 "pass a trace recorded in that precision with --trace");
   }
-  Dataset data = data_for(options, model, listener);
+  Dataset data = data_for(options, model, observer);
   const fs::path tokenizer_folder = options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer);
   const auto tokenizer = load_tokenizer(tokenizer_folder);
-  Progress progress("trace", static_cast<int64_t>(data.examples.size()), listener.progress);
+  Progress progress("trace", static_cast<int64_t>(data.examples.size()), observer.progress);
   return make_trace(model, *tokenizer, std::move(data),
                     {.max_length = options.max_length,
                      .threads = options.threads,
@@ -80,7 +80,7 @@ ExitTrace trace_in_file(const MeasureOptions& options) {
 }
 
 std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Measured& measured,
-                                       const Listener& listener) {
+                                       const Observer& observer) {
   const fs::path path = !options.profile.empty() ? fs::path(options.profile)
                         : measured.model         ? measured.model->folder() / kProfileFile
                                                  : fs::path();
@@ -89,7 +89,7 @@ std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Meas
   const Profile profile = read_profile(path, layers);
   const ProfileEntry* entry = find_entry(profile, measured.trace.info.precision, options.threads);
   if (entry != nullptr) return *entry;
-  listener.notice(fmt::format("{}: nothing measured in {}, so no times are predicted", path.string(),
+  observer.notice(fmt::format("{}: nothing measured in {}, so no times are predicted", path.string(),
                               measured.trace.info.precision));
   return std::nullopt;
 }
@@ -105,7 +105,7 @@ LastHead last_head(const MeasureOptions& options, const Measured& measured) {
 
 }  // namespace
 
-Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Listener& listener) {
+Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Observer& observer) {
   const fs::path held_out = model.folder() / kHeldOutFile;
   const auto take_labels = [&](UserColumns& columns) {
     columns.labels = model.exits().labels;
@@ -115,7 +115,7 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const L
   if (source.columns.labels.empty() && !source.columns.regression) take_labels(source.columns);
   if (!source.path.empty()) {
     Dataset data = load_data(source);
-    listener.notices(data.notices);
+    observer.notices(data.notices);
     return data;
   }
   if (!source.task.empty() || !path_exists(held_out)) {
@@ -124,7 +124,7 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const L
   UserColumns columns = held_out_columns(held_out);
   take_labels(columns);
   Dataset data = load_data({.path = held_out.string(), .columns = columns, .limit = source.limit});
-  listener.notice(
+  observer.notice(
       fmt::format("no --data: using the {} rows that training held out, {}", data.examples.size(), held_out.string()));
   return data;
 }
@@ -135,20 +135,20 @@ bool is_trace_file(const std::string& name) {
          !path_exists(fs::path(name).parent_path() / "config.json");
 }
 
-ExitTrace trace_model(const MeasureOptions& options, const Listener& listener) {
-  return trace_opened(options, Checkpoint::open(options.model), listener);
+ExitTrace trace_model(const MeasureOptions& options, const Observer& observer) {
+  return trace_opened(options, Checkpoint::open(options.model), observer);
 }
 
-Measured measure(const MeasureOptions& options, const Listener& listener) {
+Measured measure(const MeasureOptions& options, const Observer& observer) {
   Measured measured;
   if (is_trace_file(options.model)) {
     measured.trace = trace_in_file(options);
   } else {
     Checkpoint model = Checkpoint::open(options.model);
-    measured.trace = options.trace.empty() ? trace_opened(options, model, listener) : trace_of_model(options, model);
+    measured.trace = options.trace.empty() ? trace_opened(options, model, observer) : trace_of_model(options, model);
     measured.model = std::move(model);
   }
-  measured.profile = profile_of(options, measured, listener);
+  measured.profile = profile_of(options, measured, observer);
   measured.last = last_head(options, measured);
   return measured;
 }

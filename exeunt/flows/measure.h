@@ -20,7 +20,7 @@
 namespace exeunt {
 
 // Who is told what happens while a flow works.
-struct Listener {
+struct Observer {
   std::function<void(const std::string&)> notice = [](const std::string&) {};  // a remark that needs no action
   ProgressStyle progress = {};
 
@@ -42,9 +42,9 @@ struct MeasureOptions {
 };
 
 // The data of the options; by default the hold-out split of the model's training run.
-[[nodiscard]] Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Listener& listener);
+[[nodiscard]] Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Observer& observer);
 
-[[nodiscard]] ExitTrace trace_model(const MeasureOptions& options, const Listener& listener);
+[[nodiscard]] ExitTrace trace_model(const MeasureOptions& options, const Observer& observer);
 
 // What was measured: a trace, and the model if there is one.
 struct Measured {
@@ -53,7 +53,7 @@ struct Measured {
   std::optional<ProfileEntry> profile = {};
   LastHead last = LastHead::final;
 };
-[[nodiscard]] Measured measure(const MeasureOptions& options, const Listener& listener);
+[[nodiscard]] Measured measure(const MeasureOptions& options, const Observer& observer);
 
 // A file that ends in .safetensors and is not a model's weights.
 [[nodiscard]] bool is_trace_file(const std::string& name);

@@ -24,9 +24,9 @@ std::string certificate_text(const PolicyEntry& entry) {
 }
 
 ChosenPolicy policy_in(const PolicyFile& file, const std::string& precision, const std::string& where,
-                       const Listener& listener) {
+                       const Observer& observer) {
   const PolicyEntry& entry = file.entries.at(precision);
-  listener.notice(fmt::format("{}: policy {}, {}", where, str(entry.policy), certificate_text(entry)));
+  observer.notice(fmt::format("{}: policy {}, {}", where, str(entry.policy), certificate_text(entry)));
   ChosenPolicy chosen{.policy = entry.complete()};
   if (entry.certificate)
     chosen.certificate = OrderedJson::parse(policy_file_text(file))["entries"][precision]["certificate"];
@@ -34,7 +34,7 @@ ChosenPolicy policy_in(const PolicyFile& file, const std::string& precision, con
 }
 
 // A file that the user names must fit; the model's own is passed over with a notice where it does not.
-ChosenPolicy named_policy(const Measured& measured, const std::string& path, const Listener& listener) {
+ChosenPolicy named_policy(const Measured& measured, const std::string& path, const Observer& observer) {
   const PolicyFile file = read_policy_file(path);
   const TraceInfo& info = measured.trace.info;
   if (file.weights != info.weights) {
@@ -42,7 +42,7 @@ ChosenPolicy named_policy(const Measured& measured, const std::string& path, con
                    info.weights.substr(0, 12));
   }
   if (!file.entries.contains(info.precision)) throw_bad_file(path, "has no entry for precision {}", info.precision);
-  return policy_in(file, info.precision, path, listener);
+  return policy_in(file, info.precision, path, observer);
 }
 
 // Why the entry of a model's own policy file does not hold for what was measured; empty = it does.
@@ -58,17 +58,17 @@ std::string misfit(const PolicyFile& file, const Measured& measured) {
 
 }  // namespace
 
-ChosenPolicy choose_policy(const Measured& measured, const std::string& text, const Listener& listener) {
-  if (text.ends_with(".json")) return named_policy(measured, text, listener);
+ChosenPolicy choose_policy(const Measured& measured, const std::string& text, const Observer& observer) {
+  if (text.ends_with(".json")) return named_policy(measured, text, observer);
   if (!text.empty()) return {.policy = parse_policy(text)};
   const fs::path path = measured.model ? measured.model->folder() / "policy.json" : fs::path();
   if (path.empty() || !path_exists(path)) return {.policy = parse_policy("full")};
   const PolicyFile file = read_policy_file(path);
   if (const std::string why = misfit(file, measured); !why.empty()) {
-    listener.notice(fmt::format("{}: {}; running at full depth", path.string(), why));
+    observer.notice(fmt::format("{}: {}; running at full depth", path.string(), why));
     return {.policy = parse_policy("full")};
   }
-  return policy_in(file, measured.trace.info.precision, path.string(), listener);
+  return policy_in(file, measured.trace.info.precision, path.string(), observer);
 }
 
 fs::path policy_path(const Checkpoint& model) {

@@ -19,7 +19,7 @@ struct ChosenPolicy {
 
 // What a measured model runs: `text` if it is given (a policy, or the name of a policy file, which ends in .json); else
 // the entry of its policy.json for the trace's precision; else full depth. A notice says which of the last two.
-[[nodiscard]] ChosenPolicy choose_policy(const Measured& measured, const std::string& text, const Listener& listener);
+[[nodiscard]] ChosenPolicy choose_policy(const Measured& measured, const std::string& text, const Observer& observer);
 
 // Where the policy of a model is kept; an Error where its folder is not in Exeunt's format.
 [[nodiscard]] std::filesystem::path policy_path(const Checkpoint& model);

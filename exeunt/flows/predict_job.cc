@@ -62,15 +62,15 @@ ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier
 }  // namespace
 
 PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
-                               const Listener& listener) {
+                               const Observer& observer) {
   TextSource source(job);
   Classifier classifier(job.model, job.classifier);
-  listener.notices(classifier.notices());
+  observer.notices(classifier.notices());
   const Ask ask = classifier.ask();
   const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound);
   // Held back until the first answer, so that a bad file prints nothing.
   std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
-  Progress progress("predict", source.size(), listener.progress);
+  Progress progress("predict", source.size(), observer.progress);
   int64_t answered = 0, shown = 0;
   PredictSummary summary{.layers = classifier.checkpoint().spec().layers,
                          .max_length = classifier.encode_options().max_length};

@@ -34,6 +34,6 @@ struct PredictSummary {
 
 // Hands out nothing before the first text is answered. Throws Error.
 PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
-                               const Listener& listener);
+                               const Observer& observer);
 
 }  // namespace exeunt

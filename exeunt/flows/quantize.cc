@@ -223,15 +223,15 @@ CalibrationData split_rows(size_t count, uint64_t seed) {
 }
 
 // The policy under which exits are compared: the one asked for, else the model's in fp32, else full depth.
-PolicySpec compared_policy(const QuantizeOptions& options, const Checkpoint& model, const Listener& listener) {
+PolicySpec compared_policy(const QuantizeOptions& options, const Checkpoint& model, const Observer& observer) {
   if (!options.policy.empty()) return parse_policy(options.policy);
   const PolicyFile file = policies_at(policy_path(model), weights_sha256(model), "fp32");
   const auto entry = file.entries.find("fp32");
   if (entry != file.entries.end()) {
-    listener.notice(fmt::format("exits are compared under fp32's policy {}", str(entry->second.policy)));
+    observer.notice(fmt::format("exits are compared under fp32's policy {}", str(entry->second.policy)));
     return entry->second.complete();
   }
-  listener.notice("the model has no fp32 policy; answers are compared at full depth (see --policy)");
+  observer.notice("the model has no fp32 policy; answers are compared at full depth (see --policy)");
   return parse_policy("full");
 }
 
@@ -267,17 +267,17 @@ QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& r
   return Search(reference, reference_few, plan).run();
 }
 
-Quantized quantize_model(const QuantizeOptions& options, const Listener& listener) {
+Quantized quantize_model(const QuantizeOptions& options, const Observer& observer) {
   const Checkpoint model = Checkpoint::open(options.run.model);
-  listener.notices(model.notices());
+  observer.notices(model.notices());
   require_heads(model);
   const std::filesystem::path path = policy_path(model);  // refuses a folder that is not ours before anything runs
-  const TracedTexts texts(model, options.run, data_for(options.run, model, listener));
+  const TracedTexts texts(model, options.run, data_for(options.run, model, observer));
   const CalibrationData parts = split_rows(texts.size(), options.seed);
   const std::vector<size_t> choose = rows_of(parts.fit), report = rows_of(parts.report);
   const std::span<const size_t> few(choose.data(), std::min(choose.size(), kFew));
 
-  const PolicySpec policy = compared_policy(options, model, listener);
+  const PolicySpec policy = compared_policy(options, model, observer);
   Quantized out{.out = model.folder() / kPrecisionFile};
   const std::vector<std::string> matrices = matrix_names(model.spec());
   out.matrices = matrices.size();
@@ -291,7 +291,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Listener& listene
        .trials = options.trials,
        .trace = [&](const Exceptions& exceptions,
                     bool part) { return texts.trace(options.precision, exceptions, part ? few : std::span(choose)); },
-       .say = listener.notice});
+       .say = observer.notice});
 
   // The promise, and how it went, on rows that chose nothing.
   const Exceptions& exceptions = out.outcome.exceptions;
@@ -307,7 +307,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Listener& listene
     out.calibration = calibrate(fresh, plan);
   } catch (const Error& error) {
     if (error.code() != Code::failure) throw;
-    listener.notice(fmt::format("no policy was certified for {}: {}; it runs at full depth", name_of(options.precision),
+    observer.notice(fmt::format("no policy was certified for {}: {}; it runs at full depth", name_of(options.precision),
                                 error.what()));
   }
   write_map(out.out, model, options.precision, exceptions);  // before the policy, which is bound to it
@@ -315,7 +315,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Listener& listene
     keep_policy(PolicyLock(path), path, {.trace = fresh.certify, .model = model}, out.calibration->entry);
   write_card(model.folder(), model, card_facts(model.folder(), model.folder()));
   if (!out.outcome.within) {
-    listener.notice(fmt::format("--max-drift or --max-loss is exceeded: {:.2f} % of answers or exits still change",
+    observer.notice(fmt::format("--max-drift or --max-loss is exceeded: {:.2f} % of answers or exits still change",
                                 100 * out.outcome.chosen.changed));
   }
   return out;

@@ -72,6 +72,6 @@ struct Quantized {
 
 // Chooses exceptions on some of the rows, certifies a policy on others, and writes precision.json, policy.json and the
 // model card. Throws Error.
-[[nodiscard]] Quantized quantize_model(const QuantizeOptions& options, const Listener& listener);
+[[nodiscard]] Quantized quantize_model(const QuantizeOptions& options, const Observer& observer);
 
 }  // namespace exeunt

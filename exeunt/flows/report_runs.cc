@@ -10,7 +10,7 @@
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/flows/model_policy.h"
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -61,12 +61,12 @@ void refuse_unused_files(const ReportPlan& plan, const std::vector<Measured>& ru
 
 }  // namespace
 
-Report report_runs(const ReportPlan& plan, const Listener& listener) {
+Report report_runs(const ReportPlan& plan, const Observer& observer) {
   std::vector<Measured> measured;
   for (const std::string& name : plan.runs) {
     MeasureOptions one = plan.measure;
     one.model = name;
-    measured.push_back(measure(one, listener));
+    measured.push_back(measure(one, observer));
   }
   refuse_unused_files(plan, measured);
   const TextOf texts = texts_of(plan);
@@ -75,7 +75,7 @@ Report report_runs(const ReportPlan& plan, const Listener& listener) {
     const ExitTrace& trace = measured[i].trace;
     const std::string& policy = named_for(plan, trace);
     std::optional<ChosenPolicy> chosen;
-    if (measured[i].model || !policy.empty()) chosen = choose_policy(measured[i], policy, listener);
+    if (measured[i].model || !policy.empty()) chosen = choose_policy(measured[i], policy, observer);
     runs.push_back({.name = name_of_run(plan.runs[i]),
                     .trace = &trace,
                     .scoring = scorer_options(measured[i]),

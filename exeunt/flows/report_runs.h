@@ -21,6 +21,6 @@ struct ReportPlan {
 };
 
 // Throws Error: bad_file for a policy file that fits no run, failure if the page would be too large.
-[[nodiscard]] Report report_runs(const ReportPlan& plan, const Listener& listener);
+[[nodiscard]] Report report_runs(const ReportPlan& plan, const Observer& observer);
 
 }  // namespace exeunt

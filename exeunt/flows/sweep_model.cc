@@ -19,9 +19,9 @@ bool has_tokenizer(const fs::path& folder) {
 
 }  // namespace
 
-Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Listener& listener) {
+Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer) {
   Swept out;
-  out.measured = std::make_unique<const Measured>(measure(options, listener));
+  out.measured = std::make_unique<const Measured>(measure(options, observer));
   const ExitTrace& trace = out.measured->trace;
   out.policies = settings(trace);
   Scorer scorer(trace, scorer_options(*out.measured));
@@ -31,7 +31,7 @@ Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, co
 }
 
 std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const SettingsFor& settings,
-                                     const Listener& listener) {
+                                     const Observer& observer) {
   if (!options.trace.empty()) throw Error(Code::usage, "--trace cannot be combined with --all-checkpoints");
   std::error_code ignored;
   if (!fs::is_directory(options.model, ignored))
@@ -47,7 +47,7 @@ std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const Settin
     MeasureOptions one = options;
     one.model = folder.string();
     if (!has_tokenizer(folder)) one.tokenizer = options.model;
-    all.push_back(sweep_model(one, settings, listener));
+    all.push_back(sweep_model(one, settings, observer));
     all.back().checkpoint = folder == fs::path(options.model) ? "final" : folder.filename().string();
     if (all.back().policies != all.front().policies)
       throw_bad_file(folder.string(), "has other exits or outputs than {}", all.front().checkpoint);

@@ -25,11 +25,11 @@ struct Swept {
 
 using SettingsFor = std::function<std::vector<PolicySpec>(const ExitTrace&)>;
 
-[[nodiscard]] Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Listener& listener);
+[[nodiscard]] Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer);
 
 // Every checkpoint-N in the folder of a training run, by N, and the folder itself if it has a model. Throws Error.
 [[nodiscard]] std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const SettingsFor& settings,
-                                                   const Listener& listener);
+                                                   const Observer& observer);
 
 struct ElueOutcome {
   std::string task = {};

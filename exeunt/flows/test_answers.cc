@@ -19,14 +19,14 @@ bool reads_all_rows(const ExitLayout& layout, const ExitSite& site) {
 }
 
 TestRun answer_split(const SubmitOptions& options, const Task& task, const std::string& model,
-                     const Listener& listener) {
+                     const Observer& observer) {
   MeasureOptions one = options.measure;
   one.model = model;
   one.data.task = task.name;
   one.data.split = "test";
-  const Measured measured = measure(one, listener);
+  const Measured measured = measure(one, observer);
   if (!measured.model) throw Error(Code::usage, fmt::format("{}: got a trace, want a model", model));
-  return answer_test(*measured.model, measured.trace, task, choose_policy(measured, options.policy, listener).policy);
+  return answer_test(*measured.model, measured.trace, task, choose_policy(measured, options.policy, observer).policy);
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ TestRun answer_test(const Checkpoint& model, const ExitTrace& trace, const Task&
   return out;
 }
 
-Submitted submit_glue(const SubmitOptions& options, const Listener& listener) {
+Submitted submit_glue(const SubmitOptions& options, const Observer& observer) {
   Submitted out;
   std::vector<TestAnswers> answers;
   const Task* only = options.task.empty() ? nullptr : &find_task(options.task);
@@ -63,10 +63,10 @@ Submitted submit_glue(const SubmitOptions& options, const Listener& listener) {
     const auto model = options.models.find(std::string(task.model_of.empty() ? task.name : task.model_of));
     if (model == options.models.end()) continue;
     if (!find_split(task, Split::test, options.measure.data.path)) {
-      listener.notice(fmt::format("{}: no test file under {}", task.name, options.measure.data.path));
+      observer.notice(fmt::format("{}: no test file under {}", task.name, options.measure.data.path));
       continue;
     }
-    out.runs.push_back(answer_split(options, task, model->second, listener));
+    out.runs.push_back(answer_split(options, task, model->second, observer));
     answers.push_back(out.runs.back().run.answers);
   }
   if (answers.empty()) {
@@ -81,12 +81,12 @@ Submitted submit_glue(const SubmitOptions& options, const Listener& listener) {
   return out;
 }
 
-Submitted submit_elue(const SubmitOptions& options, const Listener& listener) {
+Submitted submit_elue(const SubmitOptions& options, const Observer& observer) {
   if (options.models.empty()) throw Error(Code::usage, "no model is named", "for example --model SST-2=models/sst2");
   AtomicFolder folder(options.out);
   Submitted out;
   for (const auto& [name, model] : options.models) {
-    const TestRun& run = out.runs.emplace_back(answer_split(options, find_task(name), model, listener));
+    const TestRun& run = out.runs.emplace_back(answer_split(options, find_task(name), model, observer));
     const std::string stem = (folder.path() / plain_name(name.substr(name.find('/') + 1))).string();
     write_atomically(stem + ".tsv", elue_table(run.run));
     write_atomically(stem + ".exit_layer.tsv", elue_exit_layers(run.run));

@@ -38,9 +38,9 @@ struct Submitted {
 
 // Writes GLUE's zip, or the table of one task. Tasks without a test file are skipped with a notice; MNLI's model also
 // answers MNLI-mm and AX. Throws Error.
-[[nodiscard]] Submitted submit_glue(const SubmitOptions& options, const Listener& listener);
+[[nodiscard]] Submitted submit_glue(const SubmitOptions& options, const Observer& observer);
 
 // Writes a folder with ELUE's tables. Throws Error.
-[[nodiscard]] Submitted submit_elue(const SubmitOptions& options, const Listener& listener);
+[[nodiscard]] Submitted submit_elue(const SubmitOptions& options, const Observer& observer);
 
 }  // namespace exeunt

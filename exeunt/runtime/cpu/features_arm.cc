@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <sys/auxv.h>
 
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
 namespace {

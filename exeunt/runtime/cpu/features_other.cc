@@ -2,7 +2,7 @@
 // Any other architecture: no features known, portable kernels only.
 #include <thread>
 
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
 

@@ -6,7 +6,7 @@
 
 #include <cpuid.h>
 
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
 namespace {

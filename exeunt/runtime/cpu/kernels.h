@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "exeunt/model/spec.h"
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 #include "exeunt/runtime/precision.h"
 
 namespace exeunt {

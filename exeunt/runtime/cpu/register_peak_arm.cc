@@ -2,7 +2,7 @@
 // Loops in assembly, so that nothing depends on the compiler.
 #include <cstdint>
 
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 #include "exeunt/runtime/cpu/register_peak.h"
 
 namespace exeunt {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/runtime/cpu/features.h"
-
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -8,6 +6,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
 namespace {

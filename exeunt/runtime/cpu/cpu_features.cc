@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/runtime/cpu/features.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
 

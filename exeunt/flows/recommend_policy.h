@@ -38,11 +38,11 @@ struct Recommended {
 };
 
 // Throws Error before any model runs if the policy could not be written.
-[[nodiscard]] Recommended recommend_policy(const RecommendOptions& options, const Listener& listener);
+[[nodiscard]] Recommended recommend_policy(const RecommendOptions& options, const Observer& observer);
 
 // Writes the recommended policy; returns where. Throws Error: failure if the goal is not met, usage if a certified
 // policy would be replaced by one without a certificate.
 std::filesystem::path keep_recommended(const RecommendOptions& options, const Recommended& done,
-                                       const Listener& listener);
+                                       const Observer& observer);
 
 }  // namespace exeunt

@@ -30,6 +30,6 @@ struct Calibrated {
 };
 
 // Throws Error, as measure() and calibrate() do; (resources) if somebody else calibrates the model.
-[[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Listener& listener);
+[[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer);
 
 }  // namespace exeunt

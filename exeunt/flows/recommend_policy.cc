@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/flows/recommend.h"
+#include "exeunt/flows/recommend_policy.h"
 
 #include <algorithm>
 #include <set>
@@ -16,14 +16,14 @@ namespace {
 
 // The folder of an unfinished training stands for its newest checkpoint, a finished one for itself; the trace of its
 // evaluation serves where no other data is named.
-MeasureOptions resolved(MeasureOptions options, const Listener& listener) {
+MeasureOptions resolved(MeasureOptions options, const Observer& observer) {
   std::error_code ignored;
   if (!fs::is_directory(options.model, ignored)) return options;
   if (!path_exists(fs::path(options.model) / "config.json")) {
     std::vector<fs::path> checkpoints = checkpoints_in(options.model);
     std::erase_if(checkpoints, [](const fs::path& folder) { return !path_exists(folder / kManifestFile); });
     if (!checkpoints.empty()) {
-      listener.notice(
+      observer.notice(
           fmt::format("{}: training is unfinished; using {}", options.model, checkpoints.back().filename().string()));
       options.model = checkpoints.back().string();
     }
@@ -31,7 +31,7 @@ MeasureOptions resolved(MeasureOptions options, const Listener& listener) {
   if (path_exists(fs::path(options.model) / kHeldOutFile)) return options;  // rows that nothing has looked at yet
   const fs::path kept = fs::path(options.model) / "trace-eval.safetensors";
   if (options.data.path.empty() && options.trace.empty() && path_exists(kept)) {
-    listener.notice(fmt::format("{}: measured on the data its training was evaluated on ({})", options.model,
+    observer.notice(fmt::format("{}: measured on the data its training was evaluated on ({})", options.model,
                                 kept.filename().string()));
     options.trace = kept.string();
   }
@@ -61,7 +61,7 @@ void require_place(const RecommendOptions& options, const std::string& run) {
 
 // A promise is given up by who says so, not by who asks for another speed.
 void require_no_promise(const RecommendOptions& options, const fs::path& path, const Measured& measured,
-                        const Listener& listener) {
+                        const Observer& observer) {
   const std::string promise = promise_at(path, measured);
   if (promise.empty()) return;
   if (!options.replace_certified) {
@@ -72,25 +72,25 @@ void require_no_promise(const RecommendOptions& options, const fs::path& path, c
         "add --replace-certified to give up the certificate, choose another file with --out, or ask for a loss with "
         "--max-drop and enough texts to certify it");
   }
-  listener.notice(
+  observer.notice(
       fmt::format("{}: the certified policy ({}) is replaced by one without a certificate", path.string(), promise));
 }
 
 }  // namespace
 
-Recommended recommend_policy(const RecommendOptions& options, const Listener& listener) {
+Recommended recommend_policy(const RecommendOptions& options, const Observer& observer) {
   if (options.runs.size() > 1 && !options.measure.trace.empty())
     throw Error(Code::usage, "--trace goes with a single run", "pass the traces as RUNs");
   Recommended done;
   for (const std::string& name : options.runs) {
     MeasureOptions one = options.measure;
     one.model = name;
-    done.contenders.push_back({.options = resolved(std::move(one), listener)});
+    done.contenders.push_back({.options = resolved(std::move(one), observer)});
     require_place(options, done.contenders.back().options.model);
   }
   const std::vector<std::string> names = short_names(options.runs);
   for (Contender& contender : done.contenders) {
-    contender.measured = measure(contender.options, listener);
+    contender.measured = measure(contender.options, observer);
     done.runs.push_back({.name = names[done.runs.size()],
                          .trace = &contender.measured.trace,
                          .scoring = scorer_options(contender.measured),
@@ -101,7 +101,7 @@ Recommended recommend_policy(const RecommendOptions& options, const Listener& li
   return done;
 }
 
-fs::path keep_recommended(const RecommendOptions& options, const Recommended& done, const Listener& listener) {
+fs::path keep_recommended(const RecommendOptions& options, const Recommended& done, const Observer& observer) {
   if (!done.what.met) {
     throw Error(Code::failure, "nothing was written: the target cannot be met",
                 "choose a target that can be met (see above), or set a policy by hand: 'exeunt policy set'");
@@ -110,7 +110,7 @@ fs::path keep_recommended(const RecommendOptions& options, const Recommended& do
   require_policy_precision(measured.trace);
   const fs::path path = options.out.empty() ? policy_path(*measured.model) : fs::path(options.out);
   const PolicyLock lock(path);
-  if (!done.what.certified) require_no_promise(options, path, measured, listener);
+  if (!done.what.certified) require_no_promise(options, path, measured, observer);
   keep_policy(lock, path, measured, policy_entry(done.what.best(), measured.trace.info.layers));
   return path;
 }
