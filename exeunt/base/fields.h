@@ -106,6 +106,8 @@ template <class T>
     return fmt::format("{} from {} to {}", kind, field.low, field.high);
   } else if constexpr (std::convertible_to<T, std::string_view>) {
     return field.choices.empty() ? "a text" : fmt::format("one of {}", fmt::join(field.choices, ", "));
+  } else if constexpr (requires { T::kWanted; }) {
+    return std::string(T::kWanted);
   } else {
     return "an object";
   }

@@ -187,6 +187,7 @@ struct StageObjective : ObjectiveSpec {
 // training rows) or {"default": 5e-5, "regression": 2e-5}.
 inline constexpr int64_t kSmallData = 10000;
 struct CaseNumber {
+  static constexpr std::string_view kWanted = "a number, or one per case";
   double value = 0;
   std::map<Family, double> families = {};
   std::optional<double> small = {}, regression = {};
@@ -226,8 +227,8 @@ struct StageSpec {
   // A field with a flag can be changed on the command line, for all stages at once.
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "objective", .required = true}, self.objective);
-    visit(Field{.name = "train"}, self.train);
+    visit(Field{.name = "objective", .help = "The loss; see below", .required = true}, self.objective);
+    visit(Field{.name = "train", .help = "Which weights are trained"}, self.train);
     visit(Field{"lr", "Learning rate", "--lr", 0, 10}, self.lr);
     visit(Field{"head_lr", "Learning rate of the heads, as a multiple of --lr", "--head-lr", 0, 1e6}, self.head_lr);
     visit(Field{"layer_lr", "Layer-wise learning-rate decay: each layer's rate over that of the layer above",

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "exeunt/base/files.h"
 #include "exeunt/exits/policy.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/recipes/settings.h"
 #include "tests/runtime/random_model.h"
 #include "tests/scratch.h"
 
@@ -22,6 +24,12 @@ Recipe patched(const std::string& name, const char* patch) {
 }
 
 const Outcome kTwo{.problem = Problem::classification, .labels = {"no", "yes"}, .range = {}};
+
+TEST(Recipe, ThePageOnFormatsListsEveryFieldOfAStageAndOfARun) {
+  const std::string page = read_text("docs/formats.md");
+  for (const std::string& table : {field_table<StageSpec>(), field_table<TrainSettings>(kShapesWeights)})
+    EXPECT_NE(page.find(table), std::string::npos) << "docs/formats.md, recipe.json wants:\n" << table;
+}
 
 TEST(Recipe, IsReadBackAsItWasWritten) {
   for (const std::string& name : recipe_names()) {
