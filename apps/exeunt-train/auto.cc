@@ -43,13 +43,13 @@ Goal goal_for(const Common& common, const TrainFlags& flags, size_t rows) {
   return goal;
 }
 
-std::vector<Candidate> candidates_of(const Common& common, const TrainFlags& flags, const LoadedData& loaded,
-                                     int hidden) {
-  std::vector<Candidate> out;
+std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags& flags, const LoadedData& loaded,
+                                          int hidden) {
+  std::vector<ComparedRecipe> out;
   std::string adapted;
   for (const std::string& name : comma_list(flags.try_recipes.empty() ? kAutoRecipes : flags.try_recipes)) {
     const std::string label = fs::path(name).stem().string();
-    if (std::any_of(out.begin(), out.end(), [&](const Candidate& other) { return other.name == label; }))
+    if (std::any_of(out.begin(), out.end(), [&](const ComparedRecipe& other) { return other.name == label; }))
       throw Error(Code::usage, fmt::format("--try: duplicate '{}'", label));
     if (name == kAuto) throw Error(Code::usage, "--try: got 'auto', want recipes");
     TrainFlags one = flags;
@@ -70,10 +70,10 @@ std::string minutes(double seconds) {
 }
 
 // What this is going to cost, before it is spent.
-void announce(const Common& common, bool print, Comparison& comparison, const LoadedData& loaded) {
+void announce(const Common& common, bool print, RecipeComparison& comparison, const LoadedData& loaded) {
   int64_t steps = 0, texts = 0;
   std::vector<std::string> names, done;
-  for (const Candidate& candidate : comparison.candidates()) {
+  for (const ComparedRecipe& candidate : comparison.candidates()) {
     (candidate.done ? done : names).push_back(candidate.name);
     if (candidate.done) continue;
     steps += candidate.work.steps;
@@ -107,10 +107,10 @@ std::vector<std::string> next_of(const TrainFlags& flags, const LoadedData& load
                   out, flags_for(flags.columns))};
 }
 
-void print_compared(const Comparison& comparison, const Compared& compared, const Goal& goal,
+void print_compared(const RecipeComparison& comparison, const Compared& compared, const Goal& goal,
                     const TrainingData& data) {
   std::vector<std::vector<std::string>> rows;
-  const std::vector<Candidate>& candidates = comparison.candidates();
+  const std::vector<ComparedRecipe>& candidates = comparison.candidates();
   for (size_t i = 0; i < candidates.size(); ++i) {
     const std::vector<ExitScore> exits = Scorer(compared.traces[i], {.metrics = data.metrics}).each_exit();
     rows.push_back({candidates[i].name, fmt::format("{}", candidates[i].work.steps), minutes(candidates[i].seconds),
@@ -153,7 +153,7 @@ void train_auto(const Common& common, TrainFlags flags) {
   CompareOptions options{.out = flags.out, .goal = goal, .resume = flags.resume, .overwrite = flags.overwrite};
   options.seed = flags.changes.recipe.value("seed", options.seed);
   options.notice = [&common](std::string_view text) { notice(common, text); };
-  Comparison comparison(base, loaded.data, options, candidates_of(common, flags, loaded, base.spec().hidden));
+  RecipeComparison comparison(base, loaded.data, options, candidates_of(common, flags, loaded, base.spec().hidden));
   comparison.open();
   announce(common, flags.dry_run, comparison, loaded);
   if (flags.dry_run) {

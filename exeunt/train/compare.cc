@@ -73,8 +73,8 @@ double smallest_drop_shown(size_t rows, double drop) {
   return drop;
 }
 
-Comparison::Comparison(const Checkpoint& base, const TrainingData& data, CompareOptions options,
-                       std::vector<Candidate> candidates)
+RecipeComparison::RecipeComparison(const Checkpoint& base, const TrainingData& data, CompareOptions options,
+                                   std::vector<ComparedRecipe> candidates)
     : base_(base), data_(data), options_(std::move(options)), candidates_(std::move(candidates)) {
   if (data_.eval.rows() < kFewestRows) {
     throw Error(
@@ -83,7 +83,7 @@ Comparison::Comparison(const Checkpoint& base, const TrainingData& data, Compare
         "name evaluation data with --eval-data or --eval-features, or bring more rows");
   }
   const std::string hash = weights_sha256(base_);
-  for (Candidate& candidate : candidates_) {
+  for (ComparedRecipe& candidate : candidates_) {
     (void)layout_of(candidate.options.recipe, base_.spec(), data_.outcome);  // refuses before anything is trained
     candidate.options.out = options_.out / "candidates" / candidate.name;
     candidate.options.trace = true;
@@ -92,7 +92,7 @@ Comparison::Comparison(const Checkpoint& base, const TrainingData& data, Compare
   }
 }
 
-void Comparison::open() {
+void RecipeComparison::open() {
   std::error_code ignored;
   const fs::path path = options_.out / kRecord;
   const bool plain_run = path_exists(options_.out / "log.jsonl") && !path_exists(path);
@@ -103,7 +103,7 @@ void Comparison::open() {
                             : "add --resume to continue it, or --overwrite to start again");
     }
     remove_run(options_.out);
-    for (const Candidate& candidate : candidates_) fs::remove_all(candidate.options.out, ignored);
+    for (const ComparedRecipe& candidate : candidates_) fs::remove_all(candidate.options.out, ignored);
     fs::remove(path, ignored);
   }
   if (path_exists(path)) {
@@ -112,7 +112,7 @@ void Comparison::open() {
     if (object.string("format") != kRecordFormat) object.fail("format", glimpse(record["format"]), kRecordFormat);
     for (const auto& [name, entry] : object.get("candidates").items()) {
       const auto known = std::find_if(candidates_.begin(), candidates_.end(),
-                                      [&, &wanted = name](const Candidate& one) { return one.name == wanted; });
+                                      [&, &wanted = name](const ComparedRecipe& one) { return one.name == wanted; });
       if (known == candidates_.end()) continue;
       JsonObject fields(entry, fmt::format("{}: candidates.{}", path.string(), name));
       const std::string difference =
@@ -130,10 +130,10 @@ void Comparison::open() {
   if (error) throw Error(Code::resources, fmt::format("{}: cannot create: {}", options_.out.string(), error.message()));
 }
 
-void Comparison::write_record(const OrderedJson& result) const {
+void RecipeComparison::write_record(const OrderedJson& result) const {
   OrderedJson out{{"format", kRecordFormat}};
   OrderedJson& list = out["candidates"] = OrderedJson::object();
-  for (const Candidate& candidate : candidates_) {
+  for (const ComparedRecipe& candidate : candidates_) {
     if (!candidate.done) continue;
     list[candidate.name] = {
         {"seconds", candidate.seconds}, {"steps", candidate.work.steps}, {"configuration", candidate.configuration}};
@@ -143,9 +143,9 @@ void Comparison::write_record(const OrderedJson& result) const {
 }
 
 // In a folder that is removed again.
-double Comparison::seconds_per_text() {
+double RecipeComparison::seconds_per_text() {
   const auto next =
-      std::find_if(candidates_.begin(), candidates_.end(), [](const Candidate& one) { return !one.done; });
+      std::find_if(candidates_.begin(), candidates_.end(), [](const ComparedRecipe& one) { return !one.done; });
   if (next == candidates_.end()) return 0;
   TrainOptions options = next->options;
   options.out = options_.out / ".probe";
@@ -173,7 +173,7 @@ double Comparison::seconds_per_text() {
   return (three > one ? three - one : three * 2 / 3) / texts;  // a busy machine may hide the difference
 }
 
-bool Comparison::train_one(Candidate& candidate) {
+bool RecipeComparison::train_one(ComparedRecipe& candidate) {
   TrainOptions options = candidate.options;
   // An unfinished folder continues from its checkpoints with --resume, else it starts again.
   options.resume = options_.resume && path_exists(options.out);
@@ -188,9 +188,9 @@ bool Comparison::train_one(Candidate& candidate) {
   return true;
 }
 
-std::optional<std::string> Comparison::train_all() {
+std::optional<std::string> RecipeComparison::train_all() {
   write_record({});  // from here on another start must say --resume
-  for (Candidate& candidate : candidates_) {
+  for (ComparedRecipe& candidate : candidates_) {
     if (!candidate.done && !train_one(candidate)) return candidate.name;
   }
   return std::nullopt;
@@ -198,7 +198,7 @@ std::optional<std::string> Comparison::train_all() {
 
 // The recommended policy, which is full depth where a loss cannot be kept otherwise; only a speed-up out of reach
 // leaves the recipe's own. The card describes this folder and this policy.
-bool Comparison::keep(const Candidate& winner, const Recommendation& what) const {
+bool RecipeComparison::keep(const ComparedRecipe& winner, const Recommendation& what) const {
   link_files(winner.options.out, options_.out);
   const bool new_policy = what.met || options_.goal.drop.has_value();
   if (new_policy) {
@@ -212,9 +212,9 @@ bool Comparison::keep(const Candidate& winner, const Recommendation& what) const
   return new_policy;
 }
 
-Compared Comparison::choose() {
+Compared RecipeComparison::choose() {
   Compared out;
-  for (const Candidate& candidate : candidates_) {
+  for (const ComparedRecipe& candidate : candidates_) {
     out.traces.push_back(read_trace(candidate.options.out / kTrace));
     ScorerOptions scoring;
     scoring.metrics = data_.metrics;

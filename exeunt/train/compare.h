@@ -16,7 +16,7 @@
 namespace exeunt {
 
 // One recipe, and how far it has come.
-struct Candidate {
+struct ComparedRecipe {
   std::string name;
   TrainOptions options;
   Workload work = {};
@@ -42,15 +42,15 @@ struct Compared {
   std::vector<RunOnTrial> runs;  // refer to `traces`
 };
 
-class Comparison {
+class RecipeComparison {
  public:
   // Throws Error (failure) if the evaluation rows are too few, (usage) if a recipe does not fit the model.
-  Comparison(const Checkpoint& base, const TrainingData& data, CompareOptions options,
-             std::vector<Candidate> candidates);
+  RecipeComparison(const Checkpoint& base, const TrainingData& data, CompareOptions options,
+                   std::vector<ComparedRecipe> candidates);
 
   // Finds what an earlier start finished. Throws Error (usage) where the folder is taken or was trained otherwise.
   void open();
-  [[nodiscard]] const std::vector<Candidate>& candidates() const noexcept { return candidates_; }
+  [[nodiscard]] const std::vector<ComparedRecipe>& candidates() const noexcept { return candidates_; }
   // How long a text takes to train on, from a few steps of the first recipe that is not done.
   [[nodiscard]] double seconds_per_text();
   // Trains what is not done. The name of the candidate in which it was asked to stop, or nothing. What is trained
@@ -61,13 +61,13 @@ class Comparison {
 
  private:
   void write_record(const OrderedJson& result) const;
-  [[nodiscard]] bool train_one(Candidate& candidate);  // false if it was asked to stop
-  [[nodiscard]] bool keep(const Candidate& winner, const Recommendation& what) const;
+  [[nodiscard]] bool train_one(ComparedRecipe& candidate);  // false if it was asked to stop
+  [[nodiscard]] bool keep(const ComparedRecipe& winner, const Recommendation& what) const;
 
   const Checkpoint& base_;
   const TrainingData& data_;
   CompareOptions options_;
-  std::vector<Candidate> candidates_;
+  std::vector<ComparedRecipe> candidates_;
 };
 
 // Without a target: the usual loss, or the smallest of 2, 5 and 10 % that so many rows can show. Half of the rows

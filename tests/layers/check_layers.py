@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, how long a file is.
-And to what a build needs that compiles the sources of a folder together: names of their own in unnamed namespaces.
+And to what a build needs: one definition of each type of a named namespace (the linker would join two of them without a
+word), and, because sources of a folder are compiled together, names of their own in unnamed namespaces.
 
     check_layers.py [ROOT]      prints one line per breach, exit status 1 if there is any
 """
@@ -111,6 +112,25 @@ def breaches_of_names(sources):
                 yield f'{path}:{number}: {name[1]} is in the unnamed namespace of {known} too; they are compiled together'
 
 
+def breaches_of_types(sources):
+    """Types that two files define in one named namespace. Files for one architecture each are never linked together."""
+    first = {}
+    for path, text in sources:
+        if path.parts[0] not in ('exeunt', 'apps') or set(path.parts) & {'x86', 'arm'}:
+            continue
+        namespaces = []
+        for number, line in enumerate(text.split('\n'), 1):
+            if line.startswith('namespace ') and ' = ' not in line:
+                namespaces.append(line)
+            elif line.startswith('}  // namespace') and namespaces:
+                namespaces.pop()
+            elif (known := TYPE.match(line)) and line.endswith('{') and 'namespace {' not in namespaces:
+                program = path.parts[1] if path.parts[0] == 'apps' else ''  # programs are linked on their own
+                other = first.setdefault((tuple(namespaces), known.group(1), program), path)
+                if other != path:
+                    yield f'{path}:{number}: {known.group(1)} is defined in {other} too'
+
+
 def breaches_of_links(path, text):
     """The same arrows for exeunt_library(name … LINKS …) in CMake."""
     for match in LIBRARY.finditer(re.sub(r'#.*', '', text)):
@@ -144,6 +164,7 @@ def breaches(root):
             elif file.name == 'CMakeLists.txt' and top in ('exeunt', 'apps'):
                 yield from breaches_of_links(path, file.read_text(encoding='utf-8'))
     yield from breaches_of_names(sources)
+    yield from breaches_of_types(sources)
 
 
 def main():

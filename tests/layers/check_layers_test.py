@@ -43,6 +43,17 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/text/a.cc': '\n#include "exeunt/model/spec.h"\n'},
                     'exeunt/text/a.cc:2: text includes exeunt/model/spec.h; there is no arrow from text to model')
 
+    def test_a_type_is_defined_once(self):
+        def header(name, before='exeunt'):
+            return f'namespace {before} {{\n\nstruct {name} {{\n  int a;\n}};\n\n}}  // namespace {before}\n'
+
+        self.breach({'exeunt/base/a.h': header('Candidate'), 'exeunt/text/b.h': header('Candidate')},
+                    'exeunt/text/b.h:3: Candidate is defined in exeunt/base/a.h too')
+        for fine in ({'exeunt/text/b.h': header('Candidate', 'exeunt::text')}, {'exeunt/text/b.h': header('Other')},
+                     {'exeunt/text/b.h': 'namespace exeunt {\nstruct Candidate;\n}  // namespace exeunt\n'},
+                     {'exeunt/text/b.cc': 'namespace exeunt {\n' + header('Candidate', '').replace('namespace  {', 'namespace {')}):
+            self.assertEqual(run({'exeunt/base/a.h': header('Candidate'), **fine}), (0, ''))
+
     def test_sources_of_a_folder_share_no_unnamed_names(self):
         def source(line):
             return f'namespace exeunt {{\nnamespace fs = std::filesystem;\nnamespace {{\n\n{line}\n\n}}  // namespace\n'
