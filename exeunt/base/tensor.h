@@ -33,6 +33,13 @@ struct TensorView {
   [[nodiscard]] bool contiguous() const noexcept;
 };
 
+// Values in memory, which must outlive the view; without a shape, as a list.
+template <class Value>
+[[nodiscard]] TensorView view_of(DType type, const std::vector<Value>& values, std::vector<int64_t> shape = {}) {
+  if (shape.empty()) shape = {static_cast<int64_t>(values.size())};
+  return {.dtype = type, .shape = std::move(shape), .strides = {}, .bytes = std::as_bytes(std::span(values))};
+}
+
 // The transposed view of the same bytes. `view` must have two dimensions.
 [[nodiscard]] TensorView transposed(const TensorView& view);
 

@@ -75,14 +75,6 @@ Features features_of(const TensorSet& set, const std::string& where) {
   return out;
 }
 
-template <class Value>
-TensorView view_of(DType type, const std::vector<Value>& values) {
-  return {.dtype = type,
-          .shape = {static_cast<int64_t>(values.size())},
-          .strides = {},
-          .bytes = std::as_bytes(std::span(values))};
-}
-
 }  // namespace
 
 Features read_features(const std::filesystem::path& path) {

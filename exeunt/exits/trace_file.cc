@@ -123,11 +123,6 @@ void reject_unknown_tensors(const TensorSet& set, const std::string& where) {
       throw_bad_file(where, Hint{suggestion(name, known)}, "unknown tensor '{}'", name);
 }
 
-template <class Value>
-TensorView view_of(DType type, const std::vector<Value>& values, std::vector<int64_t> shape) {
-  return {.dtype = type, .shape = std::move(shape), .strides = {}, .bytes = std::as_bytes(std::span(values))};
-}
-
 ExitTrace trace_of(const TensorSet& set, const std::string& where) {
   ExitTrace trace;
   trace.info = read_info(set, where);

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/learned_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <set>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/safetensors.h"
+
+namespace exeunt {
+namespace {
+
+constexpr size_t kGroup = 4;          // tokens in a row that make two texts overlap
+constexpr int kProbes = 7;            // of the filter: with ten bits a group about 1 % are wrong
+constexpr size_t kBitsPerGroup = 10;  // at least; the filter's size is a power of two
+
+// The finalizer of splitmix64: every bit of the result depends on every bit of `x`.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+uint64_t base_of(const RowSalt& salt) {
+  return salt[1] | 1;  // odd, so that no power of it vanishes
+}
+
+std::span<const int32_t> without_specials(std::span<const int32_t> ids) {
+  return ids.size() < 2 ? ids : ids.subspan(1, ids.size() - 2);
+}
+
+// Polynomial hashes of the first 0, 1, 2 … tokens: any stretch of tokens can be hashed from two of them.
+std::vector<uint64_t> prefixes_of(std::span<const int32_t> ids, const RowSalt& salt) {
+  std::vector<uint64_t> prefixes{0};
+  prefixes.reserve(ids.size() + 1);
+  for (const int32_t id : ids)
+    prefixes.push_back(prefixes.back() * base_of(salt) + mixed(static_cast<uint32_t>(id) + salt[0]));
+  return prefixes;
+}
+
+struct Stretch {
+  size_t begin, length;
+};
+
+uint64_t hash_of(std::span<const uint64_t> prefixes, Stretch stretch, uint64_t power, const RowSalt& salt) {
+  const uint64_t polynomial = prefixes[stretch.begin + stretch.length] - prefixes[stretch.begin] * power;
+  return mixed(polynomial + mixed(stretch.length + salt[1]));
+}
+
+uint64_t power_of(const RowSalt& salt, size_t exponent) {
+  uint64_t power = 1;
+  for (size_t i = 0; i < exponent; ++i) power *= base_of(salt);
+  return power;
+}
+
+// Calls `visit` with the hash of every stretch of `length` tokens until it says stop, by true.
+template <class Visit>
+bool any_stretch(std::span<const uint64_t> prefixes, size_t length, const RowSalt& salt, const Visit& visit) {
+  const uint64_t power = power_of(salt, length);
+  for (size_t begin = 0; begin + length < prefixes.size(); ++begin)
+    if (visit(hash_of(prefixes, {begin, length}, power, salt))) return true;
+  return false;
+}
+
+// The nth bit of a group in a filter of a power of two of words.
+size_t probe(uint64_t hash, int nth, size_t words) {
+  return (hash + static_cast<uint64_t>(nth) * ((hash >> 32) | 1)) & (64 * words - 1);
+}
+
+std::vector<uint64_t> numbers(const TensorSet& set, const std::string& where, std::string_view name) {
+  const TensorView* view = set.find(name);
+  if (view == nullptr) throw_bad_file(where, "lacks the tensor '{}'", name);
+  if (view->dtype != DType::i64 || view->shape.size() != 1)
+    throw_bad_file(where, "tensor '{}': got {} of shape {}, want a list of I64", name, name_of(view->dtype),
+                   shape_text(view->shape));
+  std::vector<uint64_t> values(static_cast<size_t>(view->elements()));
+  copy_raw(*view, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+}  // namespace
+
+RowSalt draw_salt() {
+  std::random_device device;
+  const auto word = [&] { return (uint64_t{device()} << 32) | device(); };
+  return {word(), word()};
+}
+
+uint64_t row_hash(std::span<const int32_t> ids, const RowSalt& salt) {
+  const std::span<const int32_t> inner = without_specials(ids);
+  return hash_of(prefixes_of(inner, salt), {0, inner.size()}, 0, salt);  // prefix 0 is 0, whatever its power
+}
+
+LearnedRows::LearnedRows(std::span<const Row> rows, const RowSalt& salt) : salt_(salt) {
+  std::set<int64_t> lengths;
+  size_t groups = 0;
+  for (const Row& row : rows) {
+    const size_t tokens = without_specials(row).size();
+    if (!rows_.insert(row_hash(row, salt)).second || tokens < kGroup) continue;
+    lengths.insert(static_cast<int64_t>(tokens));
+    groups += tokens - kGroup + 1;
+  }
+  lengths_.assign(lengths.begin(), lengths.end());
+  filter_.resize(std::bit_ceil(groups * kBitsPerGroup / 64 + 1));
+  for (const Row& row : rows) {
+    any_stretch(prefixes_of(without_specials(row), salt), kGroup, salt, [&](uint64_t hash) {
+      for (int nth = 0; nth < kProbes; ++nth) {
+        const size_t bit = probe(hash, nth, filter_.size());
+        filter_[bit / 64] |= uint64_t{1} << (bit % 64);
+      }
+      return false;
+    });
+  }
+}
+
+bool LearnedRows::lies_within(std::span<const uint64_t> prefixes) const {
+  return !any_stretch(prefixes, kGroup, salt_, [&](uint64_t hash) {
+    for (int nth = 0; nth < kProbes; ++nth) {
+      const size_t bit = probe(hash, nth, filter_.size());
+      if ((filter_[bit / 64] >> (bit % 64) & 1) == 0) return true;  // a group that was not learned
+    }
+    return false;
+  });
+}
+
+bool LearnedRows::contains_one(std::span<const uint64_t> prefixes) const {
+  return std::any_of(lengths_.begin(), lengths_.end(), [&](int64_t length) {
+    return any_stretch(prefixes, static_cast<size_t>(length), salt_,
+                       [&](uint64_t hash) { return rows_.contains(hash); });
+  });
+}
+
+Overlap LearnedRows::overlap(Row ids) const {
+  if (rows_.contains(row_hash(ids, salt_))) return Overlap::equal;
+  const std::vector<uint64_t> prefixes = prefixes_of(without_specials(ids), salt_);
+  if (prefixes.size() <= kGroup) return Overlap::none;
+  return lies_within(prefixes) || contains_one(prefixes) ? Overlap::partial : Overlap::none;
+}
+
+LearnedRows LearnedRows::read(const std::filesystem::path& path) {
+  const TensorSet set = read_safetensors(path);
+  const std::string where = path.string();
+  LearnedRows learned;
+  const std::vector<uint64_t> salt = numbers(set, where, "salt"), rows = numbers(set, where, "rows"),
+                              lengths = numbers(set, where, "lengths");
+  if (salt.size() != learned.salt_.size()) throw_bad_file(where, "tensor 'salt': got {} numbers, want 2", salt.size());
+  std::copy(salt.begin(), salt.end(), learned.salt_.begin());
+  learned.rows_.insert(rows.begin(), rows.end());
+  learned.lengths_.assign(lengths.begin(), lengths.end());
+  if (!std::is_sorted(lengths.begin(), lengths.end()) || (!lengths.empty() && lengths.front() < kGroup))
+    throw_bad_file(where, "tensor 'lengths': want rising numbers from {}", kGroup);
+  learned.filter_ = numbers(set, where, "filter");
+  if (!std::has_single_bit(learned.filter_.size()))
+    throw_bad_file(where, "tensor 'filter': got {} words, want a power of two", learned.filter_.size());
+  return learned;
+}
+
+void LearnedRows::write(const std::filesystem::path& path) const {
+  std::vector<uint64_t> rows(rows_.begin(), rows_.end());
+  std::sort(rows.begin(), rows.end());  // in no order that tells of the data's
+  const std::vector<uint64_t> salt(salt_.begin(), salt_.end());
+  write_safetensors(path,
+                    {{"salt", view_of(DType::i64, salt)},
+                     {"rows", view_of(DType::i64, rows)},
+                     {"lengths", view_of(DType::i64, lengths_)},
+                     {"filter", view_of(DType::i64, filter_)}},
+                    {{"format", "exeunt.learned/1"}});
+}
+
+}  // namespace exeunt

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which texts a model has learned, kept without the texts: salted hashes of their token ids. A promise tested on texts
+// that were learned would be worth nothing, so calibration asks here first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+namespace exeunt {
+
+// Drawn once for each list, so that hashes of two lists cannot be compared with each other or looked up elsewhere.
+using RowSalt = std::array<uint64_t, 2>;
+[[nodiscard]] RowSalt draw_salt();
+
+// Equal token ids, equal hashes.
+[[nodiscard]] uint64_t row_hash(std::span<const int32_t> ids, const RowSalt& salt);
+
+inline constexpr const char* kLearnedFile = "learned.safetensors";
+
+enum class Overlap {
+  none,
+  partial,  // contains a learned text, or lies within one: four tokens in a row at least
+  equal
+};
+
+// Rows are token ids as the model sees them, with one special token at each end, at the length they were learned with.
+class LearnedRows {
+ public:
+  using Row = std::span<const int32_t>;
+  explicit LearnedRows(std::span<const Row> rows, const RowSalt& salt = draw_salt());
+
+  [[nodiscard]] size_t size() const noexcept { return rows_.size(); }  // distinct ones
+
+  // `partial` within a learned text is decided by a filter of all groups of four tokens: it misses none and is wrong
+  // only where every group of a text happens to be taken for a learned one, each with a chance of about 1 %.
+  [[nodiscard]] Overlap overlap(Row ids) const;
+
+  // Throws Error (bad_file).
+  [[nodiscard]] static LearnedRows read(const std::filesystem::path& path);
+  void write(const std::filesystem::path& path) const;
+
+ private:
+  LearnedRows() = default;
+  [[nodiscard]] bool lies_within(std::span<const uint64_t> prefixes) const;
+  [[nodiscard]] bool contains_one(std::span<const uint64_t> prefixes) const;
+
+  RowSalt salt_ = {};
+  std::unordered_set<uint64_t> rows_ = {};
+  std::vector<int64_t> lengths_ = {};  // of learned texts of four tokens and more, each once, rising
+  std::vector<uint64_t> filter_ = {};  // Bloom filter over groups of four tokens; a power of two of words
+};
+
+}  // namespace exeunt

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/learned_rows.h"
+
+#include <random>
+
+#include "exeunt/base/files.h"
+#include "exeunt/base/safetensors.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+using Ids = std::vector<int32_t>;
+
+// A text between [CLS] and [SEP].
+Ids row(Ids text) {
+  text.insert(text.begin(), 101);
+  text.push_back(102);
+  return text;
+}
+
+LearnedRows learned(const std::vector<Ids>& rows, const RowSalt& salt = {1, 2}) {
+  return LearnedRows(std::vector<LearnedRows::Row>(rows.begin(), rows.end()), salt);
+}
+
+TEST(LearnedRows, KnowsAWholeTextAgainAndCountsItOnce) {
+  const LearnedRows rows = learned({row({7, 8, 9}), row({5}), row({7, 8, 9}), row({})});
+  EXPECT_EQ(rows.size(), 3);
+  EXPECT_EQ(rows.overlap(row({7, 8, 9})), Overlap::equal);
+  EXPECT_EQ(rows.overlap(row({5})), Overlap::equal);
+  EXPECT_EQ(rows.overlap(row({})), Overlap::equal);
+  EXPECT_EQ(rows.overlap(row({7, 9, 8})), Overlap::none);
+  EXPECT_EQ(rows.overlap(row({7, 8})), Overlap::none) << "fewer than four tokens: part of too many texts to tell";
+}
+
+TEST(LearnedRows, SeesTextsThatContainALearnedOneOrLieWithinIt) {
+  const LearnedRows rows = learned({row({1, 2, 3, 4, 5, 6}), row({20, 21, 22, 23})});
+  EXPECT_EQ(rows.overlap(row({2, 3, 4, 5})), Overlap::partial);
+  EXPECT_EQ(rows.overlap(row({9, 20, 21, 22, 23, 9})), Overlap::partial);
+  EXPECT_EQ(rows.overlap(row({2, 3, 4, 9})), Overlap::none);
+  EXPECT_EQ(rows.overlap(row({20, 21, 22, 9, 23})), Overlap::none);
+}
+
+TEST(LearnedRows, AgreesWithAPlainSearchOverRandomTexts) {
+  std::mt19937 random(7);
+  const auto text = [&](size_t most, int vocabulary) {
+    Ids ids(1 + random() % most);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % static_cast<unsigned>(vocabulary));
+    return ids;
+  };
+  const auto within = [](const Ids& part, const Ids& whole) {
+    return std::search(whole.begin(), whole.end(), part.begin(), part.end()) != whole.end();
+  };
+  std::vector<Ids> texts, rows;
+  for (int i = 0; i < 40; ++i) {
+    texts.push_back(text(12, 4));
+    rows.push_back(row(texts.back()));
+  }
+  const LearnedRows made = learned(rows);
+  int equal = 0, partial = 0, none = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const Ids asked = text(12, 4);
+    const Overlap got = made.overlap(row(asked));
+    const bool same = std::find(texts.begin(), texts.end(), asked) != texts.end();
+    EXPECT_EQ(got == Overlap::equal, same);
+    if (same || asked.size() < 4) {
+      equal += same ? 1 : 0;
+      continue;
+    }
+    const bool overlaps = std::any_of(texts.begin(), texts.end(), [&](const Ids& one) {
+      return within(asked, one) || (one.size() >= 4 && within(one, asked));
+    });
+    // None is missed; a few more are seen, whose groups are those of several texts.
+    EXPECT_TRUE(!overlaps || got == Overlap::partial);
+    (got == Overlap::partial ? partial : none) += 1;
+  }
+  EXPECT_GT(equal, 100);
+  EXPECT_GT(partial, 100);
+  EXPECT_GT(none, 100);
+}
+
+TEST(LearnedRows, FewTextsAreTakenForLearnedByChance) {
+  std::mt19937 random(3);
+  std::vector<Ids> rows;
+  for (int i = 0; i < 2000; ++i) {
+    Ids ids(20);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 30000);
+    rows.push_back(row(ids));
+  }
+  const LearnedRows made = learned(rows);
+  int wrong = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Ids ids(4);  // one group alone: the filter's own rate
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 30000);
+    wrong += made.overlap(row(ids)) == Overlap::none ? 0 : 1;
+  }
+  EXPECT_LT(wrong, 60);
+}
+
+TEST(LearnedRows, HashesTellNothingWithoutTheSalt) {
+  EXPECT_EQ(row_hash(row({1, 2, 3}), {4, 5}), row_hash(row({1, 2, 3}), {4, 5}));
+  EXPECT_NE(row_hash(row({1, 2, 3}), {4, 5}), row_hash(row({1, 2, 3}), {4, 7}));
+  EXPECT_NE(row_hash(row({1, 2, 3}), {4, 5}), row_hash(row({1, 2, 3}), {5, 5}));
+  EXPECT_NE(draw_salt(), draw_salt());
+}
+
+TEST(LearnedRows, ComeBackFromTheirFile) {
+  const Scratch scratch;
+  const LearnedRows made = learned({row({1, 2, 3, 4, 5}), row({6})}, draw_salt());
+  made.write(scratch.path() / kLearnedFile);
+  const LearnedRows back = LearnedRows::read(scratch.path() / kLearnedFile);
+  EXPECT_EQ(back.size(), 2);
+  EXPECT_EQ(back.overlap(row({1, 2, 3, 4, 5})), Overlap::equal);
+  EXPECT_EQ(back.overlap(row({2, 3, 4, 5})), Overlap::partial);
+  EXPECT_EQ(back.overlap(row({5, 4, 3, 2})), Overlap::none);
+}
+
+TEST(LearnedRows, ADamagedFileIsRefused) {
+  const Scratch scratch;
+  const std::vector<uint64_t> three{1, 2, 3}, two{1, 2};
+  const auto error_of = [&](const std::vector<NamedTensor>& tensors) {
+    write_safetensors(scratch.path() / "x", tensors, {});
+    try {
+      (void)LearnedRows::read(scratch.path() / "x");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const NamedTensor salt{"salt", view_of(DType::i64, two)}, rows{"rows", view_of(DType::i64, three)},
+      lengths{"lengths", view_of(DType::i64, three)}, filter{"filter", view_of(DType::i64, three)};
+  EXPECT_THAT(error_of({rows, lengths, filter}), HasSubstr("lacks the tensor 'salt'"));
+  EXPECT_THAT(error_of({salt, rows, lengths, filter}), HasSubstr("'lengths'"));
+  const std::vector<uint64_t> none;
+  EXPECT_THAT(error_of({salt, rows, {"lengths", view_of(DType::i64, none)}, filter}), HasSubstr("power of two"));
+  EXPECT_THAT(error_of({{"salt", view_of(DType::i64, three)}, rows, lengths, filter}), HasSubstr("'salt'"));
+}
+
+}  // namespace
+}  // namespace exeunt
