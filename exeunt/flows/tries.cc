@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/tries.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <unordered_set>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/safetensors.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/data/learned_rows.h"
+
+namespace exeunt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".safetensors";
+
+// Tries are counted one at a time, whoever else is calibrating.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0)
+      throw Error(Code::resources, fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(errno)));
+  }
+  ~FolderLock() { ::close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// This user's own, so that the hashes say nothing to others.
+RowSalt salt_in(const fs::path& folder) {
+  const fs::path path = folder / "salt";
+  if (!path_exists(path)) {
+    const RowSalt drawn = draw_salt();
+    write_atomically(path, fmt::format("{} {}\n", drawn[0], drawn[1]));
+  }
+  const std::string text = read_text(path, 128);
+  RowSalt salt{};
+  char* rest = nullptr;
+  salt[0] = std::strtoull(text.c_str(), &rest, 10);
+  salt[1] = std::strtoull(rest, nullptr, 10);
+  return salt;
+}
+
+std::vector<int64_t> salted(std::span<const uint64_t> hashes, const RowSalt& salt) {
+  std::vector<int64_t> out;
+  for (const uint64_t hash : hashes) {
+    const int32_t words[] = {static_cast<int32_t>(hash), static_cast<int32_t>(hash >> 32)};
+    // As a row between two special tokens, which row_hash leaves out.
+    const int32_t row[] = {0, words[0], words[1], 0};
+    out.push_back(static_cast<int64_t>(row_hash(row, salt)));
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+struct Try {
+  std::string test;
+  int number = 1;
+  std::vector<int64_t> rows;
+};
+
+// A file that cannot be read as a try is not ours to judge; it counts as one that shares rows.
+std::optional<Try> read_try(const fs::path& path) {
+  try {
+    const TensorSet set = read_safetensors(path);
+    const TensorView* rows = set.find("rows");
+    const auto test = set.metadata.find("test"), number = set.metadata.find("number");
+    if (rows == nullptr || rows->dtype != DType::i64 || test == set.metadata.end() || number == set.metadata.end())
+      return std::nullopt;
+    Try made{test->second, std::atoi(number->second.c_str()), {}};
+    made.rows.resize(static_cast<size_t>(rows->elements()));
+    copy_raw(*rows, std::as_writable_bytes(std::span(made.rows)));
+    return made;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool share_a_row(const std::vector<int64_t>& sorted, const std::vector<int64_t>& others) {
+  return std::any_of(others.begin(), others.end(),
+                     [&](int64_t row) { return std::binary_search(sorted.begin(), sorted.end(), row); });
+}
+
+}  // namespace
+
+double share_of_try(int k) {
+  check(k >= 1, "tries count from 1");
+  return k == 1 ? 0.9 : 0.1 * std::ldexp(1.0, 1 - k);
+}
+
+fs::path state_folder() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return fs::path(state) / "exeunt";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? fs::path(home) / ".local/state/exeunt" : fs::path();
+}
+
+int count_try(const fs::path& folder, std::string_view test, std::span<const uint64_t> row_hashes) {
+  std::error_code failed;
+  fs::create_directories(folder / "tries", failed);
+  if (failed) throw Error(Code::resources, fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
+  const FolderLock lock(folder / "lock");
+  const std::vector<int64_t> rows = salted(row_hashes, salt_in(folder));
+  int number = 1;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / "tries")) {
+    if (entry.path().extension() != kSuffix) continue;
+    const std::optional<Try> earlier = read_try(entry.path());
+    if (earlier && earlier->test == test) return earlier->number;
+    if (!earlier || share_a_row(rows, earlier->rows)) ++number;
+  }
+  const fs::path path = folder / "tries" / (sha256_hex(std::as_bytes(std::span(test))) + std::string(kSuffix));
+  write_safetensors(path, {{"rows", view_of(DType::i64, rows)}},
+                    {{"format", "exeunt.try/1"}, {"test", std::string(test)}, {"number", fmt::format("{}", number)}});
+  return number;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often rows have been used to certify something, counted across models in the user's state folder. Who tries many
+// times on the same rows and keeps the best result would break the promise; so each try gets a smaller share of delta,
+// and all of them together stay within it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace exeunt {
+
+// The share of delta for the kth try (from 1) on overlapping rows: nine tenths for the first, a tenth for all others.
+[[nodiscard]] double share_of_try(int k);
+
+// $XDG_STATE_HOME/exeunt, else ~/.local/state/exeunt; empty where there is neither.
+[[nodiscard]] std::filesystem::path state_folder();
+
+// Which try this is on rows with these hashes, from 1: one more than the earlier tries that used any of them. It is
+// written down before this returns. The same `test` (a digest of model, plan and split) is the same try, however often
+// it is repeated. Throws Error (resources) where the folder cannot be written.
+[[nodiscard]] int count_try(const std::filesystem::path& folder, std::string_view test,
+                            std::span<const uint64_t> row_hashes);
+
+}  // namespace exeunt
