@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <unordered_set>
+#include <optional>
 #include <vector>
 
 #include <fcntl.h>
