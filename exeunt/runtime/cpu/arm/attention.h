@@ -38,8 +38,9 @@ EXEUNT_INLINE float32x4_t rough_power_of_two(float32x4_t x) {
   const float32x4_t shifted = vaddq_f32(x, shift);
   const float32x4_t r = vsubq_f32(x, vsubq_f32(shifted, shift));
   constexpr float cubic[] = {0.99992806F, 0.69326097F, 0.24261113F, 0.055171665F};
-  const int32x4_t power = vshlq_n_s32(vreinterpretq_s32_f32(shifted), 23);
-  return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(Lanes::polynomial(cubic, r)), power));
+  // Unsigned: the sum of the bit patterns wraps around by design, and signed overflow is undefined.
+  const uint32x4_t power = vshlq_n_u32(vreinterpretq_u32_f32(shifted), 23);
+  return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(Lanes::polynomial(cubic, r)), power));
 }
 
 // A row of scores as e^((score − largest) · scale) in bf16, and the sum of these before they are rounded.
