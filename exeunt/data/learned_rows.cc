@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <random>
-#include <set>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
 
 namespace exeunt {
@@ -58,6 +58,7 @@ uint64_t power_of(const RowSalt& salt, size_t exponent) {
 // Calls `visit` with the hash of every stretch of `length` tokens until it says stop, by true.
 template <class Visit>
 bool any_stretch(std::span<const uint64_t> prefixes, size_t length, const RowSalt& salt, const Visit& visit) {
+  if (length >= prefixes.size()) return false;
   const uint64_t power = power_of(salt, length);
   for (size_t begin = 0; begin + length < prefixes.size(); ++begin)
     if (visit(hash_of(prefixes, {begin, length}, power, salt))) return true;
@@ -67,6 +68,11 @@ bool any_stretch(std::span<const uint64_t> prefixes, size_t length, const RowSal
 // The nth bit of a group in a filter of a power of two of words.
 size_t probe(uint64_t hash, int nth, size_t words) {
   return (hash + static_cast<uint64_t>(nth) * ((hash >> 32) | 1)) & (64 * words - 1);
+}
+
+void add_number(std::vector<int64_t>& rising, int64_t number) {
+  const auto place = std::lower_bound(rising.begin(), rising.end(), number);
+  if (place == rising.end() || *place != number) rising.insert(place, number);
 }
 
 std::vector<uint64_t> numbers(const TensorSet& set, const std::string& where, std::string_view name) {
@@ -93,19 +99,25 @@ uint64_t row_hash(std::span<const int32_t> ids, const RowSalt& salt) {
   return hash_of(prefixes_of(inner, salt), {0, inner.size()}, 0, salt);  // prefix 0 is 0, whatever its power
 }
 
-LearnedRows::LearnedRows(std::span<const Row> rows, const RowSalt& salt) : salt_(salt) {
-  std::set<int64_t> lengths;
+LearnedRows::LearnedRows(std::span<const Row> rows, int max_length, const RowSalt& salt) : salt_(salt), filter_(1) {
+  add(rows, max_length);
+}
+
+void LearnedRows::add(std::span<const Row> rows, int max_length) {
+  add_number(max_lengths_, max_length);
   size_t groups = 0;
   for (const Row& row : rows) {
     const size_t tokens = without_specials(row).size();
-    if (!rows_.insert(row_hash(row, salt)).second || tokens < kGroup) continue;
-    lengths.insert(static_cast<int64_t>(tokens));
+    if (!rows_.insert(row_hash(row, salt_)).second || tokens < kGroup) continue;
+    add_number(lengths_, static_cast<int64_t>(tokens));
     groups += tokens - kGroup + 1;
   }
-  lengths_.assign(lengths.begin(), lengths.end());
-  filter_.resize(std::bit_ceil(groups * kBitsPerGroup / 64 + 1));
+  // A group's bit is the remainder of a division by the filter's size, so a filter repeated still has it.
+  const size_t words = std::bit_ceil(filter_.size() + groups * kBitsPerGroup / 64);
+  for (const size_t before = filter_.size(); filter_.size() < words;)
+    filter_.push_back(filter_[filter_.size() - before]);
   for (const Row& row : rows) {
-    any_stretch(prefixes_of(without_specials(row), salt), kGroup, salt, [&](uint64_t hash) {
+    any_stretch(prefixes_of(without_specials(row), salt_), kGroup, salt_, [&](uint64_t hash) {
       for (int nth = 0; nth < kProbes; ++nth) {
         const size_t bit = probe(hash, nth, filter_.size());
         filter_[bit / 64] |= uint64_t{1} << (bit % 64);
@@ -143,14 +155,19 @@ LearnedRows LearnedRows::read(const std::filesystem::path& path) {
   const TensorSet set = read_safetensors(path);
   const std::string where = path.string();
   LearnedRows learned;
-  const std::vector<uint64_t> salt = numbers(set, where, "salt"), rows = numbers(set, where, "rows"),
-                              lengths = numbers(set, where, "lengths");
+  const std::vector<uint64_t> salt = numbers(set, where, "salt"), rows = numbers(set, where, "rows");
   if (salt.size() != learned.salt_.size()) throw_bad_file(where, "tensor 'salt': got {} numbers, want 2", salt.size());
   std::copy(salt.begin(), salt.end(), learned.salt_.begin());
   learned.rows_.insert(rows.begin(), rows.end());
-  learned.lengths_.assign(lengths.begin(), lengths.end());
-  if (!std::is_sorted(lengths.begin(), lengths.end()) || (!lengths.empty() && lengths.front() < kGroup))
-    throw_bad_file(where, "tensor 'lengths': want rising numbers from {}", kGroup);
+  const auto rising = [&](std::string_view name, int64_t least) {
+    const std::vector<uint64_t> list = numbers(set, where, name);
+    const std::vector<int64_t> values(list.begin(), list.end());
+    if (!std::is_sorted(values.begin(), values.end()) || (!values.empty() && values.front() < least))
+      throw_bad_file(where, "tensor '{}': want rising numbers from {}", name, least);
+    return values;
+  };
+  learned.lengths_ = rising("lengths", kGroup);
+  learned.max_lengths_ = rising("max_lengths", 1);
   learned.filter_ = numbers(set, where, "filter");
   if (!std::has_single_bit(learned.filter_.size()))
     throw_bad_file(where, "tensor 'filter': got {} words, want a power of two", learned.filter_.size());
@@ -165,8 +182,18 @@ void LearnedRows::write(const std::filesystem::path& path) const {
                     {{"salt", view_of(DType::i64, salt)},
                      {"rows", view_of(DType::i64, rows)},
                      {"lengths", view_of(DType::i64, lengths_)},
+                     {"max_lengths", view_of(DType::i64, max_lengths_)},
                      {"filter", view_of(DType::i64, filter_)}},
                     {{"format", "exeunt.learned/1"}});
+}
+
+LearnedRows learned_rows(const Features& features, const std::filesystem::path& base) {
+  std::vector<LearnedRows::Row> rows;
+  for (size_t row = 0; row < features.rows(); ++row) rows.push_back(features.ids_of(row));
+  if (base.empty() || !path_exists(base / kLearnedFile)) return LearnedRows(rows, features.info.max_length);
+  LearnedRows all = LearnedRows::read(base / kLearnedFile);
+  all.add(rows, features.info.max_length);
+  return all;
 }
 
 }  // namespace exeunt

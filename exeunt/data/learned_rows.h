@@ -10,6 +10,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "exeunt/data/features.h"
+#include "exeunt/model/exeunt_folder.h"
+
 namespace exeunt {
 
 // Drawn once for each list, so that hashes of two lists cannot be compared with each other or looked up elsewhere.
@@ -19,21 +22,22 @@ using RowSalt = std::array<uint64_t, 2>;
 // Equal token ids, equal hashes.
 [[nodiscard]] uint64_t row_hash(std::span<const int32_t> ids, const RowSalt& salt);
 
-inline constexpr const char* kLearnedFile = "learned.safetensors";
-
 enum class Overlap {
   none,
   partial,  // contains a learned text, or lies within one: four tokens in a row at least
   equal
 };
 
-// Rows are token ids as the model sees them, with one special token at each end, at the length they were learned with.
+// Rows are token ids as the model sees them, with one special token at each end, truncated as they were when learned.
 class LearnedRows {
  public:
   using Row = std::span<const int32_t>;
-  explicit LearnedRows(std::span<const Row> rows, const RowSalt& salt = draw_salt());
+  explicit LearnedRows(std::span<const Row> rows, int max_length, const RowSalt& salt = draw_salt());
+  void add(std::span<const Row> rows, int max_length);  // rows of a later training
 
   [[nodiscard]] size_t size() const noexcept { return rows_.size(); }  // distinct ones
+  // What rows were truncated to, special tokens included: a text is asked about at each of these lengths.
+  [[nodiscard]] const std::vector<int64_t>& max_lengths() const noexcept { return max_lengths_; }
 
   // `partial` within a learned text is decided by a filter of all groups of four tokens: it misses none and is wrong
   // only where every group of a text happens to be taken for a learned one, each with a chance of about 1 %.
@@ -50,8 +54,13 @@ class LearnedRows {
 
   RowSalt salt_ = {};
   std::unordered_set<uint64_t> rows_ = {};
-  std::vector<int64_t> lengths_ = {};  // of learned texts of four tokens and more, each once, rising
-  std::vector<uint64_t> filter_ = {};  // Bloom filter over groups of four tokens; a power of two of words
+  std::vector<int64_t> lengths_ = {};      // of learned texts of four tokens and more, each once, rising
+  std::vector<int64_t> max_lengths_ = {};  // each once, rising
+  std::vector<uint64_t> filter_ = {};      // Bloom filter over groups of four tokens; a power of two of words
 };
+
+// What a model has learned that is trained on `rows`, starting from the model in the folder `base` with all that it had
+// learned already. Throws Error (bad_file) if that folder's list is damaged.
+[[nodiscard]] LearnedRows learned_rows(const Features& rows, const std::filesystem::path& base);
 
 }  // namespace exeunt

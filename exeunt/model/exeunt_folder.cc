@@ -86,6 +86,9 @@ class FolderWriter {
     }
   }
 
+  // Training replaces it by a list that has its own rows, too.
+  void learned() { (void)copy(kLearnedFile); }
+
   // A policy is bound to the weights it was made for.
   void policy(const std::string& weights) {
     const std::optional<fs::path> source = find(kPolicyFile);
@@ -220,6 +223,7 @@ std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const
   const std::string weights = writer.weights(in_schema_order(checkpoint), own_metadata());
   writer.tokenizer();
   writer.recipe(options.recipe);
+  writer.learned();
   writer.policy(weights);
   writer.beside(options.beside);
   writer.manifest();
@@ -239,6 +243,7 @@ std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const
   (void)writer.weights(hugging_face_tensors(checkpoint, with_head), {{"format", "pt"}});
   writer.tokenizer();
   writer.recipe(options.recipe);
+  writer.learned();
   writer.policy(weights_sha256(checkpoint));
   writer.beside(options.beside);
   if (!with_head && !checkpoint.exits().sites.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exeunt's model folder: config.json, exits.json, model.safetensors, the unchanged tokenizer files, recipe.json and
-// manifest.json; also policy.json and precision.json. Written atomically.
+// Exeunt's model folder: config.json, exits.json, model.safetensors, the unchanged tokenizer files, recipe.json,
+// learned.safetensors and manifest.json; also policy.json and precision.json. Written atomically.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +17,7 @@ namespace exeunt {
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kExitsFile = "exits.json";
 inline constexpr const char* kWeightsFile = "model.safetensors";
+inline constexpr const char* kLearnedFile = "learned.safetensors";    // which texts it was trained on
 inline constexpr std::string_view kWeightsFormat = "exeunt.model/1";  // in the weights' metadata
 
 struct WriteOptions {

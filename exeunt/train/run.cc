@@ -105,7 +105,9 @@ class Run {
             .processes = world_.size()};
   }
   [[nodiscard]] Checkpoint weights() const;
+  [[nodiscard]] SavedWeights saved() const { return {weights(), recipe_text(facts()), *learned_}; }
   [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
+  [[nodiscard]] LearnedRows learned(const Checkpoint* resumed) const;
   void tell_start() const;
   bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
   bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
@@ -136,7 +138,8 @@ class Run {
   nn::RunState state_;
   std::unique_ptr<nn::StepGraphs> graphs_;  // of this stage; null where steps are not recorded
   std::deque<Queued> queued_;
-  std::optional<RunLog> log_;  // of the first process
+  std::optional<RunLog> log_;           // of the first process
+  std::optional<LearnedRows> learned_;  // likewise
   std::optional<Progress> progress_;
   OrderedJson last_eval_;
   bool give_up_ = false;  // early stopping of this stage
@@ -147,6 +150,13 @@ class Run {
 
 Checkpoint Run::weights() const {
   return nn::to_checkpoint(*network_, {.folder = base_.folder(), .where = "trained model", .policy = policy_});
+}
+
+// A run that goes on has the list already, of the same rows.
+LearnedRows Run::learned(const Checkpoint* resumed) const {
+  if (resumed != nullptr && path_exists(resumed->folder() / kLearnedFile))
+    return LearnedRows::read(resumed->folder() / kLearnedFile);
+  return learned_rows(data_.train, base_.folder());
 }
 
 // Objectives that add up over the rows of a batch mean something else when each process sees a part of them.
@@ -194,6 +204,7 @@ TrainResult Run::go() {
   if (writes()) {
     write_settings(options_.out, state_.configuration);
     log_.emplace(options_.out, state_.log);
+    learned_ = learned(loaded ? &loaded->weights : nullptr);
   }
   tell_start();
   ProgressStyle style = options_.progress;
@@ -418,8 +429,7 @@ void Run::save(nn::Stepper& stepper) {
   settle();
   state_.random = world_.gather(nn::compat::random_state(torch::kCPU));
   if (!writes()) return;
-  nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), {weights(), recipe_text(facts())},
-                 state_, stepper);
+  nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), saved(), state_, stepper);
   remove_older_checkpoints(options_.out, options_.keep_checkpoints);
 }
 
@@ -454,7 +464,7 @@ TrainResult Run::finish() {
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
   if (!writes()) return {.stopped = false, .steps = steps, .results = std::move(results)};
   write_results(options_.out, results);
-  for (const std::string& line : write_trained(weights(), options_.out, recipe_text(facts()))) notice(line);
+  for (const std::string& line : write_trained(saved(), options_.out)) notice(line);
   OrderedJson summary;
   summary["global_step"] = steps;
   summary["max_steps"] = total_steps_;

@@ -183,11 +183,15 @@ void write_settings(const fs::path& out, const OrderedJson& configuration) {
   write_atomically(out / kRunFile, json_text(file));
 }
 
-std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::path& out, const std::string& recipe) {
+std::vector<std::string> write_trained(const SavedWeights& weights, const fs::path& out) {
   const fs::path staging = out / ".final";
   std::error_code ignored;
   fs::remove_all(staging, ignored);
-  std::vector<std::string> notices = write_exeunt_folder(checkpoint, staging, {.recipe = recipe});
+  std::vector<std::string> notices = write_exeunt_folder(
+      weights.checkpoint, staging, {.recipe = weights.recipe, .beside = [&](const fs::path& folder) {
+                                      weights.learned.write(folder / kLearnedFile);
+                                      return std::vector<std::string>{kLearnedFile};
+                                    }});
   fs::remove(out / kManifestFile, ignored);
   const auto move = [&](const fs::path& name) {
     std::error_code error;
@@ -205,7 +209,7 @@ std::vector<std::string> write_trained(const Checkpoint& checkpoint, const fs::p
   CardFacts facts = card_facts(out, out);
   facts.author.clear();  // an earlier run's card may lie there, of another base model and other data
   facts.origin.clear();
-  write_card(out, checkpoint, facts);
+  write_card(out, weights.checkpoint, facts);
   return notices;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/data/learned_rows.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/train/stage_plan.h"
@@ -59,10 +60,16 @@ void prepare_folder(const std::filesystem::path& out, bool resume, bool overwrit
 void remove_older_checkpoints(const std::filesystem::path& out, int keep);
 void remove_partial(const std::filesystem::path& out);
 
+// Weights and what tells of their training.
+struct SavedWeights {
+  Checkpoint checkpoint;
+  std::string recipe;  // text of recipe.json
+  const LearnedRows& learned;
+};
+
 // A model folder inside `out` beside the checkpoints: the files take their places one by one, manifest.json last, so a
 // folder with a manifest is a whole one. Behind it a model card, with the results that lie in `out`.
-std::vector<std::string> write_trained(const Checkpoint& checkpoint, const std::filesystem::path& out,
-                                       const std::string& recipe);
+std::vector<std::string> write_trained(const SavedWeights& weights, const std::filesystem::path& out);
 
 // Whether a folder holds a run, finished or not.
 [[nodiscard]] bool holds_run(const std::filesystem::path& out);

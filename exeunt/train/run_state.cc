@@ -10,7 +10,6 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/train/run_files.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {
@@ -100,7 +99,10 @@ std::vector<std::string> write_state(const fs::path& folder, const RunState& sta
 void save_state(const fs::path& path, const SavedWeights& weights, const RunState& state, Stepper& stepper) {
   (void)write_exeunt_folder(weights.checkpoint, path,
                             {.replace = true, .recipe = weights.recipe, .beside = [&](const fs::path& folder) {
-                               return write_state(folder, state, stepper);
+                               weights.learned.write(folder / kLearnedFile);
+                               std::vector<std::string> names = write_state(folder, state, stepper);
+                               names.emplace_back(kLearnedFile);
+                               return names;
                              }});
 }
 

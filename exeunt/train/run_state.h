@@ -11,6 +11,7 @@
 
 #include "exeunt/base/fields.h"
 #include "exeunt/train/inputs.h"
+#include "exeunt/train/run_files.h"
 #include "exeunt/train/stepper.h"
 
 namespace exeunt::nn {
@@ -63,10 +64,6 @@ struct RunState {
 };
 
 // Writes the folder `path` whole or not at all, every file flushed and hashed. Throws Error; then nothing has changed.
-struct SavedWeights {
-  Checkpoint checkpoint;
-  std::string recipe;  // text of recipe.json
-};
 void save_state(const std::filesystem::path& path, const SavedWeights& weights, const RunState& state,
                 Stepper& stepper);
 

@@ -21,7 +21,7 @@ Ids row(Ids text) {
 }
 
 LearnedRows learned(const std::vector<Ids>& rows, const RowSalt& salt = {1, 2}) {
-  return LearnedRows(std::vector<LearnedRows::Row>(rows.begin(), rows.end()), salt);
+  return LearnedRows(std::vector<LearnedRows::Row>(rows.begin(), rows.end()), 128, salt);
 }
 
 TEST(LearnedRows, KnowsAWholeTextAgainAndCountsItOnce) {
@@ -114,6 +114,54 @@ TEST(LearnedRows, ComeBackFromTheirFile) {
   EXPECT_EQ(back.overlap(row({1, 2, 3, 4, 5})), Overlap::equal);
   EXPECT_EQ(back.overlap(row({2, 3, 4, 5})), Overlap::partial);
   EXPECT_EQ(back.overlap(row({5, 4, 3, 2})), Overlap::none);
+  EXPECT_EQ(back.max_lengths(), std::vector<int64_t>{128});
+}
+
+TEST(LearnedRows, OfALaterTrainingAreAddedToThoseOfTheBaseModel) {
+  const Scratch scratch;
+  std::vector<Ids> first, second;
+  std::mt19937 random(5);
+  const auto text = [&] {
+    Ids ids(8);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 30000);
+    return row(ids);
+  };
+  for (int i = 0; i < 50; ++i) first.push_back(text());
+  for (int i = 0; i < 3000; ++i) second.push_back(text());
+  learned(first).write(scratch.path() / kLearnedFile);
+  Features features;
+  features.info.max_length = 64;
+  for (const Ids& ids : second) {
+    features.ids.insert(features.ids.end(), ids.begin(), ids.end());
+    features.offsets.push_back(static_cast<int64_t>(features.ids.size()));
+    features.gold.push_back(0);
+  }
+  const LearnedRows all = learned_rows(features, scratch.path());
+  EXPECT_EQ(all.size(), 3050);
+  EXPECT_EQ(all.max_lengths(), (std::vector<int64_t>{64, 128}));
+  for (const std::vector<Ids>* rows : {&first, &second}) {
+    for (const Ids& ids : *rows) {
+      EXPECT_EQ(all.overlap(ids), Overlap::equal);
+      EXPECT_EQ(all.overlap(row(Ids(ids.begin() + 2, ids.end() - 2))), Overlap::partial);
+    }
+  }
+  int wrong = 0;
+  for (int i = 0; i < 1000; ++i) wrong += all.overlap(text()) == Overlap::none ? 0 : 1;
+  EXPECT_LT(wrong, 10);
+  EXPECT_EQ(learned_rows(features, {}).max_lengths(), std::vector<int64_t>{64});
+}
+
+TEST(LearnedRows, LengthsThatNoTextHasAreNoTrouble) {
+  const Scratch scratch;
+  const std::vector<int64_t> two{1, 2}, huge{int64_t{1} << 62}, one{1};
+  write_safetensors(scratch.path() / "x",
+                    {{"salt", view_of(DType::i64, two)},
+                     {"rows", view_of(DType::i64, two)},
+                     {"lengths", view_of(DType::i64, huge)},
+                     {"max_lengths", view_of(DType::i64, huge)},
+                     {"filter", view_of(DType::i64, one)}},
+                    {});
+  EXPECT_EQ(LearnedRows::read(scratch.path() / "x").overlap(row({1, 2, 3, 4, 5})), Overlap::none);
 }
 
 TEST(LearnedRows, ADamagedFileIsRefused) {
@@ -133,7 +181,10 @@ TEST(LearnedRows, ADamagedFileIsRefused) {
   EXPECT_THAT(error_of({rows, lengths, filter}), HasSubstr("lacks the tensor 'salt'"));
   EXPECT_THAT(error_of({salt, rows, lengths, filter}), HasSubstr("'lengths'"));
   const std::vector<uint64_t> none;
-  EXPECT_THAT(error_of({salt, rows, {"lengths", view_of(DType::i64, none)}, filter}), HasSubstr("power of two"));
+  const NamedTensor empty{"lengths", view_of(DType::i64, none)};
+  EXPECT_THAT(error_of({salt, rows, empty, filter}), HasSubstr("lacks the tensor 'max_lengths'"));
+  EXPECT_THAT(error_of({salt, rows, empty, {"max_lengths", view_of(DType::i64, none)}, filter}),
+              HasSubstr("power of two"));
   EXPECT_THAT(error_of({{"salt", view_of(DType::i64, three)}, rows, lengths, filter}), HasSubstr("'salt'"));
 }
 

@@ -162,16 +162,19 @@ TEST(HuggingFaceExport, SendsElasticBertAsBertWithItsLastPooler) {
   EXPECT_EQ(read_json(scratch.path() / "hf" / "config.json")["model_type"], "bert");
 }
 
-TEST(OwnFolder, CopiesTokenizerAndRecipeAsTheyAre) {
+TEST(OwnFolder, CopiesTokenizerRecipeAndLearnedRowsAsTheyAre) {
   const Scratch scratch(quick_parent());
   others::Builder b;
   b.bert("");
   const fs::path source = others::save(scratch, "hf", b.set(), others::config("bert"));
   scratch.write("hf/recipe.json", "{\"as\": \"it is\"}");
+  scratch.write("hf/learned.safetensors", "as it is");
   scratch.write("hf/README.md", "not ours");
   EXPECT_THAT(write_exeunt_folder(Checkpoint::open(source), scratch.path() / "own"), IsEmpty());
   EXPECT_EQ(read_text(scratch.path() / "own" / "vocab.txt"), "[PAD]\n[UNK]\n");
   EXPECT_EQ(read_text(scratch.path() / "own" / "recipe.json"), "{\"as\": \"it is\"}");
+  EXPECT_EQ(read_text(scratch.path() / "own" / "learned.safetensors"), "as it is");
+  EXPECT_TRUE(read_json(scratch.path() / "own" / "manifest.json")["files"].contains("learned.safetensors"));
   EXPECT_FALSE(fs::exists(scratch.path() / "own" / "README.md"));
   (void)write_exeunt_folder(Checkpoint::open(source), scratch.path() / "trained", {.recipe = "{}"});
   EXPECT_EQ(read_text(scratch.path() / "trained" / "recipe.json"), "{}");

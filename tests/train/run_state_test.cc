@@ -33,10 +33,11 @@ struct Saver {
 
   void save(const fs::path& out, int64_t step) {
     state.position.step = step;
-    save_state(out / ("checkpoint-" + std::to_string(step)), {to_checkpoint(*network), "{}"}, state, *stepper);
+    save_state(out / ("checkpoint-" + std::to_string(step)), {to_checkpoint(*network), "{}", learned}, state, *stepper);
   }
 
   SmallRun run;
+  LearnedRows learned = learned_rows(run.data.train, {});
   Network network{nullptr};
   std::unique_ptr<Stepper> stepper;
   RunState state;

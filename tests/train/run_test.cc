@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/files.h"
+#include "exeunt/data/learned_rows.h"
 #include "exeunt/exits/trace.h"
 #include "exeunt/runtime/engine.h"
 #include "tests/train/small_run.h"
@@ -48,6 +49,48 @@ TEST(Run, LearnsAndLeavesHuggingFacesTreeBehind) {
   const Json recipe = read_json(out / "recipe.json");
   EXPECT_NO_THROW((void)parse_recipe(recipe, "recipe.json"));
   EXPECT_EQ(recipe.at("run").at("seed"), 42);
+}
+
+TEST(Run, RecordsEveryRowItLearnedInEveryCheckpoint) {
+  Trial run("pabee");
+  run.options.max_steps = 2;
+  run.options.save_every = 1;
+  (void)run.train();
+  const Features& train = run.data.train;
+  for (const char* folder : {"checkpoint-1", "checkpoint-2", ""}) {
+    const fs::path out = run.options.out / folder;
+    const LearnedRows learned = LearnedRows::read(out / kLearnedFile);
+    EXPECT_EQ(learned.max_lengths(), std::vector<int64_t>{train.info.max_length}) << folder;
+    for (size_t row = 0; row < train.rows(); ++row) EXPECT_EQ(learned.overlap(train.ids_of(row)), Overlap::equal);
+    EXPECT_TRUE(read_json(out / "manifest.json")["files"].contains(kLearnedFile)) << folder;
+    const Features unseen = small_features(run.base.spec(), 40, false, 9);
+    int equal = 0;
+    for (size_t row = 0; row < unseen.rows(); ++row) equal += learned.overlap(unseen.ids_of(row)) == Overlap::equal;
+    EXPECT_LT(equal, 4);
+  }
+  EXPECT_EQ(read_json(run.options.out / "recipe.json").at("run").at("max_length"), train.info.max_length);
+}
+
+TEST(Run, KnowsWhatItsBaseModelHadLearnedAndKeepsTheListWhenResumed) {
+  Trial first("pabee"), second("pabee");
+  first.options.max_steps = 1;
+  (void)first.train();
+  second.base = Checkpoint::open(first.options.out.string());
+  second.data.train = small_features(first.base.spec(), 30, false, 9);
+  second.options.max_steps = 2;
+  second.options.save_every = 1;
+  (void)second.train();
+  const LearnedRows learned = LearnedRows::read(second.options.out / kLearnedFile);
+  for (const Features* rows : {&first.data.train, &second.data.train}) {
+    for (size_t row = 0; row < rows->rows(); ++row) EXPECT_EQ(learned.overlap(rows->ids_of(row)), Overlap::equal);
+  }
+  TrainOptions again = second.options;
+  again.resume = true;
+  again.out = second.scratch.path() / "resumed";
+  fs::create_directories(again.out);
+  fs::copy(second.options.out / "checkpoint-1", again.out / "checkpoint-1", fs::copy_options::recursive);
+  (void)train(second.base, second.data, again);
+  EXPECT_EQ(read_text(again.out / kLearnedFile), read_text(second.options.out / kLearnedFile));
 }
 
 // Train, export, run: at every exit the model on disk answers in the runtime as the network did in training.
