@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -23,53 +23,118 @@ std::string place_in(std::string_view text, size_t offset) {
   return fmt::format("line {} column {}", line, offset - start + 1);
 }
 
-// Checks the parser's events: the nesting depth, and the keys of each open object.
-class Guard {
+// Builds the document from the parser's events and keeps it within the limits. The library's own builder searches the
+// whole parent after every child object when it is given a callback; this one never looks back.
+class Builder {  // the interface nlohmann's sax_parse wants
  public:
-  explicit Guard(std::string_view where) : where_(where) {}
+  using Place = std::function<std::string(size_t offset)>;
+  Builder(std::string_view where, const JsonLimits& limits, size_t text_bytes, Place place)
+      : where_(where), limits_(limits), memory_(limits.memory + text_bytes), place_(std::move(place)) {}
 
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMaxJsonDepth) throw_bad_file(where_, "nested deeper than {} levels", kMaxJsonDepth);
-      if (event == Event::object_start) keys_.emplace_back();
-    } else if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) throw_bad_file(where_, "duplicate field '{}'", key);
-    } else if (event == Event::object_end) {
-      keys_.pop_back();
-    }
+  [[nodiscard]] Json take() { return std::move(root_); }
+
+  bool null() { return add(nullptr, 0); }
+  bool boolean(bool value) { return add(value, 0); }
+  bool number_integer(Json::number_integer_t value) { return add(value, 0); }
+  bool number_unsigned(Json::number_unsigned_t value) { return add(value, 0); }
+  bool number_float(Json::number_float_t value, const std::string& /*text*/) { return add(value, 0); }
+  bool string(const std::string& value) { return add(value, kStringBlock + bytes_of(value)); }
+  bool binary(Json::binary_t& /*value*/) { return false; }  // not in JSON
+
+  bool start_array(size_t /*unknown*/) { return open(Json::array(), kListBlock); }
+  bool end_array() { return close(); }
+  bool start_object(size_t /*unknown*/) { return open(Json::object(), kObjectBlock); }
+  bool end_object() { return close(); }
+
+  bool key(const std::string& name) {
+    charge(kMember + bytes_of(name));
+    auto& members = open_.back()->get_ref<Json::object_t&>();
+    const auto [place, added] = members.emplace(name, nullptr);
+    if (!added) throw_bad_file(where_, "duplicate field '{}'", name);
+    member_ = &place->second;
     return true;
   }
 
+  bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) {
+    constexpr int kNumberOverflow = 406;
+    throw_bad_file(where_, Hint{kNoJson}, "no valid JSON at {}{}", place_(position > 0 ? position - 1 : 0),
+                   error.id == kNumberOverflow ? ": the number is out of range" : "");
+  }
+
  private:
+  // With the allocator's own bookkeeping: the 24 bytes of a list become 32.
+  static constexpr size_t kListBlock = 32, kStringBlock = 48, kObjectBlock = 64;
+  static constexpr size_t kElement = 2 * sizeof(Json);  // lists grow by doubling
+  static constexpr size_t kMember = 112;                // a node of the tree: key, value, links
+  static constexpr size_t kAskStopEvery = 4096;
+  static constexpr std::string_view kNoJson = "the file is damaged, truncated or not JSON";
+
+  // Short strings are part of their block.
+  static size_t bytes_of(const std::string& text) { return text.size() < 16 ? 0 : text.size() + 16; }
+
+  void charge(size_t bytes) {
+    if (bytes > memory_) {
+      throw_bad_file(where_, "its values take more than {} MiB beyond the size of the text", limits_.memory >> 20);
+    }
+    memory_ -= bytes;
+  }
+
+  template <class Value>
+  Json* place(Value&& value, size_t bytes) {
+    if (++values_ > limits_.values) throw_bad_file(where_, "more than {} values", limits_.values);
+    if (limits_.stop && values_ % kAskStopEvery == 0 && limits_.stop()) {
+      throw Error(Code::failure, fmt::format("{}: no longer wanted", where_));
+    }
+    charge(bytes + kElement);
+    if (open_.empty()) return &(root_ = Json(std::forward<Value>(value)));
+    if (member_ != nullptr) return &(*std::exchange(member_, nullptr) = Json(std::forward<Value>(value)));
+    return &open_.back()->get_ref<Json::array_t&>().emplace_back(std::forward<Value>(value));
+  }
+
+  template <class Value>
+  bool add(Value&& value, size_t bytes) {
+    (void)place(std::forward<Value>(value), bytes);
+    return true;
+  }
+
+  bool open(Json&& container, size_t bytes) {
+    if (open_.size() >= static_cast<size_t>(limits_.depth)) {
+      throw_bad_file(where_, "nested deeper than {} levels", limits_.depth);
+    }
+    open_.push_back(place(std::move(container), bytes));  // stays where it is: its parent grows only after its end
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
   std::string_view where_;
-  std::vector<std::set<std::string>> keys_;
+  const JsonLimits& limits_;
+  size_t memory_;  // still free
+  Place place_;
+  Json root_ = {};
+  std::vector<Json*> open_ = {};  // the lists and objects around the next value
+  Json* member_ = nullptr;        // of the innermost object, whose key has been read
+  size_t values_ = 0;
 };
 
-constexpr std::string_view kNoJson = "the file is damaged, truncated or not JSON";
-
 // `place` describes the byte offset of an error.
-template <class Place>
-Json parse_guarded(std::string_view text, std::string_view where, Place&& place) {
-  Guard guard(where);
-  try {
-    return Json::parse(text.begin(), text.end(), std::ref(guard));
-  } catch (const Json::parse_error& error) {
-    throw_bad_file(where, Hint{kNoJson}, "no valid JSON at {}", place(error.byte > 0 ? error.byte - 1 : 0));
-  } catch (const Json::exception& error) {  // a number out of range
-    throw_bad_file(where, Hint{kNoJson}, "no valid JSON: {}", error.what());
-  }
+Json parse_limited(std::string_view text, std::string_view where, const JsonLimits& limits, Builder::Place place) {
+  Builder builder(where, limits, text.size(), std::move(place));
+  (void)Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
 }
 
 }  // namespace
 
-Json parse_json(std::string_view text, std::string_view where) {
-  return parse_guarded(text, where, [&](size_t offset) { return place_in(text, offset); });
+Json parse_json(std::string_view text, std::string_view where, const JsonLimits& limits) {
+  return parse_limited(text, where, limits, [&](size_t offset) { return place_in(text, offset); });
 }
 
 Json parse_json_line(std::string_view line, std::string_view where) {
-  return parse_guarded(line, where, [](size_t offset) { return fmt::format("column {}", offset + 1); });
+  return parse_limited(line, where, {}, [](size_t offset) { return fmt::format("column {}", offset + 1); });
 }
 
 Json read_json(const std::filesystem::path& path, size_t limit) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON from untrusted files: excessive depth or size, duplicate keys and invalid UTF-8 are errors with a position.
+// JSON from untrusted files, in time and memory linear in the text: excessive depth or size, duplicate keys and invalid
+// UTF-8 are errors with a position.
 // Objects are read strictly through JsonObject: an unknown field is an error that names the nearest known one.
 #pragma once
 
@@ -19,9 +20,19 @@ using Json = nlohmann::json;                 // for reading: lookup is fast in o
 using OrderedJson = nlohmann::ordered_json;  // for writing: keys keep their insertion order
 
 inline constexpr int kMaxJsonDepth = 64;
+inline constexpr size_t kMaxJsonMemory = size_t{64} << 20;
+
+// What one document may cost its reader. The text `[[],[],…` takes thirty times its size in memory, so a limit of the
+// text alone is no limit of memory.
+struct JsonLimits {
+  int depth = kMaxJsonDepth;
+  size_t values = SIZE_MAX;         // of every kind, nested ones included
+  size_t memory = kMaxJsonMemory;   // of the values, beyond the size of the text
+  std::function<bool()> stop = {};  // asked now and then: true ends the parsing with an Error
+};
 
 // Parses one document. `where` (a file name) prefixes every error message; errors include line and column.
-[[nodiscard]] Json parse_json(std::string_view text, std::string_view where);
+[[nodiscard]] Json parse_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 // One document on one line (JSONL): `where` names that line, errors include only the column.
 [[nodiscard]] Json parse_json_line(std::string_view line, std::string_view where);
 [[nodiscard]] Json read_json(const std::filesystem::path& path, size_t limit = size_t{1} << 28);

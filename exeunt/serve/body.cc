@@ -21,10 +21,7 @@ Json parse_body(std::string_view body) {
   try {
     value = parse_json(body, "body");
   } catch (const Error& error) {
-    // The parser's message names its classes; clients see ours alone.
-    const std::string_view what = error.what();
-    throw bad(what.find("json.exception") == std::string_view::npos ? std::string(what)
-                                                                    : "body: invalid JSON: a number is out of range");
+    throw bad(error.what());
   }
   if (!value.is_object()) throw bad(fmt::format("body: got {}, want a JSON object", glimpse(value)));
   return value;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "exeunt/base/files.h"
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -144,6 +145,31 @@ TEST(Safetensors, HostileFilesAreRefusedByName) {
           1)),
       HasSubstr("duplicate"));
   EXPECT_THAT(safetensors_error(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("want a string"));
+}
+
+// Tensors without elements: nothing but the header costs anything.
+std::string empty_tensors(size_t count) {
+  std::string header = "{";
+  for (size_t i = 0; i < count; ++i) {
+    header += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", i == 0 ? "" : ",", i);
+  }
+  return file_of(header + "}", 0);
+}
+
+TEST(Safetensors, ManyTensorsTakeTimeInProportion) {
+  const auto read = [](const std::string& file) { (void)parse_safetensors(std::as_bytes(std::span(file)), "f"); };
+  EXPECT_LT(growth_exponent(1000, empty_tensors, read), 1.5);
+}
+
+// At the size limit of the header: what it holds is bounded while it is parsed.
+TEST(Safetensors, AHeaderCannotMultiplyInMemory) {
+  constexpr size_t kHeader = 16 << 20;
+  std::string lists = R"({"x":[[])";
+  while (lists.size() < kHeader - 8) lists += ",[]";
+  EXPECT_THAT(safetensors_error(file_of(lists + "]}", 0)), HasSubstr("more than 700000 values"));
+  const std::string most = empty_tensors(50'000);
+  EXPECT_EQ(parse_safetensors(std::as_bytes(std::span(most)), "f").tensors.size(), 50'000U);
+  EXPECT_THAT(safetensors_error(empty_tensors(50'001)), HasSubstr("got 50001 tensors, want at most 50000"));
 }
 
 }  // namespace
