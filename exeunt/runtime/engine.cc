@@ -216,6 +216,24 @@ Engine::FullPass Engine::full_pass(const Encoding& text) {
   return out;
 }
 
+std::vector<float> Engine::layer_rows(std::span<const Encoding> texts, int depth, const TakeRows& take,
+                                      const std::function<void(int64_t)>& advance) {
+  check(depth >= 1 && depth <= spec().layers, "as many layers as the model has");
+  for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
+  std::vector<float> logits;
+  if (depth == spec().layers) logits.resize(texts.size() * static_cast<size_t>(exits().outputs));
+  Countdown countdown(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    state_->crew.push([&, i](Crew::Member& member) {
+      const auto take_here = [&](int layer, std::span<const float> rows) { take(i, layer, rows); };
+      put_row(logits, i, TextRun(state_->ground, member).layer_rows(texts[i], depth, take_here));
+      countdown.done(advance);
+    });
+  }
+  if (!texts.empty()) countdown.wait();
+  return logits;
+}
+
 ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<void(int64_t)>& advance) {
   for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
   ExitTrace trace;

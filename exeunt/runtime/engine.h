@@ -139,6 +139,12 @@ class Engine {
     std::vector<float> lte = {}, ramp = {}, row_0 = {};
   };
   [[nodiscard]] FullPass full_pass(const Encoding& text);
+  // Every text through the first `depth` layers. `take` gets its rows [tokens, hidden] after each of them (`layer` from
+  // 1), on the thread that runs the text; it must not throw. Returns the logits of the last exit [texts, outputs] if
+  // `depth` is all layers, else nothing. Rows are bit-equal for any number of threads.
+  using TakeRows = std::function<void(size_t text, int layer, std::span<const float> rows)>;
+  [[nodiscard]] std::vector<float> layer_rows(std::span<const Encoding> texts, int depth, const TakeRows& take,
+                                              const std::function<void(int64_t)>& advance = {});
 
   [[nodiscard]] const ModelSpec& spec() const noexcept;
   [[nodiscard]] const ExitLayout& exits() const noexcept;

@@ -230,4 +230,17 @@ Engine::FullPass TextRun::full_pass(const Encoding& text) {
   return out;
 }
 
+std::vector<float> TextRun::layer_rows(const Encoding& text, int depth,
+                                       const std::function<void(int, std::span<const float>)>& take) {
+  forward_.embed(text);
+  const size_t values = static_cast<size_t>(forward_.tokens()) * static_cast<size_t>(model_.spec.hidden);
+  for (int layer = 0; layer < depth; ++layer) {
+    forward_.run_layer(layer);
+    take(layer + 1, {forward_.rows(), values});
+  }
+  if (depth < model_.spec.layers) return {};
+  heads_.run(model_.exits.sites.back(), rows(false), space_.logits);
+  return {space_.logits, space_.logits + model_.exits.outputs};
+}
+
 }  // namespace exeunt

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <span>
+#include <vector>
 
 #include "exeunt/runtime/cpu/exit_heads.h"
 #include "exeunt/runtime/cpu/forward.h"
@@ -26,6 +28,9 @@ class TextRun {
   // The text is one the model can take, the ask fits the model.
   [[nodiscard]] Answer answer(const Encoding& text, const Ask& ask, const std::atomic<bool>& cancelled);
   [[nodiscard]] Engine::FullPass full_pass(const Encoding& text);
+  // All rows after each of the first `depth` layers; the logits of the last exit if these are all.
+  [[nodiscard]] std::vector<float> layer_rows(const Encoding& text, int depth,
+                                              const std::function<void(int, std::span<const float>)>& take);
 
  private:
   // What is known before a text runs.

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/attach/head_trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace exeunt {
+namespace {
+
+constexpr double kDeviation = 0.02;  // of new weights, as in train/new_heads.cc
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
+
+double unit_interval(uint64_t bits) {
+  return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+}
+
+// What one step of AdamW does to each weight; its numbers are the same for all.
+struct AdamStep {
+  float size, root;  // rate / (1 − β₁ᵗ), √(1 − β₂ᵗ)
+
+  void apply(std::span<float> weights, std::span<const float> gradient, std::span<float> mean, std::span<float> square,
+             float shrink) const {
+    constexpr auto b1 = static_cast<float>(kBeta1), b2 = static_cast<float>(kBeta2);
+    const float inverse = 1 / root;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const float g = gradient[i];
+      const float m = b1 * mean[i] + (1 - b1) * g;
+      const float v = b2 * square[i] + (1 - b2) * g * g;
+      mean[i] = m;
+      square[i] = v;
+      weights[i] = weights[i] * shrink - size * m / (std::sqrt(v) * inverse + static_cast<float>(kEpsilon));
+    }
+  }
+};
+
+}  // namespace
+
+uint64_t random_bits(uint64_t stream, uint64_t index) noexcept {
+  // splitmix64 at a given place of its sequence.
+  uint64_t x = stream + (index + 1) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+HeadTrainer::HeadTrainer(const HeadShape& shape, const Kernels& kernels, const HeadSettings& settings, int number,
+                         int64_t steps)
+    : settings_(settings),
+      stream_(random_bits(settings.seed, static_cast<uint64_t>(number))),
+      steps_(steps),
+      pass_(shape, kernels),
+      weights_(shape),
+      best_(shape),
+      gradient_(shape),
+      mean_(shape),
+      square_(shape),
+      best_loss_(std::numeric_limits<double>::infinity()) {
+  draw_weights();
+  best_ = weights_;
+}
+
+size_t HeadTrainer::bytes(const HeadShape& shape) noexcept {
+  return 5 * HeadArray(shape).all().size_bytes();
+}
+
+void HeadTrainer::draw_weights() {
+  const uint64_t stream = random_bits(stream_, 0);
+  uint64_t index = 0;
+  for (const auto part : {HeadArray::pooler, HeadArray::classifier, HeadArray::inner}) {
+    for (float& value : weights_.part(part)) {  // Box and Muller
+      const double radius = std::sqrt(-2 * std::log(unit_interval(random_bits(stream, index))));
+      const double angle = 2 * std::numbers::pi * unit_interval(random_bits(stream, index + 1));
+      value = static_cast<float>(kDeviation * radius * std::cos(angle));
+      index += 2;
+    }
+  }
+}
+
+void HeadTrainer::draw_dropout(size_t texts) {
+  if (settings_.dropout == 0) return;
+  const uint64_t stream = random_bits(stream_, static_cast<uint64_t>(step_) + 1);
+  const auto limit = static_cast<uint64_t>(settings_.dropout * 0x1p64);
+  const auto kept = static_cast<float>(1 / (1 - settings_.dropout));
+  keep_.resize(texts * static_cast<size_t>(weights_.shape().width));
+  for (size_t i = 0; i < keep_.size(); ++i) keep_[i] = random_bits(stream, i) < limit ? 0.0F : kept;
+}
+
+void HeadTrainer::step(const Imitation& targets, std::span<const size_t> texts, std::span<const TextRows> rows) {
+  draw_dropout(texts.size());
+  const std::span<const float> logits = pass_.forward(weights_, rows, keep_);
+  logit_gradient_.resize(logits.size());
+  (void)targets.loss(texts, logits, logit_gradient_);
+  pass_.backward(weights_, rows, keep_, logit_gradient_, gradient_);
+  update();
+}
+
+HeadTrainer::Judged HeadTrainer::judge(const Imitation& targets, std::span<const size_t> texts,
+                                       std::span<const TextRows> rows) {
+  const std::span<const float> logits = pass_.forward(weights_, rows);
+  return {.loss = targets.loss(texts, logits, {}), .agreement = targets.agreement(texts, logits)};
+}
+
+bool HeadTrainer::keep_if_best(double loss) {
+  if (!(loss < best_loss_)) return false;
+  best_loss_ = loss;
+  best_ = weights_;
+  return true;
+}
+
+void HeadTrainer::update() {
+  const double warmup = settings_.warmup * static_cast<double>(steps_), k = static_cast<double>(step_);
+  const double left = (static_cast<double>(steps_) - k) / std::max(1.0, static_cast<double>(steps_) - warmup);
+  const double rate = settings_.rate * (k < warmup ? (k + 1) / (warmup + 1) : std::min(1.0, left));
+  const double t = static_cast<double>(++step_);
+  const AdamStep adam{.size = static_cast<float>(rate / (1 - std::pow(kBeta1, t))),
+                      .root = static_cast<float>(std::sqrt(1 - std::pow(kBeta2, t)))};
+  for (int p = 0; p < HeadArray::kParts; ++p) {
+    const auto part = static_cast<HeadArray::Part>(p);
+    const bool matrix = part == HeadArray::pooler || part == HeadArray::classifier || part == HeadArray::inner;
+    const double shrink = matrix ? 1 - rate * settings_.decay : 1;
+    adam.apply(weights_.part(part), gradient_.part(part), mean_.part(part), square_.part(part),
+               static_cast<float>(shrink));
+  }
+}
+
+}  // namespace exeunt

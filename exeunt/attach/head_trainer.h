@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learns one exit step by step: batches in, better weights out. Nothing depends on what other threads do, so the result
+// is the same for any number of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exeunt/attach/head.h"
+#include "exeunt/attach/imitation.h"
+
+namespace exeunt {
+
+struct HeadSettings {
+  int epochs = 8, batch = 32;
+  double rate = 1e-3;  // highest learning rate: linear warm-up, then linear decay to 0
+  double warmup = 0.06;
+  double decay = 0.01;  // of matrices, as in AdamW
+  double dropout = 0.1;
+  double temperature = 1;
+  uint64_t seed = 42;
+};
+
+class HeadTrainer {
+ public:
+  // `number` tells the exits of one model apart: each draws its own numbers. `steps` is how many there will be.
+  HeadTrainer(const HeadShape& shape, const Kernels& kernels, const HeadSettings& settings, int number, int64_t steps);
+
+  // One step on a batch: texts[i] is the number of rows[i] among the targets.
+  void step(const Imitation& targets, std::span<const size_t> texts, std::span<const TextRows> rows);
+
+  // The summed loss and agreement (Imitation::agreement) of texts as they are, without dropout.
+  struct Judged {
+    double loss = 0, agreement = 0;
+  };
+  [[nodiscard]] Judged judge(const Imitation& targets, std::span<const size_t> texts, std::span<const TextRows> rows);
+
+  // Notes the weights if `loss` is the lowest so far, and says whether; best() are those.
+  bool keep_if_best(double loss);
+  [[nodiscard]] const HeadArray& best() const noexcept { return best_; }
+  [[nodiscard]] const HeadArray& weights() const noexcept { return weights_; }
+
+  // Memory of a trainer, for planning.
+  [[nodiscard]] static size_t bytes(const HeadShape& shape) noexcept;
+
+ private:
+  void draw_weights();
+  void draw_dropout(size_t texts);
+  void update();
+
+  HeadSettings settings_;
+  uint64_t stream_;  // of random numbers
+  int64_t step_ = 0, steps_;
+  HeadPass pass_;
+  HeadArray weights_, best_, gradient_, mean_, square_;  // mean_ and square_ are AdamW's moments
+  double best_loss_;
+  std::vector<float> keep_ = {}, logit_gradient_ = {};
+};
+
+// 64 random bits for place `index` of a stream.
+[[nodiscard]] uint64_t random_bits(uint64_t stream, uint64_t index) noexcept;
+
+}  // namespace exeunt
