@@ -46,9 +46,10 @@ void show(const Common& common, const PolicyFlags& flags) {
     fmt::print("{}", policy_file_text(file));
     return;
   }
-  for (const auto& [precision, entry] : file.entries) {
+  for (const PolicyEntry& entry : file.entries) {
     std::vector<std::pair<std::string, std::string>> rows{
-        {"precision", precision + (precision == file.default_precision ? " (default)" : "")},
+        {"precision", entry.precision + (entry.precision == file.default_precision ? " (default)" : "")},
+        {"engine", entry.engine.empty() ? "any" : entry.engine},
         {"policy", str(entry.policy)},
         {"exits", fmt::format("{}", fmt::join(entry.exits, ", "))}};
     if (entry.certificate) {
@@ -114,19 +115,20 @@ void set(const Common& common, const PolicyFlags& flags) {
   const std::string precision =
       flags.precision.empty() ? std::string(name_of(default_precision(model))) : flags.precision;
   PolicyFile file = policies_at(path, weights_sha256(model), precision);
-  const auto before = file.entries.find(precision);
-  PolicySpec policy = policy_of_words(common, flags, model, before == file.entries.end() ? nullptr : &before->second);
+  const std::string engine = engine_name(choose_kernels());
+  PolicySpec policy = policy_of_words(common, flags, model, file.find("cpu", engine, precision));
   policy.exits = layer_list(flags.exits, "--exits");
   const ExitSites sites = exit_sites(model.exits());
   (void)bind(policy, sites);  // throws if it does not fit
 
-  PolicyEntry entry;
+  PolicyEntry entry{.engine = engine, .numerics = kNumerics, .precision = precision};
   entry.exits = policy.exits.empty() ? sites.layers : policy.exits;
-  entry.temperature.assign(sites.layers.size(), 1.0F);
+  entry.decision_temperature.assign(sites.layers.size(), 1.0F);
+  entry.score_temperature = entry.decision_temperature;
   entry.policy = policy;
   entry.policy.exits.clear();
   entry.precision_map = precision_map_of(model, precision);
-  file.entries[precision] = std::move(entry);
+  file.put(std::move(entry));
   lock.write(file);
   refresh_card(model);
   const std::string text = str(policy);

@@ -40,7 +40,7 @@ std::vector<ViewRun> view_runs(const Swept& swept) {
   std::vector<ViewRun> runs;
   for (size_t i = 0; i < swept.policies.size(); ++i) {
     const auto start = std::chrono::steady_clock::now();
-    const Departures departures = replay(trace, swept.policies[i], swept.measured->last);
+    const Departures departures = replay(trace, swept.policies[i], swept.measured->trace.info.last_head);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     ViewRun run{.policy = swept.policies[i],
                 .score = swept.rows[i].score,
@@ -145,7 +145,7 @@ void write_files(const SweepFlags& flags, const Swept& swept) {
   if (!flags.npy.empty()) write_deebert_arrays(under(flags.npy), view_runs(swept), swept.exits);
   if (!flags.stats.empty()) {
     write_elbert_stats(under(flags.stats), swept.measured->trace,
-                       replay(swept.measured->trace, swept.policies.front(), swept.measured->last));
+                       replay(swept.measured->trace, swept.policies.front(), swept.measured->trace.info.last_head));
   }
   if (!flags.view_files.empty()) write_view_files(view_named(flags.view), under(flags.view_files), view_runs(swept));
 }

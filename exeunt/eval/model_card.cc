@@ -202,9 +202,10 @@ std::string policy_part(const CardFacts& facts) {
            "`exeunt policy set`).\n";
   }
   std::string out;
-  for (const auto& [precision, entry] : facts.policy->entries) {
-    out += fmt::format("**{}**{}: `{}` over the exits {}. {}\n\n", precision,
-                       precision == facts.policy->default_precision ? " (default)" : "", str(entry.policy),
+  for (const PolicyEntry& entry : facts.policy->entries) {
+    out += fmt::format("**{}**{}{}: `{}` over the exits {}. {}\n\n", entry.precision,
+                       entry.engine.empty() ? "" : " on " + entry.engine,
+                       entry.precision == facts.policy->default_precision ? " (default)" : "", str(entry.policy),
                        fmt::join(entry.exits, ", "),
                        entry.certificate ? promise(*entry.certificate) : "It carries no certificate.");
     if (entry.points.size() < 2) continue;

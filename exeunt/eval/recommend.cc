@@ -457,7 +457,8 @@ PolicyEntry policy_entry(const Alternative& alternative, const std::vector<int>&
   if (alternative.calibration) return alternative.calibration->entry;
   PolicyEntry entry;
   entry.exits = alternative.policy.exits.empty() ? layers : alternative.policy.exits;
-  entry.temperature.assign(layers.size(), 1.0F);
+  entry.decision_temperature.assign(layers.size(), 1.0F);
+  entry.score_temperature = entry.decision_temperature;
   entry.policy = alternative.policy;
   entry.policy.exits.clear();
   return entry;

@@ -124,13 +124,15 @@ BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>&
 // The origin of the rows; an imported trace that does not name one is its own origin.
 DataPart part_of(const ExitTrace& trace) {
   const auto bytes = std::as_bytes(std::span(trace.logits));
-  return {trace.info.data.empty() ? sha256_hex(bytes) : trace.info.data, static_cast<int64_t>(trace.rows)};
+  return {trace.info.data.empty() ? sha256_hex(bytes) : trace.info.data, static_cast<int64_t>(trace.rows),
+          rows_sha256(trace)};
 }
 
 // Rule and parameters alone, as the text form has them.
 PolicySpec rule_part(PolicySpec policy) {
   policy.exits.clear();
   policy.temperature.clear();
+  policy.score_temperature.clear();
   return policy;
 }
 
@@ -187,7 +189,9 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
 
   const std::vector<int>& layers = data.fit.info.layers;
   out.entry.exits = plan.exits.empty() ? layers : plan.exits;
-  out.entry.temperature = scope.temperature.empty() ? std::vector<float>(layers.size(), 1.0F) : scope.temperature;
+  const std::vector<float> ones(layers.size(), 1.0F);
+  out.entry.decision_temperature = scope.temperature.empty() ? ones : scope.temperature;
+  out.entry.score_temperature = out.entry.decision_temperature;
   for (const BudgetOutcome& outcome : out.outcomes) {
     out.entry.points.push_back({rule_part(outcome.policy), outcome.epsilon, outcome.certify_cost,
                                 exit_rates(data.certify, outcome.policy, out.entry.exits)});
@@ -203,9 +207,10 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
                                       .families = 1,
                                       .fit = part_of(data.fit),
                                       .certify = part_of(data.certify),
-                                      .engine = data.certify.info.engine,
                                       .tool = {},
-                                      .created = {}};
+                                      .created = {},
+                                      .tokenizer = {}};
+  set_origin(out.entry, data.certify.info);
   return out;
 }
 

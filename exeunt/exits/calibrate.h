@@ -54,7 +54,7 @@ struct FamilyTrial {
 };
 
 struct Calibration {
-  PolicyEntry entry;  // ready for policy.json but for engine, tool and created
+  PolicyEntry entry;  // ready for policy.json but for tool and created
   std::vector<BudgetOutcome> outcomes;
   std::vector<FamilyTrial> trials;   // the first is the one chosen
   std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever bolder

@@ -64,12 +64,14 @@ void check_lists(const PolicySpec& spec, const ExitSites& sites, size_t evaluate
     refuse(spec, fmt::format("got {} per-exit values, want {}: one for each evaluated exit, the last included",
                              spec.per_exit.size(), evaluated));
   }
-  if (!spec.temperature.empty() && spec.temperature.size() != sites.layers.size()) {
-    refuse(spec, fmt::format("got {} temperatures, want {}: one for each exit of the model", spec.temperature.size(),
-                             sites.layers.size()));
+  for (const std::vector<float>* temperature : {&spec.temperature, &spec.score_temperature}) {
+    if (!temperature->empty() && temperature->size() != sites.layers.size()) {
+      refuse(spec, fmt::format("got {} temperatures, want {}: one for each exit of the model", temperature->size(),
+                               sites.layers.size()));
+    }
+    for (const float t : *temperature)
+      if (!(t > 0) || std::isinf(t)) refuse(spec, fmt::format("got temperature {}, want a finite number above 0", t));
   }
-  for (const float t : spec.temperature)
-    if (!(t > 0) || std::isinf(t)) refuse(spec, fmt::format("got temperature {}, want a finite number above 0", t));
 }
 
 void check_range(const PolicySpec& spec, const ParamInfo& param, float value) {

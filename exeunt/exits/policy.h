@@ -16,9 +16,10 @@ inline constexpr int kMaxExits = 128;
 struct PolicySpec {
   Rule rule = rule_of<FullRule>;
   Params params{};
-  std::vector<float> per_exit;     // thresholds or weights, one per evaluated exit; empty = the same for all
-  std::vector<float> temperature;  // one per exit of the model; empty = 1 everywhere
-  std::vector<int> exits;          // layers (from 1) whose exits are evaluated; empty = all
+  std::vector<float> per_exit;           // thresholds or weights, one per evaluated exit; empty = the same for all
+  std::vector<float> temperature;        // of decisions, one per exit of the model; empty = 1 everywhere
+  std::vector<float> score_temperature;  // of the probabilities shown to the user, which decide nothing; the same shape
+  std::vector<int> exits;                // layers (from 1) whose exits are evaluated; empty = all
 
   bool operator==(const PolicySpec&) const = default;
 };

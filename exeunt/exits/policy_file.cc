@@ -21,7 +21,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kPolicyFormat = "exeunt.policy/1";
+constexpr std::string_view kPolicyFormat = "exeunt.policy/2", kPolicyFormat1 = "exeunt.policy/1";
 constexpr double kMostRows = double{1ULL << 40};
 constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
 
@@ -55,8 +55,6 @@ static void read_field(JsonObject& object, const Field& field, PolicySpec& polic
 static OrderedJson field_json(const PolicySpec& policy) {
   return str(policy);
 }
-static void read_field(JsonObject& object, const Field& field, std::map<std::string, PolicyEntry>& entries);
-static OrderedJson field_json(const std::map<std::string, PolicyEntry>& entries);
 
 template <>
 std::string wanted<PolicySpec>(const Field&) {
@@ -71,6 +69,17 @@ template <class Self, class Visit>
 void DataPart::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "data", .help = "SHA-256 of the data", .required = true}, self.data);
   visit(Field{.name = "rows", .help = "Rows", .low = 0, .high = kMostRows, .required = true}, self.rows);
+  visit(Field{.name = "row_hashes", .help = "SHA-256 over their sorted `row_hash` of the trace; empty = not known"},
+        self.row_hashes);
+}
+
+template <class Self, class Visit>
+void CertifiedGroup::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "name", .help = "A value of the column, a label, or a range of lengths", .required = true},
+        self.name);
+  visit(Field{.name = "rows", .help = "Rows of the certify part", .low = 0, .high = kMostRows, .required = true},
+        self.rows);
+  visit(Field{.name = "losses", .help = "Their sum over these rows", .required = true}, self.losses);
 }
 
 template <class Self, class Visit>
@@ -97,9 +106,26 @@ void Certificate::fields(Self& self, Visit&& visit) {
         self.families);
   visit(Field{.name = "fit", .help = "The part that chose temperatures, family and order", .required = true}, self.fit);
   visit(Field{.name = "certify", .help = "The part that tested", .required = true}, self.certify);
-  visit(Field{.name = "engine", .help = "What computed the trace", .required = true}, self.engine);
   visit(Field{.name = "tool", .help = "Version of exeunt", .required = true}, self.tool);
   visit(Field{.name = "created", .help = "RFC 3339", .required = true}, self.created);
+  visit(Field{.name = "reference", .help = "Whose answers at full depth the loss is measured against"}, self.reference);
+  visit(Field{.name = "max_length", .help = "Maximum tokens per text; 0 = not known", .low = 0, .high = 1 << 20},
+        self.max_length);
+  visit(Field{.name = "tokenizer", .help = "SHA-256 of the tokenizer; empty = not known"}, self.tokenizer);
+  visit(Field{.name = "last_head", .help = "Which head answers at the last layer; null = not known"}, self.last_head);
+  visit(Field{.name = "range", .help = "Least and greatest value of a regression; empty = none"}, self.range);
+  visit(Field{.name = "seed", .help = "Seed of the split; null = not known", .low = 0}, self.seed);
+  visit(Field{.name = "unit", .help = "What counts once: a distinct text, or a request"}, self.unit);
+  visit(
+      Field{
+          .name = "distinct", .help = "Distinct texts of the certify part; 0 = not known", .low = 0, .high = kMostRows},
+      self.distinct);
+  visit(Field{.name = "tries",
+              .help = "Known uses of these rows to certify, this one included; 0 = not known",
+              .low = 0,
+              .high = 1e6},
+        self.tries);
+  visit(Field{.name = "groups", .help = "Parts of the rows that keep the promise on their own"}, self.groups);
 }
 
 template <class Self, class Visit>
@@ -128,6 +154,16 @@ void PolicyPoint::fields(Self& self, Visit&& visit) {
 
 template <class Self, class Visit>
 void PolicyEntry::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "device", .help = "Kind of device, as in the name of the engine", .required = true}, self.device);
+  visit(Field{.name = "engine", .help = "What computed the trace; empty = not known", .required = true}, self.engine);
+  visit(Field{.name = "numerics",
+              .help = "Version of the engine's arithmetic; 0 = not known",
+              .low = 0,
+              .high = 1e6,
+              .required = true},
+        self.numerics);
+  visit(Field{.name = "precision", .help = "Precision of the engine", .choices = kPrecisions, .required = true},
+        self.precision);
   visit(Field{.name = "precision_map", .help = "SHA-256 of this precision's part of precision.json"},
         self.precision_map);
   visit(Field{.name = "exits",
@@ -136,12 +172,18 @@ void PolicyEntry::fields(Self& self, Visit&& visit) {
               .high = 1000,
               .required = true},
         self.exits);
-  visit(Field{.name = "temperature",
-              .help = "One per exit of the model; 1 is no scaling",
+  visit(Field{.name = "decision_temperature",
+              .help = "Scales what the policy decides by; one per exit of the model, 1 is no scaling",
               .low = 0,
               .open = true,
               .required = true},
-        self.temperature);
+        self.decision_temperature);
+  visit(Field{.name = "score_temperature",
+              .help = "Scales the probabilities that are shown; the same shape",
+              .low = 0,
+              .open = true,
+              .required = true},
+        self.score_temperature);
   visit(Field{.name = "policy", .help = "What runs by default", .required = true}, self.policy);
   visit(Field{.name = "points", .help = "Policies to choose from by budget; the first is `policy`", .required = true},
         self.points);
@@ -153,7 +195,8 @@ void PolicyFile::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "weights", .help = "SHA-256 of the model's weights", .required = true}, self.weights);
   visit(Field{.name = "default_precision", .help = "What runs unless told", .choices = kPrecisions, .required = true},
         self.default_precision);
-  visit(Field{.name = "entries", .help = "An entry for each precision that has one", .required = true}, self.entries);
+  visit(Field{.name = "entries", .help = "An entry for each engine and precision that has one", .required = true},
+        self.entries);
 }
 
 namespace {
@@ -185,6 +228,30 @@ void check_points(const PolicyEntry& entry, const std::string& where) {
   }
 }
 
+void check_temperatures(const std::vector<float>& temperatures, const std::string& where, std::string_view field) {
+  if (temperatures.empty() || temperatures.size() > kMaxExits)
+    throw_bad_file(where, "field '{}': got {} numbers, want one per exit of the model", field, temperatures.size());
+  for (const float t : temperatures)
+    if (!(t > 0) || std::isinf(t)) throw_bad_file(where, "field '{}': got {}, want finite numbers above 0", field, t);
+}
+
+void check_certificate(const Certificate& certificate, const std::string& where) {
+  if (std::abs(certificate.losses) > static_cast<double>(certificate.rows))
+    throw_bad_file(where, "field 'losses': got {}, want a number from -{} to {}", certificate.losses, certificate.rows,
+                   certificate.rows);
+  require_hash(where + ": fit", "data", certificate.fit.data);
+  require_hash(where + ": certify", "data", certificate.certify.data);
+  if (!certificate.tokenizer.empty()) require_hash(where, "tokenizer", certificate.tokenizer);
+  const std::vector<double>& range = certificate.range;
+  if (!range.empty() && (range.size() != 2 || range[0] >= range[1]))
+    throw_bad_file(where, "field 'range': got {}, want the least and the greatest value", fmt::join(range, ", "));
+}
+
+// Only one entry may answer for an engine and a precision.
+bool same_place(const PolicyEntry& a, const PolicyEntry& b) {
+  return a.device == b.device && a.engine == b.engine && a.precision == b.precision;
+}
+
 // What a list of fields cannot say.
 void check_entry(const PolicyEntry& entry, const std::string& where) {
   if (entry.precision_map) require_hash(where, "precision_map", *entry.precision_map);
@@ -192,18 +259,54 @@ void check_entry(const PolicyEntry& entry, const std::string& where) {
     throw_bad_file(where, "field 'exits': got {}, want a list of 1 to {} layers", entry.exits.size(), kMaxExits);
   if (!std::is_sorted(entry.exits.begin(), entry.exits.end(), std::less_equal<>()))
     throw_bad_file(where, "field 'exits': got {}, want increasing layers", fmt::join(entry.exits, ", "));
-  if (entry.temperature.empty() || entry.temperature.size() > kMaxExits)
-    throw_bad_file(where, "field 'temperature': got {} numbers, want one per exit of the model",
-                   entry.temperature.size());
-  for (const float t : entry.temperature)
-    if (!(t > 0) || std::isinf(t)) throw_bad_file(where, "field 'temperature': got {}, want finite numbers above 0", t);
+  check_temperatures(entry.decision_temperature, where, "decision_temperature");
+  check_temperatures(entry.score_temperature, where, "score_temperature");
+  if (entry.decision_temperature.size() != entry.score_temperature.size())
+    throw_bad_file(where, "field 'score_temperature': got {} numbers, want {}, as many as decision temperatures",
+                   entry.score_temperature.size(), entry.decision_temperature.size());
   check_points(entry, where);
-  if (!entry.certificate) return;
-  if (std::abs(entry.certificate->losses) > static_cast<double>(entry.certificate->rows))
-    throw_bad_file(where + ": certificate", "field 'losses': got {}, want a number from -{} to {}",
-                   entry.certificate->losses, entry.certificate->rows, entry.certificate->rows);
-  require_hash(where + ": certificate: fit", "data", entry.certificate->fit.data);
-  require_hash(where + ": certificate: certify", "data", entry.certificate->certify.data);
+  if (entry.certificate) check_certificate(*entry.certificate, where + ": certificate");
+}
+
+void check_entries(const std::vector<PolicyEntry>& entries, const std::string& where) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const std::string here = fmt::format("{}: entries[{}]", where, i);
+    check_entry(entries[i], here);
+    for (size_t before = 0; before < i; ++before)
+      if (same_place(entries[before], entries[i]))
+        throw_bad_file(here, "got a second entry for device '{}', engine '{}' and precision {}, want one",
+                       entries[i].device, entries[i].engine, entries[i].precision);
+  }
+}
+
+// A file of version 1 in the form of version 2: entries were kept by precision, one temperature served for decisions
+// and scores, and the engine was known to the certificate alone. What is malformed stays so for the reader to refuse.
+Json upgraded(Json file) {
+  file["format"] = kPolicyFormat;
+  const auto found = file.find("entries");
+  if (found == file.end() || !found->is_object()) return file;
+  Json list = Json::array();
+  for (const auto& [precision, before] : found->items()) {
+    Json entry = before;
+    if (!entry.is_object()) entry = Json::object();
+    entry["device"] = "cpu";
+    entry["engine"] = "";
+    entry["numerics"] = 0;
+    entry["precision"] = precision;
+    if (const auto temperature = entry.find("temperature"); temperature != entry.end()) {
+      entry["score_temperature"] = *temperature;
+      entry["decision_temperature"] = *temperature;
+      entry.erase("temperature");
+    }
+    const auto certificate = entry.find("certificate");
+    if (certificate != entry.end() && certificate->is_object() && certificate->contains("engine")) {
+      entry["engine"] = certificate->at("engine");
+      certificate->erase("engine");
+    }
+    list.push_back(std::move(entry));
+  }
+  file["entries"] = std::move(list);
+  return file;
 }
 
 // Is the file behind `descriptor` still the one at `path`? Its previous holder may have removed it in the meantime.
@@ -216,30 +319,45 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
 
 }  // namespace
 
-static void read_field(JsonObject& object, const Field& field, std::map<std::string, PolicyEntry>& entries) {
-  const Json& list = object.get(field.name);
-  if (!list.is_object()) object.fail(field.name, glimpse(list), "an object by precision");
-  for (const auto& [precision, value] : list.items()) {
-    const std::vector<std::string>& known = policy_precisions();
-    if (std::find(known.begin(), known.end(), precision) == known.end())
-      throw_bad_file(object.where(), Hint{suggestion(precision, known)}, "entries: unknown precision '{}'", precision);
-    const std::string where = fmt::format("{}: entries.{}", object.where(), precision);
-    const PolicyEntry& entry = entries[precision] = read_fields<PolicyEntry>(value, where);
-    check_entry(entry, where);
-  }
+void set_origin(PolicyEntry& entry, const TraceInfo& info) {
+  const size_t slash = info.engine.find('/');
+  entry.device = slash == std::string::npos ? "cpu" : info.engine.substr(0, slash);
+  entry.engine = info.engine;
+  entry.numerics = info.numerics;
+  entry.precision = info.precision;
+  entry.precision_map = info.precision_map.value_or("").empty() ? std::nullopt : info.precision_map;
+  if (!entry.certificate) return;
+  entry.certificate->max_length = info.max_length;
+  entry.certificate->tokenizer = info.tokenizer;
+  entry.certificate->last_head = info.last_head;
 }
 
-static OrderedJson field_json(const std::map<std::string, PolicyEntry>& entries) {
-  OrderedJson out = OrderedJson::object();
-  for (const std::string& precision : policy_precisions())
-    if (const auto found = entries.find(precision); found != entries.end()) out[precision] = fields_json(found->second);
-  return out;
+const PolicyEntry* PolicyFile::find(std::string_view device, std::string_view engine,
+                                    std::string_view precision) const {
+  const PolicyEntry* best = nullptr;
+  const auto closeness = [&](const PolicyEntry& entry) {
+    return entry.engine == engine ? 3 : entry.engine.empty() ? 2 : 1;
+  };
+  for (const PolicyEntry& entry : entries) {
+    if (entry.device != device || entry.precision != precision) continue;
+    if (best == nullptr || closeness(entry) > closeness(*best)) best = &entry;
+  }
+  return best;
+}
+
+PolicyEntry& PolicyFile::put(PolicyEntry entry) {
+  std::erase_if(entries, [&](const PolicyEntry& old) {
+    return old.device == entry.device && old.precision == entry.precision &&
+           (old.engine == entry.engine || old.engine.empty());
+  });
+  return entries.emplace_back(std::move(entry));
 }
 
 PolicySpec PolicyEntry::complete(const PolicySpec& rule) const {
   PolicySpec spec = rule;
-  spec.exits = exits;
-  spec.temperature = temperature;
+  if (spec.exits.empty()) spec.exits = exits;
+  spec.temperature = decision_temperature;
+  spec.score_temperature = score_temperature;
   return spec;
 }
 
@@ -255,7 +373,9 @@ const std::vector<std::string>& policy_precisions() {
 }
 
 PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
-  const Json json = parse_json(text, where);
+  Json json = parse_json(text, where);
+  if (json.is_object() && json.contains("format") && json.at("format") == Json(kPolicyFormat1))
+    json = upgraded(std::move(json));
   JsonObject object(json, where);
   const std::string format = object.string("format");
   if (format != kPolicyFormat)
@@ -263,6 +383,7 @@ PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
   PolicyFile file;
   read_fields(object, file);
   require_hash(where, "weights", file.weights);
+  check_entries(file.entries, where);
   object.finish();
   return file;
 }
@@ -277,12 +398,16 @@ std::string policy_file_text(const PolicyFile& file) {
   return json_text(json);
 }
 
+OrderedJson certificate_json(const Certificate& certificate) {
+  return fields_json(certificate);
+}
+
 std::string policy_file_tables() {
   return fmt::format(
       "The file, after `\"format\": \"{}\"`:\n\n{}\nAn entry:\n\n{}\nA point:\n\n{}\nA certificate:"
-      "\n\n{}\nIts `fit` and `certify`:\n\n{}",
+      "\n\n{}\nIts `fit` and `certify`:\n\n{}\nA group:\n\n{}",
       kPolicyFormat, field_table<PolicyFile>(), field_table<PolicyEntry>(), field_table<PolicyPoint>(),
-      field_table<Certificate>(), field_table<DataPart>());
+      field_table<Certificate>(), field_table<DataPart>(), field_table<CertifiedGroup>());
 }
 
 // A hidden file next to policy.json, locked with flock, so that the lock is released when its holder dies.

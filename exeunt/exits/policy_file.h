@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// policy.json: the policy a model runs by default in each precision, its certificate, and the test behind it.
+// policy.json: the policies a model runs by default, one entry for each engine and precision that it was calibrated
+// on, with the certificate, the conditions under which that holds, and the test behind it.
 // Strict to read, replaced whole by rename, and guarded by a lock while somebody works on it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/json.h"
 #include "exeunt/exits/policy.h"
 #include "exeunt/exits/risk.h"
+#include "exeunt/exits/trace.h"
 
 namespace exeunt {
 
@@ -21,11 +24,38 @@ namespace exeunt {
 struct DataPart {
   std::string data;  // sha256
   int64_t rows = 0;
+  std::string row_hashes = {};  // rows_sha256() of the part; empty = not known
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit);
 };
 
+// What the loss of a certificate is measured against.
+enum class LossReference {
+  same_precision,  // full depth in the precision of the entry
+  fp32             // full depth in fp32
+};
+[[nodiscard]] constexpr std::array<std::string_view, 2> names_of(LossReference) noexcept {
+  return {"same_precision", "fp32"};
+}
+
+// What a certificate counts: every distinct text once, or every request, repeats included.
+enum class CertifiedUnit { texts, requests };
+[[nodiscard]] constexpr std::array<std::string_view, 2> names_of(CertifiedUnit) noexcept {
+  return {"texts", "requests"};
+}
+
+// A part of the certify rows that was tested on its own.
+struct CertifiedGroup {
+  std::string name;
+  int64_t rows = 0;
+  double losses = 0;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit);
+};
+
+// Files of version 1 know no conditions: they are empty, 0 or null.
 struct Certificate {
   RiskLoss loss = RiskLoss::disagreement;
   RiskMethod method = RiskMethod::ltt_binomial;  // crc holds in expectation, the others with probability 1 - delta
@@ -34,7 +64,18 @@ struct Certificate {
   double losses = 0;  // summed over the rows, of the default policy
   int budgets = 1, families = 1;
   DataPart fit, certify;
-  std::string engine, tool, created;
+  std::string tool, created;
+
+  LossReference reference = LossReference::same_precision;
+  int max_length = 0;                      // of the texts
+  std::string tokenizer;                   // sha256
+  std::optional<LastHead> last_head = {};  // which head answers at the last layer
+  std::vector<double> range = {};          // of a regression's values, least and greatest; or empty
+  std::optional<uint64_t> seed = {};       // of the split
+  CertifiedUnit unit = CertifiedUnit::texts;
+  int64_t distinct = 0;                     // texts of the certify part
+  int tries = 0;                            // known uses of these rows to certify, this one included
+  std::vector<CertifiedGroup> groups = {};  // each keeps the promise on its own
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit);
@@ -51,14 +92,18 @@ struct PolicyPoint {
 };
 
 struct PolicyEntry {
-  std::optional<std::string> precision_map;  // sha256
-  std::vector<int> exits;
-  std::vector<float> temperature;
-  PolicySpec policy;
-  std::vector<PolicyPoint> points;  // increasing epsilon; the first is `policy`
-  std::optional<Certificate> certificate;
+  std::string device = "cpu";
+  std::string engine = {};  // "cpu/neon", as Engine::name() has it; empty = not known
+  int numerics = 0;         // kNumerics of that engine; 0 = not known
+  std::string precision = {};
+  std::optional<std::string> precision_map = {};  // sha256
+  std::vector<int> exits = {};
+  std::vector<float> decision_temperature = {}, score_temperature = {};  // one per exit of the model
+  PolicySpec policy = {};
+  std::vector<PolicyPoint> points = {};  // increasing epsilon; the first is `policy`
+  std::optional<Certificate> certificate = {};
 
-  // The policy, or a point's, with this entry's exits and temperatures.
+  // The policy, or a point's, with this entry's temperatures, and with its exits unless it names its own.
   [[nodiscard]] PolicySpec complete(const PolicySpec& rule) const;
   [[nodiscard]] PolicySpec complete() const { return complete(policy); }
   // The exit rates of the point with this rule; empty if it has none.
@@ -68,10 +113,21 @@ struct PolicyEntry {
   static void fields(Self& self, Visit&& visit);
 };
 
+// Writes down what a trace says of the conditions under which an entry was measured: engine, numerics, precision and
+// its map, and in its certificate tokenizer, max-length and last head.
+void set_origin(PolicyEntry& entry, const TraceInfo& info);
+
 struct PolicyFile {
   std::string weights;  // sha256 of the model's
   std::string default_precision;
-  std::map<std::string, PolicyEntry> entries;  // by precision
+  std::vector<PolicyEntry> entries = {};
+
+  // The entry for a device, engine and precision; else one of the device whose engine is not known; else another
+  // engine's, whose policy may run without its promise; null if there is none.
+  [[nodiscard]] const PolicyEntry* find(std::string_view device, std::string_view engine,
+                                        std::string_view precision) const;
+  // Adds an entry, in place of one for the same engine and precision or for an engine that is not known.
+  PolicyEntry& put(PolicyEntry entry);
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit);
@@ -83,6 +139,7 @@ struct PolicyFile {
 [[nodiscard]] PolicyFile read_policy_file(const std::filesystem::path& path);
 [[nodiscard]] PolicyFile parse_policy_file(std::string_view text, const std::string& where);
 [[nodiscard]] std::string policy_file_text(const PolicyFile& file);
+[[nodiscard]] OrderedJson certificate_json(const Certificate& certificate);
 [[nodiscard]] std::string policy_file_tables();  // every field, as docs/formats.md has them
 
 // Held while a policy.json is read, changed and written. A second holder gets an Error

@@ -10,10 +10,6 @@
 
 namespace exeunt {
 
-// Which head answers at the last layer of an imported DeeBERT checkpoint: the trained final head, or, if the rule
-// lets its evidence leave, the last ramp (ExitSites::ramp).
-enum class LastHead { final, ramp };
-
 // Where each row of a trace left.
 struct Departures {
   std::vector<uint8_t> exit;  // [rows] which of the model's exits, from 0

@@ -32,6 +32,9 @@ void check_shape(const ExitTrace& trace, std::string_view where) {
   if (!trace.lte.empty()) want("lte", trace.lte.size(), trace.rows * exits);
   if (!trace.ramp.empty()) want("ramp", trace.ramp.size(), trace.rows * width);
   if (!trace.lengths.empty()) want("lengths", trace.lengths.size(), trace.rows);
+  if (!trace.reference.empty()) want("reference", trace.reference.size(), trace.rows * width);
+  if (!trace.row_hash.empty()) want("row_hash", trace.row_hash.size(), trace.rows);
+  if (!trace.learned.empty()) want("learned", trace.learned.size(), trace.rows);
 }
 
 void check_info(const ExitTrace& trace, std::string_view where) {
@@ -68,6 +71,9 @@ void check_logits(const ExitTrace& trace, std::string_view where) {
   for (size_t i = 0; i < trace.ramp.size(); ++i)
     if (!std::isfinite(trace.ramp[i]))
       throw_bad_file(where, "ramp: got {} in row {}, want finite numbers", trace.ramp[i], i / width);
+  for (size_t i = 0; i < trace.reference.size(); ++i)
+    if (!std::isfinite(trace.reference[i]))
+      throw_bad_file(where, "reference: got {} in row {}, want finite numbers", trace.reference[i], i / width);
 }
 
 void check_rows(const ExitTrace& trace, std::string_view where) {
@@ -81,6 +87,8 @@ void check_rows(const ExitTrace& trace, std::string_view where) {
     }
     if (!trace.lengths.empty() && trace.lengths[row] < 1)
       throw_bad_file(where, "lengths: got {} in row {}, want at least 1", trace.lengths[row], row);
+    if (!trace.learned.empty() && trace.learned[row] > 2)
+      throw_bad_file(where, "learned: got {} in row {}, want 0, 1 or 2", trace.learned[row], row);
     if (trace.index[row] < 0) throw_bad_file(where, "index: got {} in row {}, want 0 or more", trace.index[row], row);
   }
 }
@@ -119,6 +127,32 @@ void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_
   }
   if (info.precision != owner.precision)
     throw_bad_file(where, again, "has another precision: got {}, want {}", info.precision, owner.precision);
+  const auto differ = [](const std::string& got, const std::string& want) {
+    return !got.empty() && !want.empty() && got != want;
+  };
+  if (differ(info.tokenizer, owner.tokenizer)) {
+    throw_bad_file(where, again, "was made with another tokenizer: got {}, want {}", info.tokenizer.substr(0, 12),
+                   owner.tokenizer.substr(0, 12));
+  }
+  if (info.max_length != owner.max_length && info.max_length > 0 && owner.max_length > 0)
+    throw_bad_file(where, again, "has another max-length: got {}, want {}", info.max_length, owner.max_length);
+  if (owner.precision_map && info.precision_map && *owner.precision_map != *info.precision_map)
+    throw_bad_file(where, again, "was made with another precision.json: its matrices of other precision differ");
+}
+
+uint64_t row_hash_of(std::span<const int32_t> ids) noexcept {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const int32_t id : ids)
+    for (int shift = 0; shift < 32; shift += 8)
+      hash = (hash ^ (static_cast<uint32_t>(id) >> shift & 0xff)) * 0x100000001b3;
+  return hash;
+}
+
+std::string rows_sha256(const ExitTrace& trace) {
+  if (trace.row_hash.empty()) return {};
+  std::vector<uint64_t> sorted = trace.row_hash;
+  std::sort(sorted.begin(), sorted.end());
+  return sha256_hex(std::as_bytes(std::span(sorted)));
 }
 
 namespace {
@@ -140,7 +174,10 @@ std::vector<Value> pick_rows(const std::vector<Value>& values, std::span<const s
 
 ExitTrace join_rows(const ExitTrace& first, const ExitTrace& second, std::string_view where) {
   const TraceInfo& info = first.info;
-  require_owner(second, {info.weights, info.labels, info.layers, info.precision}, where);
+  require_owner(
+      second,
+      {info.weights, info.labels, info.layers, info.precision, info.tokenizer, info.max_length, info.precision_map},
+      where);
   const auto append = [](auto& values, const auto& more) { values.insert(values.end(), more.begin(), more.end()); };
   ExitTrace all = first;
   all.rows += second.rows;
@@ -149,8 +186,15 @@ ExitTrace join_rows(const ExitTrace& first, const ExitTrace& second, std::string
   append(all.index, second.index);
   append(all.lte, second.lte);
   append(all.ramp, second.ramp);
-  append(all.lengths, second.lengths);
-  if (first.lengths.empty() || second.lengths.empty()) all.lengths.clear();
+  // What only one of them knows of its rows is not known of all.
+  const auto append_known = [](auto& values, const auto& more) {
+    if (values.empty() || more.empty()) return values.clear();
+    values.insert(values.end(), more.begin(), more.end());
+  };
+  append_known(all.lengths, second.lengths);
+  append_known(all.reference, second.reference);
+  append_known(all.row_hash, second.row_hash);
+  append_known(all.learned, second.learned);
   const std::string both = info.data + second.info.data;
   all.info.data = sha256_hex(std::as_bytes(std::span(both)));
   check_trace(all, where);
@@ -171,6 +215,9 @@ ExitTrace select_rows(const ExitTrace& trace, std::span<const size_t> rows) {
   part.gold = pick_rows(trace.gold, rows, 1);
   part.lengths = pick_rows(trace.lengths, rows, 1);
   part.index = pick_rows(trace.index, rows, 1);
+  part.reference = pick_rows(trace.reference, rows, width);
+  part.row_hash = pick_rows(trace.row_hash, rows, 1);
+  part.learned = pick_rows(trace.learned, rows, 1);
   return part;
 }
 

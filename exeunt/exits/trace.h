@@ -3,8 +3,10 @@
 // computed for exit policies later (scores, sweeps, calibration) comes from it, without the model.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +15,13 @@
 #include "exeunt/exits/policy.h"
 
 namespace exeunt {
+
+// Which head answers at the last layer of an imported DeeBERT checkpoint: the trained final head, or, if the rule
+// lets its evidence leave, the last ramp (ExitSites::ramp).
+enum class LastHead { final, ramp };
+[[nodiscard]] constexpr std::array<std::string_view, 2> names_of(LastHead) noexcept {
+  return {"final", "ramp"};
+}
 
 // Where a trace comes from. Hashes are sha256 in hex; empty = not known.
 struct TraceInfo {
@@ -24,18 +33,25 @@ struct TraceInfo {
   std::vector<std::string> labels;  // one name per class, in the model's order; empty for regression
   std::vector<int> layers;          // of the exits
   int max_length = 0;               // 0 = not known
+  int numerics = 0;                 // kNumerics of the engine; 0 = not known
+  std::optional<std::string> precision_map =
+      {};                                // of the matrices in another precision; "" = none are; null: not known
+  LastHead last_head = LastHead::final;  // as the model has it
 };
 
 struct ExitTrace {
   TraceInfo info;
   size_t rows = 0;
   int exits = 0, width = 0;
-  std::vector<float> logits;     // [rows, exits, width] raw, before temperature
-  std::vector<float> lte;        // [rows, exits], or empty: no such head
-  std::vector<float> ramp;       // [rows, width], or empty: DeeBERT's ramp of the last layer
-  std::vector<float> gold;       // [rows] label index or value; NaN = none
-  std::vector<int32_t> lengths;  // [rows] tokens, or empty: not known
-  std::vector<int64_t> index;    // [rows] row in the source
+  std::vector<float> logits;       // [rows, exits, width] raw, before temperature
+  std::vector<float> lte;          // [rows, exits], or empty: no such head
+  std::vector<float> ramp;         // [rows, width], or empty: DeeBERT's ramp of the last layer
+  std::vector<float> gold;         // [rows] label index or value; NaN = none
+  std::vector<int32_t> lengths;    // [rows] tokens, or empty: not known
+  std::vector<int64_t> index;      // [rows] row in the source
+  std::vector<float> reference;    // [rows, width] fp32 at full depth, or empty: not known
+  std::vector<uint64_t> row_hash;  // [rows] of the token ids, equal for equal texts (row_hash_of); or empty: not known
+  std::vector<uint8_t> learned;    // [rows] 0: no overlap with what the model learned, 1: some, 2: equal; or empty
 
   [[nodiscard]] std::span<const float> at(size_t row, int exit) const noexcept {
     const auto w = static_cast<size_t>(width);
@@ -56,12 +72,20 @@ void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
 // The checks of read_trace, for traces in memory. `where` prefixes error messages.
 void check_trace(const ExitTrace& trace, std::string_view where);
 
-// What a trace and its model must agree on.
+// Of a text's token ids, at the maximum length the trace was made with: FNV-1a over their bytes.
+[[nodiscard]] uint64_t row_hash_of(std::span<const int32_t> ids) noexcept;
+// sha256 over the sorted row hashes: the same for the same texts in any order. Empty if they are not known.
+[[nodiscard]] std::string rows_sha256(const ExitTrace& trace);
+
+// What a trace and its model must agree on. Empty, 0 and null are not compared.
 struct TraceOwner {
   std::string weights;
   std::vector<std::string> labels;
   std::vector<int> layers;
   std::string precision;
+  std::string tokenizer = {};
+  int max_length = 0;
+  std::optional<std::string> precision_map = {};
 };
 void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_view where);
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/suggest.h"
@@ -16,7 +17,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kTraceFormat = "exeunt.trace/1";
+constexpr std::string_view kTraceFormat = "exeunt.trace/2", kTraceFormat1 = "exeunt.trace/1";
 
 // Metadata by name; remembers what is read and rejects the rest.
 class Strings {
@@ -29,6 +30,16 @@ class Strings {
     if (found != set_.metadata.end()) return found->second;
     if (required) throw_bad_file(where_, "missing field '{}'", name);
     return {};
+  }
+  std::optional<std::string> take_known(const std::string& name) {
+    std::string text = take(name, false);
+    return set_.metadata.contains(name) ? std::optional(std::move(text)) : std::nullopt;
+  }
+  int take_number(const std::string& name) {  // 0 = not known
+    const std::string text = take(name, false);
+    const auto number = text.empty() ? std::optional(0) : number_of<int>(text);
+    if (!number || *number < 0) throw_bad_file(where_, "{}: got '{}', want a whole number", name, text.substr(0, 64));
+    return *number;
   }
   void finish() const {
     for (const auto& [name, value] : set_.metadata)
@@ -72,7 +83,7 @@ std::string labels_text(const std::vector<std::string>& labels) {
 TraceInfo read_info(const TensorSet& set, const std::string& where) {
   Strings strings(set, where + ": __metadata__");
   const std::string format = strings.take("format", true);
-  if (format != kTraceFormat)
+  if (format != kTraceFormat && format != kTraceFormat1)
     throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kTraceFormat);
   TraceInfo info;
   info.weights = strings.take("weights", true);
@@ -90,11 +101,15 @@ TraceInfo read_info(const TensorSet& set, const std::string& where) {
   info.regression = problem == "regression";
   info.labels = parse_labels(strings.take("labels", true), strings.where());
   info.layers = parse_layers(strings.take("exits", true), strings.where());
-  const std::string length = strings.take("max_length", false);
-  const auto max_length = length.empty() ? std::optional(0) : number_of<int>(length);
-  if (!max_length || *max_length < 0)
-    throw_bad_file(strings.where(), "max_length: got '{}', want a whole number", length.substr(0, 64));
-  info.max_length = *max_length;
+  info.max_length = strings.take_number("max_length");
+  if (format == kTraceFormat) {
+    info.numerics = strings.take_number("numerics");
+    info.precision_map = strings.take_known("precision_map");
+    const std::string head = strings.take("last_head", true);
+    if (head != word_of(LastHead::final) && head != word_of(LastHead::ramp))
+      throw_bad_file(strings.where(), "last_head: got '{}', want final or ramp", head.substr(0, 64));
+    info.last_head = head == word_of(LastHead::ramp) ? LastHead::ramp : LastHead::final;
+  }
   strings.finish();
   return info;
 }
@@ -117,7 +132,8 @@ std::vector<Value> take_values(const TensorView* view, const std::string& where,
 }
 
 void reject_unknown_tensors(const TensorSet& set, const std::string& where) {
-  const std::vector<std::string> known{"logits", "lte", "ramp", "gold", "lengths", "index"};
+  const std::vector<std::string> known{"logits", "lte",       "ramp",     "gold",   "lengths",
+                                       "index",  "reference", "row_hash", "learned"};
   for (const auto& [name, view] : set.tensors)
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw_bad_file(where, Hint{suggestion(name, known)}, "unknown tensor '{}'", name);
@@ -147,6 +163,10 @@ ExitTrace trace_of(const TensorSet& set, const std::string& where) {
   trace.lte = take_values<float>(find_tensor(set, where, "lte", DType::f32), named("lte"), {rows, exits});
   trace.ramp = take_values<float>(find_tensor(set, where, "ramp", DType::f32), named("ramp"), {rows, width});
   trace.lengths = take_values<int32_t>(find_tensor(set, where, "lengths", DType::i32), named("lengths"), {rows});
+  trace.reference =
+      take_values<float>(find_tensor(set, where, "reference", DType::f32), named("reference"), {rows, width});
+  trace.row_hash = take_values<uint64_t>(find_tensor(set, where, "row_hash", DType::i64), named("row_hash"), {rows});
+  trace.learned = take_values<uint8_t>(find_tensor(set, where, "learned", DType::u8), named("learned"), {rows});
   check_trace(trace, where);
   return trace;
 }
@@ -171,21 +191,28 @@ void write_trace(const std::filesystem::path& path, const ExitTrace& trace) {
   tensors.push_back({"gold", view_of(DType::f32, trace.gold, {rows})});
   if (!trace.lengths.empty()) tensors.push_back({"lengths", view_of(DType::i32, trace.lengths, {rows})});
   tensors.push_back({"index", view_of(DType::i64, trace.index, {rows})});
+  if (!trace.reference.empty())
+    tensors.push_back({"reference", view_of(DType::f32, trace.reference, {rows, trace.width})});
+  if (!trace.row_hash.empty()) tensors.push_back({"row_hash", view_of(DType::i64, trace.row_hash, {rows})});
+  if (!trace.learned.empty()) tensors.push_back({"learned", view_of(DType::u8, trace.learned, {rows})});
   const TraceInfo& info = trace.info;
-  const Metadata metadata{{"format", std::string(kTraceFormat)},
-                          {"weights", info.weights},
-                          {"tokenizer", info.tokenizer},
-                          {"data", info.data},
-                          {"task", info.task},
-                          {"split", info.split},
-                          {"problem", info.regression ? "regression" : "classification"},
-                          {"labels", labels_text(info.labels)},
-                          {"exits", fmt::format("{}", fmt::join(info.layers, ","))},
-                          {"precision", info.precision},
-                          {"engine", info.engine},
-                          {"max_length", std::to_string(info.max_length)},
-                          {"tool", info.tool},
-                          {"created", info.created}};
+  Metadata metadata{{"format", std::string(kTraceFormat)},
+                    {"weights", info.weights},
+                    {"tokenizer", info.tokenizer},
+                    {"data", info.data},
+                    {"task", info.task},
+                    {"split", info.split},
+                    {"problem", info.regression ? "regression" : "classification"},
+                    {"labels", labels_text(info.labels)},
+                    {"exits", fmt::format("{}", fmt::join(info.layers, ","))},
+                    {"precision", info.precision},
+                    {"engine", info.engine},
+                    {"max_length", std::to_string(info.max_length)},
+                    {"numerics", std::to_string(info.numerics)},
+                    {"last_head", std::string(word_of(info.last_head))},
+                    {"tool", info.tool},
+                    {"created", info.created}};
+  if (info.precision_map) metadata.emplace_back("precision_map", *info.precision_map);
   write_safetensors(path, tensors, metadata);
 }
 

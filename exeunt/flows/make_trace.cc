@@ -39,7 +39,8 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   info.regression = model.exits().problem == Problem::regression;
   info.labels = model.exits().labels;
   info.layers = exit_sites(model.exits()).layers;
-  info.max_length = options.max_length;
+  info.max_length = std::min(options.max_length, model.spec().max_tokens());
+  info.last_head = model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
   return info;
 }
 
@@ -59,6 +60,8 @@ RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, TraceIn
   const auto engine = std::make_shared<Engine>(model, chosen);
   info.engine = engine->name();
   info.precision = name_of(engine->precision());
+  info.numerics = kNumerics;
+  info.precision_map = precision_map_sha256(chosen.exceptions).value_or("");
   return [engine](Texts texts, const Advance& advance) { return engine->trace(texts, advance); };
 }
 
@@ -69,6 +72,7 @@ RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, Trac
   const auto reference = std::make_shared<Reference>(model);
   info.engine = "reference";
   info.precision = name_of(Precision::fp32);
+  info.precision_map = "";
   return [reference, threads = options.threads](Texts texts, const Advance& advance) {
     std::vector<ExitLogits> outputs(texts.size());
     std::mutex telling;
@@ -121,7 +125,10 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
     append(trace.logits, block.logits);
     append(trace.lte, block.lte);
     append(trace.ramp, block.ramp);
-    for (const Encoding& text : texts) trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
+    for (const Encoding& text : texts) {
+      trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
+      trace.row_hash.push_back(row_hash_of(text.ids));
+    }
   }
   for (const Example& example : data.examples) {
     trace.gold.push_back(example.gold);

@@ -10,6 +10,7 @@
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/engine.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/precision_map.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/labels.h"
@@ -58,12 +59,15 @@ ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, c
 ExitTrace trace_of_model(const MeasureOptions& options, const Checkpoint& model) {
   require_heads(model);
   ExitTrace trace = read_trace(options.trace);
-  require_owner(trace,
-                {.weights = weights_sha256(model),
-                 .labels = model.exits().labels,
-                 .layers = exit_sites(model.exits()).layers,
-                 .precision = options.precision.empty() ? trace.info.precision : options.precision},
-                options.trace);
+  require_owner(
+      trace,
+      {.weights = weights_sha256(model),
+       .labels = model.exits().labels,
+       .layers = exit_sites(model.exits()).layers,
+       .precision = options.precision.empty() ? trace.info.precision : options.precision,
+       .tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer)),
+       .precision_map = precision_map_of(model, trace.info.precision).value_or("")},
+      options.trace);
   return trace;
 }
 
@@ -95,7 +99,8 @@ std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Meas
 }
 
 LastHead last_head(const MeasureOptions& options, const Measured& measured) {
-  const bool stored = measured.model && measured.model->exits().compat_last_ramp == LastRamp::ramp;
+  const bool stored = measured.model ? measured.model->exits().compat_last_ramp == LastRamp::ramp
+                                     : measured.trace.info.last_head == LastHead::ramp;
   if (options.last_ramp && measured.trace.ramp.empty()) {
     throw Error(Code::usage, "the model has no ramp at its last layer",
                 "only imported checkpoints of DeeBERT and RomeBERT have one");
@@ -149,7 +154,7 @@ Measured measure(const MeasureOptions& options, const Observer& observer) {
     measured.model = std::move(model);
   }
   measured.profile = profile_of(options, measured, observer);
-  measured.last = last_head(options, measured);
+  measured.trace.info.last_head = last_head(options, measured);
   return measured;
 }
 
@@ -163,7 +168,7 @@ CostOf mflops_of(const Checkpoint& model) {
 
 ScorerOptions scorer_options(const Measured& measured) {
   ScorerOptions options;
-  options.last = measured.last;
+  options.last = measured.trace.info.last_head;
   const Task* task = find_task_or_null(measured.trace.info.task);
   if (task != nullptr) options.metrics = task->metrics;
   if (measured.model) options.mflops = mflops_of(*measured.model);

@@ -51,7 +51,6 @@ struct Measured {
   ExitTrace trace = {};
   std::optional<Checkpoint> model = {};
   std::optional<ProfileEntry> profile = {};
-  LastHead last = LastHead::final;
 };
 [[nodiscard]] Measured measure(const MeasureOptions& options, const Observer& observer);
 

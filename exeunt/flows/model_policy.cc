@@ -23,13 +23,12 @@ std::string certificate_text(const PolicyEntry& entry) {
                                                  : fmt::format("with confidence {:g} %", 100 * (1 - c.delta)));
 }
 
-ChosenPolicy policy_in(const PolicyFile& file, const std::string& precision, const std::string& where,
-                       const Observer& observer) {
-  const PolicyEntry& entry = file.entries.at(precision);
+ChosenPolicy policy_in(const PolicyFile& file, const std::string& engine, const std::string& precision,
+                       const std::string& where, const Observer& observer) {
+  const PolicyEntry& entry = *file.find("cpu", engine, precision);
   observer.notice(fmt::format("{}: policy {}, {}", where, str(entry.policy), certificate_text(entry)));
   ChosenPolicy chosen{.policy = entry.complete()};
-  if (entry.certificate)
-    chosen.certificate = OrderedJson::parse(policy_file_text(file))["entries"][precision]["certificate"];
+  if (entry.certificate) chosen.certificate = certificate_json(*entry.certificate);
   return chosen;
 }
 
@@ -41,17 +40,18 @@ ChosenPolicy named_policy(const Measured& measured, const std::string& path, con
     throw_bad_file(path, "made for other weights: got {}, want {}", file.weights.substr(0, 12),
                    info.weights.substr(0, 12));
   }
-  if (!file.entries.contains(info.precision)) throw_bad_file(path, "has no entry for precision {}", info.precision);
-  return policy_in(file, info.precision, path, observer);
+  if (file.find("cpu", info.engine, info.precision) == nullptr)
+    throw_bad_file(path, "has no entry for precision {}", info.precision);
+  return policy_in(file, info.engine, info.precision, path, observer);
 }
 
 // Why the entry of a model's own policy file does not hold for what was measured; empty = it does.
 std::string misfit(const PolicyFile& file, const Measured& measured) {
   const TraceInfo& info = measured.trace.info;
   if (file.weights != info.weights) return "made for other weights";
-  const auto entry = file.entries.find(info.precision);
-  if (entry == file.entries.end()) return fmt::format("no entry for {}", info.precision);
-  if (entry->second.precision_map != precision_map_of(*measured.model, info.precision))
+  const PolicyEntry* entry = file.find("cpu", info.engine, info.precision);
+  if (entry == nullptr) return fmt::format("no entry for {}", info.precision);
+  if (entry->precision_map != precision_map_of(*measured.model, info.precision))
     return fmt::format("{} was calibrated with another precision.json", info.precision);
   return {};
 }
@@ -68,7 +68,8 @@ ChosenPolicy choose_policy(const Measured& measured, const std::string& text, co
     observer.notice(fmt::format("{}: {}; running at full depth", path.string(), why));
     return {.policy = parse_policy("full")};
   }
-  return policy_in(file, measured.trace.info.precision, path.string(), observer);
+  const TraceInfo& info = measured.trace.info;
+  return policy_in(file, info.engine, info.precision, path.string(), observer);
 }
 
 fs::path policy_path(const Checkpoint& model) {
@@ -91,29 +92,35 @@ PolicyFile policies_at(const fs::path& path, const std::string& weights, const s
 std::string promise_at(const fs::path& path, const Measured& measured) {
   const TraceInfo& info = measured.trace.info;
   const PolicyFile file = policies_at(path, info.weights, info.precision);
-  const auto entry = file.entries.find(info.precision);
-  if (entry == file.entries.end() || !entry->second.certificate) return {};
-  const Certificate& kept = *entry->second.certificate;
-  return fmt::format("{}, {} at most {:g} %", str(entry->second.policy), name_of(kept.loss), 100 * kept.epsilon);
+  const PolicyEntry* entry = file.find("cpu", info.engine, info.precision);
+  if (entry == nullptr || !entry->certificate) return {};
+  const Certificate& kept = *entry->certificate;
+  return fmt::format("{}, {} at most {:g} %", str(entry->policy), name_of(kept.loss), 100 * kept.epsilon);
 }
 
 void require_policy_precision(const ExitTrace& trace) {
   const std::vector<std::string>& known = policy_precisions();
-  if (std::find(known.begin(), known.end(), trace.info.precision) != known.end()) return;
-  throw Error(Code::bad_file, fmt::format("the trace has the precision '{}', want one of {}", trace.info.precision,
-                                          fmt::join(known, ", ")));
+  const TraceInfo& info = trace.info;
+  if (std::find(known.begin(), known.end(), info.precision) == known.end()) {
+    throw Error(Code::bad_file, fmt::format("the trace has the precision '{}', want one of {}", info.precision,
+                                            fmt::join(known, ", ")));
+  }
+  const bool quantized = info.precision == "int8" || info.precision == "bf16";
+  if (quantized && !info.precision_map && info.engine.starts_with("cpu/")) {
+    throw Error(Code::bad_file, "the trace does not say which matrices were kept in another precision",
+                "make it again with this model: exeunt trace MODEL --out FILE");
+  }
 }
 
 void keep_policy(const PolicyLock& lock, const fs::path& path, const Measured& measured, PolicyEntry entry) {
   const TraceInfo& info = measured.trace.info;
+  set_origin(entry, info);  // as it was measured, whatever the model's precision.json says by now
   if (entry.certificate) {
-    entry.certificate->engine = info.engine;
     entry.certificate->tool = version();
     entry.certificate->created = now_rfc3339();
   }
-  if (measured.model) entry.precision_map = precision_map_of(*measured.model, info.precision);
   PolicyFile file = policies_at(path, info.weights, info.precision);
-  file.entries[info.precision] = std::move(entry);
+  file.put(std::move(entry));
   lock.write(file);
   if (measured.model && path.parent_path() == measured.model->folder()) refresh_card(*measured.model);
 }

@@ -226,10 +226,10 @@ CalibrationData split_rows(size_t count, uint64_t seed) {
 PolicySpec compared_policy(const QuantizeOptions& options, const Checkpoint& model, const Observer& observer) {
   if (!options.policy.empty()) return parse_policy(options.policy);
   const PolicyFile file = policies_at(policy_path(model), weights_sha256(model), "fp32");
-  const auto entry = file.entries.find("fp32");
-  if (entry != file.entries.end()) {
-    observer.notice(fmt::format("exits are compared under fp32's policy {}", str(entry->second.policy)));
-    return entry->second.complete();
+  const PolicyEntry* entry = file.find("cpu", engine_name(choose_kernels()), "fp32");
+  if (entry != nullptr) {
+    observer.notice(fmt::format("exits are compared under fp32's policy {}", str(entry->policy)));
+    return entry->complete();
   }
   observer.notice("the model has no fp32 policy; answers are compared at full depth (see --policy)");
   return parse_policy("full");

@@ -142,17 +142,21 @@ class FolderWriter {
     std::vector<int> exits;
     for (const ExitSite& site : sites) exits.push_back(site.after);
     OrderedJson entry;
+    entry["device"] = "cpu";
+    entry["engine"] = "";
+    entry["numerics"] = 0;
+    entry["precision"] = "fp32";
     entry["precision_map"] = nullptr;
     entry["exits"] = exits;
-    entry["temperature"] = std::vector<double>(sites.size(), 1.0);
+    entry["decision_temperature"] = entry["score_temperature"] = std::vector<double>(sites.size(), 1.0);
     entry["policy"] = *checkpoint_.native_policy();
     entry["points"] = OrderedJson::array();
     entry["certificate"] = nullptr;
     OrderedJson out;
-    out["format"] = "exeunt.policy/1";
+    out["format"] = "exeunt.policy/2";
     out["weights"] = weights;
     out["default_precision"] = "fp32";
-    out["entries"]["fp32"] = std::move(entry);
+    out["entries"] = OrderedJson::array({std::move(entry)});
     return out;
   }
 

@@ -71,12 +71,12 @@ void Classifier::choose_precision(EngineOptions& options) const {
 // The entry of policy.json for the precision in use, if it was made with the same precision map.
 const PolicyEntry* Classifier::own_entry() {
   if (!file_) return nullptr;
-  const auto found = file_->entries.find(std::string(name_of(engine_->precision())));
-  if (found == file_->entries.end()) {
+  const PolicyEntry* found = file_->find("cpu", engine_->name(), name_of(engine_->precision()));
+  if (found == nullptr) {
     notices_.push_back(fmt::format("{}: no entry for {}; running at full depth", path_, name_of(engine_->precision())));
     return nullptr;
   }
-  if (found->second.precision_map == map_) return &found->second;
+  if (found->precision_map == map_) return found;
   notices_.push_back(fmt::format("{}: entry {} was made for another precision map; running at full depth", path_,
                                  name_of(engine_->precision())));
   return nullptr;

@@ -277,8 +277,11 @@ Precision Engine::precision() const noexcept {
 const Kernels& Engine::kernels() const noexcept {
   return *state_->model.kernels;
 }
+std::string engine_name(const Kernels& kernels) {
+  return fmt::format("cpu/{}", kernels.name);
+}
 std::string Engine::name() const {
-  return fmt::format("cpu/{}", kernels().name);
+  return engine_name(kernels());
 }
 int Engine::threads() const noexcept {
   return state_->crew.threads();

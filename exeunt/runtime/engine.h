@@ -42,6 +42,11 @@ enum class ClsFirst : uint8_t {
   always,  // at every exit that allows it
 };
 
+// Raised whenever the kernels of an instruction set compute other bits than before: a certificate of other bits does
+// not hold.
+inline constexpr int kNumerics = 1;
+[[nodiscard]] std::string engine_name(const Kernels& kernels);  // "cpu/avx512"
+
 struct EngineOptions {
   std::optional<Precision> precision = {};                        // none: bf16 where the processor has it, else fp32
   std::map<std::string, Precision, std::less<>> exceptions = {};  // "layer.3.ffn2" → bf16: precision.json
@@ -89,7 +94,7 @@ struct Answer {
   int tokens = 0;
   Evidence evidence = {};                 // of that exit: label, value, confidence …
   std::vector<float> logits = {};         // raw, [outputs]
-  std::vector<float> probabilities = {};  // softmax at the policy's temperature; empty for a regression
+  std::vector<float> probabilities = {};  // softmax at the policy's score temperature; empty for a regression
   std::vector<ExitDetail> details = {};   // every exit evaluated, if asked for
   std::string error = {};                 // `failed`: why
 };

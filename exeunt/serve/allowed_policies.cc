@@ -67,6 +67,7 @@ AllowedPolicies AllowedPolicies::only(const std::vector<PolicySpec>& policies) {
     PolicySpec rule = policy;
     rule.exits.clear();
     rule.temperature.clear();
+    rule.score_temperature.clear();
     std::string text = exeunt::str(rule);
     const bool known = std::any_of(out.items_.begin(), out.items_.end(), [&](const Item& i) { return i.text == text; });
     if (!known) out.items_.push_back({rule, rule, std::move(text)});

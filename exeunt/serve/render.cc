@@ -25,11 +25,11 @@ OrderedJson numbers(std::span<const float> values) {
   return out;
 }
 
-// At the exit's temperature, which exits that the policy skips have, too.
+// At the exit's score temperature, which exits that the policy skips have, too.
 std::vector<float> probabilities_of(const ExitDetail& detail, const AskPolicy* policy) {
   if (detail.logits.size() < 2) return {};
-  const bool scaled = policy != nullptr && !policy->spec.temperature.empty();
-  const float temperature = scaled ? policy->spec.temperature[static_cast<size_t>(detail.exit)] : 1.0F;
+  const bool scaled = policy != nullptr && !policy->spec.score_temperature.empty();
+  const float temperature = scaled ? policy->spec.score_temperature[static_cast<size_t>(detail.exit)] : 1.0F;
   std::vector<float> out(detail.logits.size());
   probabilities({detail.logits.data(), static_cast<int>(out.size()), temperature}, out.data());
   return out;

@@ -84,7 +84,8 @@ void check_server_options(const ServerOptions& options) {
   }
 }
 
-std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view precision,
+std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view engine,
+                                             std::string_view precision,
                                              const std::optional<std::string>& precision_map, const Log& log) {
   const fs::path path = model.folder() / "policy.json";
   const auto full_depth = [&](const std::string& why) {
@@ -94,11 +95,10 @@ std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::strin
   if (!path_exists(path)) return full_depth("the model has no policy.json; 'exeunt calibrate' makes one");
   const PolicyFile file = read_policy_file(path);
   if (file.weights != weights_sha256(model)) return full_depth("policy.json was made for other weights");
-  const auto entry = file.entries.find(std::string(precision));
-  if (entry == file.entries.end()) return full_depth(fmt::format("policy.json has no entry for {}", precision));
-  if (entry->second.precision_map != precision_map)
-    return full_depth("policy.json was made with another precision.json");
-  return entry->second;
+  const PolicyEntry* entry = file.find("cpu", engine, precision);
+  if (entry == nullptr) return full_depth(fmt::format("policy.json has no entry for {}", precision));
+  if (entry->precision_map != precision_map) return full_depth("policy.json was made with another precision.json");
+  return *entry;
 }
 
 bool run_server(ServerOptions options, const Log& log) {
@@ -121,11 +121,12 @@ bool run_server(ServerOptions options, const Log& log) {
   warm_up(*engine, *tokenizer, facts.max_tokens);
   // With --policy, a missing policy.json needs no warning.
   const Log silent(false, [](std::string_view) {});
-  PolicySettings policies{.entry = find_policy_entry(model, precision, precision_map_sha256(options.engine.exceptions),
-                                                     options.policy ? silent : log),
-                          .chosen = options.policy,
-                          .allowed = options.allowed,
-                          .max_drop_under_load = options.max_drop_under_load};
+  PolicySettings policies{
+      .entry = find_policy_entry(model, engine->name(), precision, precision_map_sha256(options.engine.exceptions),
+                                 options.policy ? silent : log),
+      .chosen = options.policy,
+      .allowed = options.allowed,
+      .max_drop_under_load = options.max_drop_under_load};
   options.service.precision = precision;
   options.service.engine = engine->name();
   options.service.weights = weights_sha256(model);

@@ -29,9 +29,10 @@ struct ServerOptions {
 // Refuses a public address without a key, and flags that contradict each other. Throws Error (usage).
 void check_server_options(const ServerOptions& options);
 
-// The entry of policy.json for these weights at this precision with this precision map (its sha256); nothing, and a
-// line in the log, if there is none.
-[[nodiscard]] std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view precision,
+// The entry of policy.json for these weights on this engine at this precision with this precision map (its sha256);
+// nothing, and a line in the log, if there is none.
+[[nodiscard]] std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view engine,
+                                                           std::string_view precision,
                                                            const std::optional<std::string>& precision_map,
                                                            const Log& log);
 

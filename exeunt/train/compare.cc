@@ -204,7 +204,9 @@ bool RecipeComparison::keep(const ComparedRecipe& winner, const Recommendation& 
   if (new_policy) {
     const ExitTrace trace = read_trace(options_.out / kTrace);
     PolicyFile file{.weights = trace.info.weights, .default_precision = trace.info.precision, .entries = {}};
-    file.entries[trace.info.precision] = policy_entry(what.best(), trace.info.layers);
+    PolicyEntry entry = policy_entry(what.best(), trace.info.layers);
+    set_origin(entry, trace.info);
+    file.put(std::move(entry));
     const PolicyLock lock(options_.out / "policy.json");
     lock.write(file);
   }

@@ -22,7 +22,8 @@ Checkpoint card_model(Family family = Family::bert) {
 PolicyFile card_policy() {
   PolicyEntry entry;
   entry.exits = {2, 4};
-  entry.temperature = {1, 1, 1, 1};
+  entry.precision = "fp32";
+  entry.decision_temperature = entry.score_temperature = {1, 1, 1, 1};
   entry.policy = parse_policy("entropy:0.2");
   entry.points = {{parse_policy("entropy:0.2"), 0.01, 0.5}, {parse_policy("entropy:0.4"), 0.02, 0.25}};
   entry.certificate.emplace();
@@ -32,7 +33,7 @@ PolicyFile card_policy() {
   entry.certificate->fit.data = std::string(64, 'b');
   entry.certificate->certify.data = std::string(64, 'c');
   PolicyFile file{.weights = std::string(64, 'a'), .default_precision = "fp32", .entries = {}};
-  file.entries.emplace("fp32", entry);
+  file.put(entry);
   return file;
 }
 

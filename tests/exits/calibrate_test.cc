@@ -251,7 +251,7 @@ TEST(Calibrate, CertifiesARealModel) {
     EXPECT_NEAR(layers / 12, point.cost_fraction, 1e-5);
   }
   // The entry stands in a file as it is.
-  PolicyFile file{data.fit.info.weights, "fp32", {{"fp32", result.entry}}};
+  PolicyFile file{data.fit.info.weights, "fp32", {result.entry}};
   EXPECT_NO_THROW((void)parse_policy_file(policy_file_text(file), "p"));
   EXPECT_NO_THROW((void)bind(result.entry.complete(), data.fit.sites()));
 }
@@ -286,7 +286,7 @@ TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
     overwrite(other.certify);
     const Calibration a = calibrate(data, plan), b = calibrate(other, plan);
     EXPECT_NE(a.outcomes[0].policy, b.outcomes[0].policy) << name << ": the certify rows decide what passes";
-    EXPECT_EQ(a.entry.temperature, b.entry.temperature) << name;
+    EXPECT_EQ(a.entry.decision_temperature, b.entry.decision_temperature) << name;
     EXPECT_EQ(a.entry.exits, b.entry.exits) << name;
     EXPECT_EQ(a.sequence, b.sequence) << name;
     ASSERT_EQ(a.trials.size(), b.trials.size()) << name;
@@ -366,7 +366,7 @@ TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
       calibrate(data, {.budgets = {0.02}, .families = {"patience"}, .exits = {2, 4, 6, 8, 12}, .temperatures = false});
   EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
   EXPECT_THAT(result.entry.exits, ElementsAre(2, 4, 6, 8, 12));
-  EXPECT_EQ(result.entry.temperature, std::vector<float>(12, 1.0F));
+  EXPECT_EQ(result.entry.decision_temperature, std::vector<float>(12, 1.0F));
 }
 
 TEST(Calibrate, TooLittleDataSaysHowMuchWouldDo) {

@@ -25,6 +25,12 @@ void expect_equal(const ExitTrace& a, const ExitTrace& b) {
   EXPECT_EQ(a.info.precision, b.info.precision);
   EXPECT_EQ(a.info.regression, b.info.regression);
   EXPECT_EQ(a.info.max_length, b.info.max_length);
+  EXPECT_EQ(a.info.numerics, b.info.numerics);
+  EXPECT_EQ(a.info.precision_map, b.info.precision_map);
+  EXPECT_EQ(a.info.last_head, b.info.last_head);
+  EXPECT_EQ(a.reference, b.reference);
+  EXPECT_EQ(a.row_hash, b.row_hash);
+  EXPECT_EQ(a.learned, b.learned);
   ASSERT_EQ(a.gold.size(), b.gold.size());
   for (size_t i = 0; i < a.gold.size(); ++i)
     EXPECT_TRUE(a.gold[i] == b.gold[i] || (std::isnan(a.gold[i]) && std::isnan(b.gold[i])));
@@ -40,6 +46,14 @@ TEST(Trace, ComesBackFromItsFile) {
     write_trace(scratch.path() / "t.safetensors", trace);
     expect_equal(read_trace(scratch.path() / "t.safetensors"), trace);
     trace.lengths.clear();
+    trace.info.numerics = 7;
+    trace.info.precision_map = "";
+    trace.info.last_head = LastHead::ramp;
+    trace.reference.assign(trace.rows * static_cast<size_t>(trace.width), 0.5F);
+    for (size_t row = 0; row < trace.rows; ++row) {
+      trace.row_hash.push_back(~uint64_t{0} - row);
+      trace.learned.push_back(static_cast<uint8_t>(row % 3));
+    }
     write_trace(scratch.path() / "t.safetensors", trace);
     expect_equal(read_trace(scratch.path() / "t.safetensors"), trace);
   }
@@ -54,6 +68,10 @@ TEST(Trace, ReadsRealOnes) {
   EXPECT_EQ(trace.info.labels[2], "neutral");
   EXPECT_EQ(trace.info.task, "MNLI");
   EXPECT_EQ(trace.info.max_length, 128);
+  // Of version 1: what it does not say is not known.
+  EXPECT_FALSE(trace.info.precision_map);
+  EXPECT_EQ(trace.info.numerics, 0);
+  EXPECT_TRUE(trace.reference.empty() && trace.row_hash.empty() && trace.learned.empty());
   const ExitTrace numbers = read_trace(real_trace("stsb-exeunt.dev"));
   EXPECT_TRUE(numbers.info.regression);
   EXPECT_TRUE(numbers.sites().regression);
@@ -97,8 +115,10 @@ TensorView& named(Tensors& tensors, std::string_view name) {
 }
 
 TEST(Trace, WrongMetadataIsRefused) {
-  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["format"] = "exeunt.trace/2"; }).what(),
-              HasSubstr("got the format 'exeunt.trace/2', want 'exeunt.trace/1'"));
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["format"] = "exeunt.trace/3"; }).what(),
+              HasSubstr("got the format 'exeunt.trace/3', want 'exeunt.trace/2'"));
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["last_head"] = "first"; }).what(), HasSubstr("want final or ramp"));
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["numerics"] = "-1"; }).what(), HasSubstr("numerics: got '-1'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s.erase("format"); }).what(), HasSubstr("missing field 'format'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s.erase("weights"); }).what(), HasSubstr("missing field 'weights'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["problem"] = "ranking"; }).what(), HasSubstr("got 'ranking'"));
@@ -152,6 +172,9 @@ TEST(Trace, WrongRowsAreRefused) {
   EXPECT_THAT(refused([](ExitTrace& t) { t.index[0] = -1; }).what(), HasSubstr("index: got -1 in row 0"));
   EXPECT_THAT(refused([](ExitTrace& t) { t.lte[3] = 1.5F; }).what(), HasSubstr("lte: got 1.5 in row 1 at exit 2"));
   EXPECT_THAT(refused([](ExitTrace& t) { t.lte[3] = NAN; }).what(), HasSubstr("lte: got nan"));
+  EXPECT_THAT(refused([](ExitTrace& t) { t.learned = {0, 3, 0}; }).what(), HasSubstr("learned: got 3 in row 1"));
+  EXPECT_THAT(refused([](ExitTrace& t) { t.row_hash = {1}; }).what(), HasSubstr("row_hash: got 1 values, want 3"));
+  EXPECT_THAT(refused([](ExitTrace& t) { t.reference.assign(6, NAN); }).what(), HasSubstr("reference: got nan"));
   EXPECT_THAT(refused([](ExitTrace& t) { t.ramp.assign(6, NAN); }).what(), HasSubstr("ramp: got nan in row 0"));
   EXPECT_THAT(refused([](ExitTrace& t) { t.ramp.assign(5, 0); }).what(), HasSubstr("ramp: got 5 values, want 6"));
   EXPECT_THAT(refused([](ExitTrace& t) { t.rows = 0; }).what(), HasSubstr("got no rows"));
@@ -160,8 +183,15 @@ TEST(Trace, WrongRowsAreRefused) {
 }
 
 TEST(Trace, SpeaksOnlyForItsOwnModel) {
-  const ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 2});
-  const TraceOwner owner{trace.info.weights, trace.info.labels, trace.info.layers, trace.info.precision};
+  ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 2});
+  trace.info.max_length = 48;
+  trace.info.tokenizer = "t1";
+  trace.info.precision_map = "";
+  TraceOwner owner{trace.info.weights, trace.info.labels, trace.info.layers, trace.info.precision};
+  EXPECT_NO_THROW(require_owner(trace, owner, "t"));  // what the owner does not say is not compared
+  owner.max_length = 48;
+  owner.tokenizer = "t1";
+  owner.precision_map = "";
   EXPECT_NO_THROW(require_owner(trace, owner, "t"));
   const auto refused = [&](auto&& change) {
     TraceOwner other = owner;
@@ -175,10 +205,33 @@ TEST(Trace, SpeaksOnlyForItsOwnModel) {
   EXPECT_THAT(refused([](TraceOwner& o) { std::swap(o.labels[0], o.labels[1]); }), HasSubstr("other labels"));
   EXPECT_THAT(refused([](TraceOwner& o) { o.layers = {1, 3}; }), HasSubstr("other exits: got 1,2, want 1,3"));
   EXPECT_THAT(refused([](TraceOwner& o) { o.precision = "int8"; }), HasSubstr("got fp32, want int8"));
+  EXPECT_THAT(refused([](TraceOwner& o) { o.max_length = 128; }), HasSubstr("another max-length: got 48, want 128"));
+  EXPECT_THAT(refused([](TraceOwner& o) { o.tokenizer = "t2"; }), HasSubstr("another tokenizer: got t1, want t2"));
+  EXPECT_THAT(refused([](TraceOwner& o) { o.precision_map = "x"; }), HasSubstr("another precision.json"));
+}
+
+TEST(Trace, RowsAreKnownByTheirTokens) {
+  const std::vector<int32_t> a{101, 7, 102}, b{101, 8, 102}, swapped{101, 102, 7};
+  EXPECT_EQ(row_hash_of(a), row_hash_of(std::vector(a)));
+  EXPECT_NE(row_hash_of(a), row_hash_of(b));
+  EXPECT_NE(row_hash_of(a), row_hash_of(swapped));
+  // FNV-1a of 65, 0, 0, 0: files keep these numbers, so they must stay.
+  EXPECT_EQ(row_hash_of(std::vector<int32_t>{65}), 0xabd5cc8cd5077ba4ULL);
+  ExitTrace trace = random_trace({.rows = 2});
+  EXPECT_EQ(rows_sha256(trace), "");
+  trace.row_hash = {row_hash_of(a), row_hash_of(b)};
+  const std::string before = rows_sha256(trace);
+  std::swap(trace.row_hash[0], trace.row_hash[1]);
+  EXPECT_EQ(rows_sha256(trace), before);
+  trace.row_hash[0] = 1;
+  EXPECT_NE(rows_sha256(trace), before);
 }
 
 TEST(Trace, RowsCanBeSelected) {
-  const ExitTrace trace = random_trace({.rows = 5, .lte = true, .ramp = true});
+  ExitTrace trace = random_trace({.rows = 5, .lte = true, .ramp = true});
+  trace.row_hash = {1, 2, 3, 4, 5};
+  trace.learned = {0, 1, 2, 2, 0};
+  trace.reference = trace.ramp;
   const std::vector<size_t> rows{3, 0};
   const ExitTrace part = select_rows(trace, rows);
   check_trace(part, "part");
@@ -187,13 +240,17 @@ TEST(Trace, RowsCanBeSelected) {
   EXPECT_EQ(part.at(1, 2)[0], trace.at(0, 2)[0]);
   EXPECT_EQ(part.lte_at(0, 1), trace.lte_at(3, 1));
   EXPECT_EQ(part.lengths[0], trace.lengths[3]);
+  EXPECT_EQ(part.row_hash, (std::vector<uint64_t>{4, 1}));
+  EXPECT_EQ(part.learned, (std::vector<uint8_t>{2, 0}));
+  EXPECT_EQ(part.reference, part.ramp);
   ASSERT_EQ(part.ramp.size(), 2 * 3u);
   EXPECT_EQ(part.ramp[0], trace.ramp[3 * 3]);
   EXPECT_EQ(part.ramp[3], trace.ramp[0]);
 }
 
 TEST(Trace, RowsOfOneModelCanBeJoined) {
-  const ExitTrace first = random_trace({.rows = 3, .lte = true});
+  ExitTrace first = random_trace({.rows = 3, .lte = true});
+  first.row_hash = {1, 2, 3};
   ExitTrace second = random_trace({.rows = 2, .lte = true, .seed = 2});
   second.gold.assign(2, NAN);
   const ExitTrace all = join_rows(first, second, "texts.csv");
@@ -206,6 +263,9 @@ TEST(Trace, RowsOfOneModelCanBeJoined) {
   }
   EXPECT_EQ(all.lengths.back(), second.lengths.back());
   EXPECT_EQ(all.info.data.size(), 64U);
+  EXPECT_TRUE(all.row_hash.empty()) << "known of the first alone";
+  second.row_hash = {4, 5};
+  EXPECT_EQ(join_rows(first, second, "texts.csv").row_hash, (std::vector<uint64_t>{1, 2, 3, 4, 5}));
   second.lengths.clear();
   EXPECT_TRUE(join_rows(first, second, "texts.csv").lengths.empty());
   second.info.weights = std::string(64, 'b');

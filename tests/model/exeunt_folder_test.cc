@@ -209,12 +209,14 @@ TEST(OwnFolder, WritesElbertsRuleAsAnUncertifiedPolicy) {
       others::config("albert", {{"thres_name", "bias_2"}, {"exit_thres", 0.1}, {"cnt_thres", 3}, {"margin", 0.05}}));
   (void)write_exeunt_folder(Checkpoint::open(source), scratch.path() / "own");
   const Json policy = read_json(scratch.path() / "own" / "policy.json");
-  EXPECT_EQ(policy["format"], "exeunt.policy/1");
+  EXPECT_EQ(policy["format"], "exeunt.policy/2");
   EXPECT_EQ(policy["weights"], sha256_file(scratch.path() / "own" / kWeightsFile));
-  const Json& entry = policy["entries"]["fp32"];
+  const Json& entry = policy["entries"][0];
   EXPECT_EQ(entry["policy"], "window:0.1,3,bias_2,margin=0.05");
   EXPECT_EQ(entry["exits"], Json({1, 2, 3, 4}));
-  EXPECT_EQ(entry["temperature"], Json({1.0, 1.0, 1.0, 1.0}));
+  EXPECT_EQ(entry["precision"], "fp32");
+  EXPECT_EQ(entry["decision_temperature"], Json({1.0, 1.0, 1.0, 1.0}));
+  EXPECT_EQ(entry["score_temperature"], Json({1.0, 1.0, 1.0, 1.0}));
   EXPECT_TRUE(entry["certificate"].is_null());
   EXPECT_NO_THROW((void)read_policy_file(scratch.path() / "own" / "policy.json"));
 }

@@ -23,9 +23,10 @@ struct Folder {
     (void)write_exeunt_folder(model, path);
     file.weights = weights_sha256(model);
     file.default_precision = precision;
-    PolicyEntry& entry = file.entries[precision];
+    PolicyEntry& entry = file.entries.emplace_back();
+    entry.precision = precision;
     entry.exits = {1, 2, 3};
-    entry.temperature = {1, 1, 1};
+    entry.decision_temperature = entry.score_temperature = {1, 1, 1};
     entry.policy = parse_policy("layer:2");
     entry.points = {{.policy = entry.policy, .epsilon = 0.01, .cost_fraction = 0.5, .exit_rates = {0, 1, 0}}};
     entry.certificate = certificate;
@@ -44,7 +45,6 @@ Certificate some_certificate() {
   certificate.delta = 0.05;
   certificate.rows = 100;
   certificate.fit = certificate.certify = {.data = std::string(64, 'a'), .rows = 100};
-  certificate.engine = "cpu/generic";
   certificate.tool = "0.1.0";
   certificate.created = "2026-01-01T00:00:00Z";
   return certificate;
@@ -63,7 +63,7 @@ TEST(Classifier, RunsTheModelsOwnPolicyAndSaysWhatItPromises) {
 
 TEST(Classifier, PlansByTheExitRatesThatCalibrationSaw) {
   Folder folder("fp32");
-  PolicyEntry& entry = folder.file.entries.at("fp32");
+  PolicyEntry& entry = folder.file.entries.at(0);
   entry.policy = entry.points.front().policy = parse_policy("entropy:0.2");
   folder.save();
   EXPECT_EQ(Classifier(folder.path.string()).ask().policy->exit_rates, (std::vector<float>{0, 1, 0}));
@@ -94,7 +94,7 @@ TEST(Classifier, APolicyForOtherWeightsOrAnotherPrecisionMapIsNotUsed) {
   EXPECT_EQ(other_map.answer("a great film").layer, 3);
   EXPECT_THAT(other_map.notices(), ElementsAre(HasSubstr("made for another precision map")));
 
-  folder.file.entries["int8"].precision_map = precision_map_sha256({{"layer.1.ffn2", Precision::fp32}});
+  folder.file.entries.at(0).precision_map = precision_map_sha256({{"layer.1.ffn2", Precision::fp32}});
   folder.save();
   EXPECT_EQ(Classifier(folder.path.string()).answer("a great film").layer, 2);
 

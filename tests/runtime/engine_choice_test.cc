@@ -19,12 +19,11 @@ Checkpoint copied_model(const Scratch& scratch) {
 
 void write_policy(const Checkpoint& model, const std::string& precision, const std::string& weights) {
   PolicyFile file{.weights = weights, .default_precision = precision, .entries = {}};
-  file.entries[precision] = {.precision_map = {},
-                             .exits = {1, 2, 3},
-                             .temperature = {1, 1, 1},
-                             .policy = parse_policy("entropy:0.2"),
-                             .points = {},
-                             .certificate = {}};
+  file.put({.precision = precision,
+            .exits = {1, 2, 3},
+            .decision_temperature = {1, 1, 1},
+            .score_temperature = {1, 1, 1},
+            .policy = parse_policy("entropy:0.2")});
   PolicyLock(model.folder() / "policy.json").write(file);
 }
 

@@ -205,15 +205,18 @@ TEST(Engine, LeavesWhereThePolicySaysAndShowsEveryExitItLookedAt) {
   }
 }
 
-TEST(Engine, TemperaturesShapeTheProbabilitiesOfTheAnswer) {
+// Scores and decisions have temperatures of their own: one shapes what is shown, the other what is judged.
+TEST(Engine, ScoreTemperaturesShapeTheProbabilitiesOfTheAnswerAndDecideNothing) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   PolicySpec policy = parse_policy("layer:3");
-  policy.temperature = {1, 1, 4};
+  policy.temperature = {1, 1, 0.5F};
+  policy.score_temperature = {1, 1, 4};
   const Answer answer = engine.answer(std::vector{random_text(spec, 4)}, {.policy = engine.bind(policy)}).front();
   double total = 0;
   for (const float z : answer.logits) total += std::exp(z / 4);
   for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(answer.probabilities[c], std::exp(answer.logits[c] / 4) / total, 1e-6);
+  EXPECT_EQ(answer.evidence.confidence, weigh(Reading{answer.logits.data(), 3, 0.5F}).confidence);
 }
 
 // `max_layers` may stop a text at an exit that the policy passes over. Its temperature still holds there, for what is
@@ -223,7 +226,7 @@ TEST(Engine, ATemperatureHoldsWhereThePolicyDoesNotJudge) {
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   PolicySpec policy = parse_policy("confidence:1");
   policy.exits = {3};
-  policy.temperature = {1, 4, 1};
+  policy.temperature = policy.score_temperature = {1, 4, 1};
   const Ask ask{.policy = engine.bind(policy), .max_layers = 2};
   const Answer answer = engine.answer(std::vector{random_text(spec, 4)}, ask).front();
   ASSERT_EQ(answer.layer, 2);

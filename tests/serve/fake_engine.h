@@ -225,7 +225,7 @@ class FakeContext {
 inline PolicySettings certified(double max_drop = 0) {
   PolicyEntry entry;
   entry.exits = {1, 2, 3};
-  entry.temperature = {1, 1, 1};
+  entry.decision_temperature = entry.score_temperature = {1, 1, 1};
   entry.policy = parse_policy("entropy:0.1");
   entry.points = {{parse_policy("entropy:0.1"), 0.01, 0.6},
                   {parse_policy("entropy:0.2"), 0.02, 0.5},

@@ -178,7 +178,7 @@ TEST(Predict, DetailsSayWhatEachExitSaw) {
 TEST(Predict, DetailsOfExitsThatThePolicyDoesNotAskAreCalibratedToo) {
   Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
   AskPolicy full;
-  full.spec.temperature = {2, 4};
+  full.spec.temperature = full.spec.score_temperature = {2, 4};
   full.bound = bind(full.spec, {.layers = {1, 2}, .outputs = 2});
   Answer a = answer({0, 2}, {0.12F, 0.88F});
   ExitDetail detail{.exit = 0, .layer = 1, .logits = {0, 2}, .evidence = {}};

@@ -188,8 +188,8 @@ Answer TextRun::finish(Best&& best, const Ask& ask) const {
   out.logits.assign(space_.best, space_.best + outputs);
   out.details = std::move(best.details);
   if (model_.exits.problem == Problem::regression) return out;
-  const bool scaled = ask.policy && !ask.policy->spec.temperature.empty();
-  const float temperature = scaled ? ask.policy->spec.temperature[static_cast<size_t>(best.site)] : 1.0F;
+  const bool scaled = ask.policy && !ask.policy->spec.score_temperature.empty();
+  const float temperature = scaled ? ask.policy->spec.score_temperature[static_cast<size_t>(best.site)] : 1.0F;
   out.probabilities.resize(outputs);
   probabilities({out.logits.data(), model_.exits.outputs, temperature}, out.probabilities.data());
   return out;

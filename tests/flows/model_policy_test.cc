@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/model_policy.h"
+
+#include "exeunt/base/files.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/calibrate_model.h"
+#include "exeunt/flows/make_trace.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/runtime/precision_map.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+Observer quiet() {
+  return {.progress = progress_on_stderr(true)};
+}
+
+// A folder of ours and a file of texts without labels.
+struct SmallModel {
+  SmallModel() {
+    (void)write_exeunt_folder(Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert"), folder);
+    const char* words[] = {"great", "dull", "film", "plot", "good", "bad", "so", "the"};
+    std::string csv = "text\n";
+    for (size_t row = 0; row < 300; ++row)
+      for (size_t word = 0, count = 2 + row % 6; word < count; ++word)
+        csv += std::string(words[(row * 7 + word * (row % 5 + 1)) % 8]) + (word + 1 < count ? " " : "\n");
+    data = scratch.write("texts.csv", csv).string();
+  }
+  void keep_wider(const Exceptions& exceptions) const {
+    write_atomically(folder / kPrecisionFile, precision_map_text({.by_precision = {{Precision::int8, exceptions}}}));
+  }
+  [[nodiscard]] MeasureOptions options() const {
+    MeasureOptions out{.model = folder.string(), .data = {.path = data}, .precision = "int8"};
+    out.data.columns.label.clear();
+    return out;
+  }
+
+  Scratch scratch = Scratch(quick_parent());
+  std::filesystem::path folder = scratch.path() / "model";
+  std::string data = {};
+};
+
+// A trace made before precision.json changed says nothing of the model as it runs now.
+TEST(ModelPolicy, AStaleTraceIsNotCertifiedForTodaysPrecisionMap) {
+  const SmallModel model;
+  model.keep_wider({{"layer.1.ffn2", Precision::fp32}});
+  const ExitTrace trace = trace_model(model.options(), quiet());
+  EXPECT_EQ(trace.info.precision_map, precision_map_sha256({{"layer.1.ffn2", Precision::fp32}}));
+  const std::string stored = (model.scratch.path() / "int8.safetensors").string();
+  write_trace(stored, trace);
+  CalibrateOptions calibrate{.run = model.options()};
+  calibrate.run.data.path.clear();
+  calibrate.run.trace = stored;
+  calibrate.plan.budgets = {0.2};
+  EXPECT_NO_THROW((void)calibrate_model(calibrate, quiet()));
+  const PolicyFile file = read_policy_file(model.folder / "policy.json");
+  ASSERT_EQ(file.entries.size(), 1U);
+  EXPECT_EQ(file.entries[0].precision_map, trace.info.precision_map);
+  EXPECT_EQ(file.entries[0].engine, trace.info.engine);
+  EXPECT_EQ(file.entries[0].certificate->max_length, trace.info.max_length);
+  EXPECT_EQ(file.entries[0].certificate->tokenizer, trace.info.tokenizer);
+  EXPECT_EQ(file.entries[0].certificate->last_head, LastHead::final);
+
+  model.keep_wider({});
+  const Error error = error_of([&] { (void)calibrate_model(calibrate, quiet()); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr("another precision.json"));
+  // Nor without the model, which then has no say: the entry names the map that was measured.
+  CalibrateOptions alone{.run = {.model = stored}, .plan = calibrate.plan};
+  alone.out = (model.folder / "policy.json").string();
+  (void)calibrate_model(alone, quiet());
+  EXPECT_EQ(read_policy_file(alone.out).entries[0].precision_map, trace.info.precision_map);
+}
+
+// Traces of version 1 do not say with which precision.json they were made.
+TEST(ModelPolicy, ATraceThatDoesNotKnowItsPrecisionMapCertifiesNothing) {
+  const SmallModel model;
+  ExitTrace trace = trace_model(model.options(), quiet());
+  EXPECT_NO_THROW(require_policy_precision(trace));
+  trace.info.precision_map.reset();
+  EXPECT_EQ(error_of([&] { require_policy_precision(trace); }).code(), Code::bad_file);
+  trace.info.precision = "fp32";
+  EXPECT_NO_THROW(require_policy_precision(trace));
+}
+
+// Rows are known by their tokens, so that repeats can be counted.
+TEST(ModelPolicy, ATraceKnowsWhichRowsAreEqual) {
+  const SmallModel model;
+  const Checkpoint checkpoint = Checkpoint::open(model.folder);
+  const auto tokenizer = load_tokenizer(model.folder);
+  UserColumns columns;
+  columns.format = UserFormat::csv;
+  columns.label.clear();
+  const Dataset data = parse_user_data("text\na film\nbad\na  film\n", "x.csv", columns);
+  const ExitTrace trace = make_trace(checkpoint, *tokenizer, data, {.precision = Precision::fp32});
+  ASSERT_EQ(trace.row_hash.size(), 3U);
+  EXPECT_EQ(trace.row_hash[0], trace.row_hash[2]);
+  EXPECT_NE(trace.row_hash[0], trace.row_hash[1]);
+  EXPECT_EQ(trace.info.precision_map, "");
+  EXPECT_EQ(trace.info.numerics, kNumerics);
+}
+
+}  // namespace
+}  // namespace exeunt
