@@ -94,7 +94,7 @@ OrderedJson ranks(const RenderInput& input) {
   for (const size_t i : order) {
     OrderedJson row;
     row["index"] = i;
-    if (input.job.return_text) row["text"] = input.job.texts[i].pair.value_or("");
+    if (input.job.return_text) row["text"] = input.job.texts[i].text;
     row["score"] = short_double(scores[i]);
     if (input.job.exit.details) row["exit"] = exit_json(input, input.answers[i]);
     out.push_back(std::move(row));

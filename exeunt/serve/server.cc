@@ -127,6 +127,7 @@ bool run_server(ServerOptions options, const Log& log) {
       .chosen = options.policy,
       .allowed = options.allowed,
       .max_drop_under_load = options.max_drop_under_load};
+  options.service.gate.loopback = options.listener.unix_socket.empty() && is_loopback(options.listener.hostname);
   options.service.precision = precision;
   options.service.engine = engine->name();
   options.service.weights = weights_sha256(model);
