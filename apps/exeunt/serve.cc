@@ -203,9 +203,9 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; 0 = the model's limit")
-      ->check(CLI::Range(0, 1 << 16))
-      ->capture_default_str()
+  verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; longer texts are truncated")
+      ->check(CLI::Range(1, 1 << 16))
+      ->default_str("the certificate's, else the training's, else 128")
       ->group(kGroup);
   verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.jobs.auto_truncate,
                 "Truncate texts that are too long, or refuse them (default: truncate)")

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/serve/render.h"
 
 namespace exeunt::serve {
@@ -60,6 +61,11 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   out.emplace_back("x-inference-time", fmt::format("{}", milliseconds(inference)));
   out.emplace_back("x-exit-layer", fmt::format("{}", fmt::join(layers, ",")));
   out.emplace_back("x-layers-saved", fmt::format("{}", saved));
+  const auto cut = std::count_if(request.outcomes.begin(), request.outcomes.end(),
+                                 [](const TextOutcome& outcome) { return was_cut(outcome.answer.ended); });
+  if (cut > 0)
+    out.emplace_back("x-promise",
+                     no_promise(fmt::format("{} of {} answers were cut short", cut, request.outcomes.size())));
 }
 
 // Why there is no answer, if so.

@@ -42,6 +42,7 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   out["layers_run"] = answer.layers_run;
   out["layers"] = input.model.layers;
   out["left_by"] = name_of(answer.ended);
+  if (was_cut(answer.ended)) out["covered"] = false;  // by the promise
   out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
   out["tokens"] = answer.tokens;
   OrderedJson ladder = OrderedJson::array();
