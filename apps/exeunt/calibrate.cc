@@ -122,6 +122,7 @@ void add_calibrate(CommandLine& line) {
                {"exeunt calibrate runs/my --max-drop 2%",
                 "exeunt calibrate models/sst2 --task SST-2 --data glue_data --max-drop 1% --confidence 0.95",
                 "exeunt calibrate models/topics --unlabelled texts.csv --max-drop 0.5% --max-drop 1% --max-drop 2%",
+                "exeunt calibrate models/sst2 --from-server shadows.jsonl --max-drop 2%",
                 "exeunt calibrate x.safetensors --max-drop 1% --out policy.json"},
                [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->calibrate.run, Takes::model_or_trace);
@@ -148,6 +149,12 @@ void add_calibrate(CommandLine& line) {
   verb->add_option("--unlabelled", flags->calibrate.unlabelled,
                    "File of unlabelled texts, in addition to or instead of --data: disagreement needs no labels")
       ->type_name("FILE");
+  CLI::Option* from_server =
+      verb->add_option("--from-server", flags->calibrate.run.from_server,
+                       "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels")
+          ->type_name("FILE");
+  for (const char* other : {"--data", "--task", "--trace", "--unlabelled"})
+    from_server->excludes(verb->get_option(other));
   verb->add_option("--seed", flags->calibrate.seed, "Seed of the split into fit, certify and report parts")
       ->capture_default_str();
   verb->add_flag("--no-temperatures", flags->no_temperatures, "Do not fit a temperature per exit");

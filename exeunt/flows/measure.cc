@@ -6,12 +6,13 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
+#include "exeunt/exits/shadow_log.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/engine.h"
+#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/precision_map.h"
-#include "exeunt/runtime/resolve.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/labels.h"
 #include "exeunt/tasks/task.h"
@@ -55,10 +56,24 @@ ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, c
                      .advance = [&](int64_t texts) { progress.advance(texts); }});
 }
 
+ExitTrace trace_of_server(const std::string& path, const Observer& observer) {
+  ShadowLog log = read_shadow_log(path);
+  observer.notice(fmt::format("{}: {} texts that the server drew from its traffic", path, log.trace.rows));
+  if (log.dropped > 0) {
+    observer.notice(
+        fmt::format("{}: {} more were drawn and dropped under load: what is certified from this log does "
+                    "not cover such times",
+                    path, log.dropped));
+  }
+  return std::move(log.trace);
+}
+
 // A trace made before speaks for the model only if it is the model's own.
-ExitTrace trace_of_model(const MeasureOptions& options, const Checkpoint& model) {
+ExitTrace trace_of_model(const MeasureOptions& options, const Checkpoint& model, const Observer& observer) {
   require_heads(model);
-  ExitTrace trace = read_trace(options.trace);
+  const bool live = !options.from_server.empty();
+  const std::string& path = live ? options.from_server : options.trace;
+  ExitTrace trace = live ? trace_of_server(path, observer) : read_trace(path);
   require_owner(
       trace,
       {.weights = weights_sha256(model),
@@ -66,9 +81,8 @@ ExitTrace trace_of_model(const MeasureOptions& options, const Checkpoint& model)
        .layers = exit_sites(model.exits()).layers,
        .precision = options.precision.empty() ? trace.info.precision : options.precision,
        .tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer)),
-       .max_length = std::min(options.max_length, model.spec().max_tokens()),
        .precision_map = precision_map_of(model, trace.info.precision).value_or("")},
-      options.trace);
+      path);
   return trace;
 }
 
@@ -148,10 +162,13 @@ ExitTrace trace_model(const MeasureOptions& options, const Observer& observer) {
 Measured measure(const MeasureOptions& options, const Observer& observer) {
   Measured measured;
   if (is_trace_file(options.model)) {
+    if (!options.from_server.empty())
+      throw Error(Code::usage, "--from-server: got a trace, want the model that the server ran");
     measured.trace = trace_in_file(options);
   } else {
     Checkpoint model = Checkpoint::open(options.model);
-    measured.trace = options.trace.empty() ? trace_opened(options, model, observer) : trace_of_model(options, model);
+    const bool traced = !options.trace.empty() || !options.from_server.empty();
+    measured.trace = traced ? trace_of_model(options, model, observer) : trace_opened(options, model, observer);
     measured.model = std::move(model);
   }
   measured.profile = profile_of(options, measured, observer);
