@@ -47,6 +47,36 @@ function showPolicy() {
   byId('policy').setAttribute('aria-valuetext', text);
 }
 
+const percent = (share) => `${Number((100 * share).toPrecision(3))} %`;
+
+// What the server's shadow runs say of a policy that it serves.
+function watchedLine(point) {
+  const certified = point.certified === null ? 'no loss certified that could be tested without labels'
+    : `certified to lose at most ${percent(point.certified)}`;
+  const compared = `${percent(point.confidence)} confidence, ${point.texts} texts compared`;
+  const bound = !point.covered ? 'not covered: texts drawn for comparison are being dropped'
+    : point.texts === 0 ? 'no text compared yet' : `on this server's texts below ${percent(point.upper_bound)} (${compared})`;
+  return element('li', `${point.policy}: ${certified}; ${bound}` + (point.alarm ? '; the promise is broken' : ''),
+    point.alarm ? 'bad' : '');
+}
+
+function showWatched() {
+  const points = (info && info.watched) || [];
+  byId('watched').hidden = points.length === 0;
+  byId('watched').replaceChildren(...points.map(watchedLine));
+}
+
+async function refreshWatched() {
+  if (!info || !info.watched || info.watched.length === 0 || document.hidden) return;
+  try {
+    const response = await fetch('info', { headers: headers() });
+    if (response.ok) info.watched = (await response.json()).watched;
+  } catch {
+    return;  // the next request to the server says why
+  }
+  showWatched();
+}
+
 async function loadInfo() {
   try {
     const response = await fetch('info', { headers: headers() });
@@ -62,6 +92,7 @@ async function loadInfo() {
     byId('model').textContent = 'Cannot load model info: ' + error.message;
   }
   showPolicy();
+  showWatched();
 }
 
 function inputs() {
@@ -185,4 +216,5 @@ byId('with-pair').addEventListener('change', (event) => { byId('pair-box').hidde
 byId('form').addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) byId('form').requestSubmit();
 });
+setInterval(refreshWatched, 10000);
 loadInfo();

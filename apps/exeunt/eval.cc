@@ -74,9 +74,8 @@ OrderedJson drift_json(const Drift& drift) {
 void run(const Common& common, const EvalFlags& flags) {
   const Measured measured = measure(flags.run, observer(common));
   Scorer scorer(measured.trace, scorer_options(measured));
-  const ResolvedPolicy resolved = resolve_measured(
-      measured, {.policy = flags.policy, .exits = layer_list(flags.exits, "--exits")}, observer(common));
-  const PolicySpec& policy = resolved.policy;
+  PolicySpec policy = choose_policy(measured, flags.policy, observer(common)).policy;
+  if (!flags.exits.empty()) policy.exits = layer_list(flags.exits, "--exits");
   const PolicyScore score = scorer.score(policy);
   const std::optional<ExitTrace> other =
       flags.against.empty() ? std::nullopt : std::optional(read_trace(flags.against));
@@ -84,7 +83,6 @@ void run(const Common& common, const EvalFlags& flags) {
   if (common.json) {
     OrderedJson out = score_json(score);
     out["rows"] = measured.trace.rows;
-    out["promise"] = resolved.promise;
     if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
     if (other) out["drift"] = drift_json(drift(*other, measured.trace, policy));
     return print_json(out);

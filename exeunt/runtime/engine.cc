@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -11,6 +12,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/runtime/check_text.h"
+#include "exeunt/runtime/cpu/register_peak.h"
 #include "exeunt/runtime/cpu/text_run.h"
 
 namespace exeunt {
@@ -207,12 +209,20 @@ std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& a
 Engine::FullPass Engine::full_pass(const Encoding& text) {
   check_text(spec(), text.ids, text.types);
   FullPass out;
+  std::exception_ptr failure;
   Countdown countdown(1);
   state_->crew.push([&](Crew::Member& member) {
-    out = TextRun(state_->ground, member).full_pass(text);
+    try {
+      const double begun = thread_seconds();
+      out = TextRun(state_->ground, member).full_pass(text);
+      out.processor_seconds = thread_seconds() - begun;
+    } catch (...) {
+      failure = std::current_exception();
+    }
     countdown.done();
   });
   countdown.wait();
+  if (failure) std::rethrow_exception(failure);
   return out;
 }
 

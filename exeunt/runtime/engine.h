@@ -79,10 +79,6 @@ struct Ask {
 
 enum class Ended : uint8_t { policy, last_exit, max_layers, deadline, cancelled, failed };
 [[nodiscard]] std::string_view name_of(Ended ended) noexcept;
-// Was the answer taken before the policy would have given one? No certificate covers it.
-[[nodiscard]] constexpr bool was_cut(Ended ended) noexcept {
-  return ended == Ended::max_layers || ended == Ended::deadline;
-}
 
 struct ExitDetail {
   int exit = 0, layer = 0;
@@ -146,6 +142,7 @@ class Engine {
   struct FullPass {
     std::vector<float> logits = {};  // [exits, outputs]
     std::vector<float> lte = {}, ramp = {}, row_0 = {};
+    double processor_seconds = 0;  // of the thread that ran it, without helpers
   };
   [[nodiscard]] FullPass full_pass(const Encoding& text);
   // Every text through the first `depth` layers. `take` gets its rows [tokens, hidden] after each of them (`layer` from

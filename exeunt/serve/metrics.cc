@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace exeunt::serve {
@@ -72,6 +73,31 @@ void write_exits(Page& page, const Metrics& m) {
               m.layers_run == 0 ? 1.0 : static_cast<double>(m.layers_full) / static_cast<double>(m.layers_run));
 }
 
+void write_shadows(Page& page, const Metrics::Shadows& shadows) {
+  const auto each = [&](std::string_view name, std::string_view type, std::string_view help, const auto& value) {
+    page.family(name, type, help);
+    for (const Metrics::WatchedPoint& point : shadows.points)
+      page.row(name, fmt::format("policy=\"{}\"", label_value(point.policy)), value(point));
+  };
+  using Point = Metrics::WatchedPoint;
+  each("shadow_texts_total", "counter", "Texts compared with the reference.", [](const Point& p) { return p.texts; });
+  each("shadow_disagreements_total", "counter", "Texts whose answer differs from the reference.",
+       [](const Point& p) { return p.disagreements; });
+  each("shadow_losses_total", "counter", "Sum of their losses.", [](const Point& p) { return p.losses; });
+  each("shadow_dropped_total", "counter", "Texts drawn and dropped, because too many were waiting.",
+       [](const Point& p) { return p.dropped; });
+  each("risk_upper_bound", "gauge", "The mean loss lies below this with confidence 95 %; NaN while not covered.",
+       [](const Point& p) { return p.upper_bound ? fmt::format("{}", *p.upper_bound) : "NaN"; });
+  each("risk_covered", "gauge", "0 while texts that were drawn are dropped.",
+       [](const Point& p) { return p.upper_bound ? 1 : 0; });
+  each("promise_alarm", "gauge", "1 since the mean loss was found to exceed the certified one.",
+       [](const Point& p) { return p.alarm ? 1 : 0; });
+  page.single("shadow_repeats_total", "counter", "Texts compared before, which do not count again.", shadows.repeats);
+  page.single("shadow_pending", "gauge", "Texts drawn and not yet compared.", shadows.pending);
+  page.single("shadow_memory_bytes", "gauge", "Weights loaded for shadow runs.", shadows.bytes);
+  page.single("shadow_processor_seconds_total", "counter", "Processor time of shadow runs.", shadows.processor_seconds);
+}
+
 void write_now(Page& page, const Metrics::Now& now) {
   page.single("queue_texts", "gauge", "Texts admitted and not yet answered.", now.queue_texts);
   page.single("queue_bytes", "gauge", "Bytes of requests admitted and not yet answered.", now.queue_bytes);
@@ -80,12 +106,8 @@ void write_now(Page& page, const Metrics::Now& now) {
   page.single("certified_loss", "gauge", "Certified loss of the current default policy; 0 without a certificate.",
               now.epsilon);
   page.single("load_level", "gauge", "Steps along the certified points under load.", now.level);
-  page.single("shadow_texts_total", "counter", "Texts rerun at full depth.", now.shadows);
-  page.single("shadow_disagreements_total", "counter", "Texts whose answer at full depth differs.", now.disagreements);
-  page.single("shadow_skipped_total", "counter", "Shadow runs skipped because the server was busy.",
-              now.shadows_skipped);
-  page.single("shadow_agreement", "gauge", "Agreement over the last texts rerun at full depth.", now.agreement);
-  page.single("promise_alarm", "gauge", "1 while disagreement exceeds the certified loss.", now.alarm ? 1 : 0);
+  write_shadows(page, now.shadows);
+  page.single("processor_seconds_total", "counter", "Processor time of the server.", now.processor_seconds);
   page.single("ready", "gauge", "1 while requests are accepted.", now.ready ? 1 : 0);
   page.single("uptime_seconds", "gauge", "Seconds since the server started.", now.uptime_seconds);
   page.single("resident_memory_bytes", "gauge", "Resident memory.", now.resident_bytes);
@@ -168,6 +190,15 @@ uint64_t resident_bytes() {
   const int read = std::fscanf(file, "%llu %llu", &total, &resident);
   (void)std::fclose(file);
   return read == 2 ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+double processor_seconds() {
+  rusage used{};
+  if (::getrusage(RUSAGE_SELF, &used) != 0) return 0;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 std::string label_value(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,22 @@ struct Metrics {
   size_t connections_open = 0;
   Histogram duration = {}, tokenization = {}, queue = {}, inference = {};
 
+  // What shadow runs say of every point that is served.
+  struct WatchedPoint {
+    std::string policy = {};
+    std::optional<double> certified = {};  // mean loss that is tested; none: nothing that shadow runs could refute
+    uint64_t texts = 0, disagreements = 0, dropped = 0;
+    double losses = 0;
+    std::optional<double> upper_bound = {};  // of the mean loss; none while it is not covered
+    bool alarm = false;
+  };
+  struct Shadows {
+    std::vector<WatchedPoint> points = {};  // empty without shadow runs
+    size_t pending = 0, bytes = 0;
+    uint64_t repeats = 0;
+    double processor_seconds = 0;
+  };
+
   // Gauges, filled in by the caller.
   struct Now {
     size_t queue_texts = 0, queue_bytes = 0;
@@ -42,9 +59,9 @@ struct Metrics {
     double threshold = 0;     // its first parameter
     double epsilon = 0;       // its certified loss; 0 without a certificate
     int level = 0;            // steps the load controller has taken
-    uint64_t shadows = 0, disagreements = 0, shadows_skipped = 0;
-    double agreement = 1;
-    bool alarm = false, ready = true;
+    Shadows shadows = {};
+    double processor_seconds = 0;  // of the process
+    bool ready = true;
     double uptime_seconds = 0;
     uint64_t resident_bytes = 0;
   };
@@ -53,6 +70,7 @@ struct Metrics {
 
 // Of this process, from /proc; 0 if unknown.
 [[nodiscard]] uint64_t resident_bytes();
+[[nodiscard]] double processor_seconds();  // of all its threads since it started
 
 // A label's value, escaped.
 [[nodiscard]] std::string label_value(std::string_view text);

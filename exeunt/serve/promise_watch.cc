@@ -1,43 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/promise_watch.h"
 
-#include <cmath>
-
-#include "exeunt/exits/special.h"
-
 namespace exeunt::serve {
-namespace {
 
-constexpr double kAlarmLevel = 0.001;
-
-}  // namespace
+PromiseWatch::PromiseWatch(std::optional<double> epsilon) : epsilon_(epsilon) {
+  if (epsilon) test_.emplace(*epsilon, kFalseAlarm);
+}
 
 void PromiseWatch::record(double loss) {
+  if (test_) test_->record(loss);
   ++texts_;
   disagreements_ += loss > 0 ? 1 : 0;
-  fractional_ = fractional_ || (loss > 0 && loss < 1);
-  recent_.push_back(static_cast<float>(loss));
-  sum_ += recent_.back();
-  if (recent_.size() > window_) {
-    sum_ -= recent_.front();
-    recent_.pop_front();
-  }
+  losses_ += loss;
 }
 
-double PromiseWatch::agreement() const noexcept {
-  return recent_.empty() ? 1 : 1 - sum_ / static_cast<double>(recent_.size());
+void PromiseWatch::drop() noexcept {
+  ++dropped_;
+  covered_ = false;
 }
 
-bool PromiseWatch::alarm() const {
-  if (!epsilon_ || recent_.empty()) return false;
-  const auto n = static_cast<int64_t>(recent_.size());
-  const double mean = sum_ / static_cast<double>(n);
-  if (mean <= *epsilon_) return false;
-  if (fractional_) {  // Hoeffding: P(mean - epsilon >= t) <= exp(-2 n t²)
-    const double excess = mean - *epsilon_;
-    return std::exp(-2 * static_cast<double>(n) * excess * excess) < kAlarmLevel;
-  }
-  return 1 - binomial_cdf(std::llround(sum_) - 1, n, *epsilon_) < kAlarmLevel;
+double PromiseWatch::upper_bound() const {
+  return anytime_upper_bound(losses_ + static_cast<double>(dropped_), static_cast<int64_t>(texts_ + dropped_),
+                             1 - kConfidence);
 }
 
 }  // namespace exeunt::serve

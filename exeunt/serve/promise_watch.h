@@ -1,38 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// Monitors a certified policy in production: compares its loss against full depth on sampled texts with the certified
-// one.
+// Watches one policy in production: do texts drawn from the traffic still lose as little against the reference as was
+// certified? Test and bound hold however often one looks at them (exits/sequential.h).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
+
+#include "exeunt/exits/sequential.h"
 
 namespace exeunt::serve {
 
 class PromiseWatch {
  public:
-  // `epsilon`: the certified mean loss; none = only count.
-  explicit PromiseWatch(std::optional<double> epsilon, size_t window = 5000) : epsilon_(epsilon), window_(window) {}
+  static constexpr double kFalseAlarm = 0.001;  // the chance of ever raising one, while the promise is kept
+  static constexpr double kConfidence = 0.95;   // of the bound
 
-  // `loss`: 1 if the labels differ, 0 if they agree; for regression, |difference| over the range.
+  // `epsilon`: the certified mean loss. Without one there is nothing to alarm about, and only the bound is kept.
+  explicit PromiseWatch(std::optional<double> epsilon);
+
+  // A drawn text was compared. `loss`: 1 if the labels differ, 0 if they agree; for regression, |difference| over the
+  // range, at most 1.
   void record(double loss);
+  // A drawn text was dropped. What it lost is not known, so the bound takes it for lost, and nothing is covered until
+  // the server has caught up: texts that come at such times may differ from the others.
+  void drop() noexcept;
+  void catch_up() noexcept { covered_ = true; }
 
-  [[nodiscard]] uint64_t texts() const noexcept { return texts_; }
+  [[nodiscard]] std::optional<double> epsilon() const noexcept { return epsilon_; }
+  [[nodiscard]] uint64_t texts() const noexcept { return texts_; }  // compared
   [[nodiscard]] uint64_t disagreements() const noexcept { return disagreements_; }
-  [[nodiscard]] double agreement() const noexcept;  // 1 - mean loss over the window
+  [[nodiscard]] uint64_t dropped() const noexcept { return dropped_; }
+  [[nodiscard]] double losses() const noexcept { return losses_; }  // their sum
+  [[nodiscard]] bool covered() const noexcept { return covered_; }
 
-  // True if a mean loss of `epsilon` would give as much loss in the window with probability below 1 in 1000: the texts
-  // have drifted since the policy was certified.
-  [[nodiscard]] bool alarm() const;
+  // The mean loss of all texts answered since the start lies below this with confidence kConfidence.
+  [[nodiscard]] double upper_bound() const;
+  // True from the moment at which the promise was found broken: the texts have drifted since it was certified.
+  [[nodiscard]] bool alarm() const noexcept { return test_ && test_->raised(); }
 
  private:
   std::optional<double> epsilon_;
-  size_t window_;
-  std::deque<float> recent_ = {};
-  double sum_ = 0;
-  bool fractional_ = false;
-  uint64_t texts_ = 0, disagreements_ = 0;
+  std::optional<RiskAlarm> test_ = {};
+  uint64_t texts_ = 0, disagreements_ = 0, dropped_ = 0;
+  double losses_ = 0;
+  bool covered_ = true;
 };
 
 }  // namespace exeunt::serve

@@ -74,13 +74,29 @@ std::shared_ptr<const AskPolicy> ServedPolicies::named(const std::string& text) 
   }
 }
 
-bool ServedPolicies::certified() const noexcept {
-  return !tightened_ && !settings_.chosen && settings_.entry && settings_.entry->certificate;
+const ServedPolicies::Point* ServedPolicies::standing() const noexcept {
+  for (size_t i = static_cast<size_t>(level()) + 1; i-- > 0;) {
+    if (!points_[i].tightened) return &points_[i];
+  }
+  return nullptr;
 }
 
-std::optional<double> ServedPolicies::promised() const {
-  if (!certified() || settings_.entry->certificate->loss == RiskLoss::zero_one_drop) return std::nullopt;
-  return settings_.entry->certificate->epsilon;
+std::optional<size_t> ServedPolicies::point_of(const AskPolicy& policy) const noexcept {
+  for (size_t i = 0; i < points_.size(); ++i) {
+    if (points_[i].policy.get() == &policy) return i;
+  }
+  return std::nullopt;
+}
+
+bool ServedPolicies::certified() const noexcept {
+  return standing() != nullptr && !settings_.chosen && settings_.entry && settings_.entry->certificate;
+}
+
+std::optional<double> ServedPolicies::promised(size_t nth) const {
+  if (settings_.chosen || !settings_.entry || !settings_.entry->certificate) return std::nullopt;
+  const Certificate& certificate = *settings_.entry->certificate;
+  if (certificate.loss == RiskLoss::zero_one_drop || certificate.method == RiskMethod::crc) return std::nullopt;
+  return points_.at(nth).epsilon;
 }
 
 }  // namespace exeunt::serve

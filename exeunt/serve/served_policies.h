@@ -34,10 +34,12 @@ class ServedPolicies {
 
   // The default policy now, its certified loss (0 without a certificate), and the load level.
   [[nodiscard]] const std::shared_ptr<const AskPolicy>& current() const noexcept {
-    return tightened_ ? full_ : points_[static_cast<size_t>(level())].policy;
+    const Point* point = standing();
+    return point == nullptr ? full_ : point->policy;
   }
   [[nodiscard]] double epsilon() const noexcept {
-    return tightened_ ? 0 : points_[static_cast<size_t>(level())].epsilon;
+    const Point* point = standing();
+    return point == nullptr ? 0 : point->epsilon;
   }
   [[nodiscard]] int level() const noexcept { return controller_.level(); }
   [[nodiscard]] const std::shared_ptr<const AskPolicy>& full() const noexcept { return full_; }
@@ -46,9 +48,17 @@ class ServedPolicies {
   void adapt(Clock::time_point now, double fill) noexcept;
   // When to call `adapt` next. `busy`: requests are running.
   [[nodiscard]] Clock::time_point adapt_at(bool busy) const noexcept;
-  // From now on the default is full depth.
-  void tighten() noexcept { tightened_ = true; }
-  [[nodiscard]] bool tightened() const noexcept { return tightened_; }
+
+  // The points along which the default moves, by rising loss: which one a policy is, and what it was certified for.
+  [[nodiscard]] size_t points() const noexcept { return points_.size(); }
+  [[nodiscard]] const AskPolicy& point(size_t nth) const { return *points_.at(nth).policy; }
+  [[nodiscard]] std::optional<size_t> point_of(const AskPolicy& policy) const noexcept;
+  // The mean loss against the reference that shadow runs can test, because it is certified with a confidence and needs
+  // no labels: disagreement and the difference of values. A drop in accuracy needs gold labels, and what holds in
+  // expectation over samples may be exceeded by the one policy that is served.
+  [[nodiscard]] std::optional<double> promised(size_t nth) const;
+  // This point is served no more: in its place the nearest one below it that is, else full depth.
+  void tighten(size_t nth) noexcept { points_[nth].tightened = true; }
 
   // A policy selected by a client; throws Refusal (422) if malformed or not allowed.
   [[nodiscard]] std::shared_ptr<const AskPolicy> named(const std::string& text);
@@ -56,14 +66,14 @@ class ServedPolicies {
   [[nodiscard]] std::string allowed() const { return allowed_.str(); }
   [[nodiscard]] const std::optional<PolicyEntry>& entry() const noexcept { return settings_.entry; }
   [[nodiscard]] bool certified() const noexcept;  // the current default policy
-  // The certified mean disagreement of the default policy, if that is what its certificate bounds.
-  [[nodiscard]] std::optional<double> promised() const;
 
  private:
   struct Point {
     std::shared_ptr<const AskPolicy> policy;
     double epsilon = 0;
+    bool tightened = false;
   };
+  [[nodiscard]] const Point* standing() const noexcept;  // the point of the load level; null: full depth
   [[nodiscard]] PolicySpec complete(PolicySpec rule) const;
 
   PolicySettings settings_;
@@ -73,7 +83,6 @@ class ServedPolicies {
   std::vector<Point> points_;  // largest loss last
   LoadController controller_;
   Clock::time_point next_adapt_ = {};
-  bool tightened_ = false;
   std::map<std::string, std::shared_ptr<const AskPolicy>, std::less<>> bound_ = {};
 };
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/server.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <random>
 
 #include "exeunt/base/files.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/runtime/resolve.h"
+#include "exeunt/runtime/engine_choice.h"
+#include "exeunt/runtime/precision_map.h"
 #include "exeunt/serve/memory_reserve.h"
+#include "exeunt/serve/shadow_engine.h"
 
 namespace exeunt::serve {
 namespace {
@@ -27,7 +28,7 @@ ApiKeys load_keys(const ServerOptions& options) {
 }
 
 // The name becomes a part of paths, so unsafe characters are replaced.
-ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options, int max_length) {
+ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options) {
   ModelFacts facts;
   facts.name = options.served_name.empty() ? fs::path(options.model).lexically_normal().filename().string()
                                            : options.served_name;
@@ -44,38 +45,88 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options, int m
   if (exits.range) facts.range = exits.range->second - exits.range->first;
   facts.layers = model.spec().layers;
   for (const ExitSite& site : exits.sites) facts.exits.push_back(site.after);
-  facts.max_tokens = max_length;
+  facts.max_tokens = model.spec().max_tokens();
+  if (options.max_length > 0) facts.max_tokens = std::min(facts.max_tokens, options.max_length);
   facts.vocabulary = model.spec().vocab;
   facts.segments = model.spec().segments;
   return facts;
 }
 
-// Runs one text through every layer before listening: loads the weights and fails early.
-void warm_up(Engine& engine, const Tokenizer& tokenizer, int max_tokens) {
-  (void)engine.answer(std::vector{tokenizer.encode("warm up", std::nullopt, {.max_length = max_tokens})});
+Encoding warm_up_text(const Tokenizer& tokenizer, int max_tokens) {
+  return tokenizer.encode("warm up", std::nullopt, {.max_length = max_tokens});
 }
 
-// What is served of what was resolved: the calibrated exits and temperatures in any case, the certified points from the
-// policy that runs on only while its certificate holds here.
-PolicySettings settings_of(const Resolved& resolved, const ServerOptions& options) {
-  PolicySettings settings{.entry = resolved.entry,
-                          .chosen = {},
-                          .allowed = options.allowed,
-                          .max_drop_under_load = options.max_drop_under_load};
-  PolicySpec rule = resolved.policy;
-  rule.exits.clear();
-  rule.temperature.clear();
-  rule.score_temperature.clear();
-  if (settings.entry) settings.entry->certificate = resolved.certificate;
-  if (settings.entry && (resolved.certificate || rule == settings.entry->policy)) {
-    std::vector<PolicyPoint>& points = settings.entry->points;
-    points.erase(points.begin(), std::find_if(points.begin(), points.end(),
-                                              [&](const PolicyPoint& point) { return point.policy == rule; }));
-    settings.entry->policy = rule;
-  } else if (rule.rule != rule_of<FullRule> || options.policy) {
-    settings.chosen = str(rule);
-  }
-  return settings;
+// Runs one text through every layer before listening: loads the weights and fails early.
+void warm_up(Engine& engine, const Tokenizer& tokenizer, int max_tokens) {
+  (void)engine.answer(std::vector{warm_up_text(tokenizer, max_tokens)});
+}
+
+// "at most 2 % disagreement, confidence 95 %".
+std::string promise_text(const PolicyEntry& entry) {
+  if (!entry.certificate) return "none";
+  const Certificate& made = *entry.certificate;
+  const std::string text = fmt::format("at most {:g} % {}", 100 * made.epsilon, name_of(made.loss));
+  return made.method == RiskMethod::crc ? text + " in expectation"
+                                        : fmt::format("{}, confidence {:g} %", text, 100 * (1 - made.delta));
+}
+
+uint64_t random_seed() {
+  return (uint64_t{std::random_device{}()} << 32) ^ std::random_device{}();
+}
+
+// What shadow runs need to know of the model that is served.
+struct Served {
+  const Checkpoint& model;
+  Engine& engine;
+  const Tokenizer& tokenizer;
+  const ModelFacts& facts;
+  const PolicySettings& policies;
+};
+
+ShadowLogHead log_head(const Served& served, const EngineOptions& engine) {
+  const ExitLayout& exits = served.model.exits();
+  return {.weights = weights_sha256(served.model),
+          .tokenizer = tokenizer_sha256(served.model.folder()),
+          .engine = served.engine.name(),
+          .precision = std::string(name_of(served.engine.precision())),
+          .precision_map = precision_map_sha256(engine.exceptions).value_or(""),
+          .numerics = kNumerics,
+          .max_length = served.facts.max_tokens,
+          .last_head = exits.compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final,
+          .regression = served.facts.regression,
+          .outputs = served.facts.outputs,
+          .labels = exits.labels,
+          .layers = exit_sites(exits).layers};
+}
+
+// Loads what shadow runs need, and logs what they cost.
+std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOptions& options, const Log& log) {
+  ShadowOptions& shadow = options.service.shadow;
+  if (shadow.share <= 0) return nullptr;
+  const auto& entry = served.policies.entry;
+  const Certificate* certificate = !options.policy && entry && entry->certificate ? &*entry->certificate : nullptr;
+  const LossReference reference = certificate == nullptr ? LossReference::fp32 : certificate->reference;
+  const double range = loss_range(certificate, served.facts);
+  auto engines = std::make_unique<ShadowEngine>(served.model, served.engine,
+                                                ShadowEngineOptions{.reference = reference,
+                                                                    .kernels = options.engine.kernels,
+                                                                    .log = options.shadow_log,
+                                                                    .log_head = log_head(served, options.engine)});
+  shadow.seed = random_seed();
+  shadow.reference = {
+      .pass = [e = engines.get()](const Encoding& text, uint64_t dropped) { return e->pass(text, dropped); },
+      .distinct = certificate == nullptr || certificate->unit == CertifiedUnit::texts,
+      .range = range,
+      .bytes = engines->bytes(),
+      .logs = engines->logs()};
+  const double usual = entry && !entry->points.empty() ? entry->points.front().cost_fraction : 1;
+  const double more = shadow.share * engines->relative_cost(warm_up_text(served.tokenizer, served.facts.max_tokens));
+  log({.message = "shadow runs",
+       .fields = {{"share", fmt::format("{:g} %", 100 * shadow.share)},
+                  {"reference", reference == LossReference::fp32 ? "fp32 at full depth" : "full depth"},
+                  {"memory", fmt::format("{:.1f} MiB", static_cast<double>(engines->bytes()) / (1 << 20))},
+                  {"processor", fmt::format("about {:.2g} % of the answers'", 100 * more / usual)}}});
+  return engines;
 }
 
 }  // namespace
@@ -91,10 +142,30 @@ void check_server_options(const ServerOptions& options) {
   if (listener.tls_certificate.empty() != listener.tls_key.empty()) {
     throw Error(Code::usage, "--tls-cert and --tls-key go together");
   }
+  if (!options.shadow_log.empty() && options.service.shadow.share <= 0) {
+    throw Error(Code::usage, "--shadow-log needs --shadow", "say which share of the texts to keep, e.g. --shadow 1%");
+  }
   if (options.max_drop_under_load > 0 && options.policy) {
     throw Error(Code::usage, "--max-drop-under-load needs the certified points; --policy replaces them",
                 "drop one of them");
   }
+}
+
+std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view engine,
+                                             std::string_view precision,
+                                             const std::optional<std::string>& precision_map, const Log& log) {
+  const fs::path path = model.folder() / "policy.json";
+  const auto full_depth = [&](const std::string& why) {
+    log({.level = "warn", .message = "running at full depth", .fields = {{"why", why}}});
+    return std::nullopt;
+  };
+  if (!path_exists(path)) return full_depth("the model has no policy.json; 'exeunt calibrate' makes one");
+  const PolicyFile file = read_policy_file(path);
+  if (file.weights != weights_sha256(model)) return full_depth("policy.json was made for other weights");
+  const PolicyEntry* entry = file.find("cpu", engine, precision);
+  if (entry == nullptr) return full_depth(fmt::format("policy.json has no entry for {}", precision));
+  if (entry->precision_map != precision_map) return full_depth("policy.json was made with another precision.json");
+  return *entry;
 }
 
 bool run_server(ServerOptions options, const Log& log) {
@@ -108,21 +179,26 @@ bool run_server(ServerOptions options, const Log& log) {
   }
   Listener listener(options.listener);  // first, so that a port in use fails at once
   const auto tokenizer = load_tokenizer(model.folder());
-  const Resolved resolved = resolve(model, {.policy = options.policy.value_or(""),
-                                            .precision = options.engine.precision,
-                                            .max_length = options.max_length,
-                                            .kernels = options.engine.kernels});
-  for (const std::string& notice : resolved.notices) log({.message = notice, .fields = {}});
-  auto engine = std::make_unique<Engine>(model, engine_options(resolved, options.engine));
+  const EngineOptions chosen = engine_options(model, options.engine.precision);
+  options.engine.precision = chosen.precision;
+  options.engine.exceptions = chosen.exceptions;
+  auto engine = std::make_unique<Engine>(model, options.engine);
   const std::string precision(name_of(engine->precision()));
-  ModelFacts facts = facts_of(model, options, resolved.max_length);
+  ModelFacts facts = facts_of(model, options);
   warm_up(*engine, *tokenizer, facts.max_tokens);
-  PolicySettings policies = settings_of(resolved, options);
-  options.service.gate.loopback = options.listener.unix_socket.empty() && is_loopback(options.listener.hostname);
+  // With --policy, a missing policy.json needs no warning.
+  const Log silent(false, [](std::string_view) {});
+  PolicySettings policies{
+      .entry = find_policy_entry(model, engine->name(), precision, precision_map_sha256(options.engine.exceptions),
+                                 options.policy ? silent : log),
+      .chosen = options.policy,
+      .allowed = options.allowed,
+      .max_drop_under_load = options.max_drop_under_load};
   options.service.precision = precision;
   options.service.engine = engine->name();
   options.service.weights = weights_sha256(model);
-  options.service.seed = (uint64_t{std::random_device{}()} << 32) ^ std::random_device{}();
+  options.service.seed = random_seed();
+  const auto shadows = prepare_shadows({model, *engine, *tokenizer, facts, policies}, options, log);
   Runner runner{[e = engine.get()](Engine::MakeEncoding text, const Ask& ask, Engine::Done done) {
                   return e->submit(std::move(text), ask, std::move(done));
                 },
@@ -130,6 +206,8 @@ bool run_server(ServerOptions options, const Log& log) {
                   return e->bind(policy, std::move(rates));
                 },
                 tokenizer.get(), "cpu"};
+  const std::string policy = options.policy ? *options.policy : policies.entry ? str(policies.entry->policy) : "full";
+  const std::string promise = options.policy || !policies.entry ? "none" : promise_text(*policies.entry);
   const MemoryReserve reserve;  // only from here on: loading may fail
   Service service(
       {std::move(facts), std::move(runner), [&listener](std::function<void()> work) { listener.post(std::move(work)); },
@@ -140,15 +218,15 @@ bool run_server(ServerOptions options, const Log& log) {
   log({.message = "listening",
        .fields = {{"address", listener.address()},
                   {"model", options.model},
-                  {"policy", str(resolved.policy)},
-                  {"promise", resolved.promise},
-                  {"max_length", fmt::format("{}", resolved.max_length)},
+                  {"policy", policy},
+                  {"promise", promise},
                   {"engine", engine->name()},
                   {"precision", precision},
                   {"threads", fmt::format("{}", engine->threads())}}});
   const std::string address = listener.address();
   const bool clean = listener.run(service, log, [&] { service.use_keys(load_keys(options)); });
-  engine.reset();  // its last answers still go to the service
+  service.end_shadows();  // they use the engine
+  engine.reset();         // its last answers still go to the service
   log({.message = "stopped", .fields = {{"address", address}}});
   return clean;
 }

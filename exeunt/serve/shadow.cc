@@ -5,78 +5,138 @@
 #include <cmath>
 #include <utility>
 
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/trace.h"
+#include "exeunt/serve/low_priority.h"
+
 namespace exeunt::serve {
 namespace {
 
-constexpr size_t kMaxShadows = 16;  // at a time
+constexpr size_t kRemembered = 1 << 16;  // texts that do not count again
 
 }  // namespace
 
-Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, const ShadowOptions& options)
-    : context_(context), policies_(policies), options_(options), watch_(policies.promised()) {}
+Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions options)
+    : context_(context),
+      policies_(policies),
+      options_(std::move(options)),
+      random_(options_.seed),
+      recent_(kRemembered) {
+  if (options_.share <= 0) return;
+  for (size_t i = 0; i < policies_.points(); ++i) watches_.emplace_back(policies_.promised(i));
+  thread_.emplace();
+  thread_->give(&lower_priority);
+}
 
-void Shadow::sample(const std::shared_ptr<const ActiveRequest>& request, double fill) {
-  if (options_.share <= 0 || policies_.tightened()) return;
-  for (size_t i = 0; i < request->outcomes.size(); ++i) {
-    const Ended ended = request->outcomes[i].answer.ended;
+void Shadow::sample(const ActiveRequest& request) {
+  if (options_.share <= 0) return;
+  const auto point = policies_.point_of(*request.policy);
+  if (!point && !options_.reference.logs) return;  // full depth: there is nothing to watch
+  for (size_t i = 0; i < request.outcomes.size(); ++i) {
+    const Ended ended = request.outcomes[i].answer.ended;
     if (ended != Ended::policy && ended != Ended::last_exit) continue;
-    due_ += options_.share;
-    if (due_ < 1) continue;
-    due_ -= 1;
-    if (running_ >= kMaxShadows || fill > 0.5) {
-      ++skipped_;
-    } else {
-      run(request, i);
-    }
+    if (std::uniform_real_distribution<>()(random_) < options_.share) take(request, i, point);
   }
 }
 
-void Shadow::run(const std::shared_ptr<const ActiveRequest>& request, size_t nth) {
-  ++running_;
-  Ask ask;
-  ask.policy = policies_.full();
-  const auto make = [this, request, nth] {
-    return encode_text(request->job, nth, context_.model, *context_.runner.tokenizer);
-  };
-  const auto done = [this, request, nth](Answer&& full) {
-    const bool counts = full.exit >= 0 && full.ended != Ended::failed && full.ended != Ended::cancelled;
-    const double lost = loss(request->outcomes[nth].answer, full);
-    context_.hand_over([this, counts, lost] {
-      --running_;
-      if (counts) record(lost);
-    });
-  };
+void Shadow::take(const ActiveRequest& request, size_t nth, std::optional<size_t> point) {
+  const JobText& text = request.job.texts[nth];
+  const size_t bytes = text.text.size() + (text.pair ? text.pair->size() : 0) +
+                       text.ids.size() * (sizeof(text.ids[0]) + sizeof(text.types[0]));
+  if (pending_ >= kMaxPending || pending_bytes_ + bytes > kMaxPendingBytes) return drop(point);
   try {
-    (void)context_.runner.submit(make, ask, done);
-  } catch (const std::exception&) {
-    --running_;
-    ++skipped_;
+    const auto drawn = std::make_shared<Drawn>(
+        Drawn{.point = point, .job = {}, .early = {}, .dropped_before = dropped_, .bytes = bytes});
+    drawn->job.truncate = request.job.truncate;
+    drawn->job.truncate_left = request.job.truncate_left;
+    drawn->job.texts.push_back(text);
+    drawn->early = request.outcomes[nth].answer.evidence;
+    thread_->give([this, drawn] { context_.hand_over([this, done = compare(*drawn)] { finish(done); }); });
+  } catch (const std::bad_alloc&) {
+    return drop(point);
   }
+  dropped_ = 0;
+  ++pending_;
+  pending_bytes_ += bytes;
 }
 
-double Shadow::loss(const Answer& early, const Answer& full) const {
-  if (!context_.model.regression) return full.evidence.label == early.evidence.label ? 0 : 1;
-  const double range = context_.model.range > 0 ? context_.model.range : 1;
-  return std::min(1.0, std::abs(static_cast<double>(full.evidence.value - early.evidence.value)) / range);
+void Shadow::drop(std::optional<size_t> point) noexcept {
+  ++dropped_;
+  if (point) watches_[*point].drop();
 }
 
-void Shadow::record(double loss) {
-  watch_.record(loss);
-  if (const bool before = std::exchange(alarm_, watch_.alarm()); before || !alarm_) return;
-  if (options_.tighten_on_alarm) policies_.tighten();
+Shadow::Compared Shadow::compare(const Drawn& drawn) const noexcept {
+  Compared out{.point = drawn.point, .bytes = drawn.bytes};
+  best_effort([&] {
+    const Encoding text = encode_text(drawn.job, 0, context_.model, *context_.runner.tokenizer);
+    const ShadowPass pass = options_.reference.pass(text, drawn.dropped_before);
+    out.processor_seconds = pass.processor_seconds;
+    out.kept = pass.kept;
+    out.hash = row_hash_of(text.ids);
+    const auto finite = [](float value) { return std::isfinite(value); };
+    if (!pass.logits.empty() && std::all_of(pass.logits.begin(), pass.logits.end(), finite))
+      out.loss = loss(drawn.early, pass.logits);
+  });
+  return out;
+}
+
+double Shadow::loss(const Evidence& early, const std::vector<float>& reference) const {
+  const Evidence full = weigh(Reading{reference.data(), static_cast<int>(reference.size())});
+  if (!context_.model.regression) return full.label == early.label ? 0 : 1;
+  return std::min(1.0, std::abs(static_cast<double>(full.value - early.value)) / options_.reference.range);
+}
+
+void Shadow::finish(const Compared& compared) {
+  --pending_;
+  pending_bytes_ -= compared.bytes;
+  processor_seconds_ += compared.processor_seconds;
+  if (!compared.kept && !std::exchange(log_full_, true)) {
+    context_.log({.level = "warn", .message = "the shadow log is full: nothing more is kept", .fields = {}});
+  }
+  if (!compared.loss) {
+    drop(compared.point);
+  } else if (options_.reference.distinct && !recent_.insert(compared.hash)) {
+    ++repeats_;
+  } else if (compared.point) {
+    PromiseWatch& watch = watches_[*compared.point];
+    const bool before = watch.alarm();
+    watch.record(*compared.loss);
+    if (!before && watch.alarm()) note_alarm(*compared.point);
+  }
+  if (pending_ > 0) return;
+  for (PromiseWatch& watch : watches_) watch.catch_up();
+}
+
+void Shadow::note_alarm(size_t point) {
+  if (options_.tighten_on_alarm) policies_.tighten(point);
+  const PromiseWatch& watch = watches_[point];
   context_.log({.level = "warn",
-                .message = "the policy no longer keeps its promise on these texts",
-                .fields = {{"agreement", fmt::format("{:.4f}", watch_.agreement())},
-                           {"texts", fmt::format("{}", watch_.texts())},
-                           {"action", options_.tighten_on_alarm ? "full depth from now on" : "none"}}});
+                .message = "a policy no longer keeps its promise on these texts",
+                .fields = {{"policy", str(policies_.point(point).spec)},
+                           {"certified", fmt::format("{:g}", *watch.epsilon())},
+                           {"mean_loss", fmt::format("{:.4f}", watch.losses() / static_cast<double>(watch.texts()))},
+                           {"texts", fmt::format("{}", watch.texts())},
+                           {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
 }
 
-void Shadow::report(Metrics::Now& now) const {
-  now.shadows = watch_.texts();
-  now.disagreements = watch_.disagreements();
-  now.shadows_skipped = skipped_;
-  now.agreement = watch_.agreement();
-  now.alarm = alarm_;
+Metrics::Shadows Shadow::report() const {
+  Metrics::Shadows out{.points = {},
+                       .pending = pending_,
+                       .bytes = options_.reference.bytes,
+                       .repeats = repeats_,
+                       .processor_seconds = processor_seconds_};
+  for (size_t i = 0; i < watches_.size(); ++i) {
+    const PromiseWatch& watch = watches_[i];
+    out.points.push_back({.policy = str(policies_.point(i).spec),
+                          .certified = watch.epsilon(),
+                          .texts = watch.texts(),
+                          .disagreements = watch.disagreements(),
+                          .dropped = watch.dropped(),
+                          .losses = watch.losses(),
+                          .upper_bound = watch.covered() ? std::optional(watch.upper_bound()) : std::nullopt,
+                          .alarm = watch.alarm()});
+  }
+  return out;
 }
 
 }  // namespace exeunt::serve

@@ -1,42 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shadow runs: some texts answered by the default policy also run to full depth, after their response, to monitor its
-// certificate. Used by the network thread alone.
+// Shadow runs: some of the texts that the default policy answered are compared with the certificate's reference, after
+// their response and on a thread that gives way to all others, to watch the promise of every point that is served.
+// Texts are drawn at random, whatever the load; if there are too many to keep up with, what is dropped is counted, and
+// the bound says so. Used by the network thread alone.
 #pragma once
+
+#include <functional>
+#include <optional>
+#include <random>
+#include <vector>
 
 #include "exeunt/serve/active_request.h"
 #include "exeunt/serve/promise_watch.h"
+#include "exeunt/serve/recent_hashes.h"
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
+#include "exeunt/serve/work_thread.h"
 
 namespace exeunt::serve {
 
+// What one shadow run gives.
+struct ShadowPass {
+  std::vector<float> logits = {};  // of the reference
+  double processor_seconds = 0;
+  bool kept = true;  // false: the log has no room left
+};
+
+// What answers are compared with.
+struct ShadowReference {
+  // Runs a text; `dropped` texts were drawn and dropped since the one before. Called on one thread; throws if it fails.
+  std::function<ShadowPass(const Encoding&, uint64_t dropped)> pass = {};
+  bool distinct = true;  // a text counts once, as in a certificate of distinct texts; false: every request counts
+  double range = 0;      // of regression values, greatest minus least
+  size_t bytes = 0;      // of weights loaded for it
+  bool logs = false;     // every pass is kept for a later calibration, of texts at full depth as well
+};
+
 struct ShadowOptions {
   double share = 0;               // of the texts answered by the default policy
-  bool tighten_on_alarm = false;  // full depth once the certificate no longer holds
+  bool tighten_on_alarm = false;  // a point that no longer keeps its promise is served no more
+  uint64_t seed = 1;              // of the draw
+  ShadowReference reference = {};
 };
 
 class Shadow {
  public:
-  Shadow(ServiceContext& context, ServedPolicies& policies, const ShadowOptions& options);
+  static constexpr size_t kMaxPending = 1024, kMaxPendingBytes = 16 << 20;  // beyond, drawn texts are dropped
 
-  // Reruns every 1/share-th text, unless the queue is more than half full: clients come first.
-  void sample(const std::shared_ptr<const ActiveRequest>& request, double fill);
+  Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions options);
+
+  // Draws from the texts of a request that the default policy answered.
+  void sample(const ActiveRequest& request);
   void stop() noexcept { options_.share = 0; }
-  void report(Metrics::Now& now) const;
+  // Ends the thread, dropping what waits: before the engines go that it uses.
+  void end() noexcept {
+    stop();
+    thread_.reset();
+  }
+
+  [[nodiscard]] Metrics::Shadows report() const;
 
  private:
-  void run(const std::shared_ptr<const ActiveRequest>& request, size_t nth);
-  [[nodiscard]] double loss(const Answer& early, const Answer& full) const;
-  void record(double loss);
+  struct Drawn {
+    std::optional<size_t> point;  // none: answered at full depth in place of a point that broke its promise
+    Job job;                      // of this text alone
+    Evidence early;
+    uint64_t dropped_before;
+    size_t bytes;
+  };
+  struct Compared {
+    std::optional<size_t> point;
+    size_t bytes = 0;
+    std::optional<double> loss = {};  // none: the comparison failed
+    uint64_t hash = 0;                // of the token ids
+    double processor_seconds = 0;
+    bool kept = true;
+  };
+  void take(const ActiveRequest& request, size_t nth, std::optional<size_t> point);
+  void drop(std::optional<size_t> point) noexcept;
+  [[nodiscard]] Compared compare(const Drawn& drawn) const noexcept;  // on the shadow thread
+  [[nodiscard]] double loss(const Evidence& early, const std::vector<float>& reference) const;
+  void finish(const Compared& compared);
+  void note_alarm(size_t point);
 
   ServiceContext& context_;
   ServedPolicies& policies_;
   ShadowOptions options_;
-  PromiseWatch watch_;
-  double due_ = 0;
-  size_t running_ = 0;
-  uint64_t skipped_ = 0;
-  bool alarm_ = false;
+  std::mt19937_64 random_;
+  std::vector<PromiseWatch> watches_ = {};  // one for each point
+  RecentHashes recent_;
+  size_t pending_ = 0, pending_bytes_ = 0;
+  uint64_t dropped_ = 0;  // since the last one taken
+  uint64_t repeats_ = 0;
+  double processor_seconds_ = 0;
+  bool log_full_ = false;
+  std::optional<WorkThread> thread_ = {};  // last: it uses what is above
 };
 
 }  // namespace exeunt::serve

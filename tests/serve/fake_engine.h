@@ -16,6 +16,7 @@
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
+#include "exeunt/serve/shadow.h"
 
 namespace exeunt::serve {
 
@@ -165,6 +166,46 @@ class FakeEngine {
   bool held_ = false;
   std::atomic<int> begun_ = 0;
   std::vector<std::thread> threads_;
+};
+
+// Stands in for the engine of shadow runs: says what FakeEngine says at full depth.
+class FakeReference {
+ public:
+  ShadowReference reference() {
+    return {.pass = [this](const Encoding& text, uint64_t dropped) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return !held_; });
+      ++runs_;
+      dropped_ += dropped;
+      const std::string words(text.ids.begin() + 1, text.ids.end() - 1);
+      if (words.find("fail") != std::string::npos) throw std::runtime_error("a fault was injected");
+      const bool odd = (words.size() % 2 == 1) != (words.find('d') != std::string::npos);
+      return ShadowPass{.logits = odd ? std::vector<float>{0, 1} : std::vector<float>{1, 0}, .processor_seconds = 0.5};
+    }};
+  }
+  // While held, nothing is compared.
+  void hold(bool held) {
+    {
+      const std::lock_guard lock(mutex_);
+      held_ = held;
+    }
+    changed_.notify_all();
+  }
+  int runs() const {
+    const std::lock_guard lock(mutex_);
+    return runs_;
+  }
+  uint64_t dropped() const {
+    const std::lock_guard lock(mutex_);
+    return dropped_;
+  }
+
+ private:
+  mutable std::mutex mutex_ = {};
+  std::condition_variable changed_ = {};
+  bool held_ = false;
+  int runs_ = 0;
+  uint64_t dropped_ = 0;
 };
 
 // What a service stands on in a test: an engine, and posts that run when the test says so.

@@ -42,17 +42,43 @@ TEST(ServedPolicies, LooksAtTheLoadNowAndThenOnly) {
   EXPECT_EQ(policies.level(), 1);
 }
 
-TEST(ServedPolicies, TightenedItRunsToFullDepthAndPromisesNothing) {
+TEST(ServedPolicies, ATightenedPointIsReplacedByTheNextSaferOneAndTheLastByFullDepth) {
   ServedPolicies policies(certified(0.05), bind_policy);
   EXPECT_TRUE(policies.certified());
-  EXPECT_EQ(policies.promised(), 0.01);
   Clock::time_point now = Clock::time_point{} + 1h;
   for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
-  policies.tighten();
+  EXPECT_EQ(current(policies), "entropy:0.4");
+  policies.tighten(2);
+  EXPECT_EQ(current(policies), "entropy:0.2");
+  EXPECT_EQ(policies.epsilon(), 0.02);
+  policies.tighten(0);
+  EXPECT_EQ(current(policies), "entropy:0.2");  // its own promise still stands
+  for (int i = 0; i < 200; ++i) policies.adapt(now += 25ms, 0.0);
+  EXPECT_EQ(policies.level(), 0);
   EXPECT_EQ(current(policies), "full");
   EXPECT_EQ(policies.epsilon(), 0);
   EXPECT_FALSE(policies.certified());
+  EXPECT_FALSE(policies.point_of(*policies.current()).has_value());
   EXPECT_EQ(str(policies.named("entropy:0.2")->spec), "entropy:0.2");  // clients may still ask for less
+}
+
+TEST(ServedPolicies, EveryPointPromisesItsOwnLoss) {
+  const ServedPolicies policies(certified(0.02), bind_policy);
+  ASSERT_EQ(policies.points(), 2U);
+  EXPECT_EQ(policies.promised(0), 0.01);
+  EXPECT_EQ(policies.promised(1), 0.02);
+  EXPECT_EQ(policies.point_of(policies.point(1)), 1U);
+}
+
+TEST(ServedPolicies, ShadowsCannotRefuteWhatNeedsLabelsOrHoldsInExpectation) {
+  PolicySettings drop = certified(), expected = certified();
+  drop.entry->certificate->loss = RiskLoss::zero_one_drop;
+  expected.entry->certificate->method = RiskMethod::crc;
+  for (const PolicySettings& settings : {drop, expected}) {
+    const ServedPolicies policies(settings, bind_policy);
+    EXPECT_TRUE(policies.certified());
+    EXPECT_FALSE(policies.promised(0).has_value());
+  }
 }
 
 TEST(ServedPolicies, APolicyChosenByHandPromisesNothingAndStaysUnderLoad) {
@@ -61,7 +87,7 @@ TEST(ServedPolicies, APolicyChosenByHandPromisesNothingAndStaysUnderLoad) {
   ServedPolicies policies(settings, bind_policy);
   EXPECT_EQ(current(policies), "entropy:0.3");
   EXPECT_FALSE(policies.certified());
-  EXPECT_FALSE(policies.promised().has_value());
+  EXPECT_FALSE(policies.promised(0).has_value());
   EXPECT_EQ(policies.adapt_at(true), Clock::time_point::max());
   EXPECT_EQ(policies.allowed(), "full,entropy:0.3");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads with one queue, for work too long for the network thread, such as parsing a large body.
+// A thread with a queue, for work too long for the network thread, such as parsing a large body.
 #pragma once
 
 #include <condition_variable>
@@ -7,28 +7,25 @@
 #include <functional>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace exeunt::serve {
 
-class WorkThreads {
+class WorkThread {
  public:
   using Work = std::function<void()>;  // must not throw
 
-  explicit WorkThreads(int count) {
-    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
-  }
+  WorkThread() : thread_([this] { run(); }) {}
   // Finishes what runs, drops what waits.
-  ~WorkThreads() {
+  ~WorkThread() {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
     }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    changed_.notify_one();
+    thread_.join();
   }
-  WorkThreads(const WorkThreads&) = delete;
-  WorkThreads& operator=(const WorkThreads&) = delete;
+  WorkThread(const WorkThread&) = delete;
+  WorkThread& operator=(const WorkThread&) = delete;
 
   void give(Work work) {
     {
@@ -57,7 +54,7 @@ class WorkThreads {
   std::condition_variable changed_ = {};
   std::deque<Work> waiting_ = {};
   bool ending_ = false;
-  std::vector<std::thread> threads_ = {};  // last: they use all of the above
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace exeunt::serve
