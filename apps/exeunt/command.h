@@ -33,6 +33,7 @@ CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string
 void add_examples(CLI::App& app, const std::vector<std::string>& examples);
 
 // One function per verb, each in its own file.
+void add_attach(CommandLine& line);
 void add_info(CommandLine& line);
 void add_convert(CommandLine& line);
 void add_export(CommandLine& line);

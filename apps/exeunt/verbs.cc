@@ -16,6 +16,7 @@ void end_group(CommandLine& line, const char* title) {
 }  // namespace
 
 void add_all_verbs(CommandLine& line) {
+  add_attach(line);
   add_info(line);
   add_convert(line);
   add_export(line);

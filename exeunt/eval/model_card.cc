@@ -246,6 +246,22 @@ std::string training_part(const CardFacts& facts) {
   return out + "; every setting is in `recipe.json`.\n";
 }
 
+// How exits came to a model that was finished before.
+std::string attached_part(const CardFacts& facts) {
+  if (!facts.attached.is_object()) return {};
+  const auto count = [&](const char* name) {
+    const bool there = facts.attached.contains(name) && facts.attached.at(name).is_number_integer();
+    return there ? facts.attached.at(name).get<int64_t>() : 0;
+  };
+  return fmt::format(
+      "\n## Origin of the exits\nThe exits were attached to a finished model, whose weights and last exit are "
+      "unchanged: "
+      "at full depth it answers as before. Each new exit learned to imitate the last one on {} unlabelled texts; {} "
+      "others "
+      "chose settings and {} certified the policy. Every setting is in `attach.json`.\n",
+      count("learned"), count("chosen"), count("certified"));
+}
+
 std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
   const ExitLayout& exits = model.exits();
   if (exits.sites.empty()) return " without heads: a backbone to train from.\n";
@@ -264,6 +280,7 @@ std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
   out += "\n## Exit policy\n" + policy_part(facts);
   out += "\n## Use\n" + use_part(facts);
   out += training_part(facts);
+  out += attached_part(facts);
   return out +
          "\n## Limitations\nTraining data, possible harms and uses out of scope: to be described by the author.\n";
 }
@@ -273,6 +290,7 @@ std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
 CardFacts card_facts(const fs::path& folder, const fs::path& source) {
   const auto read = [](const fs::path& path) { return path_exists(path) ? read_json(path) : Json(); };
   CardFacts facts{.name = name_of_folder(folder)};
+  facts.attached = read(folder / "attach.json");
   if (path_exists(folder / "policy.json")) facts.policy = read_policy_file(folder / "policy.json");
   if (source.empty()) return facts;
   facts.results = read(source / "all_results.json");

@@ -31,6 +31,7 @@ struct CardFacts {
   std::optional<PolicyFile> policy = {};  // policy.json
   Json results = {};                      // all_results.json of a run
   Json recipe = {};                       // recipe.json
+  Json attached = {};                     // attach.json
   std::string author = {};                // metadata lines that an author wrote, such as the licence
   std::string origin = {};                // the text of the source model's card
 };

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt attach`: exits for a finished classifier, learned from texts without labels, with a certified policy.
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <memory>
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/model_flags.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
+#include "exeunt/flows/attach_model.h"
+
+namespace exeunt::apps {
+namespace {
+
+struct AttachFlags {
+  AttachJob job;
+  std::vector<std::string> budgets{"2%"};
+  std::string format, precision = "fp32", range, out;
+  double confidence = 0.95;
+  bool tab_pair = false;
+};
+
+std::pair<double, double> range_of(const std::string& text) {
+  const std::vector<std::string> ends = comma_list(text);
+  if (ends.size() == 2) {
+    const auto low = number_of<double>(ends[0]), high = number_of<double>(ends[1]);
+    if (low && high && *low < *high) return {*low, *high};
+  }
+  throw Error(Code::usage, fmt::format("--range: got '{}', want two rising numbers", text), "for example 0,5");
+}
+
+// Labels and texts come in files of the same columns.
+TextColumns text_columns(const AttachFlags& flags) {
+  const UserColumns& columns = flags.job.labelled.columns;
+  TextColumns out{
+      .text = columns.text, .pair = columns.pair, .tab_pair = flags.tab_pair, .separator = columns.separator};
+  if (columns.format == UserFormat::csv) out.form = TextForm::csv;
+  if (!flags.format.empty()) out.form = text_form_named(flags.format);
+  return out;
+}
+
+// "bert" of models/bert/ or org/bert.
+std::string default_out(const std::string& model) {
+  std::filesystem::path path(model);
+  if (!path.has_filename()) path = path.parent_path();
+  return path.filename().string() + "-fast";
+}
+
+AttachJob job_of(const AttachFlags& flags) {
+  AttachJob job = flags.job;
+  if (job.texts.files.empty() && job.labelled.path.empty())
+    throw Error(Code::usage, "--texts is required", "a file with one text per line, or CSV, TSV or JSONL");
+  job.texts.columns = text_columns(flags);
+  job.out = flags.out.empty() ? default_out(job.model) : flags.out;
+  job.precision = *precision_named(flags.precision);
+  job.plan.budgets.clear();
+  for (const std::string& text : flags.budgets) {
+    for (const std::string& one : comma_list(text)) job.plan.budgets.push_back(share_of(one, "--max-drop"));
+  }
+  std::sort(job.plan.budgets.begin(), job.plan.budgets.end());
+  job.plan.delta = 1 - flags.confidence;
+  if (!flags.range.empty()) job.plan.range = range_of(flags.range);
+  // Everything is written in one go at the end. An interruption before that leaves nothing; during it, it waits.
+  job.writing = [](bool writing) {
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, writing ? SIG_IGN : SIG_DFL);
+  };
+  return job;
+}
+
+OrderedJson metrics_of(const std::vector<Score>& metrics) {
+  OrderedJson out = OrderedJson::object();
+  for (const Score& metric : metrics)
+    out[std::string(name_of(metric.metric))] = std::isfinite(metric.value) ? OrderedJson(metric.value) : nullptr;
+  return out;
+}
+
+OrderedJson budget_json(const BudgetReport& budget) {
+  OrderedJson out;
+  out["epsilon"] = budget.outcome.epsilon;
+  out["policy"] = str(budget.outcome.policy);
+  out["average_layers"] = budget.score.cost.average_layers;
+  out["speedup_ratio"] = budget.score.cost.speedup_ratio;
+  out["milliseconds"] = budget.milliseconds;
+  out["report_risk"] = budget.outcome.report_risk;
+  out["agreement"] = budget.score.agreement;
+  out["metrics"] = metrics_of(budget.score.metrics);
+  if (budget.order) {
+    out["order"] = {{"questions", budget.order->questions}, {"top", budget.order->top}, {"pairs", budget.order->pairs}};
+  }
+  return out;
+}
+
+void print_attached_json(const Attached& done, double confidence) {
+  OrderedJson out;
+  out["out"] = done.out.string();
+  out["texts"] = {{"rows", done.rows},
+                  {"blank", done.blank},
+                  {"truncated", done.truncated},
+                  {"distinct", done.distinct},
+                  {"learned", done.parts.learn},
+                  {"fit", done.parts.fit},
+                  {"certify", done.parts.certify},
+                  {"report", done.parts.report}};
+  out["engine"] = done.engine;
+  out["precision"] = done.precision;
+  out["threads"] = done.threads;
+  out["max_length"] = done.max_length;
+  out["confidence"] = confidence;
+  out["promise"] = promise_of(done.calibration.entry);
+  if (done.regression) out["range"] = {done.range.first, done.range.second};
+  out["exits"] = OrderedJson::array();
+  for (const ExitReport& exit : done.exits) {
+    out["exits"].push_back({{"layer", exit.layer},
+                            {done.regression ? "mean_difference" : "agreement", exit.agreement},
+                            {"metrics", metrics_of(exit.metrics)}});
+  }
+  out["full_depth"] = {{"milliseconds", done.full_milliseconds}, {"metrics", metrics_of(done.full.metrics)}};
+  out["budgets"] = OrderedJson::array();
+  for (const BudgetReport& budget : done.budgets) out["budgets"].push_back(budget_json(budget));
+  out["seconds"] = done.seconds;
+  print_json(out);
+}
+
+void add_metrics(const std::vector<Score>& metrics, std::vector<std::string>& row) {
+  for (const Score& metric : metrics) row.push_back(fmt::format("{:.2f}", 100 * metric.value));
+}
+
+void print_exits(const Attached& done) {
+  std::vector<std::string> header{"exit after layer", done.regression ? "mean difference" : "agreement"};
+  for (const Score& metric : done.full.metrics) header.emplace_back(name_of(metric.metric));
+  std::vector<std::vector<std::string>> rows;
+  for (const ExitReport& exit : done.exits) {
+    rows.push_back({fmt::format("{}", exit.layer), done.regression ? fmt::format("{:.4f}", exit.agreement)
+                                                                   : fmt::format("{:.2f}%", 100 * exit.agreement)});
+    add_metrics(exit.metrics, rows.back());
+  }
+  print_table(header, rows);
+}
+
+void print_budgets(const Attached& done) {
+  const bool ordered = std::any_of(done.budgets.begin(), done.budgets.end(), [](const auto& b) { return b.order; });
+  std::vector<std::string> header{"budget",  "policy", done.regression ? "difference" : "changed", "layers", "fewer",
+                                  "ms/text", "faster"};
+  if (ordered) header.insert(header.end(), {"top kept", "order kept"});
+  for (const Score& metric : done.full.metrics) header.emplace_back(name_of(metric.metric));
+  std::vector<std::vector<std::string>> rows{{"-", "full", "0.00%",
+                                              fmt::format("{:.2f}", done.full.cost.average_layers), "1.00x",
+                                              fmt::format("{:.2f}", done.full_milliseconds), "1.00x"}};
+  if (ordered) rows.back().insert(rows.back().end(), {"100.00%", "100.00%"});
+  add_metrics(done.full.metrics, rows.back());
+  for (const BudgetReport& budget : done.budgets) {
+    rows.push_back({fmt::format("{:g}%", 100 * budget.outcome.epsilon), str(budget.outcome.policy),
+                    fmt::format("{:.2f}%", 100 * budget.outcome.report_risk),
+                    fmt::format("{:.2f}", budget.score.cost.average_layers),
+                    fmt::format("{:.2f}x", budget.score.cost.speedup_ratio), fmt::format("{:.2f}", budget.milliseconds),
+                    fmt::format("{:.2f}x", done.full_milliseconds / budget.milliseconds)});
+    if (ordered) {
+      const OrderKept kept = budget.order.value_or(OrderKept{});
+      rows.back().push_back(fmt::format("{:.2f}%", 100 * kept.top));
+      rows.back().push_back(fmt::format("{:.2f}%", 100 * kept.pairs));
+    }
+    add_metrics(budget.score.metrics, rows.back());
+  }
+  print_table(header, rows);
+}
+
+void run(const Common& common, const AttachFlags& flags) {
+  const Attached done = attach_model(job_of(flags), observer(common));
+  if (common.json) return print_attached_json(done, flags.confidence);
+  print_exits(done);
+  fmt::print("\n");
+  print_budgets(done);
+  fmt::print("\npromise: {}\n", promise_of(done.calibration.entry));
+  if (done.regression) fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
+  fmt::print(
+      "texts: {} learned, {} chose settings, {} certified, {} measured the figures above ({} rows, {} distinct)\n",
+      done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);
+  fmt::print("full depth answers as before, bit for bit; times: {}, {}, {} threads\n", done.engine, done.precision,
+             done.threads);
+  fmt::print("wrote {} in {}\n", done.out.string(), clock_text(done.seconds));
+  fmt::print("next: exeunt serve {0}   or   exeunt predict {0} texts.txt\n", done.out.string());
+}
+
+}  // namespace
+
+void add_attach(CommandLine& line) {
+  const auto flags = std::make_shared<AttachFlags>();
+  CLI::App* verb =
+      add_verb(line, "attach", "Give a finished classifier exits, learned from unlabelled texts, and certify them",
+               {"exeunt attach ./my-finetuned-bert --texts log.txt --max-drop 2% --out fast",
+                "exeunt attach org/reranker --texts pairs.tsv --text-column query --pair-column passage --out fast",
+                "exeunt attach models/topics --texts a.jsonl b.jsonl --max-drop 1%,2%,5% --out fast",
+                "exeunt attach models/sst2 --data dev.csv --force --out fast"},
+               [flags, &common = line.common] { run(common, *flags); });
+  AttachJob& job = flags->job;
+  verb->add_option("MODEL", job.model, "Model folder with a classifier or regressor, or org/name in the local cache")
+      ->required();
+  verb->add_option("--texts", job.texts.files, "Files of texts: one per line, or CSV, TSV, JSONL; - = standard input")
+      ->type_name("FILE");
+  verb->add_option("--format", flags->format, "Format of the texts")
+      ->default_str("by the file extension")
+      ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
+  verb->add_flag("--pair", flags->tab_pair, "Plain text: each line holds two texts separated by a tab");
+  add_data_flags(*verb, job.labelled);
+  verb->add_option("--max-drop", flags->budgets,
+                   "Maximum share of answers that may differ from full depth; repeatable, all certified together")
+      ->allow_extra_args(false)
+      ->type_name("SHARE")
+      ->capture_default_str();
+  verb->add_option("--confidence", flags->confidence, "Confidence of the certificate, over the draw of the texts")
+      ->check(CLI::Range(0.5, 0.999999))
+      ->capture_default_str();
+  verb->add_option("--range", flags->range, "Regression: least and greatest value, for the certificate")
+      ->default_str("the model's, else that of its answers")
+      ->type_name("LOW,HIGH");
+  verb->add_option("--max-texts", job.texts.limit, "Maximum number of distinct texts, drawn at random")
+      ->check(CLI::Range(int64_t{10}, int64_t{10000000}))
+      ->capture_default_str();
+  add_length_flag(*verb, job.texts.max_length);
+  add_threads_flag(*verb, job.texts.threads);
+  verb->add_option("--precision", flags->precision, "Precision in which the model runs and is certified")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->capture_default_str();
+  verb->add_option("--epochs", job.heads.epochs, "Passes over the learned texts; the best one's exits are kept")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--lr", job.heads.rate, "Highest learning rate of the exits")
+      ->check(CLI::Range(1e-7, 1.0))
+      ->capture_default_str();
+  verb->add_option("--temperature", job.heads.temperature, "Temperature of the imitated probabilities")
+      ->check(CLI::Range(0.1, 100.0))
+      ->capture_default_str();
+  verb->add_option("--seed", job.texts.seed, "Seed of the draw, the split and the exits")->capture_default_str();
+  verb->add_flag("--force", job.force, "Replace the exits that the model has, and a folder that exists");
+  verb->add_option("--out", flags->out, "Output folder")->default_str("the model's name with -fast");
+}
+
+}  // namespace exeunt::apps

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/attach_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
+#include "exeunt/data/learned_rows.h"
+#include "exeunt/eval/model_card.h"
+#include "exeunt/exits/certify.h"
+#include "exeunt/flows/attach_record.h"
+#include "exeunt/flows/make_trace.h"
+#include "exeunt/flows/model_policy.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/runtime/resolve.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr double kHeldOut = 0.4, kMostHeldOut = 0.7;  // share of the texts that is not learned
+constexpr SplitShares kHeldOutShares{};               // and how that is divided
+constexpr double kRoom = 1.5;                         // rows to certify with, over those needed where none has a loss
+constexpr size_t kFewest = 50;                        // texts to learn from
+constexpr size_t kTimed = 400;                        // texts whose time is measured
+
+using Seconds = std::chrono::duration<double>;
+
+// A bar for each phase of the work, one after the other.
+class Phases {
+ public:
+  explicit Phases(const Observer& observer) : observer_(observer) {}
+  void advance(std::string_view what, int64_t steps, int64_t total) {
+    if (!bar_ || what != what_ || done_ >= total_) {
+      bar_.reset();
+      what_ = what;
+      done_ = 0;
+      total_ = total;
+      bar_ = std::make_unique<Progress>(what_, total, observer_.progress);
+    }
+    done_ += steps;
+    bar_->advance(steps);
+  }
+  void end() { bar_.reset(); }
+
+ private:
+  const Observer& observer_;
+  std::string what_ = {};
+  int64_t done_ = 0, total_ = 0;
+  std::unique_ptr<Progress> bar_ = {};
+};
+
+void require_attachable(const Checkpoint& model, const AttachJob& job) {
+  const auto& sites = model.exits().sites;
+  const std::string name = model.folder().string();
+  if (sites.size() > 1 && !job.force) {
+    throw Error(Code::usage, fmt::format("{}: the model has {} exits already", name, sites.size()),
+                "to certify them: exeunt calibrate MODEL; to replace all but the last by new ones, add --force");
+  }
+  if (model.spec().layers < 2) {
+    throw Error(Code::bad_file, fmt::format("{}: got a model of one layer, want two or more", name));
+  }
+  if (path_exists(job.out) && !job.force) {
+    throw Error(Code::usage, fmt::format("{}: already exists", job.out.string()),
+                "choose another --out or add --force");
+  }
+}
+
+std::optional<Dataset> labelled_rows(const AttachJob& job, const Checkpoint& model, const Observer& observer) {
+  if (job.labelled.path.empty()) return std::nullopt;
+  const bool regression = model.exits().problem == Problem::regression;
+  DataSource source = job.labelled;
+  if (source.columns.labels.empty() && !source.columns.regression) {
+    source.columns.labels = model.exits().labels;
+    source.columns.regression = regression;
+  }
+  Dataset data = load_data(source);
+  observer.notices(data.notices);
+  if (data.labelled && data.regression != regression) {
+    throw Error(Code::bad_file,
+                fmt::format("the model predicts {}, but {} holds {}", regression ? "a number" : "classes", data.where,
+                            data.regression ? "numbers" : "classes"));
+  }
+  if (data.labelled && !regression) reorder_labels(data, model.exits().labels);
+  return data;
+}
+
+// A model that always answers the same would learn exits that do, and certify them.
+void require_different_answers(std::span<const float> logits, const ExitLayout& exits) {
+  const auto width = static_cast<size_t>(exits.outputs);
+  const auto answer = [&](size_t row) {
+    const std::span<const float> own = logits.subspan(row * width, width);
+    return exits.problem == Problem::regression
+               ? own[0]
+               : static_cast<float>(std::max_element(own.begin(), own.end()) - own.begin());
+  };
+  for (size_t row = 1; row * width < logits.size(); ++row) {
+    if (answer(row) != answer(0)) return;
+  }
+  const std::string same = exits.problem == Problem::regression
+                               ? fmt::format("the value {:g}", answer(0))
+                               : fmt::format("'{}'", exits.labels[static_cast<size_t>(answer(0))]);
+  throw Error(Code::failure, fmt::format("the model answers {} to every text", same),
+              "bring texts of all the kinds that it is to tell apart");
+}
+
+// Texts that the model learned before tell little of how it does on new ones: they go to the front, to be learned.
+size_t put_known_first(const Checkpoint& model, const Tokenizer& tokenizer, DrawnTexts& drawn) {
+  const fs::path path = model.folder() / kLearnedFile;
+  if (model.folder().empty() || !path_exists(path)) return 0;
+  const LearnedRows learned = LearnedRows::read(path);
+  const auto known = [&](size_t text) {
+    for (const int64_t length : learned.max_lengths()) {
+      const Example& example = drawn.texts[text];
+      const bool same = drawn.tokens[text].ids.size() <= static_cast<size_t>(length) && !drawn.tokens[text].truncated;
+      const Overlap overlap = learned.overlap(
+          same ? drawn.tokens[text].ids
+               : tokenizer.encode(example.text, example.pair, {.max_length = static_cast<int>(length)}).ids);
+      if (overlap != Overlap::none) return true;
+    }
+    return false;
+  };
+  std::vector<size_t> first, then;
+  for (size_t i = 0; i < drawn.texts.size(); ++i) (known(i) ? first : then).push_back(i);
+  const size_t count = first.size();
+  first.insert(first.end(), then.begin(), then.end());
+  std::vector<Example> texts;
+  std::vector<Encoding> tokens;
+  for (const size_t i : first) {
+    texts.push_back(std::move(drawn.texts[i]));
+    tokens.push_back(std::move(drawn.tokens[i]));
+  }
+  drawn.texts = std::move(texts);
+  drawn.tokens = std::move(tokens);
+  return count;
+}
+
+LearnedRows learned_texts(const Checkpoint& model, std::span<const Encoding> texts, int max_length) {
+  std::vector<LearnedRows::Row> rows;
+  for (const Encoding& text : texts) rows.emplace_back(text.ids);
+  const fs::path before = model.folder() / kLearnedFile;
+  if (model.folder().empty() || !path_exists(before)) return LearnedRows(rows, max_length);
+  LearnedRows all = LearnedRows::read(before);
+  all.add(rows, max_length);
+  return all;
+}
+
+void say_overlap(const LearnedRows& learned, std::span<const Encoding> certify, const Observer& observer) {
+  size_t inside = 0;
+  for (const Encoding& text : certify) inside += learned.overlap(text.ids) == Overlap::none ? 0 : 1;
+  const double share = static_cast<double>(inside) / static_cast<double>(certify.size());
+  if (share < 0.05) return;
+  observer.notice(fmt::format(
+      "{:.0f} % of the texts that certify are part of a learned text or contain one: on texts that are not, "
+      "more answers may differ",
+      100 * share));
+}
+
+// The smallest and largest value, with a little room where they are equal.
+std::pair<double, double> values_range(const ExitTrace& trace) {
+  std::pair<double, double> range{INFINITY, -INFINITY};
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const double value = trace.at(row, trace.exits - 1)[0];
+    range = {std::min(range.first, value), std::max(range.second, value)};
+  }
+  return range;
+}
+
+// Rows with a label; all of a part where every row has one.
+ExitTrace labelled_part(const ExitTrace& trace) {
+  std::vector<size_t> rows;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    if (!std::isnan(trace.gold[row])) rows.push_back(row);
+  }
+  return select_rows(trace, rows);
+}
+
+std::vector<ExitReport> exit_reports(const ExitTrace& report) {
+  std::vector<ExitReport> out;
+  const ExitTrace labelled = labelled_part(report);
+  std::vector<ExitScore> scores;
+  if (labelled.rows > 0) scores = Scorer(labelled).each_exit();
+  for (int exit = 0; exit < report.exits; ++exit) {
+    double sum = 0;
+    for (size_t row = 0; row < report.rows; ++row) {
+      const std::span<const float> early = report.at(row, exit), full = report.at(row, report.exits - 1);
+      const auto label = [](std::span<const float> logits) {
+        return std::max_element(logits.begin(), logits.end()) - logits.begin();
+      };
+      sum += report.info.regression ? std::abs(early[0] - full[0]) : static_cast<double>(label(early) == label(full));
+    }
+    ExitReport line{.layer = report.info.layers[static_cast<size_t>(exit)],
+                    .agreement = sum / static_cast<double>(report.rows)};
+    if (!scores.empty()) line.metrics = scores[static_cast<size_t>(exit)].metrics;
+    out.push_back(std::move(line));
+  }
+  return out;
+}
+
+// Milliseconds a text under a policy, all threads at work on many texts.
+double time_of(Engine& engine, std::span<const Encoding> texts, const PolicySpec& policy,
+               const std::vector<float>& exit_rates) {
+  const Ask ask{.policy = engine.bind(policy, exit_rates)};
+  (void)engine.answer(texts.first(std::min<size_t>(texts.size(), 16)), ask);
+  const auto start = std::chrono::steady_clock::now();
+  (void)engine.answer(texts, ask);
+  return 1000 * Seconds(std::chrono::steady_clock::now() - start).count() / static_cast<double>(texts.size());
+}
+
+// The values that each row gets: at full depth, or by a policy.
+std::vector<float> values_of(const ExitTrace& trace, const PolicySpec& policy) {
+  Replayer replayer(trace);
+  const Departures departures = replayer.run(policy);
+  std::vector<float> values;
+  for (size_t row = 0; row < trace.rows; ++row) values.push_back(replayer.answer(departures, row)[0]);
+  return values;
+}
+
+PolicyScore score_of(const ExitTrace& report, const PolicySpec& policy) {
+  PolicyScore score = Scorer(report).score(policy);
+  const ExitTrace labelled = labelled_part(report);
+  if (labelled.rows > 0) score.metrics = Scorer(labelled).score(policy).metrics;
+  return score;
+}
+
+class Attacher {
+ public:
+  Attacher(const AttachJob& job, const Observer& observer)
+      : job_(job), observer_(observer), source_(Checkpoint::open(job.model)), finished_(finished_model(source_)) {}
+
+  Attached run() {
+    const auto start = std::chrono::steady_clock::now();
+    require_attachable(source_, job_);
+    observer_.notices(source_.notices());
+    draw();
+    learn();
+    certify();
+    measure_times();
+    write();
+    done_.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+    return std::move(done_);
+  }
+
+ private:
+  [[nodiscard]] std::span<const Encoding> learned() const { return std::span(drawn_.tokens).first(done_.parts.learn); }
+  [[nodiscard]] std::span<const Encoding> held_out() const {
+    return std::span(drawn_.tokens).subspan(done_.parts.learn);
+  }
+
+  void draw() {
+    tokenizer_ = load_tokenizer(source_.folder());
+    const std::optional<Dataset> labelled = labelled_rows(job_, source_, observer_);
+    const Resolved run =
+        resolve(source_, {.policy = "full", .precision = job_.precision, .max_length = job_.texts.max_length});
+    exceptions_ = run.exceptions;
+    DrawOptions options = job_.texts;
+    options.max_length = run.max_length;
+    drawn_ = draw_texts(options, labelled ? &*labelled : nullptr, *tokenizer_, observer_);
+    done_.rows = drawn_.rows;
+    done_.blank = drawn_.blank;
+    done_.truncated = drawn_.truncated;
+    done_.distinct = drawn_.distinct;
+    done_.max_length = options.max_length;
+    const size_t known = put_known_first(source_, *tokenizer_, drawn_);
+    const double epsilon = job_.plan.budgets.front();
+    const RiskTest test{
+        .loss = finished_.exits().problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement,
+        .method = finished_.exits().problem == Problem::regression ? RiskMethod::wsr : RiskMethod::ltt_binomial,
+        .epsilon = epsilon,
+        .delta = job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
+    const auto needed = static_cast<size_t>(rows_without_loss(test));
+    done_.parts = split_texts(drawn_.texts.size(), needed, epsilon, 1 - job_.plan.delta);
+    if (known > done_.parts.learn) {
+      throw Error(Code::failure,
+                  fmt::format("the model has learned {} of the {} texts already, and {} new ones are needed to certify",
+                              known, drawn_.texts.size(), drawn_.texts.size() - done_.parts.learn),
+                  "bring texts that it was not trained on");
+    }
+    if (known > 0) observer_.notice(fmt::format("{} texts are known to the model: none of them certifies", known));
+    if (drawn_.truncated > 0) {
+      observer_.notice(fmt::format(
+          "{} of {} texts ({:.1f} %) were truncated to {} tokens", drawn_.truncated, drawn_.rows,
+          100 * static_cast<double>(drawn_.truncated) / static_cast<double>(drawn_.rows), done_.max_length));
+    }
+    if (drawn_.blank > 0) observer_.notice(fmt::format("{} rows without a text were left out", drawn_.blank));
+  }
+
+  [[nodiscard]] EngineOptions engine_options() const {
+    return {.precision = job_.precision, .exceptions = exceptions_, .threads = job_.texts.threads};
+  }
+
+  void learn() {
+    Engine engine(finished_, engine_options());
+    done_.engine = engine.name();
+    done_.precision = name_of(engine.precision());
+    done_.threads = engine.threads();
+    done_.regression = finished_.exits().problem == Problem::regression;
+    Phases phases(observer_);
+    HeadSettings heads = job_.heads;
+    heads.seed = job_.texts.seed;
+    const std::vector<AttachedExit> exits = learn_exits(
+        engine, learned(), held_out().first(done_.parts.fit),
+        {.heads = heads,
+         .threads = job_.texts.threads,
+         .memory = job_.memory,
+         .advance = [&](std::string_view what, int64_t steps, int64_t total) { phases.advance(what, steps, total); },
+         .answers = [&](std::span<const float> logits) { require_different_answers(logits, finished_.exits()); }});
+    model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits));
+  }
+
+  void certify() {
+    Dataset data;
+    data.sha256 = drawn_.sha256;
+    data.regression = done_.regression;
+    data.labels = finished_.exits().labels;
+    data.examples.assign(drawn_.texts.begin() + static_cast<ptrdiff_t>(done_.parts.learn), drawn_.texts.end());
+    for (size_t row = 0; row < data.examples.size(); ++row) data.examples[row].index = static_cast<int64_t>(row);
+    Phases phases(observer_);
+    const auto rows = static_cast<int64_t>(data.examples.size());
+    const ExitTrace trace = make_trace(*model_, *tokenizer_, std::move(data),
+                                       {.max_length = done_.max_length,
+                                        .threads = job_.texts.threads,
+                                        .precision = job_.precision,
+                                        .exceptions = exceptions_,
+                                        .tokenizer = source_.folder(),
+                                        .advance = [&](int64_t texts) { phases.advance("certifying", texts, rows); }});
+    phases.end();
+    std::vector<size_t> all(trace.rows);
+    for (size_t row = 0; row < all.size(); ++row) all[row] = row;
+    const AttachParts& parts = done_.parts;
+    const std::span<const size_t> numbers(all);
+    data_ = {.fit = select_rows(trace, numbers.first(parts.fit)),
+             .certify = select_rows(trace, numbers.subspan(parts.fit, parts.certify)),
+             .report = select_rows(trace, numbers.subspan(parts.fit + parts.certify))};
+    CalibrationPlan plan = job_.plan;
+    if (done_.regression) choose_range(plan);
+    done_.calibration = calibrate(data_, plan);
+    done_.exits = exit_reports(data_.report);
+    done_.full = score_of(data_.report, PolicySpec{});
+    learned_.emplace(learned_texts(source_, learned(), done_.max_length));
+    say_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
+  }
+
+  void choose_range(CalibrationPlan& plan) {
+    if (finished_.exits().range) {
+      plan.range = finished_.exits().range;
+      done_.range_from = "the model's";
+    } else if (plan.range) {
+      done_.range_from = "--range";
+    } else {
+      plan.range = values_range(data_.fit);
+      done_.range_from = fmt::format("full-depth values of {} texts", data_.fit.rows);
+    }
+    done_.range = *plan.range;
+  }
+
+  void measure_times() {
+    Engine engine(*model_, engine_options());
+    const std::span<const Encoding> report = held_out().subspan(done_.parts.fit + done_.parts.certify);
+    const std::span<const Encoding> timed = report.first(std::min(report.size(), kTimed));
+    done_.full_milliseconds = time_of(engine, timed, PolicySpec{}, {});
+    const std::span<const Example> examples =
+        std::span(drawn_.texts).subspan(done_.parts.learn + done_.parts.fit + done_.parts.certify);
+    for (size_t i = 0; i < done_.calibration.outcomes.size(); ++i) {
+      const BudgetOutcome& outcome = done_.calibration.outcomes[i];
+      BudgetReport report_line{.outcome = outcome, .score = score_of(data_.report, outcome.policy)};
+      report_line.milliseconds = time_of(engine, timed, outcome.policy, done_.calibration.entry.points[i].exit_rates);
+      if (done_.regression) {
+        const OrderKept kept =
+            order_kept(examples, values_of(data_.report, PolicySpec{}), values_of(data_.report, outcome.policy));
+        if (kept.questions > 0) report_line.order = kept;
+      }
+      done_.budgets.push_back(std::move(report_line));
+    }
+  }
+
+  [[nodiscard]] AttachRecord record() const {
+    AttachRecord record{.weights = weights_sha256(finished_), .texts = drawn_.sha256, .rows = drawn_.rows};
+    record.learned = static_cast<int64_t>(done_.parts.learn);
+    record.chosen = static_cast<int64_t>(done_.parts.fit);
+    record.certified = static_cast<int64_t>(done_.parts.certify);
+    record.reported = static_cast<int64_t>(done_.parts.report);
+    record.max_length = done_.max_length;
+    record.engine = done_.engine;
+    record.precision = done_.precision;
+    record.heads = job_.heads;
+    record.heads.seed = job_.texts.seed;
+    record.tool = version();
+    record.created = now_rfc3339();
+    return record;
+  }
+
+  void write() {
+    const std::string record = json_text(fields_json(this->record()));
+    const auto beside = [&](const fs::path& folder) -> std::vector<std::string> {
+      learned_->write(folder / kLearnedFile);
+      write_atomically(folder / kAttachFile, record);
+      Measured measured;
+      measured.trace = data_.certify;
+      measured.model = *model_;
+      const fs::path policy = folder / "policy.json";
+      const PolicyLock lock(policy);
+      keep_policy(lock, policy, measured, done_.calibration.entry);
+      CardFacts facts = card_facts(folder, source_.folder());
+      facts.name = job_.out.filename().string();
+      write_card(folder, *model_, facts);
+      return {kLearnedFile, kAttachFile};
+    };
+    job_.writing(true);
+    (void)write_exeunt_folder(*model_, job_.out, {.replace = job_.force, .beside = beside});
+    job_.writing(false);
+    done_.out = job_.out;
+  }
+
+  const AttachJob& job_;
+  const Observer& observer_;
+  Checkpoint source_, finished_;
+  std::unique_ptr<const Tokenizer> tokenizer_ = {};
+  Exceptions exceptions_ = {};
+  DrawnTexts drawn_ = {};
+  std::unique_ptr<const Checkpoint> model_ = {};
+  CalibrationData data_ = {};
+  std::optional<LearnedRows> learned_ = {};
+  Attached done_ = {};
+};
+
+}  // namespace
+
+AttachParts split_texts(size_t texts, size_t needed, double epsilon, double confidence) {
+  const auto all = static_cast<double>(texts);
+  const double wanted = kRoom * static_cast<double>(needed) / kHeldOutShares.certify;
+  const auto held_out = static_cast<size_t>(std::clamp(wanted, kHeldOut * all, kMostHeldOut * all));
+  const auto share = [&](double part) { return static_cast<size_t>(part * static_cast<double>(held_out)); };
+  AttachParts parts{
+      .learn = texts - held_out, .fit = share(kHeldOutShares.fit), .certify = share(kHeldOutShares.certify)};
+  parts.report = held_out - parts.fit - parts.certify;
+  if (parts.certify >= needed && parts.learn >= kFewest && parts.fit > 0) return parts;
+  const double least = std::max(static_cast<double>(needed + 1) / kHeldOutShares.certify / kMostHeldOut,
+                                static_cast<double>(kFewest) / (1 - kMostHeldOut));
+  throw Error(
+      Code::failure,
+      fmt::format("too few texts: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least",
+                  texts, 100 * epsilon, 100 * confidence, static_cast<size_t>(std::ceil(least))),
+      "bring more texts (--texts takes several files), or allow more with --max-drop");
+}
+
+OrderKept order_kept(std::span<const Example> pairs, std::span<const float> full, std::span<const float> early) {
+  std::map<std::string_view, std::vector<size_t>> questions;
+  for (size_t row = 0; row < pairs.size(); ++row) {
+    if (pairs[row].pair) questions[pairs[row].text].push_back(row);
+  }
+  OrderKept kept;
+  int64_t tops = 0, ordered = 0, all = 0;
+  for (const auto& [text, rows] : questions) {
+    if (rows.size() < 2) continue;
+    ++kept.questions;
+    const auto best = [&](std::span<const float> values) {
+      return *std::max_element(rows.begin(), rows.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+    };
+    tops += best(full) == best(early) ? 1 : 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        ++all;
+        ordered += (full[rows[i]] < full[rows[j]]) == (early[rows[i]] < early[rows[j]]) ? 1 : 0;
+      }
+    }
+  }
+  if (kept.questions == 0) return kept;
+  kept.top = static_cast<double>(tops) / static_cast<double>(kept.questions);
+  kept.pairs = static_cast<double>(ordered) / static_cast<double>(all);
+  return kept;
+}
+
+Attached attach_model(const AttachJob& job, const Observer& observer) {
+  return Attacher(job, observer).run();
+}
+
+}  // namespace exeunt

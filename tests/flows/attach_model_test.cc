@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/attach_model.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/data/learned_rows.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/runtime/classifier.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Models as transformers wrote them (tests/golden), with a small vocabulary beside them, and texts of its words.
+class AttachModelTest : public testing::Test {
+ protected:
+  [[nodiscard]] std::string model(const std::string& golden) const {
+    const fs::path folder = scratch_.path() / golden;
+    fs::create_directories(folder);
+    for (const char* name : {"config.json", "model.safetensors"})
+      fs::copy_file(fs::path(EXEUNT_TEST_DATA "/golden") / golden / name, folder / name);
+    const fs::path tokenizer = EXEUNT_TEST_DATA "/checkpoints/bert-backbone";
+    const std::string all = read_text(tokenizer / "vocab.txt");
+    size_t end = 0;
+    for (int word = 0; word < kWords; ++word) end = all.find('\n', end) + 1;
+    write_atomically(folder / "vocab.txt", all.substr(0, end));
+    fs::copy_file(tokenizer / "tokenizer_config.json", folder / "tokenizer_config.json");
+    return folder.string();
+  }
+
+  static std::vector<std::string> some_texts(int count, uint32_t seed) {
+    const std::vector<std::string> words{"the", "a", "an", "of", "to", "and", "in", "is", "it", "was", "not", "no"};
+    std::mt19937 random(seed);
+    std::vector<std::string> texts;
+    for (int i = 0; i < count; ++i) {
+      std::string text;
+      for (uint32_t word = 0, length = 3 + random() % 10; word < length; ++word) text += words[random() % 12] + " ";
+      texts.push_back(text);
+    }
+    return texts;
+  }
+
+  [[nodiscard]] std::string file(const std::vector<std::string>& texts, const std::string& name = "texts.txt") const {
+    std::string content;
+    for (const std::string& text : texts) content += text + "\n";
+    return scratch_.write(name, content).string();
+  }
+
+  [[nodiscard]] AttachJob job(const std::string& golden, const std::string& texts) const {
+    AttachJob job{.model = model(golden), .texts = {.files = {texts}}, .out = scratch_.path() / "fast"};
+    job.heads.epochs = 2;
+    job.plan.budgets = {0.1};
+    return job;
+  }
+
+  static constexpr int kWords = 40;
+  const Scratch scratch_;
+};
+
+class AttachGoldenTest : public AttachModelTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(AttachGoldenTest, LeavesFullDepthAnswersAsTheyWere) {
+  const AttachJob job = this->job(GetParam(), file(some_texts(1200, 1)));
+  const Attached done = attach_model(job, Observer{});
+  EXPECT_EQ(done.out, job.out);
+  ClassifierOptions full;
+  full.engine.precision = Precision::fp32;
+  full.policy = "full";
+  Classifier before(job.model, full), after(job.out.string(), full);
+  for (const std::string& text : some_texts(1000, 2)) {
+    EXPECT_EQ(before.answer(text).logits, after.answer(text).logits) << text;
+  }
+  EXPECT_EQ(after.checkpoint().exits().sites.size(), static_cast<size_t>(after.checkpoint().spec().layers));
+}
+
+TEST_P(AttachGoldenTest, KeepsItsPromiseLive) {
+  const AttachJob job = this->job(GetParam(), file(some_texts(1200, 1)));
+  const Attached done = attach_model(job, Observer{});
+  Classifier model(job.out.string());
+  ASSERT_TRUE(model.resolved().certificate.has_value());
+  EXPECT_EQ(model.resolved().certificate->rows, static_cast<int64_t>(done.parts.certify));
+  EXPECT_EQ(model.resolved().certificate->epsilon, 0.1);
+  const PolicyFile policies = read_policy_file(job.out / "policy.json");
+  EXPECT_EQ(policies.weights, weights_sha256(Checkpoint::open(job.out.string())));
+  EXPECT_EQ(policies.default_precision, "fp32");
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, AttachGoldenTest,
+                         testing::Values("hf_bert_classifier", "hf_roberta_classifier", "hf_albert_classifier",
+                                         "hf_bert_regression"));
+
+TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {
+  const AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  const Attached done = attach_model(job, Observer{});
+  EXPECT_EQ(LearnedRows::read(job.out / kLearnedFile).size(), done.parts.learn);
+  const Json record = read_json(job.out / "attach.json");
+  EXPECT_EQ(record.at("learned"), done.parts.learn);
+  EXPECT_EQ(record.at("certified"), done.parts.certify);
+  EXPECT_TRUE(path_exists(job.out / "README.md"));
+  EXPECT_EQ(done.parts.learn + done.parts.fit + done.parts.certify + done.parts.report,
+            static_cast<size_t>(done.distinct));
+}
+
+TEST_F(AttachModelTest, GivesTheSameModelForAnyNumberOfThreads) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  job.texts.threads = 1;
+  (void)attach_model(job, Observer{});
+  const std::string one = weights_sha256(Checkpoint::open(job.out.string()));
+  job.texts.threads = 3;
+  job.memory = 0;
+  job.force = true;
+  (void)attach_model(job, Observer{});
+  EXPECT_EQ(weights_sha256(Checkpoint::open(job.out.string())), one);
+}
+
+TEST_F(AttachModelTest, ReplacesExitsOnRequestAlone) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  (void)attach_model(job, Observer{});
+  AttachJob again = job;
+  again.model = job.out.string();
+  again.out = scratch_.path() / "again";
+  EXPECT_THAT([&] { (void)attach_model(again, Observer{}); },
+              testing::Throws<Error>(testing::Property(&Error::what, testing::HasSubstr("has 3 exits already"))));
+  EXPECT_FALSE(path_exists(again.out));
+  // Its texts are known now: others have to certify.
+  again.force = true;
+  again.texts.files = {file(some_texts(3000, 9), "others.txt")};
+  (void)attach_model(again, Observer{});
+  EXPECT_GT(LearnedRows::read(again.out / kLearnedFile).size(), LearnedRows::read(job.out / kLearnedFile).size());
+}
+
+TEST_F(AttachModelTest, SaysHowManyTextsAPromiseTakes) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(200, 1)));
+  job.plan.budgets = {0.02};
+  EXPECT_THAT([&] { (void)attach_model(job, Observer{}); },
+              testing::Throws<Error>(testing::Property(
+                  &Error::what, testing::HasSubstr("to promise 2 % with confidence 95 % takes 358 at least"))));
+  EXPECT_FALSE(path_exists(job.out));
+}
+
+TEST_F(AttachModelTest, RefusesAModelThatAlwaysAnswersTheSame) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(600, 1)));
+  Checkpoint source = Checkpoint::open(job.model);
+  const std::vector<float> bias{100, 0, 0};
+  TensorSet tensors = source.tensors();
+  tensors.tensors["exits.classifier.0.bias"] = view_of(DType::f32, bias);
+  const fs::path sure = scratch_.path() / "sure";
+  (void)write_exeunt_folder({source.spec(), source.exits(), tensors, {.folder = job.model}}, sure);
+  job.model = sure.string();
+  EXPECT_THAT([&] { (void)attach_model(job, Observer{}); },
+              testing::Throws<Error>(testing::Property(&Error::what, testing::HasSubstr("to every text"))));
+  EXPECT_FALSE(path_exists(job.out));
+}
+
+TEST(SplitTexts, GivesSmallSetsALargerHeldOutShare) {
+  const AttachParts many = split_texts(5000, 149, 0.02, 0.95), few = split_texts(500, 149, 0.02, 0.95);
+  EXPECT_EQ(many.learn, 3000U);
+  EXPECT_EQ(many.certify, 1200U);
+  EXPECT_EQ(many.fit + many.report, 800U);
+  EXPECT_EQ(few.learn + few.fit + few.certify + few.report, 500U);
+  EXPECT_GE(few.certify, 149U);
+  EXPECT_GE(few.learn, 150U);
+}
+
+TEST(SplitTexts, TakesWhatItsMessageNames) {
+  EXPECT_NO_THROW((void)split_texts(358, 149, 0.02, 0.95));
+  EXPECT_THROW((void)split_texts(340, 149, 0.02, 0.95), Error);
+}
+
+TEST(OrderKept, CountsTopsAndPairsOfEachQuestion) {
+  const auto pair = [](const char* question) { return Example{.text = question, .pair = "x", .gold = 0, .index = 0}; };
+  const std::vector<Example> pairs{pair("a"), pair("a"), pair("a"), pair("b"), pair("c"), pair("c")};
+  const std::vector<float> full{3, 2, 1, 0, 1, 2}, early{3, 1, 2, 0, 2, 1};
+  const OrderKept kept = order_kept(pairs, full, early);
+  EXPECT_EQ(kept.questions, 2);
+  EXPECT_EQ(kept.top, 0.5);
+  EXPECT_EQ(kept.pairs, 0.5);
+  EXPECT_EQ(order_kept(std::span(pairs).subspan(3, 1), full, early).questions, 0);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/draw_texts.h"
+
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+class DrawTextsTest : public testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& content) {
+    const auto path = scratch_.path() / name;
+    write_atomically(path, content);
+    return path.string();
+  }
+
+  // `count` distinct texts of the test vocabulary.
+  static std::string lines(int count) {
+    const std::vector<std::string> words{"good", "film", "plot", "story", "book", "song", "meal", "food"};
+    std::string out;
+    for (int i = 0; i < count; ++i) {
+      for (int rest = i + 8; rest > 0; rest /= 8) out += words[static_cast<size_t>(rest % 8)] + " ";
+      out += "\n";
+    }
+    return out;
+  }
+
+  static std::set<std::string> texts_of(const DrawnTexts& drawn) {
+    std::set<std::string> out;
+    for (const Example& text : drawn.texts) out.insert(text.text);
+    return out;
+  }
+
+  Scratch scratch_;
+  const std::unique_ptr<const Tokenizer> tokenizer_ = load_tokenizer(EXEUNT_TEST_DATA "/checkpoints/bert-backbone");
+};
+
+TEST_F(DrawTextsTest, CountsEqualTokensOnce) {
+  const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good film\nGood  film\nthe plot\n\n   \n")}}, nullptr,
+                                      *tokenizer_, Observer{});
+  EXPECT_EQ(drawn.rows, 5);
+  EXPECT_EQ(drawn.blank, 2);
+  EXPECT_EQ(drawn.distinct, 2);
+  EXPECT_EQ(drawn.texts.size(), 2U);
+  EXPECT_TRUE(std::isnan(drawn.texts[0].gold));
+}
+
+TEST_F(DrawTextsTest, DrawsTheSameFromAnyOrderAndAnyNumberOfCopies) {
+  const std::string all = lines(300);
+  std::string reversed;
+  for (size_t end = all.size(); end > 0;) {
+    const size_t begin = all.rfind('\n', end - 2) + 1;
+    reversed += all.substr(begin, end - begin);
+    end = begin;
+  }
+  const std::string forth = file("forth.txt", all), back = file("back.txt", reversed);
+  const DrawnTexts one = draw_texts({.files = {forth}, .limit = 50}, nullptr, *tokenizer_, Observer{});
+  const DrawnTexts other =
+      draw_texts({.files = {back, forth}, .limit = 50, .threads = 3}, nullptr, *tokenizer_, Observer{});
+  EXPECT_EQ(one.texts.size(), 50U);
+  EXPECT_EQ(texts_of(one), texts_of(other));
+  const DrawnTexts third = draw_texts({.files = {forth}, .limit = 50, .seed = 7}, nullptr, *tokenizer_, Observer{});
+  EXPECT_NE(texts_of(one), texts_of(third));
+}
+
+TEST_F(DrawTextsTest, EstimatesHowManyDistinctTextsThereAre) {
+  const DrawnTexts drawn =
+      draw_texts({.files = {file("a.txt", lines(4000))}, .limit = 1000}, nullptr, *tokenizer_, Observer{});
+  EXPECT_EQ(drawn.texts.size(), 1000U);
+  EXPECT_NEAR(static_cast<double>(drawn.distinct), 4000, 500);
+}
+
+TEST_F(DrawTextsTest, CountsTruncatedTexts) {
+  const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good\ngood film good film good\n")}, .max_length = 5},
+                                      nullptr, *tokenizer_, Observer{});
+  EXPECT_EQ(drawn.truncated, 1);
+}
+
+TEST_F(DrawTextsTest, TakesLabelsWhereThereAreAny) {
+  Dataset labelled;
+  labelled.examples = {{.text = "good film", .pair = {}, .gold = 1, .index = 0}};
+  const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good film\n")}}, &labelled, *tokenizer_, Observer{});
+  ASSERT_EQ(drawn.texts.size(), 1U);
+  EXPECT_EQ(drawn.texts[0].gold, 1);
+}
+
+TEST_F(DrawTextsTest, RefusesFilesWithoutAText) {
+  EXPECT_THROW((void)draw_texts({.files = {file("a.txt", "\n \n")}}, nullptr, *tokenizer_, Observer{}), Error);
+  EXPECT_THROW((void)draw_texts({.files = {file("b.txt", "")}}, nullptr, *tokenizer_, Observer{}), Error);
+}
+
+}  // namespace
+}  // namespace exeunt
