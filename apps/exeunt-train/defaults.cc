@@ -39,7 +39,7 @@ std::string default_model() {
 
 // How many rows it takes for 'exeunt calibrate' to certify this loss, if none is lost: it tests on a part of them.
 size_t held_out_for(int percent) {
-  const auto tested = static_cast<double>(rows_needed(percent / 100.0, CalibrationPlan{}.delta));
+  const auto tested = static_cast<double>(rows_needed(percent / 100.0, CalibrationPlan{}.delta * share_of_try(1)));
   return static_cast<size_t>(std::ceil(tested / SplitShares{}.certify));
 }
 

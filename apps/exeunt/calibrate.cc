@@ -18,7 +18,8 @@ struct CalibrateFlags {
   std::vector<std::string> budgets{"1%"};
   std::string exits, loss, method;
   double confidence = 0.95;
-  bool no_temperatures = false;
+  std::string unit = "texts";
+  bool no_temperatures = false, no_report = false;
 };
 
 CalibrationPlan plan_of(const CalibrateFlags& flags) {
@@ -33,6 +34,7 @@ CalibrationPlan plan_of(const CalibrateFlags& flags) {
   if (!flags.method.empty()) plan.method = method_named(flags.method);
   plan.exits = layer_list(flags.exits, "--exits");
   plan.temperatures = !flags.no_temperatures;
+  plan.unit = flags.unit == "requests" ? CertifiedUnit::requests : CertifiedUnit::texts;
   return plan;
 }
 
@@ -43,49 +45,114 @@ OrderedJson metrics_json(const PolicyScore& score) {
   return out;
 }
 
+OrderedJson interval_json(const std::optional<LossInterval>& interval) {
+  return interval ? OrderedJson{interval->low, interval->high} : OrderedJson(nullptr);
+}
+
 OrderedJson outcome_json(const BudgetOutcome& outcome, const PolicyScore& score) {
   OrderedJson out;
   out["policy"] = str(outcome.policy);
   out["epsilon"] = outcome.epsilon;
   out["losses"] = outcome.losses;
   out["p_value"] = outcome.p_value;
-  out["upper_bound"] = outcome.upper_bound;
   out["certify_cost_fraction"] = outcome.certify_cost;
+  out["certify_risk"] = {{"texts", outcome.certify.texts}, {"requests", outcome.certify.requests}};
   out["report_cost_fraction"] = outcome.report_cost;
-  out["report_risk"] = outcome.report_risk;
+  out["report_risk"] = {{"texts", outcome.report.texts}, {"requests", outcome.report.requests}};
+  out["report_interval"] = interval_json(outcome.interval);
   out["report_metrics"] = metrics_json(score);
+  for (const GroupOutcome& group : outcome.groups) {
+    OrderedJson one{{"name", group.name}, {"rows", group.rows}, {"losses", group.losses}};
+    if (outcome.interval) {
+      one["report_rows"] = group.report_rows;
+      one["report_risk"] = {{"texts", group.report.texts}, {"requests", group.report.requests}};
+      one["report_interval"] = interval_json(group.interval);
+    }
+    out["groups"].push_back(std::move(one));
+  }
   return out;
 }
 
-void print_outcomes(const Calibration& calibration, const std::vector<PolicyScore>& scores) {
-  std::vector<std::string> header{"budget", "policy", "bound", "loss", "fewer layers"};
-  for (const Score& metric : scores.front().metrics) header.emplace_back(name_of(metric.metric));
-  std::vector<std::vector<std::string>> rows{{"-", "full", "-", "0.00%", "1.00x"}};
-  for (const BudgetOutcome& outcome : calibration.outcomes) {
-    rows.push_back({fmt::format("{:g}%", 100 * outcome.epsilon), str(outcome.policy),
-                    fmt::format("{:.2f}%", 100 * outcome.upper_bound),
-                    fmt::format("{:.2f}%", 100 * outcome.report_risk),
-                    fmt::format("{:.2f}x", 1 / outcome.report_cost)});
+std::string share_text(double share) {
+  return fmt::format("{:.2f}%", 100 * share);
+}
+
+std::string interval_text(const LossInterval& interval) {
+  return fmt::format("{:.2f}-{:.2f}%", 100 * interval.low, 100 * interval.high);
+}
+
+void print_outcomes(const Calibrated& done) {
+  const std::vector<BudgetOutcome>& outcomes = done.calibration.outcomes;
+  const bool report = done.data.report.rows > 0;
+  const bool repeats = std::any_of(outcomes.begin(), outcomes.end(), [](const BudgetOutcome& outcome) {
+    return outcome.report.texts != outcome.report.requests;
+  });
+  std::vector<std::string> header{"at most", "policy", "loss"};
+  if (report) header.emplace_back("95 %");
+  if (repeats) header.emplace_back("by requests");
+  header.emplace_back("fewer layers");
+  for (const Score& metric : done.scores.front().metrics) header.emplace_back(name_of(metric.metric));
+  std::vector<std::vector<std::string>> rows{{"-", "full", "0.00%"}};
+  rows.front().resize(header.size() - done.scores.front().metrics.size() - 1, "-");
+  rows.front().emplace_back("1.00x");
+  for (const BudgetOutcome& outcome : outcomes) {
+    std::vector<std::string> row{fmt::format("{:g}%", 100 * outcome.epsilon), str(outcome.policy),
+                                 share_text(outcome.report.texts)};
+    if (report) row.push_back(interval_text(*outcome.interval));
+    if (repeats) row.push_back(share_text(outcome.report.requests));
+    row.push_back(fmt::format("{:.2f}x", 1 / outcome.report_cost));
+    rows.push_back(std::move(row));
   }
   for (size_t i = 0; i < rows.size(); ++i)
-    for (const Score& metric : scores[i].metrics) rows[i].push_back(fmt::format("{:.2f}", 100 * metric.value));
+    for (const Score& metric : done.scores[i].metrics) rows[i].push_back(fmt::format("{:.2f}", 100 * metric.value));
+  print_table(header, rows);
+}
+
+// Of the first budget, whose policy is the default.
+void print_groups(const Calibrated& done) {
+  const BudgetOutcome& outcome = done.calibration.outcomes.front();
+  if (outcome.groups.empty()) return;
+  std::vector<std::string> header{"group", "texts", "lost"};
+  if (outcome.interval) header.insert(header.end(), {"other texts", "loss", "95 %"});
+  std::vector<std::vector<std::string>> rows;
+  for (const GroupOutcome& group : outcome.groups) {
+    rows.push_back({group.name, fmt::format("{}", group.rows), fmt::format("{:g}", group.losses)});
+    if (!outcome.interval) continue;
+    const std::vector<std::string> report{fmt::format("{}", group.report_rows), share_text(group.report.texts),
+                                          interval_text(group.interval)};
+    rows.back().insert(rows.back().end(), report.begin(), report.end());
+  }
+  fmt::print("\neach group keeps {:g}%, too:\n", 100 * outcome.epsilon);
   print_table(header, rows);
 }
 
 // The guarantee, in words. One in expectation never mentions confidence.
-void print_promise(const Calibration& calibration, const CalibrationData& data, double confidence) {
-  const Certificate& certificate = *calibration.entry.certificate;
-  const bool many = calibration.outcomes.size() > 1;
-  fmt::print("\nbound: {} against full depth, {} ({}, {} texts)\n", name_of(certificate.loss),
+void print_promise(const Calibrated& done, double confidence) {
+  const Certificate& certificate = *done.calibration.entry.certificate;
+  const bool many = done.calibration.outcomes.size() > 1;
+  const std::string texts = certificate.unit == CertifiedUnit::requests
+                                ? fmt::format("{} requests of {} texts", certificate.rows, certificate.distinct)
+                                : fmt::format("{} texts", certificate.rows);
+  fmt::print("\ncertified: {} against full depth, {} ({}, {})\n", name_of(certificate.loss),
              certificate.method == RiskMethod::crc
                  ? std::string("in expectation")
                  : fmt::format("with confidence {:g} %{}", 100 * confidence, many ? " for all budgets together" : ""),
-             name_of(certificate.method), data.certify.rows);
-  fmt::print("loss, layers{}: measured on {} other texts; temperatures and rule chosen on {} more\n",
-             data.report.labelled() ? " and scores" : "", data.report.rows, data.fit.rows);
-  if (calibration.trials.size() > 1) {
+             name_of(certificate.method), texts);
+  const ExitTrace& report = done.data.report;
+  if (report.rows > 0) {
+    fmt::print("loss, layers{}: measured on {} other texts; temperatures and rule chosen on {} more\n",
+               report.labelled() ? " and scores" : "", report.rows, done.data.fit.rows);
+  } else {
+    fmt::print(
+        "loss, layers{}: of the texts that certified, which looks better than fresh ones will; temperatures and "
+        "rule chosen on {} others\n",
+        done.data.certify.labelled() ? " and scores" : "", done.data.fit.rows);
+  }
+  fmt::print("tries on these texts known here: {}\n", certificate.tries);
+  const std::vector<FamilyTrial>& trials = done.calibration.trials;
+  if (trials.size() > 1) {
     std::vector<std::string> tried;
-    for (const FamilyTrial& trial : calibration.trials)
+    for (const FamilyTrial& trial : trials)
       tried.push_back(fmt::format("{} {:.0f} %", trial.family, 100 * trial.cost_fraction));
     fmt::print("rules tried, with the expected share of layers: {}\n", fmt::join(tried, ", "));
   }
@@ -94,11 +161,17 @@ void print_promise(const Calibration& calibration, const CalibrationData& data, 
 void run(const Common& common, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.calibrate;
   options.plan = plan_of(flags);
-  const auto [path, data, calibration, scores] = calibrate_model(options, observer(common));
+  options.report = !flags.no_report;
+  const Calibrated done = calibrate_model(options, observer(common));
+  const auto& [path, data, calibration, scores] = done;
   if (common.json) {
     OrderedJson out;
     out["out"] = path.string();
     out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
+    const Certificate& certificate = *calibration.entry.certificate;
+    out["unit"] = flags.unit;
+    out["distinct"] = certificate.distinct;
+    out["tries"] = certificate.tries;
     out["points"] = OrderedJson::array();
     for (size_t i = 0; i < calibration.outcomes.size(); ++i)
       out["points"].push_back(outcome_json(calibration.outcomes[i], scores[i + 1]));
@@ -108,8 +181,9 @@ void run(const Common& common, const CalibrateFlags& flags) {
       out["families"].push_back({{"family", trial.family}, {"cost_fraction", trial.cost_fraction}});
     return print_json(out);
   }
-  print_outcomes(calibration, scores);
-  print_promise(calibration, data, flags.confidence);
+  print_outcomes(done);
+  print_groups(done);
+  print_promise(done, flags.confidence);
   fmt::print("wrote {}\n", path.string());
 }
 
@@ -141,8 +215,9 @@ void add_calibrate(CommandLine& line) {
       ->type_name("FAMILY");
   verb->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")->default_str("all");
   verb->add_option("--loss", flags->loss,
-                   "Loss function: disagreement (an answer that differs from full depth), zero_one_drop (a correct "
-                   "answer lost) or abs_diff (regression)");
+                   "Loss function: disagreement (an answer that differs from full depth), zero_one_drop (how much "
+                   "accuracy falls: changed answers count only by what they lose or gain; needs labels) or abs_diff "
+                   "(regression)");
   verb->add_option(
       "--method", flags->method,
       "Risk bound: ltt-binomial (default for disagreement), ltt-hb, wsr (default otherwise) or crc (in expectation)");
@@ -155,6 +230,16 @@ void add_calibrate(CommandLine& line) {
           ->type_name("FILE");
   for (const char* other : {"--data", "--task", "--trace", "--unlabelled"})
     from_server->excludes(verb->get_option(other));
+  verb->add_option("--unit", flags->unit,
+                   "What the promise counts: texts (equal texts once) or requests (each as often as it comes)")
+      ->check(CLI::IsMember({"texts", "requests"}))
+      ->capture_default_str();
+  verb->add_option("--group", flags->calibrate.group,
+                   "Certify each group, too: label (without gold, the full-depth answer), length (in quarters) or a "
+                   "column of --data")
+      ->type_name("NAME");
+  verb->add_flag("--no-report", flags->no_report,
+                 "Certify on the rows that would report (80 % instead of 60 %): faster policies, no fresh figures");
   verb->add_option("--seed", flags->calibrate.seed, "Seed of the split into fit, certify and report parts")
       ->capture_default_str();
   verb->add_flag("--no-temperatures", flags->no_temperatures, "Do not fit a temperature per exit");

@@ -37,7 +37,7 @@ Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   test.loss = goal.loss.value_or(runs[0].trace->info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
   test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
   test.epsilon = goal.drop.value_or(0.01);
-  test.delta = 1 - goal.confidence;
+  test.delta = (1 - goal.confidence) * share_of_try(1);
   return terms;
 }
 
@@ -53,11 +53,16 @@ int64_t rows_for(const RiskTest& test) {
   return rows;
 }
 
-CalibrationData parts_of(const ExitTrace& trace, uint64_t seed, bool certify) {
-  if (certify) return split_for_calibration(trace, seed);
-  CalibrationData data = split_for_calibration(trace, seed, {.fit = 0.25, .certify = 0.25});
+// `texts` tells equal texts of all runs apart: another tokenizer may see other ones as equal, and runs are compared row
+// by row.
+CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_t seed, bool certify) {
+  ExitTrace rows = trace;
+  rows.row_hash = texts.row_hash;
+  if (certify) return split_for_calibration(rows, seed);
+  CalibrationData data = split_for_calibration(rows, seed, {.fit = 0.25, .certify = 0.25});
   data.fit = join_rows(data.fit, data.certify, "trace");
   data.certify = {};
+  data.fit_rows = data.certify_rows = data.report_rows = {};  // repeats count for nothing here
   return data;
 }
 
@@ -160,6 +165,9 @@ class Trial {
   [[nodiscard]] std::optional<Alternative> attempt(const std::string& family, const std::vector<int>& exits);
   [[nodiscard]] Alternative attempt_layers();  // every text exits after the same layer
   [[nodiscard]] std::optional<NearestBudget> nearest_budget();
+  // Tests what was chosen on the certify rows, as `calibrate` with this family and these exits would; the policy is
+  // then the one that passed. What is missing if the rows do not suffice, else nothing.
+  [[nodiscard]] std::string certify(Alternative& alternative, const CountTry& count_try);
   void report(Alternative& alternative);
 
  private:
@@ -167,7 +175,8 @@ class Trial {
     return terms_.goal.timed ? *score.predicted_ms : score.cost.average_layers;
   }
   // Would a setting with its losses on the selection rows keep to the budget? With a certificate: would it pass?
-  // Without: as in conformal risk control, one more loss among one more row, so that few rows guarantee little.
+  // Without: one more loss among one more row must be within it, so that few rows do not pass for many. That is
+  // caution, not a guarantee, because the same rows also choose among the settings.
   [[nodiscard]] bool within(const PolicySpec& policy, double epsilon) {
     RiskTest test = terms_.test;
     test.epsilon = epsilon;
@@ -177,7 +186,8 @@ class Trial {
   }
   [[nodiscard]] std::vector<float> answers_of(Replayer& replayer, const ExitTrace& trace, const PolicySpec& policy);
   [[nodiscard]] std::vector<Candidate> settings(const std::string& family, const std::vector<int>& exits);
-  [[nodiscard]] std::optional<Alternative> certified(const std::string& family, const std::vector<int>& exits);
+  [[nodiscard]] CalibrationPlan plan_for(const std::string& family, const std::vector<int>& exits) const;
+  [[nodiscard]] std::optional<Alternative> expected(const std::string& family, const std::vector<int>& exits);
   [[nodiscard]] Alternative chosen(std::string family, PolicySpec policy);
   [[nodiscard]] std::optional<Alternative> pick(const std::string& family, const std::vector<Candidate>& candidates);
 
@@ -250,28 +260,44 @@ std::optional<Alternative> Trial::pick(const std::string& family, const std::vec
   return chosen(family, candidates.back().policy);
 }
 
-// The search of `calibrate`, restricted to this family, so that its verb gives the same policy.
-std::optional<Alternative> Trial::certified(const std::string& family, const std::vector<int>& exits) {
+// That of `calibrate` for this family, so that its verb gives the same policy.
+CalibrationPlan Trial::plan_for(const std::string& family, const std::vector<int>& exits) const {
   CalibrationPlan plan;
   plan.budgets = {*terms_.goal.drop};
-  plan.delta = terms_.test.delta;
-  plan.loss = terms_.test.loss;
+  plan.delta = 1 - terms_.goal.confidence;
+  plan.loss = terms_.goal.loss;
   plan.families = {family};
   plan.exits = exits;
   plan.range = range_;
-  Calibration calibration = calibrate(data_, plan);
-  const double expected = calibration.trials.front().cost_fraction;
-  if (expected >= 1) return std::nullopt;
-  Alternative out = chosen(family, calibration.outcomes.front().policy);
+  plan.tries = 1;
+  return plan;
+}
+
+// What the selection rows let expect of a family's certificate.
+std::optional<Alternative> Trial::expected(const std::string& family, const std::vector<int>& exits) {
+  const FamilyTrial trial =
+      try_families(data_, static_cast<int64_t>(data_.certify.rows), plan_for(family, exits)).front();
+  if (!(trial.cost_fraction < 1)) return std::nullopt;
+  Alternative out = chosen(family, trial.expected.front());
   out.meets = true;
-  // Not what this very setting does, but what one expected of the family before the certificate was tried.
-  if (!terms_.goal.timed) out.chosen_speedup = choose_reference_ / (expected * layers().back());
-  out.calibration = std::move(calibration);
   return out;
 }
 
+std::string Trial::certify(Alternative& alternative, const CountTry& count_try) {
+  CalibrationPlan plan = plan_for(alternative.family, alternative.policy.exits);
+  if (count_try) count_try(data_, plan);
+  try {
+    alternative.calibration = calibrate(data_, plan);
+  } catch (const Error& error) {  // too few rows for what is left of delta
+    if (error.code() != Code::failure) throw;
+    return error.what();
+  }
+  alternative.policy = alternative.calibration->outcomes.front().policy;
+  return {};
+}
+
 std::optional<Alternative> Trial::attempt(const std::string& family, const std::vector<int>& exits) {
-  return terms_.certify ? certified(family, exits) : pick(family, settings(family, exits));
+  return terms_.certify ? expected(family, exits) : pick(family, settings(family, exits));
 }
 
 Alternative Trial::attempt_layers() {
@@ -321,8 +347,7 @@ void Trial::report(Alternative& alternative) {
   }
   const std::vector<double> losses = report_meter_.measure(alternative.policy).losses;
   alternative.loss_mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(rows);
-  alternative.loss_bound = alternative.calibration ? alternative.calibration->outcomes.front().upper_bound
-                                                   : upper_bound(terms_.test, losses);
+  alternative.loss_bounds = loss_interval(terms_.test.loss, losses);
   const double short_by = terms_.goal.speedup ? *terms_.goal.speedup - kShown - alternative.speedup
                                               : alternative.loss_mean - *terms_.goal.drop;
   alternative.meets_fresh = short_by <= 0;
@@ -341,7 +366,7 @@ class Contest {
  public:
   Contest(std::span<const RunOnTrial> runs, const Terms& terms, uint64_t seed) : terms_(terms) {
     for (size_t i = 0; i < runs.size(); ++i)
-      trials_.emplace_back(i, runs[i], terms, parts_of(*runs[i].trace, seed, terms.certify));
+      trials_.emplace_back(i, runs[i], terms, parts_of(*runs[i].trace, *runs[0].trace, seed, terms.certify));
     double choose = 0, report = 0;
     for (Trial& trial : trials_) {
       choose = std::max(choose, trial.choose_cost({}));
@@ -350,7 +375,7 @@ class Contest {
     for (Trial& trial : trials_) trial.count_against(choose, report);
   }
 
-  [[nodiscard]] Recommendation go() {
+  [[nodiscard]] Recommendation go(const CountTry& count_try) {
     Recommendation out;
     for (Trial& trial : trials_) out.full.push_back(trial.full());
     find_best_run(out.full);
@@ -366,9 +391,9 @@ class Contest {
     // If nothing early is good enough, full depth; for a speed-up, the fastest is the nearest.
     const bool any = !out.options.empty() && out.options.front().meets;
     if (out.options.empty() || (terms_.goal.drop && !any)) out.options.insert(out.options.begin(), out.full[best_run_]);
-    // The first choice may also fail its certificate. No other replaces it: each would have been tried on the same
-    // rows.
-    const Alternative& first = out.options.front();
+    // The first choice alone is certified. If it fails, no other replaces it: each would be tried on the same rows.
+    Alternative& first = out.options.front();
+    if (terms_.certify && any) out.uncertified = trials_[first.run].certify(first, count_try);
     if (terms_.goal.drop && first.policy.rule == rule_of<FullRule>) out.nearest = trials_[first.run].nearest_budget();
     for (Alternative& one : out.options) trials_[one.run].report(one);
     for (Alternative& one : out.full) trials_[one.run].report(one);
@@ -437,12 +462,12 @@ class Contest {
 
 }  // namespace
 
-Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed) {
+Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed, const CountTry& count_try) {
   require_fit(runs, goal);
   Terms terms = settle(runs, goal);
   const auto rows = static_cast<int64_t>(runs[0].trace->rows);
   terms.certify = goal.drop && goal.certify && certify_rows_of(rows) >= rows_without_loss(terms.test);
-  Recommendation out = Contest(runs, terms, seed).go();
+  Recommendation out = Contest(runs, terms, seed).go(count_try);
   const Alternative& best = out.best();
   out.loss = terms.test.loss;
   if (goal.drop) out.rows_for_certificate = rows_for(terms.test);

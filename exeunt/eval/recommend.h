@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,13 +49,13 @@ struct Alternative {
   bool meets_fresh = false;  // the goal, there
   double missed_by = 0;      // by so much if not: of the speed-up, or of the loss
   PolicyScore score = {};
-  double speedup = 1;          // against full depth of the slowest run, counted as the goal counts
-  double quality = 0;          // the primary metric, or agreement with full depth without gold
-  Bounds quality_bounds = {};  // 95 %
-  Difference lost = {};        // the same run's quality at full depth, less this one's
-  double loss_mean = 0;        // the goal's loss
-  double loss_bound = 1;  // which is at most this, with the goal's confidence; from the certify part if there is one
-  std::optional<Calibration> calibration = {};  // if there are enough rows for a certificate
+  double speedup = 1;                           // against full depth of the slowest run, counted as the goal counts
+  double quality = 0;                           // the primary metric, or agreement with full depth without gold
+  Bounds quality_bounds = {};                   // 95 %
+  Difference lost = {};                         // the same run's quality at full depth, less this one's
+  double loss_mean = 0;                         // the goal's loss
+  LossInterval loss_bounds = {};                // 95 %
+  std::optional<Calibration> calibration = {};  // of the one to use, if there are enough rows for a certificate
 };
 
 // What the next larger budget would gain, if nothing faster than full depth stays within the requested one.
@@ -68,6 +69,7 @@ struct Recommendation {
   bool met = false;                  // on the selection rows
   bool met_fresh = false;            // on the report rows, too
   bool certified = false;            // a drop that the rows suffice to certify
+  std::string uncertified = {};      // why the rows did not suffice after all; usually empty
   bool labelled = false;
   RiskLoss loss = RiskLoss::disagreement;
   size_t families = 0;  // tried
@@ -81,9 +83,14 @@ struct Recommendation {
 // The fewest rows: one half selects, the other reports.
 inline constexpr size_t kFewestRows = 20;
 
+// Called before the certificate of a run is tested: counts it among the tries on its certify rows, in plan.tries.
+using CountTry = std::function<void(const CalibrationData& data, CalibrationPlan& plan)>;
+
 // Rows are drawn into parts by `seed`: those of split_for_calibration if a certificate is possible, else two halves.
-// Several runs must have been measured on the same labelled rows. Throws Error (usage, bad_file, failure).
-[[nodiscard]] Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed);
+// The selection rows alone decide what is to be used; that one is then certified. Several runs must have been measured
+// on the same labelled rows. Throws Error (usage, bad_file, failure).
+[[nodiscard]] Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed,
+                                       const CountTry& count_try = {});
 
 // What policy.json keeps of an alternative: its certified entry, or the policy alone. `layers` are the run's exits.
 [[nodiscard]] PolicyEntry policy_entry(const Alternative& alternative, const std::vector<int>& layers);

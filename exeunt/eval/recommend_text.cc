@@ -34,8 +34,8 @@ struct Told {
   }
   // Where it is not the quality already, and numbers never agree to the last bit.
   [[nodiscard]] bool agreement_counts() const { return what.labelled && !runs[0].trace->info.regression; }
-  [[nodiscard]] std::string bound_name() const {
-    return what.loss == RiskLoss::disagreement ? "changed, at most" : "loss, at most";
+  [[nodiscard]] std::string loss_name() const {
+    return what.loss == RiskLoss::disagreement ? "changed, 95 %" : "loss, 95 %";
   }
   [[nodiscard]] std::string goal_text() const {
     return goal.speedup ? fmt::format("{:g}x", *goal.speedup) : fmt::format("{:g} %", 100 * *goal.drop);
@@ -119,7 +119,8 @@ std::vector<std::string> row_of(const Told& told, const Alternative& one, bool u
   row.push_back(fmt::format("{}-{}", points(one.quality_bounds.low), points(one.quality_bounds.high)));
   if (what.labelled) row.push_back(points(one.lost.value));
   if (told.agreement_counts()) row.push_back(points(one.score.agreement));
-  row.push_back(is_full(one) ? "0.00" : points(one.loss_bound));
+  row.push_back(is_full(one) ? "0.00"
+                             : fmt::format("{}-{}", points(one.loss_bounds.low), points(one.loss_bounds.high)));
   row.push_back(certified_text(one));
   row.push_back(use ? "*" : "");
   return row;
@@ -133,7 +134,7 @@ void fill_table(const Told& told, RecommendationText& out) {
   out.header.insert(out.header.end(), {told.quality_name(), "95 %"});
   if (what.labelled) out.header.emplace_back("lost");
   if (told.agreement_counts()) out.header.emplace_back("agreement");
-  out.header.insert(out.header.end(), {told.bound_name(), "certified", "use"});
+  out.header.insert(out.header.end(), {told.loss_name(), "certified", "use"});
   // Of the run to use every rule, of the others the best.
   std::set<size_t> seen;
   for (size_t i = 0; i < what.options.size(); ++i) {
@@ -151,7 +152,7 @@ void fill_table(const Told& told, RecommendationText& out) {
 std::string chosen_figures(const Told& told, const Alternative& one) {
   if (told.goal.speedup)
     return fmt::format("{} {} at {:.2f}x", told.quality_name(), points(one.chosen_quality), one.chosen_speedup);
-  if (one.calibration) return fmt::format("{:.2f}x expected", one.chosen_speedup);
+  if (told.what.certify_rows > 0) return fmt::format("{:.2f}x expected", one.chosen_speedup);
   return fmt::format("{:.2f}x with {}", one.chosen_speedup, loss_text(told, one.chosen_loss));
 }
 
@@ -203,8 +204,7 @@ std::string after_a_miss(const Told& told) {
 
 std::string where_from(const Told& told) {
   const Recommendation& what = told.what;
-  const std::string certify =
-      what.certify_rows > 0 ? fmt::format("; '{}' from {} more", told.bound_name(), what.certify_rows) : "";
+  const std::string certify = what.certified ? fmt::format("; certified on {} more", what.certify_rows) : "";
   return fmt::format("selected on {} texts; the table is from {} others not used for selection{}", what.choose_rows,
                      what.report_rows, certify);
 }
@@ -226,10 +226,13 @@ void add_help(const Told& told, std::vector<std::string>& notes) {
   }
   if (!told.goal.drop) return;
   const auto rows = static_cast<int64_t>(what.choose_rows + what.certify_rows + what.report_rows);
+  if (!what.uncertified.empty()) notes.push_back(fmt::format("not certified: {}", what.uncertified));
   if (what.certify_rows == 0 && told.goal.certify) {
     notes.push_back(fmt::format(
         "not certified: {} {} needs at least {} texts, and there are {}; unlabelled texts count too ('exeunt "
-        "calibrate --unlabelled FILE'). Selected to hold on average (conformal risk control)",
+        "calibrate --unlabelled FILE'). Nothing is guaranteed: the texts that chose the setting show less loss than "
+        "fresh "
+        "ones will",
         told.goal_text(), told.certainty(), what.rows_for_certificate, rows));
   }
   if (what.met) return;
@@ -258,7 +261,7 @@ OrderedJson alternative_json(const Told& told, const Alternative& one) {
   out["lost"] = number(one.lost.value);
   out["lost_bounds"] = {number(one.lost.bounds.low), number(one.lost.bounds.high)};
   out["loss"] = number(one.loss_mean);
-  out["loss_bound"] = number(one.loss_bound);
+  out["loss_bounds"] = {number(one.loss_bounds.low), number(one.loss_bounds.high)};
   out["certified"] = one.calibration && !is_full(one);
   out["meets"] = one.meets;
   out["meets_fresh"] = one.meets_fresh;
@@ -285,8 +288,12 @@ RecommendationText explained(const Recommendation& recommendation, std::span<con
   out.notes.push_back(where_from(told));
   if (recommendation.labelled && recommendation.met) {
     const Difference& lost = recommendation.best().lost;
-    out.notes.push_back(fmt::format("lost against full depth: {} points (95 %: {} to {})", points(lost.value),
-                                    points(lost.bounds.low), points(lost.bounds.high)));
+    out.notes.push_back(
+        lost.bounds.high > lost.bounds.low
+            ? fmt::format("lost against full depth: {} points (95 %: {} to {})", points(lost.value),
+                          points(lost.bounds.low), points(lost.bounds.high))
+            : fmt::format("lost against full depth: {} points: all {} answers are the same, which bounds nothing",
+                          points(lost.value), recommendation.report_rows));
   }
   if (recommendation.met && !recommendation.met_fresh) out.notes.push_back(after_a_miss(told));
   add_help(told, out.notes);

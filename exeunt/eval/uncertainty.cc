@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exeunt/eval/scores.h"
+#include "exeunt/exits/risk.h"
 
 namespace exeunt {
 namespace {
@@ -38,6 +39,22 @@ double value_in(const Judge& judge, const Answers& answers, std::span<const size
     gold.push_back(answers.gold[row]);
   }
   return primary_of(score(judge.metrics, predicted, gold), judge.primary);
+}
+
+// Of the difference of two accuracies: the share of rows that only the first gets right, less that of the second, each
+// within Clopper and Pearson's bounds at half the level. Never empty, even if no row tells them apart.
+Bounds paired_bounds(const Answers& first, const Answers& second) {
+  constexpr double kLevel = 0.05 / 4;  // two shares, two sides
+  const auto rows = static_cast<int64_t>(first.gold.size());
+  int64_t only_first = 0, only_second = 0;
+  for (size_t row = 0; row < first.gold.size(); ++row) {
+    const bool one = first.predicted[row] == first.gold[row], two = second.predicted[row] == second.gold[row];
+    only_first += one && !two ? 1 : 0;
+    only_second += two && !one ? 1 : 0;
+  }
+  const auto least = [&](int64_t hits) { return 1 - binomial_upper_bound(rows - hits, rows, kLevel); };
+  const auto greatest = [&](int64_t hits) { return binomial_upper_bound(hits, rows, kLevel); };
+  return {least(only_first) - greatest(only_second), greatest(only_first) - least(only_second)};
 }
 
 // The middle 95 % of sorted values; `absent` if there are none.
@@ -79,7 +96,7 @@ Difference difference_of(const Judge& judge, const Answers& first, const Answers
   out.value = value_of(judge, first) - value_of(judge, second);
   const std::vector<double> values =
       drawn(first.gold.size(), [&](auto rows) { return value_in(judge, first, rows) - value_in(judge, second, rows); });
-  out.bounds = middle(values, out.value);
+  out.bounds = judge.primary == Metric::accuracy ? paired_bounds(first, second) : middle(values, out.value);
   double mean = 0, squares = 0;
   for (const double value : values) mean += value / static_cast<double>(values.size());
   for (const double value : values) squares += (value - mean) * (value - mean);

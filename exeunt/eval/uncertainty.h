@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 95 % confidence intervals: Wilson's for proportions, the bootstrap for all other metrics. The same rows give the same
+// 95 % confidence intervals: Wilson's for proportions, an exact one for differences of two accuracies on the same rows,
+// the bootstrap for all other metrics. The same rows give the same
 // interval on every machine.
 #pragma once
 
@@ -31,7 +32,8 @@ struct Judge {
 // The primary metric of one set of answers.
 [[nodiscard]] Bounds score_bounds(const Judge& judge, const Answers& answers);
 
-// first − second, paired by row.
+// first − second, paired by row. The bounds of other metrics than accuracy are equal if all answers are: the bootstrap
+// cannot see what no row shows.
 struct Difference {
   double value = 0, error = 0;  // error: standard error
   Bounds bounds;

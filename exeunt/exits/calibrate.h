@@ -10,47 +10,63 @@
 #include <utility>
 #include <vector>
 
+#include "exeunt/exits/certify.h"
+#include "exeunt/exits/groups.h"
 #include "exeunt/exits/policy_file.h"
-#include "exeunt/exits/trace.h"
+#include "exeunt/exits/split.h"
 
 namespace exeunt {
 
-struct CalibrationData {
-  ExitTrace fit, certify, report;
-};
-
-struct SplitShares {
-  double fit = 0.2, certify = 0.6;  // the rest reports
-};
-
-// Rows drawn at random by `seed` into three parts, at least one row each.
-[[nodiscard]] CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares = {});
-
 struct CalibrationPlan {
   std::vector<double> budgets = {0.01};    // largest mean loss, increasing; the first becomes the default policy
-  double delta = 0.05;                     // 1 - confidence, shared by all budgets
+  double delta = 0.05;                     // 1 - confidence, shared by all budgets and tries
   std::optional<RiskLoss> loss = {};       // default: disagreement, or abs_diff for regression
   std::optional<RiskMethod> method = {};   // default: the exact binomial for disagreement, wsr for the others
   std::vector<std::string> families = {};  // rules to choose from; empty = those that suit the model
   std::vector<int> exits = {};             // layers; empty = all exits
   std::optional<std::pair<double, double>> range = {};  // of regression labels
   bool temperatures = true;
+  CertifiedUnit unit = CertifiedUnit::texts;
+  GroupPlan group = {};  // the promise must hold in each group, too
+  // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
+  // counted: all of it.
+  int tries = 0;
 };
 
-// The result for one budget.
+// Mean losses over distinct texts, and over requests, where each text counts as often as it came.
+struct Rates {
+  double texts = 0, requests = 0;
+};
+
+struct GroupOutcome {
+  std::string name;
+  int64_t rows = 0;  // of the certify part
+  double losses = 0;
+  int64_t report_rows = 0;
+  Rates report = {};
+  LossInterval interval = {};  // of report.texts, 95 %
+};
+
+// The result for one budget. Of the mean loss, nothing below `epsilon` is certified: the setting was found by walking
+// until a test failed, and a bound computed for where the walk ended would be too low.
 struct BudgetOutcome {
   double epsilon = 0;
-  PolicySpec policy;                         // complete with exits and temperatures; `full` where nothing bolder passes
-  double losses = 0;                         // sum over the certify part
-  double p_value = 1;                        // of the test that let it pass; 0 under crc
-  double upper_bound = 1;                    // on its mean loss, at the level of the test; the conformal mean under crc
-  double certify_cost = 1, report_cost = 1;  // cost fractions
-  double report_risk = 0;                    // mean loss on the report part
+  PolicySpec policy;        // complete with exits and temperatures; `full` where nothing bolder passes
+  double losses = 0;        // sum over the certify part, in the certificate's unit
+  double p_value = 1;       // of the test that let it pass; 0 under crc
+  double certify_cost = 1;  // cost fraction
+  Rates certify = {};
+  // On the report part; where it has no rows, those of the certify part, which chose the setting.
+  double report_cost = 1;
+  Rates report = {};
+  std::optional<LossInterval> interval = {};  // of report.texts, 95 %; nothing without a report part
+  std::vector<GroupOutcome> groups = {};
 };
 
 struct FamilyTrial {
   std::string family;
-  double cost_fraction = 1;  // expected after certification, mean over the budgets
+  double cost_fraction = 1;               // expected after certification, mean over the budgets
+  std::vector<PolicySpec> expected = {};  // the setting for each budget
 };
 
 struct Calibration {
@@ -59,6 +75,11 @@ struct Calibration {
   std::vector<FamilyTrial> trials;   // the first is the one chosen
   std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever bolder
 };
+
+// The families that a plan tries, judged on the fit part alone, as if its losses were those of the `certify_rows` to
+// come: the one expected to be cheapest first; infinite cost if not even full depth would pass.
+[[nodiscard]] std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows,
+                                                    const CalibrationPlan& plan);
 
 // Throws Error: usage for a plan that does not fit the model, failure if there are too few rows for the first budget;
 // that error says how many would do and what else would help.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "exeunt/exits/risk.h"
@@ -17,26 +18,46 @@ struct RiskTest {
   double epsilon = 0.01, delta = 0.05;
 };
 
-struct SequenceResult {
-  size_t setting = 0;  // the boldest that passes; 0, full depth, loses nothing and needs no test
-  double losses = 0;
-  double p_value = 0;
-  double upper_bound = 0;  // on the mean loss
+// How much each row counts in a test over requests. `most` is a limit that is presumed for all texts to come: without
+// one, a single text could decide the mean of all requests, and no sample could exclude that.
+struct Weights {
+  std::vector<double> of = {};  // [rows]; empty = every row once
+  double most = 1;
 };
 
-// Setting 0 is full depth. `losses(i)` gives the losses of setting i, row by row.
+// What is known of the rows beside their losses.
+struct Sample {
+  Weights weights = {};
+  // The promise must hold in each of these sets of rows, too. Each is tested at the full delta: whoever claims all of
+  // them errs only if one claim is wrong, and that one had to pass its own test (intersection-union).
+  std::vector<std::vector<size_t>> groups = {};
+};
+
+struct SequenceResult {
+  std::optional<size_t> setting = {};  // the boldest that passes; nothing if not even full depth does
+  double p_value = 0;                  // the largest of all groups'; 0 under crc
+};
+
+// Setting 0 is full depth, which may lose against that of another precision. `losses(i)` gives the losses of setting i,
+// row by row.
 [[nodiscard]] SequenceResult certify_sequence(const RiskTest& test, size_t settings,
-                                              const std::function<std::vector<double>(size_t)>& losses);
+                                              const std::function<std::vector<double>(size_t)>& losses,
+                                              const Sample& sample = {});
 
-// The mean loss is at most this, at the level of the test; under crc the conformal mean.
-[[nodiscard]] double upper_bound(const RiskTest& test, const std::vector<double>& losses);
-
-// Would a sample of `rows` rows with losses like these pass?
-[[nodiscard]] bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows);
+// Would a sample of `rows` rows with losses like these pass? `sample` is that of the losses.
+[[nodiscard]] bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows,
+                              const Sample& sample = {});
 
 // The smallest number of rows that pass if none of them has a loss.
-[[nodiscard]] int64_t rows_without_loss(const RiskTest& test);
+[[nodiscard]] int64_t rows_without_loss(const RiskTest& test, const Weights& weights = {});
 // The smallest budget that `rows` rows without a loss certify.
-[[nodiscard]] double least_budget(const RiskTest& test, int64_t rows);
+[[nodiscard]] double least_budget(const RiskTest& test, int64_t rows, const Weights& weights = {});
+
+// A confidence interval for the mean of losses that chose nothing, valid for any number of rows: Clopper and Pearson's
+// for losses of 0 and 1, a betting interval for others.
+struct LossInterval {
+  double low = 0, high = 1;
+};
+[[nodiscard]] LossInterval loss_interval(RiskLoss loss, const std::vector<double>& losses, double delta = 0.05);
 
 }  // namespace exeunt

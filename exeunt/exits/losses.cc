@@ -15,18 +15,13 @@ std::ptrdiff_t label_of(std::span<const float> logits) {
   return std::max_element(logits.begin(), logits.end()) - logits.begin();
 }
 
-struct Place {
-  size_t row;
-  int exit;
-};
-
-// The loss of one exit's answer against the last one's; `width` is the width of the regression range.
-double loss_of(const ExitTrace& trace, Place place, RiskLoss loss, double width) {
-  const std::span<const float> answer = trace.at(place.row, place.exit), full = trace.at(place.row, trace.exits - 1);
+// The loss of an answer to a row; `width` is the width of the regression range.
+double loss_of(const ExitTrace& trace, size_t row, std::span<const float> answer, RiskLoss loss, double width) {
+  const std::span<const float> full = trace.full_depth(row);
   if (loss == RiskLoss::abs_diff)
     return std::min(1.0, std::abs(static_cast<double>(answer[0]) - static_cast<double>(full[0])) / width);
   if (loss == RiskLoss::disagreement) return label_of(answer) == label_of(full) ? 0 : 1;
-  const auto gold = static_cast<std::ptrdiff_t>(trace.gold[place.row]);
+  const auto gold = static_cast<std::ptrdiff_t>(trace.gold[row]);
   return (label_of(answer) == gold ? 0 : 1) - (label_of(full) == gold ? 0 : 1);
 }
 
@@ -46,7 +41,7 @@ std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace) {
 }
 
 LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::pair<double, double>> range)
-    : trace_(trace), replayer_(trace) {
+    : trace_(trace), replayer_(trace, trace.info.last_head) {
   const bool numbers = loss == RiskLoss::abs_diff;
   if (numbers != trace.info.regression) {
     throw Error(Code::usage,
@@ -59,19 +54,25 @@ LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::p
   if (numbers && (!range || !(range->second > range->first) || !std::isfinite(range->second - range->first)))
     throw Error(Code::usage, "loss 'abs_diff' needs the range of the labels", "give the data's gold values with them");
   const double width = numbers ? range->second - range->first : 1;
-  losses_.reserve(trace.rows * static_cast<size_t>(trace.exits));
-  for (size_t row = 0; row < trace.rows; ++row)
-    for (int exit = 0; exit < trace.exits; ++exit) losses_.push_back(loss_of(trace, {row, exit}, loss, width));
+  const auto outputs = static_cast<size_t>(trace.width);
+  losses_.reserve(trace.rows * (static_cast<size_t>(trace.exits) + 1));
+  for (size_t row = 0; row < trace.rows; ++row) {
+    for (int exit = 0; exit < trace.exits; ++exit)
+      losses_.push_back(loss_of(trace, row, trace.at(row, exit), loss, width));
+    const std::span<const float> ramp = std::span(trace.ramp).subspan(trace.ramp.empty() ? 0 : row * outputs);
+    losses_.push_back(ramp.empty() ? 0 : loss_of(trace, row, ramp.first(outputs), loss, width));
+  }
 }
 
 LossMeter::Measured LossMeter::measure(const PolicySpec& policy) {
   const Departures departures = replayer_.run(policy);
   const auto exits = static_cast<size_t>(trace_.exits);
+  const auto by_ramp = [&](size_t row) { return !departures.by_ramp.empty() && departures.by_ramp[row]; };
   Measured measured;
   measured.losses.reserve(trace_.rows);
   double layers = 0;
   for (size_t row = 0; row < trace_.rows; ++row) {
-    measured.losses.push_back(losses_[row * exits + departures.exit[row]]);
+    measured.losses.push_back(losses_[row * (exits + 1) + (by_ramp(row) ? exits : departures.exit[row])]);
     layers += trace_.info.layers[departures.exit[row]];
   }
   measured.cost_fraction = layers / static_cast<double>(trace_.rows) / trace_.info.layers.back();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an early answer loses against the same model at full depth, row by row.
+// What an early answer loses against full depth, row by row: against the trace's reference (fp32) where it has one,
+// else against the last exit of the same trace. The head that the trace names answers at the last layer.
 #pragma once
 
 #include <optional>
@@ -36,7 +37,8 @@ class LossMeter {
  private:
   const ExitTrace& trace_;
   Replayer replayer_;
-  std::vector<double> losses_;  // [rows, exits] of each exit's answer, so that a policy only looks them up
+  // [rows, exits, then the last ramp] of each answer, so that a policy only looks them up.
+  std::vector<double> losses_;
 };
 
 }  // namespace exeunt

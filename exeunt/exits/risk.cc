@@ -144,6 +144,11 @@ int64_t rows_needed(double epsilon, double delta, int64_t losses) {
   return passes;
 }
 
+double share_of_try(int k) {
+  check(k >= 1, "tries count from 1");
+  return k == 1 ? 0.9 : 0.1 * std::ldexp(1.0, 1 - k);
+}
+
 std::optional<size_t> fixed_sequence(size_t settings, double delta, const std::function<double(size_t)>& p_value) {
   check_budget(delta);
   std::optional<size_t> last;

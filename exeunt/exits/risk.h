@@ -55,6 +55,10 @@ enum class RiskMethod { ltt_binomial, ltt_hb, wsr, crc };
 // The most losses among `rows` that still certify; -1: not even zero would.
 [[nodiscard]] int64_t losses_allowed(int64_t rows, double epsilon, double delta);
 
+// The share of delta for the kth use (from 1) of the same rows to certify something: nine tenths for the first, a tenth
+// for all others, so that whoever tries again and keeps the best result stays within delta.
+[[nodiscard]] double share_of_try(int k);
+
 // Fixed-sequence testing: settings 0, 1, … go from safest to boldest, and the answer is the last one before the first
 // whose p-value exceeds `delta`. No multiplicity correction is needed; nothing if the very first fails.
 [[nodiscard]] std::optional<size_t> fixed_sequence(size_t settings, double delta,

@@ -13,6 +13,9 @@ struct Slope {
   double value = 0, first = 0, second = 0;  // mean of l(b) and its derivatives by b = 1 / T
 };
 
+// Weight of the prior of decision temperatures, that of one observation of ln T = 0 with variance 1/2.
+constexpr double kShrink = 1;
+
 // l(b) = ln sum_c e^(b z_c) - b z_y is convex in b: l' = E_p[z] - z_y, l'' = Var_p[z].
 Slope slope_at(const ExitTrace& trace, int exit, std::span<const int> targets, double b) {
   Slope total;
@@ -42,15 +45,22 @@ double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const
   return slope_at(trace, exit, targets, 1 / temperature).value;
 }
 
-float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets) {
+float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets, double shrink) {
   check(targets.size() == trace.rows && trace.width > 1, "one target label per row");
-  // Newton's step if it stays between the bounds set by the sign of l', else their geometric mean.
+  const double weight = shrink / static_cast<double>(trace.rows);
+  const auto slope_with = [&](double b) {  // of l(b) + weight (ln b)^2, whose minimum is sought
+    Slope slope = slope_at(trace, exit, targets, b);
+    slope.first += 2 * weight * std::log(b) / b;
+    slope.second += 2 * weight * (1 - std::log(b)) / (b * b);
+    return slope;
+  };
+  // Newton's step if it stays between the bounds set by the sign of the slope, else their geometric mean.
   double low = 1.0 / kMaxTemperature, high = 1.0 / kMinTemperature;
-  if (slope_at(trace, exit, targets, low).first >= 0) return kMaxTemperature;
-  if (slope_at(trace, exit, targets, high).first <= 0) return kMinTemperature;
+  if (slope_with(low).first >= 0) return kMaxTemperature;
+  if (slope_with(high).first <= 0) return kMinTemperature;
   double b = 1;
   for (int i = 0; i < 100 && high - low > 1e-9 * high; ++i) {
-    const Slope slope = slope_at(trace, exit, targets, b);
+    const Slope slope = slope_with(b);
     (slope.first > 0 ? high : low) = b;
     const double step = slope.second > 0 ? b - slope.first / slope.second : low;
     const double next = step > low && step < high ? step : std::sqrt(low * high);
@@ -70,16 +80,25 @@ std::vector<int> labels_at(const ExitTrace& trace, int exit) {
   return labels;
 }
 
-std::vector<float> fit_temperatures(const ExitTrace& trace) {
-  if (trace.info.regression) return std::vector<float>(static_cast<size_t>(trace.exits), 1.0F);
+std::vector<float> decision_temperatures(const ExitTrace& trace) {
+  std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
+  if (trace.info.regression) return temperatures;
   std::vector<int> targets;
-  if (trace.labelled()) {
-    for (const float gold : trace.gold) targets.push_back(static_cast<int>(gold));
-  } else {
-    targets = labels_at(trace, trace.exits - 1);
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> full = trace.full_depth(row);
+    targets.push_back(static_cast<int>(std::max_element(full.begin(), full.end()) - full.begin()));
   }
-  std::vector<float> temperatures;
-  for (int exit = 0; exit < trace.exits; ++exit) temperatures.push_back(fit_temperature(trace, exit, targets));
+  for (int exit = 0; exit + 1 < trace.exits; ++exit)
+    temperatures[static_cast<size_t>(exit)] = fit_temperature(trace, exit, targets, kShrink);
+  return temperatures;
+}
+
+std::vector<float> score_temperatures(const ExitTrace& trace) {
+  std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
+  if (trace.info.regression || !trace.labelled()) return temperatures;
+  const std::vector<int> targets(trace.gold.begin(), trace.gold.end());
+  for (int exit = 0; exit < trace.exits; ++exit)
+    temperatures[static_cast<size_t>(exit)] = fit_temperature(trace, exit, targets);
   return temperatures;
 }
 

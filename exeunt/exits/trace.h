@@ -57,6 +57,11 @@ struct ExitTrace {
     const auto w = static_cast<size_t>(width);
     return {logits.data() + (row * static_cast<size_t>(exits) + static_cast<size_t>(exit)) * w, w};
   }
+  // What the row is answered at full depth: the reference where it is known, else the last exit.
+  [[nodiscard]] std::span<const float> full_depth(size_t row) const noexcept {
+    const auto w = static_cast<size_t>(width);
+    return reference.empty() ? at(row, exits - 1) : std::span(reference).subspan(row * w, w);
+  }
   [[nodiscard]] float lte_at(size_t row, int exit) const noexcept {
     return lte.empty() ? 0.0F : lte[row * static_cast<size_t>(exits) + static_cast<size_t>(exit)];
   }

@@ -18,6 +18,8 @@ struct CalibrateOptions {
   // File of unlabelled texts, in addition to the data or instead of it: disagreement needs no labels.
   std::string unlabelled = {};
   CalibrationPlan plan = {};  // the range of regression labels is filled in
+  std::string group = {};     // label, length, or a column of the data: certified in each group, too
+  bool report = true;         // keep rows that measure the result; else they help to certify
   uint64_t seed = 42;
   std::string out = {};  // policy file; empty = the model's own
 };
@@ -26,7 +28,8 @@ struct Calibrated {
   std::filesystem::path out = {};
   CalibrationData data = {};
   Calibration calibration = {};
-  std::vector<PolicyScore> scores = {};  // on the report part: full depth, then the policy of every budget
+  // On the report part (the certify part if there is none): full depth, then the policy of every budget.
+  std::vector<PolicyScore> scores = {};
 };
 
 // Throws Error, as measure() and calibrate() do; (resources) if somebody else calibrates the model.

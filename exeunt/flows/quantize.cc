@@ -14,8 +14,10 @@
 #include "exeunt/exits/replay.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/tries.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/engine.h"
 #include "exeunt/tasks/metrics.h"
 
 namespace exeunt {
@@ -297,12 +299,14 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   const Exceptions& exceptions = out.outcome.exceptions;
   const CalibrationData fresh{.fit = texts.trace(options.precision, exceptions, choose),
                               .certify = texts.trace(options.precision, exceptions, rows_of(parts.certify)),
-                              .report = texts.trace(options.precision, exceptions, report)};
+                              .report = texts.trace(options.precision, exceptions, report),
+                              .seed = options.seed};
   out.reported = change_between(texts.trace(Precision::fp32, {}, report), fresh.report, policy);
   CalibrationPlan plan;
   plan.budgets = {options.budget};
   plan.delta = 1 - options.confidence;
   plan.range = model.exits().range;
+  count_try(fresh, plan, observer);
   try {
     out.calibration = calibrate(fresh, plan);
   } catch (const Error& error) {

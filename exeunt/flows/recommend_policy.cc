@@ -7,6 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/tries.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/tasks/hold_out.h"
 
@@ -97,7 +98,8 @@ Recommended recommend_policy(const RecommendOptions& options, const Observer& ob
                          .primary = primary_metric(contender.measured.trace),
                          .range = label_range(contender.measured)});
   }
-  done.what = recommend(done.runs, options.goal, options.seed);
+  done.what = recommend(done.runs, options.goal, options.seed,
+                        [&](const CalibrationData& data, CalibrationPlan& plan) { count_try(data, plan, observer); });
   return done;
 }
 

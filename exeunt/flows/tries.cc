@@ -2,13 +2,13 @@
 #include "exeunt/flows/tries.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <vector>
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/data/learned_rows.h"
+#include "exeunt/exits/losses.h"
 
 namespace exeunt {
 namespace {
@@ -96,12 +97,39 @@ bool share_a_row(const std::vector<int64_t>& sorted, const std::vector<int64_t>&
                      [&](int64_t row) { return std::binary_search(sorted.begin(), sorted.end(), row); });
 }
 
-}  // namespace
-
-double share_of_try(int k) {
-  check(k >= 1, "tries count from 1");
-  return k == 1 ? 0.9 : 0.1 * std::ldexp(1.0, 1 - k);
+// Texts are known by their hashes; rows of a trace that has none by their place in their source.
+std::vector<uint64_t> ids_of(const ExitTrace& part) {
+  if (!part.row_hash.empty()) return part.row_hash;
+  std::vector<uint64_t> ids;
+  for (const int64_t index : part.index) {
+    const std::string digest = sha256_hex(fmt::format("{} {}", part.info.data, index));
+    ids.push_back(std::strtoull(digest.substr(0, 16).c_str(), nullptr, 16));
+  }
+  return ids;
 }
+
+std::string digest_of(const ExitTrace& part) {
+  std::string all;
+  for (const std::vector<float>* values : {&part.logits, &part.lte, &part.ramp, &part.reference, &part.gold})
+    all += sha256_hex(std::as_bytes(std::span(*values)));
+  return sha256_hex(all);
+}
+
+// What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan.
+std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) {
+  const ExitTrace& fit = data.fit;
+  const auto range = plan.range || !fit.info.regression ? plan.range : gold_range(fit);
+  const std::string text = fmt::format(
+      "{} {} budgets {} delta {} loss {} method {} families {} exits {} range {} temperatures {} unit {} group {} {}",
+      digest_of(fit), digest_of(data.certify), fmt::join(plan.budgets, ","), plan.delta,
+      plan.loss ? name_of(*plan.loss) : "", plan.method ? name_of(*plan.method) : "", fmt::join(plan.families, ","),
+      fmt::join(plan.exits.empty() ? fit.info.layers : plan.exits, ","),
+      range ? fmt::format("{},{}", range->first, range->second) : "", plan.temperatures, static_cast<int>(plan.unit),
+      plan.group.by, fmt::join(plan.group.values, "\n"));
+  return sha256_hex(text);
+}
+
+}  // namespace
 
 fs::path state_folder() {
   const char* state = std::getenv("XDG_STATE_HOME");
@@ -127,6 +155,21 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
   write_safetensors(path, {{"rows", view_of(DType::i64, rows)}},
                     {{"format", "exeunt.try/1"}, {"test", std::string(test)}, {"number", fmt::format("{}", number)}});
   return number;
+}
+
+void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer) {
+  plan.tries = 1;
+  const fs::path folder = state_folder();
+  if (folder.empty()) {
+    observer.notice("tries on these texts cannot be counted: neither XDG_STATE_HOME nor HOME names a folder");
+    return;
+  }
+  try {
+    plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify));
+  } catch (const Error& error) {
+    if (error.code() != Code::resources) throw;
+    observer.notice(fmt::format("tries on these texts cannot be counted: {}", error.what()));
+  }
 }
 
 }  // namespace exeunt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often rows have been used to certify something, counted across models in the user's state folder. Who tries many
-// times on the same rows and keeps the best result would break the promise; so each try gets a smaller share of delta,
-// and all of them together stay within it.
+// times on the same rows and keeps the best result would break the promise; so each try gets a smaller share of delta
+// (share_of_try), and all of them together stay within it.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 #include <span>
 #include <string_view>
 
-namespace exeunt {
+#include "exeunt/exits/calibrate.h"
+#include "exeunt/flows/measure.h"
 
-// The share of delta for the kth try (from 1) on overlapping rows: nine tenths for the first, a tenth for all others.
-[[nodiscard]] double share_of_try(int k);
+namespace exeunt {
 
 // $XDG_STATE_HOME/exeunt, else ~/.local/state/exeunt; empty where there is neither.
 [[nodiscard]] std::filesystem::path state_folder();
@@ -22,5 +22,9 @@ namespace exeunt {
 // it is repeated. Throws Error (resources) where the folder cannot be written.
 [[nodiscard]] int count_try(const std::filesystem::path& folder, std::string_view test,
                             std::span<const uint64_t> row_hashes);
+
+// Counts the test of a plan on these parts in the user's state folder, in plan.tries. Where tries cannot be counted, a
+// notice says why, and it counts as the first.
+void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer);
 
 }  // namespace exeunt

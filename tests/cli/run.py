@@ -52,11 +52,13 @@ def matches(expected, got):
 def run_file(path, environment):
     failures = 0
     cases = read_cases(path)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as state:
         for case in cases:
+            # Tries are counted for each command anew, and not in the user's folder.
+            own = dict(environment, XDG_STATE_HOME=f"{state}/{case.line}")
             text = "".join(line + "\n" for line in case.stdin)
             done = subprocess.run(["sh", "-c", case.command], input=text.encode(), capture_output=True, cwd=scratch,
-                                  env=environment, timeout=600)
+                                  env=own, timeout=600)
             out = [l.rstrip() for l in done.stdout.decode(errors="replace").splitlines() if l.strip()]
             err = [l.rstrip() for l in done.stderr.decode(errors="replace").splitlines() if l.strip()]
             wanted = [l.rstrip() for l in case.out], [l.rstrip() for l in case.err]

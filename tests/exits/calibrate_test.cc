@@ -23,60 +23,6 @@ using testing::HasSubstr;
 using testing::IsSupersetOf;
 using testing::Not;
 
-TEST(Losses, AreAgainstFullDepth) {
-  ExitTrace trace = random_trace({.rows = 4, .exits = 2, .classes = 2});
-  //               exit 1   exit 2                 gold
-  trace.logits = {1, 0, 1, 0, /* both 0 */ 1, 0, 0, 1, /* 0, then 1 */ 0, 1, 1, 0, /* 1, then 0 */ 0, 1, 0, 1};
-  trace.gold = {0, 1, 1, 0};
-  const PolicySpec first = parse_policy("layer:1");
-  EXPECT_THAT(LossMeter(trace, RiskLoss::disagreement, {}).measure(first).losses, ElementsAre(0, 1, 1, 0));
-  EXPECT_THAT(LossMeter(trace, RiskLoss::zero_one_drop, {}).measure(first).losses, ElementsAre(0, 1, -1, 0));
-  EXPECT_EQ(LossMeter(trace, RiskLoss::disagreement, {}).measure(first).cost_fraction, 0.5);
-  EXPECT_THAT(LossMeter(trace, RiskLoss::disagreement, {}).measure(parse_policy("full")).losses,
-              ElementsAre(0, 0, 0, 0));
-}
-
-TEST(Losses, OfNumbersAreSharesOfTheirRange) {
-  ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 1});
-  trace.logits = {1, 2, /**/ 3, 0.5F, /**/ 100, 0};
-  EXPECT_THAT(LossMeter(trace, RiskLoss::abs_diff, {{0, 5}}).measure(parse_policy("layer:1")).losses,
-              ElementsAre(0.2, 0.5, 1));
-}
-
-TEST(Losses, ThatDoNotSuitAreRefused) {
-  const ExitTrace numbers = random_trace({.classes = 1});
-  ExitTrace classes = random_trace({.classes = 2});
-  EXPECT_EQ(error_of([&] { LossMeter(numbers, RiskLoss::disagreement, {}); }).hint(), "use abs_diff");
-  EXPECT_THAT(error_of([&] {
-                LossMeter(classes, RiskLoss::abs_diff, {{0, 1}});
-              }).what(),
-              HasSubstr("predicts classes"));
-  EXPECT_THAT(error_of([&] { LossMeter(numbers, RiskLoss::abs_diff, {}); }).hint(), HasSubstr("gold values"));
-  EXPECT_EQ(error_of([&] { LossMeter(numbers, RiskLoss::abs_diff, {{1, 1}}); }).code(), Code::usage);
-  classes.gold[0] = NAN;
-  EXPECT_THAT(error_of([&] { LossMeter(classes, RiskLoss::zero_one_drop, {}); }).what(),
-              HasSubstr("needs the gold label"));
-}
-
-TEST(Split, EveryRowIsInOnePart) {
-  const ExitTrace trace = random_trace({.rows = 101});
-  const CalibrationData data = split_for_calibration(trace, 42);
-  EXPECT_EQ(data.fit.rows, 20u);
-  EXPECT_EQ(data.certify.rows, 60u);
-  EXPECT_EQ(data.report.rows, 21u);
-  std::set<int64_t> seen;
-  for (const ExitTrace* part : {&data.fit, &data.certify, &data.report}) {
-    seen.insert(part->index.begin(), part->index.end());
-    for (size_t row = 0; row < part->rows; ++row)
-      EXPECT_EQ(part->at(row, 1)[0], trace.at(static_cast<size_t>(part->index[row]), 1)[0]);
-  }
-  EXPECT_EQ(seen.size(), 101u);
-  EXPECT_EQ(split_for_calibration(trace, 42).fit.index, data.fit.index) << "the seed decides";
-  EXPECT_NE(split_for_calibration(trace, 43).fit.index, data.fit.index);
-  EXPECT_EQ(split_for_calibration(random_trace({.rows = 3}), 1).report.rows, 1u);
-  EXPECT_EQ(error_of([] { (void)split_for_calibration(random_trace({.rows = 2}), 1); }).code(), Code::failure);
-}
-
 TEST(Candidates, GoFromFullDepthToTheBoldest) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   LossMeter fit(trace, RiskLoss::disagreement, {});
@@ -175,55 +121,6 @@ TEST(Candidates, OfAnUnknownFamilyNameTheNearest) {
       << "full depth is no family";
 }
 
-TEST(Certify, RowsWithoutLossAreTheFewestThatPass) {
-  EXPECT_EQ(rows_without_loss({.epsilon = 0.01, .delta = 0.05}), 299);
-  EXPECT_EQ(rows_without_loss({.method = RiskMethod::crc, .epsilon = 0.01}), 99);
-  EXPECT_EQ(rows_without_loss({.method = RiskMethod::ltt_hb, .epsilon = 0.01, .delta = 0.05}), 299);
-  EXPECT_GT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 299);
-  EXPECT_LT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 600);
-  EXPECT_LT(rows_without_loss({.loss = RiskLoss::zero_one_drop, .method = RiskMethod::wsr, .epsilon = 0.01}), 600);
-  EXPECT_NEAR(least_budget({.epsilon = 0.001, .delta = 0.05}, 299), 0.01, 1e-4);
-}
-
-TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
-  // 1000 rows; setting i loses 3i of them. At 1 % and delta 0.05 four losses pass and six do not.
-  const auto losses = [](size_t i) {
-    std::vector<double> out(1000);
-    for (size_t row = 0; row < 3 * i; ++row) out[row * 7] = 1;
-    return out;
-  };
-  for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb}) {
-    const SequenceResult verdict = certify_sequence({.method = method, .epsilon = 0.01, .delta = 0.05}, 10, losses);
-    EXPECT_EQ(verdict.setting, 1u);
-    EXPECT_EQ(verdict.losses, 3);
-    EXPECT_LE(verdict.p_value, 0.05);
-    EXPECT_LE(verdict.upper_bound, 0.011);
-  }
-  const SequenceResult conformal = certify_sequence({.method = RiskMethod::crc, .epsilon = 0.01}, 10, losses);
-  EXPECT_EQ(conformal.losses, 9) << "(9 + 1) / 1001 is within 1 %";
-}
-
-TEST(Certify, WhatPassesWouldHavePassed) {
-  for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop, RiskLoss::abs_diff}) {
-    for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
-      if (method == RiskMethod::ltt_binomial && loss != RiskLoss::disagreement) continue;
-      const RiskTest test{loss, method, 0.05, 0.05};
-      int passed = 0;
-      for (size_t lost = 0; lost < 300; lost += 10) {
-        std::vector<double> losses(4000);
-        for (size_t i = 0; i < lost; ++i) losses[i * 13] = loss == RiskLoss::abs_diff ? 0.9 : 1;
-        const bool passes = certify_sequence(test, 2, [&](size_t i) {
-                              return i == 0 ? std::vector<double>(losses.size()) : losses;
-                            }).setting == 1;
-        EXPECT_EQ(would_pass(test, losses, 4000), passes) << name_of(loss) << ' ' << name_of(method) << ' ' << lost;
-        EXPECT_FALSE(would_pass(test, losses, 10)) << "10 rows certify nothing of 5 %";
-        passed += passes ? 1 : 0;
-      }
-      EXPECT_TRUE(passed > 3 && passed < 27) << name_of(loss) << ' ' << name_of(method) << ": " << passed;
-    }
-  }
-}
-
 TEST(Calibrate, CertifiesARealModel) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
   const Calibration result = calibrate(data, {.budgets = {0.01, 0.02, 0.05}, .delta = 0.05});
@@ -231,9 +128,12 @@ TEST(Calibrate, CertifiesARealModel) {
   double cost = 1;
   for (const BudgetOutcome& outcome : result.outcomes) {
     EXPECT_LT(outcome.certify_cost, cost) << "a larger budget buys more";
-    EXPECT_LE(outcome.upper_bound, outcome.epsilon);
     EXPECT_LE(outcome.p_value, 0.05 / 3);
-    EXPECT_LE(outcome.report_risk, outcome.epsilon);
+    EXPECT_LE(outcome.report.texts, outcome.epsilon);
+    EXPECT_EQ(outcome.report.texts, outcome.report.requests) << "every text came once";
+    ASSERT_TRUE(outcome.interval.has_value());
+    EXPECT_LT(outcome.interval->low, outcome.report.texts);
+    EXPECT_GT(outcome.interval->high, outcome.report.texts);
     cost = outcome.certify_cost;
   }
   EXPECT_LT(cost, 0.5);
@@ -299,7 +199,7 @@ TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
     overwrite(other.report);
     const Calibration c = calibrate(other, plan);
     EXPECT_EQ(a.sequence, c.sequence) << name;
-    EXPECT_NE(a.outcomes[0].report_risk, c.outcomes[0].report_risk) << name;
+    EXPECT_NE(a.outcomes[0].report.texts, c.outcomes[0].report.texts) << name;
     for (size_t i = 0; i < a.outcomes.size(); ++i) EXPECT_EQ(a.outcomes[i].policy, c.outcomes[i].policy) << name;
   }
 }
@@ -358,6 +258,148 @@ TEST(Calibrate, NeedsNoLabels) {
   std::fill(trace.gold.begin(), trace.gold.end(), NAN);
   const Calibration result = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
   EXPECT_LT(result.outcomes[0].certify_cost, 0.6);
+}
+
+// Exits decide by agreement with full depth, so that labels make no difference to what is certified; they do to scores.
+TEST(Calibrate, LabelsDecideNothing) {
+  ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
+  const Calibration labelled = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  std::fill(trace.gold.begin(), trace.gold.end(), NAN);
+  const Calibration bare = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  EXPECT_EQ(labelled.entry.complete().temperature, bare.entry.complete().temperature);
+  EXPECT_EQ(labelled.outcomes[0].policy, bare.outcomes[0].policy);
+  EXPECT_EQ(bare.entry.score_temperature, std::vector<float>(12, 1.0F)) << "nothing says how sure to look";
+  EXPECT_GT(labelled.entry.score_temperature.back(), 1) << "full depth is surer than right";
+  EXPECT_EQ(labelled.entry.decision_temperature.back(), 1);
+}
+
+TEST(Calibrate, CertifiesEveryLabelOfMnli) {
+  for (const bool gold : {true, false}) {
+    ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
+    if (!gold) std::fill(trace.gold.begin(), trace.gold.end(), NAN);
+    ASSERT_EQ(trace.rows, 5000U);
+    CalibrationPlan plan{.budgets = {0.05}, .tries = 1};
+    plan.group.by = "label";
+    const Calibration result = calibrate(split_for_calibration(trace, 42), plan);
+    EXPECT_LT(result.outcomes[0].certify_cost, 0.75) << "an early exit is certified";
+    const std::vector<CertifiedGroup>& groups = result.entry.certificate->groups;
+    ASSERT_EQ(groups.size(), 3U);
+    int64_t rows = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(groups[i].name, trace.info.labels[i]);
+      EXPECT_LE(binomial_p_value(std::llround(groups[i].losses), groups[i].rows, 0.05), 0.045) << groups[i].name;
+      const GroupOutcome& group = result.outcomes[0].groups[i];
+      EXPECT_LE(group.interval.low, 0.05) << "fresh rows agree";
+      EXPECT_GE(group.interval.high, group.report.texts);
+      rows += groups[i].rows;
+    }
+    EXPECT_EQ(rows, 3000);
+  }
+}
+
+TEST(Calibrate, GroupsComeFromLengthsAndColumns) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  CalibrationPlan plan{.budgets = {0.05}};
+  plan.group.by = "length";
+  const CalibrationData data = split_for_calibration(trace, 42);
+  const Calibration lengths = calibrate(data, plan);
+  ASSERT_EQ(lengths.outcomes[0].groups.size(), 4U);
+  for (const GroupOutcome& group : lengths.outcomes[0].groups) EXPECT_GT(group.rows, 400) << group.name;
+  EXPECT_THAT(lengths.outcomes[0].groups[0].name, HasSubstr("below "));
+  plan.group.by = "topic";
+  for (size_t row = 0; row < trace.rows; ++row) plan.group.values.push_back(row % 3 == 0 ? "art" : "science");
+  const Calibration column = calibrate(data, plan);
+  ASSERT_EQ(column.outcomes[0].groups.size(), 2U);
+  EXPECT_EQ(column.outcomes[0].groups[0].name, "art");
+  EXPECT_NEAR(static_cast<double>(column.outcomes[0].groups[0].rows), 1000, 100);
+  // A group of too few texts is named: nothing can be promised of it.
+  plan.group.values.assign(trace.rows, "all");
+  for (size_t row = 0; row < 30; ++row) plan.group.values[row] = "few";
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("the group 'few' of it has"));
+  plan.group.values.clear();
+  for (size_t row = 0; row < trace.rows; ++row) plan.group.values.push_back(fmt::format("{}", row));
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("want at most 64"));
+}
+
+TEST(Calibrate, RequestsAreCertifiedOverClusters) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  std::vector<size_t> rows(trace.rows);
+  std::iota(rows.begin(), rows.end(), size_t{0});
+  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
+  for (size_t row = 0; row < 500; ++row) rows.insert(rows.end(), 4, row);  // 500 texts come five times
+  const ExitTrace all = select_rows(trace, rows);
+  const CalibrationData data = split_for_calibration(all, 42);
+  CalibrationPlan plan{.budgets = {0.03}, .unit = CertifiedUnit::requests};
+  const Calibration requests = calibrate(data, plan);
+  const Certificate& certificate = *requests.entry.certificate;
+  EXPECT_EQ(certificate.unit, CertifiedUnit::requests);
+  EXPECT_EQ(certificate.method, RiskMethod::wsr) << "weights are not 0 and 1";
+  EXPECT_EQ(certificate.distinct, 3000);
+  EXPECT_NEAR(static_cast<double>(certificate.rows), 3000 * 1.4, 200);
+  EXPECT_LT(requests.outcomes[0].certify_cost, 0.6);
+  EXPECT_NE(requests.outcomes[0].report.texts, requests.outcomes[0].report.requests);
+  plan.method = RiskMethod::ltt_binomial;
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("over repeated requests"));
+  plan = {.budgets = {0.03}};
+  const Calibration texts = calibrate(data, plan);
+  EXPECT_EQ(texts.entry.certificate->rows, 3000);
+  EXPECT_EQ(texts.entry.certificate->distinct, 3000);
+  EXPECT_EQ(texts.entry.certificate->method, RiskMethod::ltt_binomial);
+}
+
+TEST(Calibrate, LaterTriesGetLessOfDelta) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
+  double cost = 0;
+  for (const int tries : {1, 2, 5}) {
+    const Calibration one = calibrate(data, {.budgets = {0.02}, .families = {"entropy"}, .tries = tries});
+    EXPECT_LE(one.outcomes[0].p_value, 0.05 * share_of_try(tries));
+    EXPECT_GE(one.outcomes[0].certify_cost, cost);
+    EXPECT_EQ(one.entry.certificate->tries, tries);
+    EXPECT_EQ(one.entry.certificate->delta, 0.05) << "of all tries together";
+    cost = one.outcomes[0].certify_cost;
+  }
+  const CalibrationData few = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
+  EXPECT_NO_THROW((void)calibrate(few, {.budgets = {0.02}, .tries = 1}));
+  EXPECT_THAT(error_of([&] { (void)calibrate(few, {.budgets = {0.02}, .tries = 2}); }).what(),
+              HasSubstr("at 95 % (try 2 on these texts) takes 297 examples"));
+}
+
+TEST(Calibrate, TheCertificateNamesItsConditions) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
+  trace.info.max_length = 48;
+  trace.info.tokenizer = std::string(64, 'b');
+  const CalibrationData data = split_for_calibration(trace, 7, kNoReport);
+  const Calibration result = calibrate(data, {.budgets = {0.02}});
+  const Certificate& certificate = *result.entry.certificate;
+  EXPECT_EQ(certificate.max_length, 48);
+  EXPECT_EQ(certificate.tokenizer, trace.info.tokenizer);
+  EXPECT_EQ(certificate.last_head, LastHead::final);
+  EXPECT_EQ(certificate.seed, 7U);
+  EXPECT_EQ(certificate.rows, 4000);
+  EXPECT_EQ(certificate.certify.row_hashes, rows_sha256(data.certify));
+  EXPECT_EQ(certificate.fit.row_hashes, rows_sha256(data.fit));
+  EXPECT_NE(certificate.fit.row_hashes, certificate.certify.row_hashes);
+  EXPECT_EQ(certificate.reference, LossReference::same_precision);
+  EXPECT_FALSE(result.outcomes[0].interval.has_value()) << "no rows are left to report";
+  EXPECT_EQ(result.outcomes[0].report.texts, result.outcomes[0].certify.texts);
+}
+
+// Against fp32, full depth in another precision is a setting like others: it is tested, and may fail.
+TEST(Calibrate, FullDepthItselfMayLoseAgainstTheReference) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> last = trace.at(row, trace.exits - 1);
+    const bool flipped = row % 200 == 0;  // 0.5 % of the answers
+    trace.reference.push_back(last[flipped ? 1 : 0]);
+    trace.reference.push_back(last[flipped ? 0 : 1]);
+  }
+  const CalibrationData data = split_for_calibration(trace, 42);
+  const Calibration result = calibrate(data, {.budgets = {0.02}});
+  EXPECT_EQ(result.entry.certificate->reference, LossReference::fp32);
+  EXPECT_LT(result.outcomes[0].certify_cost, 0.6);
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.budgets = {0.003}}); }).what(), HasSubstr("even at full depth"));
+  EXPECT_EQ(try_families(data, 3000, {.budgets = {0.003}}).front().cost_fraction, INFINITY);
 }
 
 TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {

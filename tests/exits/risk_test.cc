@@ -184,6 +184,17 @@ TEST(Coverage, ConformalRiskIsWithinBudgetOnAverage) {
   EXPECT_GT(mean, epsilon * 0.8);
 }
 
+TEST(Tries, AllOfThemTogetherStayWithinDelta) {
+  double sum = 0;
+  for (int k = 1; k <= 60; ++k) {
+    EXPECT_GT(share_of_try(k), 0);
+    sum += share_of_try(k);
+  }
+  EXPECT_LE(sum, 1);
+  EXPECT_GT(sum, 0.999);
+  EXPECT_EQ(share_of_try(1), 0.9);
+}
+
 TEST(Temperature, IsThatOfScipy) {
   for (const Json& c : golden()["temperature"]) {
     ExitTrace trace = random_trace({.rows = 60, .exits = 1, .classes = c["classes"].get<int>()});
@@ -194,7 +205,7 @@ TEST(Temperature, IsThatOfScipy) {
     EXPECT_NEAR(negative_log_likelihood(trace, 0, targets, fitted), c["nll"].get<double>(), 1e-8);
     EXPECT_NEAR(negative_log_likelihood(trace, 0, targets, 1), c["nll_at_1"].get<double>(), 1e-6);
     for (size_t row = 0; row < trace.rows; ++row) trace.gold[row] = static_cast<float>(targets[row]);
-    EXPECT_EQ(fit_temperatures(trace).at(0), fitted);
+    EXPECT_EQ(score_temperatures(trace).at(0), fitted);
   }
 }
 
@@ -214,21 +225,42 @@ TEST(Temperature, StaysWithinItsLimits) {
   EXPECT_LE(flat, kMaxTemperature);
 }
 
-TEST(Temperature, WithoutGoldTheLastExitIsTheTarget) {
+TEST(Temperature, IsShrunkByAPenaltyOnItsLogarithm) {
+  ExitTrace trace = random_trace({.rows = 4, .exits = 1, .classes = 2});
+  trace.logits = {1, 0, 1, 0, 1, 0, 1, 0};
+  const std::vector<int> right{0, 0, 0, 0};
+  const auto loss_at = [&](double t) {
+    return 4 * negative_log_likelihood(trace, 0, right, t) + std::log(t) * std::log(t);
+  };
+  const float fitted = fit_temperature(trace, 0, right, 1);
+  EXPECT_GT(fitted, kMinTemperature) << "four rows are not proof of certainty";
+  EXPECT_LT(fitted, 1);
+  for (double t = 0.05; t < 20; t *= 1.01) EXPECT_LE(loss_at(fitted), loss_at(t) + 1e-9) << t;
+}
+
+// Exits have to agree with full depth, whatever the gold labels say; what users see is calibrated to those.
+TEST(Temperature, OfDecisionsIsFittedToFullDepthAndOfScoresToGold) {
   ExitTrace trace = random_trace({.rows = 300, .exits = 3, .classes = 3});
   const std::vector<int> last = labels_at(trace, 2);
-  for (size_t row = 0; row < trace.rows; ++row) trace.gold[row] = NAN;
-  const std::vector<float> unlabelled = fit_temperatures(trace);
-  for (size_t row = 0; row < trace.rows; ++row) trace.gold[row] = static_cast<float>(last[row]);
-  EXPECT_EQ(unlabelled, fit_temperatures(trace));
-  EXPECT_EQ(unlabelled[2], kMinTemperature);
+  const std::vector<float> decision = decision_temperatures(trace), score = score_temperatures(trace);
+  EXPECT_EQ(decision[0], fit_temperature(trace, 0, last, 1));
+  EXPECT_EQ(decision[1], fit_temperature(trace, 1, last, 1));
+  EXPECT_EQ(decision[2], 1) << "the last exit does not decide";
+  const std::vector<int> gold(trace.gold.begin(), trace.gold.end());
+  for (int exit = 0; exit < 3; ++exit)
+    EXPECT_EQ(score[static_cast<size_t>(exit)], fit_temperature(trace, exit, gold)) << exit;
+  EXPECT_NE(score[0], decision[0]);
+  for (float& one : trace.gold) one = NAN;
+  EXPECT_EQ(decision_temperatures(trace), decision) << "labels make no difference";
+  EXPECT_EQ(score_temperatures(trace), std::vector<float>(3, 1.0F));
   const ExitTrace numbers = random_trace({.classes = 1});
-  EXPECT_EQ(fit_temperatures(numbers), std::vector<float>(4, 1.0F));
+  EXPECT_EQ(decision_temperatures(numbers), std::vector<float>(4, 1.0F));
+  EXPECT_EQ(score_temperatures(numbers), std::vector<float>(4, 1.0F));
 }
 
 TEST(Temperature, HelpsRealExits) {
   const ExitTrace fit = read_trace(real_trace("sst2-exeunt.held")), fresh = read_trace(real_trace("sst2-exeunt.dev"));
-  const std::vector<float> temperatures = fit_temperatures(fit);
+  const std::vector<float> temperatures = score_temperatures(fit);
   std::vector<int> gold;
   for (const float g : fresh.gold) gold.push_back(static_cast<int>(g));
   int better = 0;

@@ -15,17 +15,6 @@ std::vector<uint64_t> rows(uint64_t from, uint64_t to) {
   return out;
 }
 
-TEST(Tries, AllOfThemTogetherStayWithinDelta) {
-  double sum = 0;
-  for (int k = 1; k <= 60; ++k) {
-    EXPECT_GT(share_of_try(k), 0);
-    sum += share_of_try(k);
-  }
-  EXPECT_LE(sum, 1);
-  EXPECT_GT(sum, 0.999);
-  EXPECT_EQ(share_of_try(1), 0.9);
-}
-
 TEST(Tries, CountThoseThatShareARowWhateverTheModel) {
   const Scratch scratch;
   EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 100)), 1);
