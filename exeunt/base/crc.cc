@@ -135,15 +135,15 @@ uint32_t fast(uint32_t crc, std::span<const std::byte> bytes) noexcept {
 #endif
 
 template <uint32_t polynomial>
-uint32_t checksum(std::span<const std::byte> bytes) noexcept {
+uint32_t checksum(std::span<const std::byte> bytes, uint32_t before = 0) noexcept {
   static const bool instructions = cpu_is_fast();
-  return ~(instructions ? fast<polynomial>(~0U, bytes) : by_table<polynomial>(~0U, bytes));
+  return ~(instructions ? fast<polynomial>(~before, bytes) : by_table<polynomial>(~before, bytes));
 }
 
 }  // namespace
 
-uint32_t crc32(std::span<const std::byte> bytes) noexcept {
-  return checksum<kZip>(bytes);
+uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) noexcept {
+  return checksum<kZip>(bytes, before);
 }
 uint32_t crc32c(std::span<const std::byte> bytes) noexcept {
   return checksum<kCastagnoli>(bytes);

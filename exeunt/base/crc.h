@@ -11,7 +11,8 @@ namespace exeunt {
 // Readers verify checksums. Only fuzzers skip them, because they would never guess one.
 enum class CrcCheck { verify, skip };
 
-[[nodiscard]] uint32_t crc32(std::span<const std::byte> bytes) noexcept;   // polynomial 0x04C11DB7
+// Polynomial 0x04C11DB7. `before` is the checksum of the bytes that came before these.
+[[nodiscard]] uint32_t crc32(std::span<const std::byte> bytes, uint32_t before = 0) noexcept;
 [[nodiscard]] uint32_t crc32c(std::span<const std::byte> bytes) noexcept;  // polynomial 0x1EDC6F41
 
 // Table-based versions; the two above use the CPU's instructions if available and are tested against these.
