@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt data check`: what a folder of GLUE or ELUE data holds, and what is wrong with it.
+// `exeunt data check`: what files hold, a task's or the user's own, and what is wrong or odd about them.
+#include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/data/features.h"
+#include "exeunt/model/checkpoint.h"
 #include "exeunt/tasks/check_data.h"
+#include "exeunt/tasks/inspect.h"
 
 namespace exeunt::apps {
 namespace {
@@ -53,6 +59,12 @@ std::string label_text(const Task& task, const SplitReport& split) {
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+void print_problems(const std::vector<std::string>& problems, int64_t count, const std::string& where) {
+  for (const std::string& problem : problems) fmt::print("{}\n", problem);
+  const auto unlisted = count - static_cast<int64_t>(problems.size());
+  if (unlisted > 0) fmt::print("{}: {} more problems\n", where, unlisted);
+}
+
 void print_report(const DataReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const TaskReport& task : report.tasks) {
@@ -68,15 +80,12 @@ void print_report(const DataReport& report) {
   print_table({"task", "file", "rows", "of", "state", "labels"}, rows);
   for (const TaskReport& task : report.tasks) {
     for (const SplitReport& split : task.splits) {
-      for (const std::string& problem : split.problems) fmt::print("{}\n", problem);
-      const auto unlisted = split.problem_count - static_cast<int64_t>(split.problems.size());
-      if (unlisted > 0) fmt::print("{}: {} more problems\n", split.path.string(), unlisted);
+      print_problems(split.problems, split.problem_count, split.path.string());
     }
   }
 }
 
-void run_check(const Common& common, const std::string& folder) {
-  const DataReport report = check_data(folder);
+void check_tasks(const Common& common, const DataReport& report, const std::string& folder) {
   common.json ? print_json(as_json(report)) : print_report(report);
   for (const TaskReport& task : report.tasks) {
     for (const SplitReport& split : task.splits) {
@@ -90,17 +99,174 @@ void run_check(const Common& common, const std::string& folder) {
   }
 }
 
+struct CheckFlags : ColumnFlags {
+  std::vector<std::string> paths;
+  std::string model;
+  int max_length = 128;
+};
+
+// One file of the user's own: what was read, and how its texts fit the model if there is one.
+struct Checked {
+  std::string name;
+  UserReport report;
+  std::vector<std::string> warnings = {};
+  int64_t shared = 0;  // rows that the first file has, too
+  std::optional<Features> features = {};
+};
+
+OrderedJson as_json(const Checked& file) {
+  const auto& [data, facts, problems, problem_count] = file.report;
+  OrderedJson out{{"file", file.name},
+                  {"rows", facts.rows},
+                  {"skipped_rows", data.skipped},
+                  {"columns", data.columns},
+                  {"regression", data.regression},
+                  {"pairs", facts.pairs}};
+  out["labels"] = OrderedJson::object();
+  for (size_t i = 0; i < facts.label_counts.size(); ++i) out["labels"][data.labels[i]] = facts.label_counts[i];
+  out["rare_labels"] = facts.rare;
+  out["missing_labels"] = facts.missing;
+  out["near_labels"] = OrderedJson::array();
+  for (const NearLabels& near : facts.near) out["near_labels"].push_back({near.rare, near.common});
+  out["repeated_rows"] = facts.repeated;
+  out["contradicting_rows"] = facts.contradictions;
+  out["shared_rows"] = file.shared;
+  out["words"] = {{"median", facts.median_words}, {"most", facts.most_words}};
+  if (file.features) {
+    out["max_length"] = file.features->info.max_length;
+    out["truncated_rows"] = file.features->truncated;
+    out["lost_tokens"] = file.features->lost_tokens;
+    out["kept_tokens"] = file.features->ids.size();
+  }
+  out["notices"] = data.notices;
+  out["warnings"] = file.warnings;
+  out["problems"] = problems;
+  out["problem_count"] = problem_count;
+  out["sha256"] = data.sha256;
+  return out;
+}
+
+std::string kind_of(const Dataset& data) {
+  if (!data.labelled) return "none";
+  if (!data.regression) return fmt::format("{}", data.labels.size());
+  return data.range ? fmt::format("numbers, {:g} to {:g}", data.range->first, data.range->second) : "numbers";
+}
+
+void print_labels(const Checked& file) {
+  constexpr size_t kShown = 30;
+  std::vector<std::vector<std::string>> rows;
+  const std::vector<int64_t>& counts = file.report.facts.label_counts;
+  for (size_t i = 0; i < std::min(kShown, counts.size()); ++i) {
+    const double share =
+        static_cast<double>(counts[i]) / static_cast<double>(std::max<int64_t>(1, file.report.facts.rows));
+    rows.push_back({file.report.data.labels[i], fmt::format("{}", counts[i]), percent(share)});
+  }
+  if (rows.empty()) return;
+  fmt::print("\n");
+  print_table({"label", "rows", "%"}, rows);
+  if (counts.size() > kShown) fmt::print("… {} more labels; --json has all\n", counts.size() - kShown);
+}
+
+void print_files(const std::vector<Checked>& files) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Checked& file : files) {
+    const DataFacts& facts = file.report.facts;
+    rows.push_back({file.name, fmt::format("{}", facts.rows), fmt::format("{}", file.report.data.skipped),
+                    kind_of(file.report.data), fmt::format("{}", facts.repeated),
+                    fmt::format("{}, at most {}", facts.median_words, facts.most_words)});
+  }
+  print_table({"file", "rows", "skipped", "labels", "repeated", "words"}, rows);
+  print_labels(files.front());
+  for (const Checked& file : files) {
+    print_problems(file.report.problems, file.report.problem_count, file.name);
+  }
+}
+
+// The first file is the one to learn from: it decides the labels, and no other should have its rows.
+std::vector<Checked> check_files(const CheckFlags& flags) {
+  std::vector<Checked> files;
+  std::optional<Checkpoint> model;
+  std::unique_ptr<const Tokenizer> tokenizer;
+  if (!flags.model.empty()) {
+    model = Checkpoint::open(flags.model);
+    tokenizer = load_tokenizer(model->folder());
+  }
+  UserColumns columns = flags.columns;
+  for (const std::string& path : flags.paths) {
+    Checked file{.name = path, .report = check_user_data(path, columns)};
+    const Dataset& data = file.report.data;
+    file.warnings = warnings_of(file.report.facts, data, files.empty() ? DataUse::learn : DataUse::measure);
+    if (!files.empty()) file.shared = shared_rows(files.front().report.data, data);
+    if (file.shared > 0) {
+      file.warnings.push_back(fmt::format("{}: {} of {} rows are in {}, too", path, file.shared, file.report.facts.rows,
+                                          files.front().name));
+    }
+    if (tokenizer) {
+      file.features =
+          make_features(data, *tokenizer, {.max_length = std::min(flags.max_length, model->spec().max_tokens())});
+      if (file.features->truncated > 0)
+        file.warnings.push_back(fmt::format("{}: {}", path, truncation_text(*file.features)));
+    }
+    if (files.empty()) {
+      columns.labels = data.labels;
+      columns.regression = data.regression;
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+void check_own(const Common& common, const CheckFlags& flags) {
+  const std::vector<Checked> files = check_files(flags);
+  if (common.json) {
+    OrderedJson out{{"files", OrderedJson::array()}};
+    for (const Checked& file : files) out["files"].push_back(as_json(file));
+    print_json(out);
+  } else {
+    print_files(files);
+  }
+  finish_output();
+  int64_t problems = 0;
+  for (const Checked& file : files) {
+    for (const std::string& text : file.report.data.notices) notice(common, text);
+    for (const std::string& text : file.warnings) notice(common, text);
+    problems += file.report.problem_count;
+  }
+  if (problems == 0 || flags.columns.skip_bad) return;
+  throw Error(Code::bad_file, fmt::format("{} row{} cannot be used", problems, problems == 1 ? "" : "s"),
+              "the lines above say where; --skip-bad leaves such rows out");
+}
+
+void run_check(const Common& common, const CheckFlags& flags) {
+  std::error_code ignored;
+  if (flags.paths.size() == 1 && std::filesystem::is_directory(flags.paths.front(), ignored)) {
+    const DataReport report = find_tasks(flags.paths.front());
+    if (!report.tasks.empty()) return check_tasks(common, report, flags.paths.front());
+  }
+  check_own(common, flags);
+}
+
 }  // namespace
 
 void add_data(CommandLine& line) {
   CLI::App* data = line.app.add_subcommand("data", "Inspect datasets");
   data->require_subcommand(1);
   CommandLine inner{*data, line.common, line.chosen};
-  const auto folder = std::make_shared<std::string>();
-  CLI::App* verb = add_verb(inner, "check", "Check rows, columns and labels of GLUE and ELUE files",
-                            {"exeunt data check glue_data", "exeunt data check glue_data/RTE --json"},
-                            [folder, &common = line.common] { run_check(common, *folder); });
-  verb->add_option("DIR", *folder, "Task folder, or a folder of task folders")->required();
+  const auto flags = std::make_shared<CheckFlags>();
+  CLI::App* verb =
+      add_verb(inner, "check", "Check rows, columns and labels of your own files, or of GLUE and ELUE folders",
+               {"exeunt data check my.csv --text-column body --label-column topic",
+                "exeunt data check train.csv test.csv --model models/minilm", "exeunt data check glue_data",
+                "exeunt data check glue_data/RTE --json"},
+               [flags, &common = line.common] { run_check(common, *flags); });
+  verb->add_option(
+          "DATA", flags->paths,
+          "Your files, the one to train on first: CSV, TSV or JSONL, also .gz, or a folder; or a task's folder, "
+          "or a folder of such folders")
+      ->required();
+  add_column_flags(*verb, flags->columns);
+  verb->add_option("--model", flags->model, "Also count the texts that are too long for this model");
+  add_length_flag(*verb, flags->max_length);
 }
 
 }  // namespace exeunt::apps

@@ -80,6 +80,9 @@ void add_column_flags(CLI::App& verb, UserColumns& columns) {
   verb.add_flag_callback(
           "--regression", [&columns] { columns.regression = true; }, "Your file: labels are regression targets")
       ->group(kDataGroup);
+  verb.add_flag("--skip-bad", columns.skip_bad,
+                "Your file: skip and count rows that cannot be read or have no label, instead of refusing the file")
+      ->group(kDataGroup);
 }
 
 void add_data_flags(CLI::App& verb, DataSource& source) {

@@ -8,9 +8,8 @@
 #include <fmt/ranges.h>
 
 namespace exeunt {
-namespace {
 
-// Levenshtein distance, one row at a time.
+// One row of the table at a time.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -25,8 +24,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-
-}  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> known) {
   if (word.size() > 64) return {};  // not a typo, and the distance would be expensive

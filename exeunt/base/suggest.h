@@ -8,6 +8,9 @@
 
 namespace exeunt {
 
+// Levenshtein's: how many bytes to change, insert or remove.
+[[nodiscard]] size_t edit_distance(std::string_view a, std::string_view b);
+
 // The nearest of `known` by edit distance, or empty if none is near enough to be a likely typo.
 [[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> known);
 

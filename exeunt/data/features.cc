@@ -17,6 +17,7 @@ namespace {
 
 // Enough rows per piece that the cost of taking the next one is negligible.
 constexpr size_t kPiece = 64;
+constexpr int kNoLimit = 1 << 30;  // tokens
 
 FeatureInfo describe(const Dataset& data, const FeatureOptions& options) {
   return {.tokenizer = options.tokenizer,
@@ -43,7 +44,7 @@ Features make_features(const Dataset& data, const Tokenizer& tokenizer, const Fe
     std::vector<uint8_t> types;
   };
   std::vector<Tokens> encoded(rows);
-  std::atomic<int64_t> truncated{0};
+  std::atomic<int64_t> truncated{0}, lost{0};
   const EncodeOptions encode{.max_length = options.max_length};
   parallel_for(static_cast<int64_t>((rows + kPiece - 1) / kPiece), options.threads, [&](int64_t piece) {
     const size_t first = static_cast<size_t>(piece) * kPiece;
@@ -51,7 +52,11 @@ Features make_features(const Dataset& data, const Tokenizer& tokenizer, const Fe
       const Example& example = data.examples[row];
       Encoding encoding = tokenizer.encode(example.text, example.pair, encode);
       check(encoding.ids.size() == encoding.types.size(), "every token has a type");
-      if (encoding.truncated) ++truncated;
+      if (encoding.truncated) {
+        const Encoding whole = tokenizer.encode(example.text, example.pair, {.max_length = kNoLimit});
+        lost += static_cast<int64_t>(whole.ids.size() - encoding.ids.size());
+        ++truncated;
+      }
       encoded[row] = {std::move(encoding.ids), std::move(encoding.types)};
     }
   });
@@ -59,6 +64,7 @@ Features make_features(const Dataset& data, const Tokenizer& tokenizer, const Fe
   Features out;
   out.info = describe(data, options);
   out.truncated = truncated;
+  out.lost_tokens = lost;
   out.offsets.reserve(rows + 1);
   for (const Tokens& tokens : encoded) {
     out.offsets.push_back(out.offsets.back() + static_cast<int64_t>(tokens.ids.size()));
@@ -74,6 +80,13 @@ Features make_features(const Dataset& data, const Tokenizer& tokenizer, const Fe
   }
   check_features(out, "features");
   return out;
+}
+
+std::string truncation_text(const Features& features) {
+  if (features.truncated == 0) return {};
+  const auto kept = static_cast<double>(features.ids.size()), lost = static_cast<double>(features.lost_tokens);
+  return fmt::format("{} of {} texts are longer than {} tokens and lose {:.1f} % of all tokens", features.truncated,
+                     features.rows(), features.info.max_length, 100 * lost / (kept + lost));
 }
 
 void check_features(const Features& features, std::string_view where) {

@@ -31,7 +31,8 @@ struct Features {
   std::vector<int64_t> offsets = {0};  // [rows + 1] where each row's tokens start
   std::vector<float> gold;             // [rows] label index or value; NaN = none
   std::vector<int64_t> index;          // [rows] row in the source
-  int64_t truncated = 0;               // rows truncated to max_length; not stored in files
+  // Rows truncated to max_length, and how many tokens they lost; not stored in files.
+  int64_t truncated = 0, lost_tokens = 0;
 
   [[nodiscard]] size_t rows() const noexcept { return gold.size(); }
   [[nodiscard]] size_t length(size_t row) const noexcept {
@@ -47,14 +48,18 @@ struct Features {
 
 struct FeatureOptions {
   int max_length = 128;
-  int threads = 0;        // 0 = one per processor; the result is the same for any number
-  std::string tokenizer;  // its sha256, for the record
+  int threads = 0;             // 0 = one per processor; the result is the same for any number
+  std::string tokenizer = {};  // its sha256, for the record
 };
 
 // Tokenizes every example, in the order of the data.
 [[nodiscard]] Features make_features(const Dataset& data, const Tokenizer& tokenizer, const FeatureOptions& options);
 
-// Feature files store everything but `truncated`. Reading validates every offset, id and label. Throws Error bad_file.
+// "12 of 300 texts are longer than 128 tokens and lose 9 % of all tokens"; empty if none is.
+[[nodiscard]] std::string truncation_text(const Features& features);
+
+// Feature files store everything but what was truncated. Reading validates every offset, id and label. Throws Error
+// bad_file.
 void write_features(const std::filesystem::path& path, const Features& features);
 [[nodiscard]] Features read_features(const std::filesystem::path& path);
 [[nodiscard]] Features parse_features(std::span<const std::byte> safetensors, std::string_view where);

@@ -14,6 +14,7 @@
 #include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/precision_map.h"
 #include "exeunt/tasks/hold_out.h"
+#include "exeunt/tasks/inspect.h"
 #include "exeunt/tasks/labels.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
@@ -136,6 +137,7 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const O
   if (!source.path.empty()) {
     Dataset data = load_data(source);
     observer.notices(data.notices);
+    if (source.task.empty()) observer.notices(warnings_of(inspect(data), data, DataUse::measure));
     return data;
   }
   if (!source.task.empty() || !path_exists(held_out)) {

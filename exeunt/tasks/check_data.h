@@ -56,4 +56,7 @@ struct DataReport {
 // ELUE share is assigned to the suite whose sizes fit better. Throws Error bad_file if no task is found at all.
 [[nodiscard]] DataReport check_data(const std::filesystem::path& folder);
 
+// The same, with no task in the report if there is none.
+[[nodiscard]] DataReport find_tasks(const std::filesystem::path& folder);
+
 }  // namespace exeunt

@@ -29,11 +29,13 @@ std::optional<double> parse_number(std::string_view text) noexcept {
 }
 
 void sort_labels(std::vector<std::string>& labels) {
-  const bool numbers = std::all_of(labels.begin(), labels.end(),
-                                   [](const auto& label) { return parse_whole_number(label).has_value(); });
+  const auto whole = [](const std::string& label) {
+    const auto value = parse_number(label);
+    return value && *value == std::floor(*value);
+  };
+  const bool numbers = std::all_of(labels.begin(), labels.end(), whole);
   std::sort(labels.begin(), labels.end(), [&](const std::string& a, const std::string& b) {
-    if (numbers && *parse_whole_number(a) != *parse_whole_number(b))
-      return *parse_whole_number(a) < *parse_whole_number(b);
+    if (numbers && *parse_number(a) != *parse_number(b)) return *parse_number(a) < *parse_number(b);
     return a < b;  // "1" and "01" are two labels
   });
 }

@@ -19,8 +19,8 @@ inline constexpr size_t kMaxLabels = 65536;
 
 [[nodiscard]] std::optional<int64_t> parse_whole_number(std::string_view text) noexcept;  // "-3", "07"; no spaces
 
-// The default label order: by value if all are integers, else by bytes. The same set of labels gives the same order
-// whatever the order of the rows.
+// The default label order: by value if all are whole numbers, else by bytes. The same set of labels gives the same
+// order whatever the order of the rows.
 void sort_labels(std::vector<std::string>& labels);
 
 // Index of a label by its name. Throws Error bad_file that says `where`, what was found, what is known, the nearest.

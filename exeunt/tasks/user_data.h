@@ -9,27 +9,29 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/tasks/data_files.h"
 #include "exeunt/tasks/dataset.h"
 
 namespace exeunt {
-
-enum class UserFormat { csv, tsv, jsonl };
 
 struct UserColumns {
   std::string text = "text";
   std::string pair;             // empty: one text per row
   std::string label = "label";  // empty: no labels, gold is NaN
-  // By default the problem is a regression if every label is a number and at least one is not an integer.
+  // By default the problem is a regression if every label is a number and at least one has a fraction: 0.0 and 1.0 are
+  // two classes.
   std::optional<bool> regression;
   // In index order. By default all that occur, by value if all are integers, else by bytes.
   std::vector<std::string> labels;
   std::optional<UserFormat> format;  // default: by the file extension, .csv .tsv .jsonl .ndjson
   char separator = ',';              // of CSV
+  bool skip_bad = false;             // leave rows out that cannot be used, instead of refusing the file
 };
 
-// Empty lines are skipped; rows whose text is blank are skipped, counted and reported in the notices, because no answer
-// can be right for them; other columns are ignored. Throws Error bad_file with line and column.
-[[nodiscard]] Dataset read_user_data(const std::filesystem::path& path, const UserColumns& columns,
+// `name` as data_files() takes it. Empty lines are skipped; rows whose text is blank are skipped, counted and reported
+// in the notices, because no answer can be right for them, and so are with `skip_bad` those that cannot be read; other
+// columns are ignored. Throws Error bad_file with line and column of the first bad row, and how many more there are.
+[[nodiscard]] Dataset read_user_data(const std::string& name, const UserColumns& columns,
                                      const OnBadRow& on_bad_row = {});
 
 // The columns a file was read with, as stored in a trained model: {"text", "label"}, and "pair" and "separator" if they

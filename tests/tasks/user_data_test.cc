@@ -181,7 +181,7 @@ TEST(UserData, RowsWithoutATextAreLeftOutAndSaid) {
   EXPECT_THAT(gold(data), ElementsAre(0, 1));
   EXPECT_EQ(data.examples[1].index, 2);
   EXPECT_EQ(data.skipped, 2);
-  EXPECT_THAT(data.notices, ElementsAre("f.csv: skipped 2 rows without a text, the first in line 3"));
+  EXPECT_THAT(data.notices, ElementsAre("f.csv: skipped 2 rows without a text, the first at f.csv:3"));
   EXPECT_THAT(jsonl("{\"text\":\"a\",\"label\":0.5}\n{\"text\":\"\",\"label\":0.5}\n").notices,
               ElementsAre("f.jsonl:2: skipped a row without a text"));
   EXPECT_THAT(message([&] { (void)csv("text,label\n,x\n,y\n"); }),
@@ -280,7 +280,9 @@ TEST(UserData, ASourceIsAFileOrATaskInAFolder) {
   };
   EXPECT_THAT(refused({}), HasSubstr("--data is required"));
   EXPECT_THAT(refused({.path = file, .split = "dev"}), HasSubstr("--split goes with --task"));
-  EXPECT_THAT(refused({.path = scratch.path().string()}), HasSubstr("got a folder without --task"));
+  std::filesystem::create_directory(scratch.path() / "empty");
+  EXPECT_THAT(refused({.path = (scratch.path() / "empty").string()}),
+              HasSubstr("want .csv, .tsv or .jsonl files in it"));
   EXPECT_THAT(refused({.task = "RTE", .path = scratch.path().string()}), HasSubstr("no dev.tsv of task RTE"));
 }
 

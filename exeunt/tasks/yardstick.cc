@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/tasks/yardstick.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+constexpr size_t kMostWeights = size_t{1} << 24;  // 64 MiB, however many classes there are
+constexpr uint32_t kMostBuckets = 1U << 18, kLeastBuckets = 1U << 12;
+constexpr size_t kMostWords = 512;  // of one text
+constexpr int kMostEpochs = 30, kLeastEpochs = 3;
+constexpr double kMostWork = 3e9;  // multiplications: a few seconds
+constexpr double kRate = 0.5, kDecay = 1e-6;
+
+constexpr uint64_t kStart = 14695981039346656037ULL, kPrime = 1099511628211ULL;
+
+uint64_t mixed(uint64_t hash, std::string_view bytes) noexcept {
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+  return hash;
+}
+
+// The last steps of MurmurHash3, so that the low bits depend on all of them.
+uint64_t finished(uint64_t hash) noexcept {
+  hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdULL;
+  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return hash ^ (hash >> 33);
+}
+
+bool in_word(char c) noexcept {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || byte == '\'';
+}
+
+// Words in lower case (of ASCII), between blanks that mark their ends.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto end = [&] {
+    if (!word.empty() && words.size() < kMostWords) words.push_back(' ' + word + ' ');
+    word.clear();
+  };
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    in_word(c) ? word.push_back(c) : end();
+  }
+  end();
+  return words;
+}
+
+// Calls use(hash) for every term; those of a second text are other ones.
+template <class Use>
+void each_term(std::string_view text, uint64_t start, Use&& use) {
+  const std::vector<std::string> words = words_of(text);
+  for (size_t i = 0; i < words.size(); ++i) {
+    use(mixed(start ^ 1, words[i]));
+    if (i > 0) use(mixed(mixed(start ^ 2, words[i - 1]), words[i]));
+    for (size_t length = 3; length <= 5; ++length) {
+      for (size_t at = 0; at + length <= words[i].size(); ++at) {
+        use(mixed(start ^ length, std::string_view(words[i]).substr(at, length)));
+      }
+    }
+  }
+}
+
+// A permutation that depends on the number alone (splitmix64).
+void shuffle(std::vector<size_t>& order, uint64_t seed) {
+  for (size_t i = order.size(); i > 1; --i) {
+    seed += 0x9e3779b97f4a7c15ULL;
+    std::swap(order[i - 1], order[finished(seed) % i]);
+  }
+}
+
+}  // namespace
+
+LinearModel::Terms LinearModel::terms_of(const Example& example) const {
+  std::map<uint32_t, int> counts;
+  const auto count = [&](uint64_t hash) { ++counts[static_cast<uint32_t>(finished(hash) & (buckets_ - 1))]; };
+  each_term(example.text, kStart, count);
+  if (example.pair) each_term(*example.pair, mixed(kStart, "second"), count);
+  Terms terms;
+  double square = 0;
+  for (const auto& [bucket, times] : counts) {
+    const double rarity = rarity_.empty() ? 1 : rarity_[bucket];
+    const double weight = (1 + std::log(times)) * rarity;
+    terms.push_back({bucket, static_cast<float>(weight)});
+    square += weight * weight;
+  }
+  const auto scale = static_cast<float>(square > 0 ? 1 / std::sqrt(square) : 0);
+  for (Term& term : terms) term.weight *= scale;
+  return terms;
+}
+
+void LinearModel::logits_of(const Terms& terms, std::vector<float>& out) const {
+  const float* bias = weights_.data() + static_cast<size_t>(buckets_) * width_;
+  std::copy(bias, bias + width_, out.begin());
+  for (const Term& term : terms) {
+    const float* row = weights_.data() + static_cast<size_t>(term.bucket) * width_;
+    for (size_t k = 0; k < width_; ++k) out[k] += term.weight * row[k];
+  }
+}
+
+// AdaGrad with one step size per bucket: what is rare takes larger steps.
+void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float>& gold) {
+  double work = 0;
+  for (const Terms& terms : texts) work += 2.0 * static_cast<double>(terms.size() * width_);
+  const int epochs = std::clamp(static_cast<int>(kMostWork / std::max(1.0, work)), kLeastEpochs, kMostEpochs);
+  std::vector<float> seen(buckets_ + 1, 1e-8F), out(width_);
+  std::vector<size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  float* bias = weights_.data() + static_cast<size_t>(buckets_) * width_;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    shuffle(order, static_cast<uint64_t>(epoch));
+    for (const size_t text : order) {
+      logits_of(texts[text], out);
+      if (regression_) {
+        out[0] -= gold[text];
+      } else {
+        const float top = *std::max_element(out.begin(), out.end());
+        float sum = 0;
+        for (float& value : out) sum += value = std::exp(value - top);
+        for (float& value : out) value /= sum;
+        out[static_cast<size_t>(gold[text])] -= 1;
+      }
+      float square = 0;
+      for (const float value : out) square += value * value;
+      const auto step = [&](uint32_t bucket, float weight, float* row) {
+        seen[bucket] += square * weight * weight;
+        const auto rate = static_cast<float>(kRate / std::sqrt(seen[bucket]));
+        for (size_t k = 0; k < width_; ++k) row[k] -= rate * (weight * out[k] + static_cast<float>(kDecay) * row[k]);
+      };
+      for (const Term& term : texts[text]) {
+        step(term.bucket, term.weight, weights_.data() + static_cast<size_t>(term.bucket) * width_);
+      }
+      step(buckets_, 1, bias);
+    }
+  }
+}
+
+LinearModel::LinearModel(const Dataset& train) : regression_(train.regression) {
+  check(train.labelled && !train.examples.empty(), "a linear model learns from labelled rows");
+  width_ = regression_ ? 1 : train.labels.size();
+  buckets_ = kMostBuckets;
+  while (buckets_ > kLeastBuckets && static_cast<size_t>(buckets_) * width_ > kMostWeights) buckets_ /= 2;
+  std::vector<float> rows_with(buckets_, 0);
+  for (const Example& example : train.examples) {
+    for (const Term& term : terms_of(example)) ++rows_with[term.bucket];
+  }
+  const auto rows = static_cast<double>(train.examples.size());
+  for (float& value : rows_with) value = static_cast<float>(std::log((1 + rows) / (1 + value)) + 1);
+  rarity_ = std::move(rows_with);
+
+  std::vector<Terms> texts;
+  std::vector<float> gold;
+  for (const Example& example : train.examples) {
+    texts.push_back(terms_of(example));
+    gold.push_back(example.gold);
+  }
+  if (regression_) {
+    double sum = 0, square = 0;
+    for (const float value : gold) sum += value;
+    centre_ = static_cast<float>(sum / rows);
+    for (const float value : gold) square += (value - centre_) * (value - centre_);
+    scale_ = square > 0 ? static_cast<float>(std::sqrt(square / rows)) : 1;
+    for (float& value : gold) value = (value - centre_) / scale_;
+  }
+  weights_.assign((static_cast<size_t>(buckets_) + 1) * width_, 0);
+  learn(texts, gold);
+}
+
+std::vector<float> LinearModel::answers(const Dataset& data) const {
+  std::vector<float> answers, out(width_);
+  for (const Example& example : data.examples) {
+    logits_of(terms_of(example), out);
+    answers.push_back(regression_ ? out[0] * scale_ + centre_
+                                  : static_cast<float>(std::max_element(out.begin(), out.end()) - out.begin()));
+  }
+  return answers;
+}
+
+float usual_answer(const Dataset& train) {
+  check(!train.examples.empty(), "rows have a usual answer");
+  if (train.regression) {
+    double sum = 0;
+    for (const Example& example : train.examples) sum += example.gold;
+    return static_cast<float>(sum / static_cast<double>(train.examples.size()));
+  }
+  std::vector<int64_t> counts(train.labels.size(), 0);
+  for (const Example& example : train.examples) ++counts[static_cast<size_t>(example.gold)];
+  return static_cast<float>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+namespace {
+
+// Enough for a yardstick, and few enough to stay in memory: evenly from all of them.
+Dataset some_rows(const Dataset& data) {
+  constexpr size_t kMostRows = 20000;
+  Dataset out = data;
+  if (data.examples.size() <= kMostRows) return out;
+  out.examples.clear();
+  for (size_t i = 0; i < kMostRows; ++i) out.examples.push_back(data.examples[i * data.examples.size() / kMostRows]);
+  return out;
+}
+
+}  // namespace
+
+std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
+  std::vector<float> gold;
+  for (const Example& example : data.examples) gold.push_back(example.gold);
+  const std::vector<float> usual(gold.size(), usual_answer(train));
+  return {{train.regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
+          {"linear model", score(metrics, LinearModel(some_rows(train)).answers(data), gold)}};
+}
+
+}  // namespace exeunt
