@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt eval`: quality and cost of one policy, and of every exit.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/eval/sweep_table.h"
 #include "exeunt/flows/drift.h"
 #include "exeunt/flows/model_policy.h"
@@ -16,9 +18,56 @@ namespace {
 
 struct EvalFlags {
   MeasureOptions run;
-  std::string policy, exits, against;
-  bool each_exit = false;
+  std::string policy, exits, against, positive;
+  bool each_exit = false, each_class = false;
 };
+
+// The index of the class that f1 is of: the one named, else the second.
+int positive_of(const EvalFlags& flags, const std::vector<std::string>& labels) {
+  if (flags.positive.empty()) return ScorerOptions{}.positive;
+  const auto found = std::find(labels.begin(), labels.end(), flags.positive);
+  if (found != labels.end()) return static_cast<int>(found - labels.begin());
+  throw Error(Code::usage, fmt::format("--positive: the model has no label '{}'", flags.positive),
+              suggestion(flags.positive, labels));
+}
+
+// "f1 of 'spam'": which class a figure of one class is of.
+std::string title_of(Metric metric, const std::vector<std::string>& labels, int positive) {
+  const auto index = static_cast<size_t>(positive);
+  if (metric != Metric::f1 || index >= labels.size()) return std::string(name_of(metric));
+  return fmt::format("f1 of '{}'", labels[index]);
+}
+
+void print_classes(const ClassReport& report, const std::vector<std::string>& labels) {
+  constexpr size_t kPairs = 5;
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const ClassFigures& figures = report.classes[i];
+    rows.push_back({labels[i], percent(figures.precision), percent(figures.recall), percent(figures.f1),
+                    fmt::format("{}", figures.support)});
+  }
+  print_table({"class", "precision", "recall", "f1", "texts"}, rows);
+  fmt::print("macro f1 {}, micro f1 {}, weighted f1 {}\n", percent(report.macro_f1), percent(report.micro_f1),
+             percent(report.weighted_f1));
+  for (const ConfusedPair& pair : report.worst(kPairs)) {
+    fmt::print("{} of {} '{}' answered as '{}'\n", pair.rows, report.classes[pair.gold].support, labels[pair.gold],
+               labels[pair.answer]);
+  }
+  fmt::print("\n");
+}
+
+// An exit that is better than the last one, and what that means.
+std::string best_exit_text(const std::vector<ExitScore>& exits, Metric primary, size_t rows) {
+  if (exits.empty() || exits.back().metrics.empty()) return {};
+  const auto value = [&](const ExitScore& exit) { return primary_of(exit.metrics, primary); };
+  const auto best =
+      std::max_element(exits.begin(), exits.end(), [&](const auto& a, const auto& b) { return value(a) < value(b); });
+  if (!clearly_better(value(*best), value(exits.back()), rows)) return {};
+  return fmt::format(
+      "the exit after layer {} is the best, {} {} against {} at the last, which every promise is measured "
+      "against: a policy layer:{} stops there",
+      best->layer, name_of(primary), percent(value(*best)), percent(value(exits.back())), best->layer);
+}
 
 void print_exits(const std::vector<ExitScore>& exits) {
   std::vector<std::string> header{"exit after"};
@@ -34,10 +83,11 @@ void print_exits(const std::vector<ExitScore>& exits) {
   print_table(header, rows);
 }
 
-void print_score(const PolicyScore& score, const Measured& measured) {
+void print_score(const PolicyScore& score, const Measured& measured, int positive) {
   const std::vector<int>& layers = measured.trace.info.layers;
   std::vector<std::pair<std::string, std::string>> rows{{"policy", score.policy}};
-  for (const Score& metric : score.metrics) rows.emplace_back(name_of(metric.metric), percent(metric.value));
+  for (const Score& metric : score.metrics)
+    rows.emplace_back(title_of(metric.metric, measured.trace.info.labels, positive), percent(metric.value));
   rows.emplace_back("agreement with full depth", percent(score.agreement));
   rows.emplace_back("average layers", fmt::format("{:.2f} of {}", score.cost.average_layers, layers.back()));
   rows.emplace_back("speed-up ratio", fmt::format("{:.2f}x fewer layers", score.cost.speedup_ratio));
@@ -73,15 +123,21 @@ OrderedJson drift_json(const Drift& drift) {
 
 void run(const Common& common, const EvalFlags& flags) {
   const Measured measured = measure(flags.run, observer(common));
-  Scorer scorer(measured.trace, scorer_options(measured));
+  const std::vector<std::string>& labels = measured.trace.info.labels;
+  ScorerOptions scoring = scorer_options(measured);
+  scoring.positive = positive_of(flags, labels);
+  Scorer scorer(measured.trace, scoring);
   PolicySpec policy = choose_policy(measured, flags.policy, observer(common)).policy;
   if (!flags.exits.empty()) policy.exits = layer_list(flags.exits, "--exits");
   const PolicyScore score = scorer.score(policy);
   const std::optional<ExitTrace> other =
       flags.against.empty() ? std::nullopt : std::optional(read_trace(flags.against));
   const std::vector<ExitScore> exits = flags.each_exit ? scorer.each_exit() : std::vector<ExitScore>{};
+  const bool classes = measured.trace.labelled() && !measured.trace.info.regression;
+  if (flags.each_class && !classes) throw Error(Code::usage, "--each-class needs labelled rows and a model of classes");
   if (common.json) {
     OrderedJson out = score_json(score);
+    if (classes) out.update(classes_json(scorer.classes(policy), labels));
     out["rows"] = measured.trace.rows;
     if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
     if (other) out["drift"] = drift_json(drift(*other, measured.trace, policy));
@@ -91,9 +147,13 @@ void run(const Common& common, const EvalFlags& flags) {
     print_exits(exits);
     fmt::print("\n");
   }
+  if (flags.each_class) print_classes(scorer.classes(policy), labels);
   const std::string changed = other ? drift_line(*other, measured.trace, policy) : "";
-  print_score(score, measured);
+  print_score(score, measured, scoring.positive);
   if (other) fmt::print("\n{}\n", changed);
+  const std::string best =
+      classes ? best_exit_text(exits, primary_metric(measured.trace), measured.trace.rows) : std::string();
+  if (!best.empty()) notice(common, best);
 }
 
 }  // namespace
@@ -119,6 +179,11 @@ void add_eval(CommandLine& line) {
                    "labels and exits that differ")
       ->type_name("FILE");
   verb->add_flag("--each-exit", flags->each_exit, "Also score every exit");
+  verb->add_flag("--each-class", flags->each_class,
+                 "Also print precision, recall and F1 of each class, and the most frequent mistakes");
+  verb->add_option("--positive", flags->positive, "The class that f1 is of")
+      ->default_str("the second")
+      ->type_name("LABEL");
 }
 
 }  // namespace exeunt::apps

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "exeunt/base/error.h"
 #include "exeunt/exits/policy_text.h"
 
 namespace exeunt {
@@ -67,6 +68,11 @@ bool loses_much(double full, double early, double budget, size_t rows) noexcept 
   return full - early > budget + 2.0 / static_cast<double>(rows);
 }
 
+bool clearly_better(double score, double other, size_t rows) noexcept {
+  constexpr double kPoints = 0.005, kRows = 3;
+  return score - other >= std::max(kPoints, kRows / static_cast<double>(std::max<size_t>(1, rows)));
+}
+
 double primary_of(const std::vector<Score>& scores, Metric primary) {
   for (const Score& score : scores) {
     if (score.metric == primary) return score.value;
@@ -96,7 +102,7 @@ float Scorer::answer_of(std::span<const float> logits) const noexcept {
 
 std::vector<Score> Scorer::quality(std::span<const float> predicted) const {
   if (!trace_.labelled()) return {};
-  return exeunt::score(options_.metrics, predicted, trace_.gold);
+  return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
 }
 
 double Scorer::agreement_of(std::span<const float> predicted) const noexcept {
@@ -125,6 +131,14 @@ PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures
   out.cost = layer_cost(out.histogram, trace_.info.layers);
   if (!trace_.lengths.empty() && trace_.rows > 0) add_costs(out, policy, departures);
   return out;
+}
+
+ClassReport Scorer::classes(const PolicySpec& policy) {
+  check(trace_.labelled() && !trace_.info.regression, "classes have labels");
+  const Departures departures = replayer_.run(policy);
+  std::vector<float> predicted;
+  for (size_t row = 0; row < trace_.rows; ++row) predicted.push_back(answer_of(replayer_.answer(departures, row)));
+  return class_report(predicted, trace_.gold, trace_.info.labels.size());
 }
 
 // Texts of one length that exit at one exit cost the same, so each such cost is computed once, not per row.

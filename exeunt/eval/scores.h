@@ -12,6 +12,7 @@
 #include "exeunt/exits/policy.h"
 #include "exeunt/exits/replay.h"
 #include "exeunt/exits/trace.h"
+#include "exeunt/tasks/class_report.h"
 #include "exeunt/tasks/metrics.h"
 
 namespace exeunt {
@@ -50,11 +51,15 @@ struct ExitScore {
 // half. A few changed answers can do that to metrics of rare classes.
 [[nodiscard]] bool loses_much(double full, double early, double budget, size_t rows) noexcept;
 
+// Whether a score over `rows` rows is better than another by more than a few rows make by chance.
+[[nodiscard]] bool clearly_better(double score, double other, size_t rows) noexcept;
+
 struct ScorerOptions {
   std::vector<Metric> metrics = {};  // empty = default_metrics() of the problem
   CostOf mflops = {};                // empty = no MFLOPs
   CostOf milliseconds = {};          // empty = no times
   LastHead last = LastHead::final;
+  int positive = 1;  // the class that f1 is of
 };
 
 // Scores many policies over one trace, which must outlive it.
@@ -65,6 +70,8 @@ class Scorer {
   [[nodiscard]] PolicyScore score(const PolicySpec& policy);
   [[nodiscard]] PolicyScore score(const PolicySpec& policy, const Departures& departures) const;
   [[nodiscard]] std::vector<ExitScore> each_exit() const;
+  // Of a policy's answers. The trace is labelled and of classes.
+  [[nodiscard]] ClassReport classes(const PolicySpec& policy);
   [[nodiscard]] const std::vector<Metric>& metrics() const noexcept { return options_.metrics; }
   [[nodiscard]] const ExitTrace& trace() const noexcept { return trace_; }
 

@@ -147,4 +147,20 @@ OrderedJson exit_scores_json(std::span<const ExitScore> exits) {
   return out;
 }
 
+OrderedJson classes_json(const ClassReport& report, const std::vector<std::string>& labels) {
+  OrderedJson out{{"macro_f1", report.macro_f1}, {"micro_f1", report.micro_f1}, {"weighted_f1", report.weighted_f1}};
+  OrderedJson classes = OrderedJson::object(), confusion = OrderedJson::array();
+  for (size_t gold = 0; gold < labels.size(); ++gold) {
+    const ClassFigures& figures = report.classes.at(gold);
+    classes[labels[gold]] = {
+        {"precision", figures.precision}, {"recall", figures.recall}, {"f1", figures.f1}, {"support", figures.support}};
+    OrderedJson row = OrderedJson::array();
+    for (size_t answer = 0; answer < labels.size(); ++answer) row.push_back(report.at(gold, answer));
+    confusion.push_back(std::move(row));
+  }
+  out["classes"] = std::move(classes);
+  out["confusion"] = std::move(confusion);
+  return out;
+}
+
 }  // namespace exeunt

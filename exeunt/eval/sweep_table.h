@@ -42,4 +42,8 @@ void mark_best(std::span<CheckpointRows> all, Metric primary);
 
 [[nodiscard]] OrderedJson exit_scores_json(std::span<const ExitScore> exits);
 
+// {"macro_f1", "micro_f1", "weighted_f1", "classes": {label: {"precision", "recall", "f1", "support"}}, "confusion"}:
+// one row of the confusion per gold label, in the order of the classes.
+[[nodiscard]] OrderedJson classes_json(const ClassReport& report, const std::vector<std::string>& labels);
+
 }  // namespace exeunt

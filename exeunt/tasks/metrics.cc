@@ -112,12 +112,12 @@ double accuracy(std::span<const int> predicted, std::span<const int> gold) {
   return gold.empty() ? kNaN : static_cast<double>(right) / static_cast<double>(gold.size());
 }
 
-double f1(std::span<const int> predicted, std::span<const int> gold) {
+double f1(std::span<const int> predicted, std::span<const int> gold, int positive) {
   check(predicted.size() == gold.size(), "one prediction per gold label");
   int64_t both = 0, either = 0;  // TP, and TP + FP + TP + FN
   for (size_t i = 0; i < gold.size(); ++i) {
-    both += predicted[i] == 1 && gold[i] == 1 ? 1 : 0;
-    either += (predicted[i] == 1 ? 1 : 0) + (gold[i] == 1 ? 1 : 0);
+    both += predicted[i] == positive && gold[i] == positive ? 1 : 0;
+    either += (predicted[i] == positive ? 1 : 0) + (gold[i] == positive ? 1 : 0);
   }
   return either == 0 ? 0 : 2.0 * static_cast<double>(both) / static_cast<double>(either);
 }
@@ -165,8 +165,8 @@ double spearmanr(std::span<const double> predicted, std::span<const double> gold
   return pearson(ranks(predicted), ranks(gold));
 }
 
-std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted,
-                         std::span<const float> gold) {
+std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted, std::span<const float> gold,
+                         int positive) {
   check(predicted.size() == gold.size(), "one prediction per example");
   for (size_t row = 0; row < gold.size(); ++row) {
     if (std::isnan(gold[row])) throw Error(Code::usage, fmt::format("row {}: no gold label to score against", row));
@@ -187,7 +187,7 @@ std::vector<Score> score(std::span<const Metric> metrics, std::span<const float>
         value = accuracy(predicted_classes, gold_classes);
         break;
       case Metric::f1:
-        value = f1(predicted_classes, gold_classes);
+        value = f1(predicted_classes, gold_classes, positive);
         break;
       case Metric::matthews_correlation:
         value = matthews_correlation(predicted_classes, gold_classes);

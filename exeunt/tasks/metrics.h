@@ -17,8 +17,8 @@ enum class Metric { accuracy, f1, matthews_correlation, pearson, spearmanr, comb
 // Both spans have the same length. Empty input gives NaN for all but f1 and matthews_correlation (0).
 [[nodiscard]] double accuracy(std::span<const int> predicted, std::span<const int> gold);
 
-// F1 = 2TP / (2TP + FP + FN) of class 1; 0 if the denominator is 0.
-[[nodiscard]] double f1(std::span<const int> predicted, std::span<const int> gold);
+// F1 = 2TP / (2TP + FP + FN) of one class; 0 if the denominator is 0.
+[[nodiscard]] double f1(std::span<const int> predicted, std::span<const int> gold, int positive = 1);
 
 // Matthews' correlation, for any number of classes (Gorodkin 2004); 0 if the denominator is 0.
 [[nodiscard]] double matthews_correlation(std::span<const int> predicted, std::span<const int> gold);
@@ -35,9 +35,10 @@ struct Score {
 };
 
 // The requested metrics, in order. Predictions and gold as in traces: label indices, or values for pearson and
-// spearmanr. combined_score is the mean of the others in the list. Throws Error usage if gold is missing (NaN).
+// spearmanr. combined_score is the mean of the others in the list. Throws Error usage if gold is missing (NaN). f1 is
+// of the class `positive`.
 [[nodiscard]] std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted,
-                                       std::span<const float> gold);
+                                       std::span<const float> gold, int positive = 1);
 
 // The metrics for data without a known task.
 [[nodiscard]] std::vector<Metric> default_metrics(bool regression, size_t labels);
