@@ -44,7 +44,7 @@ Goal goal_for(const Common& common, const TrainFlags& flags, size_t rows) {
 }
 
 std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags& flags, const LoadedData& loaded,
-                                          int hidden) {
+                                          const ModelSpec& spec) {
   std::vector<ComparedRecipe> out;
   std::string adapted;
   for (const std::string& name : comma_list(flags.try_recipes.empty() ? kAutoRecipes : flags.try_recipes)) {
@@ -54,12 +54,12 @@ std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags
     if (name == kAuto) throw Error(Code::usage, "--try: got 'auto', want recipes");
     TrainFlags one = flags;
     one.recipe = name;
-    Planned plan = plan_training(common, one, find_recipe(name), loaded, hidden);
+    Planned plan = plan_training(common, one, find_recipe(name), loaded, spec);
     if (!plan.adapted.empty()) adapted = plan.adapted;
     out.push_back({.name = label, .options = std::move(plan.options)});
   }
   if (out.empty()) throw Error(Code::usage, "--try: got no recipe", "for example --try plain,exeunt");
-  if (!adapted.empty()) notice(common, adapted_text(hidden, adapted));
+  if (!adapted.empty()) notice(common, adapted);
   return out;
 }
 
@@ -153,7 +153,7 @@ void train_auto(const Common& common, TrainFlags flags) {
   CompareOptions options{.out = flags.out, .goal = goal, .resume = flags.resume, .overwrite = flags.overwrite};
   options.seed = flags.changes.recipe.value("seed", options.seed);
   options.notice = [&common](std::string_view text) { notice(common, text); };
-  RecipeComparison comparison(base, loaded.data, options, candidates_of(common, flags, loaded, base.spec().hidden));
+  RecipeComparison comparison(base, loaded.data, options, candidates_of(common, flags, loaded, base.spec()));
   comparison.open();
   announce(common, flags.dry_run, comparison, loaded);
   if (flags.dry_run) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt-train/summary.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -100,6 +101,35 @@ std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& wh
   rows.emplace_back("device", device_text(start, what.options.precision));
   rows.emplace_back("output", fmt::format("{}; all settings are in {}", what.flags.out, kRunFile));
   return rows;
+}
+
+std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data) {
+  std::vector<std::string> out;
+  const std::string metric(name_of(data.primary));
+  std::vector<std::pair<int, double>> exits;  // layer and score
+  for (const OrderedJson& exit : results.value("exits", OrderedJson::array())) {
+    const OrderedJson value = exit.value(metric, OrderedJson());
+    exits.emplace_back(exit.at("layer").get<int>(), value.is_number() ? value.get<double>() : 0.0);
+  }
+  if (exits.empty()) return out;
+  const auto [last_layer, last] = exits.back();
+  const auto [best_layer, best] =
+      *std::max_element(exits.begin(), exits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (clearly_better(best, last, data.eval.rows())) {
+    out.push_back(
+        fmt::format("the exit after layer {} is the best, {} {:.2f} against {:.2f} at the last, which every promise is "
+                    "measured against: --layers {} trains a model that ends there",
+                    best_layer, metric, 100 * best, 100 * last, best_layer));
+  }
+  for (const YardstickScore& other : data.yardstick) {
+    const double score = primary_of(other.metrics, data.primary);
+    if (!(score > last)) continue;
+    out.push_back(
+        fmt::format("the {} does better than the network, {} {:.2f} against {:.2f}: train longer (--epochs) or "
+                    "faster (--lr), bring more rows, or start from another encoder (--model)",
+                    other.name, metric, 100 * score, 100 * last));
+  }
+  return out;
 }
 
 }  // namespace exeunt::apps

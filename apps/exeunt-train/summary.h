@@ -25,4 +25,8 @@ struct Summarized {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& what,
                                                                           const RunStart& start);
 
+// What whoever trained should know of the scores, the most important last: an exit that is better than the last one,
+// and a linear model that is better than the network.
+[[nodiscard]] std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data);
+
 }  // namespace exeunt::apps

@@ -25,17 +25,26 @@ void ask_to_stop(int signal) {
   if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);
 }
 
-void print_exits(const OrderedJson& exits) {
+std::string in_percent(const OrderedJson& value) {
+  return fmt::format("{:.2f}", 100 * (value.is_number() ? value.get<double>() : NAN));
+}
+
+// The exits, and below them what they must beat.
+void print_exits(const OrderedJson& exits, const std::vector<YardstickScore>& yardstick) {
   std::vector<std::string> header{"exit after"};
   std::vector<std::vector<std::string>> rows;
   for (const OrderedJson& exit : exits) {
     std::vector<std::string> row;
     for (const auto& [key, value] : exit.items()) {
       if (key != "layer" && rows.empty()) header.push_back(key);
-      row.push_back(key == "layer" ? value.dump()
-                                   : fmt::format("{:.2f}", 100 * (value.is_number() ? value.get<double>() : NAN)));
+      row.push_back(key == "layer" ? value.dump() : in_percent(value));
     }
     rows.push_back(std::move(row));
+  }
+  for (const YardstickScore& other : yardstick) {
+    std::vector<std::string> row{other.name};
+    for (const Score& score : other.metrics) row.push_back(percent(score.value));
+    if (row.size() == header.size()) rows.push_back(std::move(row));
   }
   print_table(header, rows);
 }
@@ -50,8 +59,8 @@ void run(const Common& asked, TrainFlags flags) {
   const Checkpoint model = open_base(common, flags);
   if (first_process() && !flags.resume && !flags.overwrite) require_free(flags.out);
   const LoadedData loaded = load_rows(common, flags, model);
-  auto [options, adapted] = plan_training(common, flags, recipe, loaded, model.spec().hidden);
-  if (!adapted.empty()) notice(common, adapted_text(model.spec().hidden, adapted));
+  auto [options, adapted] = plan_training(common, flags, recipe, loaded, model.spec());
+  if (!adapted.empty()) notice(common, adapted);
   options.started = [&, &options = options](const RunStart& start) {
     notice_pairs(common, summary_of({.flags = flags, .model = model, .loaded = loaded, .options = options}, start));
   };
@@ -62,11 +71,13 @@ void run(const Common& asked, TrainFlags flags) {
     fmt::print("stopped at step {}; continue with --resume\n", result.steps);
     return;
   }
-  if (result.results.contains("exits")) print_exits(result.results.at("exits"));
+  if (result.results.contains("exits")) print_exits(result.results.at("exits"), loaded.data.yardstick);
   fmt::print("wrote {} after {} steps\n", flags.out, result.steps);
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
-  if (!loaded.user_file) return;
-  for (const std::string& text : next_steps(flags, loaded.held_out_rows)) notice(common, text);
+  if (loaded.user_file) {
+    for (const std::string& text : next_steps(flags, loaded.held_out_rows)) notice(common, text);
+  }
+  for (const std::string& text : verdicts_on(result.results, loaded.data)) notice(common, text);
 }
 
 }  // namespace
@@ -101,14 +112,18 @@ std::string place_of(const TrainFlags& flags, const std::string& task) {
 }
 
 Planned plan_training(const Common& common, const TrainFlags& flags, const Recipe& recipe, const LoadedData& loaded,
-                      int hidden) {
+                      const ModelSpec& spec) {
   const TrainingData& data = loaded.data;
   RecipeChanges changes = flags.changes;
   Planned plan;
   if (!flags.preset.empty()) {
     apply_reference_preset(changes, data.task, data.outcome.problem == Problem::regression);
   } else if (!flags.as_written) {
-    plan.adapted = adapt_to_width(changes, flags.recipe, hidden);
+    const RunShape shape{
+        .hidden = spec.hidden, .layers = spec.layers, .labels = static_cast<int64_t>(data.outcome.labels.size())};
+    const Adapted adapted = adapt_to_shape(changes, flags.recipe, shape);
+    if (!adapted.flags.empty())
+      plan.adapted = fmt::format("{}: {} (--as-written keeps the recipe's own)", adapted.why, adapted.flags);
   }
   TrainOptions& options = plan.options;
   static_cast<TrainSettings&>(options) = flags;
@@ -122,10 +137,6 @@ Planned plan_training(const Common& common, const TrainFlags& flags, const Recip
   std::signal(SIGTERM, ask_to_stop);
   std::signal(SIGINT, ask_to_stop);
   return plan;
-}
-
-std::string adapted_text(int hidden, const std::string& changed) {
-  return fmt::format("a narrow model (hidden size {}): {} (--as-written keeps the recipe's own)", hidden, changed);
 }
 
 void add_train_verbs(CommandLine& line) {

@@ -23,11 +23,9 @@ void add_train_verbs(CommandLine& line);
 // `common` outlives the options.
 struct Planned {
   TrainOptions options;
-  std::string adapted;  // the flags that a narrow model stands for, or empty
+  std::string adapted;  // the notice of settings that follow from model and data, or empty
 };
 [[nodiscard]] Planned plan_training(const Common& common, const TrainFlags& flags, const Recipe& recipe,
-                                    const LoadedData& loaded, int hidden);
-// The notice of it.
-[[nodiscard]] std::string adapted_text(int hidden, const std::string& changed);
+                                    const LoadedData& loaded, const ModelSpec& spec);
 
 }  // namespace exeunt::apps

@@ -91,18 +91,34 @@ void apply_reference_preset(RecipeChanges& changes, const std::string& task, boo
   changes.set.insert(changes.set.begin(), {"compat.adamw=torch", "compat.dyn_grad=fresh"});
 }
 
-std::string adapt_to_width(RecipeChanges& changes, const std::string& recipe, int hidden) {
+Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const RunShape& shape) {
   const std::vector<std::string>& bundled = recipe_names();
-  if (hidden >= kNarrow || std::find(bundled.begin(), bundled.end(), recipe) == bundled.end()) return {};
+  const bool narrow = shape.hidden < kNarrow;
+  const bool many_labels =
+      shape.hidden < kSmall && shape.layers <= kSmallLayers && shape.labels >= kManyLabels && recipe == "exeunt";
+  if ((!narrow && !many_labels) || std::find(bundled.begin(), bundled.end(), recipe) == bundled.end()) return {};
   for (const char* rate : {"lr", "head_lr", "layer_lr"}) {
     if (changes.stage.contains(rate)) return {};
   }
   if (sets(changes, "lr")) return {};
-  changes.stage["lr"] = 5e-4;
-  changes.stage["head_lr"] = 1;
-  if (changes.stage.contains("epochs") || sets(changes, "epochs")) return "--lr 5e-4 --head-lr 1";
-  changes.stage["epochs"] = 8;
-  return "--lr 5e-4 --head-lr 1 --epochs 8";
+  const auto open = [&](const char* field) { return !changes.stage.contains(field) && !sets(changes, field); };
+  Adapted out;
+  const auto change = [&](const char* field, double value, const char* flag) {
+    changes.stage[field] = value;
+    out.flags += (out.flags.empty() ? "" : " ") + std::string(flag);
+  };
+  if (narrow) {
+    out.why = fmt::format("a narrow model (hidden size {})", shape.hidden);
+    change("lr", 5e-4, "--lr 5e-4");
+    change("head_lr", 1, "--head-lr 1");
+    if (open("epochs")) change("epochs", 8, "--epochs 8");
+    return out;
+  }
+  out.why =
+      fmt::format("{} labels for a small model ({} layers, hidden size {})", shape.labels, shape.layers, shape.hidden);
+  change("lr", 3e-4, "--lr 3e-4");
+  if (open("label_smoothing")) change("label_smoothing", 0.1, "--label-smoothing 0.1");
+  return out;
 }
 
 }  // namespace exeunt

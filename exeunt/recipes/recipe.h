@@ -322,11 +322,23 @@ struct RecipeChanges {
 // The settings of --preset reference, the same for every recipe, where `changes` do not already have them.
 void apply_reference_preset(RecipeChanges& changes, const std::string& task, bool regression);
 
-// A narrow model learns next to nothing at the rates the bundled recipes were made for: raises learning rate and
-// epochs. A recipe file of the user's own stays as it is, and so do rates and epochs that `changes` already name.
-// Returns the flags this stands for, or nothing.
-inline constexpr int kNarrow = 256;  // hidden size
-[[nodiscard]] std::string adapt_to_width(RecipeChanges& changes, const std::string& recipe, int hidden);
+// What the defaults of a run depend on besides the recipe.
+struct RunShape {
+  int hidden = 0, layers = 0;
+  int64_t labels = 0;  // 0: a regression
+};
+
+// The rates of the bundled recipes were made for wide models and few labels. A narrow model learns next to nothing at
+// them, and a small one with many labels is far from done at the end (docs/decisions/0015-defaults-follow-the-data.md):
+// raises learning rate and epochs, or learning rate and label smoothing. A recipe file of the user's own stays as it
+// is, and so does what `changes` already name. `flags` is what this stands for, and `why` the reason; empty = nothing.
+inline constexpr int kNarrow = 256, kSmall = 512;  // hidden sizes
+inline constexpr int kSmallLayers = 6;
+inline constexpr int64_t kManyLabels = 16;
+struct Adapted {
+  std::string why = {}, flags = {};
+};
+[[nodiscard]] Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const RunShape& shape);
 
 // What training is about to produce, besides the recipe.
 struct Outcome {

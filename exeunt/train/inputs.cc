@@ -10,6 +10,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/tasks/hold_out.h"
+#include "exeunt/tasks/inspect.h"
 #include "exeunt/tasks/task.h"
 #include "exeunt/text/tokenizer.h"
 
@@ -64,11 +65,16 @@ Texts read_texts(const TrainingSource& source, const Notice& notice, const Task*
     texts.train = read_user_data(source.data, columns);
     for (const std::string& text : texts.train.notices) notice(text);
     if (source.columns.labels.empty()) question_labels(source, notice, texts.train);
+    for (const std::string& text : warnings_of(inspect(texts.train), texts.train, DataUse::learn)) notice(text);
     columns.labels = texts.train.labels;
     columns.regression = texts.train.regression;
     if (!source.eval_data.empty()) {
       texts.eval = read_user_data(source.eval_data, columns);
       for (const std::string& text : texts.eval.notices) notice(text);
+      if (const int64_t shared = shared_rows(texts.train, texts.eval); shared > 0) {
+        notice(fmt::format("{}: {} of {} rows are in {}, too: scores on rows that were learned are too good",
+                           source.eval_data, shared, texts.eval.examples.size(), source.data));
+      }
     }
   }
   if (source.limit > 0 && static_cast<int64_t>(texts.train.examples.size()) > source.limit) {
@@ -86,6 +92,12 @@ void require_labels(const Features& features, const std::string& where) {
                   "training needs a label in every row");
     }
   }
+}
+
+std::vector<Metric> metrics_of(const TrainingData& data) {
+  const Task* known = find_task_or_null(data.task);
+  if (known != nullptr) return known->metrics;
+  return default_metrics(data.outcome.problem == Problem::regression, data.outcome.labels.size());
 }
 
 // Feature files need no tokenizer and no texts; everything else goes through the model's own.
@@ -123,11 +135,18 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
                                .threads = source.threads,
                                .tokenizer = tokenizer_sha256(model.folder())};
   data.train = make_features(texts.train, *tokenizer, options);
+  if (data.train.truncated > 0) {
+    notice(fmt::format("{}: {}{}", source.data, truncation_text(data.train),
+                       options.max_length < model.spec().max_tokens() ? "; raise --max-length" : ""));
+  }
   if (task != nullptr && task->name == "MNLI" && find_split(find_task("MNLI-mm"), Split::dev, source.data)) {
     const Dataset other = read_split(find_task("MNLI-mm"), Split::dev, source.data);
     data.also.push_back({.name = "mm", .features = make_features(other, *tokenizer, options)});
   }
-  if (!texts.eval.examples.empty()) data.eval = make_features(texts.eval, *tokenizer, options);
+  if (texts.eval.examples.empty()) return;
+  data.eval = make_features(texts.eval, *tokenizer, options);
+  if (texts.train.labelled && texts.eval.labelled)
+    data.yardstick = yardstick(texts.train, texts.eval, metrics_of(data));
 }
 
 // The feature files of --also, which must have the same labels.
@@ -164,9 +183,8 @@ LoadedData load_training(const TrainingSource& source, const Checkpoint& model, 
   require_labels(data.train, source.train_features.empty() ? source.data : source.train_features);
   if (data.eval.rows() > 0) require_labels(data.eval, "evaluation data");
   load_also(source, data);
-  const bool regression = data.outcome.problem == Problem::regression;
   const Task* known = find_task_or_null(data.task);
-  data.metrics = known != nullptr ? known->metrics : default_metrics(regression, data.outcome.labels.size());
+  data.metrics = metrics_of(data);
   data.primary = known != nullptr ? known->primary : data.metrics.front();
   return loaded;
 }

@@ -13,6 +13,7 @@
 #include "exeunt/recipes/recipe.h"
 #include "exeunt/tasks/metrics.h"
 #include "exeunt/tasks/user_data.h"
+#include "exeunt/tasks/yardstick.h"
 
 namespace exeunt {
 
@@ -29,7 +30,8 @@ struct TrainingData {
   std::string task;  // name in the table of tasks; empty for the user's own data
   std::vector<Metric> metrics;
   Metric primary = Metric::accuracy;
-  std::optional<UserColumns> columns = {};  // of the user's own file, as recipe.json keeps them
+  std::optional<UserColumns> columns = {};     // of the user's own file, as recipe.json keeps them
+  std::vector<YardstickScore> yardstick = {};  // on the evaluation rows; empty where the texts are not known
 
   // The number of rows if they are pairs, which a second segment shows; models without segments (RoBERTa) show none.
   [[nodiscard]] int64_t pairs() const;

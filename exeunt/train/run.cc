@@ -456,6 +456,10 @@ TrainResult Run::finish() {
   }
   OrderedJson results = last_eval_;
   evaluate_also(results);
+  for (const YardstickScore& other : data_.yardstick) {
+    for (const Score& score : other.metrics)
+      results["yardstick"][other.name][std::string(name_of(score.metric))] = score.value;
+  }
   results["epoch"] =
       static_cast<double>(plans_.back().steps * options_.accumulation) / static_cast<double>(plans_.back().batches);
   results["train_loss"] = steps > 0 ? state_.loss_sum / static_cast<double>(steps) : 0.0;

@@ -259,7 +259,7 @@ void write_results(const fs::path& out, const OrderedJson& results) {
   std::map<std::string, std::string> lines;
   for (const auto& [key, value] : results.items()) {
     if (!key.starts_with("train_")) eval[key] = value;
-    if (!key.starts_with("eval_") && !key.starts_with("exits")) train[key] = value;
+    if (!key.starts_with("eval_") && !key.starts_with("exits") && key != "yardstick") train[key] = value;
     if (key.starts_with("eval_")) lines[key.substr(5)] = value.dump();
   }
   write_atomically(out / "all_results.json", json_text(results));

@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-constexpr int kWide = 384, kThin = 128;
+constexpr RunShape kWide{.hidden = 384, .layers = 6, .labels = 2}, kThin{.hidden = 128, .layers = 6, .labels = 2};
 
 Recipe changed_recipe(const std::string& name, const RecipeChanges& changes) {
   return changed(find_recipe(name), changes, "flags");
@@ -122,35 +122,35 @@ TEST(ReferencePreset, GivesWayToFlagsThatAreGiven) {
   EXPECT_EQ(recipe.compat.dyn_grad, LearnedGradient::fresh);
 }
 
-TEST(AdaptToWidth, GivesEveryBundledRecipeRatesAndEpochs) {
+TEST(AdaptToShape, GivesEveryBundledRecipeRatesAndEpochs) {
   for (const std::string& recipe : recipe_names()) {
     RecipeChanges changes;
-    EXPECT_EQ(adapt_to_width(changes, recipe, kThin), "--lr 5e-4 --head-lr 1 --epochs 8") << recipe;
+    EXPECT_EQ(adapt_to_shape(changes, recipe, kThin).flags, "--lr 5e-4 --head-lr 1 --epochs 8") << recipe;
     const Json want{{"lr", 5e-4}, {"head_lr", 1}, {"epochs", 8}};
     EXPECT_EQ(changes.stage, want);
   }
 }
 
-TEST(AdaptToWidth, LeavesWiderModelsAlone) {
+TEST(AdaptToShape, LeavesWiderModelsAlone) {
   RecipeChanges changes;
-  EXPECT_EQ(adapt_to_width(changes, "exeunt", kWide), "");
+  EXPECT_EQ(adapt_to_shape(changes, "exeunt", kWide).flags, "");
   EXPECT_TRUE(changes.stage.empty());
 }
 
-TEST(AdaptToWidth, KeepsEpochsThatAreNamed) {
+TEST(AdaptToShape, KeepsEpochsThatAreNamed) {
   RecipeChanges flag, set;
   flag.stage = {{"epochs", 2}};
-  EXPECT_EQ(adapt_to_width(flag, "exeunt", kThin), "--lr 5e-4 --head-lr 1");
+  EXPECT_EQ(adapt_to_shape(flag, "exeunt", kThin).flags, "--lr 5e-4 --head-lr 1");
   EXPECT_EQ(flag.stage["epochs"], 2);
   set.set = {"stages.0.epochs=5"};
-  EXPECT_EQ(adapt_to_width(set, "exeunt", kThin), "--lr 5e-4 --head-lr 1");
+  EXPECT_EQ(adapt_to_shape(set, "exeunt", kThin).flags, "--lr 5e-4 --head-lr 1");
   EXPECT_FALSE(set.stage.contains("epochs")) << "a flag would stand above the recipe's field, --set comes last";
 }
 
-TEST(AdaptToWidth, ChangesNothingForAnExplicitRateOrARecipeFile) {
+TEST(AdaptToShape, ChangesNothingForAnExplicitRateOrARecipeFile) {
   const auto stays = [](RecipeChanges changes, const std::string& recipe = "exeunt") {
     const Json before = changes.stage;
-    EXPECT_EQ(adapt_to_width(changes, recipe, kThin), "");
+    EXPECT_EQ(adapt_to_shape(changes, recipe, kThin).flags, "");
     EXPECT_EQ(changes.stage, before);
   };
   for (const char* rate : {"lr", "head_lr", "layer_lr"}) {
@@ -167,10 +167,28 @@ TEST(AdaptToWidth, ChangesNothingForAnExplicitRateOrARecipeFile) {
   }
 }
 
-TEST(AdaptToWidth, DoesNotTakeTheRateOfAnObjectiveForTheModels) {
+TEST(AdaptToShape, DoesNotTakeTheRateOfAnObjectiveForTheModels) {
   RecipeChanges changes;
   changes.set = {"stages.0.objective.lr=0.1", "policy=full"};
-  EXPECT_NE(adapt_to_width(changes, "elbert", kThin), "");
+  EXPECT_NE(adapt_to_shape(changes, "elbert", kThin).flags, "");
+}
+
+TEST(AdaptToShape, GivesASmallModelWithManyLabelsAHigherRate) {
+  const RunShape banking{.hidden = 384, .layers = 6, .labels = 77};
+  RecipeChanges changes, named;
+  const Adapted adapted = adapt_to_shape(changes, "exeunt", banking);
+  EXPECT_EQ(adapted.flags, "--lr 3e-4 --label-smoothing 0.1");
+  EXPECT_EQ(adapted.why, "77 labels for a small model (6 layers, hidden size 384)");
+  EXPECT_EQ(changes.stage, (Json{{"lr", 3e-4}, {"label_smoothing", 0.1}}));
+  named.stage = {{"label_smoothing", 0.0}};
+  EXPECT_EQ(adapt_to_shape(named, "exeunt", banking).flags, "--lr 3e-4");
+  // What was not measured stays as the recipe has it: few labels, deep or wide models, and the papers' recipes.
+  for (const RunShape& other : {RunShape{384, 6, 2}, RunShape{384, 12, 77}, RunShape{768, 6, 77}}) {
+    RecipeChanges none;
+    EXPECT_EQ(adapt_to_shape(none, "exeunt", other).flags, "");
+  }
+  RecipeChanges paper;
+  EXPECT_EQ(adapt_to_shape(paper, "pabee", banking).flags, "");
 }
 
 TEST(TrainSettings, ThatShapeTheWeightsAreStored) {
