@@ -84,7 +84,7 @@ OrderedJson budget_json(const BudgetReport& budget) {
   out["average_layers"] = budget.score.cost.average_layers;
   out["speedup_ratio"] = budget.score.cost.speedup_ratio;
   out["milliseconds"] = budget.milliseconds;
-  out["report_risk"] = budget.outcome.report_risk;
+  out["report_risk"] = budget.outcome.report.texts;
   out["agreement"] = budget.score.agreement;
   out["metrics"] = metrics_of(budget.score.metrics);
   if (budget.order) {
@@ -153,7 +153,7 @@ void print_budgets(const Attached& done) {
   add_metrics(done.full.metrics, rows.back());
   for (const BudgetReport& budget : done.budgets) {
     rows.push_back({fmt::format("{:g}%", 100 * budget.outcome.epsilon), str(budget.outcome.policy),
-                    fmt::format("{:.2f}%", 100 * budget.outcome.report_risk),
+                    fmt::format("{:.2f}%", 100 * budget.outcome.report.texts),
                     fmt::format("{:.2f}", budget.score.cost.average_layers),
                     fmt::format("{:.2f}x", budget.score.cost.speedup_ratio), fmt::format("{:.2f}", budget.milliseconds),
                     fmt::format("{:.2f}x", done.full_milliseconds / budget.milliseconds)});

@@ -87,7 +87,7 @@ void print_outcomes(const Calibrated& done) {
   const bool repeats = std::any_of(outcomes.begin(), outcomes.end(), [](const BudgetOutcome& outcome) {
     return outcome.report.texts != outcome.report.requests;
   });
-  std::vector<std::string> header{"at most", "policy", "loss"};
+  std::vector<std::string> header{"budget", "policy", "loss"};
   if (report) header.emplace_back("95 %");
   if (repeats) header.emplace_back("by requests");
   header.emplace_back("fewer layers");
