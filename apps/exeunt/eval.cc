@@ -127,8 +127,9 @@ void run(const Common& common, const EvalFlags& flags) {
   ScorerOptions scoring = scorer_options(measured);
   scoring.positive = positive_of(flags, labels);
   Scorer scorer(measured.trace, scoring);
-  PolicySpec policy = choose_policy(measured, flags.policy, observer(common)).policy;
-  if (!flags.exits.empty()) policy.exits = layer_list(flags.exits, "--exits");
+  const ResolvedPolicy resolved = resolve_measured(
+      measured, {.policy = flags.policy, .exits = layer_list(flags.exits, "--exits")}, observer(common));
+  const PolicySpec& policy = resolved.policy;
   const PolicyScore score = scorer.score(policy);
   const std::optional<ExitTrace> other =
       flags.against.empty() ? std::nullopt : std::optional(read_trace(flags.against));
@@ -139,6 +140,7 @@ void run(const Common& common, const EvalFlags& flags) {
     OrderedJson out = score_json(score);
     if (classes) out.update(classes_json(scorer.classes(policy), labels));
     out["rows"] = measured.trace.rows;
+    out["promise"] = resolved.promise;
     if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
     if (other) out["drift"] = drift_json(drift(*other, measured.trace, policy));
     return print_json(out);

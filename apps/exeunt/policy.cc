@@ -11,11 +11,12 @@
 #include "exeunt/eval/model_card.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/originals/policy_flags.h"
-#include "exeunt/runtime/engine_choice.h"
+#include "exeunt/runtime/resolve.h"
 
 namespace exeunt::apps {
 namespace {
@@ -52,16 +53,11 @@ void show(const Common& common, const PolicyFlags& flags) {
         {"engine", entry.engine.empty() ? "any" : entry.engine},
         {"policy", str(entry.policy)},
         {"exits", fmt::format("{}", fmt::join(entry.exits, ", "))}};
+    rows.emplace_back("promise", promise_of(entry));
     if (entry.certificate) {
       const Certificate& c = *entry.certificate;
-      rows.emplace_back("certificate",
-                        c.method == RiskMethod::crc
-                            ? fmt::format("{} at most {:g} % in expectation ({}, {} texts)", name_of(c.loss),
-                                          100 * c.epsilon, name_of(c.method), c.rows)
-                            : fmt::format("{} at most {:g} % with confidence {:g} % ({}, {} texts)", name_of(c.loss),
-                                          100 * c.epsilon, 100 * (1 - c.delta), name_of(c.method), c.rows));
-    } else {
-      rows.emplace_back("certificate", "none");
+      rows.emplace_back("certificate", fmt::format("{}, {} texts", name_of(c.method), c.rows));
+      if (c.max_length > 0) rows.back().second += fmt::format(", max-length {}", c.max_length);
     }
     print_pairs(rows);
     for (const PolicyPoint& point : entry.points) {
@@ -113,7 +109,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   const fs::path path = policy_path(model);
   const PolicyLock lock(path);
   const std::string precision =
-      flags.precision.empty() ? std::string(name_of(default_precision(model))) : flags.precision;
+      flags.precision.empty() ? std::string(name_of(resolve(model, {}).precision)) : flags.precision;
   PolicyFile file = policies_at(path, weights_sha256(model), precision);
   const std::string engine = engine_name(choose_kernels());
   PolicySpec policy = policy_of_words(common, flags, model, file.find("cpu", engine, precision));

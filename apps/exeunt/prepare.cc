@@ -54,6 +54,7 @@ void add_prepare(CommandLine& line) {
   add_data_flags(*verb, flags->data);
   verb->add_option("--out", flags->out, "Output feature file (safetensors)")->required();
   add_length_flag(*verb, flags->max_length);
+  verb->get_option("--max-length")->capture_default_str();
   add_threads_flag(*verb, flags->threads);
 }
 

@@ -9,6 +9,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 
 namespace exeunt::apps {
 namespace {
@@ -62,8 +63,7 @@ void run(const Common& common, const QuantizeFlags& flags) {
   add_row("the same, fresh rows", done.reported, table);
   print_table({"", "labels changed %", "exits changed %", "quality before", "after"}, table);
   if (!policy.empty()) {
-    fmt::print("\n{} runs {}: at most {} of answers differ from full depth, confidence {:g} %\n", flags.precision,
-               policy, flags.budget, 100 * options.confidence);
+    fmt::print("\n{} runs {}: {}\n", flags.precision, policy, promise_of(done.calibration->entry));
   }
   fmt::print("wrote {} ({} of {} matrices kept in a higher precision, {} trials)\n", done.out.string(),
              outcome.exceptions.size(), done.matrices, outcome.trials);

@@ -32,7 +32,7 @@ std::string flags_for(const MeasureOptions& options) {
     if (value != absent) out += fmt::format(" {} {}", flag, shell_word(value));
   };
   add("--trace", options.trace);
-  add("--max-length", fmt::format("{}", options.max_length), "128");
+  add("--max-length", fmt::format("{}", options.max_length), "0");
   add("--precision", options.precision);
   return options.reference ? out + " --engine reference" : out;
 }
@@ -101,7 +101,7 @@ void run(const Common& common, RecommendFlags& flags) {
   if (flags.apply || what.certified || !winner.measured.model) return;
   const fs::path path = winner.measured.model->folder() / "policy.json";
   std::fflush(stdout);  // notices about these commands come after them, in a pipe, too
-  if (const std::string promise = promise_at(path, winner.measured); !promise.empty())
+  if (const std::string promise = promise_at(path, winner.measured.trace.info); !promise.empty())
     notice(common, fmt::format("{}: 'policy set' would replace its certified policy ({}) by one without a certificate",
                                path.string(), promise));
 }

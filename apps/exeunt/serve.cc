@@ -37,7 +37,7 @@ struct ServeFlags {
   serve::ServerOptions server;
   std::string precision, dtype, metrics_compat, max_drop, shadow, revision = "main";
   std::array<std::string, kForeign.size()> foreign;
-  bool json_output = false, no_request_log = false;
+  bool json_output = false, no_request_log = false, no_peer_log = false;
   int64_t head_ms = 10'000, body_ms = 30'000, idle_ms = 60'000, request_ms = 30'000;
   double drain_timeout = 30, drain_delay = 0;
   int port = 3000;
@@ -92,6 +92,7 @@ void run(const Common& common, ServeFlags& flags) {
   server.service.shadow.share = flags.shadow.empty() ? 0 : share_of(flags.shadow, "--shadow", true);
   server.service.tei_metrics = flags.metrics_compat == "tei";
   server.service.log_requests = !flags.no_request_log && !common.quiet;
+  server.service.log_peers = !flags.no_peer_log;
   server.service.jobs.request_timeout = std::chrono::milliseconds(flags.request_ms);
   server.listener.head_timeout = std::chrono::milliseconds(flags.head_ms);
   server.listener.body_timeout = std::chrono::milliseconds(flags.body_ms);
@@ -130,8 +131,12 @@ void add_address_flags(CLI::App& verb, ServeFlags& flags) {
       ->group(kWho);
   verb.add_flag("--insecure-no-auth", flags.server.insecure_no_auth, "Allow a public address without a key")
       ->group(kWho);
-  verb.add_option("--cors-allow-origin", flags.server.service.cors_origins, "Allowed origins, comma-separated; * = any")
+  verb.add_option("--cors-allow-origin", flags.server.service.gate.origins, "Allowed origins, comma-separated; * = any")
       ->envname("CORS_ALLOW_ORIGIN")
+      ->delimiter(',')
+      ->group(kWho);
+  verb.add_option("--allowed-host", flags.server.service.gate.hosts,
+                  "Names clients use for the server, beside local ones; others get 403")
       ->delimiter(',')
       ->group(kWho);
 }
@@ -202,9 +207,9 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; 0 = the model's limit")
-      ->check(CLI::Range(0, 1 << 16))
-      ->capture_default_str()
+  verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; longer texts are truncated")
+      ->check(CLI::Range(1, 1 << 16))
+      ->default_str("the certificate's, else the training's, else 128")
       ->group(kGroup);
   verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.jobs.auto_truncate,
                 "Truncate texts that are too long, or refuse them (default: truncate)")
@@ -241,6 +246,7 @@ void add_serve(CommandLine& line) {
       ->envname("SERVED_MODEL_NAME");
   verb->add_flag("--json-output", flags->json_output, "Log as JSON")->envname("JSON_OUTPUT");
   verb->add_flag("--no-request-log", flags->no_request_log, "Do not log requests");
+  verb->add_flag("--no-peer-log", flags->no_peer_log, "Log requests without their clients' addresses");
   verb->add_option("--metrics-compat", flags->metrics_compat,
                    "Also export the metric names of text-embeddings-inference: tei")
       ->check(CLI::IsMember({"tei"}));

@@ -98,7 +98,7 @@ exeunt_result result_of(const exeunt::Classifier& classifier, const Answer& answ
   exeunt_result out = EXEUNT_RESULT_INIT;
   const bool regression = classifier.checkpoint().exits().problem == exeunt::Problem::regression;
   out.label = regression ? -1 : answer.evidence.label;
-  out.score = answer.evidence.confidence;
+  out.score = regression ? answer.evidence.confidence : answer.probabilities[static_cast<size_t>(out.label)];
   out.value = answer.evidence.value;
   out.exit_layer = answer.layer;
   out.layers_run = answer.layers_run;
@@ -146,7 +146,7 @@ exeunt_status exeunt_open(const char* folder, const exeunt_options* options, exe
     }
     require(given.threads >= 0 && given.max_length >= 0, "threads and max_length: want 0 or more");
     wanted.engine.threads = given.threads;
-    if (given.max_length > 0) wanted.max_length = given.max_length;
+    wanted.max_length = given.max_length;
     *model = reinterpret_cast<exeunt_model*>(new Model(folder, wanted));
   });
 }

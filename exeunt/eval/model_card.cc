@@ -12,6 +12,7 @@
 #include "exeunt/base/utf8.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/locate.h"
 
@@ -186,14 +187,13 @@ std::string exit_table(const Checkpoint& model, const Json& results) {
                      head, rule, out, kTokens, scores);
 }
 
-std::string promise(const Certificate& c) {
-  const std::string how =
-      c.method == RiskMethod::crc ? "in expectation" : fmt::format("with confidence {:g} %", 100 * (1 - c.delta));
-  return fmt::format(
-      "Certified: against the same model at full depth, {} at most {:g} % {} ({}, {} texts, data `{:.12}`), on texts "
-      "drawn "
-      "like those. It says nothing of other texts.",
-      cell(name_of(c.loss)), 100 * c.epsilon, how, name_of(c.method), c.rows, c.certify.data);
+std::string promise(const PolicyEntry& entry) {
+  if (!entry.certificate) return fmt::format("Promise: {}.", promise_of(entry));
+  const Certificate& c = *entry.certificate;
+  std::string out = fmt::format("Promise: {} ({}, {} texts, data `{:.12}`), on texts drawn like those",
+                                promise_of(entry), name_of(c.method), c.rows, c.certify.data);
+  if (c.max_length > 0) out += fmt::format(" and truncated to {} tokens", c.max_length);
+  return out + ". It says nothing of other texts.";
 }
 
 std::string policy_part(const CardFacts& facts) {
@@ -206,8 +206,7 @@ std::string policy_part(const CardFacts& facts) {
     out += fmt::format("**{}**{}{}: `{}` over the exits {}. {}\n\n", entry.precision,
                        entry.engine.empty() ? "" : " on " + entry.engine,
                        entry.precision == facts.policy->default_precision ? " (default)" : "", str(entry.policy),
-                       fmt::join(entry.exits, ", "),
-                       entry.certificate ? promise(*entry.certificate) : "It carries no certificate.");
+                       fmt::join(entry.exits, ", "), promise(entry));
     if (entry.points.size() < 2) continue;
     out += "| budget | policy | layers used |\n| ---: | --- | ---: |\n";
     for (const PolicyPoint& point : entry.points) {

@@ -154,16 +154,12 @@ std::string sweep_table(const ShownRun& shown) {
 
 // The certificate in words and as stored.
 std::string certificate_part(const ShownRun& shown) {
-  const OrderedJson& c = *shown.run->certificate;
-  const double epsilon = c.value("epsilon", 0.0), delta = c.value("delta", 0.0);
-  const std::string sure = c.value("guarantee", "") == "expectation"
-                               ? "in expectation"
-                               : fmt::format("with confidence {:g} %", 100 * (1 - delta));
+  const Certificate& c = *shown.run->certificate;
   return fmt::format(
-      "<p><b>{}</b>: <code>{}</code> loses at most {:g} % against full depth ({}), {}; tested by {} on {} texts.</p>\n"
+      "<p><b>{}</b>: <code>{}</code>: {}; tested by {} on {} texts.</p>\n"
       "<details><summary>as stored</summary><pre>{}</pre></details>\n",
-      escape_html(shown.run->name), escape_html(shown.chosen.policy), 100 * epsilon, escape_html(c.value("loss", "")),
-      sure, escape_html(c.value("method", "")), c.value("n", int64_t{0}), escape_html(json_text(c)));
+      escape_html(shown.run->name), escape_html(shown.chosen.policy), escape_html(shown.run->promise),
+      name_of(c.method), c.rows, escape_html(json_text(certificate_json(c))));
 }
 
 std::string example_rows(const std::vector<ExampleRow>& examples) {
@@ -255,7 +251,7 @@ OrderedJson run_json(const ShownRun& shown) {
   run["policy"] = score_json(shown.chosen);
   run["each_exit"] = exit_scores_json(shown.exits);
   run["sweep"] = sweep_json(shown.rows);
-  run["certificate"] = shown.run->certificate ? *shown.run->certificate : OrderedJson(nullptr);
+  run["certificate"] = shown.run->certificate ? certificate_json(*shown.run->certificate) : OrderedJson(nullptr);
   return run;
 }
 

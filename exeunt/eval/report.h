@@ -11,6 +11,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/eval/sweep_table.h"
+#include "exeunt/exits/policy_file.h"
 
 namespace exeunt {
 
@@ -22,9 +23,10 @@ struct ReportRun {
   const ExitTrace* trace = nullptr;  // outlives the report
   ScorerOptions scoring = {};
   Metric primary = Metric::accuracy;
-  std::optional<PolicySpec> policy = {};  // whose exits and examples are shown; nothing = see kFittingAgreement
-  std::vector<PolicySpec> settings = {};  // the curve of quality against speed-up
-  std::optional<OrderedJson> certificate = {};
+  std::optional<PolicySpec> policy = {};        // whose exits and examples are shown; nothing = see kFittingAgreement
+  std::vector<PolicySpec> settings = {};        // the curve of quality against speed-up
+  std::optional<Certificate> certificate = {};  // of `policy`
+  std::string promise = {};                     // what it says (exits/promise.h)
   TextOf text = {};
 };
 

@@ -414,7 +414,7 @@ std::string policy_file_tables() {
 PolicyLock::PolicyLock(std::filesystem::path path)
     : path_(std::move(path)), lock_(path_.parent_path() / fmt::format(".{}.lock", path_.filename().string())) {
   while (true) {
-    descriptor_ = ::open(lock_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    descriptor_ = ::open(lock_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor_ < 0) {
       throw Error(Code::resources, fmt::format("{}: cannot lock: {}", path_.string(), std::strerror(errno)),
                   "choose a folder you may write to");

@@ -80,6 +80,7 @@ std::string AnswerLines::json_line(const Prediction& text) const {
   }
   out["exit_layer"] = text.answer.layer;
   out["layers_run"] = text.answer.layers_run;
+  if (was_cut(text.answer.ended)) out["covered"] = false;  // by the promise
   return out.dump() + "\n";
 }
 
@@ -102,7 +103,8 @@ std::string AnswerLines::line(const Prediction& text) const {
   if (exits_.problem == Problem::regression) {
     return fmt::format("{}\t{:.6g}\t{}\t{}\n", text.index, answer.evidence.value, answer.layer, answer.layers_run);
   }
-  return fmt::format("{}\t{}\t{:.6f}\t{}\t{}\n", text.index, label_of(text), answer.evidence.confidence, answer.layer,
+  return fmt::format("{}\t{}\t{:.6f}\t{}\t{}\n", text.index, label_of(text),
+                     answer.probabilities.at(static_cast<size_t>(answer.evidence.label)), answer.layer,
                      answer.layers_run);
 }
 

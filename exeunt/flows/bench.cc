@@ -25,7 +25,7 @@
 #include "exeunt/runtime/cpu/kernel_profile.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cpu/register_peak.h"
-#include "exeunt/runtime/precision_map.h"
+#include "exeunt/runtime/resolve.h"
 
 namespace exeunt {
 namespace {
@@ -130,16 +130,12 @@ void require_plan(const BenchPlan& plan, const ModelSpec& spec) {
 // Calls `act` with an engine for every precision and number of threads.
 template <class Act>
 void with_engines(const Checkpoint& model, const BenchPlan& plan, const Act& act) {
-  std::vector<Precision> precisions = plan.precisions;
-  if (precisions.empty()) precisions = {choose_kernels().bf16 ? Precision::bf16 : Precision::fp32};
-  const PrecisionMap map = find_precision_map(model.folder(), model.spec());
-  for (const Precision precision : precisions) {
-    for (const int threads : plan.threads) {
-      act(EngineOptions{.precision = precision,
-                        .exceptions = map.exceptions(precision),
-                        .threads = threads,
-                        .cls_first = plan.cls_first});
-    }
+  std::vector<std::optional<Precision>> precisions(plan.precisions.begin(), plan.precisions.end());
+  if (precisions.empty()) precisions.emplace_back();  // the model's default
+  for (const std::optional<Precision> precision : precisions) {
+    const Resolved resolved = resolve(model, {.precision = precision});
+    for (const int threads : plan.threads)
+      act(engine_options(resolved, {.threads = threads, .cls_first = plan.cls_first}));
   }
 }
 

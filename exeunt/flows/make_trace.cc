@@ -11,8 +11,8 @@
 #include "exeunt/base/version.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/engine.h"
-#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/reference.h"
+#include "exeunt/runtime/resolve.h"
 
 namespace exeunt {
 namespace {
@@ -27,7 +27,7 @@ void require_fit(const Checkpoint& model, const Dataset& data) {
   }
 }
 
-TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOptions& options) {
+TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOptions& options, int max_length) {
   TraceInfo info;
   info.weights = weights_sha256(model);
   info.tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : options.tokenizer);
@@ -39,7 +39,7 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   info.regression = model.exits().problem == Problem::regression;
   info.labels = model.exits().labels;
   info.layers = exit_sites(model.exits()).layers;
-  info.max_length = std::min(options.max_length, model.spec().max_tokens());
+  info.max_length = max_length;
   info.last_head = model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
   return info;
 }
@@ -54,9 +54,8 @@ using Advance = std::function<void(int64_t)>;
 // What runs texts to full depth, one block at a time.
 using RunBlock = std::function<ExitTrace(Texts, const Advance&)>;
 
-RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, TraceInfo& info) {
-  EngineOptions chosen = engine_options(model, options.precision, options.threads);
-  if (options.exceptions) chosen.exceptions = *options.exceptions;
+RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, const Resolved& resolved, TraceInfo& info) {
+  const EngineOptions chosen = engine_options(resolved, {.threads = options.threads});
   const auto engine = std::make_shared<Engine>(model, chosen);
   info.engine = engine->name();
   info.precision = name_of(engine->precision());
@@ -103,15 +102,18 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   require_heads(model);
   require_fit(model, data);
   if (data.labelled && !data.regression) reorder_labels(data, model.exits().labels);
-  const EncodeOptions encode{.max_length = std::min(options.max_length, model.spec().max_tokens())};
+  const Resolved resolved = resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
+                                            .exceptions = options.exceptions,
+                                            .max_length = options.max_length});
+  const EncodeOptions encode{.max_length = resolved.max_length};
 
   ExitTrace trace;
-  trace.info = describe(model, data, options);
+  trace.info = describe(model, data, options, resolved.max_length);
   trace.rows = data.examples.size();
   trace.exits = static_cast<int>(model.exits().sites.size());
   trace.width = model.exits().outputs;
   const RunBlock run =
-      options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, trace.info);
+      options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, resolved, trace.info);
   // In blocks, so that the tokens of a large data set need not all be in memory.
   constexpr size_t kBlock = 4096;
   for (size_t begin = 0; begin < trace.rows; begin += kBlock) {

@@ -16,9 +16,9 @@
 namespace exeunt {
 
 struct TraceOptions {
-  int max_length = 128;
+  int max_length = 0;                         // 0: as Wish::max_length
   int threads = 0;                            // 0 = as many as the machine has
-  std::optional<Precision> precision = {};    // none: the model's default (engine_choice.h)
+  std::optional<Precision> precision = {};    // none: the model's default (resolve.h)
   std::optional<Exceptions> exceptions = {};  // matrices in another precision; none: precision.json's
   bool reference = false;                     // the plain fp32 reference instead of the engine
   std::filesystem::path tokenizer = {};       // folder it was loaded from; empty = the model's

@@ -11,8 +11,8 @@
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/engine.h"
-#include "exeunt/runtime/engine_choice.h"
 #include "exeunt/runtime/precision_map.h"
+#include "exeunt/runtime/resolve.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/inspect.h"
 #include "exeunt/tasks/labels.h"
@@ -82,6 +82,7 @@ ExitTrace trace_of_model(const MeasureOptions& options, const Checkpoint& model,
        .layers = exit_sites(model.exits()).layers,
        .precision = options.precision.empty() ? trace.info.precision : options.precision,
        .tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer)),
+       .max_length = std::min(options.max_length, model.spec().max_tokens()),
        .precision_map = precision_map_of(model, trace.info.precision).value_or("")},
       path);
   return trace;

@@ -32,7 +32,8 @@ struct Observer {
 struct MeasureOptions {
   std::string model = {};  // a model, or a trace file (see is_trace_file)
   DataSource data = {};    // without a path: the rows that the model's training held out
-  int max_length = 128, threads = 0;
+  int max_length = 0;      // 0: the certificate's, else the training's, else 128
+  int threads = 0;
   std::string trace = {};        // a trace of `model`, made before
   std::string from_server = {};  // a shadow log of `model`, taken for its trace
   std::string precision = {};    // empty = the model's default, and whatever a trace alone has

@@ -8,68 +8,16 @@
 #include "exeunt/base/version.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/runtime/engine_choice.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
-namespace {
 
-std::string certificate_text(const PolicyEntry& entry) {
-  if (!entry.certificate) return "without a certificate";
-  const Certificate& c = *entry.certificate;
-  return fmt::format("certified: {} at most {:g} % {}", name_of(c.loss), 100 * c.epsilon,
-                     c.method == RiskMethod::crc ? std::string("in expectation")
-                                                 : fmt::format("with confidence {:g} %", 100 * (1 - c.delta)));
-}
-
-ChosenPolicy policy_in(const PolicyFile& file, const std::string& engine, const std::string& precision,
-                       const std::string& where, const Observer& observer) {
-  const PolicyEntry& entry = *file.find("cpu", engine, precision);
-  observer.notice(fmt::format("{}: policy {}, {}", where, str(entry.policy), certificate_text(entry)));
-  ChosenPolicy chosen{.policy = entry.complete()};
-  if (entry.certificate) chosen.certificate = certificate_json(*entry.certificate);
-  return chosen;
-}
-
-// A file that the user names must fit; the model's own is passed over with a notice where it does not.
-ChosenPolicy named_policy(const Measured& measured, const std::string& path, const Observer& observer) {
-  const PolicyFile file = read_policy_file(path);
-  const TraceInfo& info = measured.trace.info;
-  if (file.weights != info.weights) {
-    throw_bad_file(path, "made for other weights: got {}, want {}", file.weights.substr(0, 12),
-                   info.weights.substr(0, 12));
-  }
-  if (file.find("cpu", info.engine, info.precision) == nullptr)
-    throw_bad_file(path, "has no entry for precision {}", info.precision);
-  return policy_in(file, info.engine, info.precision, path, observer);
-}
-
-// Why the entry of a model's own policy file does not hold for what was measured; empty = it does.
-std::string misfit(const PolicyFile& file, const Measured& measured) {
-  const TraceInfo& info = measured.trace.info;
-  if (file.weights != info.weights) return "made for other weights";
-  const PolicyEntry* entry = file.find("cpu", info.engine, info.precision);
-  if (entry == nullptr) return fmt::format("no entry for {}", info.precision);
-  if (entry->precision_map != precision_map_of(*measured.model, info.precision))
-    return fmt::format("{} was calibrated with another precision.json", info.precision);
-  return {};
-}
-
-}  // namespace
-
-ChosenPolicy choose_policy(const Measured& measured, const std::string& text, const Observer& observer) {
-  if (text.ends_with(".json")) return named_policy(measured, text, observer);
-  if (!text.empty()) return {.policy = parse_policy(text)};
-  const fs::path path = measured.model ? measured.model->folder() / "policy.json" : fs::path();
-  if (path.empty() || !path_exists(path)) return {.policy = parse_policy("full")};
-  const PolicyFile file = read_policy_file(path);
-  if (const std::string why = misfit(file, measured); !why.empty()) {
-    observer.notice(fmt::format("{}: {}; running at full depth", path.string(), why));
-    return {.policy = parse_policy("full")};
-  }
-  const TraceInfo& info = measured.trace.info;
-  return policy_in(file, info.engine, info.precision, path.string(), observer);
+ResolvedPolicy resolve_measured(const Measured& measured, const Wish& wish, const Observer& observer) {
+  ResolvedPolicy resolved = resolve_replay(measured.model ? &*measured.model : nullptr, measured.trace.info, wish);
+  observer.notices(resolved.notices);
+  return resolved;
 }
 
 fs::path policy_path(const Checkpoint& model) {
@@ -89,13 +37,11 @@ PolicyFile policies_at(const fs::path& path, const std::string& weights, const s
   return {.weights = weights, .default_precision = default_precision, .entries = {}};
 }
 
-std::string promise_at(const fs::path& path, const Measured& measured) {
-  const TraceInfo& info = measured.trace.info;
+std::string promise_at(const fs::path& path, const TraceInfo& info) {
   const PolicyFile file = policies_at(path, info.weights, info.precision);
   const PolicyEntry* entry = file.find("cpu", info.engine, info.precision);
   if (entry == nullptr || !entry->certificate) return {};
-  const Certificate& kept = *entry->certificate;
-  return fmt::format("{}, {} at most {:g} %", str(entry->policy), name_of(kept.loss), 100 * kept.epsilon);
+  return fmt::format("{}: {}", str(entry->policy), promise_of(*entry));
 }
 
 void require_policy_precision(const ExitTrace& trace) {

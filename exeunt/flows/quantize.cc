@@ -226,15 +226,12 @@ CalibrationData split_rows(size_t count, uint64_t seed) {
 
 // The policy under which exits are compared: the one asked for, else the model's in fp32, else full depth.
 PolicySpec compared_policy(const QuantizeOptions& options, const Checkpoint& model, const Observer& observer) {
-  if (!options.policy.empty()) return parse_policy(options.policy);
-  const PolicyFile file = policies_at(policy_path(model), weights_sha256(model), "fp32");
-  const PolicyEntry* entry = file.find("cpu", engine_name(choose_kernels()), "fp32");
-  if (entry != nullptr) {
-    observer.notice(fmt::format("exits are compared under fp32's policy {}", str(entry->policy)));
-    return entry->complete();
-  }
-  observer.notice("the model has no fp32 policy; answers are compared at full depth (see --policy)");
-  return parse_policy("full");
+  const Resolved resolved = resolve(model, {.policy = options.policy, .precision = Precision::fp32});
+  if (!options.policy.empty()) return resolved.policy;
+  observer.notice(resolved.policy.rule == rule_of<FullRule>
+                      ? "the model has no fp32 policy; answers are compared at full depth (see --policy)"
+                      : fmt::format("exits are compared under fp32's policy {}", str(resolved.policy)));
+  return resolved.policy;
 }
 
 // precision.json with the exceptions of one precision exchanged.

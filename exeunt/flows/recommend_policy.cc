@@ -63,7 +63,7 @@ void require_place(const RecommendOptions& options, const std::string& run) {
 // A promise is given up by who says so, not by who asks for another speed.
 void require_no_promise(const RecommendOptions& options, const fs::path& path, const Measured& measured,
                         const Observer& observer) {
-  const std::string promise = promise_at(path, measured);
+  const std::string promise = promise_at(path, measured.trace.info);
   if (promise.empty()) return;
   if (!options.replace_certified) {
     throw Error(

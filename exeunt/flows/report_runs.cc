@@ -74,15 +74,19 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
   for (size_t i = 0; i < measured.size(); ++i) {
     const ExitTrace& trace = measured[i].trace;
     const std::string& policy = named_for(plan, trace);
-    std::optional<ChosenPolicy> chosen;
-    if (measured[i].model || !policy.empty()) chosen = choose_policy(measured[i], policy, observer);
+    std::optional<ResolvedPolicy> chosen;
+    if (measured[i].model || !policy.empty()) chosen = resolve_measured(measured[i], {.policy = policy}, observer);
+    std::vector<PolicySpec> settings = plan.settings(trace);
+    if (chosen && chosen->entry)
+      for (PolicySpec& setting : settings) setting = chosen->entry->complete(setting);
     runs.push_back({.name = name_of_run(plan.runs[i]),
                     .trace = &trace,
                     .scoring = scorer_options(measured[i]),
                     .primary = primary_metric(trace),
                     .policy = chosen ? std::optional(chosen->policy) : std::nullopt,
-                    .settings = plan.settings(trace),
+                    .settings = std::move(settings),
                     .certificate = chosen ? chosen->certificate : std::nullopt,
+                    .promise = chosen ? chosen->promise : "",
                     .text = texts});
   }
   ReportOptions options{.title = plan.title, .published = plan.published, .environment = {}};

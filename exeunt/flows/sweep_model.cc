@@ -5,6 +5,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/flows/model_policy.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -19,15 +20,28 @@ bool has_tokenizer(const fs::path& folder) {
 
 }  // namespace
 
-Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer) {
+namespace {
+
+// `stored`: settings run with the exits and temperatures that the model would run them with.
+Swept sweep_one(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer, bool stored) {
   Swept out;
   out.measured = std::make_unique<const Measured>(measure(options, observer));
   const ExitTrace& trace = out.measured->trace;
   out.policies = settings(trace);
+  const std::optional<PolicyEntry> entry =
+      stored ? resolve_measured(*out.measured, {.policy = "full"}, observer).entry : std::nullopt;
+  if (entry)
+    for (PolicySpec& policy : out.policies) policy = entry->complete(policy);
   Scorer scorer(trace, scorer_options(*out.measured));
   out.rows = sweep(scorer, out.policies, primary_metric(trace));
   out.exits = scorer.each_exit();
   return out;
+}
+
+}  // namespace
+
+Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer) {
+  return sweep_one(options, settings, observer, true);
 }
 
 std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const SettingsFor& settings,
@@ -47,7 +61,7 @@ std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const Settin
     MeasureOptions one = options;
     one.model = folder.string();
     if (!has_tokenizer(folder)) one.tokenizer = options.model;
-    all.push_back(sweep_model(one, settings, observer));
+    all.push_back(sweep_one(one, settings, observer, false));  // alike, whatever one of them was calibrated to
     all.back().checkpoint = folder == fs::path(options.model) ? "final" : folder.filename().string();
     if (all.back().policies != all.front().policies)
       throw_bad_file(folder.string(), "has other exits or outputs than {}", all.front().checkpoint);

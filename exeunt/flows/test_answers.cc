@@ -26,7 +26,8 @@ TestRun answer_split(const SubmitOptions& options, const Task& task, const std::
   one.data.split = "test";
   const Measured measured = measure(one, observer);
   if (!measured.model) throw Error(Code::usage, fmt::format("{}: got a trace, want a model", model));
-  return answer_test(*measured.model, measured.trace, task, choose_policy(measured, options.policy, observer).policy);
+  return answer_test(*measured.model, measured.trace, task,
+                     resolve_measured(measured, {.policy = options.policy}, observer).policy);
 }
 
 }  // namespace

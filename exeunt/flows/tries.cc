@@ -29,7 +29,8 @@ constexpr std::string_view kSuffix = ".safetensors";
 // Tries are counted one at a time, whoever else is calibrating.
 class FolderLock {
  public:
-  explicit FolderLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  explicit FolderLock(const fs::path& path)
+      : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
     if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0)
       throw Error(Code::resources, fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(errno)));
   }

@@ -34,6 +34,10 @@ bool is_plain(std::string_view part) {
          std::all_of(part.begin(), part.end(), is_name_char);
 }
 
+bool is_inside(const fs::path& root, const fs::path& target) {
+  return std::mismatch(root.begin(), root.end(), target.begin(), target.end()).first == root.end();
+}
+
 // Links of a snapshot point to blobs/ of the same repository; no download makes one that points elsewhere.
 void check_links(const fs::path& snapshot, const fs::path& repository, const std::string& name) {
   const fs::path root = fs::canonical(repository);
@@ -47,10 +51,30 @@ void check_links(const fs::path& snapshot, const fs::path& repository, const std
                   fmt::format("{}: its content is not there: the download is incomplete", path.string()),
                   how_to_get(name));
     }
-    const auto [end, rest] = std::mismatch(root.begin(), root.end(), target.begin(), target.end());
-    if (end != root.end()) {
+    if (!is_inside(root, target)) {
       throw_bad_file(path.string(), "leads to {}, want a file inside {}", target.string(), root.string());
     }
+  }
+}
+
+// A model folder is a tree of its own. A link out of it would have us read, and copy into our output, a file that only
+// its user may read, but whoever made the folder has chosen. A snapshot of a Hugging Face cache shares its repository.
+void check_own_tree(const fs::path& folder) {
+  constexpr size_t kMostEntries = 100'000;
+  const fs::path whole = fs::canonical(folder);
+  const fs::path repository = whole.parent_path().parent_path();
+  const bool snapshot =
+      whole.parent_path().filename() == "snapshots" && repository.filename().string().starts_with("models--");
+  const fs::path& root = snapshot ? repository : whole;
+  size_t entries = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(whole, fs::directory_options::skip_permission_denied)) {
+    if (++entries > kMostEntries) throw_bad_file(folder.string(), "more than {} files: no model folder", kMostEntries);
+    std::error_code broken;
+    if (!entry.is_symlink()) continue;
+    const fs::path target = fs::weakly_canonical(entry.path(), broken);
+    if (!broken && is_inside(root, target)) continue;
+    throw_bad_file(entry.path().string(), Hint{"copy the file into the folder if you trust it"},
+                   "leads to {}, outside the model folder", target.string());
   }
 }
 
@@ -116,7 +140,14 @@ fs::path find_in_hub_cache(const std::string& name, const fs::path& cache) {
 }
 
 fs::path locate_model(const std::string& model) {
-  if (path_exists(model)) return model;
+  if (path_exists(model)) {
+    try {
+      if (std::error_code ignored; fs::is_directory(model, ignored)) check_own_tree(model);
+    } catch (const fs::filesystem_error& error) {
+      throw_bad_file(model, "cannot be read: {}", error.code().message());
+    }
+    return model;
+  }
   if (path_exists(model + ".index")) return model + ".index";
   if (is_hub_name(model)) return find_in_hub_cache(model, hub_cache_folder());
   throw Error(Code::bad_file, fmt::format("{}: no such file or folder", model));

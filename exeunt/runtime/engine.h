@@ -79,6 +79,10 @@ struct Ask {
 
 enum class Ended : uint8_t { policy, last_exit, max_layers, deadline, cancelled, failed };
 [[nodiscard]] std::string_view name_of(Ended ended) noexcept;
+// Was the answer taken before the policy would have given one? No certificate covers it.
+[[nodiscard]] constexpr bool was_cut(Ended ended) noexcept {
+  return ended == Ended::max_layers || ended == Ended::deadline;
+}
 
 struct ExitDetail {
   int exit = 0, layer = 0;

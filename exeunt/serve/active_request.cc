@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/serve/render.h"
 
 namespace exeunt::serve {
@@ -44,11 +45,11 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
     tokens += outcome.answer.tokens;
     saved += model.layers - outcome.answer.layers_run;
     layers.push_back(outcome.answer.layer);
-    const JobText& text = request.job.texts[i];
+    const auto [text, pair] = request.job.parts(i);
     const auto count = [](std::string_view s) {  // code points: every byte that does not continue one
       return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
     };
-    characters += count(text.text) + (text.pair ? count(*text.pair) : 0);
+    characters += count(text) + (pair ? count(*pair) : 0);
   }
   const auto total = Clock::now() - request.info.begun;
   out.emplace_back("x-compute-characters", fmt::format("{}", characters));
@@ -60,6 +61,11 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   out.emplace_back("x-inference-time", fmt::format("{}", milliseconds(inference)));
   out.emplace_back("x-exit-layer", fmt::format("{}", fmt::join(layers, ",")));
   out.emplace_back("x-layers-saved", fmt::format("{}", saved));
+  const auto cut = std::count_if(request.outcomes.begin(), request.outcomes.end(),
+                                 [](const TextOutcome& outcome) { return was_cut(outcome.answer.ended); });
+  if (cut > 0)
+    out.emplace_back("x-promise",
+                     no_promise(fmt::format("{} of {} answers were cut short", cut, request.outcomes.size())));
 }
 
 // Why there is no answer, if so.
@@ -81,12 +87,12 @@ std::optional<Refusal> failure_of(const ActiveRequest& request) {
 Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const Tokenizer& tokenizer) {
   const JobText& text = job.texts[nth];
   if (!text.ids.empty()) return {text.ids, text.types, std::vector<Offset>(text.ids.size()), false};
-  const std::optional<std::string_view> pair = text.pair ? std::optional<std::string_view>(*text.pair) : std::nullopt;
+  const auto [first, pair] = job.parts(nth);
   if (job.truncate && job.truncate_left && !pair) {
-    return truncate_left(tokenizer.encode(text.text, pair, {.max_length = std::numeric_limits<int>::max()}),
+    return truncate_left(tokenizer.encode(first, pair, {.max_length = std::numeric_limits<int>::max()}),
                          static_cast<size_t>(model.max_tokens));
   }
-  Encoding out = tokenizer.encode(text.text, pair, {.max_length = model.max_tokens});
+  Encoding out = tokenizer.encode(first, pair, {.max_length = model.max_tokens});
   if (out.truncated && !job.truncate) {
     throw Refusal(422, ErrorType::validation, fmt::format("`inputs` must have at most {} tokens", model.max_tokens),
                   "shorten the text, or ask for \"truncate\": true");

@@ -25,7 +25,7 @@ using Reply = std::function<void(HttpResponse&&)>;  // called once, by the netwo
 
 // What names a request in logs and headers, and when it came.
 struct RequestInfo {
-  std::string id = {}, method = {}, path = {}, origin = {};
+  std::string id = {}, method = {}, path = {}, origin = {}, peer = {};
   TraceContext trace = {};
   Clock::time_point begun = {};
 };
@@ -45,8 +45,9 @@ struct ActiveRequest {
   std::shared_ptr<const AskPolicy> policy = {};
   bool by_default = false;  // the policy was ours, not the client's
   Deadline deadline = kNoDeadline;
-  size_t bytes = 0;                 // of the body, for admission
-  std::exception_ptr failure = {};  // of reading the body or of composing the response
+  size_t bytes = 0;                    // of the body, for admission
+  std::atomic<bool> unwanted = false;  // answered or abandoned: reading its body is in vain
+  std::exception_ptr failure = {};     // of reading the body or of composing the response
   std::vector<TextOutcome> outcomes = {};
   std::atomic<size_t> left = 0;
   HttpResponse response = {};  // composed by the last one to finish

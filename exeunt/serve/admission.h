@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission control. A request is admitted or refused as a whole: by its bytes before it is parsed, by its texts before
-// any of them runs.
+// Admission control. A request is admitted or refused as a whole: by its declared size before its body is read, by its
+// bytes as they arrive and before they are parsed, by its texts before any of them runs.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,30 @@ class Admission {
  public:
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
+  // Why a request would not be admitted now: asked at its head, so that its body need not be read. Bodies on their way
+  // do not count: they can be made to give way.
+  [[nodiscard]] std::optional<std::string_view> full(size_t bytes) const noexcept {
+    if (requests_ >= limits_.requests) return "requests";
+    const size_t admitted = bytes_ - arriving_;
+    if (admitted > 0 && bytes > limits_.bytes - (admitted < limits_.bytes ? admitted : limits_.bytes)) return "bytes";
+    return std::nullopt;
+  }
+  // More bytes of a body of which `so_far` have come; false if there is no room. They are held until `give_back`.
+  [[nodiscard]] bool receive(size_t so_far, size_t bytes) noexcept {
+    const bool alone = bytes_ == so_far;
+    if (!alone && bytes > limits_.bytes - (bytes_ < limits_.bytes ? bytes_ : limits_.bytes)) return false;
+    bytes_ += bytes;
+    arriving_ += bytes;
+    return true;
+  }
+  void give_back(size_t bytes) noexcept {
+    bytes_ -= bytes;
+    arriving_ -= bytes;
+  }
+
   // Why not; nothing if admitted. A request that is alone is bounded by the body limit only.
   [[nodiscard]] std::optional<std::string_view> enter(size_t bytes) noexcept {
-    if (requests_ >= limits_.requests) return "requests";
-    if (requests_ > 0 && bytes > limits_.bytes - (bytes_ < limits_.bytes ? bytes_ : limits_.bytes)) return "bytes";
+    if (const auto why = full(bytes)) return why;
     ++requests_;
     bytes_ += bytes;
     return std::nullopt;
@@ -53,7 +73,27 @@ class Admission {
 
  private:
   AdmissionLimits limits_;
-  size_t requests_ = 0, texts_ = 0, bytes_ = 0;
+  size_t requests_ = 0, texts_ = 0, bytes_ = 0, arriving_ = 0;  // the last: part of the bytes
+};
+
+// The bytes of one body on its way, charged as they arrive.
+class Arrival {
+ public:
+  explicit Arrival(Admission& admission) : admission_(admission) {}
+  ~Arrival() { admission_.give_back(bytes_); }
+  Arrival(const Arrival&) = delete;
+  Arrival& operator=(const Arrival&) = delete;
+
+  [[nodiscard]] bool add(size_t bytes) noexcept {
+    if (!admission_.receive(bytes_, bytes)) return false;
+    bytes_ += bytes;
+    return true;
+  }
+  [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  Admission& admission_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace exeunt::serve

@@ -13,13 +13,18 @@ std::string ModelFacts::label(int index) const {
   return i < labels.size() ? labels[i] : fmt::format("LABEL_{}", index);
 }
 
-Json parse_body(std::string_view body) {
+size_t most_values(const JobRules& rules) noexcept {
+  constexpr size_t kTensors = 3, kOthers = 4096;  // input_ids, attention_mask, token_type_ids
+  return kOthers + rules.max_batch * (kTensors * (static_cast<size_t>(rules.model.max_tokens) + 1) + 16);
+}
+
+Json parse_body(std::string_view body, const JsonLimits& limits) {
   const auto bad = [](const std::string& what) { return Refusal(400, ErrorType::validation, what); };
   if (body.empty()) throw bad("the body is empty; want a JSON object");
   if (const auto at = find_invalid_utf8(body)) throw bad(fmt::format("body: invalid UTF-8 at byte {}", *at));
   Json value;
   try {
-    value = parse_json(body, "body");
+    value = parse_json(body, "body", limits);
   } catch (const Error& error) {
     throw bad(error.what());
   }
@@ -61,14 +66,10 @@ void check_text(std::string_view text, std::string_view field) {
   if (text.empty()) throw Refusal(400, ErrorType::empty, fmt::format("`{}` cannot be empty", field));
 }
 
-void add_texts(std::vector<std::string>&& texts, std::string_view field, const std::string* query, Job& job) {
+void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job) {
   for (std::string& text : texts) {
     check_text(text, field);
-    if (query == nullptr) {
-      job.texts.push_back({.text = std::move(text)});
-    } else {
-      job.texts.push_back({.text = *query, .pair = std::move(text)});
-    }
+    job.texts.push_back({.text = std::move(text)});
   }
 }
 

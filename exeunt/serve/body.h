@@ -13,8 +13,10 @@
 
 namespace exeunt::serve {
 
-// 400 for invalid UTF-8 or JSON, deep nesting, or anything but an object.
-[[nodiscard]] Json parse_body(std::string_view body);
+// As many JSON values as a full batch of tokens can have, and some more.
+[[nodiscard]] size_t most_values(const JobRules& rules) noexcept;
+// 400 for invalid UTF-8 or JSON, deep nesting, too many values, or anything but an object.
+[[nodiscard]] Json parse_body(std::string_view body, const JsonLimits& limits = {});
 
 // Runs `read` and turns an Error of JsonObject and the like into a 422.
 template <class Read>
@@ -38,7 +40,7 @@ auto reading(Read&& read) {
 void check_batch(size_t texts, const JobRules& rules);
 // A text must not be empty: 400.
 void check_text(std::string_view text, std::string_view field);
-// The texts of a batch; with a query, each as its second part.
-void add_texts(std::vector<std::string>&& texts, std::string_view field, const std::string* query, Job& job);
+// The texts of a batch.
+void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job);
 
 }  // namespace exeunt::serve

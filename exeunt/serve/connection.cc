@@ -2,6 +2,7 @@
 #include "exeunt/serve/connection.h"
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/completion_condition.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/write.hpp>
 
@@ -16,16 +17,22 @@ using boost::system::error_code;
 // Bytes of a refused request that are still read, so that the client can read the response.
 constexpr size_t kMaxLinger = 1 << 20;
 constexpr auto kLingerTime = std::chrono::milliseconds(1000);
+// Before a request's head has been accepted, a connection holds little; then it may read in larger pieces.
+constexpr size_t kHeadBuffer = 4096, kBodyBuffer = 16384;
+// A client that has read nothing for this long may lose its place to another.
+constexpr auto kStalled = std::chrono::milliseconds(200);
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 }  // namespace
 
-Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, ConnectionHost& host)
+Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, ConnectionHost& host, std::string peer)
     : socket_(std::move(socket)),
       context_(std::move(tls)),
       timer_(socket_.get_executor()),
       host_(host),
       reader_(host.options.framing),
+      peer_(std::move(peer)),
+      buffer_(kHeadBuffer),
       since_(Clock::now()) {
   if (context_) tls_.emplace(socket_, *context_);
 }
@@ -57,8 +64,12 @@ void Connection::start() {
 }
 
 std::optional<Clock::time_point> Connection::waiting_since() const {
-  if (wait_ == Wait::answer || wait_ == Wait::write) return std::nullopt;
+  if (wait_ == Wait::answer || (wait_ == Wait::write && Clock::now() - since_ < kStalled)) return std::nullopt;
   return since_;
+}
+
+std::optional<Clock::time_point> Connection::body_since() const {
+  return wait_ == Wait::body ? std::optional(since_) : std::nullopt;
 }
 
 void Connection::set_wait(Wait wait) {
@@ -87,7 +98,8 @@ void Connection::on_timeout() {
   if (wait_ == Wait::head || wait_ == Wait::body) {
     keep_ = false;
     return respond(host_.service.refuse(Refusal(408, ErrorType::validation, "the request arrived too slowly",
-                                                "send header and body without long pauses")));
+                                                "send header and body without long pauses"),
+                                        peer_));
   }
   close();
 }
@@ -98,6 +110,7 @@ void Connection::close() {
   error_code ignored;
   timer_.cancel();
   socket_.close(ignored);
+  arrival_.reset();
   if (active_) host_.service.abandon(active_);
   active_.reset();
   host_.gone(this);
@@ -147,10 +160,12 @@ void Connection::consume() {
   try {
     while (begin_ < end_ && reader_.stage() != Stage::whole) {
       begin_ += reader_.feed({buffer_.data() + begin_, end_ - begin_});
+      if (HttpRequest* head = reader_.take_head(); head != nullptr && !begin_body(*head)) return;
+      if (!charge_body()) throw host_.service.no_room();
     }
   } catch (const Refusal& refusal) {
     keep_ = false;
-    return respond(host_.service.refuse(refusal));
+    return respond(host_.service.refuse(refusal, peer_));
   } catch (const std::bad_alloc&) {
     return refuse_for_memory();
   }
@@ -173,9 +188,34 @@ void Connection::consume() {
   read();
 }
 
+// Answers at once, and returns false, if the body will not be read.
+bool Connection::begin_body(HttpRequest& head) {
+  head.peer = peer_;
+  if (auto refusal = host_.service.refuse_body(head, reader_.declared_bytes())) {
+    keep_ = false;
+    respond(std::move(*refusal));
+    return false;
+  }
+  arrival_ = host_.service.receive();
+  buffer_.resize(kBodyBuffer);
+  return true;
+}
+
+// False if there is no room for what has come. Bodies that dawdle make room for others.
+bool Connection::charge_body() {
+  if (!arrival_) return true;
+  const size_t more = reader_.body_bytes() - arrival_->bytes();
+  while (!arrival_->add(more)) {
+    if (!host_.end_slowest_body(this)) return false;
+  }
+  return true;
+}
+
 void Connection::dispatch() {
   set_wait(Wait::answer);
+  arrival_.reset();
   HttpRequest request = reader_.take();
+  request.peer = peer_;
   keep_ = request.keep_alive;
   try {
     active_ = host_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
@@ -194,19 +234,24 @@ void Connection::dispatch() {
 
 void Connection::refuse_for_memory() {
   keep_ = false;
-  respond(host_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment")));
+  respond(host_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment"), peer_));
 }
 
 template <class Buffers, class Handler>
 void Connection::write(const Buffers& buffers, Handler&& handler) {
+  const auto until_done = [this, all = asio::transfer_all()](const error_code& error, size_t bytes) mutable {
+    since_ = Clock::now();  // the client reads
+    return all(error, bytes);
+  };
   if (tls_) {
-    asio::async_write(*tls_, buffers, std::forward<Handler>(handler));
+    asio::async_write(*tls_, buffers, until_done, std::forward<Handler>(handler));
   } else {
-    asio::async_write(socket_, buffers, std::forward<Handler>(handler));
+    asio::async_write(socket_, buffers, until_done, std::forward<Handler>(handler));
   }
 }
 
 void Connection::respond(HttpResponse&& response) {
+  arrival_.reset();
   keep_ = keep_ && !response.close && !host_.service.draining();
   head_ = head_text(response, keep_);
   body_ =

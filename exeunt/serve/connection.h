@@ -3,10 +3,10 @@
 // connection.cc include it.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ssl/context.hpp>
@@ -27,18 +27,22 @@ struct ConnectionHost {
   const ListenerOptions& options;
   std::function<void()> arm;              // the service's wake-up time may have changed
   std::function<void(Connection*)> gone;  // remove it from the list
+  // Closes the connection whose body has been on its way for longest; false if there is no other.
+  std::function<bool(const Connection*)> end_slowest_body;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  Connection(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls, ConnectionHost& host);
+  Connection(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls, ConnectionHost& host, std::string peer);
   void start();
   void close();
   void close_if_idle();  // no request has begun
-  // Since when it has waited for a complete request; nothing while it is busy.
+  // Since when it has waited for its client, be it for a complete request or for the client to read on; nothing while
+  // it is busy.
   [[nodiscard]] std::optional<Clock::time_point> waiting_since() const;
+  [[nodiscard]] std::optional<Clock::time_point> body_since() const;  // while a body is on its way
 
  private:
   enum class Wait { handshake, idle, head, body, answer, write, linger };
@@ -50,6 +54,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read();
   void on_read(const boost::system::error_code& error, size_t bytes);
   void consume();
+  bool begin_body(HttpRequest& head);
+  bool charge_body();
   void dispatch();
   void respond(HttpResponse&& response);
   void on_written(const boost::system::error_code& error);
@@ -65,8 +71,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer timer_;
   ConnectionHost& host_;
   RequestReader reader_;
-  std::array<char, 16384> buffer_;
-  size_t begin_ = 0, end_ = 0;  // of the bytes read and not yet consumed
+  std::string peer_;
+  std::vector<char> buffer_;
+  std::unique_ptr<Arrival> arrival_;  // of the body on its way
+  size_t begin_ = 0, end_ = 0;        // of the bytes read and not yet consumed
   bool reading_ = false, open_ = true, keep_ = true, inviting_ = false;
   size_t lingered_ = 0;
   Wait wait_ = Wait::idle;

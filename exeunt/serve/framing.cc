@@ -62,7 +62,7 @@ struct RequestReader::State {
 
   FramingLimits limits;
   Stage stage = Stage::idle;
-  bool expectation = false;
+  bool expectation = false, fresh_head = false;
   std::string head, line;
   HttpRequest request;
   Part part = Part::plain;
@@ -88,11 +88,23 @@ bool RequestReader::take_expectation() noexcept {
   return std::exchange(state_->expectation, false);
 }
 
+HttpRequest* RequestReader::take_head() noexcept {
+  return std::exchange(state_->fresh_head, false) ? &state_->request : nullptr;
+}
+
+size_t RequestReader::declared_bytes() const noexcept {
+  return state_->part == State::Part::plain ? static_cast<size_t>(state_->rest) : 0;
+}
+
+size_t RequestReader::body_bytes() const noexcept {
+  return state_->request.body.size();
+}
+
 size_t RequestReader::feed(std::string_view bytes) {
+  if (state_->stage == Stage::body) return state_->feed_body(bytes);
   size_t taken = 0;
-  while (taken < bytes.size() && state_->stage != Stage::whole) {
-    const std::string_view rest = bytes.substr(taken);
-    taken += state_->stage == Stage::body ? state_->feed_body(rest) : state_->feed_head(rest);
+  while (taken < bytes.size() && (state_->stage == Stage::idle || state_->stage == Stage::head)) {
+    taken += state_->feed_head(bytes.substr(taken));
   }
   return taken;
 }
@@ -111,7 +123,9 @@ size_t RequestReader::State::feed_head(std::string_view bytes) {
   stage = Stage::head;
   const size_t before = head.size();
   const size_t from = before < 3 ? 0 : before - 3;
-  head.append(bytes.substr(0, kMaxHeadBytes + 1 - std::min(before, kMaxHeadBytes)));
+  const std::string_view next = bytes.substr(0, kMaxHeadBytes + 1 - std::min(before, kMaxHeadBytes));
+  head.reserve(before + next.size());  // no more than that: nobody has shown a key yet
+  head.append(next);
   const size_t end = head.find(end_mark, from);
   if (end == std::string::npos) {
     if (head.size() > kMaxHeadBytes) {
@@ -134,7 +148,7 @@ void RequestReader::State::read_head() {
   const size_t used = parser.put(boost::asio::const_buffer(head.data(), head.size()), error);
   if (error && error != http::error::need_more) refuse(error, limits);
   if (used != head.size() || !parser.is_header_done()) refuse(http::error::bad_field, limits);
-  head.clear();
+  head = {};
 
   request = {};
   const auto& message = parser.get();
@@ -153,11 +167,14 @@ void RequestReader::State::read_head() {
   trailer_bytes = 0;
   line.clear();
   stage = part == Part::plain && rest == 0 ? Stage::whole : Stage::body;
+  fresh_head = stage == Stage::body;
   expectation = stage == Stage::body && list_holds(request.field("expect"), "100-continue");
 }
 
 size_t RequestReader::State::feed_body(std::string_view bytes) {
   size_t taken = 0;
+  fresh_head = false;
+  if (part == Part::plain && request.body.empty()) request.body.reserve(static_cast<size_t>(rest));  // never copied
   while (taken < bytes.size() && stage == Stage::body) {
     if (part != Part::plain && part != Part::data) {
       take_byte_of_line(bytes[taken++]);

@@ -25,13 +25,17 @@ class RequestReader {
 
   enum class Stage { idle, head, body, whole };  // idle: no byte of a request yet
 
-  // Consumes bytes up to the end of the current request and returns how many. After a Refusal (400, 413, 431) the
+  // Consumes bytes up to the end of the current head or body and returns how many. After a Refusal (400, 413, 431) the
   // connection must be closed.
   size_t feed(std::string_view bytes);
 
   [[nodiscard]] Stage stage() const noexcept;
   // True once per request with "Expect: 100-continue" whose body is still to come.
   [[nodiscard]] bool take_expectation() noexcept;
+  // The head of a request whose body is still to come: once, right after the head's end; else null.
+  [[nodiscard]] HttpRequest* take_head() noexcept;
+  [[nodiscard]] size_t declared_bytes() const noexcept;  // of a body to come, by Content-Length; 0 if it is in chunks
+  [[nodiscard]] size_t body_bytes() const noexcept;      // that have come
   // The request; only at stage `whole`, which becomes `idle`.
   [[nodiscard]] HttpRequest take();
 

@@ -27,7 +27,7 @@ bool is_digits(std::string_view text) noexcept {
 
 struct Head {
   bool http_1_0 = false;
-  int hosts = 0, lengths = 0, encodings = 0;
+  int hosts = 0, lengths = 0, encodings = 0, types = 0, origins = 0;
 };
 
 void check_request_line(std::string_view line, Head& head) {
@@ -56,6 +56,8 @@ void check_field(std::string_view line, Head& head) {
   value = trimmed(value);
   const std::string name = lower(line.substr(0, colon));
   if (name == "host") ++head.hosts;
+  if (name == "content-type") ++head.types;
+  if (name == "origin") ++head.origins;
   if (name == "content-length") {
     ++head.lengths;
     if (!is_digits(value)) bad("Content-Length is not a number");
@@ -90,6 +92,8 @@ void check_head(std::string_view text) {
     }
   }
   if (!text.empty()) bad("bytes after the empty line");
+  if (head.types > 1) bad("duplicate Content-Type");
+  if (head.origins > 1) bad("duplicate Origin");
   if (head.lengths > 1) bad("duplicate Content-Length");
   if (head.encodings > 1) bad("duplicate Transfer-Encoding");
   if (head.lengths > 0 && head.encodings > 0) bad("both Content-Length and Transfer-Encoding");

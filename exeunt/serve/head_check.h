@@ -8,7 +8,7 @@
 
 namespace exeunt::serve {
 
-inline constexpr size_t kMaxHeadBytes = 16384;
+inline constexpr size_t kMaxHeadBytes = 8192;
 inline constexpr size_t kMaxFields = 100;
 
 // `head` ends in the empty line. Throws Refusal: 400, or 431 for too many fields.

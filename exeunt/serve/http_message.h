@@ -18,6 +18,7 @@ struct HttpRequest {
   std::string query = {};
   HttpFields fields = {};  // names in lower case
   std::string body = {};
+  std::string peer = {};  // the client's address
   bool keep_alive = true;
 
   // The first field of that (lower-case) name; empty if there is none.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace exeunt::serve {
@@ -45,6 +47,7 @@ enum class Shape { predict, predict_batch, rerank, classify, infer };
 struct Job {
   Shape shape = Shape::predict;
   std::vector<JobText> texts = {};
+  std::optional<std::string> query = {};  // rerank: the first part of every pair, whose second one is `text`
   ExitAsk exit = {};
   bool truncate = true;
   bool truncate_left = false;
@@ -53,6 +56,13 @@ struct Job {
   std::optional<std::string> id = {};     // infer
   std::vector<std::string> outputs = {};  // infer: the requested names
   int unknown_fields = 0;                 // ignored, and counted
+
+  // Both parts of a text.
+  [[nodiscard]] std::pair<std::string_view, std::optional<std::string_view>> parts(size_t nth) const {
+    const JobText& text = texts[nth];
+    if (query) return {*query, text.text};
+    return {text.text, text.pair ? std::optional<std::string_view>(*text.pair) : std::nullopt};
+  }
 };
 
 struct JobRules {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exeunt/serve/body.h"
+#include "exeunt/serve/gate.h"
 
 namespace exeunt::serve {
 namespace {
@@ -16,14 +17,6 @@ using namespace std::chrono_literals;
 constexpr auto kDeadlineGrace = 3ms;  // for the engine to hand over its best answer so far
 // The network thread parses bodies up to here: that takes no longer than waking another thread.
 constexpr size_t kReadAtOnce = 4096;
-
-// A body without a type is taken for JSON.
-void check_type(const HttpRequest& request) {
-  const std::string_view type = request.field("content-type");
-  if (type.empty() || list_holds(type, "application/json")) return;
-  throw Refusal(415, ErrorType::validation, "the content type is not application/json",
-                "send 'Content-Type: application/json'");
-}
 
 // `x-request-timeout-ms`, in microseconds.
 std::optional<int64_t> timeout_field(const HttpRequest& request) {
@@ -78,7 +71,7 @@ void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parse) {
 
 void Jobs::read_elsewhere(const Request& request, std::string&& body, ParseJob parse) {
   try {
-    reader_.give([this, request, parse, body = std::move(body)] {
+    readers_.give([this, request, parse, body = std::move(body)] {
       read(*request, body, parse);
       parts_.context.hand_over([this, request] { begin(request); });
     });
@@ -91,7 +84,10 @@ void Jobs::read_elsewhere(const Request& request, std::string&& body, ParseJob p
 // On any thread.
 void Jobs::read(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept {
   try {
-    request.job = parse(parse_body(body), {parts_.context.model, options_.max_client_batch, options_.auto_truncate});
+    const auto stop = [&] { return request.unwanted.load(std::memory_order_relaxed); };
+    if (stop()) return;
+    const JobRules rules{parts_.context.model, options_.max_client_batch, options_.auto_truncate};
+    request.job = parse(parse_body(body, {.values = most_values(rules), .stop = stop}), rules);
   } catch (...) {
     request.failure = std::current_exception();
   }
@@ -212,6 +208,7 @@ void Jobs::finish(const Request& request) {
 // From here on only the result can answer.
 Reply Jobs::close(ActiveRequest& request) {
   request.answered = true;
+  request.unwanted.store(true, std::memory_order_relaxed);
   deadlines_.erase(request.alarm);
   return std::exchange(request.reply, {});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that run texts, from the body to the answer: admission, reading, deadlines, the engine. The network thread
-// calls everything here; the engine's threads and the one that reads large bodies only hand over what they finished.
+// calls everything here; the engine's threads and those that read large bodies only hand over what they finished.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,12 @@
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
 #include "exeunt/serve/shadow.h"
-#include "exeunt/serve/work_thread.h"
+#include "exeunt/serve/work_threads.h"
 
 namespace exeunt::serve {
+
+// So that one large body does not make the next one wait.
+inline constexpr int kReaders = 4;
 
 struct JobOptions {
   AdmissionLimits admission = {};
@@ -51,6 +54,8 @@ class Jobs {
   void abandon(const std::shared_ptr<ActiveRequest>& request);
 
   [[nodiscard]] const Admission& admission() const noexcept { return admission_; }
+  [[nodiscard]] Admission& admission() noexcept { return admission_; }
+  [[nodiscard]] Refusal too_much(std::string_view of);       // counts it, too
   [[nodiscard]] Clock::time_point wake_at() const noexcept;  // the next deadline
   void wake(Clock::time_point now);
 
@@ -69,13 +74,12 @@ class Jobs {
   void answer(ActiveRequest& request, HttpResponse&& response);
   void log_failures(const ActiveRequest& request);
   void count_texts(const ActiveRequest& request);
-  [[nodiscard]] Refusal too_much(std::string_view of);
 
   Parts parts_;
   JobOptions options_;
   Admission admission_{options_.admission};
   Deadlines deadlines_ = {};
-  WorkThread reader_ = {};  // of large bodies; last, so that it ends before what it uses
+  WorkThreads readers_{kReaders};  // of large bodies; last, so that they end before what they use
 };
 
 }  // namespace exeunt::serve

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include <arpa/inet.h>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -15,6 +16,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <linux/filter.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,6 +38,7 @@ std::shared_ptr<asio::ssl::context> load_tls(const ListenerOptions& options) {
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
   context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
                        asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+  SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);  // an idle connection holds no buffers
   const auto need = [](const error_code& error, const std::string& file) {
     if (error) {
       throw Error(Code::bad_file, fmt::format("{}: cannot be used for TLS: {}", file, error.message()),
@@ -67,10 +71,55 @@ bool is_loopback(const std::string& hostname) {
   return !error && address.is_loopback();
 }
 
+DescriptorPlan plan_descriptors(size_t connections, uint64_t limit, uint64_t highest) noexcept {
+  constexpr uint64_t kOthers = 64;  // the model's files, the log, the engine's
+  const uint64_t wanted = connections + kOthers;
+  const uint64_t got = std::max(limit, std::min(wanted, highest));
+  const uint64_t room = got > kOthers ? got - kOthers : 1;
+  return {.connections = static_cast<size_t>(std::min<uint64_t>(connections, room)), .limit = got};
+}
+
+namespace {
+
+// Raises the limit of open files as far as needed and allowed; how many connections fit.
+size_t connections_that_fit(size_t wanted) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return wanted;
+  DescriptorPlan plan = plan_descriptors(wanted, files.rlim_cur, files.rlim_max);
+  if (plan.limit > files.rlim_cur) {
+    const rlimit raised{plan.limit, files.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) plan = plan_descriptors(wanted, files.rlim_cur, files.rlim_cur);
+  }
+  return plan.connections;
+}
+
+// "127.0.0.1:40312"; "unix" for a client of a Unix socket.
+std::string peer_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return fmt::format("{}:{}", ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size()), ntohs(v4.sin_port));
+  }
+  if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    return fmt::format("[{}]:{}", ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size()), ntohs(v6.sin6_port));
+  }
+  return "unix";
+}
+
+}  // namespace
+
 struct Listener::State {
-  explicit State(ListenerOptions o) : options(std::move(o)), tls(load_tls(options)) {}
+  explicit State(ListenerOptions o)
+      : options(std::move(o)), wanted_connections(options.max_connections), tls(load_tls(options)) {
+    options.max_connections = connections_that_fit(wanted_connections);
+  }
 
   ListenerOptions options;
+  size_t wanted_connections;
   asio::io_context io{1};
   std::shared_ptr<asio::ssl::context> tls;
   std::optional<Tcp::acceptor> tcp;
@@ -94,6 +143,7 @@ struct Listener::State {
   void accept();
   void accepted(Connection::Socket socket);
   bool make_room();
+  bool end_slowest_body(const Connection* but);
   void arm();
   void await_signal();
   void begin_drain();
@@ -190,7 +240,9 @@ void Listener::State::accept() {
       return accept();
     }
     if (error == asio::error::operation_aborted) return;
-    retry.expires_after(50ms);  // most likely out of descriptors
+    // Out of descriptors, most likely because of the process around us: a waiting client gives way to the new one.
+    if (error == asio::error::no_descriptors && make_room()) return accept();
+    retry.expires_after(50ms);
     retry.async_wait([this](const error_code& cancelled) {
       if (!cancelled) accept();
     });
@@ -213,18 +265,20 @@ void Listener::State::accepted(Connection::Socket socket) {
   }
   if (tcp) socket.set_option(Tcp::no_delay(true), ignored);
   socket.non_blocking(true, ignored);
-  const auto connection = std::make_shared<Connection>(std::move(socket), tls, *host);
+  const std::string peer = peer_of(socket.native_handle());
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls, *host, peer);
   connections.insert(connection);
   service->metrics().connections_open = connections.size();
   connection->start();
 }
 
-// Closes the connection that has waited longest for a complete request. False if all are busy.
-bool Listener::State::make_room() {
+// Closes the connection with the earliest time; false if none has one.
+template <class Since>
+bool close_oldest(const std::set<std::shared_ptr<Connection>>& connections, const Since& since_of) {
   std::shared_ptr<Connection> oldest;
   std::optional<Clock::time_point> since;
   for (const auto& connection : connections) {
-    const auto waiting = connection->waiting_since();
+    const std::optional<Clock::time_point> waiting = since_of(*connection);
     if (waiting && (!since || *waiting < *since)) {
       since = waiting;
       oldest = connection;
@@ -232,6 +286,17 @@ bool Listener::State::make_room() {
   }
   if (oldest) oldest->close();
   return oldest != nullptr;
+}
+
+// Closes the connection that has waited longest for its client. False if all are busy.
+bool Listener::State::make_room() {
+  return close_oldest(connections, [](const Connection& connection) { return connection.waiting_since(); });
+}
+
+bool Listener::State::end_slowest_body(const Connection* but) {
+  return close_oldest(connections, [but](const Connection& connection) {
+    return &connection == but ? std::nullopt : connection.body_since();
+  });
 }
 
 // Sets the timer to the service's next wake-up.
@@ -388,7 +453,15 @@ bool Listener::run(Service& service, const Log& log, const std::function<void()>
                                     [&state](Connection* connection) {
                                       state.connections.erase(connection->shared_from_this());
                                       state.service->metrics().connections_open = state.connections.size();
-                                    }});
+                                    },
+                                    [&state](const Connection* but) { return state.end_slowest_body(but); }});
+  if (state.options.max_connections < state.wanted_connections) {
+    log({.level = "warn",
+         .message = "fewer connections than --max-connections: the limit of open files is too low",
+         .fields = {{"connections", fmt::format("{}", state.options.max_connections)},
+                    {"wanted", fmt::format("{}", state.wanted_connections)},
+                    {"hint", "raise it, e.g. with 'ulimit -n' or LimitNOFILE"}}});
+  }
   state.accepting = true;
   const auto work = asio::make_work_guard(state.io);
   state.run();

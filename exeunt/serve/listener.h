@@ -31,6 +31,13 @@ struct ListenerOptions {
   bool signals = true;  // handle SIGTERM, SIGINT and SIGHUP
 };
 
+// How many connections a process with this limit of open files can hold, and the limit to ask for.
+struct DescriptorPlan {
+  size_t connections = 0;
+  uint64_t limit = 0;
+};
+[[nodiscard]] DescriptorPlan plan_descriptors(size_t connections, uint64_t limit, uint64_t highest) noexcept;
+
 [[nodiscard]] bool is_loopback(const std::string& hostname);
 [[nodiscard]] bool is_ip_address(const std::string& text);
 

@@ -98,7 +98,7 @@ void take_texts(const Tensors& tensors, Job& job) {
   if (tensors.size() != tensors.count("text") + tensors.count("text_pair") || !tensors.contains("text")) {
     throw invalid("body: field 'inputs': want text with or without text_pair, or input_ids with its mask and types");
   }
-  add_texts(strings_of(tensors.at("text")), tensors.at("text").where, nullptr, job);
+  add_texts(strings_of(tensors.at("text")), tensors.at("text").where, job);
   const auto pair = tensors.find("text_pair");
   if (pair == tensors.end()) return;
   std::vector<std::string> seconds = strings_of(pair->second);
@@ -173,6 +173,7 @@ std::vector<std::string> parse_outputs(const Json& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     JsonObject fields(outputs[i], fmt::format("outputs[{}]", i));
     names.push_back(fields.choice("name", std::vector<std::string>(kOutputs.begin(), kOutputs.end())));
+    if (std::count(names.begin(), names.end(), names.back()) > 1) fields.fail("name", names.back(), "each output once");
   }
   return names;
 }

@@ -42,6 +42,7 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   out["layers_run"] = answer.layers_run;
   out["layers"] = input.model.layers;
   out["left_by"] = name_of(answer.ended);
+  if (was_cut(answer.ended)) out["covered"] = false;  // by the promise
   out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
   out["tokens"] = answer.tokens;
   OrderedJson ladder = OrderedJson::array();
@@ -94,7 +95,7 @@ OrderedJson ranks(const RenderInput& input) {
   for (const size_t i : order) {
     OrderedJson row;
     row["index"] = i;
-    if (input.job.return_text) row["text"] = input.job.texts[i].pair.value_or("");
+    if (input.job.return_text) row["text"] = input.job.texts[i].text;
     row["score"] = short_double(scores[i]);
     if (input.job.exit.details) row["exit"] = exit_json(input, input.answers[i]);
     out.push_back(std::move(row));

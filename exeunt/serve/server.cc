@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/server.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
 #include "exeunt/base/files.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/runtime/engine_choice.h"
-#include "exeunt/runtime/precision_map.h"
+#include "exeunt/runtime/resolve.h"
 #include "exeunt/serve/memory_reserve.h"
 #include "exeunt/serve/shadow_engine.h"
 
@@ -28,7 +28,7 @@ ApiKeys load_keys(const ServerOptions& options) {
 }
 
 // The name becomes a part of paths, so unsafe characters are replaced.
-ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options) {
+ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options, int max_length) {
   ModelFacts facts;
   facts.name = options.served_name.empty() ? fs::path(options.model).lexically_normal().filename().string()
                                            : options.served_name;
@@ -45,8 +45,7 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options) {
   if (exits.range) facts.range = exits.range->second - exits.range->first;
   facts.layers = model.spec().layers;
   for (const ExitSite& site : exits.sites) facts.exits.push_back(site.after);
-  facts.max_tokens = model.spec().max_tokens();
-  if (options.max_length > 0) facts.max_tokens = std::min(facts.max_tokens, options.max_length);
+  facts.max_tokens = max_length;
   facts.vocabulary = model.spec().vocab;
   facts.segments = model.spec().segments;
   return facts;
@@ -61,13 +60,27 @@ void warm_up(Engine& engine, const Tokenizer& tokenizer, int max_tokens) {
   (void)engine.answer(std::vector{warm_up_text(tokenizer, max_tokens)});
 }
 
-// "at most 2 % disagreement, confidence 95 %".
-std::string promise_text(const PolicyEntry& entry) {
-  if (!entry.certificate) return "none";
-  const Certificate& made = *entry.certificate;
-  const std::string text = fmt::format("at most {:g} % {}", 100 * made.epsilon, name_of(made.loss));
-  return made.method == RiskMethod::crc ? text + " in expectation"
-                                        : fmt::format("{}, confidence {:g} %", text, 100 * (1 - made.delta));
+// What is served of what was resolved: the calibrated exits and temperatures in any case, the certified points from the
+// policy that runs on only while its certificate holds here.
+PolicySettings settings_of(const Resolved& resolved, const ServerOptions& options) {
+  PolicySettings settings{.entry = resolved.entry,
+                          .chosen = {},
+                          .allowed = options.allowed,
+                          .max_drop_under_load = options.max_drop_under_load};
+  PolicySpec rule = resolved.policy;
+  rule.exits.clear();
+  rule.temperature.clear();
+  rule.score_temperature.clear();
+  if (settings.entry) settings.entry->certificate = resolved.certificate;
+  if (settings.entry && (resolved.certificate || rule == settings.entry->policy)) {
+    std::vector<PolicyPoint>& points = settings.entry->points;
+    points.erase(points.begin(), std::find_if(points.begin(), points.end(),
+                                              [&](const PolicyPoint& point) { return point.policy == rule; }));
+    settings.entry->policy = rule;
+  } else if (rule.rule != rule_of<FullRule> || options.policy) {
+    settings.chosen = str(rule);
+  }
+  return settings;
 }
 
 uint64_t random_seed() {
@@ -151,23 +164,6 @@ void check_server_options(const ServerOptions& options) {
   }
 }
 
-std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view engine,
-                                             std::string_view precision,
-                                             const std::optional<std::string>& precision_map, const Log& log) {
-  const fs::path path = model.folder() / "policy.json";
-  const auto full_depth = [&](const std::string& why) {
-    log({.level = "warn", .message = "running at full depth", .fields = {{"why", why}}});
-    return std::nullopt;
-  };
-  if (!path_exists(path)) return full_depth("the model has no policy.json; 'exeunt calibrate' makes one");
-  const PolicyFile file = read_policy_file(path);
-  if (file.weights != weights_sha256(model)) return full_depth("policy.json was made for other weights");
-  const PolicyEntry* entry = file.find("cpu", engine, precision);
-  if (entry == nullptr) return full_depth(fmt::format("policy.json has no entry for {}", precision));
-  if (entry->precision_map != precision_map) return full_depth("policy.json was made with another precision.json");
-  return *entry;
-}
-
 bool run_server(ServerOptions options, const Log& log) {
   check_server_options(options);
   ApiKeys keys = load_keys(options);
@@ -179,21 +175,17 @@ bool run_server(ServerOptions options, const Log& log) {
   }
   Listener listener(options.listener);  // first, so that a port in use fails at once
   const auto tokenizer = load_tokenizer(model.folder());
-  const EngineOptions chosen = engine_options(model, options.engine.precision);
-  options.engine.precision = chosen.precision;
-  options.engine.exceptions = chosen.exceptions;
-  auto engine = std::make_unique<Engine>(model, options.engine);
+  const Resolved resolved = resolve(model, {.policy = options.policy.value_or(""),
+                                            .precision = options.engine.precision,
+                                            .max_length = options.max_length,
+                                            .kernels = options.engine.kernels});
+  for (const std::string& notice : resolved.notices) log({.message = notice, .fields = {}});
+  auto engine = std::make_unique<Engine>(model, engine_options(resolved, options.engine));
   const std::string precision(name_of(engine->precision()));
-  ModelFacts facts = facts_of(model, options);
+  ModelFacts facts = facts_of(model, options, resolved.max_length);
   warm_up(*engine, *tokenizer, facts.max_tokens);
-  // With --policy, a missing policy.json needs no warning.
-  const Log silent(false, [](std::string_view) {});
-  PolicySettings policies{
-      .entry = find_policy_entry(model, engine->name(), precision, precision_map_sha256(options.engine.exceptions),
-                                 options.policy ? silent : log),
-      .chosen = options.policy,
-      .allowed = options.allowed,
-      .max_drop_under_load = options.max_drop_under_load};
+  PolicySettings policies = settings_of(resolved, options);
+  options.service.gate.loopback = options.listener.unix_socket.empty() && is_loopback(options.listener.hostname);
   options.service.precision = precision;
   options.service.engine = engine->name();
   options.service.weights = weights_sha256(model);
@@ -206,8 +198,6 @@ bool run_server(ServerOptions options, const Log& log) {
                   return e->bind(policy, std::move(rates));
                 },
                 tokenizer.get(), "cpu"};
-  const std::string policy = options.policy ? *options.policy : policies.entry ? str(policies.entry->policy) : "full";
-  const std::string promise = options.policy || !policies.entry ? "none" : promise_text(*policies.entry);
   const MemoryReserve reserve;  // only from here on: loading may fail
   Service service(
       {std::move(facts), std::move(runner), [&listener](std::function<void()> work) { listener.post(std::move(work)); },
@@ -218,8 +208,9 @@ bool run_server(ServerOptions options, const Log& log) {
   log({.message = "listening",
        .fields = {{"address", listener.address()},
                   {"model", options.model},
-                  {"policy", policy},
-                  {"promise", promise},
+                  {"policy", str(resolved.policy)},
+                  {"promise", resolved.promise},
+                  {"max_length", fmt::format("{}", resolved.max_length)},
                   {"engine", engine->name()},
                   {"precision", precision},
                   {"threads", fmt::format("{}", engine->threads())}}});

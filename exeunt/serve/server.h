@@ -19,7 +19,7 @@ struct ServerOptions {
   std::optional<std::string> allowed = {};  // --allow-policies
   double max_drop_under_load = 0;
   std::string shadow_log = {};  // --shadow-log
-  int max_length = 0;           // maximum tokens per text; 0 = the model's limit
+  int max_length = 0;           // maximum tokens per text; 0: as Wish::max_length
   EngineOptions engine = {};
   ServiceOptions service = {};
   ListenerOptions listener = {};
@@ -29,13 +29,6 @@ struct ServerOptions {
 
 // Refuses a public address without a key, and flags that contradict each other. Throws Error (usage).
 void check_server_options(const ServerOptions& options);
-
-// The entry of policy.json for these weights on this engine at this precision with this precision map (its sha256);
-// nothing, and a line in the log, if there is none.
-[[nodiscard]] std::optional<PolicyEntry> find_policy_entry(const Checkpoint& model, std::string_view engine,
-                                                           std::string_view precision,
-                                                           const std::optional<std::string>& precision_map,
-                                                           const Log& log);
 
 // Serves until SIGTERM. True if every request was answered. Throws Error before it listens.
 bool run_server(ServerOptions options, const Log& log);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
@@ -33,6 +34,7 @@ Service::Service(ServiceContext context, PolicySettings policies, ServiceOptions
     : context_(std::move(context)),
       options_(std::move(options)),
       policies_(std::move(policies), context_.runner.bind),
+      fixed_info_(fixed_info()),
       ids_(options_.seed),
       started_(Clock::now()),
       canary_(context_, started_),
@@ -46,6 +48,7 @@ RequestInfo Service::info_of(const HttpRequest& request) {
   info.begun = Clock::now();
   info.method = request.method;
   info.path = request.path;
+  info.peer = request.peer;
   info.origin = request.field("origin");
   info.id = request_id_of(request.field("x-request-id"), ids_);
   if (auto trace = parse_traceparent(request.field("traceparent"))) {
@@ -74,8 +77,24 @@ std::shared_ptr<ActiveRequest> Service::handle(HttpRequest&& request, Reply repl
   return incoming.active->answered ? nullptr : incoming.active;
 }
 
-HttpResponse Service::refuse(const Refusal& refusal) {
+std::optional<HttpResponse> Service::refuse_body(const HttpRequest& head, size_t declared) {
+  try {
+    check_access(head);
+    if (head.method == "POST") check_type(head);
+    if (const auto full = jobs_.admission().full(declared)) throw jobs_.too_much(*full);
+    return std::nullopt;
+  } catch (const Refusal& refusal) {
+    const RequestInfo info = info_of(head);
+    HttpResponse response = refusal_response(refusal, info.id);
+    response.close = true;  // what follows is not read
+    seal(response, info);
+    return response;
+  }
+}
+
+HttpResponse Service::refuse(const Refusal& refusal, const std::string& peer) {
   RequestInfo info;
+  info.peer = peer;
   info.begun = Clock::now();
   info.id = ids_.hex(16);
   HttpResponse response = refusal_response(refusal, info.id);
@@ -114,7 +133,7 @@ void Service::seal(HttpResponse& response, const RequestInfo& info) {
   response.fields.emplace_back("x-content-type-options", "nosniff");
   response.head_only = info.method == "HEAD";
   if (!info.origin.empty()) {
-    const auto& known = options_.cors_origins;
+    const auto& known = options_.gate.origins;
     const bool any = std::find(known.begin(), known.end(), "*") != known.end();
     if (any || std::find(known.begin(), known.end(), info.origin) != known.end()) {
       response.fields.emplace_back("access-control-allow-origin", any ? "*" : info.origin);
@@ -131,6 +150,7 @@ void Service::seal(HttpResponse& response, const RequestInfo& info) {
                   {"status", fmt::format("{}", response.status)},
                   {"ms", fmt::format("{:.3f}", seconds * 1000)},
                   {"request_id", info.id}};
+  if (options_.log_peers && !info.peer.empty()) entry.fields.emplace_back("peer", info.peer);
   if (!info.trace.trace_id.empty()) {
     entry.fields.emplace_back("trace_id", info.trace.trace_id);
     entry.fields.emplace_back("span_id", info.trace.span_id);
@@ -139,11 +159,25 @@ void Service::seal(HttpResponse& response, const RequestInfo& info) {
   context_.log(entry);
 }
 
-Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
-  if (keys_.required() && !is_public(request) && !keys_.allow(request.field("authorization"))) {
-    ++context_.metrics.rejected["key"];
-    throw Refusal(401, ErrorType::validation, "a valid API key is required", "send 'Authorization: Bearer KEY'");
+// Who may send this at all.
+void Service::check_access(const HttpRequest& request) {
+  const char* reason = "host";
+  try {
+    check_host(request, options_.gate);
+    reason = "origin";
+    if (request.method != "OPTIONS") check_origin(request, options_.gate);
+    reason = "key";
+    if (keys_.required() && !is_public(request) && !keys_.allow(request.field("authorization"))) {
+      throw Refusal(401, ErrorType::validation, "a valid API key is required", "send 'Authorization: Bearer KEY'");
+    }
+  } catch (const Refusal&) {
+    ++context_.metrics.rejected[reason];
+    throw;
   }
+}
+
+Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
+  check_access(request);
   if (request.method == "OPTIONS") {
     HttpResponse response{.status = 204, .type = {}};
     response.fields = {{"allow", "GET, HEAD, POST, OPTIONS"},
@@ -260,15 +294,19 @@ HttpResponse Service::metrics_page() const {
   return response;
 }
 
-HttpResponse Service::info_page() const {
+// The part of /info that never changes, as an object without its end: a model may have many labels.
+std::string Service::fixed_info() const {
   OrderedJson out;
   out["model_id"] = context_.model.name;
   out["model_sha"] = options_.weights;
   out["model_dtype"] = options_.precision;
-  OrderedJson label2id = OrderedJson::object(), id2label = OrderedJson::object();
+  // Not with operator[], which looks for the key among all others.
+  OrderedJson::object_t label2id, id2label;
+  std::set<std::string> seen;
   for (int i = 0; i < context_.model.outputs; ++i) {
-    id2label[std::to_string(i)] = context_.model.label(i);
-    label2id[context_.model.label(i)] = i;
+    const std::string label = context_.model.label(i);
+    id2label.emplace_back(std::to_string(i), label);
+    if (seen.insert(label).second) label2id.emplace_back(label, i);
   }
   out["model_type"] = {
       {context_.model.outputs == 1 ? "reranker" : "classifier", {{"id2label", id2label}, {"label2id", label2id}}}};
@@ -281,6 +319,13 @@ HttpResponse Service::info_page() const {
   out["layers"] = context_.model.layers;
   out["exits"] = context_.model.exits;
   out["regression"] = context_.model.regression;
+  std::string text = out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  text.back() = ',';
+  return text;
+}
+
+HttpResponse Service::info_page() const {
+  OrderedJson out;
   out["policy"] = str(policies_.current()->spec);
   out["allowed_policies"] = policies_.allowed();
   out["certified"] = policies_.certified();
@@ -311,7 +356,9 @@ HttpResponse Service::info_page() const {
                               {"confidence", PromiseWatch::kConfidence},
                               {"alarm", point.alarm}});
   }
-  return json_page(out);
+  HttpResponse response = json_page(out);
+  response.body.replace(0, 1, fixed_info_);
+  return response;
 }
 
 }  // namespace exeunt::serve

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exeunt/serve/api_key.h"
+#include "exeunt/serve/gate.h"
 #include "exeunt/serve/jobs.h"
 
 namespace exeunt::serve {
@@ -16,9 +17,10 @@ namespace exeunt::serve {
 struct ServiceOptions {
   JobOptions jobs = {};
   ShadowOptions shadow = {};
-  std::vector<std::string> cors_origins = {};  // "*" = any
+  GateOptions gate = {};
   bool tei_metrics = false;
   bool log_requests = true;
+  bool log_peers = true;
   uint64_t seed = 1;                                      // of request ids
   std::string precision = {}, engine = {}, weights = {};  // for /info
 };
@@ -29,18 +31,26 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
+  // Decides by the head alone whether a body will be read: nothing, or the response to send instead. `declared`: its
+  // Content-Length, if any.
+  [[nodiscard]] std::optional<HttpResponse> refuse_body(const HttpRequest& head, size_t declared);
+  // The bytes of that body, charged as they arrive; given back before `handle`, which charges them as a whole.
+  [[nodiscard]] std::unique_ptr<Arrival> receive() { return std::make_unique<Arrival>(jobs_.admission()); }
   // Answers a request, now or later. The result, if any, may be passed to `abandon`.
   std::shared_ptr<ActiveRequest> handle(HttpRequest&& request, Reply reply);
   // The client has disconnected: cancels its texts, and nothing is answered.
   void abandon(const std::shared_ptr<ActiveRequest>& request) { jobs_.abandon(request); }
   // The response to a malformed request, or to one that arrived too slowly.
-  [[nodiscard]] HttpResponse refuse(const Refusal& refusal);
+  [[nodiscard]] HttpResponse refuse(const Refusal& refusal, const std::string& peer = {});
+  // For a body that arrives while others take all the room.
+  [[nodiscard]] Refusal no_room() { return jobs_.too_much("bytes"); }
 
   void use_keys(ApiKeys keys) { keys_ = std::move(keys); }
   void drain() noexcept;
   // Before the engines of shadow runs go.
   void end_shadows() noexcept { shadow_.end(); }
   [[nodiscard]] bool draining() const noexcept { return draining_; }
+  [[nodiscard]] size_t bytes_held() const noexcept { return jobs_.admission().bytes(); }
   [[nodiscard]] size_t in_flight() const noexcept { return jobs_.admission().requests(); }
 
   // When to call `wake` next: deadlines, canary, load level.
@@ -56,11 +66,13 @@ class Service {
  private:
   using Answered = std::optional<HttpResponse>;
 
+  void check_access(const HttpRequest& request);
   Answered route(HttpRequest& request, Incoming& incoming);
   Answered route_get(const HttpRequest& request) const;
   Answered route_oip(HttpRequest& request, Incoming& incoming);
   [[nodiscard]] HttpResponse health(bool ready) const;
   [[nodiscard]] HttpResponse metrics_page() const;
+  [[nodiscard]] std::string fixed_info() const;
   [[nodiscard]] HttpResponse info_page() const;
   void seal(HttpResponse& response, const RequestInfo& info);
   RequestInfo info_of(const HttpRequest& request);
@@ -68,6 +80,7 @@ class Service {
   ServiceContext context_;
   ServiceOptions options_;
   ServedPolicies policies_;
+  std::string fixed_info_;
   ApiKeys keys_ = {};
   IdSource ids_;
   Clock::time_point started_;

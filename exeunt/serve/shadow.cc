@@ -24,7 +24,7 @@ Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions 
       recent_(kRemembered) {
   if (options_.share <= 0) return;
   for (size_t i = 0; i < policies_.points(); ++i) watches_.emplace_back(policies_.promised(i));
-  thread_.emplace();
+  thread_.emplace(1);
   thread_->give(&lower_priority);
 }
 

@@ -15,7 +15,7 @@
 #include "exeunt/serve/recent_hashes.h"
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
-#include "exeunt/serve/work_thread.h"
+#include "exeunt/serve/work_threads.h"
 
 namespace exeunt::serve {
 
@@ -94,7 +94,7 @@ class Shadow {
   uint64_t repeats_ = 0;
   double processor_seconds_ = 0;
   bool log_full_ = false;
-  std::optional<WorkThread> thread_ = {};  // last: it uses what is above
+  std::optional<WorkThreads> thread_ = {};  // last: it uses what is above
 };
 
 }  // namespace exeunt::serve

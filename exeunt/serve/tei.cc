@@ -43,6 +43,16 @@ void take_inputs(const Json& inputs, const JobRules& rules, Job& job) {
   }
 }
 
+// The query is tokenized once for every text.
+void check_pairs(const Job& job) {
+  constexpr size_t kMaxQueries = size_t{4} << 20;
+  if (job.query->size() * job.texts.size() <= kMaxQueries) return;
+  throw Refusal(413, ErrorType::validation,
+                fmt::format("a query of {} bytes for {} texts: their product is more than {} bytes", job.query->size(),
+                            job.texts.size(), kMaxQueries),
+                "shorten the query, or send fewer texts at once");
+}
+
 // Shared by both routes.
 void take_common(JsonObject& fields, const JobRules& rules, Job& job) {
   job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
@@ -84,11 +94,12 @@ Job parse_rerank(const Json& body, const JobRules& rules) {
     Job job;
     job.shape = Shape::rerank;
     job.unknown_fields = count_unknown(body, known);
-    const std::string query = fields.string("query");
-    check_text(query, "query");
+    job.query = fields.string("query");
+    check_text(*job.query, "query");
     std::vector<std::string> texts = fields.strings("texts");
     check_batch(texts.size(), rules);
-    add_texts(std::move(texts), "texts", &query, job);
+    add_texts(std::move(texts), "texts", job);
+    check_pairs(job);
     take_common(fields, rules, job);
     job.return_text = fields.boolean_or("return_text", false);
     return job;
@@ -110,7 +121,7 @@ Job parse_classify(const Json& body, const JobRules& rules) {
     std::vector<std::string> texts =
         input.is_string() ? std::vector{input.get<std::string>()} : fields.strings("input");
     check_batch(texts.size(), rules);
-    add_texts(std::move(texts), "input", nullptr, job);
+    add_texts(std::move(texts), "input", job);
     if (const Json* exit = fields.find("exit")) job.exit = parse_exit(*exit);
     return job;
   });

@@ -56,9 +56,10 @@ TEST(ModelCard, SaysWhatExitsWhatIsPromisedAndWhatIsKnown) {
   EXPECT_THAT(card, HasSubstr("A bert with 4 layers (hidden size 8"));
   EXPECT_THAT(card, HasSubstr("Labels: `no`, `may|be`, `**yes**`."));
   EXPECT_THAT(card, HasSubstr("| 2 | cls | 2 | 62.50 |"));
-  EXPECT_THAT(card,
-              HasSubstr("**fp32** (default): `entropy:0.2` over the exits 2, 4. Certified: against the same model "
-                        "at full depth, disagreement at most 1 % with confidence 95 % (ltt-binomial, 2000 texts"));
+  EXPECT_THAT(
+      card,
+      HasSubstr("**fp32** (default): `entropy:0.2` over the exits 2, 4. Promise: at most 1 % of answers differ from "
+                "the fp32 model at full depth, confidence 95 % (ltt-binomial, 2000 texts"));
   EXPECT_THAT(card, HasSubstr("| 2 % | `entropy:0.4` | 25 % |"));
   EXPECT_THAT(card, HasSubstr("Recipe `pabee` on SST-2"));
 }

@@ -8,6 +8,7 @@
 
 #include "exeunt/eval/published.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 
 namespace exeunt {
 namespace {
@@ -83,15 +84,18 @@ TEST(Report, SpeaksOfPublishedFiguresOnlyWhereItShowsSome) {
 TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   ReportRun certified = run_of(trace, "readers");
-  certified.certificate =
-      OrderedJson{{"loss", "disagreement"},     {"epsilon", 0.01},         {"delta", 0.05}, {"n", 3000},
-                  {"guarantee", "probability"}, {"method", "ltt-binomial"}};
-  const std::string promise = "loses at most 1 % against full depth (disagreement), with confidence 95 %";
-  EXPECT_THAT(make_report({certified}, {}).html, HasSubstr(promise));
-  (*certified.certificate)["guarantee"] = "expectation";
-  const std::string html = make_report({certified}, {}).html;
-  EXPECT_THAT(html, HasSubstr("(disagreement), in expectation; tested by"));
-  EXPECT_THAT(html, Not(HasSubstr("with confidence")));
+  certified.certificate = Certificate{.epsilon = 0.01,
+                                      .delta = 0.05,
+                                      .rows = 3000,
+                                      .fit = {},
+                                      .certify = {},
+                                      .tool = {},
+                                      .created = {},
+                                      .tokenizer = {}};
+  certified.promise = promise_of(*certified.certificate, "int8");
+  EXPECT_THAT(make_report({certified}, {}).html,
+              HasSubstr("at most 1 % of answers differ from the int8 model at full depth, confidence 95 %; tested by "
+                        "ltt-binomial on 3000 texts"));
   EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, Not(HasSubstr("Certificates")));
 }
 

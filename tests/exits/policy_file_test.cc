@@ -290,6 +290,16 @@ TEST(PolicyFile, IsWrittenUnderALock) {
   EXPECT_EQ(left, 1u) << "nothing but the file stays";
 }
 
+// The folder may have come from elsewhere, and the link lead anywhere.
+TEST(PolicyFile, TheLockIsNeverMadeThroughALink) {
+  const Scratch scratch;
+  const auto elsewhere = scratch.path() / "elsewhere";
+  std::filesystem::create_symlink(elsewhere, scratch.path() / ".policy.json.lock");
+  EXPECT_THAT(error_of([&] { const PolicyLock lock(scratch.path() / "policy.json"); }).what(),
+              HasSubstr("cannot lock"));
+  EXPECT_FALSE(std::filesystem::exists(elsewhere));
+}
+
 TEST(PolicyFile, OtherFilesInTheFolderAreNotLocked) {
   const Scratch scratch;
   const PolicyLock one(scratch.path() / "a.json");

@@ -76,6 +76,43 @@ TEST(HubCache, RefusesLinksThatLeaveTheRepository) {
               HasSubstr("onnx: leads to /, want a file inside"));
 }
 
+// A folder from elsewhere may link to files that only its user may read.
+TEST(LocateModel, AModelFolderIsATreeOfItsOwn) {
+  const Scratch scratch;
+  scratch.write("secret", "x");
+  const fs::path folder = scratch.path() / "model";
+  fs::create_directories(folder / "tokenizer");
+  fs::create_symlink("tokenizer", folder / "other");
+  scratch.write("model/config.json", "{}");
+  fs::create_symlink("../config.json", folder / "tokenizer" / "config.json");
+  EXPECT_EQ(locate_model(folder.string()), folder);
+  const auto refused = [&](const fs::path& target, const fs::path& link) {
+    fs::create_symlink(target, folder / link);
+    const Error error = error_of([&] { (void)locate_model(folder.string()); });
+    EXPECT_EQ(error.code(), Code::bad_file);
+    EXPECT_THAT(error.what(), HasSubstr(link.string() + ": leads to"));
+    EXPECT_THAT(error.what(), HasSubstr("outside the model folder"));
+    fs::remove(folder / link);
+  };
+  refused("../secret", "README.md");
+  refused(scratch.path() / "secret", "vocab.txt");
+  refused("../../secret", "tokenizer/vocab.txt");
+  refused("/", "onnx");
+  refused("../absent", "merges.txt");  // someone may put a file there later
+  // A folder that is itself reached by a link is its user's choice.
+  fs::create_directory_symlink(folder, scratch.path() / "mine");
+  EXPECT_NO_THROW((void)locate_model((scratch.path() / "mine").string()));
+}
+
+TEST(LocateModel, ASnapshotOfACacheSharesItsRepository) {
+  const Cache cache;
+  EXPECT_EQ(locate_model(cache.snapshot().string()), cache.snapshot());
+  cache.scratch().write("secret", "x");
+  fs::create_symlink("../../../secret", cache.snapshot() / "vocab.txt");
+  EXPECT_THAT(error_of([&] { (void)locate_model(cache.snapshot().string()); }).what(),
+              HasSubstr("outside the model folder"));
+}
+
 TEST(HubCache, RefusesAReferenceThatLeavesTheRepository) {
   const Cache cache;
   cache.scratch().write("models--org--name/refs/main", "../../x");

@@ -56,9 +56,9 @@ TEST(Classifier, RunsTheModelsOwnPolicyAndSaysWhatItPromises) {
   EXPECT_EQ(classifier.engine().precision(), Precision::fp32);  // the file's default, whatever the processor has
   EXPECT_EQ(classifier.answer("a great film").layer, 2);
   EXPECT_TRUE(classifier.ask().policy->exit_rates.empty());  // one exit alone: nothing to plan by
-  ASSERT_TRUE(classifier.certificate());
-  EXPECT_THAT(classifier.notices(),
-              ElementsAre(HasSubstr("policy layer:2, certified: disagreement at most 1 % with confidence 95 %")));
+  ASSERT_TRUE(classifier.resolved().certificate);
+  EXPECT_THAT(classifier.notices(), ElementsAre(HasSubstr("policy layer:2; promise: at most 1 % of answers differ from "
+                                                          "the fp32 model at full depth, confidence 95 %")));
 }
 
 TEST(Classifier, PlansByTheExitRatesThatCalibrationSaw) {
@@ -73,7 +73,7 @@ TEST(Classifier, APolicyInWordsGoesBeforeTheModelsOwn) {
   const Folder folder("fp32");
   Classifier classifier(folder.path.string(), {.policy = "layer:1"});
   EXPECT_EQ(classifier.answer("a great film").layer, 1);
-  EXPECT_FALSE(classifier.certificate());
+  EXPECT_FALSE(classifier.resolved().certificate);
   EXPECT_THAT(classifier.notices(), IsEmpty());
 }
 
@@ -92,7 +92,7 @@ TEST(Classifier, APolicyForOtherWeightsOrAnotherPrecisionMapIsNotUsed) {
                    precision_map_text({.by_precision = {{Precision::int8, {{"layer.1.ffn2", Precision::fp32}}}}}));
   Classifier other_map(folder.path.string());
   EXPECT_EQ(other_map.answer("a great film").layer, 3);
-  EXPECT_THAT(other_map.notices(), ElementsAre(HasSubstr("made for another precision map")));
+  EXPECT_THAT(other_map.notices(), ElementsAre(HasSubstr("made with another precision.json")));
 
   folder.file.entries.at(0).precision_map = precision_map_sha256({{"layer.1.ffn2", Precision::fp32}});
   folder.save();

@@ -136,6 +136,23 @@ TEST(Framing, SaysWhenABodyIsToBeAskedFor) {
   EXPECT_EQ(reader.stage(), Stage::whole);
 }
 
+TEST(Framing, StopsAtTheHeadSoThatItCanBeJudged) {
+  RequestReader reader({});
+  EXPECT_EQ(reader.feed(kPost), kPost.size() - 5);
+  HttpRequest* head = reader.take_head();
+  ASSERT_NE(head, nullptr);
+  EXPECT_EQ(head->path, "/predict");
+  EXPECT_EQ(reader.take_head(), nullptr);
+  EXPECT_EQ(reader.declared_bytes(), 5U);
+  reader.feed("he");
+  EXPECT_EQ(reader.body_bytes(), 2U);
+  reader.feed("llo");
+  EXPECT_EQ(reader.take().body, "hello");
+  reader.feed("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(reader.take_head(), nullptr);  // nothing follows it
+  EXPECT_EQ(reader.stage(), Stage::whole);
+}
+
 TEST(Framing, AHugeLengthIsRefusedByItsHeadAlone) {
   EXPECT_EQ(framing_status("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n"), 413);
 }

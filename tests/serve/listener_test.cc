@@ -230,6 +230,69 @@ TEST(ListenerTest, ManyConnectionsMakeRoomForNewOnes) {
   EXPECT_TRUE(idle[0]->ends());  // the one that had waited longest
 }
 
+TEST(ListenerTest, ClientsThatNeverReadGiveWayToOthers) {
+  RunningServer server({.listener = {.write_timeout = 1h, .max_connections = 8}});
+  std::string many;
+  for (int i = 0; i < 2000; ++i) many += "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
+  std::vector<std::unique_ptr<RawClient>> stuck;
+  for (int i = 0; i < 8; ++i) {
+    stuck.push_back(std::make_unique<RawClient>(server.port()));
+    stuck.back()->send_some(many);
+  }
+  // Until each of them has its window full, and for the time a client may stall.
+  std::optional<RawResponse> response;
+  for (int i = 0; i < 100 && !response; ++i) {
+    std::this_thread::sleep_for(100ms);
+    RawClient honest(server.port());
+    honest.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    response = honest.receive(1000);
+  }
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200);
+}
+
+// Nothing of the body is sent: the answer is to the head.
+TEST(ListenerTest, ABodyIsRefusedAtItsHead) {
+  RunningServer server;
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  for (const char* rest : {"", "Expect: 100-continue\r\n"}) {
+    RawClient client(server.port());
+    client.send("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n" + std::string(rest) + "\r\n");
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 401);
+    EXPECT_TRUE(response->closes());
+  }
+  EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.in_flight(); }), 0U);
+}
+
+TEST(ListenerTest, BodiesThatDawdleGiveWayToOthers) {
+  RunningServer server({.listener = {.body_timeout = 1h}, .service = {.jobs = {.admission = {.bytes = 100'000}}}});
+  const std::string body = R"({"inputs":")" + std::string(60'000, 'a') + R"("})";
+  const std::string whole = post_text("/predict", body);
+  RawClient slow(server.port());
+  slow.send(std::string_view(whole).substr(0, whole.size() - 1));
+  while (server.ask<size_t>([](Service& s) { return s.bytes_held(); }) < 60'000) std::this_thread::sleep_for(1ms);
+  RawClient honest(server.port());
+  honest.send(whole);
+  const auto response = honest.receive();
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200) << response->body;
+  EXPECT_TRUE(slow.ends());
+  EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.bytes_held(); }), 0U);
+}
+
+TEST(ListenerTest, HoldsNoMoreConnectionsThanFilesMayBeOpen) {
+  const auto plan = [](size_t connections, uint64_t limit, uint64_t highest) {
+    const DescriptorPlan out = plan_descriptors(connections, limit, highest);
+    return std::pair(out.connections, out.limit);
+  };
+  EXPECT_EQ(plan(1024, 1024, 1 << 20), std::pair(size_t{1024}, uint64_t{1088}));  // raised
+  EXPECT_EQ(plan(1024, 1024, 1024), std::pair(size_t{960}, uint64_t{1024}));      // may not be raised
+  EXPECT_EQ(plan(100, 4096, 4096), std::pair(size_t{100}, uint64_t{4096}));       // never lowered
+  EXPECT_EQ(plan(100, 32, 32), std::pair(size_t{1}, uint64_t{32}));
+}
+
 TEST(ListenerTest, InvitesBodiesThatWaitForIt) {
   RunningServer server;
   RawClient client(server.port());

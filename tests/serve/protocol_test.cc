@@ -198,8 +198,8 @@ TEST(Rerank, RanksPairsByTheirOneOutput) {
   Job job =
       parsed(parse_rerank,
              R"({"query":"What is Deep Learning?","texts":["Deep Learning is not...","Deep learning is..."]})", model);
-  EXPECT_EQ(job.texts.at(1).text, "What is Deep Learning?");
-  EXPECT_EQ(job.texts.at(1).pair, "Deep learning is...");
+  EXPECT_EQ(job.parts(1), std::pair(std::string_view("What is Deep Learning?"),
+                                    std::optional<std::string_view>("Deep learning is...")));
   EXPECT_EQ(rendered(job, {answer({0}, {}), answer({40}, {})}, model),
             R"([{"index":1,"score":1.0},{"index":0,"score":0.5}])");
   job.return_text = job.raw_scores = true;
@@ -211,6 +211,10 @@ TEST(Rerank, RanksPairsByTheirOneOutput) {
   EXPECT_EQ(refused(parse_rerank, R"({"query":"","texts":["a"]})", model).first, 400);
   EXPECT_EQ(refused(parse_rerank, R"({"query":"q","texts":"a"})", model).first, 422);
   EXPECT_EQ(refused(parse_rerank, R"({"texts":["a"]})", model).first, 422);
+  // Each text is tokenized with the query: a long one counts once for each.
+  const std::string query(2 << 20, 'q');
+  EXPECT_EQ(parsed(parse_rerank, R"({"texts":["a","b"],"query":")" + query + "\"}", model).texts.size(), 2U);
+  EXPECT_EQ(refused(parse_rerank, R"({"texts":["a","b","c"],"query":")" + query + "\"}", model).first, 413);
 }
 
 TEST(Classify, HasTheShapeOfVllm) {

@@ -55,6 +55,15 @@ class RawClient {
     return true;
   }
 
+  // As much as goes at once.
+  void send_some(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent <= 0) return;
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+  }
+
   // One whole response; nothing if the connection ends or time runs out before it.
   std::optional<RawResponse> receive(int timeout_ms = 60'000) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/service.h"
 
+#include "tests/growth.h"
 #include "tests/scratch.h"
 #include "tests/serve/fake_engine.h"
 
@@ -414,10 +415,109 @@ TEST(Service, KeepsTheNamesOfARequestTogether) {
   EXPECT_THAT(server.log(), HasSubstr("parent_id=b7ad6b7169203331"));
 }
 
+// Before a byte of the body is read.
+TEST(Service, TheHeadAloneDecidesWhetherABodyIsRead) {
+  TestService server({.jobs = {.admission = {.requests = 1, .bytes = 1000}}, .gate = {.loopback = true}});
+  server.service().use_keys(ApiKeys({"a-good-key"}));
+  const std::pair<std::string, std::string> key{"authorization", "Bearer a-good-key"}, host{"host", "localhost"},
+      json{"content-type", "application/json"};
+  const auto status = [&](HttpFields fields, size_t declared = 10) {
+    const auto refusal =
+        server.service().refuse_body({.method = "POST", .path = "/predict", .fields = std::move(fields)}, declared);
+    EXPECT_TRUE(!refusal || refusal->close);
+    return refusal ? refusal->status : 200;
+  };
+  EXPECT_EQ(status({host, key, json}), 200);
+  EXPECT_EQ(status({host, json}), 401);
+  EXPECT_EQ(status({{"host", "evil.example"}, key, json}), 403);
+  EXPECT_EQ(status({host, key, json, {"origin", "https://evil.example"}}), 403);
+  EXPECT_EQ(status({host, key, {"content-type", "text/plain;a=b, application/json"}}), 415);
+  server.engine().hold(true);
+  std::optional<HttpResponse> got;
+  server.service().handle({.method = "POST", .path = "/predict", .fields = {key}, .body = R"({"inputs":"a"})"},
+                          [&](HttpResponse&& response) { got = std::move(response); });
+  EXPECT_EQ(status({host, key, json}), 429);
+  server.engine().hold(false);
+  EXPECT_TRUE(server.until([&] { return got.has_value(); }));
+  EXPECT_EQ(status({host, key, json}), 200);
+  const std::string metrics = server.get("/metrics", {key}).body;
+  for (const char* reason : {"host", "origin", "key", "requests"}) {
+    EXPECT_THAT(metrics, HasSubstr(fmt::format(R"(reason="{}"}} 1)", reason)));
+  }
+}
+
+TEST(Service, ABodyOfTooManyValuesIsRefusedWhileItIsRead) {
+  TestService server;
+  std::string body = R"({"inputs":"a","z":[{})";
+  for (int i = 1; i < 260'000; ++i) body += ",{}";
+  const HttpResponse response = server.post("/predict", body + "]}");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(response.body, HasSubstr("body: more than "));
+}
+
+TEST(Service, AFullBatchOfTokensIsNotTooMany) {
+  TestService server;
+  std::string row = "[1", rows;
+  for (int i = 1; i < 64; ++i) row += ",1";
+  for (int i = 0; i < 32; ++i) rows += (i == 0 ? "" : ",") + row + "]";
+  std::string body = R"({"inputs":[)";
+  for (const char* name : {"input_ids", "attention_mask", "token_type_ids"}) {
+    body += fmt::format(R"({}{{"name":"{}","shape":[32,64],"datatype":"INT64","data":[{}]}})",
+                        body.back() == '[' ? "" : ",", name, rows);
+  }
+  EXPECT_EQ(server.post("/v2/models/fake/infer", body + "]}").status, 200);
+}
+
+TEST(Service, AnOutputCannotBeAskedForTwice) {
+  TestService server;
+  const auto ask = [&](const std::string& outputs) {
+    return server
+        .post("/v2/models/fake/infer",
+              R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":["a"]}],"outputs":[)" + outputs + "]}")
+        .status;
+  };
+  EXPECT_EQ(ask(R"({"name":"scores"},{"name":"label"})"), 200);
+  EXPECT_EQ(ask(R"({"name":"scores"},{"name":"scores"})"), 422);
+}
+
+// A model may have many labels, and the network thread makes the page.
+TEST(Service, InfoTakesTimeInProportionToTheLabels) {
+  struct Labelled {
+    explicit Labelled(size_t labels) : service(with_labels(fake.context(), labels), {}, {}) {}
+    ~Labelled() { fake.end_engine(); }
+    static ServiceContext with_labels(ServiceContext context, size_t labels) {
+      context.model.outputs = static_cast<int>(labels);
+      context.model.labels.clear();
+      for (size_t i = 0; i < labels; ++i) context.model.labels.push_back(fmt::format("label {}", i));
+      return context;
+    }
+    FakeContext fake;
+    Service service;
+  };
+  const auto make = [](size_t labels) { return std::make_unique<Labelled>(labels); };
+  const auto info = [](const std::unique_ptr<Labelled>& server) {
+    std::string body;
+    server->service.handle({.method = "GET", .path = "/info"}, [&](HttpResponse&& response) { body = response.body; });
+    return body;
+  };
+  EXPECT_LT(growth_exponent(1000, make, info), 1.5);
+  EXPECT_EQ(Json::parse(info(make(30)))["model_type"]["classifier"]["label2id"]["label 29"], 29);
+}
+
+TEST(Service, LogsThePeerUnlessToldNotTo) {
+  TestService server, silent({.log_peers = false});
+  for (TestService* each : {&server, &silent}) {
+    (void)each->ask({.method = "GET", .path = "/health", .peer = "192.0.2.7:4711"});
+  }
+  EXPECT_THAT(server.log(), HasSubstr("peer=192.0.2.7:4711"));
+  EXPECT_THAT(silent.log(), Not(HasSubstr("192.0.2.7")));
+}
+
 TEST(Service, OtherOriginsAreServedOnlyWhereTheyAreNamed) {
   TestService closed;
+  EXPECT_EQ(closed.get("/health", {{"origin", "https://a.example"}}).status, 403);
   EXPECT_EQ(field_of(closed.get("/health", {{"origin", "https://a.example"}}), "access-control-allow-origin"), "");
-  TestService open({.cors_origins = {"https://a.example"}});
+  TestService open({.gate = {.origins = {"https://a.example"}}});
   EXPECT_EQ(field_of(open.get("/health", {{"origin", "https://a.example"}}), "access-control-allow-origin"),
             "https://a.example");
   EXPECT_EQ(field_of(open.get("/health", {{"origin", "https://b.example"}}), "access-control-allow-origin"), "");

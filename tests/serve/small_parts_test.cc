@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small parts of the server: keys, trace context, logs, metrics, admission, allowed policies.
+// The small parts of the server: keys, trace context, logs, metrics, admission, allowed policies, threads.
+#include <future>
+
 #include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/serve/access_log.h"
@@ -12,6 +14,7 @@
 #include "exeunt/serve/promise_watch.h"
 #include "exeunt/serve/recent_hashes.h"
 #include "exeunt/serve/trace_context.h"
+#include "exeunt/serve/work_threads.h"
 #include "tests/scratch.h"
 
 namespace exeunt::serve {
@@ -248,6 +251,38 @@ TEST(LoadController, GoesUpQuicklyAndComesDownSlowly) {
   LoadController fixed(1);
   EXPECT_EQ(fixed.update(now, 1.0), 0);
   EXPECT_EQ(fixed.update(now + 1h, 1.0), 0);
+}
+
+// One long piece of work does not keep the next one waiting.
+TEST(WorkThreads, RunSideBySide) {
+  std::promise<void> second_ran;
+  std::promise<bool> first_ended;
+  WorkThreads threads(2);
+  threads.give([&] {
+    first_ended.set_value(second_ran.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
+  });
+  threads.give([&] { second_ran.set_value(); });
+  EXPECT_TRUE(first_ended.get_future().get());
+}
+
+TEST(Admission, BytesOnTheirWayGiveWayToAdmittedOnes) {
+  Admission admission({.requests = 2, .texts = 10, .bytes = 100});
+  auto slow = std::make_unique<Arrival>(admission);
+  EXPECT_TRUE(slow->add(1000));  // alone, it is bounded by the body limit only
+  Arrival other(admission);
+  EXPECT_FALSE(other.add(1));
+  EXPECT_EQ(admission.full(100), std::nullopt);  // `slow` can be ended
+  slow.reset();
+  EXPECT_TRUE(other.add(60));
+  EXPECT_EQ(admission.bytes(), 60U);
+  EXPECT_EQ(admission.enter(40), std::nullopt);
+  EXPECT_FALSE(other.add(1));
+  EXPECT_EQ(admission.full(61), "bytes");
+  EXPECT_EQ(admission.enter(60), std::nullopt);
+  EXPECT_EQ(admission.full(0), "requests");
+  admission.leave(0, 40);
+  admission.leave(0, 60);
+  EXPECT_EQ(admission.bytes(), 60U);
 }
 
 TEST(Http, WritesHeadsAndReadsLists) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread with a queue, for work too long for the network thread, such as parsing a large body.
+// Threads with one queue, for work too long for the network thread, such as parsing a large body.
 #pragma once
 
 #include <condition_variable>
@@ -7,25 +7,28 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace exeunt::serve {
 
-class WorkThread {
+class WorkThreads {
  public:
   using Work = std::function<void()>;  // must not throw
 
-  WorkThread() : thread_([this] { run(); }) {}
+  explicit WorkThreads(int count) {
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
+  }
   // Finishes what runs, drops what waits.
-  ~WorkThread() {
+  ~WorkThreads() {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
     }
-    changed_.notify_one();
-    thread_.join();
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
   }
-  WorkThread(const WorkThread&) = delete;
-  WorkThread& operator=(const WorkThread&) = delete;
+  WorkThreads(const WorkThreads&) = delete;
+  WorkThreads& operator=(const WorkThreads&) = delete;
 
   void give(Work work) {
     {
@@ -54,7 +57,7 @@ class WorkThread {
   std::condition_variable changed_ = {};
   std::deque<Work> waiting_ = {};
   bool ending_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::vector<std::thread> threads_ = {};  // last: they use all of the above
 };
 
 }  // namespace exeunt::serve

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/runtime/resolve.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/runtime/cpu/kernels.h"
+
+namespace exeunt {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool names_file(const std::string& policy) {
+  return policy.ends_with(".json");
+}
+
+// The policy file that counts: the one the user names, else the model's own.
+struct StoredPolicies {
+  std::string path = {};
+  bool named = false;  // by the user: it must fit; the model's own is passed over with a notice where it does not
+  std::optional<PolicyFile> file = {};
+  std::vector<std::string> notices = {};
+};
+
+template <class WeightsOf>
+StoredPolicies find_policies(const fs::path& folder, const Wish& wish, WeightsOf&& weights_of) {
+  StoredPolicies source;
+  source.named = names_file(wish.policy);
+  source.path = source.named ? wish.policy : (folder / "policy.json").string();
+  if (!source.named && (folder.empty() || !path_exists(source.path))) return source;
+  PolicyFile file = read_policy_file(source.path);
+  const std::string weights = weights_of();
+  if (file.weights == weights) {
+    source.file = std::move(file);
+  } else if (source.named) {
+    throw_bad_file(source.path, "made for other weights: got {:.12}, want {:.12}", file.weights, weights);
+  } else if (wish.policy.empty()) {
+    source.notices.push_back(fmt::format("{}: made for other weights; running at full depth", source.path));
+  }
+  return source;
+}
+
+// The entry for what runs; nothing, and a notice, where there is none. One made with another precision map was measured
+// on another network, so even its policy is not used.
+const PolicyEntry* usable_entry(StoredPolicies& source, const RunConditions& run, std::string_view precision,
+                                bool own_policy) {
+  if (!source.file) return nullptr;
+  const PolicyEntry* entry = source.file->find("cpu", run.engine, precision);
+  std::string why;
+  if (entry == nullptr) {
+    why = fmt::format("no entry for {}", precision);
+  } else if (run.precision_map && entry->precision_map.value_or("") != *run.precision_map) {
+    why = fmt::format("the entry for {} was made with another precision.json", precision);
+  } else {
+    return entry;
+  }
+  if (source.named) throw_bad_file(source.path, "{}", why);
+  if (own_policy) source.notices.push_back(fmt::format("{}: {}; running at full depth", source.path, why));
+  return nullptr;
+}
+
+// Policy, certificate and promise under the conditions of the run.
+ResolvedPolicy decide(StoredPolicies source, const PolicyEntry* entry, const RunConditions& run, const Wish& wish,
+                      const std::optional<std::string>& native) {
+  ResolvedPolicy out;
+  const bool own = wish.policy.empty() || source.named;
+  PolicySpec rule = parse_policy("full");
+  if (!own) {
+    rule = parse_policy(wish.policy);
+  } else if (entry != nullptr) {
+    rule = entry->policy;
+  } else if (native && !source.file) {
+    rule = parse_policy(*native);
+    out.notices.push_back(fmt::format("policy {}, as the model's files ask for", *native));
+  }
+  rule.exits = wish.exits;
+  out.policy = entry != nullptr ? entry->complete(rule) : rule;
+  const bool full = rule.rule == rule_of<FullRule>;
+  if (entry == nullptr) {
+    out.promise = no_promise("not certified");
+  } else {
+    out.entry = *entry;
+    PolicySpec bare = rule;
+    bare.exits.clear();
+    if (out.policy == entry->complete(bare)) out.exit_rates = entry->exit_rates(bare);
+    const std::string broken = broken_condition(*entry, run);
+    out.certificate = broken.empty() ? certificate_for(*entry, rule) : std::nullopt;
+    out.promise = out.certificate       ? promise_of(*out.certificate, entry->precision)
+                  : !entry->certificate ? promise_of(*entry)
+                  : !broken.empty()     ? no_promise(broken)
+                                        : no_promise(fmt::format("{} is not one of the certified policies", str(rule)));
+    if (own || (entry->certificate && !full))
+      out.notices.push_back(fmt::format("{}: policy {}; promise: {}", source.path, str(rule), out.promise));
+  }
+  out.notices.insert(out.notices.begin(), source.notices.begin(), source.notices.end());
+  return out;
+}
+
+// The max-length of the model's training, from its recipe.json; 0 = not known.
+int trained_length(const fs::path& folder) {
+  const fs::path path = folder / "recipe.json";
+  if (folder.empty() || !path_exists(path)) return 0;
+  const Json recipe = read_json(path);
+  const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
+  const Json length = run.is_object() ? run.value("max_length", Json()) : Json();
+  return length.is_number_integer() ? std::clamp<int>(length.get<int>(), 0, 1 << 20) : 0;
+}
+
+int max_length_of(const Checkpoint& model, const PolicyEntry* entry, int wished) {
+  int length = wished;
+  if (length == 0 && entry != nullptr && entry->certificate) length = entry->certificate->max_length;
+  if (length == 0) length = trained_length(model.folder());
+  if (length == 0) length = kDefaultMaxLength;
+  return std::min(length, model.spec().max_tokens());
+}
+
+LastHead last_head_of(const Checkpoint& model) {
+  return model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
+}
+
+}  // namespace
+
+Precision default_precision(const PolicyFile* policies, const Kernels& kernels) {
+  const Precision own = kernels.bf16 ? Precision::bf16 : Precision::fp32;
+  const auto named = policies == nullptr ? std::nullopt : precision_named(policies->default_precision);
+  return !named || *named == Precision::bf16 ? own : *named;  // the file may come from another machine
+}
+
+std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view precision) {
+  const auto named = precision_named(precision);
+  if (!named) return std::nullopt;
+  return precision_map_sha256(find_precision_map(model.folder(), model.spec()).exceptions(*named));
+}
+
+Resolved resolve(const Checkpoint& model, const Wish& wish) {
+  const Kernels& kernels = wish.kernels != nullptr ? *wish.kernels : choose_kernels();
+  StoredPolicies source = find_policies(model.folder(), wish, [&] { return weights_sha256(model); });
+  Resolved out;
+  out.precision = wish.precision ? *wish.precision : default_precision(source.file ? &*source.file : nullptr, kernels);
+  out.exceptions =
+      wish.exceptions ? *wish.exceptions : find_precision_map(model.folder(), model.spec()).exceptions(out.precision);
+  RunConditions run{.engine = engine_name(kernels),
+                    .numerics = kNumerics,
+                    .precision_map = precision_map_sha256(out.exceptions).value_or(""),
+                    .last_head = last_head_of(model)};
+  const bool own_policy = wish.policy.empty() || names_file(wish.policy);
+  const PolicyEntry* entry = usable_entry(source, run, name_of(out.precision), own_policy);
+  std::optional<PolicyEntry> kept;  // the source is handed on
+  if (entry != nullptr) kept = *entry;
+  entry = kept ? &*kept : nullptr;
+  out.max_length = run.max_length = max_length_of(model, entry, wish.max_length);
+  if (entry != nullptr && entry->certificate) run.tokenizer = tokenizer_sha256(model.folder());
+  static_cast<ResolvedPolicy&>(out) = decide(std::move(source), entry, run, wish, model.native_policy());
+  return out;
+}
+
+ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const Wish& wish) {
+  StoredPolicies source =
+      find_policies(model != nullptr ? model->folder() : fs::path(), wish, [&] { return trace.weights; });
+  const RunConditions run{.engine = trace.engine,
+                          .numerics = trace.numerics,
+                          .precision_map = trace.precision_map,
+                          .max_length = trace.max_length,
+                          .tokenizer = trace.tokenizer,
+                          .last_head = trace.last_head};
+  const bool own_policy = wish.policy.empty() || names_file(wish.policy);
+  std::optional<PolicyEntry> kept;
+  if (const PolicyEntry* entry = usable_entry(source, run, trace.precision, own_policy)) kept = *entry;
+  return decide(std::move(source), kept ? &*kept : nullptr, run, wish,
+                model != nullptr ? model->native_policy() : std::nullopt);
+}
+
+EngineOptions engine_options(const Resolved& resolved, EngineOptions options) {
+  options.precision = resolved.precision;
+  options.exceptions = resolved.exceptions;
+  return options;
+}
+
+}  // namespace exeunt

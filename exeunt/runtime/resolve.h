@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs: the one place that decides, from a model and what the user asked for, which policy, precision and
+// max-length run, and whether a certificate covers that. Every front end, live or in replay, asks here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exeunt/exits/policy_file.h"
+#include "exeunt/exits/promise.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/engine.h"
+#include "exeunt/runtime/precision_map.h"
+
+namespace exeunt {
+
+inline constexpr int kDefaultMaxLength = 128;  // where neither a certificate nor a training has one
+
+// What the user asked for; what is left empty follows from the model.
+struct Wish {
+  std::string policy = {};      // as text, or a policy file (.json), which must be made for these weights
+  std::vector<int> exits = {};  // layers whose exits are evaluated
+  std::optional<Precision> precision = {};
+  std::optional<Exceptions> exceptions = {};  // none: those of precision.json
+  int max_length = 0;                         // 0 = the certificate's, else the training's, else kDefaultMaxLength
+  const Kernels* kernels = nullptr;           // null: choose_kernels()
+};
+
+struct ResolvedPolicy {
+  PolicySpec policy = {};                       // with exits and both temperatures
+  std::vector<float> exit_rates = {};           // of calibration; or empty
+  std::optional<PolicyEntry> entry = {};        // of the policy file, where its exits and temperatures apply
+  std::optional<Certificate> certificate = {};  // of `policy`, if all its conditions hold
+  std::string promise = {};                     // in one sentence; "none (WHY)" without a certificate
+  std::vector<std::string> notices = {};        // what the user should know, one line each
+};
+
+struct Resolved : ResolvedPolicy {
+  Precision precision = Precision::fp32;
+  Exceptions exceptions = {};
+  int max_length = kDefaultMaxLength;  // at most the model's positions
+};
+
+// Throws Error: usage for a policy that does not fit the model, bad_file for a named file that was not made for it.
+[[nodiscard]] Resolved resolve(const Checkpoint& model, const Wish& wish);
+
+// The same for a replay: engine, precision and max-length are those that made the trace. `model` is null where only the
+// trace is at hand; then a policy can come from the wish alone.
+[[nodiscard]] ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const Wish& wish);
+
+// `options` with the precision and exceptions that were resolved.
+[[nodiscard]] EngineOptions engine_options(const Resolved& resolved, EngineOptions options = {});
+
+// The default of the model's policies if the kernels support that precision; else bf16 if they support it; else fp32.
+// `policies` were made for the model's weights; null = there are none.
+[[nodiscard]] Precision default_precision(const PolicyFile* policies, const Kernels& kernels);
+
+// sha256 of the exceptions with which `model` runs in the precision of that name; nothing if it has none. It binds
+// a policy's entry to the precision map it was measured with.
+[[nodiscard]] std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view precision);
+
+}  // namespace exeunt

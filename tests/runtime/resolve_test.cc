@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/runtime/resolve.h"
+
+#include "exeunt/base/files.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/runtime/cpu/kernels.h"
+#include "tests/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kImported = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
+
+// A folder of ours with a policy.json whose one entry was certified in fp32 on this engine, under what runs by default.
+struct CertifiedFolder {
+  CertifiedFolder() {
+    (void)write_exeunt_folder(Checkpoint::open(kImported), path);
+    const Checkpoint model = Checkpoint::open(path);
+    PolicyEntry entry{.engine = engine_name(choose_kernels()),
+                      .numerics = kNumerics,
+                      .precision = "fp32",
+                      .exits = {1, 3},
+                      .decision_temperature = {2, 1, 0.5F},
+                      .score_temperature = {1, 1, 3},
+                      .policy = parse_policy("entropy:0.1")};
+    entry.points = {{entry.policy, 0.01, 0.5, {0.25F, 0.75F}}, {parse_policy("entropy:0.3"), 0.02, 0.4}};
+    Certificate certificate;
+    certificate.epsilon = 0.01;
+    certificate.delta = 0.05;
+    certificate.rows = 100;
+    certificate.fit = certificate.certify = {.data = std::string(64, 'a'), .rows = 100};
+    certificate.max_length = 48;
+    certificate.tokenizer = tokenizer_sha256(path);
+    certificate.last_head = LastHead::final;
+    entry.certificate = certificate;
+    file = {.weights = weights_sha256(model), .default_precision = "fp32", .entries = {entry}};
+    save();
+  }
+  void save() const { write_atomically(path / "policy.json", policy_file_text(file)); }
+  PolicyEntry& entry() { return file.entries.front(); }
+  [[nodiscard]] Resolved run(const Wish& wish = {}) const { return resolve(Checkpoint::open(path), wish); }
+
+  Scratch scratch = Scratch(quick_parent());
+  std::filesystem::path path = scratch.path() / "model";
+  PolicyFile file = {};
+};
+
+TEST(Resolve, TheModelsOwnPolicyRunsUnderTheConditionsOfItsCertificate) {
+  const CertifiedFolder folder;
+  const Resolved what = folder.run();
+  EXPECT_EQ(str(what.policy), "entropy:0.1");
+  EXPECT_EQ(what.policy.exits, (std::vector<int>{1, 3}));
+  EXPECT_EQ(what.policy.temperature, (std::vector<float>{2, 1, 0.5F}));
+  EXPECT_EQ(what.policy.score_temperature, (std::vector<float>{1, 1, 3}));
+  EXPECT_EQ(what.exit_rates, (std::vector<float>{0.25F, 0.75F}));
+  EXPECT_EQ(what.max_length, 48);
+  EXPECT_EQ(what.precision, Precision::fp32);
+  ASSERT_TRUE(what.certificate);
+  EXPECT_EQ(what.promise, "at most 1 % of answers differ from the fp32 model at full depth, confidence 95 %");
+  EXPECT_THAT(what.notices, ElementsAre(HasSubstr("policy entropy:0.1; promise: " + what.promise)));
+}
+
+// A rule in words is measured and served with the same exits and temperatures.
+TEST(Resolve, APolicyInWordsTakesTheCalibratedExitsAndTemperatures) {
+  const CertifiedFolder folder;
+  const Resolved other = folder.run({.policy = "confidence:0.9"});
+  EXPECT_EQ(other.policy.exits, (std::vector<int>{1, 3}));
+  EXPECT_EQ(other.policy.temperature, (std::vector<float>{2, 1, 0.5F}));
+  EXPECT_EQ(other.policy.score_temperature, (std::vector<float>{1, 1, 3}));
+  EXPECT_FALSE(other.certificate);
+  EXPECT_EQ(other.promise, "none (confidence:0.9 is not one of the certified policies)");
+  const Resolved point = folder.run({.policy = "entropy:0.3"});
+  ASSERT_TRUE(point.certificate);
+  EXPECT_EQ(point.certificate->epsilon, 0.02);
+  EXPECT_THAT(point.promise, HasSubstr("at most 2 % of answers"));
+  const Resolved fewer = folder.run({.policy = "entropy:0.3", .exits = {3}});
+  EXPECT_EQ(fewer.policy.exits, (std::vector<int>{3}));
+  EXPECT_FALSE(fewer.certificate);
+}
+
+TEST(Resolve, EveryConditionIsCheckedAndNamed) {
+  const auto promise = [](auto&& change, const Wish& wish = {}) {
+    CertifiedFolder folder;
+    change(folder.entry());
+    folder.save();
+    const Resolved what = folder.run(wish);
+    EXPECT_EQ(str(what.policy), "entropy:0.1") << "still runs";
+    EXPECT_FALSE(what.certificate);
+    EXPECT_THAT(what.notices, Contains(HasSubstr(what.promise)));
+    return what.promise;
+  };
+  EXPECT_EQ(promise([](PolicyEntry&) {}, {.max_length = 64}), "none (certified with max-length 48, running with 64)");
+  EXPECT_THAT(promise([](PolicyEntry& e) { e.certificate->tokenizer = std::string(64, 'b'); }),
+              HasSubstr("none (certified with tokenizer bbbbbbbbbbbb, running with "));
+  EXPECT_EQ(promise([](PolicyEntry& e) { e.certificate->last_head = LastHead::ramp; }),
+            "none (certified with the last layer's ramp head, running with its final head)");
+  EXPECT_EQ(promise([](PolicyEntry& e) { e.engine = "cpu/other"; }),
+            fmt::format("none (certified on cpu/other, not on {}; 'exeunt calibrate --transfer' certifies it here)",
+                        engine_name(choose_kernels())));
+  EXPECT_THAT(promise([](PolicyEntry& e) { e.numerics = kNumerics + 1; }), HasSubstr("version 2 of the arithmetic"));
+  EXPECT_EQ(promise([](PolicyEntry& e) { e.certificate.reset(); }), "none (not certified)");
+}
+
+TEST(Resolve, WhatAnOldCertificateDoesNotKnowIsNotCompared) {
+  CertifiedFolder folder;
+  folder.entry().engine.clear();
+  folder.entry().numerics = 0;
+  folder.entry().certificate->max_length = 0;
+  folder.entry().certificate->tokenizer.clear();
+  folder.entry().certificate->last_head.reset();
+  folder.save();
+  EXPECT_TRUE(folder.run().certificate);
+  EXPECT_TRUE(folder.run({.max_length = 64}).certificate);
+}
+
+TEST(Resolve, OtherWeightsPrecisionsAndMapsRunAtFullDepthOrAreRefused) {
+  CertifiedFolder folder;
+  const std::string named = (folder.path / "policy.json").string();
+  EXPECT_TRUE(folder.run({.policy = named}).certificate);
+  EXPECT_THAT(folder.run({.precision = Precision::int8}).notices,
+              ElementsAre(HasSubstr("no entry for int8; running at full depth")));
+  EXPECT_EQ(error_of([&] { (void)folder.run({.policy = named, .precision = Precision::int8}); }).code(),
+            Code::bad_file);
+  folder.entry().precision_map = std::string(64, 'c');
+  folder.save();
+  const Resolved other_map = folder.run();
+  EXPECT_EQ(str(other_map.policy), "full");
+  EXPECT_FALSE(other_map.entry);
+  EXPECT_THAT(other_map.notices, ElementsAre(HasSubstr("another precision.json; running at full depth")));
+  EXPECT_THAT(error_of([&] { (void)folder.run({.policy = named}); }).what(), HasSubstr("another precision.json"));
+  folder.file.weights = std::string(64, '0');
+  folder.save();
+  EXPECT_EQ(str(folder.run().policy), "full");
+  EXPECT_THAT(folder.run().notices, ElementsAre(HasSubstr("made for other weights")));
+  EXPECT_THAT(folder.run({.policy = "entropy:0.2"}).notices, IsEmpty());
+  EXPECT_THAT(error_of([&] { (void)folder.run({.policy = named}); }).what(), HasSubstr("made for other weights"));
+}
+
+TEST(Resolve, TheMaxLengthIsTheCertificatesElseTheTrainingsElse128AndWithinTheModel) {
+  CertifiedFolder folder;
+  EXPECT_EQ(folder.run({.max_length = 20}).max_length, 20);
+  EXPECT_EQ(folder.run({.max_length = 1000}).max_length, 64);  // positions of the model
+  EXPECT_EQ(folder.run().max_length, 48);
+  (void)folder.scratch.write("model/recipe.json", R"({"name": "x", "run": {"max_length": 32}})");
+  EXPECT_EQ(folder.run().max_length, 48);
+  folder.entry().certificate.reset();
+  folder.save();
+  EXPECT_EQ(folder.run().max_length, 32);
+  EXPECT_EQ(folder.run({.precision = Precision::int8}).max_length, 32);
+  std::filesystem::remove(folder.path / "recipe.json");
+  EXPECT_EQ(folder.run().max_length, std::min(kDefaultMaxLength, 64));
+}
+
+// A replay runs under the conditions of its trace.
+TEST(Resolve, AReplayIsHeldToTheSameConditions) {
+  CertifiedFolder folder;
+  const Checkpoint model = Checkpoint::open(folder.path);
+  TraceInfo trace;
+  trace.weights = folder.file.weights;
+  trace.engine = folder.entry().engine;
+  trace.numerics = kNumerics;
+  trace.precision = "fp32";
+  trace.precision_map = "";
+  trace.max_length = 48;
+  trace.tokenizer = folder.entry().certificate->tokenizer;
+  const ResolvedPolicy live = folder.run(), replayed = resolve_replay(&model, trace, {});
+  EXPECT_EQ(replayed.policy, live.policy);
+  EXPECT_EQ(replayed.promise, live.promise);
+  EXPECT_EQ(resolve_replay(&model, trace, {.policy = "margin:0.4"}).policy,
+            folder.run({.policy = "margin:0.4"}).policy);
+  trace.max_length = 8;
+  EXPECT_EQ(resolve_replay(&model, trace, {}).promise, "none (certified with max-length 48, running with 8)");
+  EXPECT_EQ(str(resolve_replay(nullptr, trace, {}).policy), "full");
+  EXPECT_EQ(resolve_replay(nullptr, trace, {.policy = (folder.path / "policy.json").string()}).policy, live.policy);
+}
+
+TEST(Resolve, ThePrecisionIsBf16WhereTheKernelsHaveItWithoutAPolicy) {
+  const Checkpoint model = Checkpoint::open(kImported);
+  EXPECT_EQ(resolve(model, {}).precision, choose_kernels().bf16 ? Precision::bf16 : Precision::fp32);
+  EXPECT_EQ(resolve(model, {.precision = Precision::int8}).precision, Precision::int8);
+  Kernels without = choose_kernels(), with = without;
+  without.bf16 = false;
+  with.bf16 = true;
+  PolicyFile file{.weights = {}, .default_precision = "bf16", .entries = {}};
+  EXPECT_EQ(default_precision(&file, without), Precision::fp32);
+  EXPECT_EQ(default_precision(&file, with), Precision::bf16);
+  EXPECT_EQ(default_precision(nullptr, with), Precision::bf16);
+  file.default_precision = "external";
+  EXPECT_EQ(default_precision(&file, without), Precision::fp32);
+  file.default_precision = "fp32";
+  EXPECT_EQ(default_precision(&file, with), Precision::fp32);
+}
+
+TEST(Resolve, TakesTheExceptionsOfThePrecisionItRunsIn) {
+  const CertifiedFolder folder;
+  const Checkpoint model = Checkpoint::open(folder.path);
+  EXPECT_FALSE(precision_map_of(model, "int8").has_value());
+  const Exceptions exceptions{{"layer.1.ffn2", Precision::fp32}};
+  (void)folder.scratch.write("model/precision.json",
+                             precision_map_text({.by_precision = {{Precision::int8, exceptions}}}));
+  EXPECT_EQ(resolve(model, {.precision = Precision::int8}).exceptions, exceptions);
+  EXPECT_TRUE(resolve(model, {.precision = Precision::fp32}).exceptions.empty());
+  EXPECT_TRUE(resolve(model, {.precision = Precision::int8, .exceptions = Exceptions{}}).exceptions.empty());
+  EXPECT_EQ(precision_map_of(model, "int8"), precision_map_sha256(exceptions));
+  EXPECT_FALSE(precision_map_of(model, "external").has_value());
+}
+
+}  // namespace
+}  // namespace exeunt
