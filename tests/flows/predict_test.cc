@@ -121,7 +121,8 @@ TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
   const std::string label = classifier.label(text.answer);
   EXPECT_EQ(lines(AnswerForm::tsv).head(), "index\tlabel\tscore\texit_layer\tlayers_run\n");
   EXPECT_EQ(lines(AnswerForm::tsv).line(text),
-            fmt::format("7\t{}\t{:.6f}\t2\t2\n", label, text.answer.evidence.confidence));
+            fmt::format("7\t{}\t{:.6f}\t2\t2\n", label,
+                        text.answer.probabilities.at(static_cast<size_t>(text.answer.evidence.label))));
   EXPECT_EQ(lines(AnswerForm::glue).head() + lines(AnswerForm::glue).line(text),
             fmt::format("index\tprediction\n7\t{}\n", label));
   EXPECT_EQ(lines(AnswerForm::elue).line(text),
@@ -133,6 +134,9 @@ TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
   EXPECT_THAT(json, HasSubstr("\"label\":\"" + label + "\""));
   EXPECT_THAT(json, HasSubstr("\"exit_layer\":2,\"layers_run\":2}\n"));
   EXPECT_THAT(json, HasSubstr("\"scores\":{\"negative\":"));
+  Prediction cut = text;  // no certificate covers what the policy did not decide
+  cut.answer.ended = Ended::max_layers;
+  EXPECT_THAT(lines(AnswerForm::jsonl).line(cut), HasSubstr("\"layers_run\":2,\"covered\":false}\n"));
 }
 
 // The line of a model with these exits for an answer.
@@ -141,6 +145,7 @@ std::string line_of(AnswerForm form, const ExitLayout& layout, const Evidence& e
   Answer answer;
   answer.evidence = evidence;
   answer.layer = answer.layers_run = 3;
+  answer.probabilities.assign(static_cast<size_t>(layout.outputs), 0.5F);
   return AnswerLines(form, model, {}).line({.index = 7, .answer = answer});
 }
 

@@ -141,8 +141,8 @@ class FakeEngine {
     }
     const bool full = item.ask.policy == nullptr || str(item.ask.policy->spec) == "full";
     out.layer = full ? 3 : words.find('e') != std::string::npos ? 1 : 2;
+    out.ended = item.ask.max_layers < out.layer ? Ended::max_layers : full ? Ended::last_exit : Ended::policy;
     out.layer = std::min(out.layer, item.ask.max_layers);
-    out.ended = full ? Ended::last_exit : Ended::policy;
     out.exit = out.layer - 1;
     out.layers_run = out.layer;
     out.tokens = static_cast<int>(text.ids.size());

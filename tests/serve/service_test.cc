@@ -356,6 +356,17 @@ TEST(Service, ClientsMayAskForAllowedPolicies) {
   EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"max_layers":1,"details":true}})").status, 200);
 }
 
+// No certificate covers an answer that was taken before its policy would have given one.
+TEST(Service, AnswersCutShortAreMarkedAsNotCovered) {
+  TestService server({}, certified());
+  const HttpResponse whole = server.post("/predict", R"({"inputs":"abc","exit":{"details":true}})");
+  EXPECT_EQ(field_of(whole, "x-promise"), "");
+  EXPECT_THAT(whole.body, testing::Not(HasSubstr("covered")));
+  const HttpResponse cut = server.post("/predict", R"({"inputs":"abc","exit":{"max_layers":1,"details":true}})");
+  EXPECT_EQ(field_of(cut, "x-promise"), "none (1 of 1 answers were cut short)");
+  EXPECT_THAT(cut.body, HasSubstr(R"("left_by":"max_layers","covered":false)"));
+}
+
 TEST(Service, UnderLoadItGoesAlongTheCertifiedPointsAndNoFurther) {
   TestService server({.jobs = {.admission = {.requests = 4}}}, certified(0.02));
   server.engine().hold(true);
