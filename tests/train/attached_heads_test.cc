@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradients by which `exeunt attach` learns, against LibTorch's for the trainer's heads and its distillation.
+#include <gtest/gtest.h>
+
+#include "exeunt/attach/head.h"
+#include "exeunt/attach/imitation.h"
+#include "exeunt/base/half.h"
+#include "exeunt/train/network.h"
+#include "exeunt/train/objective.h"
+#include "tests/runtime/random_model.h"
+
+namespace exeunt::nn {
+namespace {
+
+struct Shape {
+  int outputs;
+  std::optional<int> inner = {};
+  bool regression = false;
+};
+
+class AttachedHeads : public testing::TestWithParam<Shape> {};
+
+// Two exits read the same rows: the first learns from the second, as an attached exit does from the last.
+TEST_P(AttachedHeads, HaveTheGradientsOfTheTrainer) {
+  constexpr double kTemperature = 2;
+  torch::manual_seed(3);
+  const ModelSpec spec = small_spec();
+  ExitLayout layout = own_exits(spec, std::max(GetParam().outputs, 2));
+  layout.outputs = GetParam().outputs;
+  if (GetParam().regression) layout.labels.clear(), layout.problem = Problem::regression;
+  layout.inner = GetParam().inner;
+  layout.sites = {{.after = 1, .reader = 0, .pooler = 0, .classifier = 0},
+                  {.after = spec.layers, .pooler = 1, .classifier = 1}};
+  Heads heads(spec, layout);
+  heads->eval();
+  for (auto& item : heads->named_parameters()) item.value().data().normal_(0, 0.5);
+
+  // Rows that bf16 holds exactly, of texts of different lengths, padded with noise.
+  const std::vector<int> lengths{4, 1, 6, 3};
+  const int64_t texts = 4, tokens = 6, hidden = spec.hidden;
+  const Tensor rows = torch::randn({texts, tokens, hidden}).to(torch::kBFloat16).to(torch::kFloat);
+  Tensor real = torch::zeros({texts, tokens}, torch::kBool);
+  std::vector<std::vector<uint16_t>> values;
+  std::vector<TextRows> given;
+  for (int64_t i = 0; i < texts; ++i) {
+    const int length = lengths[static_cast<size_t>(i)];
+    real[i].narrow(0, 0, length).fill_(true);
+    std::vector<uint16_t> bits;
+    const float* from = rows.data_ptr<float>() + i * tokens * hidden;
+    for (int64_t c = 0; c < length * hidden; ++c) bits.push_back(float_to_bf16(from[c]));
+    values.push_back(std::move(bits));
+    given.push_back({values.back().data(), length});
+  }
+
+  ExitOutputs outputs;
+  for (const ExitSite& site : layout.sites) {
+    outputs.logits.push_back(heads->forward(site, heads->input_of(site, rows, real)).logits);
+  }
+  const ObjectiveContext context{
+      .layers = {1, spec.layers}, .regression = GetParam().regression, .kl = KlReduction::batch};
+  const auto objective =
+      make_objective({.kind = ObjectiveKind::distill_early, .gamma = 1, .temperature = kTemperature}, context);
+  const Tensor gold = torch::zeros({texts}, GetParam().regression ? torch::kFloat : torch::kLong);
+  const Tensor loss = objective->loss({.outputs = outputs, .gold = gold}).total();
+  loss.backward();
+
+  const HeadShape shape{
+      .hidden = spec.hidden, .width = layout.width, .outputs = layout.outputs, .inner = layout.inner.value_or(0)};
+  HeadArray weights(shape), gradient(shape);
+  const auto names = std::map<HeadArray::Part, std::string>{{HeadArray::query, "reader.0.weight"},
+                                                            {HeadArray::pooler, "pooler.0.weight"},
+                                                            {HeadArray::pooler_bias, "pooler.0.bias"},
+                                                            {HeadArray::classifier, "classifier.0.weight"},
+                                                            {HeadArray::classifier_bias, "classifier.0.bias"},
+                                                            {HeadArray::inner, "classifier.0.inner.weight"},
+                                                            {HeadArray::inner_bias, "classifier.0.inner.bias"}};
+  auto parameters = heads->named_parameters();
+  for (const auto& [part, name] : names) {
+    if (weights.part(part).empty()) continue;
+    const Tensor flat = parameters[name].detach().contiguous().view(-1);
+    ASSERT_EQ(static_cast<size_t>(flat.numel()), weights.part(part).size()) << name;
+    std::copy_n(flat.data_ptr<float>(), flat.numel(), weights.part(part).begin());
+  }
+  const Tensor last = outputs.logits[1].detach().contiguous();
+  const std::span<const float> teacher(last.data_ptr<float>(), static_cast<size_t>(last.numel()));
+  HeadPass pass(shape, choose_kernels());
+  const std::span<const float> logits = pass.forward(weights, given);
+  const Tensor own = outputs.logits[0].detach().contiguous();
+  for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], own.data_ptr<float>()[i], 1e-4);
+
+  std::vector<float> logit_gradient(logits.size());
+  if (GetParam().regression) {  // in the model's own unit here; attach learns in units of the spread
+    for (size_t i = 0; i < logits.size(); ++i) logit_gradient[i] = 2 * (logits[i] - teacher[i]) / 4;
+  } else {
+    const Imitation targets(teacher, shape.outputs, false, kTemperature);
+    const std::vector<size_t> all{0, 1, 2, 3};
+    EXPECT_NEAR(targets.loss(all, logits, logit_gradient) / 4, loss.item<double>(), 1e-4);
+  }
+  pass.backward(weights, given, {}, logit_gradient, gradient);
+  for (const auto& [part, name] : names) {
+    if (weights.part(part).empty()) continue;
+    const Tensor wanted = parameters[name].grad().contiguous().view(-1);
+    for (size_t i = 0; i < gradient.part(part).size(); ++i) {
+      EXPECT_NEAR(gradient.part(part)[i], wanted.data_ptr<float>()[i], 1e-4) << name << " " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AttachedHeads,
+                         testing::Values(Shape{.outputs = 3}, Shape{.outputs = 2, .inner = 5},
+                                         Shape{.outputs = 1, .regression = true}));
+
+}  // namespace
+}  // namespace exeunt::nn
