@@ -12,9 +12,11 @@
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/exits/certify.h"
+#include "exeunt/exits/risk.h"
 #include "exeunt/flows/attach_record.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/tries.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/resolve.h"
 
@@ -271,7 +273,7 @@ class Attacher {
         .loss = finished_.exits().problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement,
         .method = finished_.exits().problem == Problem::regression ? RiskMethod::wsr : RiskMethod::ltt_binomial,
         .epsilon = epsilon,
-        .delta = job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
+        .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
     const auto needed = static_cast<size_t>(rows_without_loss(test));
     done_.parts = split_texts(drawn_.texts.size(), needed, epsilon, 1 - job_.plan.delta);
     if (known > done_.parts.learn) {
@@ -335,9 +337,11 @@ class Attacher {
     const std::span<const size_t> numbers(all);
     data_ = {.fit = select_rows(trace, numbers.first(parts.fit)),
              .certify = select_rows(trace, numbers.subspan(parts.fit, parts.certify)),
-             .report = select_rows(trace, numbers.subspan(parts.fit + parts.certify))};
+             .report = select_rows(trace, numbers.subspan(parts.fit + parts.certify)),
+             .seed = job_.texts.seed};
     CalibrationPlan plan = job_.plan;
     if (done_.regression) choose_range(plan);
+    count_try(data_, plan, observer_);
     done_.calibration = calibrate(data_, plan);
     done_.exits = exit_reports(data_.report);
     done_.full = score_of(data_.report, PolicySpec{});
