@@ -42,7 +42,11 @@ void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
       ->check(CLI::Range(0.5, 0.999999))
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--loss", flags.loss, "Loss function: disagreement, zero_one_drop or abs_diff")->group(kGroup);
+  verb.add_option(
+          "--loss", flags.loss,
+          "Loss function: disagreement (changed answers), zero_one_drop (how much accuracy falls; needs labels) or "
+          "abs_diff (regression)")
+      ->group(kGroup);
   verb.add_flag("--by-time", flags.by_time, "Measure speed in predicted milliseconds (profile.json) instead of layers")
       ->group(kGroup);
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/flows/tries.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "tests/exits/traces.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -69,6 +74,73 @@ TEST(Tries, AFolderThatCannotBeMadeIsSaid) {
   scratch.write("file", "");
   const Error error = error_of([&] { (void)count_try(scratch.path() / "file" / "x", "a", rows(0, 1)); });
   EXPECT_EQ(error.code(), Code::resources);
+}
+
+// Sets the folder that tries are counted in, and puts the old one back.
+class StateHome {
+ public:
+  explicit StateHome(const std::filesystem::path& folder) {
+    if (const char* now = std::getenv("XDG_STATE_HOME")) before_ = now;
+    ::setenv("XDG_STATE_HOME", folder.c_str(), 1);
+  }
+  ~StateHome() { before_ ? ::setenv("XDG_STATE_HOME", before_->c_str(), 1) : ::unsetenv("XDG_STATE_HOME"); }
+  StateHome(const StateHome&) = delete;
+  StateHome& operator=(const StateHome&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(Tries, AreOfOnePlanOnOnePartOfTheRows) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
+  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row * 0x9e3779b97f4a7c15);
+  const auto tried = [](const ExitTrace& rows, uint64_t seed, CalibrationPlan plan) {
+    count_try(split_for_calibration(rows, seed), plan, {});
+    return plan.tries;
+  };
+  const CalibrationPlan plan{.budgets = {0.05}};
+  EXPECT_EQ(tried(trace, 1, plan), 1);
+  EXPECT_EQ(tried(trace, 1, plan), 1) << "the same test";
+  EXPECT_EQ(tried(trace, 1, {.budgets = {0.05}, .exits = {1, 2, 3}}), 1) << "all exits, named";
+  EXPECT_EQ(tried(trace, 2, plan), 2) << "another split";
+  EXPECT_EQ(tried(trace, 1, {.budgets = {0.1}}), 3) << "another plan";
+  ExitTrace other = trace;
+  other.logits[0] += 1;
+  for (float& logit : other.logits) logit *= 2;
+  EXPECT_EQ(tried(other, 1, plan), 4) << "another model";
+  for (uint64_t& hash : other.row_hash) hash += 1;
+  EXPECT_EQ(tried(other, 1, plan), 1) << "other texts";
+}
+
+TEST(Tries, OfTracesWithoutHashesGoByTheRowsOfTheirData) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
+  trace.info.data = "one";
+  CalibrationPlan plan{.budgets = {0.05}};
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 1);
+  count_try(split_for_calibration(trace, 2), plan, {});
+  EXPECT_EQ(plan.tries, 2);
+  trace.info.data = "two";
+  for (float& logit : trace.logits) logit *= 2;
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 1);
+}
+
+TEST(Tries, ThatCannotBeCountedAreSaidToBeSo) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "file") << "x";
+  const StateHome home(scratch.path() / "file");
+  CalibrationPlan plan{.budgets = {0.05}};
+  std::string said;
+  Observer observer;
+  observer.notice = [&](const std::string& text) { said = text; };
+  count_try(split_for_calibration(random_trace({.rows = 100}), 1), plan, observer);
+  EXPECT_EQ(plan.tries, 1);
+  EXPECT_THAT(said, testing::HasSubstr("cannot be counted"));
 }
 
 }  // namespace
