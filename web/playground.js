@@ -53,7 +53,7 @@ const percent = (share) => `${Number((100 * share).toPrecision(3))} %`;
 function watchedLine(point) {
   const certified = point.certified === null ? 'no loss certified that could be tested without labels'
     : `certified to lose at most ${percent(point.certified)}`;
-  const compared = `${percent(point.confidence)} confidence, ${point.texts} texts compared`;
+  const compared = `${percent(point.confidence)} confidence, texts compared: ${point.texts}`;
   const bound = !point.covered ? 'not covered: texts drawn for comparison are being dropped'
     : point.texts === 0 ? 'no text compared yet' : `on this server's texts below ${percent(point.upper_bound)} (${compared})`;
   return element('li', `${point.policy}: ${certified}; ${bound}` + (point.alarm ? '; the promise is broken' : ''),

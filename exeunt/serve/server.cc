@@ -117,7 +117,8 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
   ShadowOptions& shadow = options.service.shadow;
   if (shadow.share <= 0) return nullptr;
   const auto& entry = served.policies.entry;
-  const Certificate* certificate = !options.policy && entry && entry->certificate ? &*entry->certificate : nullptr;
+  const bool certified = !served.policies.chosen && entry && entry->certificate;
+  const Certificate* certificate = certified ? &*entry->certificate : nullptr;
   const LossReference reference = certificate == nullptr ? LossReference::fp32 : certificate->reference;
   const double range = loss_range(certificate, served.facts);
   auto engines = std::make_unique<ShadowEngine>(served.model, served.engine,

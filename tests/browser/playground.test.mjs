@@ -83,6 +83,20 @@ for (const colorScheme of ["light", "dark"]) {
   });
 }
 
+test("what shadow runs know of a policy's loss stands on the page", async () => {
+  const watching = await serve(model, ["--policy", "entropy:0.45", "--shadow", "100%"]);
+  const { page, troubles, close } = await open({}, watching.address);
+  assert.match(await page.textContent("#watched"), /entropy:0\.45: no loss certified .*; no text compared yet/);
+  await classify(page, "A great film");
+  for (const limit = Date.now() + 20000; !/below [\d.]+ % \(95 % confidence, texts compared: 1\)/.test(await page.textContent("#watched"));) {
+    assert.ok(Date.now() < limit, await page.textContent("#watched"));
+    await page.evaluate(() => refreshWatched());
+  }
+  assert.deepEqual(troubles, []);
+  await close();
+  watching.process.kill("SIGTERM");
+});
+
 test("pictures show a right answer of a trained model", { skip: !process.env.SCREENSHOTS }, async () => {
   const trained = await serve(pictured, []);
   for (const colorScheme of ["light", "dark"]) {
