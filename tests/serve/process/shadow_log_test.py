@@ -41,7 +41,8 @@ def compared(server):
 
 def calibrate(program, model, log, *flags):
     return subprocess.run([program, 'calibrate', model, '--from-server', log, '--max-drop', '40%', *flags],
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, 'XDG_STATE_HOME': os.path.dirname(log)})  # the ledger of tries
 
 
 def main():
