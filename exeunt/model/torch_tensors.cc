@@ -177,6 +177,20 @@ TorchStorages named_storages(const TorchPickle& source) {
   return storages;
 }
 
+// Tensors may share storages, as tied weights do, but what is copied from a file must stay in proportion to its size.
+void check_sharing(const TensorSet& set, const TorchStorages& storages, std::string_view where) {
+  constexpr uint64_t kMaxShare = 4, kSmall = 1 << 20;
+  uint64_t stored = kSmall, named = 0;
+  for (const auto& [key, storage] : storages) stored += storage.bytes.size();
+  for (const auto& [name, view] : set.tensors) {
+    named += static_cast<uint64_t>(view.elements()) * size_of(view.dtype);  // each at most its storage's size
+    if (named / kMaxShare > stored) {
+      throw_bad_file(where, Hint{"save each tensor as x.clone()"},
+                     "its tensors take more than {} times the {} bytes stored", kMaxShare, stored);
+    }
+  }
+}
+
 TensorSet state_dict(const TorchPickle& source, const TorchStorages& storages) {
   const Pickle& pickle = source.pickle;
   const PickleValue& dict = find_state_dict(source);
@@ -192,6 +206,7 @@ TensorSet state_dict(const TorchPickle& source, const TorchStorages& storages) {
     if (!set.tensors.emplace(key.text, std::move(view)).second) throw_bad_file(where, kTorchHint, "it appears twice");
     if (set.tensors.size() > kMaxTensors) throw_bad_file(source.where, kTorchHint, "more than {} tensors", kMaxTensors);
   }
+  check_sharing(set, storages, source.where);
   const std::string elsewhere = fmt::format("{}: a tensor that is not used", source.where);
   for (const PickleValue& value : pickle.values) {
     if (value.kind == Kind::call) (void)tensor_of(source, storages, unwrap(pickle, value, elsewhere), elsewhere);

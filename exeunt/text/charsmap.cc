@@ -6,6 +6,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/graphemes.h"
+#include "exeunt/text/normalizer.h"
 
 namespace exeunt {
 namespace {
@@ -141,7 +142,7 @@ std::shared_ptr<const Charsmap> parse_charsmap(std::string_view base64, const st
   return std::make_shared<const Charsmap>(bytes, where);
 }
 
-void apply_charsmap(const Charsmap& charsmap, NormalizedText& text) {
+void apply_charsmap(const Charsmap& charsmap, NormalizedText& text, size_t most) {
   const std::string_view source = text.text();
   if (is_ascii(source) && !charsmap.touches_ascii(source)) return;
   std::vector<Edit> edits;
@@ -149,7 +150,10 @@ void apply_charsmap(const Charsmap& charsmap, NormalizedText& text) {
   bool changed = false;
   const auto offer = [&](std::string_view part) {
     const auto by = charsmap.find(part);
-    if (by) replace(edits, part, *by);
+    if (by) {
+      if (by->size() > most - std::min(most, edits.size())) throw_grown_too_long();
+      replace(edits, part, *by);
+    }
     changed |= by.has_value();
     return by.has_value();
   };

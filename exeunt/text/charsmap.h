@@ -39,6 +39,7 @@ class Charsmap {
 [[nodiscard]] std::shared_ptr<const Charsmap> parse_charsmap(std::string_view base64, const std::string& where);
 
 // Replaces grapheme clusters below six bytes as a whole if they have an entry, everything else by code point.
-void apply_charsmap(const Charsmap& charsmap, NormalizedText& text);
+// Throws Error for more than `most` code points.
+void apply_charsmap(const Charsmap& charsmap, NormalizedText& text, size_t most = SIZE_MAX);
 
 }  // namespace exeunt

@@ -13,13 +13,18 @@
 namespace exeunt {
 namespace {
 
+constexpr size_t kMaxPattern = 256;
+
 Replace parse_replace(JsonObject& object) {
   Replace step;
   step.content = object.string("content");
   JsonObject pattern(object.get("pattern"), object.where() + ": pattern");
   if (pattern.has("String")) {
     step.pattern = pattern.string("String");
-    if (step.pattern.empty()) pattern.fail("String", "\"\"", "a non-empty text");
+    // A long one could make the search quadratic.
+    if (step.pattern.empty() || step.pattern.size() > kMaxPattern) {
+      pattern.fail("String", fmt::format("{} bytes", step.pattern.size()), fmt::format("1 to {}", kMaxPattern));
+    }
     return step;
   }
   // There is no regular-expression engine; ALBERT's one pattern is recognised by its text.
@@ -63,8 +68,13 @@ void parse_into(const Json& value, const std::string& where, Normalizer& out) {
   object.finish();
 }
 
-void apply(const std::shared_ptr<const Charsmap>& charsmap, NormalizedText& text) {
-  apply_charsmap(*charsmap, text);
+void check_size(size_t size, size_t most) {
+  if (size > most) throw_grown_too_long();
+}
+
+// Steps that can make a text much longer stop before it has more than `most` bytes.
+void apply(const std::shared_ptr<const Charsmap>& charsmap, NormalizedText& text, size_t most) {
+  apply_charsmap(*charsmap, text, most);
 }
 
 void apply(Lowercase, NormalizedText& text) {
@@ -103,8 +113,9 @@ void apply(const Strip& strip, NormalizedText& text) {
   text = std::move(out);
 }
 
-void apply(const Prepend& prepend, NormalizedText& text) {
+void apply(const Prepend& prepend, NormalizedText& text, size_t most) {
   if (text.empty()) return;
+  check_size(prepend.text.size(), most);
   NormalizedText out(text.first());
   out.reserve(prepend.text.size() + text.size());
   out.append(prepend.text, text.origin(0));  // what is prepended has the origin of the first code point
@@ -123,7 +134,7 @@ size_t match_end(const Replace& replace, std::string_view text, size_t at) {
   return count >= 2 ? end : at;
 }
 
-void apply(const Replace& replace, NormalizedText& text) {
+void apply(const Replace& replace, NormalizedText& text, size_t most) {
   size_t found = text.text().find(replace.pattern);
   if (found == std::string_view::npos) return;
   NormalizedText out(text.first());
@@ -131,6 +142,7 @@ void apply(const Replace& replace, NormalizedText& text) {
   while (found != std::string_view::npos) {
     const size_t end = match_end(replace, text.text(), found);
     if (end > found) {
+      check_size(out.size() + replace.content.size(), most);
       out.append(text, done, found);
       out.append(replace.content, text.origin(end - 1));  // the new text has the origin of the last replaced code point
       done = end;
@@ -150,9 +162,26 @@ Normalizer parse_normalizer(const Json& value, const std::string& where) {
   return out;
 }
 
+void throw_grown_too_long() {
+  throw Error(Code::bad_file,
+              fmt::format("the tokenizer's normalizer makes a text more than {} times longer", kMaxGrowth),
+              "use a tokenizer from a source you trust");
+}
+
 void normalize(const Normalizer& normalizer, NormalizedText& text) {
+  constexpr size_t kAdded = 4096;  // by steps that prepend
+  const size_t most = kMaxGrowth * text.size() + kAdded;
   for (const NormalizerStep& step : normalizer) {
-    std::visit([&](const auto& s) { apply(s, text); }, step);
+    std::visit(
+        [&](const auto& s) {
+          if constexpr (requires { apply(s, text, most); }) {
+            apply(s, text, most);
+          } else {
+            apply(s, text);
+          }
+        },
+        step);
+    check_size(text.size(), most);
   }
 }
 

@@ -42,6 +42,12 @@ using Normalizer = std::vector<NormalizerStep>;
 // Reads the JSON form (null: no steps). An unknown kind or pattern is an error that names it.
 [[nodiscard]] Normalizer parse_normalizer(const Json& value, const std::string& where);
 
+// Throws Error if the text grows to more than kMaxGrowth times its size and some.
 void normalize(const Normalizer& normalizer, NormalizedText& text);
+
+// No normal form and no lower case takes more than 11 times as many bytes; two dozen steps that replace "a" by "aa"
+// would take gigabytes for a word.
+inline constexpr size_t kMaxGrowth = 32;
+[[noreturn]] void throw_grown_too_long();
 
 }  // namespace exeunt

@@ -12,6 +12,9 @@ namespace {
 
 using Piece = TemplatePiece::Kind;
 
+// Of a template, and of ids in each: both together multiply.
+constexpr size_t kMaxPieces = 64;
+
 // ["[SEP]", 102], as BertProcessing and RobertaProcessing write a token.
 int32_t read_token_pair(JsonObject& object, std::string_view name) {
   const Json& value = object.get(name);
@@ -23,6 +26,7 @@ int32_t read_token_pair(JsonObject& object, std::string_view name) {
 
 Template read_template(const Json& list, const Json& specials, const std::string& where) {
   if (!list.is_array()) throw_bad_file(where, "got {}, want a list", glimpse(list));
+  if (list.size() > kMaxPieces) throw_bad_file(where, "got {} pieces, want at most {}", list.size(), kMaxPieces);
   Template pieces;
   for (const Json& item : list) {
     if (!item.is_object() || item.size() != 1)
@@ -44,7 +48,10 @@ Template read_template(const Json& list, const Json& specials, const std::string
       if (found == specials.end()) throw_bad_file(body.where(), "special token '{}' is not in special_tokens", id);
       JsonObject special(*found, where + ": special token '" + id + "'");
       const Json& ids = special.get("ids");
-      if (!ids.is_array()) special.fail("ids", glimpse(ids), "a list of ids");
+      if (!ids.is_array() || ids.size() > kMaxPieces) {
+        special.fail("ids", ids.is_array() ? fmt::format("{} ids", ids.size()) : glimpse(ids),
+                     fmt::format("a list of at most {} ids", kMaxPieces));
+      }
       for (const Json& value : ids) {
         const bool fits = value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(kMaxTokenId);
         if (!fits) special.fail("ids", glimpse(value), fmt::format("ids from 0 to {}", kMaxTokenId));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
@@ -119,12 +120,11 @@ class ConfigReader {
   }
 
   void add(AddedToken token) {
-    const bool known = std::any_of(config_.added.begin(), config_.added.end(),
-                                   [&](const AddedToken& other) { return other.content == token.content; });
-    if (!known) config_.added.push_back(std::move(token));
+    if (known_.insert(token.content).second) config_.added.push_back(std::move(token));
   }
 
   TokenizerConfig& config_;
+  std::set<std::string> known_ = {};  // contents of config_.added
 };
 
 }  // namespace

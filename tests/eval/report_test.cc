@@ -3,9 +3,11 @@
 
 #include <set>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "exeunt/base/sha256.h"
 #include "exeunt/eval/published.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
@@ -56,6 +58,26 @@ TEST(Report, ShowsEveryRunWithoutFetchingAnything) {
   EXPECT_EQ(report.json["runs"][0]["each_exit"].size(), 12U);
   EXPECT_THAT(report.csv, HasSubstr("\nreaders,full,"));
   EXPECT_GT(report.vega_lite["data"]["values"].size(), 20U);
+}
+
+// A browser runs a script only if it has the hash the page names.
+TEST(Report, AllowsItsOwnScriptAndNoOther) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const std::string html = make_report({run_of(trace, "one")}, {}).html;
+  const auto between = [&](std::string_view before, std::string_view after) {
+    const size_t begin = html.find(before) + before.size();
+    return html.substr(begin, html.find(after, begin) - begin);
+  };
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string hex;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char digit : between("script-src 'sha256-", "='")) {
+    bits = (bits << 6) | static_cast<uint32_t>(kDigits.find(digit));
+    for (count += 6; count >= 4 && hex.size() < 64; count -= 4) hex += fmt::format("{:x}", (bits >> (count - 4)) & 15U);
+  }
+  EXPECT_EQ(hex, sha256_hex(between("<script>", "</script>")));
+  EXPECT_THAT(html, Not(HasSubstr("script-src 'unsafe-inline'")));
 }
 
 TEST(Report, TasksHaveFiguresOfTheirOwn) {

@@ -66,6 +66,25 @@ TEST(TorchFile, ViewsStayViewsOfOneStorage) {
   EXPECT_EQ(inner.bytes.size(), 11U * 4);  // to the last element it reaches
 }
 
+// Each name costs a few bytes of the file, and as much memory as the storage when it is copied.
+TEST(TorchFile, ManyNamesOfOneStorageAreRefused) {
+  const int64_t elements = 1 << 18;
+  const std::string content(4 * elements, '\1');
+  const auto file = [&](int names) {
+    const std::string tensor = pickled::tensor(
+        {.storage = pickled::storage({.key = "1", .elements = elements}), .shape = {elements}, .strides = {1}});
+    std::vector<std::string> items;
+    for (int i = 0; i < names; ++i) {
+      items.push_back(pickled::text(fmt::format("w{}", i)));
+      items.push_back(tensor);
+    }
+    return pickled::zip_file(pickled::pickle(pickled::dict(items)), {{.name = "archive/data/1", .data = content}});
+  };
+  const std::string few = file(8), many = file(9);  // four times the storage and one MiB
+  EXPECT_EQ(parse_torch(bytes_of(few), "f").tensors.size(), 8U);
+  EXPECT_THAT(file_message(many), HasSubstr("its tensors take more than 4 times"));
+}
+
 TEST(TorchFile, TheTensorsOutliveTheReader) {
   TensorSet set = read_torch(EXEUNT_TEST_DATA "/model/data/torch-plain/views.legacy.bin");
   const TensorSet kept = std::move(set);

@@ -152,6 +152,35 @@ TEST(Normalizer, ASequenceRunsInOrder) {
   EXPECT_THAT(origins(text), ElementsAre(Offset(0, 1), Offset(0, 1), Offset(1, 2), Offset(3, 4), Offset(5, 6)));
 }
 
+// Two dozen doublings of one letter would take 16 MB, and a table of 128.
+TEST(Normalizer, ATextCannotGrowWithoutBounds) {
+  const std::string doubling = R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})";
+  const auto steps = [&](int count) {
+    std::string text = doubling;
+    for (int i = 1; i < count; ++i) text += "," + doubling;
+    return R"({"type":"Sequence","normalizers":[)" + text + "]}";
+  };
+  const auto normalized = [](const std::string& json, std::string_view text) {
+    NormalizedText out(text, 0);
+    normalize(parse_normalizer(parse_json(json, "f"), "f"), out);
+    return out.size();
+  };
+  EXPECT_EQ(normalized(steps(5), "a"), 32U);
+  EXPECT_EQ(normalized(steps(5), std::string(1000, 'a')), 32'000U);
+  EXPECT_THAT(error_of([&] { (void)normalized(steps(24), "a"); }).what(), HasSubstr("more than 32 times longer"));
+  EXPECT_THROW((void)normalized(steps(6), std::string(1000, 'a')), Error);
+  const std::string long_text(10'000, 'x');
+  EXPECT_THROW((void)normalized(R"({"type":"Prepend","prepend":")" + long_text + "\"}", "a"), Error);
+  EXPECT_THROW((void)normalized(R"({"type":"Replace","pattern":{"String":"a"},"content":")" + long_text + "\"}", "a"),
+               Error);
+  EXPECT_THAT(error_of([&] {
+                (void)parse_normalizer(
+                    parse_json(R"({"type":"Replace","pattern":{"String":")" + long_text + R"("},"content":""})", "f"),
+                    "f");
+              }).what(),
+              HasSubstr("got 10000 bytes, want 1 to 256"));
+}
+
 TEST(Normalizer, UnknownKindsAndPatternsAreNamed) {
   const auto message = [](const char* text) {
     return std::string(error_of([&] { (void)parse_normalizer(parse_json(text, "f"), "f"); }).what());

@@ -116,6 +116,22 @@ TEST(PostProcessor, ReadsEveryKind) {
   EXPECT_EQ(sequence.single.size(), 3U);
 }
 
+// Pieces and the ids in each multiply.
+TEST(PostProcessor, ATemplateIsSmall) {
+  const auto form = [](size_t pieces, size_t ids) {
+    std::string list = R"({"Sequence":{"id":"A","type_id":0}})", numbers = "1";
+    for (size_t i = 1; i < pieces; ++i) list += R"(,{"SpecialToken":{"id":"s","type_id":0}})";
+    for (size_t i = 1; i < ids; ++i) numbers += ",1";
+    return R"({"type":"TemplateProcessing","single":[)" + list +
+           R"(],"pair":[{"Sequence":{"id":"A","type_id":0}},{"Sequence":{"id":"B","type_id":0}}],"special_tokens":{"s":{"id":"s","ids":[)" +
+           numbers + "]}}}";
+  };
+  const auto parse = [](const std::string& text) { return parse_post_processor(parse_json(text, "f"), "f"); };
+  EXPECT_EQ(parse(form(64, 64)).single.size(), 64U);
+  EXPECT_THAT(error_of([&] { (void)parse(form(65, 1)); }).what(), HasSubstr("got 65 pieces, want at most 64"));
+  EXPECT_THAT(error_of([&] { (void)parse(form(2, 65)); }).what(), HasSubstr("want a list of at most 64 ids"));
+}
+
 TEST(PostProcessor, BadFormsAreErrorsThatSayWhere) {
   const auto message = [](const char* text) {
     return std::string(error_of([&] { (void)parse_post_processor(parse(text), "f: post_processor"); }).what());

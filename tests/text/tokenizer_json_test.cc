@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/text/tokenizer_json.h"
 
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -73,6 +74,18 @@ TEST(TokenizerConfig, ReadsFlagsAndSpecialTokensOfBothFiles) {
   EXPECT_EQ(config.added[3].content, "<x>");
   EXPECT_FALSE(config.added[3].normalized);
   EXPECT_EQ(config.added[4].content, "extra");
+}
+
+TEST(TokenizerConfig, AddedTokensTakeTimeInProportion) {
+  const auto folder = [](size_t tokens) {
+    auto scratch = std::make_unique<Scratch>(quick_parent());
+    std::string text = R"({"t":0)";
+    for (size_t i = 1; i < tokens; ++i) text += fmt::format(R"(,"t{0}":{0})", i);
+    scratch->write("added_tokens.json", text + "}");
+    return scratch;
+  };
+  const auto read = [](const std::unique_ptr<Scratch>& scratch) { (void)read_tokenizer_config(scratch->path()); };
+  EXPECT_LT(growth_exponent(2000, folder, read), 1.5);
 }
 
 TEST(TokenizerConfig, AFolderWithoutSuchFilesSaysNothing) {
