@@ -9,18 +9,13 @@
 
 namespace exeunt::serve {
 
-// The calling thread, and every thread that it starts from now on, gives way to all others.
-inline void lower_priority() noexcept {
-  (void)::setpriority(PRIO_PROCESS, 0, 19);  // on Linux, 0 is this thread alone
-}
-
-// Runs `work` on a thread of its own with low priority, which the threads that it starts inherit, and waits for it.
-// Throws what it throws.
+// Runs `work` on a thread of its own that gives way to all others, and so do the threads that it starts. Waits for it,
+// and throws what it throws.
 template <class Work>
 void run_at_low_priority(const Work& work) {
   std::exception_ptr failure;
   std::thread([&] {
-    lower_priority();
+    (void)::setpriority(PRIO_PROCESS, 0, 19);  // on Linux, 0 is this thread alone
     try {
       work();
     } catch (...) {

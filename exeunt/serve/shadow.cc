@@ -7,7 +7,6 @@
 
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/trace.h"
-#include "exeunt/serve/low_priority.h"
 
 namespace exeunt::serve {
 namespace {
@@ -25,7 +24,6 @@ Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions 
   if (options_.share <= 0) return;
   for (size_t i = 0; i < policies_.points(); ++i) watches_.emplace_back(policies_.promised(i));
   thread_.emplace(1);
-  thread_->give(&lower_priority);
 }
 
 void Shadow::sample(const ActiveRequest& request) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shadow runs: some of the texts that the default policy answered are compared with the certificate's reference, after
-// their response and on a thread that gives way to all others, to watch the promise of every point that is served.
-// Texts are drawn at random, whatever the load; if there are too many to keep up with, what is dropped is counted, and
-// the bound says so. Used by the network thread alone.
+// their response and one at a time, to watch the promise of every point that is served. Texts are drawn at random,
+// whatever the load; if there are too many to keep up with, what is dropped is counted, and the bound says so. Used by
+// the network thread alone.
 #pragma once
 
 #include <functional>

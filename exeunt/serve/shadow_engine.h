@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs shadows: the certificate's reference, and both fp32 and every exit of the served precision if a log is
-// kept. Where another precision is served, fp32 is an engine of its own.
+// kept. Where another precision is served, fp32 is an engine of its own, whose thread gives way to all others. (Not so
+// the thread that waits for it: that one shares locks with the network thread.)
 #pragma once
 
 #include <memory>
