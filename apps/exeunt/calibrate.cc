@@ -9,6 +9,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/calibrate_model.h"
+#include "exeunt/flows/transfer.h"
 
 namespace exeunt::apps {
 namespace {
@@ -19,7 +20,7 @@ struct CalibrateFlags {
   std::string exits, loss, method;
   double confidence = 0.95;
   std::string unit = "texts";
-  bool no_temperatures = false, no_report = false;
+  bool no_temperatures = false, no_report = false, transfer = false;
 };
 
 CalibrationPlan plan_of(const CalibrateFlags& flags) {
@@ -162,7 +163,8 @@ void run(const Common& common, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.calibrate;
   options.plan = plan_of(flags);
   options.report = !flags.no_report;
-  const Calibrated done = calibrate_model(options, observer(common));
+  const Calibrated done =
+      flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
   const auto& [path, data, calibration, scores] = done;
   if (common.json) {
     OrderedJson out;
@@ -243,6 +245,11 @@ void add_calibrate(CommandLine& line) {
   verb->add_option("--seed", flags->calibrate.seed, "Seed of the split into fit, certify and report parts")
       ->capture_default_str();
   verb->add_flag("--no-temperatures", flags->no_temperatures, "Do not fit a temperature per exit");
+  CLI::Option* transfer = verb->add_flag(
+      "--transfer", flags->transfer, "Certify on this engine the policy that was certified on another, on these rows");
+  for (const char* other : {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--method", "--unlabelled",
+                            "--unit", "--group", "--no-temperatures"})
+    transfer->excludes(verb->get_option(other));
   verb->add_option("--out", flags->calibrate.out, "Output policy file")->default_str("the model's policy.json");
 }
 

@@ -143,6 +143,19 @@ Choice choose_family(const CalibrationPlan& plan, const Settled& settled, const 
   return choice;
 }
 
+// Full depth, then the points of an entry from safest to boldest.
+Choice points_of(const PolicyEntry& entry, LossMeter& fit) {
+  Choice choice;
+  const auto add = [&](const PolicySpec& rule) {
+    const PolicySpec policy = entry.complete(rule);
+    choice.candidates.push_back({.policy = policy, .cost_fraction = fit.measure(policy).cost_fraction});
+  };
+  add(PolicySpec{});
+  for (const PolicyPoint& point : entry.points)
+    if (point.policy != PolicySpec{}) add(point.policy);
+  return choice;
+}
+
 // Losses of some rows of a part, counted by texts and by requests.
 struct Tally {
   double texts = 0, requests = 0, lost_texts = 0, lost_requests = 0;
@@ -312,8 +325,10 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   const FamilyScope scope = scope_of(data, plan, settled);
   LossMeter fit(data.fit, settled.loss, settled.range);
   Calibration out;
-  Choice choice = choose_family(plan, settled, scope, fit, sample_of(data, settled, grouping, data.fit, data.fit_rows),
-                                static_cast<int64_t>(data.certify.rows));
+  Choice choice = plan.transfer ? points_of(*plan.transfer, fit)
+                                : choose_family(plan, settled, scope, fit,
+                                                sample_of(data, settled, grouping, data.fit, data.fit_rows),
+                                                static_cast<int64_t>(data.certify.rows));
   out.trials = std::move(choice.trials);
   for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
   for (const double epsilon : plan.budgets)
@@ -321,9 +336,15 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
 
   const std::vector<int>& layers = data.fit.info.layers;
   const std::vector<float> ones(layers.size(), 1.0F);
-  out.entry.exits = plan.exits.empty() ? layers : plan.exits;
-  out.entry.decision_temperature = scope.temperature.empty() ? ones : scope.temperature;
-  out.entry.score_temperature = plan.temperatures ? score_temperatures(data.fit) : ones;
+  if (plan.transfer) {
+    out.entry.exits = plan.transfer->exits;
+    out.entry.decision_temperature = plan.transfer->decision_temperature;
+    out.entry.score_temperature = plan.transfer->score_temperature;
+  } else {
+    out.entry.exits = plan.exits.empty() ? layers : plan.exits;
+    out.entry.decision_temperature = scope.temperature.empty() ? ones : scope.temperature;
+    out.entry.score_temperature = plan.temperatures ? score_temperatures(data.fit) : ones;
+  }
   for (const BudgetOutcome& outcome : out.outcomes) {
     out.entry.points.push_back({rule_part(outcome.policy), outcome.epsilon, outcome.certify_cost,
                                 exit_rates(data.certify, outcome.policy, out.entry.exits)});

@@ -28,6 +28,9 @@ struct CalibrationPlan {
   bool temperatures = true;
   CertifiedUnit unit = CertifiedUnit::texts;
   GroupPlan group = {};  // the promise must hold in each group, too
+  // An entry that was certified elsewhere: its points are tested as they are, with its exits and temperatures. Nothing
+  // is chosen; families, exits and temperatures of the plan are not looked at.
+  std::optional<PolicyEntry> transfer = {};
   // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
   // counted: all of it.
   int tries = 0;

@@ -7,41 +7,13 @@
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/precision_map.h"
+#include "tests/flows/small_model.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
 namespace {
 
 using testing::HasSubstr;
-
-Observer quiet() {
-  return {.progress = progress_on_stderr(true)};
-}
-
-// A folder of ours and a file of texts without labels.
-struct SmallModel {
-  SmallModel() {
-    (void)write_exeunt_folder(Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert"), folder);
-    const char* words[] = {"great", "dull", "film", "plot", "good", "bad", "so", "the"};
-    std::string csv = "text\n";
-    for (size_t row = 0; row < 300; ++row)
-      for (size_t word = 0, count = 2 + row % 6; word < count; ++word)
-        csv += std::string(words[(row * 7 + word * (row % 5 + 1)) % 8]) + (word + 1 < count ? " " : "\n");
-    data = scratch.write("texts.csv", csv).string();
-  }
-  void keep_wider(const Exceptions& exceptions) const {
-    write_atomically(folder / kPrecisionFile, precision_map_text({.by_precision = {{Precision::int8, exceptions}}}));
-  }
-  [[nodiscard]] MeasureOptions options() const {
-    MeasureOptions out{.model = folder.string(), .data = {.path = data}, .precision = "int8"};
-    out.data.columns.label.clear();
-    return out;
-  }
-
-  Scratch scratch = Scratch(quick_parent());
-  std::filesystem::path folder = scratch.path() / "model";
-  std::string data = {};
-};
 
 // A trace made before precision.json changed says nothing of the model as it runs now.
 TEST(ModelPolicy, AStaleTraceIsNotCertifiedForTodaysPrecisionMap) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/transfer.h"
+
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/resolve.h"
+#include "tests/flows/small_model.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+CalibrateOptions options_for(const SmallModel& model) {
+  CalibrateOptions options{.run = model.options()};
+  options.run.precision = "fp32";
+  options.plan.budgets = {0.2, 0.4};
+  return options;
+}
+
+// As if the policy of a model had been certified on a machine with other instructions.
+PolicyFile certified_elsewhere(const SmallModel& model) {
+  (void)calibrate_model(options_for(model), quiet());
+  PolicyFile file = read_policy_file(model.folder / "policy.json");
+  file.entries.at(0).engine = "cpu/other";
+  write_atomically(model.folder / "policy.json", policy_file_text(file));
+  return file;
+}
+
+TEST(Transfer, CertifiesOnThisEngineWhatWasCertifiedOnAnother) {
+  const SmallModel model;
+  const PolicyFile before = certified_elsewhere(model);
+  const auto resolved = [&] { return resolve(Checkpoint::open(model.folder), {.precision = Precision::fp32}); };
+  EXPECT_THAT(resolved().promise, HasSubstr("none (certified on cpu/other, not on cpu/"));
+
+  const Calibrated done = transfer_policy(options_for(model), quiet());
+  const PolicyFile after = read_policy_file(model.folder / "policy.json");
+  ASSERT_EQ(after.entries.size(), 2U) << "the other engine's entry stays";
+  EXPECT_EQ(certificate_json(*after.entries[0].certificate), certificate_json(*before.entries[0].certificate));
+  const PolicyEntry& here = after.entries[1];
+  EXPECT_EQ(here.engine, engine_name(choose_kernels()));
+  EXPECT_EQ(here.exits, before.entries[0].exits);
+  EXPECT_EQ(here.decision_temperature, before.entries[0].decision_temperature);
+  EXPECT_EQ(here.score_temperature, before.entries[0].score_temperature);
+  ASSERT_EQ(here.points.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(here.points[i].epsilon, before.entries[0].points[i].epsilon);
+    // Nothing new is chosen: a point of the entry, or full depth where none passes on these rows.
+    const PolicySpec& policy = here.points[i].policy;
+    EXPECT_TRUE(policy == PolicySpec{} || policy == before.entries[0].points[0].policy ||
+                policy == before.entries[0].points[1].policy)
+        << str(policy);
+  }
+  ASSERT_TRUE(here.certificate);
+  EXPECT_EQ(here.certificate->certify.row_hashes, before.entries[0].certificate->certify.row_hashes);
+  EXPECT_EQ(here.certificate->tries, 2) << "on rows that have certified before";
+  EXPECT_TRUE(resolved().certificate);
+  EXPECT_THAT(resolved().promise, HasSubstr("at most 20 % of answers differ"));
+  EXPECT_EQ(done.calibration.outcomes.size(), 2U);
+}
+
+TEST(Transfer, WithoutACertifiedPolicyThereIsNothingToTransfer) {
+  const SmallModel model;
+  const Error none = error_of([&] { (void)transfer_policy(options_for(model), quiet()); });
+  EXPECT_EQ(none.code(), Code::bad_file);
+  EXPECT_THAT(none.what(), HasSubstr("no certified policy for fp32 to transfer"));
+  EXPECT_FALSE(std::filesystem::exists(model.folder / "policy.json"));
+  PolicyFile file = certified_elsewhere(model);
+  file.entries.at(0).precision_map = std::string(64, 'a');
+  write_atomically(model.folder / "policy.json", policy_file_text(file));
+  EXPECT_THAT(error_of([&] { (void)transfer_policy(options_for(model), quiet()); }).what(),
+              HasSubstr("another precision.json"));
+}
+
+}  // namespace
+}  // namespace exeunt
