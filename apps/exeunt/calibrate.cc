@@ -203,6 +203,7 @@ void add_calibrate(CommandLine& line) {
                [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->calibrate.run, Takes::model_or_trace);
   add_trace_flags(*verb, flags->calibrate.run);
+  add_new_rows_flag(*verb, flags->calibrate.run);
   verb->add_option("--max-drop", flags->budgets, "Maximum loss against full depth; repeatable, all certified together")
       ->allow_extra_args(false)
       ->type_name("SHARE")

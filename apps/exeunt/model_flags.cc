@@ -110,6 +110,11 @@ void add_precision_flags(CLI::App& verb, MeasureOptions& options) {
       ->default_str("cpu");
 }
 
+void add_new_rows_flag(CLI::App& verb, MeasureOptions& options) {
+  verb.add_flag("--strict-new", options.strict_new,
+                "Also leave out texts that contain one the model learned, or are part of one");
+}
+
 void add_profile_flag(CLI::App& verb, MeasureOptions& options) {
   verb.add_option("--profile", options.profile, "Profile to predict latency from")
       ->default_str("the model's profile.json")

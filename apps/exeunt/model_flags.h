@@ -26,6 +26,7 @@ void add_length_flag(CLI::App& verb, int& max_length);
 void add_threads_flag(CLI::App& verb, int& threads);
 void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precision and --engine
 void add_trace_flags(CLI::App& verb, MeasureOptions& options);      // these and --trace
+void add_new_rows_flag(CLI::App& verb, MeasureOptions& options);    // --strict-new
 void add_profile_flag(CLI::App& verb, MeasureOptions& options);
 void add_score_flags(CLI::App& verb, MeasureOptions& options);  // --profile and --compat
 void add_engine_flags(CLI::App& verb, EngineOptions& options);  // --precision and --threads

@@ -80,6 +80,7 @@ void add_quantize(CommandLine& line) {
                [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("MODEL", flags->quantize.run.model, "Model folder in Exeunt's format")->required();
   add_text_flags(*verb, flags->quantize.run);
+  add_new_rows_flag(*verb, flags->quantize.run);
   verb->add_option("--precision", flags->precision, "int8 or bf16")
       ->check(CLI::IsMember({"int8", "bf16"}))
       ->capture_default_str();

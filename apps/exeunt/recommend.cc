@@ -121,6 +121,7 @@ void add_recommend(CommandLine& line) {
   add_goal_flags(*verb, flags->goal_flags);
   add_text_flags(*verb, flags->measure);
   add_trace_flags(*verb, flags->measure);
+  add_new_rows_flag(*verb, flags->measure);
   add_profile_flag(*verb, flags->measure);
   verb->add_option("--seed", flags->seed, "Seed of the split into rows that choose and rows that report")
       ->capture_default_str();

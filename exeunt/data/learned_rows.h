@@ -22,10 +22,11 @@ using RowSalt = std::array<uint64_t, 2>;
 // Equal token ids, equal hashes.
 [[nodiscard]] uint64_t row_hash(std::span<const int32_t> ids, const RowSalt& salt);
 
-enum class Overlap {
-  none,
-  partial,  // contains a learned text, or lies within one: four tokens in a row at least
-  equal
+// The numbers are those of ExitTrace::learned.
+enum class Overlap : uint8_t {
+  none = 0,
+  partial = 1,  // contains a learned text, or lies within one: four tokens in a row at least
+  equal = 2
 };
 
 // Rows are token ids as the model sees them, with one special token at each end, truncated as they were when learned.

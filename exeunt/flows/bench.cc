@@ -200,8 +200,12 @@ BenchTimes time_texts(Engine& engine, const Ask& ask, const BenchPoint& point) {
   return time_all(engine, ask, random_texts(engine.spec(), lengths), {point.seconds, 1, 5});
 }
 
+BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding> texts, double seconds) {
+  return time_all(engine, ask, texts, {seconds, static_cast<double>(texts.size()), 2});
+}
+
 BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> lengths, double seconds) {
-  return time_all(engine, ask, random_texts(engine.spec(), lengths), {seconds, static_cast<double>(lengths.size()), 2});
+  return time_encoded(engine, ask, random_texts(engine.spec(), lengths), seconds);
 }
 
 double nominal_operations(const Engine& engine, const BenchPoint& point) {

@@ -44,6 +44,9 @@ struct BenchTimes {
 // The same for texts of these lengths, all of them submitted at once; times are of one text, on average.
 [[nodiscard]] BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> lengths, double seconds);
 
+// The same for these texts.
+[[nodiscard]] BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding> texts, double seconds);
+
 // Operations of one text by the cost rules of model/cost.h, the last layer counted in full.
 [[nodiscard]] double nominal_operations(const Engine& engine, const BenchPoint& point);
 

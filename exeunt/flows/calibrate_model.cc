@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/flows/calibrate_model.h"
 
+#include <array>
 #include <map>
 
 #include "exeunt/base/error.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/new_rows.h"
 #include "exeunt/flows/tries.h"
 
 namespace exeunt {
@@ -74,7 +76,8 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   Calibrated done{.out = options.out.empty() ? policy_path(Checkpoint::open(options.run.model))
                                              : std::filesystem::path(options.out)};
   const PolicyLock lock(done.out);  // before the model runs: a second calibration learns at once that it is too late
-  const Measured measured = measured_for(options, observer);
+  Measured measured = measured_for(options, observer);
+  keep_new_rows(std::array{&measured.trace}, options.run.strict_new, observer);
   require_policy_precision(measured.trace);
   done.data = split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
   CalibrationPlan plan = options.plan;

@@ -7,8 +7,10 @@
 #include <span>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
+#include "exeunt/data/learned_rows.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/engine.h"
 #include "exeunt/runtime/reference.h"
@@ -42,6 +44,25 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   info.max_length = max_length;
   info.last_head = model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
   return info;
+}
+
+// What the model was trained on; nothing if its folder does not tell.
+std::optional<LearnedRows> learned_by(const Checkpoint& model) {
+  const std::filesystem::path path = model.folder() / kLearnedFile;
+  if (model.folder().empty() || !path_exists(path)) return std::nullopt;
+  return with_hint("copy the model's folder again, or train it again", [&] { return LearnedRows::read(path); });
+}
+
+// How much of a text was learned. `text` has its tokens at `max_length`; training may have truncated it elsewhere.
+Overlap overlap_of(const LearnedRows& learned, const Encoding& text, int max_length,
+                   const std::function<Encoding(int)>& encode) {
+  Overlap most = Overlap::none;
+  for (const int64_t trained : learned.max_lengths()) {
+    const auto length = static_cast<int64_t>(text.ids.size());
+    const bool same = trained == max_length || (!text.truncated && length <= trained);
+    most = std::max(most, learned.overlap(same ? text.ids : encode(static_cast<int>(trained)).ids));
+  }
+  return most;
 }
 
 void append(std::vector<float>& all, const std::vector<float>& part) {
@@ -114,6 +135,8 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   trace.width = model.exits().outputs;
   const RunBlock run =
       options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, resolved, trace.info);
+  const std::optional<LearnedRows> learned = learned_by(model);
+  if (learned) trace.learned.resize(trace.rows);
   // In blocks, so that the tokens of a large data set need not all be in memory.
   constexpr size_t kBlock = 4096;
   for (size_t begin = 0; begin < trace.rows; begin += kBlock) {
@@ -121,7 +144,13 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
     std::vector<Encoding> texts(examples.size());
     parallel_for(static_cast<int64_t>(texts.size()), options.threads, [&](int64_t i) {
       const Example& example = examples[static_cast<size_t>(i)];
-      texts[static_cast<size_t>(i)] = tokenizer.encode(example.text, example.pair, encode);
+      Encoding& text = texts[static_cast<size_t>(i)];
+      text = tokenizer.encode(example.text, example.pair, encode);
+      if (!learned) return;
+      const Overlap overlap = overlap_of(*learned, text, encode.max_length, [&](int max_length) {
+        return tokenizer.encode(example.text, example.pair, {.max_length = max_length});
+      });
+      trace.learned[begin + static_cast<size_t>(i)] = static_cast<uint8_t>(overlap);
     });
     const ExitTrace block = run(texts, options.advance);
     append(trace.logits, block.logits);

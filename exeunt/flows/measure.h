@@ -41,6 +41,7 @@ struct MeasureOptions {
   std::string profile = {};      // empty = the model's own profile.json, if it has one
   bool last_ramp = false;        // DeeBERT's untrained ramp of the last layer answers, as its code has it
   std::string tokenizer = {};    // folder; empty = the model's
+  bool strict_new = false;       // where a promise is tested: without rows that overlap with what the model learned
 };
 
 // The data of the options; by default the hold-out split of the model's training run.

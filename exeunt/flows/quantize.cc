@@ -2,6 +2,7 @@
 #include "exeunt/flows/quantize.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -14,6 +15,8 @@
 #include "exeunt/exits/replay.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/new_rows.h"
+#include "exeunt/flows/traced_texts.h"
 #include "exeunt/flows/tries.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/cpu/kernels.h"
@@ -180,48 +183,17 @@ class Search {
 constexpr SplitShares kShares{.fit = 0.3, .certify = 0.5};
 constexpr size_t kFew = 64;  // texts that rank the matrices
 
-// A part of the data, traced again and again with different exceptions.
-class TracedTexts {
- public:
-  TracedTexts(const Checkpoint& model, const MeasureOptions& options, Dataset data)
-      : model_(model), options_(options), tokenizer_(load_tokenizer(model.folder())), data_(std::move(data)) {}
-
-  [[nodiscard]] ExitTrace trace(Precision precision, const Exceptions& exceptions, std::span<const size_t> rows) const {
-    Dataset part = data_;
-    part.examples.clear();
-    for (const size_t row : rows) part.examples.push_back(data_.examples[row]);
-    return make_trace(model_, *tokenizer_, std::move(part),
-                      {.max_length = options_.max_length,
-                       .threads = options_.threads,
-                       .precision = precision,
-                       .exceptions = exceptions});
-  }
-  [[nodiscard]] size_t size() const noexcept { return data_.examples.size(); }
-
- private:
-  const Checkpoint& model_;
-  const MeasureOptions& options_;
-  std::unique_ptr<const Tokenizer> tokenizer_;
-  Dataset data_;
-};
-
 std::vector<size_t> rows_of(const ExitTrace& trace) {
   return {trace.index.begin(), trace.index.end()};
 }
 
-// The rows of the three parts, by splitting a trace that holds nothing but row numbers.
-CalibrationData split_rows(size_t count, uint64_t seed) {
-  ExitTrace numbers;
-  numbers.rows = count;
-  numbers.exits = 1;
-  numbers.width = 2;
-  numbers.info.labels = {"a", "b"};
-  numbers.info.layers = {1};
-  numbers.logits.resize(2 * count);
-  numbers.gold.resize(count);
-  numbers.lengths.resize(count);
-  for (size_t i = 0; i < count; ++i) numbers.index.push_back(static_cast<int64_t>(i));
-  return split_for_calibration(numbers, seed, kShares);
+// fp32's trace of the rows that the model has not learned, in three parts; `index` is the row among the texts.
+CalibrationData split_rows(const TracedTexts& texts, const QuantizeOptions& options, const Observer& observer) {
+  const std::vector<size_t> all = texts.all();
+  ExitTrace trace = texts.trace({}, all, observer);
+  trace.index.assign(all.begin(), all.end());
+  keep_new_rows(std::array{&trace}, options.run.strict_new, observer);
+  return split_for_calibration(trace, options.seed, kShares);
 }
 
 // The policy under which exits are compared: the one asked for, else the model's in fp32, else full depth.
@@ -271,34 +243,41 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   observer.notices(model.notices());
   require_heads(model);
   const std::filesystem::path path = policy_path(model);  // refuses a folder that is not ours before anything runs
-  const TracedTexts texts(model, options.run, data_for(options.run, model, observer));
-  const CalibrationData parts = split_rows(texts.size(), options.seed);
-  const std::vector<size_t> choose = rows_of(parts.fit), report = rows_of(parts.report);
+  const TracedTexts texts(model, options.run, {data_for(options.run, model, observer)});
+  const CalibrationData parts = split_rows(texts, options, observer);
+  const std::vector<size_t> choose = rows_of(parts.fit);
   const std::span<const size_t> few(choose.data(), std::min(choose.size(), kFew));
+  std::vector<size_t> first(few.size());
+  std::iota(first.begin(), first.end(), size_t{0});
 
   const PolicySpec policy = compared_policy(options, model, observer);
   Quantized out{.out = model.folder() / kPrecisionFile};
   const std::vector<std::string> matrices = matrix_names(model.spec());
   out.matrices = matrices.size();
-  out.outcome = choose_exceptions(
-      texts.trace(Precision::fp32, {}, choose), texts.trace(Precision::fp32, {}, few),
-      {.matrices = matrices,
-       .higher = choose_kernels().bf16 ? Precision::bf16 : Precision::fp32,
-       .policy = policy,
-       .max_changed = options.max_changed,
-       .max_drop = options.max_drop,
-       .trials = options.trials,
-       .trace = [&](const Exceptions& exceptions,
-                    bool part) { return texts.trace(options.precision, exceptions, part ? few : std::span(choose)); },
-       .say = observer.notice});
+  out.outcome =
+      choose_exceptions(parts.fit, select_rows(parts.fit, first),
+                        {.matrices = matrices,
+                         .higher = choose_kernels().bf16 ? Precision::bf16 : Precision::fp32,
+                         .policy = policy,
+                         .max_changed = options.max_changed,
+                         .max_drop = options.max_drop,
+                         .trials = options.trials,
+                         .trace =
+                             [&](const Exceptions& exceptions, bool part) {
+                               return texts.trace({options.precision, exceptions}, part ? few : std::span(choose));
+                             },
+                         .say = observer.notice});
 
   // The promise, and how it went, on rows that chose nothing.
   const Exceptions& exceptions = out.outcome.exceptions;
-  const CalibrationData fresh{.fit = texts.trace(options.precision, exceptions, choose),
-                              .certify = texts.trace(options.precision, exceptions, rows_of(parts.certify)),
-                              .report = texts.trace(options.precision, exceptions, report),
-                              .seed = options.seed};
-  out.reported = change_between(texts.trace(Precision::fp32, {}, report), fresh.report, policy);
+  const auto traced = [&](const ExitTrace& fp32) {
+    ExitTrace trace = texts.trace({options.precision, exceptions}, rows_of(fp32));
+    set_reference(trace, fp32);
+    return trace;
+  };
+  CalibrationData fresh = parts;
+  for (ExitTrace* part : {&fresh.fit, &fresh.certify, &fresh.report}) *part = traced(*part);
+  out.reported = change_between(parts.report, fresh.report, policy);
   CalibrationPlan plan;
   plan.budgets = {options.budget};
   plan.delta = 1 - options.confidence;

@@ -7,6 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/new_rows.h"
 #include "exeunt/flows/tries.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/tasks/hold_out.h"
@@ -90,8 +91,13 @@ Recommended recommend_policy(const RecommendOptions& options, const Observer& ob
     require_place(options, done.contenders.back().options.model);
   }
   const std::vector<std::string> names = short_names(options.runs);
+  std::vector<ExitTrace*> traces;
   for (Contender& contender : done.contenders) {
     contender.measured = measure(contender.options, observer);
+    traces.push_back(&contender.measured.trace);
+  }
+  keep_new_rows(traces, options.measure.strict_new, observer);
+  for (const Contender& contender : done.contenders) {
     done.runs.push_back({.name = names[done.runs.size()],
                          .trace = &contender.measured.trace,
                          .scoring = scorer_options(contender.measured),

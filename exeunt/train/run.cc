@@ -438,9 +438,15 @@ void Run::evaluate_also(OrderedJson& results) {
   const bool keep = options_.trace && writes();
   const nn::TraceSource source{.weights = keep ? weights_sha256(weights()) : std::string()};
   const auto file = [&](const std::string& name) { return options_.out / fmt::format("trace-{}.safetensors", name); };
-  if (keep && data_.eval.rows() > 0) write_trace(file("eval"), nn::trace_network(network_, data_.eval, source));
+  const auto traced = [&](const Features& features) {
+    ExitTrace trace = nn::trace_network(network_, features, source);
+    for (size_t row = 0; keep && row < features.rows(); ++row)
+      trace.learned.push_back(static_cast<uint8_t>(learned_->overlap(features.ids_of(row))));
+    return trace;
+  };
+  if (keep && data_.eval.rows() > 0) write_trace(file("eval"), traced(data_.eval));
   for (const ExtraSet& set : data_.also) {
-    const ExitTrace trace = nn::trace_network(network_, set.features, source);
+    const ExitTrace trace = traced(set.features);
     const OrderedJson entry = eval_entry(Scorer(trace, {.metrics = data_.metrics}).each_exit());
     for (const auto& [key, value] : entry.items()) results[fmt::format("{}_{}", key, set.name)] = value;
     if (keep) write_trace(file(set.name), trace);

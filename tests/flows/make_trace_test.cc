@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "exeunt/data/learned_rows.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/flows/test_answers.h"
 #include "exeunt/model/exeunt_folder.h"
@@ -53,6 +54,34 @@ TEST(MakeTrace, TextsAreTruncatedToTheModelsPositions) {
   const Dataset data = parse_user_data(csv + ",positive\nbad,negative\n", "my.csv", as_csv());
   const ExitTrace trace = make_trace(model, *tokenizer, data, {.max_length = 128});
   EXPECT_EQ(trace.lengths, (std::vector<int32_t>{64, 3}));
+}
+
+TEST(MakeTrace, MarksWhatTheModelLearnedWhateverTheLengthItIsTracedAt) {
+  const Scratch scratch;
+  const Checkpoint source = Checkpoint::open(kModel);
+  const auto tokenizer = load_tokenizer(source.folder());
+  const std::string text = "a good film with a dull plot so bad it is great";
+  const Encoding learned = tokenizer->encode(text, std::nullopt, {.max_length = 8});
+  ASSERT_TRUE(learned.truncated);
+  (void)write_exeunt_folder(source, scratch.path() / "unknown");
+  LearnedRows(std::vector<LearnedRows::Row>{learned.ids}, 8).write(scratch.path() / kLearnedFile);
+  (void)write_exeunt_folder(source, scratch.path() / "m", {.beside = [&](const std::filesystem::path& folder) {
+                              std::filesystem::copy(scratch.path() / kLearnedFile, folder / kLearnedFile);
+                              return std::vector<std::string>{kLearnedFile};
+                            }});
+  const Dataset data = parse_user_data(
+      "text,label\n" + text + ",positive\ngood film with a,positive\nit is great,negative\n", "my.csv", as_csv());
+  const Checkpoint model = Checkpoint::open((scratch.path() / "m").string());
+  for (const int max_length : {6, 8, 64})
+    EXPECT_EQ(make_trace(model, *tokenizer, data, {.max_length = max_length}).learned, (std::vector<uint8_t>{2, 1, 0}))
+        << max_length;
+  EXPECT_TRUE(
+      make_trace(Checkpoint::open((scratch.path() / "unknown").string()), *tokenizer, data, {}).learned.empty());
+  scratch.write("m/learned.safetensors", "nonsense");
+  const Error error = error_of([&] { (void)make_trace(model, *tokenizer, data, {}); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr("m/learned.safetensors"));
+  EXPECT_THAT(error.hint(), HasSubstr("train it again"));
 }
 
 TEST(MakeTrace, RunsInThePrecisionAskedForByTheEngineOrTheReference) {

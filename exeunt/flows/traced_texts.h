@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts that a model runs again and again: in parts, and in several precisions.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exeunt/exits/trace.h"
+#include "exeunt/flows/measure.h"
+#include "exeunt/runtime/precision_map.h"
+#include "exeunt/tasks/dataset.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+
+// What a model computes in.
+struct PrecisionSetting {
+  Precision precision = Precision::fp32;
+  Exceptions exceptions = {};  // matrices kept in another one
+
+  bool operator==(const PrecisionSetting&) const = default;
+};
+[[nodiscard]] std::string str(const PrecisionSetting& setting);  // "int8", "int8 with 3 matrices in bf16"
+
+// Rows are those of all sources, one source after the other, counted from 0.
+class TracedTexts {
+ public:
+  // `model` and `options` must outlive it.
+  TracedTexts(const Checkpoint& model, const MeasureOptions& options, std::vector<Dataset> sources);
+
+  [[nodiscard]] size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::vector<size_t> all() const;
+
+  [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows,
+                                const Observer& observer = {}) const;
+
+  // Processor time that one of the rows takes under a policy, on average.
+  [[nodiscard]] double milliseconds(const PrecisionSetting& setting, const PolicySpec& policy,
+                                    std::span<const size_t> rows) const;
+
+ private:
+  const Checkpoint& model_;
+  const MeasureOptions& options_;
+  int max_length_;  // the same in all precisions
+  std::filesystem::path tokenizer_folder_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::vector<Dataset> sources_;
+  size_t size_ = 0;
+};
+
+// The answers at full depth of `fp32`, which has the same rows, become the reference of `trace`.
+void set_reference(ExitTrace& trace, const ExitTrace& fp32);
+
+}  // namespace exeunt
