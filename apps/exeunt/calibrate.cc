@@ -8,6 +8,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/flows/calibrate_model.h"
 #include "exeunt/flows/transfer.h"
 
@@ -127,18 +128,14 @@ void print_groups(const Calibrated& done) {
   print_table(header, rows);
 }
 
-// The guarantee, in words. One in expectation never mentions confidence.
-void print_promise(const Calibrated& done, double confidence) {
-  const Certificate& certificate = *done.calibration.entry.certificate;
-  const bool many = done.calibration.outcomes.size() > 1;
+void print_promise(const Calibrated& done) {
+  const PolicyEntry& entry = done.calibration.entry;
+  const Certificate& certificate = *entry.certificate;
   const std::string texts = certificate.unit == CertifiedUnit::requests
                                 ? fmt::format("{} requests of {} texts", certificate.rows, certificate.distinct)
                                 : fmt::format("{} texts", certificate.rows);
-  fmt::print("\ncertified: {} against full depth, {} ({}, {})\n", name_of(certificate.loss),
-             certificate.method == RiskMethod::crc
-                 ? std::string("in expectation")
-                 : fmt::format("with confidence {:g} %{}", 100 * confidence, many ? " for all budgets together" : ""),
-             name_of(certificate.method), texts);
+  fmt::print("\npromise: {} ({}, {})\n", promise_of(entry), name_of(certificate.method), texts);
+  if (done.calibration.outcomes.size() > 1) fmt::print("all budgets hold together\n");
   const ExitTrace& report = done.data.report;
   if (report.rows > 0) {
     fmt::print("loss, layers{}: measured on {} other texts; temperatures and rule chosen on {} more\n",
@@ -185,7 +182,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
   }
   print_outcomes(done);
   print_groups(done);
-  print_promise(done, flags.confidence);
+  print_promise(done);
   fmt::print("wrote {}\n", path.string());
 }
 

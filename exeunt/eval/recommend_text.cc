@@ -10,6 +10,7 @@
 
 #include "exeunt/eval/sweep_table.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 
 namespace exeunt {
 namespace {
@@ -78,11 +79,9 @@ std::string verdict_of(const Told& told) {
                                           points(best.quality), points(best.quality_bounds.low),
                                           points(best.quality_bounds.high), points(told.what.full[best.run].quality));
   if (told.what.met) {
-    const std::string promise = told.goal.speedup ? ""
-                                : told.what.certified
-                                    ? fmt::format("\n  certified: {} at most {} {}", name_of(told.what.loss),
-                                                  told.goal_text(), told.certainty())
-                                    : "\n  not certified";
+    const std::string promise = told.goal.speedup     ? ""
+                                : told.what.certified ? "\n  promise: " + promise_of(best.calibration->entry)
+                                                      : "\n  promise: " + no_promise("not certified");
     return fmt::format("use {}: {}\n  {}{}{}", named(told, best), speed_text(told, best), quality, promise,
                        missed_text(told));
   }
