@@ -19,6 +19,7 @@ struct Evidence {
   float confidence = 1;    // the largest p
   float margin = 1;        // the largest p minus the second largest
   float first = 1;         // p[0]
+  float least = 1;         // the smallest p
   float shift = INFINITY;  // Jensen-Shannon divergence to the exit evaluated before; infinite at the first
   float lte = 0;           // score of the learning-to-exit head: "should continue"
 };
@@ -70,8 +71,8 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
     if (reading.logits[c] > reading.logits[e.label]) e.label = c;
 
   const float peak = reading.logits[e.label];
-  // Over all classes but the label: sum e^d, sum e^2d, sum e^d d, max d.
-  float rest = 0, squares = 0, weighted = 0, second = -INFINITY;
+  // Over all classes but the label: sum e^d, sum e^2d, sum e^d d, max d, min e^d.
+  float rest = 0, squares = 0, weighted = 0, second = -INFINITY, least = 1;
   for (int c = 0; c < reading.classes; ++c) {
     if (c == e.label) continue;
     const float d = (reading.logits[c] - peak) / reading.temperature;  // -inf if the gap exceeds fp32
@@ -80,6 +81,7 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
     squares += power * power;
     if (power > 0) weighted += power * d;
     if (d > second) second = d;
+    if (power < least) least = power;
   }
   const float total = 1 + rest;
   e.entropy = std::log1p(rest) - weighted / total;  // keeps its digits where p is almost 1
@@ -87,6 +89,7 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
   e.impurity = (rest * (2 + rest) - squares) / (total * total);
   e.confidence = 1 / total;
   e.margin = -std::expm1(second) / total;
+  e.least = least / total;
   e.first = std::exp((reading.logits[0] - peak) / reading.temperature) / total;
   if (memory != nullptr) e.shift = shift_from(memory, reading, peak, 1 / total);
   return e;

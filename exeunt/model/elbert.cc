@@ -64,9 +64,8 @@ std::string elbert_policy(const ElbertRule& rule, int outputs) {
   if (rule.thres_name == "entropy") return fmt::format("nentropy:{}", threshold);
   if (rule.thres_name == "logits") {
     // "The smallest probability is below t" is "the largest exceeds 1 - t" where there are two.
-    if (outputs != 2)
-      throw Error(Code::usage, "thres_name: got 'logits', want another rule: this one is for two classes");
-    return fmt::format("confidence:{}", static_cast<float>(1 - threshold));
+    return outputs == 2 ? fmt::format("confidence:{}", static_cast<float>(1 - threshold))
+                        : fmt::format("minprob:{}", threshold);
   }
   std::string text = fmt::format("window:{},{},{}", threshold, std::trunc(within("cnt_thres", rule.cnt_thres, 1, 1000)),
                                  rule.thres_name);

@@ -83,7 +83,9 @@ std::optional<ElbertRule> elbert_rule_of(const PolicySpec& policy) {
   if (!policy.per_exit.empty()) return std::nullopt;
   rule.thres_name = policy.rule == rule_of<NentropyRule> ? "entropy" : "logits";
   if (policy.rule == rule_of<ConfidenceRule>) rule.exit_thres = 1 - rule.exit_thres;
-  if (policy.rule != rule_of<NentropyRule> && policy.rule != rule_of<ConfidenceRule>) return std::nullopt;
+  const bool known = policy.rule == rule_of<NentropyRule> || policy.rule == rule_of<ConfidenceRule> ||
+                     policy.rule == rule_of<MinprobRule>;
+  if (!known) return std::nullopt;
   return rule;
 }
 

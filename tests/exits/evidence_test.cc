@@ -37,6 +37,9 @@ TEST(Evidence, ImpurityIsGinis) {
   EXPECT_NEAR(of({30, 0}).impurity, 2 * std::exp(-30.0), 1e-18) << "a very sure exit keeps its digits";
   EXPECT_EQ(of({500, 0}).impurity, 0);
   EXPECT_EQ(of({1}).impurity, 0) << "a regression";
+  EXPECT_NEAR(of({3, 2, 1}).least, p[2], 1e-6);
+  EXPECT_NEAR(of({0, 0, 0, 0}).least, 0.25, 1e-6);
+  EXPECT_NEAR(of({2, 0}).least, 1 - of({2, 0}).confidence, 1e-6);
 }
 
 TEST(Evidence, AmongEqualLogitsTheLowestIndexIsTheLabel) {

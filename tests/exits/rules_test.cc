@@ -145,6 +145,14 @@ TEST(Gini, LeavesBelowItsThreshold) {
   EXPECT_EQ(walk("gini:0.1,0.1,0.1", logits), 3);
 }
 
+TEST(Minprob, LeavesWhenOneClassIsRuledOut) {
+  const Logits three{{1, 1, 0}, {1, 1, -3}, {9, 0, 0}};  // smallest probabilities 0.155, 0.009 and 0.0001
+  EXPECT_EQ(walk("minprob:0.2", three), 1);
+  EXPECT_EQ(walk("minprob:0.1", three), 2);
+  EXPECT_EQ(walk("minprob:0.001", three), 3);
+  EXPECT_EQ(walk("minprob:0.15", firsts({0.6, 0.9, 0.95})), walk("confidence:0.85", firsts({0.6, 0.9, 0.95})));
+}
+
 TEST(Pcee, CountsConfidentExitsWhateverTheirLabels) {
   const Logits logits{{4, 0}, {0, 0}, {0, 4}, {4, 0}, {4, 0}, {4, 0}};
   EXPECT_EQ(walk("pcee:0.2,1", logits), 1);

@@ -32,7 +32,7 @@ TEST(ElbertRule, IsAWindow) {
 TEST(ElbertRule, HasOtherNamesToo) {
   EXPECT_EQ(elbert_policy({.thres_name = "entropy", .exit_thres = 0.3}, 3), "nentropy:0.3");
   EXPECT_EQ(elbert_policy({.thres_name = "logits", .exit_thres = 0.9}, 2), "confidence:0.1");
-  EXPECT_THAT(refusal({.thres_name = "logits"}, 3), HasSubstr("for two classes"));
+  EXPECT_EQ(elbert_policy({.thres_name = "logits", .exit_thres = 0.1}, 3), "minprob:0.1");
   EXPECT_THAT(refusal({.thres_name = "bias_9"}), HasSubstr("thres_name: got 'bias_9'"));
   EXPECT_THAT(refusal({.cnt_thres = 0}), HasSubstr("cnt_thres: got 0"));
 }

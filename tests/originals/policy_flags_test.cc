@@ -45,6 +45,8 @@ TEST(Legacy, ElbertsRuleComesBackFromItsPolicy) {
     EXPECT_EQ(elbert_policy(*rule, 2), text);
   }
   EXPECT_EQ(elbert_rule_of(parse_policy("nentropy:0.3"))->thres_name, "entropy");
+  EXPECT_EQ(elbert_rule_of(parse_policy("minprob:0.3"))->thres_name, "logits");
+  EXPECT_EQ(elbert_rule_of(parse_policy("minprob:0.3"))->exit_thres, 0.3);
   for (const char* text : {"patience:3", "entropy:0.3", "nentropy:0.3,0.4", "full"})
     EXPECT_FALSE(elbert_rule_of(parse_policy(text))) << text;
 }

@@ -14,6 +14,7 @@
 #include "exeunt/exits/rules/layer.h"
 #include "exeunt/exits/rules/lte.h"
 #include "exeunt/exits/rules/margin.h"
+#include "exeunt/exits/rules/minprob.h"
 #include "exeunt/exits/rules/nentropy.h"
 #include "exeunt/exits/rules/patience.h"
 #include "exeunt/exits/rules/pcee.h"
@@ -32,6 +33,7 @@ using Rules = RuleList<FullRule,        //
                        ConfidenceRule,  //
                        GiniRule,        //
                        MarginRule,      //
+                       MinprobRule,     //
                        PatienceRule,    //
                        WindowRule,      //
                        PceeRule,        //
