@@ -3,8 +3,11 @@
 #include <memory>
 
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/model_card.h"
+#include "exeunt/flows/label_names.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
 
@@ -13,12 +16,16 @@ namespace {
 
 struct ConvertOptions {
   std::string source, out, to = "exeunt";
+  UserColumns columns;  // its list of labels
   bool force = false;
 };
 
 void run(const Common& common, const ConvertOptions& options) {
-  const Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
+  Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
   for (const std::string& text : checkpoint.notices()) notice(common, text);
+  const Dataset no_data;
+  checkpoint =
+      checkpoint.with_labels(label_names(checkpoint.exits(), options.columns.labels, no_data, observer(common)));
   const CardFor reader = options.to == "hf" ? CardFor::transformers : CardFor::exeunt;
   const WriteOptions write{.replace = options.force, .beside = card_writer(checkpoint, options.out, reader)};
   const auto notices = options.to == "hf" ? export_hugging_face(checkpoint, options.out, write)
@@ -53,6 +60,7 @@ void add_convert(CommandLine& line) {
       ->required();
   verb->add_option("--out", options->out, "Output folder, written atomically")->required();
   verb->add_option("--to", options->to, "Output format")->check(CLI::IsMember({"exeunt", "hf"}))->capture_default_str();
+  add_labels_flag(*verb, options->columns);
   verb->add_flag("--force", options->force, "Replace an existing folder");
 }
 

@@ -66,6 +66,12 @@ CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns) {
   });
 }
 
+CLI::Option* add_labels_flag(CLI::App& verb, UserColumns& columns) {
+  return verb.add_option_function<std::string>(
+      "--labels", [&columns](const std::string& text) { columns.labels = comma_list(text); },
+      "Comma-separated label names in index order; renames a model's labels");
+}
+
 void add_column_flags(CLI::App& verb, UserColumns& columns) {
   verb.add_option("--text-column", columns.text, "Your file: text column")->capture_default_str()->group(kDataGroup);
   verb.add_option("--pair-column", columns.pair, "Your file: column of the second text")->group(kDataGroup);
@@ -73,10 +79,7 @@ void add_column_flags(CLI::App& verb, UserColumns& columns) {
       ->capture_default_str()
       ->group(kDataGroup);
   add_separator_flag(verb, columns)->group(kDataGroup);
-  verb.add_option_function<std::string>(
-          "--labels", [&columns](const std::string& text) { columns.labels = comma_list(text); },
-          "Your file: comma-separated label names in index order")
-      ->group(kDataGroup);
+  add_labels_flag(verb, columns)->group(kDataGroup);
   verb.add_flag_callback(
           "--regression", [&columns] { columns.regression = true; }, "Your file: labels are regression targets")
       ->group(kDataGroup);

@@ -21,6 +21,9 @@ struct ColumnFlags {
 void add_column_flags(CLI::App& verb, UserColumns& columns);
 void add_data_flags(CLI::App& verb, DataSource& source);
 
+// --labels: the names of your file's labels, or new ones for the outputs of a model.
+CLI::Option* add_labels_flag(CLI::App& verb, UserColumns& columns);
+
 // --separator: one character, or "tab". A file that is read with it is CSV, whatever its ending.
 CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take);
 CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns);

@@ -109,6 +109,7 @@ void add_predict(CommandLine& line) {
   verb->add_option("--task", flags->job.data.task, "Run on a split of a GLUE or ELUE task instead of FILE");
   verb->add_option("--data", flags->job.data.path, "With --task: the data folder");
   verb->add_option("--split", flags->job.data.split, "With --task: train, dev or test")->capture_default_str();
+  add_labels_flag(*verb, flags->job.data.columns);
   verb->add_option("--policy", flags->job.classifier.policy, "Exit policy, or a policy file")
       ->default_str("the model's own");
   add_engine_flags(*verb, flags->job.classifier.engine);

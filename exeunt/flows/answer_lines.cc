@@ -32,8 +32,10 @@ std::string_view name_of(AnswerForm form) noexcept {
   return kForms[static_cast<size_t>(form)];
 }
 
-AnswerLines::AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy)
+AnswerLines::AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy,
+                         std::vector<std::string> labels)
     : form_(form), exits_(model.exits()) {
+  exits_.labels = std::move(labels);
   run_.hidden = model.spec().hidden;
   for (int i = 0; i < policy.count; ++i) {
     const ExitSite& site = exits_.sites[static_cast<size_t>(policy.site[i])];

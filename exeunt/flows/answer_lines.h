@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exeunt/flows/predict.h"
 #include "exeunt/model/checkpoint.h"
@@ -22,8 +23,8 @@ enum class AnswerForm { tsv, jsonl, glue, elue };
 
 class AnswerLines {
  public:
-  // `policy` names the exits that are evaluated. The checkpoint need not outlive the constructor.
-  AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy);
+  // `policy` names the exits that are evaluated, `labels` the outputs. The checkpoint need not outlive the constructor.
+  AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy, std::vector<std::string> labels);
 
   [[nodiscard]] std::string head() const;                        // the first line with its end; empty: none
   [[nodiscard]] std::string line(const Prediction& text) const;  // one line with its end

@@ -7,6 +7,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/exits/shadow_log.h"
+#include "exeunt/flows/label_names.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
@@ -36,7 +37,8 @@ std::string data_hint(const Checkpoint& model) {
       flags_for(columns_from(run.at("columns"))));
 }
 
-ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, const Observer& observer) {
+// The model's labels get the names that fit the data.
+ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const Observer& observer) {
   observer.notices(model.notices());
   require_heads(model);
   const auto precision = precision_named(options.precision);
@@ -45,6 +47,7 @@ ExitTrace trace_opened(const MeasureOptions& options, const Checkpoint& model, c
                 "pass a trace recorded in that precision with --trace");
   }
   Dataset data = data_for(options, model, observer);
+  model = model.with_labels(label_names(model.exits(), options.data.columns.labels, data, observer));
   const fs::path tokenizer_folder = options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer);
   const auto tokenizer = load_tokenizer(tokenizer_folder);
   Progress progress("trace", static_cast<int64_t>(data.examples.size()), observer.progress);
@@ -70,11 +73,14 @@ ExitTrace trace_of_server(const std::string& path, const Observer& observer) {
 }
 
 // A trace made before speaks for the model only if it is the model's own.
-ExitTrace trace_of_model(const MeasureOptions& options, const Checkpoint& model, const Observer& observer) {
+ExitTrace trace_of_model(const MeasureOptions& options, Checkpoint& model, const Observer& observer) {
   require_heads(model);
   const bool live = !options.from_server.empty();
   const std::string& path = live ? options.from_server : options.trace;
   ExitTrace trace = live ? trace_of_server(path, observer) : read_trace(path);
+  // The trace knows the names under which labels without names were measured.
+  const bool named = generic_labels(model.exits().labels) || !options.data.columns.labels.empty();
+  if (named && trace.info.labels.size() == model.exits().labels.size()) model = model.with_labels(trace.info.labels);
   require_owner(
       trace,
       {.weights = weights_sha256(model),
@@ -130,7 +136,7 @@ LastHead last_head(const MeasureOptions& options, const Measured& measured) {
 Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Observer& observer) {
   const fs::path held_out = model.folder() / kHeldOutFile;
   const auto take_labels = [&](UserColumns& columns) {
-    columns.labels = model.exits().labels;
+    if (!generic_labels(model.exits().labels)) columns.labels = model.exits().labels;
     columns.regression = model.exits().problem == Problem::regression;
   };
   DataSource source = options.data;
@@ -159,7 +165,8 @@ bool is_trace_file(const std::string& name) {
 }
 
 ExitTrace trace_model(const MeasureOptions& options, const Observer& observer) {
-  return trace_opened(options, Checkpoint::open(options.model), observer);
+  Checkpoint model = Checkpoint::open(options.model);
+  return trace_opened(options, model, observer);
 }
 
 Measured measure(const MeasureOptions& options, const Observer& observer) {

@@ -31,8 +31,9 @@ struct Observer {
 
 struct MeasureOptions {
   std::string model = {};  // a model, or a trace file (see is_trace_file)
-  DataSource data = {};    // without a path: the rows that the model's training held out
-  int max_length = 0;      // 0: the certificate's, else the training's, else 128
+  // Without a path: the rows that the model's training held out. Its list of labels also renames the model's outputs.
+  DataSource data = {};
+  int max_length = 0;  // 0: the certificate's, else the training's, else 128
   int threads = 0;
   std::string trace = {};        // a trace of `model`, made before
   std::string from_server = {};  // a shadow log of `model`, taken for its trace

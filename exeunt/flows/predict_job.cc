@@ -6,6 +6,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/flows/label_names.h"
 #include "exeunt/flows/shards.h"
 #include "exeunt/model/exeunt_folder.h"
 
@@ -59,6 +60,20 @@ ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier
           .max_length = classifier.encode_options().max_length};
 }
 
+// The labels to write. In a file for a server, each must be one of the task's.
+std::vector<std::string> written_labels(const PredictJob& job, const Classifier& classifier, const Dataset& data,
+                                        const Observer& observer) {
+  const ExitLayout& exits = classifier.checkpoint().exits();
+  Dataset names;  // of the data, without its gold: answers under other names are still answers
+  names.task = data.task;
+  names.labels = data.labels;
+  names.regression = data.regression;
+  std::vector<std::string> labels = label_names(exits, job.data.columns.labels, names, observer);
+  const bool submission = job.form == AnswerForm::glue || job.form == AnswerForm::elue;
+  if (submission && !data.task.empty()) require_task_labels(find_task(data.task), labels);
+  return labels;
+}
+
 }  // namespace
 
 PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
@@ -67,7 +82,8 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
   Classifier classifier(job.model, job.classifier);
   observer.notices(classifier.notices());
   const Ask ask = classifier.ask();
-  const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound);
+  const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound,
+                          written_labels(job, classifier, source.data, observer));
   // Held back until the first answer, so that a bad file prints nothing.
   std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
   Progress progress("predict", source.size(), observer.progress);

@@ -20,7 +20,7 @@ struct PredictJob {
   ClassifierOptions classifier = {};
   std::string file = "-";  // texts; - = standard input
   TextColumns columns = {};
-  DataSource data = {};  // with a task: its split instead of the file
+  DataSource data = {};  // with a task: its split instead of the file; its list of labels renames the model's outputs
   bool strict = false;   // reject texts that are too long instead of truncating them
   AnswerForm form = AnswerForm::tsv;
   std::optional<Shard> shard = {};  // this part of the rows, in the format that merge_shards() reads

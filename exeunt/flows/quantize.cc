@@ -13,6 +13,7 @@
 #include "exeunt/eval/model_card.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/replay.h"
+#include "exeunt/flows/label_names.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/new_rows.h"
@@ -239,11 +240,13 @@ QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& r
 }
 
 Quantized quantize_model(const QuantizeOptions& options, const Observer& observer) {
-  const Checkpoint model = Checkpoint::open(options.run.model);
+  Checkpoint model = Checkpoint::open(options.run.model);
   observer.notices(model.notices());
   require_heads(model);
   const std::filesystem::path path = policy_path(model);  // refuses a folder that is not ours before anything runs
-  const TracedTexts texts(model, options.run, {data_for(options.run, model, observer)});
+  Dataset data = data_for(options.run, model, observer);
+  model = model.with_labels(label_names(model.exits(), options.run.data.columns.labels, data, observer));
+  const TracedTexts texts(model, options.run, {std::move(data)});
   const CalibrationData parts = split_rows(texts, options, observer);
   const std::vector<size_t> choose = rows_of(parts.fit);
   const std::span<const size_t> few(choose.data(), std::min(choose.size(), kFew));

@@ -106,6 +106,12 @@ Checkpoint::Checkpoint(ModelSpec spec, ExitLayout exits, TensorSet tensors, Orig
   check_tensors(spec_, exits_, tensors_, origin_);
 }
 
+Checkpoint Checkpoint::with_labels(std::vector<std::string> labels) const {
+  ExitLayout exits = exits_;
+  exits.labels = std::move(labels);
+  return {spec_, std::move(exits), tensors_, origin_};
+}
+
 const TensorView& Checkpoint::get(std::string_view name) const {
   const TensorView* found = tensors_.find(name);
   check(found != nullptr, fmt::format("the schema has no tensor '{}'", name));

@@ -37,6 +37,9 @@ class Checkpoint {
   // Checks the layout's rules, and the tensors against schema(). Throws Error.
   Checkpoint(ModelSpec spec, ExitLayout exits, TensorSet tensors, Origin origin = {});
 
+  // The same model with other names for its labels, as many as it has. Throws Error.
+  [[nodiscard]] Checkpoint with_labels(std::vector<std::string> labels) const;
+
   [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const ExitLayout& exits() const noexcept { return exits_; }
   [[nodiscard]] const TensorSet& tensors() const noexcept { return tensors_; }  // names of schema() only

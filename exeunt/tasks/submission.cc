@@ -32,12 +32,7 @@ void check_answers(const TestAnswers& answers) {
                    answers.labels.empty() ? "regression" : "classification",
                    task.regression() ? "regression" : "classification");
   }
-  for (const std::string& label : answers.labels) {
-    if (std::find(task.labels.begin(), task.labels.end(), label) != task.labels.end()) continue;
-    throw Error(Code::bad_file,
-                fmt::format("submission of {}: the model's label '{}' is not one of the task's", task.name, label),
-                suggestion(label, task.labels));
-  }
+  require_task_labels(task, answers.labels);
 }
 
 // Label name or value of one prediction. The answers have passed check_answers.
@@ -67,6 +62,17 @@ void check_run(const ElueRun& run) {
 }
 
 }  // namespace
+
+void require_task_labels(const Task& task, const std::vector<std::string>& labels) {
+  for (const std::string& label : labels) {
+    if (std::find(task.labels.begin(), task.labels.end(), label) != task.labels.end()) continue;
+    throw Error(Code::bad_file,
+                fmt::format("submission of {}: the model's label '{}' is not one of the task's", task.name, label),
+                labels.size() == task.labels.size()
+                    ? fmt::format("--labels {} renames the model's in this order", fmt::join(task.labels, ","))
+                    : suggestion(label, task.labels));
+  }
+}
 
 std::string glue_table(const TestAnswers& answers) {
   check_answers(answers);

@@ -19,6 +19,9 @@ struct TestAnswers {
   std::vector<float> predicted;     // label index or value, one for every row of the complete test file
 };
 
+// Refuses labels that the task does not have (bad_file), naming --labels, which renames a model's outputs.
+void require_task_labels(const Task& task, const std::vector<std::string>& labels);
+
 // One file of the submission: "index\tprediction", then a row per example. Labels are written by name, whatever their
 // order in the model; similarities are clamped to their range and have three decimals. Throws Error bad_file for a
 // wrong number of rows, for labels the task does not have, and for non-finite values.

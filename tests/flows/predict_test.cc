@@ -116,7 +116,8 @@ TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
   Classifier classifier(kClassifierModel, options_of("layer:2"));
   const Prediction text{.index = 7, .truncated = false, .answer = classifier.answer("a great film")};
   const auto lines = [&](AnswerForm form) {
-    return AnswerLines(form, classifier.checkpoint(), classifier.ask().policy->bound);
+    return AnswerLines(form, classifier.checkpoint(), classifier.ask().policy->bound,
+                       classifier.checkpoint().exits().labels);
   };
   const std::string label = classifier.label(text.answer);
   EXPECT_EQ(lines(AnswerForm::tsv).head(), "index\tlabel\tscore\texit_layer\tlayers_run\n");
@@ -146,7 +147,7 @@ std::string line_of(AnswerForm form, const ExitLayout& layout, const Evidence& e
   answer.evidence = evidence;
   answer.layer = answer.layers_run = 3;
   answer.probabilities.assign(static_cast<size_t>(layout.outputs), 0.5F);
-  return AnswerLines(form, model, {}).line({.index = 7, .answer = answer});
+  return AnswerLines(form, model, {}, model.exits().labels).line({.index = 7, .answer = answer});
 }
 
 TEST(AnswerLines, GlueGetsARegressionsValueWithinTheRangeOfItsLabels) {
