@@ -6,6 +6,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
 #include "exeunt/base/version.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"
@@ -31,9 +32,22 @@ struct Subject {
   ModelSpec spec;
   ExitLayout exits;
   ParameterCount parameters;
-  std::string weights;        // sha256, empty for a shape
-  std::string verified = {};  // the result of --verify; empty without it
+  std::string weights;                    // sha256, empty for a shape
+  std::string verified = {};              // the result of --verify; empty without it
+  std::vector<double> loss_weights = {};  // of the exits, as training left them; empty unless they were learned
 };
+
+// ELBERT's learned weights are no part of the model; the run's results keep them.
+std::vector<double> learned_weights(const std::filesystem::path& folder, size_t exits) {
+  const std::filesystem::path path = folder / "all_results.json";
+  if (!path_exists(path)) return {};
+  const Json results = read_json(path);
+  const Json weights = results.is_object() ? results.value("loss_weights", Json()) : Json();
+  if (!weights.is_array() || weights.size() != exits) return {};
+  std::vector<double> out;
+  for (const Json& weight : weights) out.push_back(weight.is_number() ? weight.get<double>() : 0);
+  return out;
+}
 
 Subject open_subject(const Common& common, const InfoOptions& options) {
   if (!options.shape.empty()) {
@@ -50,7 +64,8 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
           weights_sha256(checkpoint),
           !options.verify ? ""
           : has_manifest  ? "all files match manifest.json"
-                          : "no: the folder has no manifest.json"};
+                          : "no: the folder has no manifest.json",
+          learned_weights(checkpoint.folder(), checkpoint.exits().sites.size())};
 }
 
 std::string index_text(const std::optional<int>& index) {
@@ -86,6 +101,7 @@ OrderedJson as_json(const Subject& subject, int tokens) {
     row["pooler"] = site.pooler ? OrderedJson(*site.pooler) : OrderedJson(nullptr);
     row["classifier"] = site.classifier;
     row["mflops"] = mflops(departure_macs(spec, subject.exits, {.after = site.after, .tokens = tokens}));
+    if (!subject.loss_weights.empty()) row["loss_weight"] = subject.loss_weights[model["exits"].size()];
     model["exits"].push_back(std::move(row));
   }
   model["tokens"] = tokens;
@@ -122,8 +138,12 @@ void print_subject(const Subject& subject, int tokens) {
     const int64_t macs = departure_macs(spec, subject.exits, {.after = site.after, .tokens = tokens});
     table.push_back({fmt::format("{}", site.after), index_text(site.reader), index_text(site.pooler),
                      fmt::format("{}", site.classifier), fmt::format("{:.2f}", mflops(macs))});
+    if (!subject.loss_weights.empty())
+      table.back().push_back(fmt::format("{:.4f}", subject.loss_weights[table.size() - 1]));
   }
-  print_table({"exit after", "reader", "pooler", "classifier", "MFLOPs to exit"}, table);
+  std::vector<std::string> header{"exit after", "reader", "pooler", "classifier", "MFLOPs to exit"};
+  if (!subject.loss_weights.empty()) header.emplace_back("loss weight");
+  print_table(header, table);
 }
 
 void show_machine(const Common& common) {

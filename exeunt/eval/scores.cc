@@ -41,6 +41,15 @@ std::vector<int> evaluated_layers(const PolicySpec& spec, const ExitSites& sites
   return layers;
 }
 
+// Cross entropy of the gold label, or the squared error of a regression.
+double loss_of(std::span<const float> logits, float gold, bool classes) {
+  if (!classes) return (logits[0] - gold) * (logits[0] - gold);
+  const double peak = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - peak);
+  return std::log(sum) - (logits[static_cast<size_t>(gold)] - peak);
+}
+
 }  // namespace
 
 LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<int>& layers) {
@@ -169,13 +178,15 @@ void Scorer::add_costs(PolicyScore& score, const PolicySpec& policy, const Depar
 std::vector<ExitScore> Scorer::each_exit() const {
   std::vector<ExitScore> out;
   std::vector<float> predicted(trace_.rows);
-  const bool classes = !trace_.info.regression;
+  const bool classes = !trace_.info.regression, labelled = trace_.labelled();
   for (int exit = 0; exit < trace_.exits; ++exit) {
     CalibrationBins bins;
+    double loss = 0;
     for (size_t row = 0; row < trace_.rows; ++row) {
       const auto logits = trace_.at(row, exit);
       predicted[row] = answer_of(logits);
-      if (classes && trace_.labelled()) {
+      if (labelled) loss += loss_of(logits, trace_.gold[row], classes);
+      if (classes && labelled) {
         const Evidence evidence = weigh(Reading{logits.data(), trace_.width, 1.0F, 0.0F});
         bins.add(evidence.confidence, predicted[row] == trace_.gold[row]);
       }
@@ -183,7 +194,8 @@ std::vector<ExitScore> Scorer::each_exit() const {
     out.push_back({.layer = trace_.info.layers[static_cast<size_t>(exit)],
                    .metrics = quality(predicted),
                    .agreement = agreement_of(predicted),
-                   .calibration_error = classes && trace_.labelled() ? bins.error(trace_.rows) : 0});
+                   .calibration_error = classes && labelled ? bins.error(trace_.rows) : 0});
+    if (labelled && trace_.rows > 0) out.back().loss = loss / static_cast<double>(trace_.rows);
   }
   return out;
 }

@@ -34,17 +34,20 @@ struct PolicyScore {
   std::vector<Score> metrics;  // empty if the trace has no gold
   double agreement = 0;        // share of texts with the last exit's answer; regression: within 1e-6
   LayerCost cost;
-  std::optional<double> mflops;         // mean per text at its true length
-  std::optional<double> mflops_padded;  // mean per text padded to the trace's max_length, as the originals run
-  std::optional<double> predicted_ms;   // mean per text at its true length, by the model's profile
-  std::vector<int64_t> histogram;       // [exits of the model] texts that exit there
+  std::optional<double> mflops;                 // mean per text at its true length
+  std::optional<double> mflops_padded;          // mean per text padded to the trace's max_length, as the originals run
+  std::optional<double> predicted_ms;           // mean per text at its true length, by the model's profile
+  std::optional<double> measured_ms = {};       // mean per text by the clock, where the policy was run
+  std::optional<double> measured_speedup = {};  // full depth's over this one, run in turns with it
+  std::vector<int64_t> histogram;               // [exits of the model] texts that exit there
 };
 
 struct ExitScore {
   int layer = 0;
   std::vector<Score> metrics;
   double agreement = 0;
-  double calibration_error = 0;  // ECE over 15 bins of confidence; 0 for regression
+  double calibration_error = 0;     // ECE over 15 bins of confidence; 0 for regression
+  std::optional<double> loss = {};  // mean cross entropy, or squared error of a regression; nothing without gold
 };
 
 // Whether a metric fell from `full` to `early` by more than `budget` plus the sampling error of `rows` rows, or by

@@ -23,7 +23,7 @@ std::string csv_header(std::span<const SweepRow> rows) {
   }
   return out +
          ",agreement,average_layers,cost_fraction,saved_fraction,speedup_ratio,mflops,mflops_padded,predicted_ms,"
-         "pareto";
+         "measured_ms,measured_speedup,pareto";
 }
 
 std::string csv_line(const SweepRow& row) {
@@ -33,9 +33,10 @@ std::string csv_line(const SweepRow& row) {
   const PolicyScore& s = row.score;
   std::string out = csv_field(s.policy);
   for (const Score& metric : s.metrics) out += std::isfinite(metric.value) ? fmt::format(",{}", metric.value) : ",";
-  return out + fmt::format(",{},{},{},{},{},{},{},{},{}", s.agreement, s.cost.average_layers, s.cost.cost_fraction,
-                           s.cost.saved_fraction, s.cost.speedup_ratio, optional_text(s.mflops),
-                           optional_text(s.mflops_padded), optional_text(s.predicted_ms), row.on_front ? 1 : 0);
+  return out + fmt::format(",{},{},{},{},{},{},{},{},{},{},{}", s.agreement, s.cost.average_layers,
+                           s.cost.cost_fraction, s.cost.saved_fraction, s.cost.speedup_ratio, optional_text(s.mflops),
+                           optional_text(s.mflops_padded), optional_text(s.predicted_ms), optional_text(s.measured_ms),
+                           optional_text(s.measured_speedup), row.on_front ? 1 : 0);
 }
 
 }  // namespace
@@ -78,6 +79,8 @@ OrderedJson score_json(const PolicyScore& score) {
   out["mflops"] = finite_or_null(score.mflops);
   out["mflops_padded"] = finite_or_null(score.mflops_padded);
   out["predicted_ms"] = finite_or_null(score.predicted_ms);
+  out["measured_ms"] = finite_or_null(score.measured_ms);
+  out["measured_speedup"] = finite_or_null(score.measured_speedup);
   out["exits"] = score.histogram;
   return out;
 }
@@ -142,6 +145,7 @@ OrderedJson exit_scores_json(std::span<const ExitScore> exits) {
     for (const Score& metric : exit.metrics) row[std::string(name_of(metric.metric))] = finite_or_null(metric.value);
     row["agreement"] = finite_or_null(exit.agreement);
     row["calibration_error"] = finite_or_null(exit.calibration_error);
+    row["loss"] = finite_or_null(exit.loss);
     out.push_back(std::move(row));
   }
   return out;

@@ -24,7 +24,7 @@ struct SweepRow {
 [[nodiscard]] double quality_of(const PolicyScore& score, Metric primary);
 
 // Keys of docs/formats.md: policy, metrics by name, average_layers, cost_fraction, saved_fraction, speedup_ratio,
-// mflops, predicted_ms.
+// mflops, predicted_ms, measured_ms, measured_speedup.
 [[nodiscard]] OrderedJson score_json(const PolicyScore& score);
 [[nodiscard]] OrderedJson sweep_json(std::span<const SweepRow> rows);
 [[nodiscard]] std::string sweep_csv(std::span<const SweepRow> rows);

@@ -69,7 +69,7 @@ class Learned : public Objective {
   }
 
   [[nodiscard]] Loss loss(const LossInput& input) const override {
-    const Tensor alpha = floor_ + (1 - floor_) * torch::sigmoid(weights_);
+    const Tensor alpha = early_weights();
     const Tensor losses = exit_losses(input);
     Loss out;
     if (last() > 0) out.early = (alpha * losses.narrow(0, 0, last())).sum();
@@ -80,7 +80,17 @@ class Learned : public Objective {
 
   [[nodiscard]] std::optional<int> only(int64_t) const override { return std::nullopt; }
 
+  [[nodiscard]] std::vector<double> learned_weights() const override {
+    const torch::NoGradGuard no_grad;
+    const Tensor alpha = early_weights().to(torch::kCPU, torch::kDouble).contiguous();
+    std::vector<double> out(alpha.data_ptr<double>(), alpha.data_ptr<double>() + alpha.numel());
+    out.push_back(exits() - alpha.sum().item<double>());
+    return out;
+  }
+
  private:
+  [[nodiscard]] Tensor early_weights() const { return floor_ + (1 - floor_) * torch::sigmoid(weights_); }
+
   double floor_;
   Tensor weights_;
 };

@@ -47,6 +47,8 @@ class Objective : public torch::nn::Module {
   [[nodiscard]] virtual bool whole(int64_t batch) const { return !only(batch); }
   // Batches with the same phase are computed by the same formula.
   [[nodiscard]] virtual int phase(int64_t) const { return 0; }
+  // The present weights of the exits' losses, if they are learned; else empty.
+  [[nodiscard]] virtual std::vector<double> learned_weights() const { return {}; }
 
  protected:
   [[nodiscard]] int exits() const { return static_cast<int>(context_.layers.size()); }

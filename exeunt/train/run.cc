@@ -119,8 +119,8 @@ class Run {
   bool after_step(nn::Stepper& stepper, const StageSpec& stage);
   void log(const OrderedJson& entry);
   void log_step(const nn::StepReport& report, const nn::RunPosition& at);
-  void evaluate(const StageSpec& stage);
-  void end_stage(const StageSpec& stage);
+  void evaluate(nn::Stepper& stepper, const StageSpec& stage);
+  void end_stage(nn::Stepper& stepper, const StageSpec& stage);
   void save(nn::Stepper& stepper);
   void evaluate_also(OrderedJson& results);
   TrainResult finish();
@@ -142,7 +142,8 @@ class Run {
   std::optional<LearnedRows> learned_;  // likewise
   std::optional<Progress> progress_;
   OrderedJson last_eval_;
-  bool give_up_ = false;  // early stopping of this stage
+  std::vector<double> loss_weights_;  // of this stage, as last seen; empty unless they are learned
+  bool give_up_ = false;              // early stopping of this stage
   std::string exits_mark_;
   steady_clock::time_point started_ = steady_clock::now();
   int64_t first_step_ = 0;
@@ -235,7 +236,7 @@ TrainResult Run::go() {
       progress_.reset();
       return {.stopped = true, .steps = state_.position.step, .results = {}};
     }
-    end_stage(stage);
+    end_stage(stepper, stage);
   }
   return finish();
 }
@@ -372,10 +373,14 @@ void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
   entry["loss"] = report.loss;
   entry["learning_rate"] = report.rate;
   entry["gradient_norm"] = report.gradient_norm;
+  if (report.last_loss) entry["last_loss"] = *report.last_loss;
+  if (report.early_loss) entry["multi_loss"] = *report.early_loss;
   if (options_.recipe.gradient.rule == GradientRule::project) {
     entry["angle"] = report.projection.angle;
     entry["anchor_norm"] = report.projection.anchor_norm;
     entry["secondary_norm"] = report.projection.secondary_norm;
+    if (report.projection.secondary_norm > 0)
+      entry["norm_ratio"] = report.projection.anchor_norm / report.projection.secondary_norm;
   }
   log(entry);
 }
@@ -383,7 +388,7 @@ void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
 // False if the run was asked to stop; the checkpoint is then written.
 bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
   const nn::RunPosition& at = state_.position;
-  if (stage.eval_every > 0 && at.stage_step % stage.eval_every == 0) evaluate(stage);
+  if (stage.eval_every > 0 && at.stage_step % stage.eval_every == 0) evaluate(stepper, stage);
   // Whoever is asked to stop, all stop at the same step.
   const bool asked = options_.stop != nullptr && options_.stop->load();
   const bool stop = world_.add_up(asked ? 1.0 : 0.0) > 0;
@@ -391,10 +396,11 @@ bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
   return !stop;
 }
 
-void Run::evaluate(const StageSpec& stage) {
+void Run::evaluate(nn::Stepper& stepper, const StageSpec& stage) {
   settle();
   const std::vector<ExitScore> exits = nn::score_exits(network_, data_.eval, data_.metrics);
   last_eval_ = eval_entry(exits);
+  loss_weights_ = stepper.objective().learned_weights();
   state_.evaluated = state_.position.step;
   std::vector<double> scores;
   double mean = 0;
@@ -402,6 +408,7 @@ void Run::evaluate(const StageSpec& stage) {
   for (const double score : scores) mean += score / static_cast<double>(scores.size());
   exits_mark_ = sparkline(scores);
   OrderedJson entry = last_eval_;
+  if (!loss_weights_.empty()) entry["loss_weights"] = loss_weights_;
   entry["step"] = state_.position.step;
   entry["stage"] = state_.position.stage + 1;
   log(entry);
@@ -412,8 +419,9 @@ void Run::evaluate(const StageSpec& stage) {
 }
 
 // Evaluates where the last step did not, and brings the best weights back where the stage keeps them.
-void Run::end_stage(const StageSpec& stage) {
-  if (state_.evaluated != state_.position.step && data_.eval.rows() > 0) evaluate(stage);
+void Run::end_stage(nn::Stepper& stepper, const StageSpec& stage) {
+  if (state_.evaluated != state_.position.step && data_.eval.rows() > 0) evaluate(stepper, stage);
+  loss_weights_ = stepper.objective().learned_weights();
   nn::BestSoFar& best = state_.best;
   if (stage.keep_best != KeepBest::none && best.step != state_.position.step && !best.parameters.empty()) {
     best.bring_back(*network_);
@@ -461,6 +469,7 @@ TrainResult Run::finish() {
     last_eval_ = eval_entry(nn::score_exits(network_, data_.eval, data_.metrics));
   }
   OrderedJson results = last_eval_;
+  if (!loss_weights_.empty()) results["loss_weights"] = loss_weights_;
   evaluate_also(results);
   for (const YardstickScore& other : data_.yardstick) {
     for (const Score& score : other.metrics)

@@ -244,6 +244,7 @@ OrderedJson eval_entry(const std::vector<ExitScore>& exits) {
   OrderedJson out;
   check(!exits.empty(), "an evaluation has exits");
   for (const Score& score : exits.back().metrics) out[fmt::format("eval_{}", name_of(score.metric))] = score.value;
+  if (exits.back().loss) out["eval_loss"] = *exits.back().loss;
   OrderedJson& list = out["exits"] = OrderedJson::array();
   for (const ExitScore& exit : exits) {
     OrderedJson one;

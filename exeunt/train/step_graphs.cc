@@ -9,16 +9,19 @@
 namespace exeunt::nn {
 namespace {
 
-enum ReportPlace { kLoss, kNorm, kProjection, kReportSize = kProjection + 3 };
+enum ReportPlace { kLoss, kNorm, kProjection, kParts = kProjection + 3, kHasParts = kParts + 2, kReportSize };
 
 }  // namespace
 
 StepReport PendingStep::report() {
   const std::vector<float> values = sent_.values();
-  return {.loss = values[kLoss],
-          .gradient_norm = values[kNorm],
-          .rate = rate_,
-          .projection = projection_report(values[kProjection], values[kProjection + 1], values[kProjection + 2])};
+  StepReport report{.loss = values[kLoss], .gradient_norm = values[kNorm], .rate = rate_};
+  report.projection = projection_report(values[kProjection], values[kProjection + 1], values[kProjection + 2]);
+  if (values[kHasParts] != 0) {
+    report.last_loss = values[kParts];
+    report.early_loss = values[kParts + 1];
+  }
+  return report;
 }
 
 struct StepGraphs::Entry {
@@ -72,6 +75,10 @@ void StepGraphs::work(Entry& entry, int64_t number) {
   const AdamOptions& options = stepper_.adam().options();
   entry.adam.adam(numbers_, factor_, options.beta1, options.beta2);
   report_[kLoss].copy_(loss);
+  if (stepper_.loss_parts().defined()) {
+    report_.narrow(0, kParts, 2).copy_(stepper_.loss_parts());
+    report_[kHasParts].fill_(1);
+  }
   if (stepper_.projected().defined()) report_.narrow(0, kProjection, 3).copy_(stepper_.projected());
 }
 

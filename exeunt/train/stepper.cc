@@ -169,6 +169,11 @@ void Stepper::add_up_processes() {
   const World* world = options_.world;
   if (world == nullptr || world->size() == 1) return;
   loss_ = world->add_up(loss_);
+  if (parts_.defined()) {
+    std::vector<Tensor> sums{parts_};
+    world->add_up(sums, {parts_});
+    parts_ = sums.front();
+  }
   if (recipe_.gradient.rule == GradientRule::project) {
     anchor_.resize(parameters_.size());
     other_.resize(parameters_.size());
@@ -189,6 +194,10 @@ Tensor Stepper::gather(const TrainBatch& data, int64_t batch, double share) {
   begin();
   const Loss loss = losses(data, batch);
   const Tensor total = loss.total();
+  if (stage_.objective.distills() && loss.last.defined() && loss.early.defined()) {
+    const Tensor parts = torch::stack({loss.last.detach(), loss.early.detach()}) * share;
+    parts_ = parts_.defined() ? parts_ + parts : parts;
+  }
   if (recipe_.gradient.rule == GradientRule::project) {
     add_apart(loss, share);
   } else {
@@ -209,6 +218,7 @@ void Stepper::forget() {
   for (size_t i = 0; i < weights.size(); ++i) weights[i].mutable_grad() = i < kept_.size() ? kept_[i] : Tensor();
   anchor_.clear();
   other_.clear();
+  parts_ = Tensor();
   loss_ = 0;
   phase_ = Phase::idle;
 }
@@ -305,6 +315,12 @@ StepReport Stepper::step() {
   treat();
   StepReport report;
   report.loss = loss_;
+  if (parts_.defined()) {
+    const Tensor parts = parts_.to(torch::kCPU, torch::kDouble);
+    report.last_loss = parts[0].item<double>();
+    report.early_loss = parts[1].item<double>();
+    parts_ = Tensor();
+  }
   report.gradient_norm = clip();
   const double schedule = options_.schedule.at(done_);
   report.rate = options_.lr * schedule;

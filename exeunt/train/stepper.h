@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,10 @@ struct StepperOptions {
 
 // What happened in one step, for the log.
 struct StepReport {
-  double loss = 0;           // mean over the micro-batches
-  double gradient_norm = 0;  // before clipping
-  double rate = 0;           // the learning rate that was used
+  double loss = 0;                                        // mean over the micro-batches
+  std::optional<double> last_loss = {}, early_loss = {};  // its parts, where distillation has both
+  double gradient_norm = 0;                               // before clipping
+  double rate = 0;                                        // the learning rate that was used
   ProjectionReport projection = {};
 };
 
@@ -58,6 +60,8 @@ class Stepper {
   [[nodiscard]] std::vector<Tensor> clipped_gradients() const;  // those in the norm
   [[nodiscard]] double clip_limit() const noexcept { return stage_.clip; }
   [[nodiscard]] const Tensor& projected() const noexcept { return projection_; }  // undefined without a projection
+  // The last and the early part of what was gathered, [2]; undefined unless the objective distils.
+  [[nodiscard]] const Tensor& loss_parts() const noexcept { return parts_; }
   // The rate of the next step, over `lr`, and that it was done.
   [[nodiscard]] double schedule() const { return options_.schedule.at(done_); }
   [[nodiscard]] double lr() const noexcept { return options_.lr; }
@@ -93,6 +97,7 @@ class Stepper {
   std::vector<bool> projected_;         // those the projection looks at
   std::vector<Tensor> anchor_, other_;  // gradients kept apart for the projection
   Tensor projection_;                   // what the projection found, [3]
+  Tensor parts_;                        // of the loss, last and early, [2]
   std::vector<Tensor> kept_;            // earlier gradients of learned loss weights, set aside while a step is gathered
   enum class Phase { idle, gathering, treated } phase_ = Phase::idle;
   int64_t done_ = 0;

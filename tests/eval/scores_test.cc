@@ -73,6 +73,7 @@ TEST(Scores, WithoutGoldOnlyAgreementIsLeft) {
   EXPECT_DOUBLE_EQ(score.agreement, 1);
   EXPECT_FALSE(score.mflops.has_value());
   EXPECT_FALSE(score.predicted_ms.has_value());
+  EXPECT_FALSE(scorer.each_exit().front().loss.has_value());
 }
 
 TEST(Scores, EachExitHasItsOwnScore) {
@@ -85,6 +86,8 @@ TEST(Scores, EachExitHasItsOwnScore) {
   // At the last exit two sure answers are right and share a bin; the third, in another one, is sure and wrong.
   const auto sure = [](double margin) { return 1 / (1 + std::exp(-margin)); };
   EXPECT_NEAR(exits[2].calibration_error, ((2 - sure(5) - sure(8)) + sure(2)) / 3, 1e-6);
+  ASSERT_TRUE(exits[2].loss);
+  EXPECT_NEAR(*exits[2].loss, -(std::log(sure(5)) + std::log(sure(8)) + std::log(1 - sure(2))) / 3, 1e-6);
 }
 
 TEST(Scores, CalibrationErrorIsOverFifteenBins) {

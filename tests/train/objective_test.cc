@@ -112,6 +112,15 @@ TEST(Objective, LearnsItsWeightsWithTheGradientOfTheClosedForm) {
   EXPECT_NEAR(gradient[1].item<double>(), .00186046, 1e-8);
 }
 
+TEST(Objective, TellsItsLearnedWeights) {
+  const std::vector<double> learned = make_objective({.kind = ObjectiveKind::learned}, kThree)->learned_weights();
+  ASSERT_EQ(learned.size(), 3U);
+  EXPECT_NEAR(learned[0], .982014, 1e-6);
+  EXPECT_NEAR(learned[1], .982014, 1e-6);
+  EXPECT_NEAR(learned[2], 1.035972, 1e-6);
+  EXPECT_TRUE(make_objective({.kind = ObjectiveKind::sum}, kThree)->learned_weights().empty());
+}
+
 TEST(Objective, KeepsLearnedWeightsAboveTheirFloor) {
   const double far_down = total({.kind = ObjectiveKind::learned, .init = -50, .floor = .25});
   EXPECT_NEAR(far_down, .25 * (.523791 + .286257) + 2.5 * .180925, 2e-6);

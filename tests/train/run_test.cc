@@ -122,6 +122,37 @@ TEST(Run, TrainsWhatTheRuntimeThenComputes) {
   }
 }
 
+TEST(Run, LogsLearnedWeightsAndTheLossOfEveryEvaluation) {
+  Trial run("elbert");
+  run.options.max_steps = 4;
+  run.options.recipe.stages[0].eval_every = 2;
+  const OrderedJson results = run.train().results;
+  EXPECT_EQ(results.at("loss_weights").size(), results.at("exits").size());
+  EXPECT_GT(results.at("eval_loss").get<double>(), 0);
+  const Json history = read_json(run.options.out / "trainer_state.json").at("log_history");
+  int evaluations = 0;
+  for (const Json& entry : history) {
+    if (!entry.contains("eval_loss")) continue;
+    ++evaluations;
+    double sum = 0;
+    for (const Json& weight : entry.at("loss_weights")) sum += weight.get<double>();
+    EXPECT_NEAR(sum, static_cast<double>(results.at("exits").size()), 1e-5);
+  }
+  EXPECT_EQ(evaluations, 2);
+}
+
+TEST(Run, LogsThePartsOfRomebertsLoss) {
+  Trial run("romebert");
+  run.options.max_steps = 2;
+  (void)run.train();
+  const Json history = read_json(run.options.out / "trainer_state.json").at("log_history");
+  const Json& first = history.at(0);
+  EXPECT_NEAR(first.at("last_loss").get<double>() + first.at("multi_loss").get<double>(),
+              first.at("loss").get<double>(), 1e-4);
+  EXPECT_NEAR(first.at("norm_ratio").get<double>(),
+              first.at("anchor_norm").get<double>() / first.at("secondary_norm").get<double>(), 1e-6);
+}
+
 TEST(Run, EvaluatesMoreSetsUnderTheirNames) {
   Trial run("pabee");
   run.options.max_steps = 2;
