@@ -11,6 +11,8 @@
 #include "apps/exeunt-train/summary.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/files.h"
+#include "exeunt/originals/elbert_config.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/train/run_files.h"
 
@@ -49,6 +51,25 @@ void print_exits(const OrderedJson& exits, const std::vector<YardstickScore>& ya
   print_table(header, rows);
 }
 
+// ELBERT's settings are in the config.json it starts from; flags go before them.
+void take_elbert_config(const Common& common, const Checkpoint& model, TrainFlags& flags) {
+  const std::filesystem::path path = model.folder() / "config.json";
+  if (!flags.recipe.starts_with("elbert") || !path_exists(path)) return;
+  const ElbertTraining asked = elbert_training(read_json(path), path.string());
+  for (const std::string& text : asked.notices) notice(common, text);
+  constexpr std::string_view kObjective = "stages.0.objective";
+  std::vector<std::string> taken;
+  for (const std::string& field : asked.set) {
+    const std::string name = field.substr(0, field.find('='));
+    const bool by_flag = flags.changes.objective.contains(name.substr(name.rfind('.') + 1));
+    if (name.starts_with(kObjective) && (by_flag || flags.recipe != "elbert")) continue;
+    taken.push_back(field);
+  }
+  if (taken.empty()) return;
+  notice(common, fmt::format("{}: {}", path.string(), fmt::join(taken, ", ")));
+  flags.changes.set.insert(flags.changes.set.begin(), taken.begin(), taken.end());
+}
+
 void run(const Common& asked, TrainFlags flags) {
   if (flags.recipe == kAuto) return train_auto(asked, flags);
   refuse_auto_flags(flags);
@@ -57,6 +78,7 @@ void run(const Common& asked, TrainFlags flags) {
   const Recipe recipe = find_recipe(flags.recipe);
   (void)changed(recipe, flags.changes, place_of(flags, ""));  // mistakes in the flags are found before any file is read
   const Checkpoint model = open_base(common, flags);
+  take_elbert_config(common, model, flags);
   if (first_process() && !flags.resume && !flags.overwrite) require_free(flags.out);
   const LoadedData loaded = load_rows(common, flags, model);
   auto [options, adapted] = plan_training(common, flags, recipe, loaded, model.spec());

@@ -12,7 +12,8 @@
 namespace exeunt {
 namespace {
 
-enum class OldFlag { renamed, bare, dropped, refused };  // bare: renamed, and takes no value now
+// bare: renamed, and takes no value now; joined: the value goes to the end of the current flag
+enum class OldFlag { renamed, bare, joined, dropped, refused };
 using enum OldFlag;
 
 struct OldFlagRow {
@@ -22,17 +23,7 @@ struct OldFlagRow {
   std::string_view text;  // the current flags, or the reason
 };
 
-struct RenamedFlag {
-  std::string_view old_name, new_name;
-};
-constexpr std::array<RenamedFlag, 7> kMeasuringFlags{{{"--form", "--output-format"},  // ours, until the next version
-                                                      {"--task-name", "--task"},
-                                                      {"--data-dir", "--data"},
-                                                      {"--max-seq-length", "--max-length"},
-                                                      {"--eval-all-checkpoints", "--all-checkpoints"},
-                                                      {"--eval-each-highway", "--each-exit"},
-                                                      {"--output-dir", "--out"}}};
-
+constexpr std::string_view kTrainingOnly = "it changes nothing that is measured";
 constexpr std::string_view kAtTheEnd = "all exits are always evaluated at the end";
 constexpr std::string_view kByFolder = "the model's folder says it";
 constexpr std::string_view kNoHub = "no connection is opened; the trained model lies in --out";
@@ -52,8 +43,75 @@ std::string value_of(const OldFlagRow& row, const std::vector<std::string>& word
   return row.takes_value || truth ? words[++place] : std::string{};
 }
 
+// RomeBERT's names of its losses. "other" is what its evaluation scripts pass, which compute none.
+std::string_view current_variant(std::string_view old) {
+  return old == "raw" || old == "other" ? "last" : old == "ta" ? "chain" : old;
+}
+
 bool is_false(const std::string& value) {
   return value == "False" || value == "false";
+}
+
+// Of every verb but train.
+const std::vector<OldFlagRow>& measuring_flags() {
+  static const std::vector<OldFlagRow> rows{
+      {"--form", renamed, true, "--output-format"},  // ours, until the next version
+      {"--task-name", renamed, true, "--task"},
+      {"--data-dir", renamed, true, "--data"},
+      {"--max-seq-length", renamed, true, "--max-length"},
+      {"--eval-all-checkpoints", renamed, false, "--all-checkpoints"},
+      {"--eval-each-highway", renamed, false, "--each-exit"},
+      {"--output-dir", renamed, true, "--out"},
+  };
+  return rows;
+}
+
+// Of `eval` and `sweep`, in addition: the originals' one program took all flags in every mode.
+const std::vector<OldFlagRow>& evaluation_flags() {
+  static const std::vector<OldFlagRow> rows{
+      {"--model-name-or-path", bare, true, ""},  // MODEL itself
+      {"--output-dir", dropped, true, "results are printed; --view-files and --npy write the originals' files"},
+      {"--plot-data-dir", renamed, true, "--npy"},
+      {"--do-eval", dropped, false, "the verb says it"},
+      {"--eval-highway", dropped, false, "the verb says it"},
+      {"--evaluate-during-training", dropped, false, kTrainingOnly},
+      {"--do-lower-case", dropped, false, "the tokenizer's files say it"},
+      {"--model-type", dropped, true, kByFolder},
+      {"--config-name", dropped, true, kByFolder},
+      {"--tokenizer-name", dropped, true, kByFolder},
+      {"--num-hidden-layers", dropped, true, kByFolder},
+      {"--num-output-layers", dropped, true, kByFolder},
+      {"--cache-dir", dropped, true, "nothing is downloaded"},
+      {"--overwrite-output-dir", dropped, false, "files are written anew"},
+      {"--overwrite-cache", dropped, false, "there is no cache"},
+      {"--per-gpu-eval-batch-size", dropped, true, "the batch does not change what is measured"},
+      {"--no-cuda", dropped, false, "it runs on the processor"},
+      {"--log-dir", dropped, true, "no log is written"},
+      {"--local-rank", dropped, true, "there is one process"},
+      {"--fp16", dropped, false, "use --precision bf16"},
+      {"--per-gpu-train-batch-size", dropped, true, kTrainingOnly},
+      {"--gradient-accumulation-steps", dropped, true, kTrainingOnly},
+      {"--learning-rate", dropped, true, kTrainingOnly},
+      {"--weight-decay", dropped, true, kTrainingOnly},
+      {"--adam-epsilon", dropped, true, kTrainingOnly},
+      {"--max-grad-norm", dropped, true, kTrainingOnly},
+      {"--num-train-epochs", dropped, true, kTrainingOnly},
+      {"--max-steps", dropped, true, kTrainingOnly},
+      {"--warmup-steps", dropped, true, kTrainingOnly},
+      {"--warmup-rate", dropped, true, kTrainingOnly},
+      {"--logging-steps", dropped, true, kTrainingOnly},
+      {"--save-steps", dropped, true, kTrainingOnly},
+      {"--seed", dropped, true, kTrainingOnly},
+      {"--gamma", dropped, true, kTrainingOnly},
+      {"--temper", dropped, true, kTrainingOnly},
+      {"--kd-loss-type", dropped, true, kTrainingOnly},
+      {"--gp", dropped, false, kTrainingOnly},
+      {"--ge", dropped, false, kTrainingOnly},
+      {"--w-lr", dropped, true, kTrainingOnly},
+      {"--w-init", dropped, true, kTrainingOnly},
+      {"--out-mode", dropped, true, "name one threshold, or several: --policy 'window:0.1|0.5|0.9,8,bias_1'"},
+  };
+  return rows;
 }
 
 const std::vector<OldFlagRow>& training_flags() {
@@ -87,13 +145,20 @@ const std::vector<OldFlagRow>& training_flags() {
       {"--bf16", bare, false, "--precision=bf16"},
       {"--num-hidden-layers", renamed, true, "--layers"},
       {"--temper", renamed, true, "--temperature"},
+      {"--gamma", joined, true, "--set=stages.0.objective.gamma="},
+      {"--beta", joined, true, "--set=stages.0.objective.beta="},
+      {"--irange", joined, true, "--set=stages.0.objective.range="},
+      {"--kd-loss-type", joined, true, "--set=stages.0.objective.variant="},
+      {"--moco", bare, false, "--set=stages.0.objective.variant=ema"},
+      {"--momentum", joined, true, "--set=stages.0.objective.momentum="},
+      {"--num-output-layers", joined, true, "--set=exits=last:"},
+      {"--fp16", bare, false, "--precision=bf16"},
       {"--ge", bare, false, "--set=gradient.rule=logit_scale"},
       {"--gp", bare, false, "--set=gradient.rule=project"},
       {"--w-lr", renamed, true, "--learned-lr"},
       {"--w-init", renamed, true, "--learned-init"},
       {"--do-train", dropped, false, "'exeunt train' always trains"},
       {"--do-eval", dropped, false, kAtTheEnd},
-      {"--evaluate-during-training", dropped, false, "use --eval-every N"},
       {"--eval-each-highway", dropped, false, kAtTheEnd},
       {"--eval-after-first-stage", dropped, false, "every stage is evaluated at its end"},
       {"--eval-highway", dropped, false, kAtTheEnd},
@@ -123,11 +188,9 @@ const std::vector<OldFlagRow>& training_flags() {
       {"--overwrite-cache", dropped, false, "features are bound to their data by hashes"},
       {"--plot-data-dir", dropped, true, "'exeunt sweep --npy' writes these arrays"},
       {"--log-dir", dropped, true, "logs lie in --out"},
-      {"--num-output-layers", dropped, true, "the recipe says where exits are"},
       {"--fp16-opt-level", dropped, true, "there is one kind of mixed precision, --precision bf16"},
       {"--local-rank", dropped, true, "the environment says it"},
       {"--debug", dropped, false, "it has no effect"},
-      {"--fp16", refused, false, "fp16 needs loss scaling; use --precision bf16"},
       {"--dataset-name", refused, true, "nothing is downloaded: name a task's folder or a file with --data"},
       {"--max-eval-samples", refused, true, "all rows are evaluated: name a shorter file with --eval-data"},
       {"--test-file", refused, true, "answer a file of texts with 'exeunt predict'"},
@@ -136,21 +199,14 @@ const std::vector<OldFlagRow>& training_flags() {
       {"--testset", refused, false, kTestSplit},
       {"--not-save-model", refused, false, "a trained model is always written"},
       {"--load", refused, true, "use --resume, which finds the newest whole checkpoint in --out"},
-      {"--kd-loss-type", refused, true,
-       "name the variant: --set stages.0.objective.variant=last (raw), chain (ta), group or bidir"},
-      {"--irange", refused, true, "use --set stages.0.objective.range=N with the variant group"},
-      {"--moco", refused, false, "use --set stages.0.objective.variant=ema"},
-      {"--momentum", refused, true, "use --set stages.0.objective.momentum=M with the variant ema"},
-      {"--gamma", refused, true, "use --set stages.0.objective.gamma=G"},
-      {"--beta", refused, true, "use --set stages.0.objective.beta=B with the variant group"},
       {"--train-routine", refused, true,
        "name a recipe: plain (raw), deebert (two_stage), berxit (alternate, alternate-lte), pabee (weight-linear)"},
       {"--limit-layer", refused, true, "use --set stages.0.objective.kind=limit --set stages.0.objective.layer=K"},
-      {"--early-exit-entropy", refused, true, kMeasure},
-      {"--patience", refused, true, kMeasure},
-      {"--regression-threshold", refused, true, kMeasure},
-      {"--lte-th", refused, true, kMeasure},
-      {"--out-mode", refused, true, kMeasure},
+      {"--early-exit-entropy", dropped, true, kMeasure},
+      {"--patience", dropped, true, kMeasure},
+      {"--regression-threshold", dropped, true, kMeasure},
+      {"--lte-th", dropped, true, kMeasure},
+      {"--out-mode", dropped, true, kMeasure},
   };
   return rows;
 }
@@ -162,34 +218,97 @@ std::string dashed(std::string& word) {
   return word.substr(0, end);
 }
 
+const OldFlagRow* find_row(const std::vector<OldFlagRow>& rows, std::string_view name) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const OldFlagRow& row) { return row.name == name; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+// The value of a flag, under its old name or its current one; empty if it is not there.
+std::string given(const std::vector<std::string>& words, std::initializer_list<std::string_view> names) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
+    const std::string name = dashed(word);
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (word.size() > name.size()) return word.substr(name.size() + 1);
+    return i + 1 < words.size() ? words[i + 1] : std::string{};
+  }
+  return {};
+}
+
+// The originals evaluated whenever they logged.
+void evaluate_when_logging(std::vector<std::string>& words, Arguments& out) {
+  const auto found = std::find_if(words.begin(), words.end(),
+                                  [](std::string word) { return dashed(word) == "--evaluate-during-training"; });
+  if (found == words.end()) return;
+  size_t place = static_cast<size_t>(found - words.begin());
+  const size_t begin = place;
+  const bool off = is_false(value_of({"", bare, false, ""}, words, place));
+  words.erase(words.begin() + static_cast<ptrdiff_t>(begin), words.begin() + static_cast<ptrdiff_t>(place) + 1);
+  if (off || !given(words, {"--eval-every", "--eval-steps"}).empty()) return;
+  const std::string steps = given(words, {"--logging-steps", "--log-every"});
+  words.push_back("--eval-every=" + (steps.empty() ? "50" : steps));
+  out.notices.push_back(fmt::format("--evaluate-during-training is an old name; use {}", words.back()));
+}
+
+// And they kept every checkpoint they saved.
+void keep_all_checkpoints(std::vector<std::string>& words, Arguments& out) {
+  if (given(words, {"--save-steps"}).empty() || !given(words, {"--save-total-limit", "--keep-checkpoints"}).empty())
+    return;
+  words.emplace_back("--keep-checkpoints=0");
+  out.notices.emplace_back("--save-steps keeps all checkpoints: --keep-checkpoints=0");
+}
+
 }  // namespace
 
 Arguments with_current_names(std::vector<std::string> words) {
-  Arguments out{std::move(words), {}};
-  for (std::string& word : out.words) {
-    if (word == "--") break;
+  Arguments out;
+  const auto verb =
+      std::find_if(words.begin(), words.end(), [](const std::string& word) { return !word.starts_with('-'); });
+  const bool evaluates = verb != words.end() && (*verb == "eval" || *verb == "sweep");
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      out.words.insert(out.words.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
+      break;
+    }
+    std::string& word = words[i];
     const std::string typed = word.substr(0, word.find('=')), name = dashed(word);
-    const auto row = std::find_if(kMeasuringFlags.begin(), kMeasuringFlags.end(),
-                                  [&](const RenamedFlag& flag) { return flag.old_name == name; });
-    if (row == kMeasuringFlags.end()) continue;
-    out.notices.push_back(fmt::format("{} is an old name; use {}", typed, row->new_name));
-    word.replace(0, name.size(), row->new_name);
+    const OldFlagRow* row = evaluates ? find_row(evaluation_flags(), name) : nullptr;
+    if (row == nullptr) row = find_row(measuring_flags(), name);
+    if (row == nullptr) {
+      out.words.push_back(std::move(word));
+    } else if (row->kind == renamed) {
+      out.notices.push_back(fmt::format("{} is an old name; use {}", typed, row->text));
+      out.words.push_back(std::string(row->text) + word.substr(name.size()));
+    } else if (row->kind == bare) {
+      out.notices.push_back(fmt::format("{} is not needed: MODEL follows without a flag", typed));
+      out.words.push_back(value_of(*row, words, i));
+    } else {
+      (void)value_of(*row, words, i);
+      out.notices.push_back(fmt::format("{} is not needed: {}", typed, row->text));
+    }
   }
   return out;
 }
 
 Arguments with_current_training_names(std::vector<std::string> words) {
   Arguments out;
+  evaluate_when_logging(words, out);
+  keep_all_checkpoints(words, out);
   for (size_t i = 0; i < words.size(); ++i) {
     std::string& word = words[i];
     const std::string name = dashed(word);
-    const auto& rows = training_flags();
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const OldFlagRow& flag) { return flag.name == name; });
-    if (row == rows.end()) {
+    const OldFlagRow* row = find_row(training_flags(), name);
+    if (row == nullptr) {
       out.words.push_back(word);
     } else if (row->kind == renamed) {
       out.notices.push_back(fmt::format("{} is an old name; use {}", name, row->text));
       out.words.push_back(std::string(row->text) + word.substr(name.size()));
+    } else if (row->kind == joined) {
+      const std::string value = value_of(*row, words, i);
+      const std::string now =
+          fmt::format("{}{}", row->text, name == "--kd-loss-type" ? current_variant(value) : std::string_view(value));
+      out.notices.push_back(fmt::format("{} is an old name; use {}", name, now));
+      out.words.push_back(now);
     } else if (is_false(value_of(*row, words, i))) {
       out.notices.push_back(fmt::format("{} is not needed: left out it means the same", name));
     } else if (row->kind == refused) {

@@ -65,12 +65,22 @@ void read_field(JsonObject& object, const Field& field, ExitsSpec& value) {
   const Json* found = object.find(field.name);
   if (found == nullptr) return;
   if (found->is_string()) {
-    value = {.places = object.choice(field.name, {"all", "last"}) == "all" ? ExitPlaces::all : ExitPlaces::last};
+    const std::string text = found->get<std::string>();
+    constexpr std::string_view kLast = "last:";
+    if (!text.starts_with(kLast)) {
+      value = {.places = object.choice(field.name, {"all", "last"}) == "all" ? ExitPlaces::all : ExitPlaces::last};
+      return;
+    }
+    value = {.places = ExitPlaces::last};
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + kLast.size(), end, value.count);
+    if (error != std::errc{} || stop != end || value.count < 1 || value.count > kMaxLayers)
+      object.fail(field.name, text, fmt::format("last:K with K from 1 to {}", kMaxLayers));
     return;
   }
   value = {.places = ExitPlaces::listed};
   if (!found->is_array() || found->empty())
-    object.fail(field.name, glimpse(*found), "\"all\", \"last\" or a list of layers");
+    object.fail(field.name, glimpse(*found), "\"all\", \"last\", \"last:K\" or a list of layers");
   for (const Json& layer : *found) {
     const bool fits = layer.is_number_integer() && layer >= 1 && layer <= kMaxLayers;
     if (!fits) object.fail(field.name, glimpse(layer), fmt::format("layers from 1 to {}", kMaxLayers));
@@ -80,7 +90,8 @@ void read_field(JsonObject& object, const Field& field, ExitsSpec& value) {
 
 OrderedJson field_json(const ExitsSpec& value) {
   if (value.places == ExitPlaces::listed) return value.layers;
-  return value.places == ExitPlaces::all ? "all" : "last";
+  if (value.places == ExitPlaces::all) return "all";
+  return value.count == 1 ? OrderedJson("last") : OrderedJson(fmt::format("last:{}", value.count));
 }
 
 void read_field(JsonObject& object, const Field& field, AnchorSpec& value) {
@@ -176,7 +187,7 @@ void check_recipe(const Recipe& recipe, const std::string& where) {
   } catch (const Error& error) {
     throw Error(Code::bad_file, fmt::format("{}: field 'policy': {}", where, error.what()), error.hint());
   }
-  const bool one_exit = recipe.exits.places == ExitPlaces::last;
+  const bool one_exit = recipe.exits.places == ExitPlaces::last && recipe.exits.count == 1;
   for (size_t i = 0; i < recipe.stages.size(); ++i) {
     const StageSpec& stage = recipe.stages[i];
     const std::string place = fmt::format("{}: stages[{}]", where, i);
@@ -271,10 +282,14 @@ void close_gaps(std::vector<ExitSite>& sites, Get get) {
 }
 
 std::vector<int> exit_layers(const Recipe& recipe, const ModelSpec& spec) {
-  if (recipe.exits.places == ExitPlaces::last) return {spec.layers};
   std::vector<int> layers = recipe.exits.layers;
-  if (recipe.exits.places == ExitPlaces::all) {
-    for (int i = 1; i <= spec.layers; ++i) layers.push_back(i);
+  if (recipe.exits.places != ExitPlaces::listed) {
+    const int count = recipe.exits.places == ExitPlaces::all ? spec.layers : recipe.exits.count;
+    if (count > spec.layers) {
+      throw Error(Code::usage, fmt::format("recipe '{}': exits after the last {} layers, but the model has {}",
+                                           recipe.name, count, spec.layers));
+    }
+    for (int i = spec.layers - count + 1; i <= spec.layers; ++i) layers.push_back(i);
   }
   for (const int layer : layers) {
     if (layer > spec.layers) {

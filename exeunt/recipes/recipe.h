@@ -94,9 +94,10 @@ struct HeadsSpec {
   }
 };
 
-// Where the exits are: after all layers, after the last, or after those listed.
+// Where the exits are: after all layers, after the last or the last K ("last:K"), or after those listed.
 struct ExitsSpec {
   ExitPlaces places = ExitPlaces::all;
+  int count = 1;  // of the last ones
   std::vector<int> layers = {};
 };
 

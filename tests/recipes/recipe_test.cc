@@ -155,6 +155,8 @@ TEST(Recipe, RefusesPartsThatContradictEachOther) {
               testing::HasSubstr("clip"));
   EXPECT_THAT(complaint("exeunt", R"({"stages":[]})"), testing::HasSubstr("at least one stage"));
   EXPECT_THAT(complaint("exeunt", R"({"exits":[0]})"), testing::HasSubstr("layers from 1"));
+  EXPECT_THAT(complaint("exeunt", R"({"exits":"last:0"})"), testing::HasSubstr("last:K with K from 1"));
+  EXPECT_THAT(complaint("exeunt", R"({"exits":"last:2x"})"), testing::HasSubstr("last:K with K from 1"));
   EXPECT_THAT(complaint("exeunt", R"({"format":"exeunt.recipe/2"})"), testing::HasSubstr("exeunt.recipe/1"));
 }
 

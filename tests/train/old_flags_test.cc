@@ -98,7 +98,8 @@ TEST(OldFlags, MayBeFollowedByTrueOrFalse) {
   EXPECT_FALSE(parsed({"--resume_from_checkpoint", "False"}).resume);
   EXPECT_EQ(parsed({"--fp16", "False", "--push_to_hub=true", "--do_predict", "false", "--lr", "1"}).changes.stage["lr"],
             1);
-  EXPECT_EQ(error_of([] { (void)with_current_training_names({"--fp16", "True"}); }).code(), Code::usage);
+  EXPECT_EQ(parsed({"--fp16", "True"}).precision, "bf16");
+  EXPECT_EQ(error_of([] { (void)with_current_training_names({"--do_predict", "True"}); }).code(), Code::usage);
 }
 
 // Every field that names a flag has it, and what is given arrives where the list says.

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// ELBERT trains as the config.json of its weights says; here the recipe does. This turns the one into changes of the
+// other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exeunt/base/json.h"
+
+namespace exeunt {
+
+struct ElbertTraining {
+  std::vector<std::string> set = {};      // FIELD=VALUE of the recipe, as for --set
+  std::vector<std::string> notices = {};  // one line for each field that is not followed
+};
+
+// Of a config.json without ELBERT's fields: nothing. Throws Error (bad_file) for a value that ELBERT could not use.
+[[nodiscard]] ElbertTraining elbert_training(const Json& config, const std::string& where);
+
+}  // namespace exeunt
