@@ -80,6 +80,33 @@ def mean_settings(results, task, recipe):
                   for policy, score, layers in results.mean_curve(task, recipe, 'eval') if policy not in found]
 
 
+# What a stage and the optimiser have where a recipe's file says nothing (exeunt/recipes/recipe.h).
+STAGE = {'lr': 2e-5, 'batch': 32, 'epochs': 3, 'warmup': 0, 'weight_decay': 0, 'clip': 1, 'head_lr': 1, 'layer_lr': 1}
+
+
+def differs(recipe, settings):
+    """['batch 32, not 8', …]: what a run did other than its paper's recipe says."""
+    path = ROOT / f'recipes/{recipe}.json'
+    if 'stages' not in settings or not path.exists():
+        return []
+    paper, out = json.loads(path.read_text(encoding='utf-8')), []
+    for stage, own in zip(paper['stages'], settings['stages'], strict=False):
+        for name, absent in STAGE.items():
+            wanted = stage.get(name, absent)
+            wanted = list(wanted.values()) if isinstance(wanted, dict) else [wanted]
+            got = own.get(name, absent)
+            got = got.get('default') if isinstance(got, dict) else got
+            text = f'{name} {got:g}, not {wanted[0]:g}'
+            if got not in wanted and text not in out:
+                out.append(text)
+    compat, learned = settings.get('compat', {}), any(stage['objective'].get('kind') == 'learned' for stage in paper['stages'])
+    for name, wanted in (('adamw', 'hf'), ('dyn_grad', 'accumulate')):
+        got, wanted = compat.get(name, wanted), paper.get('compat', {}).get(name, wanted)
+        if got != wanted and (name != 'dyn_grad' or learned):
+            out.append(f'{name} {got}, not {wanted}')
+    return out
+
+
 def mean_scores(results):
     """One entry for each recipe on each task, models cut short first, in the format of `exeunt reproduce --from`."""
     out = []
@@ -92,6 +119,7 @@ def mean_scores(results):
                     'seeds': len({run['seed'] for run in runs}),
                     'train_rows': train_rows.pop() if len(train_rows) == 1 else None,
                     'exits': [{'layer': layer, **mean_metrics(rows)} for layer, rows in sorted(exits.items())],
+                    'differs': differs(recipe, runs[0].get('settings', {})),
                     'settings': mean_settings(results, task, recipe) if whole else []})
     return {'format': 'exeunt.scores/1', 'results': out}
 

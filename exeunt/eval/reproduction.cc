@@ -22,7 +22,9 @@ constexpr std::string_view kEntropies =
     "entropy:0|0.001|0.005|0.01|0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.35|0.4|0.45|0.5|0.55|0.6|0.65|0.7|0.8|0.9|1";
 
 constexpr double kSameSpeed = 1.1;  // speeds whose ratio is at most this are compared
-constexpr double kMostRows = 0.9;   // of a training set: some may be held out
+constexpr std::string_view kWindows = "window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1";
+constexpr std::string_view kStageOne = "nentropy:0.2|0.4|0.6";
+constexpr double kMostRows = 0.9;  // of a training set: some may be held out
 
 // Whether a figure is of the paper's own method. DeeBERT's baseline is its first stage, which is its last exit; the
 // plain models that PABEE and RomeBERT are compared with are other trainings.
@@ -32,9 +34,12 @@ bool is_of(const Paper& paper, const PublishedFigure& figure) {
     return (figure.paper == "DeeBERT" && (method == "Baseline" || method.starts_with("DeeBERT "))) ||
            (figure.paper == "RomeBERT" && method == "DeeBERT");
   }
-  if (paper.name == "romebert") return figure.paper == "RomeBERT" && method == "RomeBERT";
+  if (paper.name.starts_with("romebert")) return figure.paper == "RomeBERT" && method == "RomeBERT";
+  if (paper.name == "deebert-sd") return figure.paper == "RomeBERT" && method == "DeeBERT+SD";
   if (paper.name == "pabee") return figure.paper == "PABEE" && method == "PABEE";
-  if (paper.name == "elbert") return figure.paper == "ELBERT" && method.find("equal") == std::string::npos;
+  if (paper.name.starts_with("elbert")) {
+    return figure.paper == "ELBERT" && (method.find("equal") != std::string::npos) == (paper.name == "elbert-equal");
+  }
   return figure.paper == "ElasticBERT";
 }
 
@@ -115,6 +120,7 @@ void take_exit(const Reached& reached, int layer, Comparison& row) {
 void take_point(const Reached::Point& point, Comparison& row) {
   row.setting = point.policy;
   row.speedup = point.speedup;
+  row.clock = point.clock;
   take_score(point.metrics, row);
 }
 
@@ -160,6 +166,7 @@ std::string differences(const Reached& reached, const Comparison& row) {
     found.emplace_back("another backbone");
   }
   if (!reached.apart.empty()) found.push_back(reached.apart);
+  if (!reached.settings.empty()) found.emplace_back("other settings");
   if (static_cast<double>(reached.train_rows) < kMostRows * static_cast<double>(reached.all_train_rows))
     found.emplace_back("ours was trained on fewer rows");
   if (figure.speedup && row.speedup && apart_in_speed(*row.speedup, *figure.speedup) > kSameSpeed)
@@ -236,12 +243,14 @@ Reached read_one(const Json& value, const std::string& where, const Paper& paper
   if (reached.backbone == paper.model.substr(paper.model.rfind('/') + 1)) reached.backbone = paper.backbone;
   reached.cut_short = object.boolean_or("cut_short", false);
   if (elue) reached.apart = "ours is on ELUE's data";
+  if (!paper.apart.empty()) reached.apart = paper.apart;
   if (is_also(paper, reached)) reached.apart = "all exits trained together";
   reached.seeds = static_cast<int>(object.integer_or("seeds", 1, 1 << 20, 1));
   const SplitFile *dev = task->find(Split::dev), *train = task->find(Split::train);
   reached.rows = dev == nullptr ? 0 : dev->rows;
   reached.train_rows = object.integer_or("train_rows", 0, kMaxCount, 0);
   if (reached.train_rows > 0 && train != nullptr) reached.all_train_rows = train->rows;
+  if (object.has("differs")) reached.settings = object.strings("differs");
   read_exits(object, reached);
   read_settings(object, reached);
   object.finish();
@@ -271,15 +280,19 @@ Reached read_one(const Json& value, const std::string& where, const Paper& paper
 const std::vector<Paper>& all_papers() {
   static const std::vector<Paper> papers{
       {"deebert", "deebert", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
+      {"deebert-sd", "deebert-sd", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
       {"romebert", "romebert", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
+      {.name = "romebert-sd",
+       .recipe = "romebert-sd",
+       .model = "bert-base-uncased",
+       .backbone = "bert-base",
+       .rule = "entropy",
+       .settings = {kEntropies},
+       .apart = "ours has no gradient regularization"},
       {"pabee", "pabee", "albert-base-v2", "albert-base", "patience", {"patience:1..11"}},
       {"elasticbert", "elasticbert-static", "fnlp/elasticbert-base", "elasticbert-base", "", {"full"}, "elasticbert"},
-      {"elbert",
-       "elbert",
-       "albert-large-v2",
-       "albert-large",
-       "window",
-       {"window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1", "nentropy:0.2|0.4|0.6"}}};
+      {"elbert", "elbert", "albert-large-v2", "albert-large", "window", {kWindows, kStageOne}},
+      {"elbert-equal", "elbert-equal", "albert-base-v2", "albert-base", "window", {kWindows, kStageOne}}};
   return papers;
 }
 
@@ -386,6 +399,7 @@ OrderedJson comparison_json(const Comparison& comparison) {
   out["setting"] = comparison.setting;
   out["ours"] = or_null(comparison.ours);
   out["speedup"] = or_null(comparison.speedup);
+  out["clock_speedup"] = or_null(comparison.clock);
   out["difference"] = comparison.ours ? OrderedJson(*comparison.ours - figure.score) : OrderedJson(nullptr);
   out["tolerance"] = comparison.ours ? OrderedJson(comparison.tolerance) : OrderedJson(nullptr);
   out["verdict"] = std::string(name_of(comparison.verdict));

@@ -22,6 +22,7 @@ struct Paper {
   std::string_view rule;                   // its exit rule; "" without early exits
   std::vector<std::string_view> settings;  // policies to compare with the paper's (exits/sweep.h)
   std::string_view also = {};              // another recipe of the paper, whose scores may answer its figures
+  std::string_view apart = {};             // what keeps this variant from being the paper's published method
 };
 
 [[nodiscard]] const std::vector<Paper>& all_papers();
@@ -43,10 +44,12 @@ struct Reached {
     std::string policy;
     double speedup;  // layers over average layers
     std::vector<Score> metrics;
+    std::optional<double> clock = {};  // full depth's time over this one's, both run here
   };
   std::string task = {}, split = {}, backbone = {};
   std::string recipe = {};                     // that trained it
   std::string apart = {};                      // what else keeps its scores from being the paper's: "ours is on …"
+  std::vector<std::string> settings = {};      // of its training that are not the paper's: "batch 32, not 8"
   int64_t rows = 0;                            // of the split
   int seeds = 0;                               // of scores from a file, which these are the means of
   int64_t train_rows = 0, all_train_rows = 0;  // trained on, and of the whole set; 0: not said
@@ -68,6 +71,7 @@ struct Comparison {
   const PublishedFigure* figure = nullptr;
   std::string setting = {};  // of ours: "exit 6", "patience:6", "full", "6 layers"
   std::optional<double> ours = {}, speedup = {};
+  std::optional<double> clock = {};  // speed-up by the clock, if our setting was run
   double tolerance = 0;
   Verdict verdict = Verdict::not_measured;
   std::string reason = {};  // why there is no verdict

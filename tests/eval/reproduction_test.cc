@@ -36,7 +36,7 @@ const Comparison* row_of(const std::vector<Comparison>& rows, std::string_view m
 }
 
 TEST(Reproduction, KnowsEveryPaperAndNamesTheNearest) {
-  ASSERT_EQ(all_papers().size(), 5U);
+  ASSERT_EQ(all_papers().size(), 8U);
   for (const Paper& paper : all_papers()) EXPECT_FALSE(tasks_of(paper).empty()) << paper.name;
   EXPECT_THAT(tasks_of(paper_named("elbert")), Contains("RTE"));
   EXPECT_THAT(tasks_of(paper_named("romebert")), Contains("MNLI"));  // published on its mismatched set
@@ -105,6 +105,21 @@ TEST(Reproduction, AnswersAThresholdWithThatThresholdAndSaysThatTheSpeedIsAnothe
   EXPECT_EQ(rows[1].verdict, Verdict::not_comparable);
   // No nentropy:0.4 was measured, and a window is not the entropy alone.
   EXPECT_EQ(rows[2].reason, "no setting of entropy is near 5.52x; entropy:0.25 is at 2.50x");
+}
+
+TEST(Reproduction, TellsTheVariantsOfAPaperApart) {
+  for (const Comparison& row : compare(paper_named("deebert-sd"), reached_with(0.9)))
+    EXPECT_EQ(row.figure->method, "DeeBERT+SD");
+  Reached distilled = reached_with(0.9);
+  distilled.apart = paper_named("romebert-sd").apart;
+  const auto rows = compare(paper_named("romebert-sd"), distilled);
+  ASSERT_FALSE(rows.empty());
+  for (const Comparison& row : rows) {
+    EXPECT_EQ(row.figure->method, "RomeBERT");
+    EXPECT_EQ(row.verdict, Verdict::not_comparable);
+    EXPECT_THAT(row.reason, HasSubstr("no gradient regularization"));
+  }
+  EXPECT_THAT(tasks_of(paper_named("elbert-equal")), Contains("SST-2"));
 }
 
 TEST(Reproduction, KnowsTheRuleOfEachPaper) {

@@ -210,11 +210,20 @@ class ScoresTest(Folder):
         found = {(one['task'], one['recipe']): one for one in reproducing.mean_scores(self.results())['results']}
         self.assertEqual(found['RTE', 'deebert'], {
             'task': 'RTE', 'recipe': 'deebert', 'cut_short': False, 'backbone': 'small', 'seeds': 2, 'train_rows': 60000,
-            'exits': [{'layer': 1, 'accuracy': 0.5}, {'layer': 12, 'accuracy': 0.7}],
+            'exits': [{'layer': 1, 'accuracy': 0.5}, {'layer': 12, 'accuracy': 0.7}], 'differs': ['batch 32, not 8'],
             'settings': [{'policy': 'entropy:0.6', 'layers': 8.0, 'accuracy': 0.625}]})
         self.assertTrue(found['elue/MRPC', 'elasticbert-static']['cut_short'])
         self.assertEqual(found['MRPC', 'exeunt']['exits'][1], {'layer': 12})
         self.assertEqual(found['SST-2', 'exeunt']['settings'][0], {'policy': 'entropy:0.2', 'layers': 4.0, 'accuracy': 0.915})
+
+
+    def test_name_the_settings_that_are_not_the_papers(self):
+        stage = {'objective': {'kind': 'sum'}, 'lr': 5e-5, 'batch': 8, 'epochs': 10}  # 10: the recipe's own for RoBERTa
+        settings = {'stages': [stage, stage], 'compat': {'adamw': 'torch', 'dyn_grad': 'fresh'}}
+        self.assertEqual(reproducing.differs('deebert', settings), ['lr 5e-05, not 2e-05', 'adamw torch, not hf'])
+        self.assertEqual(reproducing.differs('elbert', {'stages': [{**stage, 'batch': 32, 'lr': 3e-5, 'epochs': 3}],
+                                                        'compat': {'dyn_grad': 'fresh'}}), ['dyn_grad fresh, not accumulate'])
+        self.assertEqual(reproducing.differs('deebert', {}), [])
 
 
 class PageTest(Folder):
