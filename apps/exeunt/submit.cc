@@ -34,6 +34,7 @@ OrderedJson costs_json(const Submitted& done) {
     OrderedJson row{{"task", std::string(run.run.answers.task->name)}};
     row.update(score_json(run.score));
     row.erase("agreement");
+    row["parameters"] = run.parameters;
     out.push_back(std::move(row));
   }
   return out;
@@ -53,8 +54,9 @@ void run_elue(const Common& common, SubmitFlags& flags) {
   const Submitted done = submit_elue(flags, observer(common));
   if (common.json) return print_json({{"out", flags.out}, {"answered", costs_json(done)}});
   for (const TestRun& run : done.runs) {
-    fmt::print("{}: {:.2f} MFLOPs per text at true lengths, {:.2f} layers\n", run.run.answers.task->name,
-               run.score.mflops.value_or(0), run.score.cost.average_layers);
+    fmt::print("{}: {:.2f} MFLOPs per text at true lengths, {:.2f} layers, {} parameters\n", run.run.answers.task->name,
+               run.score.mflops.value_or(0), run.score.cost.average_layers,
+               short_count(static_cast<double>(run.parameters)));
   }
   fmt::print("wrote {}\n", flags.out);
 }
@@ -72,6 +74,7 @@ void add_suite(CommandLine& line, const std::string& name, const std::string& su
   verb->add_option("--policy", flags->policy, "Exit policy, to be chosen on dev")->default_str("the model's own");
   verb->add_option("--out", flags->out, name == "glue" ? "Output zip; with --task a TSV" : "Output folder")->required();
   if (name == "glue") verb->add_option("--task", flags->task, "Write one task's TSV instead of the zip");
+  add_labels_flag(*verb, flags->measure.data.columns);
   add_length_flag(*verb, flags->measure.max_length);
   add_precision_flags(*verb, flags->measure);
   add_threads_flag(*verb, flags->measure.threads);
@@ -87,7 +90,7 @@ void add_submit(CommandLine& line) {
             "exeunt submit glue --data glue_data --model SST-2=models/sst2 --model MNLI=models/mnli --policy "
             "entropy:0.1 --out glue.zip",
             run_glue);
-  add_suite(inner, "elue", "Write ELUE's submission tables: predictions, modules, exit layers, MFLOPs",
+  add_suite(inner, "elue", "Write ELUE's submission: predictions, modules and their Python file, exit layers, MFLOPs",
             "exeunt submit elue --data elue_data --model SST-2=models/elue-sst2 --policy patience:4 --out elue",
             run_elue);
 }

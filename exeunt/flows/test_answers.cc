@@ -5,6 +5,8 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/eval/elue_modules.h"
 #include "exeunt/flows/drift.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
@@ -18,16 +20,22 @@ bool reads_all_rows(const ExitLayout& layout, const ExitSite& site) {
   return site.reader.has_value() || layout.input != PoolInput::cls;
 }
 
-TestRun answer_split(const SubmitOptions& options, const Task& task, const std::string& model,
-                     const Observer& observer) {
+struct AnsweredSplit {
+  TestRun run;
+  ModelSpec spec;
+  ExitLayout exits;
+};
+
+AnsweredSplit answer_split(const SubmitOptions& options, const Task& task, const std::string& model,
+                           const Observer& observer) {
   MeasureOptions one = options.measure;
   one.model = model;
   one.data.task = task.name;
   one.data.split = "test";
   const Measured measured = measure(one, observer);
   if (!measured.model) throw Error(Code::usage, fmt::format("{}: got a trace, want a model", model));
-  return answer_test(*measured.model, measured.trace, task,
-                     resolve_measured(measured, {.policy = options.policy}, observer).policy);
+  const PolicySpec policy = resolve_measured(measured, {.policy = options.policy}, observer).policy;
+  return {answer_test(*measured.model, measured.trace, task, policy), measured.model->spec(), measured.model->exits()};
 }
 
 }  // namespace
@@ -50,6 +58,7 @@ TestRun answer_test(const Checkpoint& model, const ExitTrace& trace, const Task&
     out.run.tokens.push_back(trace.lengths[row]);
     out.run.layers.push_back(sites.layers[departures.exit[row]]);
   }
+  out.parameters = count_parameters(model).total();
   const Scorer scorer(trace, {.mflops = mflops_of(model)});
   out.score = scorer.score(policy, departures);
   return out;
@@ -67,7 +76,7 @@ Submitted submit_glue(const SubmitOptions& options, const Observer& observer) {
       observer.notice(fmt::format("{}: no test file under {}", task.name, options.measure.data.path));
       continue;
     }
-    out.runs.push_back(answer_split(options, task, model->second, observer));
+    out.runs.push_back(answer_split(options, task, model->second, observer).run);
     answers.push_back(out.runs.back().run.answers);
   }
   if (answers.empty()) {
@@ -86,13 +95,22 @@ Submitted submit_elue(const SubmitOptions& options, const Observer& observer) {
   if (options.models.empty()) throw Error(Code::usage, "no model is named", "for example --model SST-2=models/sst2");
   AtomicFolder folder(options.out);
   Submitted out;
+  OrderedJson parameters;
   for (const auto& [name, model] : options.models) {
-    const TestRun& run = out.runs.emplace_back(answer_split(options, find_task(name), model, observer));
-    const std::string stem = (folder.path() / plain_name(name.substr(name.find('/') + 1))).string();
+    const AnsweredSplit answered = answer_split(options, find_task(name), model, observer);
+    const TestRun& run = out.runs.emplace_back(answered.run);
+    const std::string plain = plain_name(name.substr(name.find('/') + 1)), stem = (folder.path() / plain).string();
     write_atomically(stem + ".tsv", elue_table(run.run));
     write_atomically(stem + ".exit_layer.tsv", elue_exit_layers(run.run));
     write_atomically(stem + ".lengths.tsv", elue_lengths(run.run));
+    parameters[plain] = run.parameters;
+    if (answered.exits.readers() > 0) {
+      observer.notice(fmt::format("{}: no module file, as the exits of {} have readers", name, model));
+    } else {
+      write_atomically(stem + "_modules.py", elue_module_file(answered.spec, answered.exits));
+    }
   }
+  write_atomically(folder.path() / "parameters.json", json_text(parameters));
   folder.commit();
   return out;
 }

@@ -15,8 +15,9 @@
 namespace exeunt {
 
 struct TestRun {
-  ElueRun run;        // the answers, and what each text ran
-  PolicyScore score;  // its cost; no quality, as tests have no labels
+  ElueRun run;             // the answers, and what each text ran
+  PolicyScore score;       // its cost; no quality, as tests have no labels
+  int64_t parameters = 0;  // of the model
 };
 
 // `trace` is the model's over the test split of `task`. Throws Error if the policy does not fit the model.
@@ -40,7 +41,7 @@ struct Submitted {
 // answers MNLI-mm and AX. Throws Error.
 [[nodiscard]] Submitted submit_glue(const SubmitOptions& options, const Observer& observer);
 
-// Writes a folder with ELUE's tables. Throws Error.
+// Writes a folder with ELUE's tables, the Python file of each model's modules, and parameters.json. Throws Error.
 [[nodiscard]] Submitted submit_elue(const SubmitOptions& options, const Observer& observer);
 
 }  // namespace exeunt
