@@ -8,6 +8,8 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/exits/sweep.h"
+#include "exeunt/flows/policy_times.h"
 #include "exeunt/runtime/cpu/cpu_features.h"
 #include "exeunt/runtime/cpu/kernels.h"
 
@@ -19,6 +21,8 @@ struct BenchFlags {
   std::string precisions, threads = "1", lengths = "16,32,64,128", exit_at, heads, cls_first = "auto";
   std::string profile, lengths_of;
   int pad_to = 0;
+  MeasureOptions run;  // data and length of --policy
+  SettingFlags settings;
   bool save = false;
 };
 
@@ -77,8 +81,54 @@ void print_rows(const std::vector<BenchRow>& rows) {
               cells);
 }
 
+OrderedJson time_json(const PolicyTime& time) {
+  return {{"policy", time.policy},
+          {"ms", time.ms},
+          {"clock_speedup", time.clock_speedup},
+          {"average_layers", time.average_layers},
+          {"layers_speedup", time.layers_speedup}};
+}
+
+void print_times(const PolicyTimes& times) {
+  std::vector<std::vector<std::string>> cells;
+  const auto add = [&](const PolicyTime& time) {
+    cells.push_back({time.policy, fmt::format("{:.3f}", time.ms), fmt::format("{:.2f}", time.clock_speedup),
+                     fmt::format("{:.2f}", time.average_layers), fmt::format("{:.2f}", time.layers_speedup)});
+  };
+  add(times.full);
+  for (const PolicyTime& time : times.rows) add(time);
+  fmt::print("{} texts, {} rounds in turns, {} {}, {} thread{}\n\n", times.texts, times.rounds, times.engine,
+             times.precision, times.threads, times.threads == 1 ? "" : "s");
+  print_table({"policy", "ms per text", "clock speed-up", "layers", "speed-up in layers"}, cells);
+}
+
+// Real texts under every policy, for each precision and number of threads.
+void run_policies(const Common& common, const BenchFlags& flags, const BenchPlan& plan) {
+  const std::vector<PolicySpec> policies = named_settings(common, flags.settings);
+  if (policies.empty())
+    throw Error(Code::usage, "--policy is required with --data", "for example --policy 'entropy:0.1|0.2'");
+  const Checkpoint model = open_for_bench(plan);
+  for (const std::string& text : model.notices()) notice(common, text);
+  OrderedJson out = OrderedJson::array();
+  for (const PolicyTimes& times : bench_policies(model, plan, flags.run, policies, observer(common))) {
+    if (!common.json) {
+      print_times(times);
+      continue;
+    }
+    OrderedJson entry{{"engine", times.engine}, {"precision", times.precision}, {"threads", times.threads},
+                      {"texts", times.texts},   {"rounds", times.rounds},       {"full", time_json(times.full)}};
+    entry["rows"] = OrderedJson::array();
+    for (const PolicyTime& time : times.rows) entry["rows"].push_back(time_json(time));
+    out.push_back(std::move(entry));
+  }
+  if (common.json) print_json({{"policies", out}});
+}
+
 void run(const Common& common, const BenchFlags& flags) {
   const BenchPlan plan = plan_of(flags);
+  const DataSource& data = flags.run.data;
+  if (!data.task.empty() || !data.path.empty() || !flags.settings.policies.empty())
+    return run_policies(common, flags, plan);
   const Checkpoint model = open_for_bench(plan);
   for (const std::string& text : model.notices()) notice(common, text);
   if (flags.save) notice(common, fmt::format("wrote {}", write_profile(model, plan).string()));
@@ -116,6 +166,7 @@ void add_bench(CommandLine& line) {
       line, "bench", "Benchmark a model on this machine",
       {"exeunt bench bert-base --precision fp32,bf16,int8 --threads 1,2",
        "exeunt bench bert-base --precision int8 --lengths 128 --exit-at 3,6,9,12",
+       "exeunt bench models/sst2 --task SST-2 --data glue_data --policy 'entropy:0.1|0.2|0.3'",
        "exeunt bench models/sst2 --precision bf16 --save", "exeunt bench minilm-l12 --lengths 32 --profile trace.json"},
       [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("MODEL,--shape", flags->plan.model,
@@ -142,6 +193,14 @@ void add_bench(CommandLine& line) {
   verb->add_option("--pad-to", flags->pad_to, "With --lengths-of: pad every text to this length")
       ->check(CLI::Range(1, 1 << 16));
   verb->add_option("--profile", flags->profile, "Write a Chrome trace of every kernel");
+  add_data_flags(*verb, flags->run.data);
+  add_length_flag(*verb, flags->run.max_length);
+  add_setting_flags(*verb, flags->settings, "--policy");
+  verb->get_option("--policy")
+      ->description(
+          "Run the texts of --data under these policies in turns, and report milliseconds per text: entropy:0.1|0.2; "
+          "repeatable");
+  verb->get_option("--policy")->default_str("");
   verb->add_flag("--save", flags->save, "Write profile.json into the model's folder, for latency prediction");
 }
 

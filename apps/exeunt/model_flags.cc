@@ -176,10 +176,16 @@ std::vector<PolicySpec> named_settings(const Common& common, const SettingFlags&
   return out;
 }
 
-std::vector<PolicySpec> settings_or_default(const std::vector<PolicySpec>& named, const SettingFlags& flags,
-                                            const ExitTrace& trace) {
-  if (!named.empty()) return named;
-  std::vector<PolicySpec> out = default_settings(trace);
+std::vector<PolicySpec> settings_or_default(const Common& common, const std::vector<PolicySpec>& named,
+                                            const SettingFlags& flags, const ExitTrace& trace) {
+  std::vector<PolicySpec> out = named;
+  if (!flags.regression_threshold.empty() && !trace.info.regression) {
+    notice(common, "--regression-threshold is ignored: the model predicts classes");
+    for (PolicySpec& policy : out)
+      if (policy.rule == rule_of<PatienceRule>) policy.params[1] = PatienceRule::kNoTolerance;
+  }
+  if (!out.empty()) return out;
+  out = default_settings(trace);
   use_exits(flags, out);
   return out;
 }

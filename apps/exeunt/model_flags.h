@@ -42,8 +42,9 @@ void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& n
 // The settings in the order PABEE, DeeBERT and we would run them. Old flags are named with their new form, as a notice.
 // Empty if no flag names any. Throws Error (usage).
 [[nodiscard]] std::vector<PolicySpec> named_settings(const Common& common, const SettingFlags& flags);
-// The same, or settings that suit the trace if none are named.
-[[nodiscard]] std::vector<PolicySpec> settings_or_default(const std::vector<PolicySpec>& named,
+// The same, or settings that suit the trace if none are named. PABEE's regression threshold, which its scripts pass for
+// every task, is left out for classes, with a notice.
+[[nodiscard]] std::vector<PolicySpec> settings_or_default(const Common& common, const std::vector<PolicySpec>& named,
                                                           const SettingFlags& flags, const ExitTrace& trace);
 
 // An integer from a flag; an Error that names the flag otherwise.

@@ -25,7 +25,7 @@ void run(const Common& common, const ReportFlags& flags) {
   const std::vector<PolicySpec> named = named_settings(common, flags.settings);
   ReportPlan plan = flags.plan;
   plan.published = !flags.no_published;
-  plan.settings = [&](const ExitTrace& trace) { return settings_or_default(named, flags.settings, trace); };
+  plan.settings = [&](const ExitTrace& trace) { return settings_or_default(common, named, flags.settings, trace); };
   const Report report = report_runs(plan, observer(common));
   const fs::path html = flags.out;
   const fs::path stem = html.parent_path() / html.stem();

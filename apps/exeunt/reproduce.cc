@@ -16,12 +16,16 @@
 #include "exeunt/eval/reproduction.h"
 #include "exeunt/eval/sweep_table.h"
 #include "exeunt/exits/sweep.h"
+#include "exeunt/flows/policy_times.h"
 #include "exeunt/tasks/task.h"
 
 namespace exeunt::apps {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Enough for a mean, few enough to run every setting three times within minutes.
+constexpr size_t kTimedTexts = 64;
 
 struct ReproduceFlags {
   std::string paper, task, data, model, out, from;
@@ -116,11 +120,16 @@ Reached reached_on(const Common& common, const ReproduceFlags& flags, const Pape
   Scorer scorer(measured.trace, scorer_options(measured));
   Reached reached{.task = std::string(task.name), .split = "dev", .backbone = backbone_name(measured.model->spec())};
   reached.recipe = paper.recipe;
+  reached.apart = paper.apart;
   reached.rows = static_cast<int64_t>(measured.trace.rows);
   for (ExitScore& exit : scorer.each_exit()) reached.exits.push_back({exit.layer, std::move(exit.metrics)});
-  for (const PolicySpec& policy : settings_of(paper, measured.trace)) {
-    PolicyScore score = scorer.score(policy);
-    reached.points.push_back({score.policy, score.cost.speedup_ratio, std::move(score.metrics)});
+  const std::vector<PolicySpec> settings = settings_of(paper, measured.trace);
+  const PolicyTimes times =
+      time_policies(run, *measured.model, settings, {.seconds = 0, .texts = kTimedTexts}, observer(common));
+  for (size_t i = 0; i < settings.size(); ++i) {
+    PolicyScore score = scorer.score(settings[i]);
+    reached.points.push_back(
+        {score.policy, score.cost.speedup_ratio, std::move(score.metrics), times.rows[i].clock_speedup});
   }
   return reached;
 }
@@ -130,6 +139,11 @@ std::string times(const std::optional<double>& speedup) {
 }
 
 void print_comparisons(const std::vector<Comparison>& rows) {
+  const bool clocked =
+      std::any_of(rows.begin(), rows.end(), [](const Comparison& row) { return row.clock.has_value(); });
+  std::vector<std::string> header{"published", "backbone", "on",   "metric", "theirs", "speed-up",
+                                  "ours",      "speed-up", "with", "+-",     "verdict"};
+  if (clocked) header.insert(header.begin() + 8, "by clock");
   std::vector<std::vector<std::string>> table;
   for (const Comparison& row : rows) {
     const PublishedFigure& figure = *row.figure;
@@ -137,10 +151,12 @@ void print_comparisons(const std::vector<Comparison>& rows) {
                      std::string(name_of(figure.metric)), percent(figure.score), times(figure.speedup),
                      row.ours ? percent(*row.ours) : "", times(row.speedup), row.setting,
                      row.ours ? percent(row.tolerance) : "", verdict_text(row)});
+    if (clocked) table.back().insert(table.back().begin() + 8, times(row.clock));
   }
-  print_table(
-      {"published", "backbone", "on", "metric", "theirs", "speed-up", "ours", "speed-up", "with", "+-", "verdict"},
-      table);
+  print_table(header, table);
+  if (clocked)
+    fmt::print("\nby clock: full depth's time over the setting's, {} texts run in turns; speed-up counts layers\n",
+               kTimedTexts);
   fmt::print(
       "\n+-: tolerance between two measurements of one method: the error of reading the figure off a plot, and two "
       "standard\n"
@@ -157,7 +173,10 @@ std::string trained_text(const Reached& reached) {
   if (reached.seeds > 0) text += fmt::format(", {} {}", reached.seeds, reached.seeds == 1 ? "seed" : "seeds");
   if (reached.train_rows < reached.all_train_rows)
     text += fmt::format(", trained on {} of {} rows", reached.train_rows, reached.all_train_rows);
-  return text + fmt::format(", {} rows of {}", reached.rows, reached.split);
+  text += fmt::format(", {} rows of {}", reached.rows, reached.split);
+  if (!reached.settings.empty())
+    text += fmt::format("\n  settings other than the paper's: {}", fmt::join(reached.settings, "; "));
+  return text;
 }
 
 OrderedJson trained_json(const Reached& reached) {
@@ -170,6 +189,7 @@ OrderedJson trained_json(const Reached& reached) {
   out["train_rows"] = reached.train_rows;
   out["rows"] = reached.rows;
   out["differs"] = reached.apart;
+  out["settings"] = reached.settings;
   return out;
 }
 
@@ -254,7 +274,8 @@ void add_reproduce(CommandLine& line) {
                 "exeunt reproduce pabee --task SST-2 --data glue_data --model models/albert -- --device cpu",
                 "exeunt reproduce romebert --task RTE --from scores.json"},
                [flags, &common = line.common] { run(common, *flags); });
-  verb->add_option("PAPER", flags->paper, "deebert, romebert, pabee, elasticbert or elbert");
+  verb->add_option("PAPER", flags->paper,
+                   "deebert, deebert-sd, romebert, romebert-sd, pabee, elasticbert, elbert or elbert-equal");
   verb->add_option("FLAGS", flags->train_flags, "After --: further flags for 'exeunt train'");
   verb->add_option("--task", flags->task, "GLUE task the paper has figures for");
   verb->add_option("--data", flags->data, "Folder that holds the task folders");

@@ -15,6 +15,7 @@
 #include "exeunt/flows/sweep_model.h"
 #include "exeunt/originals/elbert_stats.h"
 #include "exeunt/originals/views.h"
+#include "exeunt/tasks/submission.h"
 
 namespace exeunt::apps {
 namespace {
@@ -24,8 +25,8 @@ namespace fs = std::filesystem;
 struct SweepFlags {
   MeasureOptions run;
   SettingFlags settings;
-  std::string csv, view, view_files, npy, stats, baseline;
-  bool all_checkpoints = false, elue = false;
+  std::string csv, view, view_files, test_files, npy, stats, baseline, extrapolate = "clamp", elue_scores;
+  bool all_checkpoints = false, elue = false, measure = false;
 };
 
 // A label's name, or a regression value.
@@ -34,7 +35,7 @@ std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
   return trace.info.regression ? fmt::format("{}", answer) : trace.info.labels[static_cast<size_t>(answer)];
 }
 
-// The runs as the original implementations would report them. Times are those of the replay: no model ran.
+// The runs as the original implementations would report them. Times are those of the replay, unless --measure ran them.
 std::vector<ViewRun> view_runs(const Swept& swept) {
   const ExitTrace& trace = swept.measured->trace;
   std::vector<ViewRun> runs;
@@ -49,6 +50,8 @@ std::vector<ViewRun> view_runs(const Swept& swept) {
                 .task = plain_task(trace),
                 .checkpoint = swept.checkpoint,
                 .seconds = seconds.count()};
+    if (swept.rows[i].score.measured_ms)
+      run.seconds = *swept.rows[i].score.measured_ms * 1e-3 * static_cast<double>(trace.rows);
     run.test = trace.info.split == "test" && !trace.labelled();
     for (size_t row = 0; row < trace.rows; ++row) {
       run.exit_layers.push_back(trace.info.layers[departures.exit[row]]);
@@ -61,12 +64,15 @@ std::vector<ViewRun> view_runs(const Swept& swept) {
 
 void print_rows(const Swept& swept) {
   const std::vector<SweepRow>& rows = swept.rows;
-  const bool mflops = rows.front().score.mflops.has_value(), times = rows.front().score.predicted_ms.has_value();
+  const PolicyScore& first = rows.front().score;
+  const bool mflops = first.mflops.has_value(), times = first.predicted_ms.has_value();
+  const bool measured = first.measured_ms.has_value();
   std::vector<std::string> header{"policy"};
   for (const Score& metric : rows.front().score.metrics) header.emplace_back(name_of(metric.metric));
   header.insert(header.end(), {"agreement", "layers", "speed-up"});
   if (mflops) header.emplace_back("MFLOPs");
   if (times) header.emplace_back("ms");
+  if (measured) header.insert(header.end(), {"clock ms", "clock speed-up"});
   header.emplace_back("best");
   std::vector<std::vector<std::string>> table;
   for (const SweepRow& row : rows) {
@@ -77,11 +83,16 @@ void print_rows(const Swept& swept) {
                                fmt::format("{:.2f}", s.cost.speedup_ratio)});
     if (mflops) cells.push_back(fmt::format("{:.1f}", *s.mflops));
     if (times) cells.push_back(fmt::format("{:.3f}", *s.predicted_ms));
+    if (measured) {
+      cells.push_back(fmt::format("{:.3f}", *s.measured_ms));
+      cells.push_back(fmt::format("{:.2f}", *s.measured_speedup));
+    }
     cells.emplace_back(row.on_front ? "*" : "");
     table.push_back(std::move(cells));
   }
   print_table(header, table);
   if (times) fmt::print("\nms: predicted for {}\n", swept.measured->profile->name());
+  if (measured) fmt::print("\nclock: per text, the texts of this sweep run under every policy in turns\n");
 }
 
 OrderedJson elue_json(const ElueOutcome& elue) {
@@ -93,7 +104,7 @@ OrderedJson elue_json(const ElueOutcome& elue) {
   return out;
 }
 
-void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swept) {
+void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swept, bool linear) {
   if (!elue.score) {
     const ModelSpec& spec = swept.measured->model->spec();
     const std::string what = elue.source.empty() ? fmt::format("{} layers of {}", spec.layers, spec.hidden)
@@ -104,8 +115,8 @@ void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swep
   fmt::print("\nELUE score {:.2f}, area {:.2f}{}\n", elue.score->score, elue.score->area,
              elue.source.empty() ? "" : " against " + elue.source);
   if (elue.score->outside > 0) {
-    notice(common, fmt::format("{} of the points lie outside the baseline's range of costs and are clamped to its ends",
-                               elue.score->outside));
+    notice(common, fmt::format("{} of the points lie outside the baseline's range of costs and are {}",
+                               elue.score->outside, linear ? "extrapolated" : "clamped to its ends"));
   }
 }
 
@@ -138,31 +149,47 @@ void print_checkpoints(const std::vector<CheckpointRows>& all, Metric primary) {
              percent(quality_of(s, primary)), s.cost.average_layers, s.cost.speedup_ratio);
 }
 
+// Files for a server: every label in them must be one of the task's.
+void write_answers(View view, const std::filesystem::path& folder, const Swept& swept) {
+  const TraceInfo& info = swept.measured->trace.info;
+  const Task* task = find_task_or_null(info.task);
+  if (task != nullptr && info.split == "test") require_task_labels(*task, info.labels);
+  write_view_files(view, folder, view_runs(swept));
+}
+
 void write_files(const SweepFlags& flags, const Swept& swept) {
   const auto under = [&](const std::string& folder) {
     return swept.checkpoint.empty() ? fs::path(folder) : fs::path(folder) / swept.checkpoint;
   };
   if (!flags.npy.empty()) write_deebert_arrays(under(flags.npy), view_runs(swept), swept.exits);
   if (!flags.stats.empty()) {
-    write_elbert_stats(under(flags.stats), swept.measured->trace,
+    write_elbert_stats(under(flags.stats), swept.measured->trace, swept.policies.front(),
                        replay(swept.measured->trace, swept.policies.front(), swept.measured->trace.info.last_head));
   }
-  if (!flags.view_files.empty()) write_view_files(view_named(flags.view), under(flags.view_files), view_runs(swept));
+  if (!flags.view_files.empty()) write_answers(view_named(flags.view), under(flags.view_files), swept);
 }
 
 void show_one(const Common& common, const SweepFlags& flags, const Swept& swept) {
   if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(swept.rows));
   std::optional<ElueOutcome> elue;
-  if (flags.elue || !flags.baseline.empty()) elue = elue_outcome(swept, flags.baseline);
+  if (flags.elue || !flags.baseline.empty()) {
+    elue =
+        elue_outcome(swept, flags.baseline, flags.extrapolate == "linear" ? Extrapolate::linear : Extrapolate::clamp);
+  }
+  std::optional<double> overall;
+  if (elue && elue->score && !flags.elue_scores.empty())
+    overall = keep_elue_score(flags.elue_scores, elue->task, elue->score->score);
   if (common.json) {
     OrderedJson out;
     out["rows"] = sweep_json(swept.rows);
     if (swept.measured->profile) out["profile"] = swept.measured->profile->name();
     if (elue) out["elue"] = elue_json(*elue);
+    if (overall) out["elue"]["overall"] = *overall;
     return print_json(out);
   }
   print_rows(swept);
-  if (elue) print_elue(common, *elue, swept);
+  if (elue) print_elue(common, *elue, swept, flags.extrapolate == "linear");
+  if (overall) fmt::print("ELUE score over all six tasks {:.2f}\n", *overall);
 }
 
 void show_all(const Common& common, const SweepFlags& flags, std::vector<Swept> all) {
@@ -175,20 +202,59 @@ void show_all(const Common& common, const SweepFlags& flags, std::vector<Swept> 
   print_checkpoints(rows, primary);
 }
 
+// The test split, under each setting answered by the checkpoint that was best with it.
+void answer_by_best(const Common& common, const SweepFlags& flags, View view, const std::vector<Swept>& all) {
+  std::vector<CheckpointRows> rows;
+  for (const Swept& swept : all) rows.push_back({.checkpoint = swept.checkpoint, .rows = swept.rows});
+  mark_best(rows, primary_metric(all.front().measured->trace));
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<PolicySpec> best;
+    std::vector<std::string> names;
+    for (size_t setting = 0; setting < all[i].policies.size(); ++setting) {
+      if (!rows[i].best[setting]) continue;
+      best.push_back(all[i].policies[setting]);
+      names.push_back(str(best.back()));
+    }
+    if (best.empty()) continue;
+    MeasureOptions run = flags.run;
+    run.model = all[i].measured->model->folder().string();
+    run.tokenizer = all[i].tokenizer;
+    run.data.split = "test";
+    const auto settings = [&](const ExitTrace&) { return best; };
+    write_answers(view, flags.test_files, sweep_model(run, settings, observer(common)));
+    notice(common, fmt::format("the test split with {}: answered by {}", fmt::join(names, ", "), rows[i].checkpoint));
+  }
+}
+
+// DeeBERT's programs ran every threshold and timed it; a replay does not.
+void tell_replayed(const Common& common, const SweepFlags& flags, const std::optional<View>& view) {
+  const bool timed = view == View::deebert || view == View::romebert;
+  if (flags.measure || (!timed && flags.npy.empty())) return;
+  notice(common, fmt::format("{} of the replay, not of a run: --measure runs every setting",
+                             flags.npy.empty() ? "'Eval time' is" : "'Eval time' and the time in entropy_S.npy are"));
+}
+
 void run(const Common& common, const SweepFlags& flags) {
   const std::vector<PolicySpec> named = named_settings(common, flags.settings);
   std::optional<View> view;
   if (!flags.view.empty()) view = view_named(flags.view);  // rejects it before anything runs
-  const auto settings = [&](const ExitTrace& trace) { return settings_or_default(named, flags.settings, trace); };
+  const auto settings = [&](const ExitTrace& trace) {
+    return settings_or_default(common, named, flags.settings, trace);
+  };
   std::vector<Swept> all;
   if (flags.all_checkpoints) {
     all = sweep_checkpoints(flags.run, settings, observer(common));
   } else {
     all.push_back(sweep_model(flags.run, settings, observer(common)));
   }
+  if (flags.measure)
+    for (Swept& swept : all) measure_times(flags.run, swept, observer(common));
+  tell_replayed(common, flags, view);
   for (const Swept& swept : all) write_files(flags, swept);
+  if (!flags.test_files.empty()) answer_by_best(common, flags, *view, all);
   if (view) {
     for (const Swept& swept : all) {
+      if (swept.measured->trace.labelled()) fmt::print("{}", view_heading(*view, swept.checkpoint));
       for (const ViewRun& one : view_runs(swept))
         if (!one.test) fmt::print("{}", view_lines(*view, one));
     }
@@ -213,6 +279,8 @@ void add_sweep(CommandLine& line) {
   add_score_flags(*verb, flags->run);
   add_setting_flags(*verb, flags->settings, "--policy");
   verb->add_flag("--all-checkpoints", flags->all_checkpoints, "Sweep every checkpoint-N in MODEL and mark the best");
+  verb->add_flag("--measure", flags->measure,
+                 "Also run the texts under every policy, in turns, and report milliseconds and speed-up by the clock");
   verb->add_option("--csv", flags->csv, "Also write the rows as CSV")->type_name("FILE");
   verb->add_option("--npy", flags->npy, "Also write DeeBERT's arrays: each_layer.npy and entropy_{S}.npy")
       ->type_name("DIR");
@@ -222,10 +290,24 @@ void add_sweep(CommandLine& line) {
               "--view", flags->view,
               "Print the output of an original implementation instead: deebert, pabee, elasticbert, romebert, elbert")
           ->type_name("NAME");
+  verb->add_option(
+          "--test-files", flags->test_files,
+          "With --all-checkpoints: the test split as files of that implementation, each policy answered by the "
+          "checkpoint that is best with it")
+      ->needs(view)
+      ->needs("--all-checkpoints")
+      ->type_name("DIR");
   verb->add_option("--view-files", flags->view_files, "Also write the files of that implementation")
       ->needs(view)
       ->type_name("DIR");
   verb->add_flag("--elue", flags->elue, "Compute the ELUE score against truncated models of this shape");
+  verb->add_option("--extrapolate", flags->extrapolate,
+                   "ELUE: beyond the baseline's costs, clamp to its ends or continue its lines: clamp or linear")
+      ->check(CLI::IsMember({"clamp", "linear"}))
+      ->capture_default_str();
+  verb->add_option("--elue-scores", flags->elue_scores,
+                   "ELUE: also keep the score in this file, by task; with all six tasks it has the overall score")
+      ->type_name("FILE");
   verb->add_option("--baseline", flags->baseline, "ELUE: table of other truncated models (docs/formats.md)")
       ->type_name("FILE");
 }

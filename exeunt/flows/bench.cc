@@ -327,6 +327,18 @@ BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, co
   return out;
 }
 
+std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan& plan, const MeasureOptions& data,
+                                        std::span<const PolicySpec> policies, const Observer& observer) {
+  require_range(plan.threads, "--threads", 4096);
+  const std::vector<Encoding> texts = encoded_texts(data, model, 0, observer);
+  std::vector<PolicyTimes> out;
+  with_engines(model, plan, [&](const EngineOptions& options) {
+    Engine engine(model, options);
+    out.push_back(time_policies(engine, texts, policies, {.seconds = plan.seconds}));
+  });
+  return out;
+}
+
 std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan) {
   require_plan(plan, model.spec());
   KernelProfile profile(choose_kernels());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exeunt/flows/policy_times.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/profile.h"
 #include "exeunt/runtime/engine.h"
@@ -93,6 +94,12 @@ struct BenchRows {
 // Texts with the lengths of a trace, padded or not: one mean for each precision and number of threads.
 [[nodiscard]] BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, const std::string& trace,
                                             int pad_to);
+
+// The texts of `data` under every policy, in turns, for each precision and number of threads; of the plan, also the
+// seconds. Throws Error.
+[[nodiscard]] std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan& plan,
+                                                      const MeasureOptions& data, std::span<const PolicySpec> policies,
+                                                      const Observer& observer);
 
 // Every kernel's times over the longest text of the plan, as a Chrome trace.
 [[nodiscard]] std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan);

@@ -5,7 +5,9 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/policy_times.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -24,7 +26,7 @@ namespace {
 
 // `stored`: settings run with the exits and temperatures that the model would run them with.
 Swept sweep_one(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer, bool stored) {
-  Swept out;
+  Swept out{.tokenizer = options.tokenizer};
   out.measured = std::make_unique<const Measured>(measure(options, observer));
   const ExitTrace& trace = out.measured->trace;
   out.policies = settings(trace);
@@ -69,7 +71,26 @@ std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const Settin
   return all;
 }
 
-ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline) {
+void measure_times(const MeasureOptions& options, Swept& swept, const Observer& observer) {
+  if (!swept.measured->model)
+    throw Error(Code::usage, "--measure runs a model: got a trace alone", "name the model, with its data");
+  const TraceInfo& info = swept.measured->trace.info;
+  MeasureOptions run = options;
+  run.precision = info.precision;  // of the scores in the same row
+  run.tokenizer = swept.tokenizer;
+  const PolicyTimes times = time_policies(run, *swept.measured->model, swept.policies, {.seconds = 0}, observer);
+  if (times.texts != swept.measured->trace.rows) {
+    throw Error(Code::usage,
+                fmt::format("--measure: got {} texts, but the trace has {}", times.texts, swept.measured->trace.rows),
+                "name the data the trace was made of");
+  }
+  for (size_t i = 0; i < swept.rows.size(); ++i) {
+    swept.rows[i].score.measured_ms = times.rows[i].ms;
+    swept.rows[i].score.measured_speedup = times.rows[i].clock_speedup;
+  }
+}
+
+ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrapolate beyond) {
   const ExitTrace& trace = swept.measured->trace;
   ElueOutcome out{.task = plain_task(trace)};
   std::vector<CostPoint> points;
@@ -87,11 +108,33 @@ ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline) {
   out.source = table->source;
   const auto found = table->tasks.find(out.task);
   if (found != table->tasks.end()) {
-    out.score = elue_score(points, found->second);
+    out.score = elue_score(points, found->second, beyond);
   } else if (!baseline.empty()) {
     throw_bad_file(baseline, "no baseline for task '{}'", out.task);
   }
   return out;
+}
+
+std::optional<double> keep_elue_score(const fs::path& path, const std::string& task, double score) {
+  constexpr std::string_view kFormat = "exeunt.elue_scores/1";
+  std::map<std::string, double> scores;
+  if (path_exists(path)) {
+    const Json stored = read_json(path);
+    JsonObject object(stored, path.string());
+    (void)object.choice("format", {std::string(kFormat)});
+    const Json& tasks = object.get("tasks");
+    if (!tasks.is_object()) object.fail("tasks", glimpse(tasks), "an object by task");
+    JsonObject by_task(tasks, path.string() + ": tasks", /*partial=*/true);
+    for (const auto& [name, value] : tasks.items()) scores[name] = by_task.number(name);
+    if (object.has("overall")) (void)object.number("overall");
+    object.finish();
+  }
+  scores[task] = score;
+  OrderedJson out{{"format", kFormat}, {"tasks", scores}};
+  const std::optional<double> overall = elue_overall(scores);
+  if (overall) out["overall"] = *overall;
+  write_atomically(path, json_text(out));
+  return overall;
 }
 
 std::string plain_task(const ExitTrace& trace) {

@@ -104,7 +104,20 @@ Summary summarise(std::vector<double> values) {
           .high = values.back()};
 }
 
-void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const Departures& departures) {
+StageCounts stage_counts(const ExitTrace& trace, const PolicySpec& window, const Departures& departures) {
+  check(window.rule == rule_of<WindowRule>, "stages are those of a window");
+  StageCounts counts;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const uint8_t exit = departures.exit[row];
+    const Evidence evidence = weigh(Reading{trace.at(row, exit).data(), trace.width});
+    const bool first = !trace.info.regression && evidence.nentropy < window.params[0];
+    ++(first ? counts.entropy : exit + 1 == trace.exits ? counts.last : counts.window);
+  }
+  return counts;
+}
+
+void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const PolicySpec& policy,
+                        const Departures& departures) {
   if (!trace.labelled()) throw Error(Code::usage, "ELBERT's statistics need gold labels");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -123,6 +136,11 @@ void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& tr
   std::string table = fmt::format("{},cnt_ori\n0", column_header("cnt_exit", trace.info.layers));
   for (const int64_t count : counts) table += fmt::format(",{}", count);
   write_atomically(folder / "cnt_info__exit_eval.csv", table + "\n");
+  if (policy.rule == rule_of<WindowRule>) {
+    const StageCounts stages = stage_counts(trace, policy, departures);
+    write_atomically(folder / "cnt_info__stage_eval.csv", fmt::format(",cnt_entropy,cnt_window,cnt_ori\n0,{},{},{}\n",
+                                                                      stages.entropy, stages.window, stages.last));
+  }
   const auto rows = static_cast<double>(trace.rows);
   // json.dumps(indent=4, separators=(",", ":")) puts no space after the colon.
   write_atomically(folder / "info__exit_eval.json",

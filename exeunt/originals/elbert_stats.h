@@ -3,10 +3,12 @@
 // exit, as arrays and as summary tables, for all texts and for those that exited there.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <vector>
 
+#include "exeunt/exits/policy.h"
 #include "exeunt/exits/replay.h"
 #include "exeunt/exits/trace.h"
 
@@ -14,8 +16,16 @@ namespace exeunt {
 
 // Writes, per quantity Q of loss, entropy, logits, is_right and per M of all, exit: Q_M_eval.npy [rows, exits] and
 // Q_info_M_eval.csv; cnt_info__exit_eval.csv and info__exit_eval.json. In the "exit" arrays a text has a number only
-// where it left, and NaN elsewhere. Throws Error (usage) if the trace has no gold.
-void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const Departures& departures);
+// where it left, and NaN elsewhere. For a window also cnt_info__stage_eval.csv: how many texts left by which of its two
+// stages. Throws Error (usage) if the trace has no gold.
+void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const PolicySpec& policy,
+                        const Departures& departures);
+
+// Texts that left by the entropy, by the window, and by neither at the last exit.
+struct StageCounts {
+  int64_t entropy = 0, window = 0, last = 0;
+};
+[[nodiscard]] StageCounts stage_counts(const ExitTrace& trace, const PolicySpec& window, const Departures& departures);
 
 // count, mean, sample deviation, minimum, quartiles and maximum of the numbers among `values`, as pandas' describe();
 // NaN if there are none.

@@ -155,7 +155,7 @@ std::string elasticbert_lines(const ViewRun& run) {
 
 std::string elbert_lines(const ViewRun& run) {
   (void)elbert_threshold(run);
-  return fmt::format("Computation cost: {:.4f}\n***** Eval results *****\n{}", run.score.cost.cost_fraction,
+  return fmt::format("Computation cost: {:.4f}\n***** Eval results  *****\n{}", run.score.cost.cost_fraction,
                      score_lines(View::elbert, run, ""));
 }
 
@@ -220,6 +220,12 @@ View view_named(std::string_view name) {
   if (found != kNames.end()) return static_cast<View>(found - kNames.begin());
   const std::vector<std::string> known(kNames.begin(), kNames.end());
   throw Error(Code::usage, fmt::format("unknown view '{}'", name.substr(0, 64)), suggestion(name, known));
+}
+
+std::string view_heading(View view, const std::string& checkpoint) {
+  // The name is left out of the heading of the final model, as in the original.
+  if (view != View::pabee) return {};
+  return fmt::format("Evaluation for checkpoint {}\n", checkpoint == "final" ? "" : checkpoint);
 }
 
 std::string view_lines(View view, const ViewRun& run) {

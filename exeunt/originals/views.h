@@ -32,6 +32,9 @@ struct ViewRun {
   double seconds = 0;                     // of the evaluation
 };
 
+// What the original prints once for every checkpoint, before its runs: "checkpoint-500", "final" or empty.
+[[nodiscard]] std::string view_heading(View view, const std::string& checkpoint);
+
 // What the original prints for this run, every line with its end. Throws Error (usage) for a policy that the original
 // does not have.
 [[nodiscard]] std::string view_lines(View view, const ViewRun& run);

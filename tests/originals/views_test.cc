@@ -94,7 +94,7 @@ TEST(Views, ElasticbertPrintsARatioAsItsSpeedUp) {
 TEST(Views, ElbertPrintsItsCost) {
   EXPECT_EQ(view_lines(View::elbert, mrpc("window:0.1,8,bias_1")),
             "Computation cost: 0.9673\n"
-            "***** Eval results *****\n"
+            "***** Eval results  *****\n"
             "acc = 0.8676470588235294\n"
             "acc_and_f1 = 0.8874235294117647\n"
             "f1 = 0.9072\n");
@@ -220,11 +220,35 @@ TEST(ElbertStats, SummariesAreThoseOfPandas) {
   EXPECT_TRUE(std::isnan(summarise({}).mean));
 }
 
+TEST(ElbertStats, CountsTheStageThatLetATextLeave) {
+  const Scratch scratch;
+  ExitTrace trace = random_trace({.rows = 4, .exits = 3, .classes = 2});
+  // Certain at once; leaning to one side for two exits; undecided to the end; certain at the last exit alone.
+  trace.logits = {9,    -9, 0, 0,    0, 0, /**/ 0.1F, 0, 0.1F, 0, 0.1F, 0, /**/ 0.1F, 0, 0, 0.1F, 0.1F, 0, /**/
+                  0.1F, 0,  0, 0.1F, 9, -9};
+  const PolicySpec policy = parse_policy("window:0.2,2,bias_1");
+  const Departures departures = replay(trace, policy);
+  ASSERT_THAT(departures.exit, ElementsAre(0, 1, 2, 2));
+  const StageCounts counts = stage_counts(trace, policy, departures);
+  EXPECT_EQ(counts.entropy, 2);
+  EXPECT_EQ(counts.window, 1);
+  EXPECT_EQ(counts.last, 1);
+  write_elbert_stats(scratch.path(), trace, policy, departures);
+  EXPECT_EQ(read_text(scratch.path() / "cnt_info__stage_eval.csv"), ",cnt_entropy,cnt_window,cnt_ori\n0,2,1,1\n");
+}
+
+TEST(Views, PabeeNamesEachCheckpointOnce) {
+  EXPECT_EQ(view_heading(View::pabee, "checkpoint-50"), "Evaluation for checkpoint checkpoint-50\n");
+  EXPECT_EQ(view_heading(View::pabee, "final"), "Evaluation for checkpoint \n");
+  EXPECT_EQ(view_heading(View::deebert, "checkpoint-50"), "");
+}
+
 TEST(ElbertStats, FilesHoldEveryTextAtEveryExit) {
   const Scratch scratch;
   ExitTrace trace = random_trace({.rows = 4, .exits = 3, .classes = 2});
   Departures departures{{0, 2, 2, 0}, {}};
-  write_elbert_stats(scratch.path(), trace, departures);
+  write_elbert_stats(scratch.path(), trace, parse_policy("nentropy:0.5"), departures);
+  EXPECT_FALSE(path_exists(scratch.path() / "cnt_info__stage_eval.csv"));  // entropy alone has no stages
   EXPECT_EQ(read_text(scratch.path() / "cnt_info__exit_eval.csv"), ",cnt_exit_0,cnt_exit_1,cnt_ori\n0,2,0,2\n");
   EXPECT_EQ(read_text(scratch.path() / "info__exit_eval.json"),
             "{\n    \"avg_layer\":2.0,\n    \"compute_ratio\":0.6666666666666666,\n    \"exit_sample_ratio\":0.5\n}");
@@ -248,7 +272,8 @@ TEST(ElbertStats, FilesHoldEveryTextAtEveryExit) {
   const double gold = z[static_cast<size_t>(trace.gold[1])];
   EXPECT_NEAR(loss[1 * 3 + 2], std::log(std::exp(z[0]) + std::exp(z[1])) - gold, 1e-6);
   trace.gold[0] = NAN;
-  EXPECT_EQ(error_of([&] { write_elbert_stats(scratch.path(), trace, departures); }).code(), Code::usage);
+  EXPECT_EQ(error_of([&] { write_elbert_stats(scratch.path(), trace, parse_policy("full"), departures); }).code(),
+            Code::usage);
 }
 
 }  // namespace
