@@ -17,7 +17,7 @@ import tiny
 EXEUNT, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 SCRIPTS = ROOT / 'scripts/originals'
 TRAIN = '--max-steps 2 --device cpu --threads 1'
-EVAL = '--precision fp32 --threads 1'
+EVAL = '--threads 1'
 SCRATCH = pathlib.Path()
 ran = set()
 
@@ -34,6 +34,12 @@ def script(name, *arguments, status=0, **variables):
     done = subprocess.run([SCRIPTS / name, *arguments], cwd=SCRATCH, env=environment, capture_output=True, text=True, timeout=600)
     expect(done.returncode == status, f'{name} {variables}: status {done.returncode}\n{done.stdout}{done.stderr}')
     return done.stdout + done.stderr if status else done.stdout
+
+
+def command(*words):
+    done = subprocess.run([EXEUNT, *words], cwd=SCRATCH, capture_output=True, text=True, timeout=600)
+    expect(done.returncode == 0, f'{words}: status {done.returncode}\n{done.stdout}{done.stderr}')
+    return done.stdout
 
 
 def has(name, printed, *wanted):
@@ -80,12 +86,16 @@ def deebert():
     has('eval_entropy', out, 'Exit layer counter {1: ', 'Expected saving ', 'Result: ')
     expect(out.count('Eval time: ') == 13, f'eval_entropy: {out.count("Eval time: ")} thresholds, want 13')
     files(plots, *ENTROPY_FILES)
+    for name in ('train_highway', 'eval_highway', 'eval_entropy'):  # MNLI: both of its sets
+        script(f'deebert/{name}.sh', DATASET='MNLI')
+    for leaf in ('two_stage', 'two_stage-MM'):
+        files(f'plotting/saved_models/bert-base/MNLI/{leaf}', *ENTROPY_FILES)
     script('deebert/train_highway.sh', MODEL_TYPE='roberta', DATASET='SST-2', SAVED_MODELS='elsewhere')
     trained('elsewhere/roberta-base/SST-2/two_stage', 3, {**DEEBERT, 'epochs': 10}, stages=2)
 
 
 def romebert():
-    for folder, leaf, rule in (('sd', 'raw', 'none'), ('sd+gr', 'new_gp', 'project')):
+    for folder, test, leaf, rule in (('scripts', 'test_sd', 'raw', 'none'), ('new_scripts', 'test_sd+gr', 'new_gp', 'project')):
         run = f'saved_models/romebert/bert-base/SST-2/{leaf}'
         script(f'romebert/{folder}/train_high.sh', DATASET='SST-2')
         recipe = trained(run, 3, DEEBERT)
@@ -95,8 +105,14 @@ def romebert():
         has(folder, script(f'romebert/{folder}/eval_high_layer.sh', DATASET='SST-2'), 'accuracy')
         has(folder, script(f'romebert/{folder}/eval_high_entropy.sh', DATASET='SST-2'), 'Expected saving ')
         files(f'plotting/{run}', *ENTROPY_FILES)
-        script(f'romebert/{folder}/test.sh', DATASET='SST-2', PREDICTIONS=f'answers-{folder}')
+        script(f'romebert/{test}.sh', DATASET='SST-2', PREDICTIONS=f'answers-{folder}')
         table(f'answers-{folder}/sst-2.tsv', 6)
+        script(f'romebert/{folder}/train_high.sh', DATASET='MNLI')
+        script(f'romebert/{test}.sh', DATASET='MNLI', PREDICTIONS=f'answers-{folder}')
+        for name in ('mnli', 'mnli-mm'):
+            table(f'answers-{folder}/{name}.tsv', 6)
+            names = {line.split('\t')[1] for line in (SCRATCH / f'answers-{folder}/{name}.tsv').read_text().splitlines()[1:]}
+            expect(names <= {'contradiction', 'entailment', 'neutral'}, f'{name}.tsv: {names}')
 
 
 def pabee():
@@ -106,6 +122,7 @@ def pabee():
     out = script('pabee/infer.sh', 'STS-B', PATIENCE='1,2,3')
     has('infer', out, 'spearmanr = ', '*** Patience = 2 Avg. Inference Layers = ')
     expect(out.count('*** Patience = 1 ') == 3, 'infer: want two checkpoints and the last model')
+    expect(out.count('Evaluation for checkpoint ') == 3, f'infer: want a heading for each checkpoint: {out}')
 
 
 def elasticbert():
@@ -132,6 +149,12 @@ def elbert():
     expect(recipe['stages'][0]['objective']['kind'] == 'learned', f'{run}: {recipe["stages"][0]}')
     one = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()
     expect(one[0] == ',exit_thres,acc,compute_ratio' and one[1].startswith('0,0.40,'), f'eval_results.txt: {one}')
+    # change_config.py reaches the script, and the learned weights are told.
+    command('policy', 'set', run, '--key', 'exit_thres', '--value', '0.2')
+    script('elbert/glue_run.sh', '0', '0')
+    one = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()
+    expect(one[1].startswith('0,0.20,'), f'eval_results.txt: {one}')
+    has('info', command('info', run), 'loss weight')
     script('elbert/glue_run.sh', '0', '0', TEST_MODE='all')
     rows = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()[1:]
     expect([row.split(',')[1] for row in rows] == [f'0.{i}0' for i in range(9, 0, -1)], f'eval_results.txt: {rows}')

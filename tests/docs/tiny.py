@@ -48,6 +48,8 @@ def _write_mnli(folder):
     for name, count in (('train', 24), ('dev_matched', 9), ('dev_mismatched', 9)):
         rows = [[i, *['x'] * 7, text, BAD[i % 6], names[i % 3]] for i, (text, _) in enumerate(_texts(count))]
         _table(folder / f'{name}.tsv', [*columns, 'gold_label'], rows)
+    for name in ('test_matched', 'test_mismatched'):
+        _table(folder / f'{name}.tsv', columns, [[i, *['x'] * 7, text, BAD[i % 6]] for i, (text, _) in enumerate(_texts(6))])
 
 
 def write_data(folder):

@@ -11,6 +11,7 @@ MODEL=${MODEL:-fnlp/elasticbert-base}  # a folder, or a name in the local Huggin
 EARLY_EXIT_ENTROPY=${EARLY_EXIT_ENTROPY:-0.3,0.4,0.5}
 STEPS=${STEPS:-50}                        # between two checkpoints
 OUT_DIR=${OUT_DIR:-./ckpts/elue/entropy/$TASK_NAME}
+PRECISION=${PRECISION:-fp32}    # as the original; or bf16, int8
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
 "$EXEUNT" train --recipe elasticbert --model "$MODEL" --task "elue/$TASK_NAME" --data "$ELUE_DIR" \
@@ -18,9 +19,7 @@ EXEUNT=${EXEUNT:-build/release/bin/exeunt}
   --log-every "$STEPS" --eval-every "$STEPS" --save-every "$STEPS" --keep-checkpoints 0 \
   --out "$OUT_DIR" --overwrite ${TRAIN_FLAGS:-}
 
-# Every checkpoint on dev, then the test split by the model as trained to the end.
+# Every checkpoint on dev; each setting's best one answers the test split.
 POLICY=entropy:${EARLY_EXIT_ENTROPY//,/|}
 "$EXEUNT" sweep "$OUT_DIR" --all-checkpoints --task "elue/$TASK_NAME" --data "$ELUE_DIR" --policy "$POLICY" \
-  --view elasticbert --view-files "$OUT_DIR/eval" ${EVAL_FLAGS:-}
-"$EXEUNT" sweep "$OUT_DIR" --task "elue/$TASK_NAME" --data "$ELUE_DIR" --split test --policy "$POLICY" \
-  --view elasticbert --view-files "$OUT_DIR" ${EVAL_FLAGS:-}
+  --view elasticbert --view-files "$OUT_DIR/eval" --test-files "$OUT_DIR" --precision "$PRECISION" ${EVAL_FLAGS:-}

@@ -12,18 +12,39 @@ TEST_MODE=${TEST_MODE:-one}                    # one threshold, or all from 0.9 
 GLUE_DIR=${GLUE_DIR:-./glue_data}
 W_DIR=${W_DIR:-${MODEL//_/-}-v2}               # weights: a folder, or a name in the local Hugging Face cache
 OUT_DIR=${OUT_DIR:-./saved_models/elbert/$MODEL}
+PRECISION=${PRECISION:-fp32}    # as the original; or bf16, int8
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
+RUN=$OUT_DIR/$TASK_NAME
 if [ -n "${2:-}" ]; then export CUDA_VISIBLE_DEVICES=$2; fi
 if [ "${1:-0}" = 1 ]; then
   "$EXEUNT" train --recipe elbert --model "$W_DIR" --task "$TASK_NAME" --data "$GLUE_DIR" \
     --lr 3e-5 --batch 32 --epochs 3 --max-length 128 --seed 42 --log-every 100 --save-every 5000 \
-    --out "$OUT_DIR/$TASK_NAME" --overwrite ${TRAIN_FLAGS:-}
+    --out "$RUN" --overwrite ${TRAIN_FLAGS:-}
+  "$EXEUNT" policy set "$RUN" exit_thres=0.4 cnt_thres=8 -q > /dev/null  # as the original does behind its training
 fi
+# The model's own rule, which 'exeunt policy set RUN exit_thres=0.4' changes (the original's change_config.py).
+OWN=$("$EXEUNT" policy show "$RUN" -q | sed -n '/(default)/,/^$/s/^policy  *//p' || true)
 case $TEST_MODE in
-  one) POLICY='window:0.4,8,bias_1' ;;
-  all) POLICY='window:0.9|0.8|0.7|0.6|0.5|0.4|0.3|0.2|0.1,8,bias_1' ;;
+  one) POLICY=${OWN:-window:0.4,8,bias_1} ;;
+  all)
+    case $OWN in  # its window, over all thresholds
+      window:*) POLICY="window:0.9|0.8|0.7|0.6|0.5|0.4|0.3|0.2|0.1,${OWN#window:*,}" ;;
+      *) POLICY='window:0.9|0.8|0.7|0.6|0.5|0.4|0.3|0.2|0.1,8,bias_1' ;;
+    esac ;;
   *) echo "TEST_MODE: got '$TEST_MODE', want one or all" >&2; exit 2 ;;
 esac
-"$EXEUNT" sweep "$OUT_DIR/$TASK_NAME" --task "$TASK_NAME" --data "$GLUE_DIR" --policy "$POLICY" \
-  --view elbert --view-files "$OUT_DIR/$TASK_NAME" ${EVAL_FLAGS:-}
+SETS=$TASK_NAME  # MNLI's model is evaluated on both of its sets
+if [ "$TASK_NAME" = MNLI ]; then
+  if [ -e "$GLUE_DIR/MNLI/dev_mismatched.tsv" ]; then
+    SETS='MNLI MNLI-mm'
+  else
+    echo "no MNLI/dev_mismatched.tsv in $GLUE_DIR: MNLI-mm is left out" >&2
+  fi
+fi
+for SET in $SETS; do
+  FILES=$RUN
+  if [ "$SET" = MNLI-mm ]; then FILES+=-MM; fi
+  "$EXEUNT" sweep "$RUN" --task "$SET" --data "$GLUE_DIR" --policy "$POLICY" --view elbert --view-files "$FILES" \
+    --precision "$PRECISION" ${EVAL_FLAGS:-}
+done

@@ -10,9 +10,20 @@ TASK_NAME=${1:-${TASK_NAME:-MRPC}}
 PATIENCE=${PATIENCE:-3,4,5,6,7,8}
 REGRESSION_THRESHOLD=${REGRESSION_THRESHOLD:-0.1}  # STS-B: answers this near to each other count as equal
 OUT_DIR=${OUT_DIR:-./saved_models/pabee/$TASK_NAME}
+PRECISION=${PRECISION:-fp32}    # as the original; or bf16, int8
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
 POLICY=patience:${PATIENCE//,/|}
 if [ "$TASK_NAME" = STS-B ]; then POLICY+=,tol=$REGRESSION_THRESHOLD; fi
-"$EXEUNT" sweep "$OUT_DIR" --all-checkpoints --task "$TASK_NAME" --data "$GLUE_DIR" --policy "$POLICY" --view pabee \
-  ${EVAL_FLAGS:-}
+SETS=$TASK_NAME  # MNLI's model is evaluated on both of its sets
+if [ "$TASK_NAME" = MNLI ]; then
+  if [ -e "$GLUE_DIR/MNLI/dev_mismatched.tsv" ]; then
+    SETS='MNLI MNLI-mm'
+  else
+    echo "no MNLI/dev_mismatched.tsv in $GLUE_DIR: MNLI-mm is left out" >&2
+  fi
+fi
+for SET in $SETS; do
+  "$EXEUNT" sweep "$OUT_DIR" --all-checkpoints --task "$SET" --data "$GLUE_DIR" --policy "$POLICY" --view pabee \
+    --precision "$PRECISION" ${EVAL_FLAGS:-}
+done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# RomeBERT's train_high.sh, ours inside: self-distillation and gradient projection, in one stage.
+# RomeBERT's train_high.sh, ours inside: self-distillation, in one stage.
 # The folder romebert keeps its models apart from DeeBERT's, which has one of the name raw, too.
-# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/romebert/sd+gr/train_high.sh).
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/romebert/scripts/train_high.sh).
 # TRAIN_FLAGS is added to 'exeunt train'.
 set -euo pipefail
 
@@ -18,7 +18,7 @@ case $MODEL_TYPE in  # a folder, or a name in the local Hugging Face cache
   *) MODEL_NAME=${MODEL_NAME:-$MODEL_TYPE-$MODEL_SIZE} EPOCHS=${EPOCHS:-10} ;;
 esac
 
-"$EXEUNT" train --recipe romebert --model "$MODEL_NAME" --task "$DATASET" --data "$PATH_TO_DATA" \
+"$EXEUNT" train --recipe romebert-sd --model "$MODEL_NAME" --task "$DATASET" --data "$PATH_TO_DATA" \
   --lr 2e-5 --batch 8 --epochs "$EPOCHS" --max-length 128 --seed 42 --save-every 0 \
   --set stages.0.objective.gamma=0.9 --temperature 3 \
-  --out "$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/new_gp" --overwrite ${TRAIN_FLAGS:-}
+  --out "$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw" --overwrite ${TRAIN_FLAGS:-}
