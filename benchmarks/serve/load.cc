@@ -252,7 +252,7 @@ LoadResult run_load(const LoadPlan& plan) {
 }
 
 std::string post_request(const std::string& path, const std::string& body, const std::string& fields) {
-  return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + fields +
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + fields +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 

@@ -77,7 +77,7 @@ void damage(std::string& bytes, std::mt19937_64& random) {
 }  // namespace
 
 const std::vector<std::string>& sound_requests() {
-  static const std::string head = "POST /predict HTTP/1.1\r\nHost: x\r\n";
+  static const std::string head = "POST /predict HTTP/1.1\r\nHost: localhost\r\n";
   static const std::string trace = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
   static const std::vector<std::string> requests = {
       post_request("/predict", R"({"inputs":"A fine film"})"),
@@ -93,9 +93,9 @@ const std::vector<std::string>& sound_requests() {
       post_request("/v2/models/m/infer",
                    R"({"inputs":[{"name":"input_ids","shape":[1,3],"datatype":"INT64","data":[2,5,3]}]})"),
       head + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"inp\r\nb\r\nuts\":\"abc\"}\r\n0\r\n\r\n",
-      "GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /info HTTP/1.1\r\nHost: x\r\n\r\n",
-      "GET /metrics HTTP/1.1\r\nHost: x\r\n" + trace + "\r\n",
-      "OPTIONS /predict HTTP/1.1\r\nHost: x\r\nOrigin: http://a\r\n\r\n"};
+      "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /info HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      "GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + trace + "\r\n",
+      "OPTIONS /predict HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a\r\n\r\n"};
   return requests;
 }
 

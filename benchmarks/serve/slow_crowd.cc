@@ -34,10 +34,10 @@ void SlowCrowd::open(size_t nth) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return;
   std::string first = "P";
-  if (nth % 3 == 1) first = "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{";
+  if (nth % 3 == 1) first = "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{";
   if (nth % 3 == 2) {
     first.clear();
-    for (int i = 0; i < 20; ++i) first += "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
+    for (int i = 0; i < 20; ++i) first += "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
   }
   (void)!::send(socket, first.data(), first.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

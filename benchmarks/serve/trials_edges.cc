@@ -126,7 +126,7 @@ void start(const Setting& setting, Record& record) {
     const auto seconds = [&] { return std::chrono::duration<float>(Clock::now() - begun).count(); };
     {
       ServerProcess server(setting.server);
-      const bool is_ready = ask(server.port(), "GET /ready HTTP/1.1\r\nHost: x\r\n\r\n").status == 200;
+      const bool is_ready = ask(server.port(), "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200;
       ready.push_back(seconds());
       resident = server.resident_mib();
       server.signal(SIGTERM);

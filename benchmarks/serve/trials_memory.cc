@@ -124,7 +124,7 @@ Requests fail_while_answering(const ServerProcess& server, const SharedCount& co
        {post_request("/predict", R"({"inputs":"a fine film","exit":{"details":true}})", fields),
         post_request("/predict", R"({"inputs":[["a film"],["a","pair"]]})", fields),
         post_request("/predict", padded, fields),
-        std::string("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")}) {
+        std::string("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")}) {
     all.add(fail_one_by_one(server, count, request));
   }
   return all;

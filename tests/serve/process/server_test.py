@@ -173,7 +173,7 @@ def check_tls(program, model, folder):
         context.set_ciphers('ALL:@SECLEVEL=0')
         with socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S) as raw:
             with context.wrap_socket(raw) as tls:
-                tls.sendall(b'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+                tls.sendall(b'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
                 answer = b''
                 while b'"status":"ok"' not in answer:
                     more = tls.recv(4096)
@@ -305,7 +305,7 @@ def check_limits(program, model):
     resident = lambda: int(open(f'/proc/{server.process.pid}/statm', encoding='ascii').read().split()[1]) * os.sysconf('SC_PAGESIZE')
     before = resident()
     with socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S) as raw:
-        raw.sendall(b'POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
+        raw.sendall(b'POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n')
         try:
             for _ in range(1000):
                 raw.sendall(b'1\r\n{\r\n' * 1000)
@@ -326,7 +326,7 @@ def check_slow_sockets(program, model, count):
     slow = []
     for i in range(count):
         each = socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S)
-        each.sendall(b'POST /predict HTTP/1.1\r\nHost: x\r\n' if i % 2 else b'P')
+        each.sendall(b'POST /predict HTTP/1.1\r\nHost: localhost\r\n' if i % 2 else b'P')
         slow.append(each)
     for _ in range(20):
         expect(predict(server, 'A great film')[0] == 200, 'an honest client beside slow ones')
