@@ -97,6 +97,34 @@ INSTANTIATE_TEST_SUITE_P(Goldens, AttachGoldenTest,
                          testing::Values("hf_bert_classifier", "hf_roberta_classifier", "hf_albert_classifier",
                                          "hf_bert_regression"));
 
+// Many draws of texts, each with its own exits and certificate: the share of answers that change on fresh texts exceeds
+// the budget no more often than the confidence allows (30 draws at 90 %: six are two standard deviations above three).
+TEST_F(AttachModelTest, KeepsItsPromiseOverDrawsOfTexts) {
+  const std::string source = model("hf_bert_classifier");
+  std::vector<Encoding> fresh;
+  const auto tokenizer = load_tokenizer(source);
+  for (const std::string& text : some_texts(2000, 77)) fresh.push_back(tokenizer->encode(text, {}, {.max_length = 32}));
+  int broken = 0, early = 0;
+  for (uint32_t draw = 0; draw < 30; ++draw) {
+    ::setenv("XDG_STATE_HOME", (scratch_.path() / fmt::format("state{}", draw)).c_str(), 1);
+    AttachJob job{.model = source, .texts = {.files = {file(some_texts(400, 1000 + draw))}, .seed = draw}};
+    job.out = scratch_.path() / "drawn";
+    job.force = true;
+    job.heads = {.epochs = 2, .rate = 1e-2};
+    job.plan.budgets = {0.1};
+    job.plan.delta = 0.1;
+    const Attached done = attach_model(job, Observer{});
+    Engine engine(Checkpoint::open(job.out.string()), {.precision = Precision::fp32});
+    const ExitTrace trace = engine.trace(fresh);
+    const PolicySpec& policy = done.calibration.outcomes.front().policy;
+    const double agreement = Scorer(trace).score(policy).agreement;
+    broken += 1 - agreement > 0.1 ? 1 : 0;
+    early += Scorer(trace).score(policy).cost.average_layers < 3 ? 1 : 0;
+  }
+  EXPECT_LE(broken, 6);
+  EXPECT_GT(early, 0);  // not because nothing ever left early
+}
+
 TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {
   const AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
   const Attached done = attach_model(job, Observer{});
