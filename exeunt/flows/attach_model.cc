@@ -14,6 +14,7 @@
 #include "exeunt/exits/certify.h"
 #include "exeunt/exits/risk.h"
 #include "exeunt/flows/attach_record.h"
+#include "exeunt/flows/label_names.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/tries.h"
@@ -72,16 +73,12 @@ void require_attachable(const Checkpoint& model, const AttachJob& job) {
   }
 }
 
-std::optional<Dataset> labelled_rows(const AttachJob& job, const Checkpoint& model, const Observer& observer) {
+// Labelled rows, if there are any. A model without names for its labels gets those of the data.
+std::optional<Dataset> labelled_rows(const AttachJob& job, Checkpoint& model, const Observer& observer) {
   if (job.labelled.path.empty()) return std::nullopt;
+  Dataset data = data_for({.data = job.labelled}, model, observer);
+  model = model.with_labels(label_names(model.exits(), job.labelled.columns.labels, data, observer));
   const bool regression = model.exits().problem == Problem::regression;
-  DataSource source = job.labelled;
-  if (source.columns.labels.empty() && !source.columns.regression) {
-    source.columns.labels = model.exits().labels;
-    source.columns.regression = regression;
-  }
-  Dataset data = load_data(source);
-  observer.notices(data.notices);
   if (data.labelled && data.regression != regression) {
     throw Error(Code::bad_file,
                 fmt::format("the model predicts {}, but {} holds {}", regression ? "a number" : "classes", data.where,
@@ -256,6 +253,7 @@ class Attacher {
   void draw() {
     tokenizer_ = load_tokenizer(source_.folder());
     const std::optional<Dataset> labelled = labelled_rows(job_, source_, observer_);
+    finished_ = finished_model(source_);
     const Resolved run =
         resolve(source_, {.policy = "full", .precision = job_.precision, .max_length = job_.texts.max_length});
     exceptions_ = run.exceptions;
