@@ -24,7 +24,7 @@ if [ "${1:-0}" = 1 ]; then
   "$EXEUNT" policy set "$RUN" exit_thres=0.4 cnt_thres=8 -q > /dev/null  # as the original does behind its training
 fi
 # The model's own rule, which 'exeunt policy set RUN exit_thres=0.4' changes (the original's change_config.py).
-OWN=$("$EXEUNT" policy show "$RUN" -q | sed -n '/(default)/,/^$/s/^policy  *//p' || true)
+OWN=$("$EXEUNT" policy show "$RUN" -q | sed -n '/(default)/,/^$/s/^policy  *//p' | head -1 || true)
 case $TEST_MODE in
   one) POLICY=${OWN:-window:0.4,8,bias_1} ;;
   all)
