@@ -57,7 +57,10 @@ struct Case {
 };
 
 std::vector<Given> by_predict(const Case& what) {
-  PredictJob job{.model = what.folder.string(), .file = what.file().string(), .form = AnswerForm::jsonl};
+  PredictJob job;
+  job.model = what.folder.string();
+  job.file = what.file().string();
+  job.form = AnswerForm::jsonl;
   job.classifier.policy = what.policy;
   job.classifier.engine.precision = Precision::fp32;
   std::string lines;

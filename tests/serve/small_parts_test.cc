@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small parts of the server: keys, trace context, logs, metrics, admission, allowed policies, threads.
 #include <future>
+#include <random>
 
 #include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
