@@ -125,7 +125,8 @@ void UserReader::refuse_bad() const {
   const std::string more = bad_ == 1 ? "" : fmt::format(" (and {} more bad row{})", bad_ - 1, bad_ == 2 ? "" : "s");
   const std::string skip = fmt::format("--skip-bad leaves {} out", bad_ == 1 ? "the row" : "such rows");
   const std::string& hint = first_bad_->hint();
-  throw Error(first_bad_->code(), first_bad_->what() + more, hint.empty() ? skip : hint + "; " + skip);
+  throw Error(first_bad_->code(), first_bad_->what() + more,
+              hint.empty() ? skip : hint + (hint.ends_with('?') ? " " : "; ") + skip);
 }
 
 void UserReader::say_left_out(const std::string& where) {
@@ -241,10 +242,10 @@ Dataset read_user_data(const std::string& name, const UserColumns& columns, cons
   UserReader reader(columns, on_bad_row);
   Sha256 hash;
   for (const DataFile& file : data_files(name)) {
+    const DataBytes bytes(file.path);  // first: of a file that is not there, its ending does not matter
     const bool table = file.label.empty();
     const UserFormat format =
         table && !columns.format ? known_format(file.path) : columns.format.value_or(UserFormat::csv);
-    const DataBytes bytes(file.path);
     hash.add(bytes.stored());
     table ? reader.add_table(bytes.text(), file.path.string(), format)
           : reader.add_text(bytes.text(), file.path.string(), file.label);
