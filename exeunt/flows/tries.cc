@@ -113,7 +113,7 @@ std::string digest_of(const ExitTrace& part) {
   std::string all;
   for (const std::vector<float>* values : {&part.logits, &part.lte, &part.ramp, &part.reference, &part.gold})
     all += sha256_hex(std::as_bytes(std::span(*values)));
-  return sha256_hex(all);
+  return sha256_hex(all + sha256_hex(std::as_bytes(std::span(part.row_hash))));
 }
 
 // What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan.
