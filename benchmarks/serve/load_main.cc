@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "benchmarks/serve/attack_crowd.h"
 #include "benchmarks/serve/load.h"
 #include "benchmarks/serve/trials.h"
 
@@ -15,10 +16,11 @@ namespace {
 using Trial = void (*)(const Setting&, Record&);
 
 const std::map<std::string, Trial>& trials() {
-  static const std::map<std::string, Trial> all = {
-      {"company", company}, {"deadline", deadline}, {"degrade", degrade},   {"drain", drain},       {"keys", keys},
-      {"memory", memory},   {"mutate", mutate},     {"overhead", overhead}, {"overload", overload}, {"peak", peak},
-      {"slow", slow},       {"soak", soak},         {"start", start}};
+  static const std::map<std::string, Trial> all = {{"attack", attack},     {"keyless", keyless},   {"company", company},
+                                                   {"deadline", deadline}, {"degrade", degrade},   {"drain", drain},
+                                                   {"keys", keys},         {"memory", memory},     {"mutate", mutate},
+                                                   {"overhead", overhead}, {"overload", overload}, {"peak", peak},
+                                                   {"slow", slow},         {"soak", soak},         {"start", start}};
   return all;
 }
 
@@ -70,6 +72,9 @@ int run(int count, char** words) {
       ->capture_default_str();
   app.add_option("--drop", setting.drop, "degrade: value of --max-drop-under-load")->capture_default_str();
   app.add_option("--shim", setting.shim, "memory: the library that makes allocations fail");
+  app.add_option("--sockets", setting.sockets, "attack: attacking connections")->capture_default_str();
+  app.add_option("--attack", setting.attack, "attack: the only kind to play (default: all)")
+      ->check(CLI::IsMember(std::vector<std::string>(kAttacks.begin(), kAttacks.end())));
   app.add_option("--p99", setting.p99_ms, "peak: latency limit in milliseconds")->capture_default_str();
   app.add_option("--out", out, "Write the record to this file (JSON)");
   CLI11_PARSE(app, own, words);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients without a key who mean harm: each plays one kind of attack, again and again, on a thread of the crowd's own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace exeunt::load {
+
+inline constexpr std::array<std::string_view, 8> kAttacks = {"objects",  // a body of 260,000 empty objects
+                                                             "body",     // 2 MiB and never the last byte
+                                                             "chunks",   // the same in chunks
+                                                             "unread",   // many requests, no answer is read
+                                                             "head",     // a header that never ends
+                                                             "idle",     // a connection and nothing else
+                                                             "origin",   // as a page of another site
+                                                             "host"};    // under a name of the attacker's own
+
+class AttackCrowd {
+ public:
+  // The sockets play `attacks` in turn.
+  AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks);
+  ~AttackCrowd();
+  AttackCrowd(const AttackCrowd&) = delete;
+  AttackCrowd& operator=(const AttackCrowd&) = delete;
+
+  [[nodiscard]] int64_t opened() const noexcept { return opened_; }
+  [[nodiscard]] int64_t bytes_sent() const noexcept { return sent_; }
+
+ private:
+  struct Attacker {
+    std::string_view attack = {};
+    int socket = -1;
+    size_t done = 0;  // bytes of its request
+  };
+  void run();
+  void open(Attacker& attacker);
+  void step(Attacker& attacker);
+
+  uint16_t port_;
+  std::vector<Attacker> attackers_;
+  std::atomic<int64_t> opened_ = 0, sent_ = 0;
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace exeunt::load
