@@ -23,7 +23,8 @@ Replace parse_replace(JsonObject& object) {
     step.pattern = pattern.string("String");
     // A long one could make the search quadratic.
     if (step.pattern.empty() || step.pattern.size() > kMaxPattern) {
-      pattern.fail("String", fmt::format("{} bytes", step.pattern.size()), fmt::format("1 to {}", kMaxPattern));
+      pattern.fail("String", fmt::format("{} bytes", step.pattern.size()),
+                   fmt::format("a non-empty text of at most {}", kMaxPattern));
     }
     return step;
   }

@@ -178,7 +178,7 @@ TEST(Normalizer, ATextCannotGrowWithoutBounds) {
                     parse_json(R"({"type":"Replace","pattern":{"String":")" + long_text + R"("},"content":""})", "f"),
                     "f");
               }).what(),
-              HasSubstr("got 10000 bytes, want 1 to 256"));
+              HasSubstr("got 10000 bytes, want a non-empty text of at most 256"));
 }
 
 TEST(Normalizer, UnknownKindsAndPatternsAreNamed) {
