@@ -82,9 +82,8 @@ async function loadInfo() {
     const response = await fetch('info', { headers: headers() });
     if (!response.ok) throw new Error(response.status === 401 ? 'enter the API key to begin' : 'status ' + response.status);
     info = await response.json();
-    const certified = info.certified ? ', certified' : '';
     byId('model').textContent = `${info.model_id}: ${info.layers} layers, exits after ${info.exits.join(', ')}; ` +
-      `${info.engine}; policy ${info.policy}${certified}`;
+      `${info.engine}; policy ${info.policy}; promise: ${info.promise}`;
     policies = [''];
     for (const policy of splitPolicies(info.allowed_policies)) policies.push(...expand(policy));
     byId('policy').max = policies.length - 1;

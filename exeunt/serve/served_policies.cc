@@ -2,6 +2,7 @@
 #include "exeunt/serve/served_policies.h"
 
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/serve/refusal.h"
 
 namespace exeunt::serve {
@@ -90,6 +91,15 @@ std::optional<size_t> ServedPolicies::point_of(const AskPolicy& policy) const no
 
 bool ServedPolicies::certified() const noexcept {
   return standing() != nullptr && !settings_.chosen && settings_.entry && settings_.entry->certificate;
+}
+
+std::string ServedPolicies::promise() const {
+  const Point* point = standing();
+  if (point == nullptr) return no_promise("found broken on the texts of this server");
+  if (!certified()) return settings_.promise.empty() ? no_promise("not certified") : settings_.promise;
+  Certificate certificate = *settings_.entry->certificate;
+  certificate.epsilon = point->epsilon;
+  return promise_of(certificate, settings_.entry->precision);
 }
 
 std::optional<double> ServedPolicies::promised(size_t nth) const {

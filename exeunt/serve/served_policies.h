@@ -22,6 +22,7 @@ struct PolicySettings {
   std::optional<std::string> chosen = {};   // --policy: replaces the entry's
   std::optional<std::string> allowed = {};  // --allow-policies; none = the certified points and full
   double max_drop_under_load = 0;           // 0 = the default policy, always
+  std::string promise = {};                 // of the default policy where it is not certified: "none (why)"
 };
 
 class ServedPolicies {
@@ -66,6 +67,7 @@ class ServedPolicies {
   [[nodiscard]] std::string allowed() const { return allowed_.str(); }
   [[nodiscard]] const std::optional<PolicyEntry>& entry() const noexcept { return settings_.entry; }
   [[nodiscard]] bool certified() const noexcept;  // the current default policy
+  [[nodiscard]] std::string promise() const;      // what it promises, in one sentence
 
  private:
   struct Point {

@@ -66,7 +66,8 @@ PolicySettings settings_of(const Resolved& resolved, const ServerOptions& option
   PolicySettings settings{.entry = resolved.entry,
                           .chosen = {},
                           .allowed = options.allowed,
-                          .max_drop_under_load = options.max_drop_under_load};
+                          .max_drop_under_load = options.max_drop_under_load,
+                          .promise = resolved.promise};
   PolicySpec rule = resolved.policy;
   rule.exits.clear();
   rule.temperature.clear();

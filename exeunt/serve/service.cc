@@ -329,6 +329,7 @@ HttpResponse Service::info_page() const {
   out["policy"] = str(policies_.current()->spec);
   out["allowed_policies"] = policies_.allowed();
   out["certified"] = policies_.certified();
+  out["promise"] = policies_.promise();
   OrderedJson points = OrderedJson::array();
   if (const auto& entry = policies_.entry()) {
     for (const PolicyPoint& point : entry->points) {

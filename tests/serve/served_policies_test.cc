@@ -70,6 +70,21 @@ TEST(ServedPolicies, EveryPointPromisesItsOwnLoss) {
   EXPECT_EQ(policies.point_of(policies.point(1)), 1U);
 }
 
+TEST(ServedPolicies, SaysWhatTheCurrentPointPromises) {
+  ServedPolicies policies(certified(0.02), bind_policy);
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers differ"));
+  Clock::time_point now = Clock::time_point{} + 1h;
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 2 % of answers differ"));
+  policies.tighten(0);
+  policies.tighten(1);
+  EXPECT_EQ(policies.promise(), "none (found broken on the texts of this server)");
+  PolicySettings chosen = certified();
+  chosen.chosen = "entropy:0.3";
+  chosen.promise = "none (named by hand)";
+  EXPECT_EQ(ServedPolicies(chosen, bind_policy).promise(), "none (named by hand)");
+}
+
 TEST(ServedPolicies, ShadowsCannotRefuteWhatNeedsLabelsOrHoldsInExpectation) {
   PolicySettings drop = certified(), expected = certified();
   drop.entry->certificate->loss = RiskLoss::zero_one_drop;
