@@ -71,36 +71,29 @@ class Learner {
     for (int epoch = 0; epoch < options.heads.epochs; ++epoch) {
       orders_.push_back(order_of_epoch(learned_, options.heads.seed, epoch));
     }
-    const HeadShape shape = shape_of(engine);
-    const auto batch = static_cast<size_t>(options.heads.batch);
-    const auto steps = static_cast<int64_t>((learned_ + batch - 1) / batch) * options.heads.epochs;
     for (int exit = 1; exit < layers_; ++exit) {
-      exits_.push_back({.trainer = HeadTrainer(shape, engine.kernels(), options.heads, exit, steps),
-                        .found = {.after = exit, .weights = HeadArray(shape)}});
+      exits_.push_back({.trainer = {}, .found = {.after = exit, .weights = HeadArray(shape_of(engine))}});
     }
   }
 
+  // An exit takes the rows of its layer and a trainer.
   std::vector<AttachedExit> run() {
-    const size_t trainers = exits_.size() * HeadTrainer::bytes(shape_of(engine_));
-    const size_t room = options_.memory > trainers ? options_.memory - trainers : 0;
-    const size_t layer = KeptRows::bytes(texts_, engine_.spec().hidden, 1);
-    if (const size_t together = std::min(room / layer, exits_.size()); together > 0) {
+    const size_t trainer = HeadTrainer::bytes(shape_of(engine_));
+    const size_t rows = KeptRows::bytes(texts_, engine_.spec().hidden, 1);
+    if (const size_t together = std::min(options_.memory / (rows + trainer), exits_.size()); together > 0) {
       keep_rows(static_cast<int>(together));
     } else {
-      run_again(room);
+      const size_t trainers = exits_.size() * trainer;
+      run_again(options_.memory > trainers ? options_.memory - trainers : 0);
     }
     std::vector<AttachedExit> out;
-    for (Exit& exit : exits_) {
-      exit.found.weights = exit.trainer.best();
-      targets_->finish(exit.found.weights);
-      out.push_back(std::move(exit.found));
-    }
+    for (Exit& exit : exits_) out.push_back(std::move(exit.found));
     return out;
   }
 
  private:
   struct Exit {
-    HeadTrainer trainer;
+    std::optional<HeadTrainer> trainer;  // while it learns
     AttachedExit found;
     HeadTrainer::Judged sums = {};  // over the texts for choosing, in the epoch at hand
   };
@@ -123,12 +116,14 @@ class Learner {
       Teller heads(options_, "learning exits", int64_t{span.count()} * static_cast<int64_t>(orders_.size()));
       parallel_for(span.count(), options_.threads, [&](int64_t nth) {
         Exit& exit = exits_[static_cast<size_t>(span.first - 1 + nth)];
+        begin(exit);
         for (size_t epoch = 0; epoch < orders_.size(); ++epoch) {
           learn(exit, {.texts = orders_[epoch], .rows = rows, .all = true});
           judge(exit, {.texts = choosing_, .rows = rows, .all = true});
           end_epoch(exit, static_cast<int>(epoch));
           heads(1);
         }
+        finish(exit);
       });
     }
   }
@@ -145,6 +140,7 @@ class Learner {
       parallel_for(static_cast<int64_t>(exits_.size()), options_.threads,
                    [&](int64_t nth) { use(exits_[static_cast<size_t>(nth)]); });
     };
+    for (Exit& exit : exits_) begin(exit);
     for (size_t epoch = 0; epoch < orders_.size(); ++epoch) {
       for_pieces(orders_[epoch], room, told,
                  [&](const Piece& piece) { each_exit([&](Exit& exit) { learn(exit, piece); }); });
@@ -152,6 +148,19 @@ class Learner {
                  [&](const Piece& piece) { each_exit([&](Exit& exit) { judge(exit, piece); }); });
       for (Exit& exit : exits_) end_epoch(exit, static_cast<int>(epoch));
     }
+    for (Exit& exit : exits_) finish(exit);
+  }
+
+  void begin(Exit& exit) const {
+    const auto batch = static_cast<size_t>(options_.heads.batch);
+    const auto steps = static_cast<int64_t>((learned_ + batch - 1) / batch) * options_.heads.epochs;
+    exit.trainer.emplace(shape_of(engine_), engine_.kernels(), options_.heads, exit.found.after, steps);
+  }
+
+  void finish(Exit& exit) const {
+    exit.found.weights = exit.trainer->best();
+    targets_->finish(exit.found.weights);
+    exit.trainer.reset();
   }
 
   // Pieces of whole batches, as many as fit into `room`, one at least.
@@ -189,12 +198,12 @@ class Learner {
 
   void learn(Exit& exit, const Piece& piece) const {
     for_batches(piece, exit.found.after,
-                [&](Numbers texts, std::span<const TextRows> rows) { exit.trainer.step(*targets_, texts, rows); });
+                [&](Numbers texts, std::span<const TextRows> rows) { exit.trainer->step(*targets_, texts, rows); });
   }
 
   void judge(Exit& exit, const Piece& piece) const {
     for_batches(piece, exit.found.after, [&](Numbers texts, std::span<const TextRows> rows) {
-      const HeadTrainer::Judged judged = exit.trainer.judge(*targets_, texts, rows);
+      const HeadTrainer::Judged judged = exit.trainer->judge(*targets_, texts, rows);
       exit.sums.loss += judged.loss;
       exit.sums.agreement += judged.agreement;
     });
@@ -203,7 +212,7 @@ class Learner {
   void end_epoch(Exit& exit, int epoch) const {
     const auto count = static_cast<double>(choosing_.size());
     const double loss = exit.sums.loss / count;
-    if (exit.trainer.keep_if_best(loss)) {
+    if (exit.trainer->keep_if_best(loss)) {
       exit.found.epoch = epoch + 1;
       exit.found.loss = loss;
       exit.found.agreement = exit.sums.agreement / count * targets_->spread();

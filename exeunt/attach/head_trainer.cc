@@ -62,7 +62,7 @@ HeadTrainer::HeadTrainer(const HeadShape& shape, const Kernels& kernels, const H
 }
 
 size_t HeadTrainer::bytes(const HeadShape& shape) noexcept {
-  return 5 * HeadArray(shape).all().size_bytes();
+  return 7 * HeadArray(shape).all().size_bytes();  // five arrays, the packed weights, and their transpose
 }
 
 void HeadTrainer::draw_weights() {

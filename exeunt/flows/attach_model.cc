@@ -401,6 +401,9 @@ class Attacher {
     const auto beside = [&](const fs::path& folder) -> std::vector<std::string> {
       learned_->write(folder / kLearnedFile);
       write_atomically(folder / kAttachFile, record);
+      if (!exceptions_.empty()) {  // the certificate holds with these alone
+        write_atomically(folder / "precision.json", read_text(source_.folder() / "precision.json"));
+      }
       Measured measured;
       measured.trace = data_.certify;
       measured.model = *model_;

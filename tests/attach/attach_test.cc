@@ -80,7 +80,7 @@ TEST(Attach, GivesTheSameForAnyNumberOfThreadsAndAnyMemory) {
   AttachOptions options = kShort;
   options.threads = 3;
   EXPECT_EQ(new_weights(attached(source, options)), wanted);
-  // One layer at a time: 90 texts of about 11 tokens and 12 columns take some 24 kB a layer.
+  // One exit at a time: 90 texts of about 11 tokens and 12 columns take some 24 kB a layer.
   const size_t trainers = 2 * HeadTrainer::bytes({.hidden = spec.hidden, .width = spec.hidden, .outputs = 3});
   options.memory = trainers + 30000;
   EXPECT_EQ(new_weights(attached(source, options)), wanted);
