@@ -11,6 +11,7 @@
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/classifier.h"
+#include "tests/flows/silent.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -69,7 +70,7 @@ class AttachGoldenTest : public AttachModelTest, public testing::WithParamInterf
 
 TEST_P(AttachGoldenTest, LeavesFullDepthAnswersAsTheyWere) {
   const AttachJob job = this->job(GetParam(), file(some_texts(1200, 1)));
-  const Attached done = attach_model(job, Observer{});
+  const Attached done = attach_model(job, silent());
   EXPECT_EQ(done.out, job.out);
   ClassifierOptions full;
   full.engine.precision = Precision::fp32;
@@ -83,7 +84,7 @@ TEST_P(AttachGoldenTest, LeavesFullDepthAnswersAsTheyWere) {
 
 TEST_P(AttachGoldenTest, KeepsItsPromiseLive) {
   const AttachJob job = this->job(GetParam(), file(some_texts(1200, 1)));
-  const Attached done = attach_model(job, Observer{});
+  const Attached done = attach_model(job, silent());
   Classifier model(job.out.string());
   ASSERT_TRUE(model.resolved().certificate.has_value());
   EXPECT_EQ(model.resolved().certificate->rows, static_cast<int64_t>(done.parts.certify));
@@ -113,7 +114,7 @@ TEST_F(AttachModelTest, KeepsItsPromiseOverDrawsOfTexts) {
     job.heads = {.epochs = 2, .rate = 1e-2};
     job.plan.budgets = {0.1};
     job.plan.delta = 0.1;
-    const Attached done = attach_model(job, Observer{});
+    const Attached done = attach_model(job, silent());
     Engine engine(Checkpoint::open(job.out.string()), {.precision = Precision::fp32});
     const ExitTrace trace = engine.trace(fresh);
     const PolicySpec& policy = done.calibration.outcomes.front().policy;
@@ -127,7 +128,7 @@ TEST_F(AttachModelTest, KeepsItsPromiseOverDrawsOfTexts) {
 
 TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {
   const AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
-  const Attached done = attach_model(job, Observer{});
+  const Attached done = attach_model(job, silent());
   EXPECT_EQ(LearnedRows::read(job.out / kLearnedFile).size(), done.parts.learn);
   const Json record = read_json(job.out / "attach.json");
   EXPECT_EQ(record.at("learned"), done.parts.learn);
@@ -140,35 +141,35 @@ TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {
 TEST_F(AttachModelTest, GivesTheSameModelForAnyNumberOfThreads) {
   AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
   job.texts.threads = 1;
-  (void)attach_model(job, Observer{});
+  (void)attach_model(job, silent());
   const std::string one = weights_sha256(Checkpoint::open(job.out.string()));
   job.texts.threads = 3;
   job.memory = 0;
   job.force = true;
-  (void)attach_model(job, Observer{});
+  (void)attach_model(job, silent());
   EXPECT_EQ(weights_sha256(Checkpoint::open(job.out.string())), one);
 }
 
 TEST_F(AttachModelTest, ReplacesExitsOnRequestAlone) {
   AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
-  (void)attach_model(job, Observer{});
+  (void)attach_model(job, silent());
   AttachJob again = job;
   again.model = job.out.string();
   again.out = scratch_.path() / "again";
-  EXPECT_THAT([&] { (void)attach_model(again, Observer{}); },
+  EXPECT_THAT([&] { (void)attach_model(again, silent()); },
               testing::Throws<Error>(testing::Property(&Error::what, testing::HasSubstr("has 3 exits already"))));
   EXPECT_FALSE(path_exists(again.out));
   // Its texts are known now: others have to certify.
   again.force = true;
   again.texts.files = {file(some_texts(3000, 9), "others.txt")};
-  (void)attach_model(again, Observer{});
+  (void)attach_model(again, silent());
   EXPECT_GT(LearnedRows::read(again.out / kLearnedFile).size(), LearnedRows::read(job.out / kLearnedFile).size());
 }
 
 TEST_F(AttachModelTest, SaysHowManyTextsAPromiseTakes) {
   AttachJob job = this->job("hf_bert_classifier", file(some_texts(200, 1)));
   job.plan.budgets = {0.02};
-  EXPECT_THAT([&] { (void)attach_model(job, Observer{}); },
+  EXPECT_THAT([&] { (void)attach_model(job, silent()); },
               testing::Throws<Error>(testing::Property(
                   &Error::what, testing::HasSubstr("to promise 2 % with confidence 95 % takes 370 at least"))));
   EXPECT_FALSE(path_exists(job.out));
@@ -183,7 +184,7 @@ TEST_F(AttachModelTest, RefusesAModelThatAlwaysAnswersTheSame) {
   const fs::path sure = scratch_.path() / "sure";
   (void)write_exeunt_folder({source.spec(), source.exits(), tensors, {.folder = job.model}}, sure);
   job.model = sure.string();
-  EXPECT_THAT([&] { (void)attach_model(job, Observer{}); },
+  EXPECT_THAT([&] { (void)attach_model(job, silent()); },
               testing::Throws<Error>(testing::Property(&Error::what, testing::HasSubstr("to every text"))));
   EXPECT_FALSE(path_exists(job.out));
 }

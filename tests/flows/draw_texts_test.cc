@@ -8,6 +8,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "tests/flows/silent.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -44,7 +45,7 @@ class DrawTextsTest : public testing::Test {
 
 TEST_F(DrawTextsTest, CountsEqualTokensOnce) {
   const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good film\nGood  film\nthe plot\n\n   \n")}}, nullptr,
-                                      *tokenizer_, Observer{});
+                                      *tokenizer_, silent());
   EXPECT_EQ(drawn.rows, 5);
   EXPECT_EQ(drawn.blank, 2);
   EXPECT_EQ(drawn.distinct, 2);
@@ -61,39 +62,39 @@ TEST_F(DrawTextsTest, DrawsTheSameFromAnyOrderAndAnyNumberOfCopies) {
     end = begin;
   }
   const std::string forth = file("forth.txt", all), back = file("back.txt", reversed);
-  const DrawnTexts one = draw_texts({.files = {forth}, .limit = 50}, nullptr, *tokenizer_, Observer{});
+  const DrawnTexts one = draw_texts({.files = {forth}, .limit = 50}, nullptr, *tokenizer_, silent());
   const DrawnTexts other =
-      draw_texts({.files = {back, forth}, .limit = 50, .threads = 3}, nullptr, *tokenizer_, Observer{});
+      draw_texts({.files = {back, forth}, .limit = 50, .threads = 3}, nullptr, *tokenizer_, silent());
   EXPECT_EQ(one.texts.size(), 50U);
   EXPECT_EQ(texts_of(one), texts_of(other));
-  const DrawnTexts third = draw_texts({.files = {forth}, .limit = 50, .seed = 7}, nullptr, *tokenizer_, Observer{});
+  const DrawnTexts third = draw_texts({.files = {forth}, .limit = 50, .seed = 7}, nullptr, *tokenizer_, silent());
   EXPECT_NE(texts_of(one), texts_of(third));
 }
 
 TEST_F(DrawTextsTest, EstimatesHowManyDistinctTextsThereAre) {
   const DrawnTexts drawn =
-      draw_texts({.files = {file("a.txt", lines(4000))}, .limit = 1000}, nullptr, *tokenizer_, Observer{});
+      draw_texts({.files = {file("a.txt", lines(4000))}, .limit = 1000}, nullptr, *tokenizer_, silent());
   EXPECT_EQ(drawn.texts.size(), 1000U);
   EXPECT_NEAR(static_cast<double>(drawn.distinct), 4000, 500);
 }
 
 TEST_F(DrawTextsTest, CountsTruncatedTexts) {
   const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good\ngood film good film good\n")}, .max_length = 5},
-                                      nullptr, *tokenizer_, Observer{});
+                                      nullptr, *tokenizer_, silent());
   EXPECT_EQ(drawn.truncated, 1);
 }
 
 TEST_F(DrawTextsTest, TakesLabelsWhereThereAreAny) {
   Dataset labelled;
   labelled.examples = {{.text = "good film", .pair = {}, .gold = 1, .index = 0}};
-  const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good film\n")}}, &labelled, *tokenizer_, Observer{});
+  const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good film\n")}}, &labelled, *tokenizer_, silent());
   ASSERT_EQ(drawn.texts.size(), 1U);
   EXPECT_EQ(drawn.texts[0].gold, 1);
 }
 
 TEST_F(DrawTextsTest, RefusesFilesWithoutAText) {
-  EXPECT_THROW((void)draw_texts({.files = {file("a.txt", "\n \n")}}, nullptr, *tokenizer_, Observer{}), Error);
-  EXPECT_THROW((void)draw_texts({.files = {file("b.txt", "")}}, nullptr, *tokenizer_, Observer{}), Error);
+  EXPECT_THROW((void)draw_texts({.files = {file("a.txt", "\n \n")}}, nullptr, *tokenizer_, silent()), Error);
+  EXPECT_THROW((void)draw_texts({.files = {file("b.txt", "")}}, nullptr, *tokenizer_, silent()), Error);
 }
 
 }  // namespace
