@@ -52,7 +52,7 @@ TEST(ElbertConfig, NamesWhatItDoesNotFollow) {
   const auto notices = elbert_training(config({{"kd_enable", true}, {"use_out_pooler", false}, {"fc_size1", 5}}), "c");
   EXPECT_THAT(notices.notices, Contains(HasSubstr("fc_size1 5 is not followed")));
   EXPECT_THAT(notices.notices, Contains(HasSubstr("kd_enable is not followed")));
-  EXPECT_THAT(elbert_training(config({}), "c").notices, IsEmpty());
+  EXPECT_THAT(elbert_training(config(Json::object()), "c").notices, IsEmpty());
   EXPECT_THAT(elbert_training({{"model_type", "albert"}}, "c").set, IsEmpty());
   EXPECT_THAT(error_of([] {
                 (void)elbert_training(config({{"weight_name", "linear"}}), "c");
