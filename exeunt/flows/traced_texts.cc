@@ -42,9 +42,18 @@ std::vector<size_t> TracedTexts::all() const {
   return rows;
 }
 
+ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const size_t> rows) const {
+  return traced(setting, rows, {});
+}
+
 ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const size_t> rows,
                              const Observer& observer) const {
   Progress progress("trace", static_cast<int64_t>(rows.size()), observer.progress);
+  return traced(setting, rows, [&](int64_t texts) { progress.advance(texts); });
+}
+
+ExitTrace TracedTexts::traced(const PrecisionSetting& setting, std::span<const size_t> rows,
+                              const std::function<void(int64_t)>& advance) const {
   std::optional<ExitTrace> joined;
   std::vector<size_t> place(rows.size());  // of every row in the joined trace, which has them by source
   size_t first = 0, placed = 0;
@@ -65,7 +74,7 @@ ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const si
                                   .precision = setting.precision,
                                   .exceptions = setting.exceptions,
                                   .tokenizer = tokenizer_folder_,
-                                  .advance = [&](int64_t texts) { progress.advance(texts); }});
+                                  .advance = advance});
     joined = joined ? join_rows(*joined, trace, where) : std::move(trace);
   }
   check(joined && placed == rows.size(), "every row is of a source");

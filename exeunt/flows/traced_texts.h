@@ -2,6 +2,7 @@
 // Texts that a model runs again and again: in parts, and in several precisions.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -32,14 +33,18 @@ class TracedTexts {
   [[nodiscard]] size_t size() const noexcept { return size_; }
   [[nodiscard]] std::vector<size_t> all() const;
 
+  [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows) const;
   [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows,
-                                const Observer& observer = {}) const;
+                                const Observer& observer) const;  // with progress
 
   // Processor time that one of the rows takes under a policy, on average.
   [[nodiscard]] double milliseconds(const PrecisionSetting& setting, const PolicySpec& policy,
                                     std::span<const size_t> rows) const;
 
  private:
+  [[nodiscard]] ExitTrace traced(const PrecisionSetting& setting, std::span<const size_t> rows,
+                                 const std::function<void(int64_t)>& advance) const;
+
   const Checkpoint& model_;
   const MeasureOptions& options_;
   int max_length_;  // the same in all precisions

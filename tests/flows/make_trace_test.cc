@@ -60,7 +60,7 @@ TEST(MakeTrace, MarksWhatTheModelLearnedWhateverTheLengthItIsTracedAt) {
   const Scratch scratch;
   const Checkpoint source = Checkpoint::open(kModel);
   const auto tokenizer = load_tokenizer(source.folder());
-  const std::string text = "a good film with a dull plot so bad it is great";
+  const std::string text = "the film was good and the plot was bad but the actor was great";
   const Encoding learned = tokenizer->encode(text, std::nullopt, {.max_length = 8});
   ASSERT_TRUE(learned.truncated);
   (void)write_exeunt_folder(source, scratch.path() / "unknown");
@@ -70,7 +70,7 @@ TEST(MakeTrace, MarksWhatTheModelLearnedWhateverTheLengthItIsTracedAt) {
                               return std::vector<std::string>{kLearnedFile};
                             }});
   const Dataset data = parse_user_data(
-      "text,label\n" + text + ",positive\ngood film with a,positive\nit is great,negative\n", "my.csv", as_csv());
+      "text,label\n" + text + ",positive\nfilm was good and,positive\nit is great,negative\n", "my.csv", as_csv());
   const Checkpoint model = Checkpoint::open((scratch.path() / "m").string());
   for (const int max_length : {6, 8, 64})
     EXPECT_EQ(make_trace(model, *tokenizer, data, {.max_length = max_length}).learned, (std::vector<uint8_t>{2, 1, 0}))
