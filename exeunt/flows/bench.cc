@@ -333,8 +333,13 @@ std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan
   const std::vector<Encoding> texts = encoded_texts(data, model, 0, observer);
   std::vector<PolicyTimes> out;
   with_engines(model, plan, [&](const EngineOptions& options) {
+    // With the exits and temperatures that the model would run them with.
+    const auto entry = resolve(model, {.policy = "full", .precision = options.precision}).entry;
+    std::vector<PolicySpec> complete(policies.begin(), policies.end());
+    if (entry)
+      for (PolicySpec& policy : complete) policy = entry->complete(policy);
     Engine engine(model, options);
-    out.push_back(time_policies(engine, texts, policies, {.seconds = plan.seconds}));
+    out.push_back(time_policies(engine, texts, complete, {.seconds = plan.seconds}));
   });
   return out;
 }
