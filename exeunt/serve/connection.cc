@@ -17,6 +17,7 @@ using boost::system::error_code;
 // Bytes of a refused request that are still read, so that the client can read the response.
 constexpr size_t kMaxLinger = 1 << 20;
 constexpr auto kLingerTime = std::chrono::milliseconds(1000);
+constexpr auto kLingerPause = std::chrono::milliseconds(2);  // or refusing would cost more than serving
 // Before a request's head has been accepted, a connection holds little; then it may read in larger pieces.
 constexpr size_t kHeadBuffer = 4096, kBodyBuffer = 16384;
 // A client that has read nothing for this long may lose its place to another.
@@ -29,6 +30,7 @@ Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, C
     : socket_(std::move(socket)),
       context_(std::move(tls)),
       timer_(socket_.get_executor()),
+      pause_(socket_.get_executor()),
       host_(host),
       reader_(host.options.framing),
       peer_(std::move(peer)),
@@ -109,6 +111,7 @@ void Connection::close() {
   open_ = false;
   error_code ignored;
   timer_.cancel();
+  pause_.cancel();
   socket_.close(ignored);
   arrival_.reset();
   if (active_) host_.service.abandon(active_);
@@ -146,7 +149,7 @@ void Connection::on_read(const error_code& error, size_t bytes) {
   if (error) return close();
   if (wait_ == Wait::linger) {
     lingered_ += bytes;
-    return lingered_ > kMaxLinger ? close() : read();
+    return lingered_ > kMaxLinger ? close() : linger_on();
   }
   begin_ = 0;
   end_ = bytes;
@@ -282,6 +285,16 @@ void Connection::linger() {
   socket_.shutdown(Socket::shutdown_send, ignored);
   begin_ = end_ = 0;
   read();
+}
+
+// Reads on at the pace of an ordinary client, whatever the speed at which it is sent to.
+void Connection::linger_on() {
+  pause_.expires_after(kLingerPause);
+  pause_.async_wait([self = shared_from_this()](const error_code& error) {
+    self->guarded([&] {
+      if (!error) self->read();
+    });
+  });
 }
 
 }  // namespace exeunt::serve

@@ -60,6 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void respond(HttpResponse&& response);
   void on_written(const boost::system::error_code& error);
   void linger();
+  void linger_on();
   void set_wait(Wait wait);
   void on_timeout();
   template <class Buffers, class Handler>
@@ -68,7 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Socket socket_;
   std::shared_ptr<boost::asio::ssl::context> context_;
   std::optional<boost::asio::ssl::stream<Socket&>> tls_;
-  boost::asio::steady_timer timer_;
+  boost::asio::steady_timer timer_, pause_;
   ConnectionHost& host_;
   RequestReader reader_;
   std::string peer_;
