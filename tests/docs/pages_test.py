@@ -70,7 +70,8 @@ class Page:
     def __init__(self, path, folder):
         self.path, self.folder, self.server, self.port, self.problems, self.count = path, folder, None, free_port(), [], 0
         fakes = ROOT / 'tests/docs/fakes'
-        self.environment = dict(os.environ, PATH=f'{EXEUNT.parent}:{fakes}:{os.environ["PATH"]}', TRAIN_FLAGS=TRAIN, LC_ALL='C.UTF-8')
+        self.environment = dict(os.environ, PATH=f'{EXEUNT.parent}:{fakes}:{os.environ["PATH"]}', TRAIN_FLAGS=TRAIN, LC_ALL='C.UTF-8',
+                                XDG_STATE_HOME=str(folder / 'state'))
 
     def run(self):
         for line, command in commands(self.path.read_text()):

@@ -31,7 +31,7 @@ def expect(condition, what):
 
 
 def run(folder, command, **variables):
-    environment = dict(os.environ, PATH=f'{EXEUNT.parent}:{ROOT / "tests/docs/fakes"}:{os.environ["PATH"]}', **variables)
+    environment = dict(os.environ, PATH=f'{EXEUNT.parent}:{ROOT / "tests/docs/fakes"}:{os.environ["PATH"]}', XDG_STATE_HOME=f'{folder}/state', **variables)
     done = subprocess.run(['bash', '-c', command], cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     expect(done.returncode == 0, f'{command}: status {done.returncode}\n{done.stdout}{done.stderr}')
     return done.stdout + done.stderr

@@ -30,7 +30,8 @@ def expect(condition, what):
 def script(name, *arguments, status=0, **variables):
     """Runs one script in the scratch folder; returns what it printed."""
     ran.add(name)
-    environment = dict(os.environ, TRAIN_FLAGS=TRAIN, EVAL_FLAGS=EVAL, LC_ALL='C.UTF-8', **variables)
+    environment = dict(os.environ, TRAIN_FLAGS=TRAIN, EVAL_FLAGS=EVAL, LC_ALL='C.UTF-8', XDG_STATE_HOME=str(SCRATCH / 'state'),
+                       **variables)
     done = subprocess.run([SCRIPTS / name, *arguments], cwd=SCRATCH, env=environment, capture_output=True, text=True, timeout=600)
     expect(done.returncode == status, f'{name} {variables}: status {done.returncode}\n{done.stdout}{done.stderr}')
     return done.stdout + done.stderr if status else done.stdout

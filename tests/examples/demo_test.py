@@ -30,7 +30,8 @@ class WithoutNpm(unittest.TestCase):
             done = subprocess.run(
                 [sys.executable, ROOT / "scripts" / "demo", folder / "bin" / "exeunt", "--out", out, "--epochs", "0.5",
                  "--threads", "1"], capture_output=True, text=True, timeout=900,
-                env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}", OMP_NUM_THREADS="1", NO_COLOR="1"))
+                env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}", OMP_NUM_THREADS="1", NO_COLOR="1",
+                         XDG_STATE_HOME=f"{folder}/state"))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             fallback = [line for line in done.stdout.splitlines() if "our own small encoder" in line]
             self.assertEqual(len(fallback), 1)
