@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
@@ -14,8 +15,15 @@ namespace {
 
 struct PredictFlags {
   PredictJob job;
-  std::string format, out, form = "tsv", shard;
+  std::string format, out, form, shard, keep;
 };
+
+// The form that is asked for, else what the output's ending says.
+AnswerForm form_for(const Common& common, const PredictFlags& flags) {
+  if (common.json) return AnswerForm::jsonl;
+  if (!flags.form.empty()) return *answer_form_named(flags.form);
+  return answer_form_of(flags.out).value_or(AnswerForm::tsv);
+}
 
 // Where lines go: a file that appears whole at the end, or standard output.
 class LineSink {
@@ -50,7 +58,15 @@ void run(const Common& common, const PredictFlags& flags) {
   PredictJob job = flags.job;
   if (!flags.shard.empty()) job.shard = parse_shard(flags.shard);
   if (!flags.format.empty()) job.columns.form = text_form_named(flags.format);
-  job.form = common.json ? AnswerForm::jsonl : *answer_form_named(flags.form);
+  job.form = form_for(common, flags);
+  job.columns.keep = comma_list(flags.keep);
+  if (job.shard && !job.columns.keep.empty())
+    throw Error(Code::usage, "--keep: a part of a job keeps no columns", "join the answers by their index");
+  // What is no file and has a blank is a text: exeunt predict MODEL 'A fine day'.
+  if (job.file.find(' ') != std::string::npos && !path_exists(job.file)) {
+    job.texts.insert(job.texts.begin(), job.file);
+    job.file = "-";
+  }
   LineSink sink(flags.out);
   const auto [counts, layers, max_length] = run_predict_job(
       job, [&](std::string_view text) { sink.write(text); }, observer(common));
@@ -58,6 +74,10 @@ void run(const Common& common, const PredictFlags& flags) {
   if (counts.truncated > 0) {
     notice(common,
            fmt::format("{} of {} texts were truncated to {} tokens", counts.truncated, counts.answered, max_length));
+  }
+  if (counts.blank > 0) {
+    notice(common, fmt::format("{} of {} texts {} blank and without an answer", counts.blank,
+                               counts.blank + counts.answered, counts.blank == 1 ? "is" : "are"));
   }
   if (flags.out.empty()) return;
   const double average =
@@ -88,14 +108,20 @@ void add_predict(CommandLine& line) {
   flags->job.data.split = "test";
   CLI::App* verb =
       add_verb(line, "predict", "Run inference on texts, each exiting where its policy allows",
-               {"exeunt predict models/sst2 reviews.txt", "echo 'A delight.' | exeunt predict models/sst2 --json",
+               {"exeunt predict models/sst2 reviews.txt", "exeunt predict models/sst2 'A delight.'",
+                "exeunt predict models/sst2 reviews.csv --keep id,text --out answers.csv",
                 "exeunt predict models/mrpc pairs.csv --text-column a --pair-column b --out answers.tsv",
                 "exeunt predict models/sst2 --task SST-2 --data glue_data --output-format glue --out SST-2.tsv",
                 "exeunt predict models/sst2 huge.jsonl --shard 2/8 --out part2"},
                [flags, &common = line.common] { run(common, *flags); });
   verb->add_option("MODEL", flags->job.model, "Model folder, or org/name in the local Hugging Face cache")->required();
-  verb->add_option("FILE", flags->job.file, "Texts: one per line, or CSV, TSV, JSONL; - = standard input")
+  verb->add_option("FILE", flags->job.file,
+                   "Texts: one per line, or CSV, TSV, JSONL, also .gz; - = standard input; or a text of several words")
       ->capture_default_str();
+  verb->add_option("--text", flags->job.texts, "A text to classify, instead of FILE; repeatable")
+      ->allow_extra_args(false);
+  verb->add_option("--keep", flags->keep, "Comma-separated columns of FILE to copy to the output")
+      ->type_name("COLUMNS");
   verb->add_option("--format", flags->format, "Format of FILE")
       ->default_str("by its extension")
       ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
@@ -114,10 +140,12 @@ void add_predict(CommandLine& line) {
       ->default_str("the model's own");
   add_engine_flags(*verb, flags->job.classifier.engine);
   add_length_flag(*verb, flags->job.classifier.max_length);
-  verb->add_flag("--strict", flags->job.strict, "Refuse texts that are too long instead of truncating them");
-  verb->add_option("--output-format", flags->form, "Output format: tsv, jsonl (as --json), glue or elue")
-      ->check(CLI::IsMember({"tsv", "jsonl", "glue", "elue"}))
-      ->capture_default_str();
+  verb->add_flag(
+      "--strict", flags->job.strict,
+      "Refuse texts that are too long or blank instead of truncating them or leaving them without an answer");
+  verb->add_option("--output-format", flags->form, "Output format: tsv, csv, jsonl (as --json), glue or elue")
+      ->check(CLI::IsMember({"tsv", "csv", "jsonl", "glue", "elue"}))
+      ->default_str("by the extension of --out, else tsv");
   verb->add_option("--shard", flags->shard, "i/n: process this part of the rows; 'exeunt merge' joins them");
   verb->add_option("--out", flags->out, "Output file")->default_str("standard output");
 }

@@ -7,11 +7,14 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/json.h"
+#include "exeunt/eval/sweep_table.h"
 
 namespace exeunt {
 namespace {
 
-constexpr std::array<std::string_view, 4> kForms = {"tsv", "jsonl", "glue", "elue"};
+constexpr std::array<std::string_view, 5> kForms = {"tsv", "csv", "jsonl", "glue", "elue"};
+constexpr std::array<std::string_view, 7> kOurs = {"index",      "label",      "score", "scores",
+                                                   "exit_layer", "layers_run", "value"};
 
 // A label in a table whose fields have no quoting.
 std::string plain_field(std::string text) {
@@ -32,10 +35,20 @@ std::string_view name_of(AnswerForm form) noexcept {
   return kForms[static_cast<size_t>(form)];
 }
 
+std::optional<AnswerForm> answer_form_of(std::string_view path) noexcept {
+  if (path.ends_with(".csv")) return AnswerForm::csv;
+  if (path.ends_with(".tsv")) return AnswerForm::tsv;
+  if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) return AnswerForm::jsonl;
+  return std::nullopt;
+}
+
 AnswerLines::AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy,
-                         std::vector<std::string> labels)
-    : form_(form), exits_(model.exits()) {
+                         std::vector<std::string> labels, std::vector<std::string> keep)
+    : form_(form), keep_(std::move(keep)), exits_(model.exits()) {
   exits_.labels = std::move(labels);
+  for (std::string& name : keep_) {
+    if (std::find(kOurs.begin(), kOurs.end(), name) != kOurs.end()) name = "input_" + name;
+  }
   run_.hidden = model.spec().hidden;
   for (int i = 0; i < policy.count; ++i) {
     const ExitSite& site = exits_.sites[static_cast<size_t>(policy.site[i])];
@@ -44,11 +57,33 @@ AnswerLines::AnswerLines(AnswerForm form, const Checkpoint& model, const Policy&
   }
 }
 
+// One line of a table. A TSV has no quoting: what would break it becomes a blank.
+std::string AnswerLines::joined(const std::vector<std::string>& fields) const {
+  std::string out;
+  for (const std::string& field : fields) {
+    if (!out.empty()) out += form_ == AnswerForm::csv ? ',' : '\t';
+    out += form_ == AnswerForm::csv ? csv_field(field) : plain_field(field);
+  }
+  return out + "\n";
+}
+
+std::vector<std::string> AnswerLines::columns() const {
+  std::vector<std::string> names{"index"};
+  names.insert(names.end(), keep_.begin(), keep_.end());
+  if (exits_.problem == Problem::regression) {
+    names.emplace_back("value");
+  } else {
+    names.insert(names.end(), {"label", "score"});
+  }
+  names.insert(names.end(), {"exit_layer", "layers_run"});
+  return names;
+}
+
 std::string AnswerLines::head() const {
-  const bool regression = exits_.problem == Problem::regression;
   switch (form_) {
     case AnswerForm::tsv:
-      return regression ? "index\tvalue\texit_layer\tlayers_run\n" : "index\tlabel\tscore\texit_layer\tlayers_run\n";
+    case AnswerForm::csv:
+      return joined(columns());
     case AnswerForm::glue:
       return "index\tprediction\n";
     case AnswerForm::elue:
@@ -73,6 +108,11 @@ std::string AnswerLines::label_of(const Prediction& text) const {
 std::string AnswerLines::json_line(const Prediction& text) const {
   OrderedJson out;
   out["index"] = text.index;
+  for (size_t i = 0; i < keep_.size(); ++i) out[keep_[i]] = text.kept.at(i);
+  if (text.blank) {
+    out[exits_.problem == Problem::regression ? "value" : "label"] = nullptr;
+    return out.dump() + "\n";
+  }
   if (exits_.problem == Problem::regression) {
     out["value"] = text.answer.evidence.value;
   } else {
@@ -86,8 +126,26 @@ std::string AnswerLines::json_line(const Prediction& text) const {
   return out.dump() + "\n";
 }
 
-std::string AnswerLines::line(const Prediction& text) const {
+std::vector<std::string> AnswerLines::fields_of(const Prediction& text) const {
   const Answer& answer = text.answer;
+  std::vector<std::string> fields{fmt::format("{}", text.index)};
+  fields.insert(fields.end(), text.kept.begin(), text.kept.end());
+  if (text.blank) {
+    fields.resize(columns().size());
+    return fields;
+  }
+  if (exits_.problem == Problem::regression) {
+    fields.push_back(fmt::format("{:.6g}", answer.evidence.value));
+  } else {
+    fields.push_back(exits_.labels.at(static_cast<size_t>(answer.evidence.label)));
+    fields.push_back(fmt::format("{:.6f}", answer.probabilities.at(static_cast<size_t>(answer.evidence.label))));
+  }
+  fields.push_back(fmt::format("{}", answer.layer));
+  fields.push_back(fmt::format("{}", answer.layers_run));
+  return fields;
+}
+
+std::string AnswerLines::line(const Prediction& text) const {
   switch (form_) {
     case AnswerForm::jsonl:
       return json_line(text);
@@ -95,19 +153,15 @@ std::string AnswerLines::line(const Prediction& text) const {
       return fmt::format("{}\t{}\n", text.index, label_of(text));
     case AnswerForm::elue: {
       ElueRun run = run_;
-      run.tokens = {answer.tokens};
-      run.layers = {answer.layer};
+      run.tokens = {text.answer.tokens};
+      run.layers = {text.answer.layer};
       return fmt::format("{}\t{}\t{}\n", text.index, label_of(text), elue_modules(run, 0));
     }
     case AnswerForm::tsv:
+    case AnswerForm::csv:
       break;
   }
-  if (exits_.problem == Problem::regression) {
-    return fmt::format("{}\t{:.6g}\t{}\t{}\n", text.index, answer.evidence.value, answer.layer, answer.layers_run);
-  }
-  return fmt::format("{}\t{}\t{:.6f}\t{}\t{}\n", text.index, label_of(text),
-                     answer.probabilities.at(static_cast<size_t>(answer.evidence.label)), answer.layer,
-                     answer.layers_run);
+  return joined(fields_of(text));
 }
 
 }  // namespace exeunt

@@ -19,12 +19,11 @@ constexpr size_t kWindowPerThread = 64;
 // A text on its way. The engine's thread writes `truncated` before it fulfils `answer`.
 struct Waiting {
   TextRow row = {};
-  bool truncated = false;
+  bool truncated = false, blank = false;
   std::promise<Answer> answer = {};
 };
 
-void refuse_empty(const TextRow& row) {
-  if (!is_blank(row.text, row.pair)) return;
+[[noreturn]] void refuse_empty(const TextRow& row) {
   throw Error(Code::bad_file, fmt::format("{}: got an empty text, want at least one word", row.place),
               "remove the row");
 }
@@ -49,9 +48,10 @@ class Stream {
     for (TextRow row; plan_.next(row);) {
       ++counts_.rows;
       if (!plan_.shard.has(row.index)) continue;
-      refuse_empty(row);
+      const bool blank = is_blank(row.text, row.pair);
+      if (blank && !plan_.answer_blank) refuse_empty(row);
       if (waiting_.size() >= window_) finish_oldest();
-      submit(std::move(row));
+      blank ? pass(std::move(row)) : submit(std::move(row));
       while (!waiting_.empty() && ready(waiting_.front().second)) finish_oldest();
       row = {};
     }
@@ -62,6 +62,16 @@ class Stream {
  private:
   static bool ready(const std::future<Answer>& answer) {
     return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
+  // A row without a text keeps its place among the answers.
+  void pass(TextRow&& row) {
+    auto waiting = std::make_shared<Waiting>();
+    waiting->row = std::move(row);
+    waiting->blank = true;
+    waiting->answer.set_value({});
+    waiting_.emplace_back(waiting, waiting->answer.get_future());
+    tickets_.emplace_back();
   }
 
   void submit(TextRow&& row) {
@@ -81,7 +91,12 @@ class Stream {
     auto [waiting, future] = std::move(waiting_.front());
     waiting_.pop_front();
     tickets_.pop_front();
-    Prediction out{.index = waiting->row.index, .truncated = false, .answer = future.get()};
+    Prediction out{.index = waiting->row.index, .answer = future.get(), .kept = std::move(waiting->row.kept)};
+    if (waiting->blank) {
+      out.blank = true;
+      ++counts_.blank;
+      return plan_.answered(out);
+    }
     out.truncated = waiting->truncated;
     if (out.answer.ended == Ended::failed) {
       throw_bad_file(waiting->row.place, "{}", out.answer.error);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "exeunt/runtime/engine.h"
 #include "exeunt/tasks/text_stream.h"
@@ -16,7 +18,9 @@ namespace exeunt {
 struct Prediction {
   int64_t index = 0;  // row in the source
   bool truncated = false;
+  bool blank = false;  // there was no text, so there is no answer
   Answer answer = {};
+  std::vector<std::string> kept = {};  // columns of the source to hand on
 };
 
 // One shard of a job. Row r belongs to shard r mod shards, so that shards take about the same time.
@@ -29,7 +33,8 @@ struct Shard {
 struct PredictPlan {
   Ask ask = {};
   EncodeOptions encode = {};
-  bool strict = false;  // a text that is too long is an Error, not cut
+  bool strict = false;        // a text that is too long is an Error, not cut
+  bool answer_blank = false;  // an empty text is answered as such instead of an Error
   Shard shard = {};
   std::function<bool(TextRow&)> next = {};               // the texts; false at the end
   std::function<void(const Prediction&)> answered = {};  // in the order of the source, on the calling thread
@@ -39,10 +44,12 @@ struct PredictCounts {
   int64_t rows = 0;      // of the source, other shards' included
   int64_t answered = 0;  // of this shard
   int64_t truncated = 0;
+  int64_t blank = 0;   // of this shard, without a text
   int64_t layers = 0;  // sum of the layers after which the answers left
 };
 
-// Throws Error: bad_file for an empty text and, if `strict`, one too long, with its place; what next() throws.
+// Throws Error: bad_file for an empty text (unless `answer_blank`) and, if `strict`, one too long, with its place; what
+// next() throws.
 PredictCounts predict(Engine& engine, const Tokenizer& tokenizer, const PredictPlan& plan);
 
 }  // namespace exeunt

@@ -20,6 +20,15 @@ struct TextSource {
   size_t at = 0;
 
   explicit TextSource(const PredictJob& job) {
+    if (!job.texts.empty()) {
+      if (job.file != "-" || !job.data.task.empty())
+        throw Error(Code::usage, "got both texts and a file, want one of them");
+      if (!job.columns.keep.empty()) throw Error(Code::usage, "--keep goes with a file");
+      for (const std::string& text : job.texts) {
+        data.examples.push_back({.text = text, .pair = {}, .index = static_cast<int64_t>(data.examples.size())});
+      }
+      return;
+    }
     if (job.data.task.empty()) {
       if (!job.data.path.empty()) {
         throw Error(Code::usage, "--data goes with --task", "name a file of your own behind the model, without a flag");
@@ -29,6 +38,7 @@ struct TextSource {
     }
     if (job.data.path.empty()) throw Error(Code::usage, "--data is required with --task", "name the data folder");
     if (job.file != "-") throw Error(Code::usage, "got both a file and --task, want one of them");
+    if (!job.columns.keep.empty()) throw Error(Code::usage, "--keep goes with a file");
     data = read_split(find_task(job.data.task), split_named(job.data.split), job.data.path);
   }
 
@@ -39,7 +49,8 @@ struct TextSource {
     row = {.text = example.text,
            .pair = example.pair,
            .index = example.index,
-           .place = fmt::format("{} {}: row {}", data.task, data.split, example.index)};
+           .place = data.task.empty() ? fmt::format("--text {}", example.index + 1)
+                                      : fmt::format("{} {}: row {}", data.task, data.split, example.index)};
     return true;
   }
   [[nodiscard]] std::string sha256() const { return stream ? stream->sha256() : data.sha256; }
@@ -48,6 +59,17 @@ struct TextSource {
     return stream ? stream->size().value_or(0) : static_cast<int64_t>(data.examples.size());
   }
 };
+
+// A table in a pipe has no ending that tells its format.
+bool looks_like_header(const TextRow& row, const PredictJob& job) {
+  if (row.index != 0 || job.columns.form || job.file != "-") return false;
+  for (const char separator : {',', '\t', ';'}) {
+    if (row.text.find(separator) == std::string::npos) continue;
+    const std::string fenced = separator + row.text + separator;
+    if (fenced.find(separator + job.columns.text + separator) != std::string::npos) return true;
+  }
+  return false;
+}
 
 ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier& classifier) {
   return {.shard = *job.shard,
@@ -78,12 +100,12 @@ std::vector<std::string> written_labels(const PredictJob& job, const Classifier&
 
 PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
                                const Observer& observer) {
+  Classifier classifier(job.model, job.classifier);  // first: a pipe may be long in coming
   TextSource source(job);
-  Classifier classifier(job.model, job.classifier);
   observer.notices(classifier.notices());
   const Ask ask = classifier.ask();
   const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound,
-                          written_labels(job, classifier, source.data, observer));
+                          written_labels(job, classifier, source.data, observer), job.columns.keep);
   // Held back until the first answer, so that a bad file prints nothing.
   std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
   Progress progress("predict", source.size(), observer.progress);
@@ -95,8 +117,17 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
               {.ask = ask,
                .encode = classifier.encode_options(),
                .strict = job.strict,
+               .answer_blank = !job.strict && job.form != AnswerForm::glue && job.form != AnswerForm::elue,
                .shard = job.shard.value_or(Shard{}),
-               .next = [&](TextRow& row) { return source.next(row); },
+               .next =
+                   [&](TextRow& row) {
+                     const bool more = source.next(row);
+                     if (more && source.stream && looks_like_header(row, job)) {
+                       observer.notice(fmt::format(
+                           "{}: looks like the header of a table; --format csv or tsv reads one", row.place));
+                     }
+                     return more;
+                   },
                .answered =
                    [&](const Prediction& text) {
                      sink(std::exchange(head, {}) + lines.line(text));

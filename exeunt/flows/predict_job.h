@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exeunt/flows/answer_lines.h"
 #include "exeunt/flows/measure.h"
@@ -18,10 +19,11 @@ namespace exeunt {
 struct PredictJob {
   std::string model = {};
   ClassifierOptions classifier = {};
-  std::string file = "-";  // texts; - = standard input
+  std::string file = "-";               // texts; - = standard input
+  std::vector<std::string> texts = {};  // these instead of the file
   TextColumns columns = {};
   DataSource data = {};  // with a task: its split instead of the file; its list of labels renames the model's outputs
-  bool strict = false;   // reject texts that are too long instead of truncating them
+  bool strict = false;   // reject texts that are too long or blank instead of truncating them or passing them over
   AnswerForm form = AnswerForm::tsv;
   std::optional<Shard> shard = {};  // this part of the rows, in the format that merge_shards() reads
 };

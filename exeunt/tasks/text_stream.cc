@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,8 +21,13 @@ namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
 
+bool packed(const std::string& path) {
+  return path.ends_with(".gz");
+}
+
 TextForm form_of(const std::string& path) {
-  const std::string ending = std::filesystem::path(path).extension().string();
+  const std::filesystem::path name = path;
+  const std::string ending = (packed(path) ? name.stem() : name).extension().string();
   if (ending == ".csv") return TextForm::csv;
   if (ending == ".tsv") return TextForm::tsv;
   if (ending == ".jsonl" || ending == ".ndjson") return TextForm::jsonl;
@@ -53,7 +59,10 @@ TextStream::TextStream(const std::string& path, TextColumns columns)
       form_(columns_.form ? *columns_.form : form_of(path)),
       reader_({}, where_, row_format(form_), columns_.separator) {
   descriptor_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw_bad_file(where_, "cannot open: {}", std::strerror(errno));
+  if (descriptor_ < 0) {
+    throw_bad_file(where_, Hint{"to classify a text itself, pass it with --text"}, "cannot open: {}",
+                   std::strerror(errno));
+  }
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0 || S_ISDIR(status.st_mode)) {
     ::close(descriptor_);
@@ -61,6 +70,16 @@ TextStream::TextStream(const std::string& path, TextColumns columns)
                 "for the files of a task, name it with --task and its folder with --data");
   }
   if (S_ISREG(status.st_mode)) size_ = status.st_size;
+  if (packed(path)) {
+    gzip_ = std::make_unique<GzipReader>([this](std::span<char> into) { return read_file(into); }, where_);
+  }
+  if (form_ == TextForm::lines) {
+    for (const std::string& name : columns_.keep) {
+      if (name == columns_.text) continue;
+      throw Error(Code::usage, fmt::format("--keep: got '{}', and plain lines have no columns", name),
+                  "want 'text', or --format csv, tsv or jsonl");
+    }
+  }
   read_block();
   refuse_utf16(buffer_, where_);
   if (buffer_.empty()) {
@@ -74,19 +93,25 @@ TextStream::~TextStream() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+size_t TextStream::read_file(std::span<char> into) {
+  ssize_t got = 0;
+  do {
+    got = ::read(descriptor_, into.data(), into.size());
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) throw_bad_file(where_, "cannot read: {}", std::strerror(errno));
+  hash_.add(std::string_view(into.data(), static_cast<size_t>(got)));
+  bytes_read_ += got;
+  return static_cast<size_t>(got);
+}
+
 // Appends one block, and finds where the last whole row in the buffer ends: at a line end outside quotes. A CR that
 // comes last may be half of a CR LF, so it waits for the next byte.
 void TextStream::read_block() {
   const size_t old = buffer_.size();
   buffer_.resize(old + kBlock);
-  ssize_t got = 0;
-  do {
-    got = ::read(descriptor_, buffer_.data() + old, kBlock);
-  } while (got < 0 && errno == EINTR);
-  buffer_.resize(old + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  if (got < 0) throw_bad_file(where_, "cannot read: {}", std::strerror(errno));
-  hash_.add(std::string_view(buffer_).substr(old));
-  bytes_read_ += got;
+  const std::span<char> room = std::span(buffer_).subspan(old);
+  const size_t got = gzip_ ? gzip_->read(room) : read_file(room);
+  buffer_.resize(old + got);
   at_end_ = got == 0;
   for (; scanned_ < buffer_.size(); ++scanned_) {
     const char c = buffer_[scanned_];
@@ -112,8 +137,7 @@ bool TextStream::refill() {
   scanned_ = std::max(scanned_, given_);
   end_ = given_;
   const std::string_view rows = std::string_view(buffer_).substr(0, given_);
-  if (bytes_read_ == static_cast<int64_t>(buffer_.size())) {
-    // The first block: skip a byte order mark.
+  if (std::exchange(first_rows_, false)) {  // which may start with a byte order mark
     reader_ = RowReader(rows, where_, row_format(form_), columns_.separator);
   } else {
     reader_.continue_with(rows);
@@ -137,6 +161,7 @@ void TextStream::take_header() {
   if (!next_row()) throw_bad_file(where_, "got no header, want a line that names the columns");
   text_ = find_column(row_, where_, columns_.text);
   if (!columns_.pair.empty()) pair_ = find_column(row_, where_, columns_.pair);
+  for (const std::string& name : columns_.keep) keep_.push_back(find_column(row_, where_, name));
   names_.assign(row_.fields.begin(), row_.fields.end());
 }
 
@@ -150,6 +175,7 @@ void TextStream::take_fields(TextRow& out) {
   }
   out.text = row_.fields[text_];
   if (!columns_.pair.empty()) out.pair = std::string(row_.fields[pair_]);
+  for (const size_t column : keep_) out.kept.emplace_back(row_.fields[column]);
 }
 
 void TextStream::take_object(TextRow& out) {
@@ -169,6 +195,11 @@ void TextStream::take_object(TextRow& out) {
   };
   out.text = text_of(columns_.text);
   if (!columns_.pair.empty()) out.pair = text_of(columns_.pair);
+  for (const std::string& name : columns_.keep) {
+    const auto found = object.find(name);
+    const bool absent = found == object.end() || found->is_null();
+    out.kept.push_back(absent ? "" : found->is_string() ? found->get<std::string>() : found->dump());
+  }
 }
 
 void TextStream::take_line(TextRow& out) {
@@ -183,6 +214,7 @@ void TextStream::take_line(TextRow& out) {
     text = text.substr(0, tab);
   }
   out.text = text;
+  out.kept.assign(columns_.keep.size(), std::string(row_.fields[0]));
 }
 
 bool TextStream::next(TextRow& row) {
@@ -193,6 +225,7 @@ bool TextStream::next(TextRow& row) {
     return false;
   }
   row.pair.reset();
+  row.kept.clear();
   row.index = index_++;
   row.place = place_of(where_, row_.line);
   if (columns) {
