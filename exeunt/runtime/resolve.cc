@@ -102,20 +102,20 @@ ResolvedPolicy decide(StoredPolicies source, const PolicyEntry* entry, const Run
   return out;
 }
 
-// The max-length of the model's training, from its recipe.json; 0 = not known.
-int trained_length(const fs::path& folder) {
+// A number that recipe.json tells of the model's training; 0 = not known.
+int trained_with(const fs::path& folder, const char* name) {
   const fs::path path = folder / "recipe.json";
   if (folder.empty() || !path_exists(path)) return 0;
   const Json recipe = read_json(path);
   const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
-  const Json length = run.is_object() ? run.value("max_length", Json()) : Json();
-  return length.is_number_integer() ? std::clamp<int>(length.get<int>(), 0, 1 << 20) : 0;
+  const Json value = run.is_object() ? run.value(name, Json()) : Json();
+  return value.is_number_integer() ? std::clamp<int>(value.get<int>(), 0, 1 << 20) : 0;
 }
 
 int max_length_of(const Checkpoint& model, const PolicyEntry* entry, int wished) {
   int length = wished;
   if (length == 0 && entry != nullptr && entry->certificate) length = entry->certificate->max_length;
-  if (length == 0) length = trained_length(model.folder());
+  if (length == 0) length = trained_with(model.folder(), "max_length");
   if (length == 0) length = kDefaultMaxLength;
   return std::min(length, model.spec().max_tokens());
 }
@@ -125,6 +125,10 @@ LastHead last_head_of(const Checkpoint& model) {
 }
 
 }  // namespace
+
+int trained_texts(const fs::path& folder) {
+  return trained_with(folder, "texts");
+}
 
 Precision default_precision(const PolicyFile* policies, const Kernels& kernels) {
   const Precision own = kernels.bf16 ? Precision::bf16 : Precision::fp32;

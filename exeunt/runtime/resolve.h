@@ -3,6 +3,7 @@
 // max-length run, and whether a certificate covers that. Every front end, live or in replay, asks here.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,9 @@ struct Resolved : ResolvedPolicy {
 // The default of the model's policies if the kernels support that precision; else bf16 if they support it; else fp32.
 // `policies` were made for the model's weights; null = there are none.
 [[nodiscard]] Precision default_precision(const PolicyFile* policies, const Kernels& kernels);
+
+// How many texts each row of the model's training had, 1 or 2 (pairs), from its recipe.json; 0 = not known.
+[[nodiscard]] int trained_texts(const std::filesystem::path& folder);
 
 // sha256 of the exceptions with which `model` runs in the precision of that name; nothing if it has none. It binds
 // a policy's entry to the precision map it was measured with.

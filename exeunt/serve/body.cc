@@ -54,7 +54,7 @@ ExitAsk parse_exit(const Json& value) {
 }
 
 void check_batch(size_t texts, const JobRules& rules) {
-  if (texts == 0) throw Refusal(400, ErrorType::empty, "`inputs` cannot be empty");
+  if (texts == 0) throw Refusal(400, ErrorType::empty, "`inputs` cannot be empty", "send at least one text");
   if (texts > rules.max_batch) {
     throw Refusal(413, ErrorType::validation,
                   fmt::format("batch size {} > maximum allowed batch size {}", texts, rules.max_batch),
@@ -63,7 +63,14 @@ void check_batch(size_t texts, const JobRules& rules) {
 }
 
 void check_text(std::string_view text, std::string_view field) {
-  if (text.empty()) throw Refusal(400, ErrorType::empty, fmt::format("`{}` cannot be empty", field));
+  if (text.empty())
+    throw Refusal(400, ErrorType::empty, fmt::format("`{}` cannot be empty", field), "send texts of at least one word");
+}
+
+void refuse_pairs(const JobRules& rules, std::string_view several) {
+  if (rules.model.texts != 1) return;
+  throw invalid("got a pair of texts, and the model was trained on single ones",
+                fmt::format("two texts that are not a pair: {}", several));
 }
 
 void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job) {

@@ -40,6 +40,9 @@ auto reading(Read&& read) {
 void check_batch(size_t texts, const JobRules& rules);
 // A text must not be empty: 400.
 void check_text(std::string_view text, std::string_view field);
+// A pair for a model that was trained on single texts would get an answer that means nothing: 422. `several` is how to
+// send two texts that are not a pair.
+void refuse_pairs(const JobRules& rules, std::string_view several);
 // The texts of a batch.
 void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job);
 

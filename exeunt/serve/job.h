@@ -23,6 +23,7 @@ struct ModelFacts {
   int max_tokens = 512;
   int vocabulary = 0;
   int segments = 2;
+  int texts = 0;  // in each row of its training: 1, 2 for pairs, 0 = unknown
 
   [[nodiscard]] std::string label(int index) const;
 };

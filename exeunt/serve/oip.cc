@@ -94,13 +94,14 @@ Tensors read_tensors(const Json& inputs, const JobRules& rules) {
   return out;
 }
 
-void take_texts(const Tensors& tensors, Job& job) {
+void take_texts(const Tensors& tensors, const JobRules& rules, Job& job) {
   if (tensors.size() != tensors.count("text") + tensors.count("text_pair") || !tensors.contains("text")) {
     throw invalid("body: field 'inputs': want text with or without text_pair, or input_ids with its mask and types");
   }
   add_texts(strings_of(tensors.at("text")), tensors.at("text").where, job);
   const auto pair = tensors.find("text_pair");
   if (pair == tensors.end()) return;
+  refuse_pairs(rules, "`text` with two elements");
   std::vector<std::string> seconds = strings_of(pair->second);
   if (seconds.size() != job.texts.size()) pair->second.fail("want as many texts as `text`");
   for (size_t i = 0; i < seconds.size(); ++i) {
@@ -195,7 +196,7 @@ Job parse_infer(const Json& body, const JobRules& rules) {
     if (tensors.contains("input_ids")) {
       take_tokens(tensors, rules, job);
     } else {
-      take_texts(tensors, job);
+      take_texts(tensors, rules, job);
     }
     if (const Json* outputs = fields.find("outputs")) job.outputs = parse_outputs(*outputs);
     if (job.outputs.empty()) job.outputs = {"label", "scores", "logits", "exit_layer"};

@@ -48,6 +48,7 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options, int m
   facts.max_tokens = max_length;
   facts.vocabulary = model.spec().vocab;
   facts.segments = model.spec().segments;
+  facts.texts = trained_texts(model.folder());
   return facts;
 }
 

@@ -19,13 +19,16 @@ std::string text_of(const Json& value) {
 }
 
 // One text or a pair, from a list of one or two strings.
-JobText listed_text(const Json& list) {
+JobText listed_text(const Json& list, const JobRules& rules) {
   if (!list.is_array() || list.empty() || list.size() > 2) {
     throw invalid(fmt::format("body: field 'inputs': got {}, want {}",
                               list.is_array() ? fmt::format("a list of {}", list.size()) : glimpse(list), kWantInputs));
   }
   JobText out{.text = text_of(list[0])};
-  if (list.size() == 2) out.pair = text_of(list[1]);
+  if (list.size() == 2) {
+    refuse_pairs(rules, R"({"inputs": [["first"], ["second"]]})");
+    out.pair = text_of(list[1]);
+  }
   return out;
 }
 
@@ -35,11 +38,11 @@ void take_inputs(const Json& inputs, const JobRules& rules, Job& job) {
   } else if (inputs.is_array() && !inputs.empty() && inputs[0].is_array()) {
     job.shape = Shape::predict_batch;
     check_batch(inputs.size(), rules);
-    for (const Json& item : inputs) job.texts.push_back(listed_text(item));
+    for (const Json& item : inputs) job.texts.push_back(listed_text(item, rules));
   } else if (inputs.is_array() && inputs.empty()) {
     check_batch(0, rules);
   } else {
-    job.texts.push_back(listed_text(inputs));
+    job.texts.push_back(listed_text(inputs, rules));
   }
 }
 

@@ -114,6 +114,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
                   fmt::format("{}: its labels are not those of the training features", source.eval_features));
     }
     data.task = data.train.info.task;
+    data.of_pairs = data.pairs() > 0;
     if (const Task* known = find_task_or_null(data.task)) data.outcome.range = known->range;
     return;
   }
@@ -130,6 +131,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   data.outcome.labels = texts.train.labels;
   data.outcome.range = range_of(texts.train);
   data.task = texts.train.task;
+  data.of_pairs = !texts.train.examples.empty() && texts.train.examples.front().pair.has_value();
   const auto tokenizer = load_tokenizer(model.folder());
   const FeatureOptions options{.max_length = std::min(source.max_length, model.spec().max_tokens()),
                                .threads = source.threads,

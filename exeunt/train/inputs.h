@@ -33,6 +33,8 @@ struct TrainingData {
   std::optional<UserColumns> columns = {};     // of the user's own file, as recipe.json keeps them
   std::vector<YardstickScore> yardstick = {};  // on the evaluation rows; empty where the texts are not known
 
+  bool of_pairs = false;  // each row has two texts
+
   // The number of rows if they are pairs, which a second segment shows; models without segments (RoBERTa) show none.
   [[nodiscard]] int64_t pairs() const;
 };

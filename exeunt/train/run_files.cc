@@ -106,6 +106,7 @@ std::string recipe_text(const RunFacts& facts) {
   run["task"] = data.task;
   run["data"] = data.train.info.data;
   run["max_length"] = data.train.info.max_length;
+  run["texts"] = data.of_pairs ? 2 : 1;
   run["seed"] = facts.options.recipe.seed;
   run.update(fields_json<TrainSettings>(facts.options, kShapesWeights));
   run["world"] = facts.processes;

@@ -92,6 +92,24 @@ TEST(Body, IsStrictJson) {
   }
 }
 
+// Two strings are a pair by the document; a model of single texts would answer them with nonsense.
+TEST(Predict, RefusesAPairForAModelOfSingleTexts) {
+  ModelFacts single = two_classes();
+  single.texts = 1;
+  for (const char* body : {R"({"inputs":["a","b"]})", R"({"inputs":[["a"],["b","c"]]})"}) {
+    const auto [status, message] = refused(parse_predict, body, single);
+    EXPECT_EQ(status, 422);
+    EXPECT_THAT(message, testing::HasSubstr("trained on single"));
+  }
+  EXPECT_EQ(parsed(parse_predict, R"({"inputs":[["a"],["b"]]})", single).texts.size(), 2U);
+  ModelFacts pairs = two_classes();
+  pairs.texts = 2;
+  EXPECT_EQ(parsed(parse_predict, R"({"inputs":["a","b"]})", pairs).texts.at(0).pair, "b");
+  const char* tensors = R"({"inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["a"]},
+                                      {"name":"text_pair","datatype":"BYTES","shape":[1],"data":["b"]}]})";
+  EXPECT_EQ(refused(parse_infer, tensors, single).first, 422);
+}
+
 TEST(Predict, TakesTheThreeFormsOfTheDocument) {
   Job job = parsed(parse_predict, R"({"inputs":"What is Deep Learning?"})");
   EXPECT_EQ(job.shape, Shape::predict);
