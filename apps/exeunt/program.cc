@@ -17,6 +17,7 @@
 #include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/version.h"
 
@@ -156,10 +157,20 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
       }
       if (!is_flag(name) && at_top && std::find(known_verbs.begin(), known_verbs.end(), name) == known_verbs.end() &&
           name != verb.get_name()) {
-        return {Code::usage, fmt::format("unknown verb '{}'", name), suggestion(name, known_verbs)};
+        const bool path = &verb != &app && path_exists(name);  // a path where a verb of the verb is wanted
+        return {Code::usage, fmt::format("unknown verb '{}'", name),
+                path
+                    ? fmt::format("for example exeunt {} {} {}", verb.get_name(), known_verbs.front(), shell_word(name))
+                    : suggestion(name, known_verbs)};
       }
     }
-    if (!extras.empty()) return {Code::usage, fmt::format("unexpected argument '{}'", extras.front()), see};
+    if (!extras.empty()) {
+      const bool data = std::find(known_flags.begin(), known_flags.end(), "--data") != known_flags.end();
+      return {Code::usage, fmt::format("unexpected argument '{}'", extras.front()),
+              data && path_exists(extras.front())
+                  ? fmt::format("data is named with --data {}", shell_word(extras.front()))
+                  : see};
+    }
     if (std::string_view(error.what()) == "A subcommand is required") {
       return {Code::usage, "got no verb", suggestion("", known_verbs)};
     }

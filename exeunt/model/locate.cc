@@ -7,8 +7,11 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/suggest.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -121,6 +124,28 @@ bool is_hub_name(std::string_view text) {
   return is_plain(text.substr(0, slash)) && is_plain(text.substr(slash + 1));
 }
 
+namespace {
+
+// A name below a folder that is there is a path of the user's own, not one of the Hub: what lies beside it?
+std::string what_is_there(const std::string& model) {
+  const fs::path parent = fs::path(model).parent_path();
+  std::error_code failure;
+  if (parent.empty() || !fs::is_directory(parent, failure)) return {};
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(parent, failure), end; !failure && entry != end; entry.increment(failure)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  if (names.empty()) return fmt::format("{} holds no folder", parent.string());
+  const std::string near = nearest(fs::path(model).filename().string(), names);
+  if (!near.empty()) return fmt::format("did you mean {}?", (parent / near).string());
+  names.resize(std::min<size_t>(names.size(), 8));
+  return fmt::format("{} holds {}", parent.string(), fmt::join(names, ", "));
+}
+
+}  // namespace
+
 fs::path find_in_hub_cache(const std::string& name, const fs::path& cache) {
   std::string folder = "models--" + name;
   if (const size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
@@ -150,6 +175,8 @@ fs::path locate_model(const std::string& model) {
     return model;
   }
   if (path_exists(model + ".index")) return model + ".index";
+  if (const std::string there = what_is_there(model); !there.empty())
+    throw Error(Code::bad_file, fmt::format("{}: no such model folder", model), there);
   if (is_hub_name(model)) return find_in_hub_cache(model, hub_cache_folder());
   throw Error(Code::bad_file, fmt::format("{}: no such file or folder", model));
 }

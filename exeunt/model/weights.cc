@@ -42,6 +42,8 @@ std::optional<fs::path> find_tensorflow(const fs::path& folder) {
   if (path_exists(folder / "variables" / "variables.index")) return folder / "variables" / "variables.index";
   std::vector<fs::path> found;
   std::error_code ignored;
+  if (path_exists(folder / "adapter_config.json"))
+    return "a LoRA adapter without its model: merge them first (peft: merge_and_unload(), then save_pretrained())";
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".index") && name.find(".ckpt") != std::string::npos) found.push_back(entry.path());
@@ -56,6 +58,8 @@ std::optional<fs::path> find_tensorflow(const fs::path& folder) {
 // Why a folder without a readable file may still look like a model.
 std::string other_format_hint(const fs::path& folder) {
   std::error_code ignored;
+  if (path_exists(folder / "adapter_config.json"))
+    return "a LoRA adapter without its model: merge them first (peft: merge_and_unload(), then save_pretrained())";
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     for (const std::string_view other : {".h5", ".msgpack", ".onnx", ".gguf", ".ot"}) {
@@ -68,6 +72,24 @@ std::string other_format_hint(const fs::path& folder) {
     }
   }
   return {};
+}
+
+// A clone without Git LFS has small text files in the place of large ones.
+void refuse_pointer(const fs::path& path) {
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  if (!MappedFile::open(path)->text().starts_with(kPointer)) return;
+  throw_bad_file(path.string(), Hint{"fetch the file itself: git lfs pull, or 'hf download' of the model"},
+                 "got a Git LFS pointer, want weights");
+}
+
+TensorSet read_real_safetensors(const fs::path& path) {
+  refuse_pointer(path);
+  return read_safetensors(path);
+}
+
+TensorSet read_real_torch(const fs::path& path) {
+  refuse_pointer(path);
+  return read_torch(path);
 }
 
 // Every tensor comes from the shard the index names, and must be there.
@@ -128,13 +150,13 @@ WeightsFile find_weights(const fs::path& model) {
 TensorSet read_weights(const WeightsFile& file) {
   switch (file.kind) {
     case WeightsKind::safetensors:
-      return read_safetensors(file.path);
+      return read_real_safetensors(file.path);
     case WeightsKind::safetensors_index:
-      return read_shards(file.path, read_safetensors);
+      return read_shards(file.path, read_real_safetensors);
     case WeightsKind::torch:
-      return read_torch(file.path);
+      return read_real_torch(file.path);
     case WeightsKind::torch_index:
-      return read_shards(file.path, read_torch);
+      return read_shards(file.path, read_real_torch);
     case WeightsKind::tensorflow:
       return read_tf_checkpoint(file.path);
   }
