@@ -63,12 +63,6 @@ std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags
   return out;
 }
 
-std::string minutes(double seconds) {
-  if (seconds < 90) return fmt::format("{:.0f} s", std::max(1.0, seconds));
-  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
-}
-
 // What this is going to cost, before it is spent.
 void announce(const Common& common, bool print, RecipeComparison& comparison, const LoadedData& loaded) {
   int64_t steps = 0, texts = 0;
@@ -91,7 +85,7 @@ void announce(const Common& common, bool print, RecipeComparison& comparison, co
   if (names.empty()) return;
   say(fmt::format("{} to train: {}; {} steps, {} texts in all, about {} on this machine", names.size(),
                   fmt::join(names, ", "), steps, texts,
-                  minutes(comparison.seconds_per_text() * static_cast<double>(texts))));
+                  duration_text(comparison.seconds_per_text() * static_cast<double>(texts))));
 }
 
 // What to do with the winner; calibration is for those that have exits to choose among.
@@ -113,8 +107,9 @@ void print_compared(const RecipeComparison& comparison, const Compared& compared
   const std::vector<ComparedRecipe>& candidates = comparison.candidates();
   for (size_t i = 0; i < candidates.size(); ++i) {
     const std::vector<ExitScore> exits = Scorer(compared.traces[i], {.metrics = data.metrics}).each_exit();
-    rows.push_back({candidates[i].name, fmt::format("{}", candidates[i].work.steps), minutes(candidates[i].seconds),
-                    fmt::format("{}", exits.size()), percent(primary_of(exits.front().metrics, data.primary)),
+    rows.push_back({candidates[i].name, fmt::format("{}", candidates[i].work.steps),
+                    duration_text(candidates[i].seconds), fmt::format("{}", exits.size()),
+                    percent(primary_of(exits.front().metrics, data.primary)),
                     percent(primary_of(exits.back().metrics, data.primary)), i == compared.winner ? "*" : ""});
   }
   fmt::print("trained, with {} of the first and the last exit on all {} held-out rows:\n", name_of(data.primary),
@@ -139,14 +134,15 @@ void require_one_process() {
 void refuse_auto_flags(const TrainFlags& flags) {
   const std::pair<const char*, bool> given[] = {{"--try", !flags.try_recipes.empty()},
                                                 {"--target-speedup", !flags.target_speedup.empty()},
-                                                {"--max-drop", !flags.max_drop.empty()},
-                                                {"--dry-run", flags.dry_run}};
+                                                {"--max-drop", !flags.max_drop.empty()}};
   for (const auto& [name, is_given] : given)
     if (is_given) throw Error(Code::usage, fmt::format("{}: only with --recipe auto", name));
 }
 
 void train_auto(const Common& common, TrainFlags flags) {
   require_one_process();
+  if (!flags.budget.empty())
+    throw Error(Code::usage, "--budget: not with --recipe auto", "--epochs gives every candidate less time");
   const Checkpoint base = open_base(common, flags);
   const LoadedData loaded = load_rows(common, flags, base);
   const Goal goal = goal_for(common, flags, loaded.data.eval.rows());

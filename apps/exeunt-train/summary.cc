@@ -103,8 +103,26 @@ std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& wh
   return rows;
 }
 
+std::string duration_text(double seconds) {
+  if (seconds < 90) return fmt::format("{:.0f} s", std::max(1.0, seconds));
+  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
 std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data) {
   std::vector<std::string> out;
+  // A fit that is done has lost most of its loss, or loses no more.
+  const auto losses = results.value("train_epoch_losses", std::vector<double>{});
+  constexpr size_t kLeastEpochs = 3;
+  if (losses.size() >= kLeastEpochs) {
+    const double first = losses.front(), before = losses[losses.size() - 2], last = losses.back();
+    if (last > 0.5 * first && last < 0.97 * before) {
+      out.push_back(
+          fmt::format("the fit is unfinished: the loss was still falling, from {:.3g} in the first epoch to {:.3g} "
+                      "and {:.3g} in the last two; --epochs {} trains longer",
+                      first, before, last, 2 * losses.size()));
+    }
+  }
   const std::string metric(name_of(data.primary));
   std::vector<std::pair<int, double>> exits;  // layer and score
   for (const OrderedJson& exit : results.value("exits", OrderedJson::array())) {
@@ -121,13 +139,14 @@ std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingD
                     "measured against: --layers {} trains a model that ends there",
                     best_layer, metric, 100 * best, 100 * last, best_layer));
   }
-  for (const YardstickScore& other : data.yardstick) {
-    const double score = primary_of(other.metrics, data.primary);
-    if (!(score > last)) continue;
+  const auto score_of = [&](const YardstickScore& other) { return primary_of(other.metrics, data.primary); };
+  const auto other = std::max_element(data.yardstick.begin(), data.yardstick.end(),
+                                      [&](const auto& a, const auto& b) { return score_of(a) < score_of(b); });
+  if (other != data.yardstick.end() && score_of(*other) > last) {
     out.push_back(
         fmt::format("the {} does better than the network, {} {:.2f} against {:.2f}: train longer (--epochs) or "
                     "faster (--lr), bring more rows, or start from another encoder (--model)",
-                    other.name, metric, 100 * score, 100 * last));
+                    other->name, metric, 100 * score_of(*other), 100 * last));
   }
   return out;
 }

@@ -25,6 +25,9 @@ struct Summarized {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& what,
                                                                           const RunStart& start);
 
+// "45 s", "6 min", "1.5 h".
+[[nodiscard]] std::string duration_text(double seconds);
+
 // What whoever trained should know of the scores, the most important last: an exit that is better than the last one,
 // and a linear model that is better than the network.
 [[nodiscard]] std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data);

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+
+#include <fmt/ranges.h>
 
 #include "apps/exeunt-train/auto.h"
 #include "apps/exeunt-train/defaults.h"
@@ -14,6 +17,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/originals/elbert_config.h"
 #include "exeunt/tasks/hold_out.h"
+#include "exeunt/train/compare.h"
 #include "exeunt/train/run_files.h"
 
 namespace exeunt::apps {
@@ -43,12 +47,13 @@ void print_exits(const OrderedJson& exits, const std::vector<YardstickScore>& ya
     }
     rows.push_back(std::move(row));
   }
-  for (const YardstickScore& other : yardstick) {
-    std::vector<std::string> row{other.name};
-    for (const Score& score : other.metrics) row.push_back(percent(score.value));
-    if (row.size() == header.size()) rows.push_back(std::move(row));
-  }
   print_table(header, rows);
+  for (const YardstickScore& other : yardstick) {
+    std::vector<std::string> figures;
+    for (const Score& score : other.metrics)
+      figures.push_back(fmt::format("{} {}", name_of(score.metric), percent(score.value)));
+    fmt::print("{}: {}\n", other.name, fmt::join(figures, ", "));
+  }
 }
 
 // ELBERT's settings are in the config.json it starts from; flags go before them.
@@ -70,11 +75,39 @@ void take_elbert_config(const Common& common, const Checkpoint& model, TrainFlag
   flags.changes.set.insert(flags.changes.set.begin(), taken.begin(), taken.end());
 }
 
+// What the run would take on this machine. With --budget, epochs are lowered to fit into it.
+double fit_into_budget(const Common& common, const TrainFlags& flags, const Checkpoint& model, const LoadedData& loaded,
+                       TrainOptions& options) {
+  const auto work = static_cast<double>(workload_of(model, loaded.data, options).texts);
+  const double seconds = seconds_per_text(model, loaded.data, options) * work;
+  if (flags.budget.empty()) return seconds;
+  constexpr double kForTheRest = 0.9;  // reading, evaluating and writing take time, too
+  const double budget = kForTheRest * seconds_of(flags.budget, "--budget");
+  if (seconds <= budget) return seconds;
+  const TrainingCase which{.family = model.spec().family,
+                           .rows = static_cast<int64_t>(loaded.data.train.rows()),
+                           .regression = loaded.data.outcome.problem == Problem::regression};
+  const double share = budget / seconds;
+  double epochs = 0;
+  for (StageSpec& stage : options.recipe.stages) {
+    stage.epochs = CaseNumber{.value = number_for(stage.epochs, which) * share};
+    epochs += stage.epochs.value;
+  }
+  options.max_steps = static_cast<int64_t>(static_cast<double>(options.max_steps) * share);
+  notice(common, fmt::format("--budget {}: {:.1f} epochs instead of {:.1f}, which would take about {}", flags.budget,
+                             epochs, epochs / share, duration_text(seconds)));
+  return budget;
+}
+
 void run(const Common& asked, TrainFlags flags) {
   if (flags.recipe == kAuto) return train_auto(asked, flags);
   refuse_auto_flags(flags);
   Common common = asked;
   if (!first_process()) common.quiet = true;
+  if (!flags.budget.empty()) {
+    (void)seconds_of(flags.budget, "--budget");
+    if (flags.resume) throw Error(Code::usage, "--budget: not with --resume", "the run that is resumed has its epochs");
+  }
   const Recipe recipe = find_recipe(flags.recipe);
   (void)changed(recipe, flags.changes, place_of(flags, ""));  // mistakes in the flags are found before any file is read
   const Checkpoint model = open_base(common, flags);
@@ -83,6 +116,17 @@ void run(const Common& asked, TrainFlags flags) {
   const LoadedData loaded = load_rows(common, flags, model);
   auto [options, adapted] = plan_training(common, flags, recipe, loaded, model.spec());
   if (!adapted.empty()) notice(common, adapted);
+  if (flags.dry_run || !flags.budget.empty()) {
+    const double seconds = fit_into_budget(common, flags, model, loaded, options);
+    const Workload work = workload_of(model, loaded.data, options);
+    if (flags.dry_run) {
+      fmt::print("rows: {}\n{} steps, {} texts, about {} on this machine\n", rows_text(loaded), work.steps, work.texts,
+                 duration_text(seconds));
+      std::error_code ignored;
+      std::filesystem::remove(flags.out, ignored);  // where it is empty, it was made for the few steps that were timed
+      return;
+    }
+  }
   options.started = [&, &options = options](const RunStart& start) {
     notice_pairs(common, summary_of({.flags = flags, .model = model, .loaded = loaded, .options = options}, start));
   };

@@ -37,6 +37,18 @@ double share_of(std::string_view text, std::string_view flag, bool ends) {
   return share;
 }
 
+double seconds_of(std::string_view text, std::string_view flag) {
+  const std::string whole(text);
+  char* end = nullptr;
+  const double value = std::strtod(whole.c_str(), &end);
+  const std::string_view unit(end);
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "min" || unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (end == whole.c_str() || !(value > 0) || scale == 0 || !(value * scale < 1e9)) {
+    throw Error(Code::usage, fmt::format("{}: got '{}', want a time", flag, text), "for example 90s, 5min or 1.5h");
+  }
+  return value * scale;
+}
+
 namespace {
 
 std::optional<char> separator_named(const std::string& text) {

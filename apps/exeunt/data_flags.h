@@ -31,6 +31,9 @@ CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns);
 // "1%" or "0.01": above 0 and below 1, or with `ends` 0 and 1 as well. Throws Error (usage) that names the flag.
 [[nodiscard]] double share_of(std::string_view text, std::string_view flag, bool ends = false);
 
+// "90s", "5min", "1.5h" or a number of seconds, as seconds. Throws Error (usage) that names the flag.
+[[nodiscard]] double seconds_of(std::string_view text, std::string_view flag);
+
 // "a,b,c" without blanks around the names.
 [[nodiscard]] std::vector<std::string> comma_list(std::string_view text);
 

@@ -66,8 +66,6 @@ void add_auto_part(CLI::App& verb, TrainFlags& flags) {
                   fmt::format("Keep the fastest whose loss is at most this share (default {})", kAutoDrop))
       ->type_name("SHARE")
       ->group(kGroup);
-  verb.add_flag("--dry-run", flags.dry_run, "Print what would be trained and the estimated time, and stop")
-      ->group(kGroup);
 }
 
 }  // namespace
@@ -85,6 +83,10 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--out", flags.out,
                   "Folder of the run and of the trained model (default: runs/ and the data's name)");
   verb.add_option("--layers", flags.layers, "Train only the first N layers of the model")->check(CLI::PositiveNumber);
+  verb.add_option("--budget", flags.budget,
+                  "Time to train, e.g. 90s, 5min or 1h: fewer epochs if the recipe's would take longer on this machine")
+      ->type_name("TIME");
+  verb.add_flag("--dry-run", flags.dry_run, "Print what would be trained and the estimated time, and stop");
   add_field_flags<TrainSettings>(verb, flags);
   add_recipe_part(verb, flags);
   add_auto_part(verb, flags);

@@ -31,6 +31,7 @@ struct TrainFlags : ColumnFlags, TrainSettings {
   bool as_written = false;
   // Of the recipe auto; empty = its defaults.
   std::string try_recipes, target_speedup, max_drop;
+  std::string budget;  // time to train; empty = as long as it takes
   bool dry_run = false;
 };
 

@@ -65,6 +65,33 @@ void link_files(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+double seconds_per_text(const Checkpoint& base, const TrainingData& data, TrainOptions options) {
+  options.out /= ".probe";
+  options.overwrite = true;
+  options.resume = options.trace = false;
+  options.save_every = options.log_every = 0;
+  options.progress.write = {};
+  options.notice = {};
+  options.started = {};
+  options.recipe.stages.resize(1);
+  options.recipe.stages.front().eval_every = 0;
+  TrainingData rows = data;
+  rows.eval = {};
+  rows.also.clear();
+  const auto timed = [&](int64_t steps) {
+    options.max_steps = steps;
+    const auto start = steady_clock::now();
+    (void)train(base, rows, options);
+    return seconds_since(start);
+  };
+  (void)timed(1);  // the first one also starts threads and reads what later ones find in memory
+  const double one = timed(1), three = timed(3);
+  std::error_code ignored;
+  fs::remove_all(options.out, ignored);
+  const double texts = 2.0 * options.recipe.stages.front().batch * options.accumulation;
+  return (three > one ? three - one : three * 2 / 3) / texts;  // a busy machine may hide the difference
+}
+
 double smallest_drop_shown(size_t rows, double drop) {
   const double least = 1 / static_cast<double>(rows / 2 + 1);
   for (const double usual : {0.02, 0.05, 0.1}) {
@@ -142,35 +169,13 @@ void RecipeComparison::write_record(const OrderedJson& result) const {
   write_atomically(options_.out / kRecord, json_text(out));
 }
 
-// In a folder that is removed again.
 double RecipeComparison::seconds_per_text() {
   const auto next =
       std::find_if(candidates_.begin(), candidates_.end(), [](const ComparedRecipe& one) { return !one.done; });
   if (next == candidates_.end()) return 0;
   TrainOptions options = next->options;
-  options.out = options_.out / ".probe";
-  options.overwrite = true;
-  options.resume = options.trace = false;
-  options.save_every = options.log_every = 0;
-  options.progress.write = {};
-  options.notice = {};
-  options.recipe.stages.resize(1);
-  options.recipe.stages.front().eval_every = 0;
-  TrainingData data = data_;
-  data.eval = {};
-  data.also.clear();
-  const auto timed = [&](int64_t steps) {
-    options.max_steps = steps;
-    const auto start = steady_clock::now();
-    (void)train(base_, data, options);
-    return seconds_since(start);
-  };
-  (void)timed(1);  // the first one also starts threads and reads what later ones find in memory
-  const double one = timed(1), three = timed(3);
-  std::error_code ignored;
-  fs::remove_all(options.out, ignored);
-  const double texts = 2.0 * options.recipe.stages.front().batch * options.accumulation;
-  return (three > one ? three - one : three * 2 / 3) / texts;  // a busy machine may hide the difference
+  options.out = options_.out;
+  return exeunt::seconds_per_text(base_, data_, std::move(options));
 }
 
 bool RecipeComparison::train_one(ComparedRecipe& candidate) {

@@ -42,6 +42,10 @@ struct Compared {
   std::vector<RunOnTrial> runs;  // refer to `traces`
 };
 
+// How long a text takes to train on with these options, from a few steps in a folder below `options.out` that is
+// removed again.
+[[nodiscard]] double seconds_per_text(const Checkpoint& base, const TrainingData& data, TrainOptions options);
+
 class RecipeComparison {
  public:
   // Throws Error (failure) if the evaluation rows are too few, (usage) if a recipe does not fit the model.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -55,6 +56,17 @@ struct Queued {
   Batch rows;
 };
 constexpr size_t kAhead = 8;  // steps in the queue, so that the GPU never waits for the host
+
+struct MeanLoss {
+  double sum = 0;
+  int64_t steps = 0;
+
+  void add(double loss) noexcept {
+    sum += loss;
+    ++steps;
+  }
+  [[nodiscard]] double value() const noexcept { return steps == 0 ? 0 : sum / static_cast<double>(steps); }
+};
 
 class Run {
  public:
@@ -141,6 +153,7 @@ class Run {
   std::optional<RunLog> log_;           // of the first process
   std::optional<LearnedRows> learned_;  // likewise
   std::optional<Progress> progress_;
+  std::map<std::pair<int64_t, int64_t>, MeanLoss> epoch_losses_;  // by stage and epoch, since this start
   OrderedJson last_eval_;
   std::vector<double> loss_weights_;  // of this stage, as last seen; empty unless they are learned
   bool give_up_ = false;              // early stopping of this stage
@@ -363,6 +376,7 @@ void Run::log(const OrderedJson& entry) {
 // `at`: after the step.
 void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
   state_.loss_sum += report.loss;
+  epoch_losses_[{at.stage, at.batch == 0 ? at.epoch - 1 : at.epoch}].add(report.loss);
   progress_->advance(1, fmt::format("loss {:.4f}{}{}", report.loss, exits_mark_.empty() ? "" : " exits ", exits_mark_));
   if (options_.log_every <= 0 || at.step % options_.log_every != 0) return;
   OrderedJson entry;
@@ -478,6 +492,9 @@ TrainResult Run::finish() {
   results["epoch"] =
       static_cast<double>(plans_.back().steps * options_.accumulation) / static_cast<double>(plans_.back().batches);
   results["train_loss"] = steps > 0 ? state_.loss_sum / static_cast<double>(steps) : 0.0;
+  for (const auto& [epoch, loss] : epoch_losses_) {
+    if (epoch.first + 1 == static_cast<int64_t>(plans_.size())) results["train_epoch_losses"].push_back(loss.value());
+  }
   results["train_runtime"] = seconds;
   results["train_samples"] = data_.train.rows();
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
