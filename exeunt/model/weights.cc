@@ -42,8 +42,6 @@ std::optional<fs::path> find_tensorflow(const fs::path& folder) {
   if (path_exists(folder / "variables" / "variables.index")) return folder / "variables" / "variables.index";
   std::vector<fs::path> found;
   std::error_code ignored;
-  if (path_exists(folder / "adapter_config.json"))
-    return "a LoRA adapter without its model: merge them first (peft: merge_and_unload(), then save_pretrained())";
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".index") && name.find(".ckpt") != std::string::npos) found.push_back(entry.path());
