@@ -128,13 +128,45 @@ void print_groups(const Calibrated& done) {
   print_table(header, rows);
 }
 
+// Expected times, of the precisions that the choice was made from.
+void print_precisions(const Calibrated& done) {
+  if (done.precisions.size() < 2) return;
+  std::vector<std::string> tried;
+  for (const PrecisionTrial& trial : done.precisions) {
+    tried.push_back(std::isfinite(trial.milliseconds)
+                        ? fmt::format("{} {:.3g} ms", str(trial.setting), trial.milliseconds)
+                        : fmt::format("{} loses too much", str(trial.setting)));
+  }
+  fmt::print("precisions tried, with the expected time of a text: {}\n", fmt::join(tried, ", "));
+}
+
+OrderedJson precisions_json(const Calibrated& done) {
+  OrderedJson out = OrderedJson::array();
+  for (const PrecisionTrial& trial : done.precisions) {
+    out.push_back({{"precision", name_of(trial.setting.precision)},
+                   {"exceptions", trial.setting.exceptions.size()},
+                   {"changed", trial.changed},
+                   {"expected_ms", std::isfinite(trial.milliseconds) ? OrderedJson(trial.milliseconds) : nullptr}});
+  }
+  return out;
+}
+
+// What runs, what it promises and what that gains, in one line; of a trace, the promise alone.
+std::string headline(const Calibrated& done) {
+  const PolicyEntry& entry = done.calibration.entry;
+  if (!done.speedup) return fmt::format("promise: {}", promise_of(entry));
+  const std::string depth =
+      str(entry.policy) == "full" ? "at full depth" : fmt::format("exits after {}", fmt::join(entry.exits, ", "));
+  return fmt::format("{}, {}: {}; {:.1f} times faster", str(done.setting), depth, promise_of(entry), *done.speedup);
+}
+
 void print_promise(const Calibrated& done) {
   const PolicyEntry& entry = done.calibration.entry;
   const Certificate& certificate = *entry.certificate;
   const std::string texts = certificate.unit == CertifiedUnit::requests
                                 ? fmt::format("{} requests of {} texts", certificate.rows, certificate.distinct)
                                 : fmt::format("{} texts", certificate.rows);
-  fmt::print("\npromise: {} ({}, {})\n", promise_of(entry), name_of(certificate.method), texts);
+  fmt::print("\n{} ({}, {})\n", headline(done), name_of(certificate.method), texts);
   if (done.calibration.outcomes.size() > 1) fmt::print("all budgets hold together\n");
   const ExitTrace& report = done.data.report;
   if (report.rows > 0) {
@@ -162,10 +194,16 @@ void run(const Common& common, const CalibrateFlags& flags) {
   options.report = !flags.no_report;
   const Calibrated done =
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
-  const auto& [path, data, calibration, scores] = done;
+  const CalibrationData& data = done.data;
+  const Calibration& calibration = done.calibration;
   if (common.json) {
     OrderedJson out;
-    out["out"] = path.string();
+    out["out"] = done.out.string();
+    out["precision"] = calibration.entry.precision;
+    out["exits"] = calibration.entry.exits;
+    out["promise"] = promise_of(calibration.entry);
+    out["speedup"] = done.speedup ? OrderedJson(*done.speedup) : OrderedJson(nullptr);
+    if (!done.precisions.empty()) out["precisions"] = precisions_json(done);
     out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
     const Certificate& certificate = *calibration.entry.certificate;
     out["unit"] = flags.unit;
@@ -173,8 +211,8 @@ void run(const Common& common, const CalibrateFlags& flags) {
     out["tries"] = certificate.tries;
     out["points"] = OrderedJson::array();
     for (size_t i = 0; i < calibration.outcomes.size(); ++i)
-      out["points"].push_back(outcome_json(calibration.outcomes[i], scores[i + 1]));
-    out["full_depth"] = {{"report_metrics", metrics_json(scores.front())}};
+      out["points"].push_back(outcome_json(calibration.outcomes[i], done.scores[i + 1]));
+    out["full_depth"] = {{"report_metrics", metrics_json(done.scores.front())}};
     out["families"] = OrderedJson::array();
     for (const FamilyTrial& trial : calibration.trials)
       out["families"].push_back({{"family", trial.family}, {"cost_fraction", trial.cost_fraction}});
@@ -183,7 +221,8 @@ void run(const Common& common, const CalibrateFlags& flags) {
   print_outcomes(done);
   print_groups(done);
   print_promise(done);
-  fmt::print("wrote {}\n", path.string());
+  print_precisions(done);
+  fmt::print("wrote {}\n", done.out.string());
 }
 
 }  // namespace
@@ -200,6 +239,7 @@ void add_calibrate(CommandLine& line) {
                [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->calibrate.run, Takes::model_or_trace);
   add_trace_flags(*verb, flags->calibrate.run);
+  verb->get_option("--precision")->default_str("a trace's own, else the fastest that keeps the promise");
   add_new_rows_flag(*verb, flags->calibrate.run);
   verb->add_option("--max-drop", flags->budgets, "Maximum loss against full depth; repeatable, all certified together")
       ->allow_extra_args(false)

@@ -89,8 +89,7 @@ void add_quantize(CommandLine& line) {
   verb->add_option("--max-drift", flags->max_drift, "Maximum share of texts whose label or exit differs from fp32")
       ->capture_default_str();
   verb->add_option("--max-loss", flags->max_loss, "Maximum loss of accuracy against fp32")->capture_default_str();
-  verb->add_option("--max-drop", flags->budget,
-                   "Loss budget of the certified policy, against full depth in this precision")
+  verb->add_option("--max-drop", flags->budget, "Loss budget of the certified policy, against fp32 at full depth")
       ->capture_default_str();
   verb->add_option("--confidence", flags->quantize.confidence, "Confidence of the certified policy")
       ->check(CLI::Range(0.5, 0.999999))

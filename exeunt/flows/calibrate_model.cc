@@ -1,30 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/flows/calibrate_model.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "exeunt/base/error.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/new_rows.h"
+#include "exeunt/flows/quantize.h"
 #include "exeunt/flows/tries.h"
+#include "exeunt/runtime/cpu/kernels.h"
 
 namespace exeunt {
 namespace {
 
-Measured measured_for(const CalibrateOptions& options, const Observer& observer) {
-  if (options.unlabelled.empty()) return measure(options.run, observer);
-  if (is_trace_file(options.run.model))
-    throw Error(Code::usage, "--unlabelled: got a trace, want a model to run on these texts");
+constexpr int kSearchTrials = 24;  // passes over the fit texts in the search for matrices to keep wider
+
+MeasureOptions unlabelled_texts(const CalibrateOptions& options) {
   MeasureOptions texts = options.run;
   texts.trace.clear();
   texts.data.task.clear();
   texts.data.path = options.unlabelled;
   texts.data.columns.label.clear();
-  Measured measured = measure(texts, observer);
-  if (options.run.data.path.empty() && options.run.trace.empty()) return measured;
+  return texts;
+}
+
+bool has_data(const CalibrateOptions& options) {
+  return options.unlabelled.empty() || !options.run.data.path.empty() || !options.run.trace.empty();
+}
+
+Measured measured_for(const CalibrateOptions& options, const Observer& observer) {
+  if (options.unlabelled.empty()) return measure(options.run, observer);
+  if (is_trace_file(options.run.model))
+    throw Error(Code::usage, "--unlabelled: got a trace, want a model to run on these texts");
+  Measured measured = measure(unlabelled_texts(options), observer);
+  if (!has_data(options)) return measured;
   measured.trace = join_rows(measure(options.run, observer).trace, measured.trace, options.unlabelled);
   return measured;
+}
+
+// Whether the model runs by its engine, so that its precision is open.
+bool runs_engine(const CalibrateOptions& options) {
+  const MeasureOptions& run = options.run;
+  return !is_trace_file(run.model) && run.trace.empty() && run.from_server.empty() && !run.reference &&
+         (run.precision.empty() || precision_named(run.precision));
+}
+
+// The texts of measured_for(), in the same order.
+TracedTexts texts_of(const CalibrateOptions& options, const Measured& measured) {
+  std::vector<Dataset> sources;
+  if (has_data(options)) sources.push_back(data_for(options.run, *measured.model, {}));
+  if (!options.unlabelled.empty()) sources.push_back(data_for(unlabelled_texts(options), *measured.model, {}));
+  MeasureOptions run = options.run;
+  run.max_length = measured.trace.info.max_length;
+  return {*measured.model, run, std::move(sources)};
 }
 
 // A promise about answers bounds no metric of rare classes: said where one fell by much more than was asked for.
@@ -68,6 +99,108 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
   return plan;
 }
 
+// The precision to certify in, and the parts in it.
+class Precisions {
+ public:
+  // `parts` and what was measured are in fp32; `rows` are the places among the texts of the rows that were split.
+  Precisions(const CalibrateOptions& options, const Measured& measured, const CalibrationData& parts,
+             const std::vector<size_t>& rows, const Observer& observer)
+      : options_(options),
+        model_(*measured.model),
+        map_(find_precision_map(model_.folder(), model_.spec())),
+        texts_(texts_of(options, measured)),
+        parts_(parts),
+        rows_(rows),
+        observer_(observer) {}
+
+  [[nodiscard]] PrecisionChoice choose(const CalibrationPlan& calibration) const {
+    PrecisionPlan plan{.calibration = calibration};
+    plan.trace = [&](const PrecisionSetting& setting) { return texts_.trace(setting, places(parts_.fit_rows)); };
+    if (const auto named = precision_named(options_.run.precision))
+      return named_precision(parts_, {*named, map_.exceptions(*named)}, plan);
+    plan.candidates = faster_precisions(model_);
+    plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy) {
+      return texts_.milliseconds(setting, policy, places(parts_.fit_rows));
+    };
+    // Only where the policy is the model's own may its precision.json change.
+    if (options_.out.empty()) {
+      plan.keep_wider = [&](const PrecisionSetting& setting, const ExitTrace&, double most) {
+        return kept_wider(setting.precision, most);
+      };
+    }
+    return choose_precision(parts_, plan);
+  }
+
+  // All parts in the chosen precision, each with fp32 as its reference.
+  [[nodiscard]] CalibrationData traced(const PrecisionChoice& choice) const {
+    CalibrationData out = parts_;
+    out.fit = choice.fit;
+    const auto run = [&](ExitTrace& part, const PartRows& rows) {
+      const ExitTrace fp32 = part;
+      if (part.rows > 0 && choice.chosen().setting != PrecisionSetting{})
+        part = texts_.trace(choice.chosen().setting, places(rows), observer_);
+      set_reference(part, fp32);
+    };
+    run(out.certify, out.certify_rows);
+    run(out.report, out.report_rows);
+    return out;
+  }
+
+  // Whether precision.json does not have the exceptions of a setting yet.
+  [[nodiscard]] bool new_exceptions(const PrecisionSetting& setting) const {
+    return setting.precision != Precision::fp32 && setting.exceptions != map_.exceptions(setting.precision);
+  }
+
+  // How many times faster than fp32 at full depth, on texts that chose nothing where there are any.
+  [[nodiscard]] double speedup(const PrecisionSetting& setting, const PolicySpec& policy) const {
+    const std::vector<size_t> rows = places(parts_.report.rows > 0 ? parts_.report_rows : parts_.certify_rows);
+    return texts_.milliseconds({}, {}, rows) / texts_.milliseconds(setting, policy, rows);
+  }
+
+ private:
+  [[nodiscard]] std::vector<size_t> places(const PartRows& part) const {
+    std::vector<size_t> out;
+    for (const size_t row : part.row) out.push_back(rows_[row]);
+    return out;
+  }
+
+  [[nodiscard]] Exceptions kept_wider(Precision precision, double most) const {
+    const std::vector<size_t> rows = places(parts_.fit_rows);
+    const std::span<const size_t> few(rows.data(), std::min(rows.size(), kRankingTexts));
+    std::vector<size_t> first(few.size());
+    std::iota(first.begin(), first.end(), size_t{0});
+    const QuantizePlan plan{.matrices = matrix_names(model_.spec()),
+                            .higher = choose_kernels().bf16 ? Precision::bf16 : Precision::fp32,
+                            .max_changed = most,
+                            .max_drop = 1,
+                            .trials = kSearchTrials,
+                            .trace =
+                                [&](const Exceptions& exceptions, bool part) {
+                                  return texts_.trace({precision, exceptions}, part ? few : std::span(rows));
+                                },
+                            .say = observer_.notice};
+    return choose_exceptions(parts_.fit, select_rows(parts_.fit, first), plan).exceptions;
+  }
+
+  const CalibrateOptions& options_;
+  const Checkpoint& model_;
+  PrecisionMap map_;
+  TracedTexts texts_;
+  const CalibrationData& parts_;
+  const std::vector<size_t>& rows_;
+  const Observer& observer_;
+};
+
+// Removes what the model learned; returns the places of the rows that stay.
+std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
+  const std::vector<int64_t> sources = measured.trace.index;
+  std::iota(measured.trace.index.begin(), measured.trace.index.end(), int64_t{0});
+  exeunt::keep_new_rows(std::array{&measured.trace}, options.run.strict_new, observer);
+  const std::vector<size_t> places(measured.trace.index.begin(), measured.trace.index.end());
+  for (size_t row = 0; row < places.size(); ++row) measured.trace.index[row] = sources[places[row]];
+  return places;
+}
+
 }  // namespace
 
 Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer) {
@@ -76,18 +209,42 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   Calibrated done{.out = options.out.empty() ? policy_path(Checkpoint::open(options.run.model))
                                              : std::filesystem::path(options.out)};
   const PolicyLock lock(done.out);  // before the model runs: a second calibration learns at once that it is too late
-  Measured measured = measured_for(options, observer);
-  keep_new_rows(std::array{&measured.trace}, options.run.strict_new, observer);
+  const bool engine = runs_engine(options);
+  CalibrateOptions first = options;
+  if (engine) first.run.precision = name_of(Precision::fp32);
+  Measured measured = measured_for(first, observer);
+  const std::vector<size_t> rows = keep_new_rows(measured, options, observer);
   require_policy_precision(measured.trace);
-  done.data = split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
+  const CalibrationData parts =
+      split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
   CalibrationPlan plan = options.plan;
   plan.range = label_range(measured);
   plan.group = groups_of(options, measured);
+
+  std::optional<Precisions> precisions;
+  done.data = parts;
+  if (engine) {
+    precisions.emplace(options, measured, parts, rows, observer);
+    const PrecisionChoice choice = precisions->choose(plan);
+    done.setting = choice.chosen().setting;
+    if (options.run.precision.empty()) done.precisions = choice.trials;
+    done.data = precisions->traced(choice);
+  }
   count_try(done.data, plan, observer);
   done.calibration = calibrate(done.data, plan);
-  keep_policy(lock, done.out, measured, done.calibration.entry);
-  Scorer scorer(options.report ? done.data.report : done.data.certify, scorer_options(measured));
-  done.scores.push_back(scorer.score(PolicySpec{}));
+
+  const auto reported = [&](const CalibrationData& data) { return options.report ? data.report : data.certify; };
+  const ExitTrace full_depth = reported(parts), early = reported(done.data);
+  done.scores.push_back(Scorer(full_depth, scorer_options(measured)).score(PolicySpec{}));
+  if (engine) {
+    done.speedup = precisions->speedup(done.setting, done.calibration.outcomes.front().policy);
+    if (precisions->new_exceptions(done.setting))  // before the policy, which is bound to them
+      write_exceptions(*measured.model, done.setting.precision, done.setting.exceptions);
+    measured.trace = done.data.certify;
+    measured.profile = profile_of(options.run, measured, observer);
+  }
+  keep_policy(lock, done.out, measured, done.calibration.entry, !done.precisions.empty());
+  Scorer scorer(early, scorer_options(measured));
   for (const BudgetOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
   say_losses(done, observer);
   return done;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exeunt/exits/calibrate.h"
+#include "exeunt/flows/choose_precision.h"
 #include "exeunt/flows/measure.h"
 
 namespace exeunt {
@@ -28,11 +29,18 @@ struct Calibrated {
   std::filesystem::path out = {};
   CalibrationData data = {};
   Calibration calibration = {};
-  // On the report part (the certify part if there is none): full depth, then the policy of every budget.
+  // On the report part (the certify part if there is none): full depth, in fp32 where the model ran, then the policy of
+  // every budget.
   std::vector<PolicyScore> scores = {};
+  // Where the model ran: what was chosen, and how many times faster a text is answered than in fp32 at full depth.
+  std::vector<PrecisionTrial> precisions = {};  // empty = one was named
+  PrecisionSetting setting = {};
+  std::optional<double> speedup = {};
 };
 
-// Throws Error, as measure() and calibrate() do; (resources) if somebody else calibrates the model.
+// A model is certified against its answers in fp32 at full depth, in the precision of the options, else in the one that
+// is expected to be fastest; that becomes its default. A trace is certified in its own precision, against its reference
+// if it has one. Throws Error, as measure() and calibrate() do; (resources) if somebody else calibrates the model.
 [[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer);
 
 }  // namespace exeunt

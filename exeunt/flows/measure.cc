@@ -106,6 +106,18 @@ ExitTrace trace_in_file(const MeasureOptions& options) {
   return trace;
 }
 
+LastHead last_head(const MeasureOptions& options, const Measured& measured) {
+  const bool stored = measured.model ? measured.model->exits().compat_last_ramp == LastRamp::ramp
+                                     : measured.trace.info.last_head == LastHead::ramp;
+  if (options.last_ramp && measured.trace.ramp.empty()) {
+    throw Error(Code::usage, "the model has no ramp at its last layer",
+                "only imported checkpoints of DeeBERT and RomeBERT have one");
+  }
+  return options.last_ramp || stored ? LastHead::ramp : LastHead::final;
+}
+
+}  // namespace
+
 std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Measured& measured,
                                        const Observer& observer) {
   const fs::path path = !options.profile.empty() ? fs::path(options.profile)
@@ -120,18 +132,6 @@ std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Meas
                               measured.trace.info.precision));
   return std::nullopt;
 }
-
-LastHead last_head(const MeasureOptions& options, const Measured& measured) {
-  const bool stored = measured.model ? measured.model->exits().compat_last_ramp == LastRamp::ramp
-                                     : measured.trace.info.last_head == LastHead::ramp;
-  if (options.last_ramp && measured.trace.ramp.empty()) {
-    throw Error(Code::usage, "the model has no ramp at its last layer",
-                "only imported checkpoints of DeeBERT and RomeBERT have one");
-  }
-  return options.last_ramp || stored ? LastHead::ramp : LastHead::final;
-}
-
-}  // namespace
 
 Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const Observer& observer) {
   const fs::path held_out = model.folder() / kHeldOutFile;

@@ -58,6 +58,10 @@ struct Measured {
 };
 [[nodiscard]] Measured measure(const MeasureOptions& options, const Observer& observer);
 
+// The model's profile for the precision of the trace; a notice if it has one without that precision.
+[[nodiscard]] std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Measured& measured,
+                                                     const Observer& observer);
+
 // A file that ends in .safetensors and is not a model's weights.
 [[nodiscard]] bool is_trace_file(const std::string& name);
 

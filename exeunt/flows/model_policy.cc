@@ -58,7 +58,8 @@ void require_policy_precision(const ExitTrace& trace) {
   }
 }
 
-void keep_policy(const PolicyLock& lock, const fs::path& path, const Measured& measured, PolicyEntry entry) {
+void keep_policy(const PolicyLock& lock, const fs::path& path, const Measured& measured, PolicyEntry entry,
+                 bool becomes_default) {
   const TraceInfo& info = measured.trace.info;
   set_origin(entry, info);  // as it was measured, whatever the model's precision.json says by now
   if (entry.certificate) {
@@ -67,6 +68,7 @@ void keep_policy(const PolicyLock& lock, const fs::path& path, const Measured& m
   }
   PolicyFile file = policies_at(path, info.weights, info.precision);
   file.put(std::move(entry));
+  if (becomes_default) file.default_precision = info.precision;
   lock.write(file);
   if (measured.model && path.parent_path() == measured.model->folder()) refresh_card(*measured.model);
 }

@@ -27,8 +27,9 @@ namespace exeunt {
 // Refuses, before anything is chosen, a trace whose precision no policy file knows.
 void require_policy_precision(const ExitTrace& trace);
 
-// Puts an entry made from `measured` into the file at `path`, which `lock` holds, keeping those of other precisions.
-void keep_policy(const PolicyLock& lock, const std::filesystem::path& path, const Measured& measured,
-                 PolicyEntry entry);
+// Puts an entry made from `measured` into the file at `path`, which `lock` holds, keeping those of other precisions;
+// its precision may become the model's default.
+void keep_policy(const PolicyLock& lock, const std::filesystem::path& path, const Measured& measured, PolicyEntry entry,
+                 bool becomes_default = false);
 
 }  // namespace exeunt

@@ -182,7 +182,6 @@ class Search {
 
 // The map is chosen on these shares of the rows and certified on the others, so that the promise stays one.
 constexpr SplitShares kShares{.fit = 0.3, .certify = 0.5};
-constexpr size_t kFew = 64;  // texts that rank the matrices
 
 std::vector<size_t> rows_of(const ExitTrace& trace) {
   return {trace.index.begin(), trace.index.end()};
@@ -207,14 +206,6 @@ PolicySpec compared_policy(const QuantizeOptions& options, const Checkpoint& mod
   return resolved.policy;
 }
 
-// precision.json with the exceptions of one precision exchanged.
-void write_map(const std::filesystem::path& path, const Checkpoint& model, Precision precision,
-               const Exceptions& exceptions) {
-  PrecisionMap map = find_precision_map(model.folder(), model.spec());
-  map.by_precision[precision] = exceptions;
-  write_atomically(path, precision_map_text(map));
-}
-
 }  // namespace
 
 Change change_between(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
@@ -234,6 +225,14 @@ Change change_between(const ExitTrace& before, const ExitTrace& after, const Pol
   return out;
 }
 
+std::filesystem::path write_exceptions(const Checkpoint& model, Precision precision, const Exceptions& exceptions) {
+  PrecisionMap map = find_precision_map(model.folder(), model.spec());
+  map.by_precision[precision] = exceptions;
+  const std::filesystem::path path = model.folder() / kPrecisionFile;
+  write_atomically(path, precision_map_text(map));
+  return path;
+}
+
 QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& reference_few,
                                   const QuantizePlan& plan) {
   return Search(reference, reference_few, plan).run();
@@ -249,12 +248,12 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   const TracedTexts texts(model, options.run, {std::move(data)});
   const CalibrationData parts = split_rows(texts, options, observer);
   const std::vector<size_t> choose = rows_of(parts.fit);
-  const std::span<const size_t> few(choose.data(), std::min(choose.size(), kFew));
+  const std::span<const size_t> few(choose.data(), std::min(choose.size(), kRankingTexts));
   std::vector<size_t> first(few.size());
   std::iota(first.begin(), first.end(), size_t{0});
 
   const PolicySpec policy = compared_policy(options, model, observer);
-  Quantized out{.out = model.folder() / kPrecisionFile};
+  Quantized out;
   const std::vector<std::string> matrices = matrix_names(model.spec());
   out.matrices = matrices.size();
   out.outcome =
@@ -293,7 +292,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
     observer.notice(fmt::format("no policy was certified for {}: {}; it runs at full depth", name_of(options.precision),
                                 error.what()));
   }
-  write_map(out.out, model, options.precision, exceptions);  // before the policy, which is bound to it
+  out.out = write_exceptions(model, options.precision, exceptions);  // before the policy, which is bound to it
   if (out.calibration)
     keep_policy(PolicyLock(path), path, {.trace = fresh.certify, .model = model}, out.calibration->entry);
   write_card(model.folder(), model, card_facts(model.folder(), model.folder()));

@@ -28,6 +28,8 @@ struct Change {
 };
 [[nodiscard]] Change change_between(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy);
 
+inline constexpr size_t kRankingTexts = 64;  // of the texts, enough to rank matrices by what they do
+
 struct QuantizePlan {
   std::vector<std::string> matrices = {};  // all that can be kept in another precision, as matrix_names() has them
   Precision higher = Precision::bf16;      // what the exceptions are kept in
@@ -52,12 +54,15 @@ struct QuantizeOutcome {
 [[nodiscard]] QuantizeOutcome choose_exceptions(const ExitTrace& reference, const ExitTrace& reference_few,
                                                 const QuantizePlan& plan);
 
+// precision.json of a model, with the exceptions of one precision exchanged. Returns its path.
+std::filesystem::path write_exceptions(const Checkpoint& model, Precision precision, const Exceptions& exceptions);
+
 struct QuantizeOptions {
   MeasureOptions run = {};
   Precision precision = Precision::int8;
   std::string policy = {};                      // under which exits are compared; empty = the model's in fp32
   double max_changed = 0.02, max_drop = 0.005;  // against fp32
-  double budget = 0.01, confidence = 0.95;      // of the certified policy, against full depth in this precision
+  double budget = 0.01, confidence = 0.95;      // of the certified policy, against fp32 at full depth
   int trials = 64;
   uint64_t seed = 42;
 };

@@ -14,7 +14,7 @@ namespace exeunt {
 namespace {
 
 constexpr double kSeconds = 0.3;     // for one time taken
-constexpr size_t kTimedTexts = 256;  // as many of the rows stand for all
+constexpr size_t kTimedTexts = 128;  // as many of the rows stand for all
 
 }  // namespace
 

@@ -27,7 +27,7 @@ struct PrecisionSetting {
 // Rows are those of all sources, one source after the other, counted from 0.
 class TracedTexts {
  public:
-  // `model` and `options` must outlive it.
+  // `model` must outlive it.
   TracedTexts(const Checkpoint& model, const MeasureOptions& options, std::vector<Dataset> sources);
 
   [[nodiscard]] size_t size() const noexcept { return size_; }
@@ -46,7 +46,7 @@ class TracedTexts {
                                  const std::function<void(int64_t)>& advance) const;
 
   const Checkpoint& model_;
-  const MeasureOptions& options_;
+  MeasureOptions options_;
   int max_length_;  // the same in all precisions
   std::filesystem::path tokenizer_folder_;
   std::unique_ptr<const Tokenizer> tokenizer_;

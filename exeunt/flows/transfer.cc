@@ -2,9 +2,12 @@
 #include "exeunt/flows/transfer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "exeunt/base/error.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/new_rows.h"
+#include "exeunt/flows/traced_texts.h"
 #include "exeunt/flows/tries.h"
 
 namespace exeunt {
@@ -42,11 +45,7 @@ void add_reference(Measured& measured, const CalibrateOptions& options, const Ob
   MeasureOptions full = options.run;
   full.precision = "fp32";
   full.max_length = trace.info.max_length;
-  const ExitTrace fp32 = measure(full, observer).trace;
-  for (size_t row = 0; row < fp32.rows; ++row) {
-    const std::span<const float> last = fp32.at(row, fp32.exits - 1);
-    trace.reference.insert(trace.reference.end(), last.begin(), last.end());
-  }
+  set_reference(trace, measure(full, observer).trace);
 }
 
 }  // namespace
@@ -62,6 +61,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   const PolicyEntry entry = entry_to_transfer(done.out, measured.trace.info);
   const Certificate& certificate = *entry.certificate;
   if (certificate.reference == LossReference::fp32) add_reference(measured, options, observer);
+  keep_new_rows(std::array{&measured.trace}, options.run.strict_new, observer);
 
   CalibrationPlan plan{
       .budgets = {}, .delta = certificate.delta, .loss = certificate.loss, .method = certificate.method};

@@ -46,6 +46,10 @@ class WithoutNpm(unittest.TestCase):
             self.assertEqual((summary["backbone"], len(summary["accuracy"])), ("tiny-en", 6))
             self.assertGreaterEqual(summary["gain"], 1)
             self.assertGreater(summary["speed_up"], 0)
+            self.assertIn("at most 2 % of answers differ from the fp32 model at full depth", summary["promise"])
+            self.assertIn(summary["promise"], done.stdout.split("What happened")[1])
+            policies = json.loads((out / "model" / "policy.json").read_text())
+            self.assertEqual(policies["default_precision"], summary["precision"])
 
     def test_a_command_that_fails_ends_it_with_the_reason(self):
         with tempfile.TemporaryDirectory() as name:

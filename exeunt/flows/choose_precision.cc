@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/choose_precision.h"
+
+#include <cmath>
+
+#include "exeunt/base/error.h"
+#include "exeunt/exits/replay.h"
+#include "exeunt/flows/quantize.h"
+#include "exeunt/runtime/cpu/kernels.h"
+
+namespace exeunt {
+namespace {
+
+// Clocks are wrong by a few percent; a narrower precision must gain more than that.
+constexpr double kWorthwhile = 0.95;
+
+// A low precision that uses up more than this share of the budget at full depth leaves too little to exits.
+constexpr double kShareOfBudget = 0.25;
+
+class Choosing {
+ public:
+  Choosing(const CalibrationData& fp32, const PrecisionPlan& plan) : fp32_(fp32), plan_(plan) {}
+
+  PrecisionChoice run() {
+    attempt({});
+    for (const PrecisionSetting& candidate : plan_.candidates) {
+      attempt(candidate);
+      const double most = kShareOfBudget * plan_.calibration.budgets.front();
+      if (!plan_.keep_wider || !candidate.exceptions.empty() || out_.trials.back().changed <= most) continue;
+      const Exceptions exceptions = plan_.keep_wider(candidate, fp32_.fit, most);
+      if (!exceptions.empty()) attempt({candidate.precision, exceptions});
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void attempt(const PrecisionSetting& setting) {
+    const bool first = out_.trials.empty();
+    CalibrationData data = fp32_;
+    if (!first) data.fit = plan_.trace(setting);
+    set_reference(data.fit, fp32_.fit);
+    PrecisionTrial trial{.setting = setting};
+    trial.changed = change_between(fp32_.fit, data.fit, {}).changed;
+    trial.family = try_families(data, static_cast<int64_t>(fp32_.certify.rows), plan_.calibration).front();
+    if (std::isfinite(trial.family.cost_fraction))
+      trial.milliseconds = plan_.milliseconds(setting, trial.family.expected.front());
+    const bool better = first || trial.milliseconds < kWorthwhile * out_.chosen().milliseconds;
+    out_.trials.push_back(std::move(trial));
+    if (!better) return;
+    out_.best = out_.trials.size() - 1;
+    out_.fit = std::move(data.fit);
+  }
+
+  const CalibrationData& fp32_;
+  const PrecisionPlan& plan_;
+  PrecisionChoice out_ = {};
+};
+
+}  // namespace
+
+PrecisionChoice choose_precision(const CalibrationData& fp32, const PrecisionPlan& plan) {
+  return Choosing(fp32, plan).run();
+}
+
+PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSetting& named, const PrecisionPlan& plan) {
+  PrecisionChoice out{.trials = {{.setting = named}}};
+  out.fit = named == PrecisionSetting{} ? fp32.fit : plan.trace(named);
+  set_reference(out.fit, fp32.fit);
+  return out;
+}
+
+std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model) {
+  const PrecisionMap map = find_precision_map(model.folder(), model.spec());
+  std::vector<PrecisionSetting> out;
+  if (choose_kernels().bf16) out.push_back({Precision::bf16, map.exceptions(Precision::bf16)});
+  out.push_back({Precision::int8, map.exceptions(Precision::int8)});
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which precision to certify: the one that is expected to answer fastest once certified. Only rows of the fit part are
+// looked at, so that the one test to come, on other rows, keeps its level however many precisions were tried.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "exeunt/exits/calibrate.h"
+#include "exeunt/flows/traced_texts.h"
+
+namespace exeunt {
+
+struct PrecisionPlan {
+  CalibrationPlan calibration = {};
+  std::vector<PrecisionSetting> candidates = {};  // besides fp32, wider ones first
+  // The fit rows in another precision.
+  std::function<ExitTrace(const PrecisionSetting&)> trace = {};
+  // Time that one of their texts takes under a policy.
+  std::function<double(const PrecisionSetting&, const PolicySpec&)> milliseconds = {};
+  // Finds matrices to keep wider, so that at most this share of the answers at full depth changes; none: not tried.
+  std::function<Exceptions(const PrecisionSetting&, const ExitTrace& fp32, double max_changed)> keep_wider = {};
+};
+
+struct PrecisionTrial {
+  PrecisionSetting setting = {};
+  double changed = 0;  // share of the fit texts that full depth answers otherwise than in fp32
+  // Expected after certification, for the first budget; infinite if not even full depth would pass.
+  double milliseconds = std::numeric_limits<double>::infinity();
+  FamilyTrial family = {};
+};
+
+struct PrecisionChoice {
+  std::vector<PrecisionTrial> trials = {};  // fp32 first, then in the order of the plan
+  size_t best = 0;
+  ExitTrace fit = {};  // in the chosen precision, with its reference
+
+  [[nodiscard]] const PrecisionTrial& chosen() const { return trials[best]; }
+};
+
+// `fp32` has the parts in fp32. Of those that certify and report, only the number of rows is looked at.
+[[nodiscard]] PrecisionChoice choose_precision(const CalibrationData& fp32, const PrecisionPlan& plan);
+
+// `named` alone, in the same form. Nothing is tried.
+[[nodiscard]] PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSetting& named,
+                                              const PrecisionPlan& plan);
+
+// The candidates of this machine for a model: the faster precisions, with the exceptions of its precision.json.
+[[nodiscard]] std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model);
+
+}  // namespace exeunt
