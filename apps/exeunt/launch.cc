@@ -6,14 +6,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,20 +43,27 @@ int whole(const char* text, const char* flag, int low, int high) {
   return value;
 }
 
-// A port that is free right now.
-int free_port() {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  const bool bound =
-      descriptor >= 0 && ::bind(descriptor, raw, size) == 0 && ::getsockname(descriptor, raw, &size) == 0;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!bound) throw Error(Code::resources, "no free port on 127.0.0.1", "name one with --port");
-  return ntohs(address.sin_port);
-}
+// Where the ranks meet: a file in a folder that only this user may enter. LibTorch's servers listen on every interface.
+class MeetingFolder {
+ public:
+  MeetingFolder() : path_((std::filesystem::temp_directory_path() / "exeunt-launch-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw Error(Code::resources, fmt::format("{}: cannot be made: {}", path_, std::strerror(errno)),
+                  "set TMPDIR to a folder you may write to");
+    }
+  }
+  ~MeetingFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  MeetingFolder(const MeetingFolder&) = delete;
+  MeetingFolder& operator=(const MeetingFolder&) = delete;
+
+  [[nodiscard]] std::string file() const { return path_ + "/ranks"; }
+
+ private:
+  std::string path_;
+};
 
 // How a rank ended, in words.
 std::string fate(int status) {
@@ -91,10 +96,11 @@ Plan read_plan(int argc, char** argv) {
   return plan;
 }
 
-[[noreturn]] void become_rank(const Plan& plan, int rank, char* program) {
+[[noreturn]] void become_rank(const Plan& plan, const MeetingFolder& meeting, int rank, char* program) {
   const auto set = [](const char* name, int value) { ::setenv(name, std::to_string(value).c_str(), 1); };
-  ::setenv("MASTER_ADDR", "127.0.0.1", 1);
-  set("MASTER_PORT", plan.port);
+  ::setenv("MASTER_ADDR", plan.port == 0 ? ("file://" + meeting.file()).c_str() : "127.0.0.1", 1);
+  ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);  // GPUs of one machine
+  if (plan.port != 0) set("MASTER_PORT", plan.port);
   set("WORLD_SIZE", plan.processes);
   set("RANK", rank);
   set("LOCAL_RANK", rank);
@@ -118,8 +124,8 @@ int rank_of(const std::vector<pid_t>& children, pid_t child) {
 }  // namespace
 
 int launch(int argc, char** argv) {
-  Plan plan = read_plan(argc, argv);
-  if (plan.port == 0) plan.port = free_port();
+  const Plan plan = read_plan(argc, argv);
+  const MeetingFolder meeting;
   struct sigaction action {};
   action.sa_handler = remember;
   ::sigaction(SIGTERM, &action, nullptr);
@@ -127,7 +133,7 @@ int launch(int argc, char** argv) {
   std::vector<pid_t> children;
   for (int rank = 0; rank < plan.processes; ++rank) {
     const pid_t child = ::fork();
-    if (child == 0) become_rank(plan, rank, argv[0]);
+    if (child == 0) become_rank(plan, meeting, rank, argv[0]);
     if (child < 0) throw Error(Code::resources, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)));
     children.push_back(child);
   }
@@ -173,7 +179,7 @@ void add_launch(CommandLine& line) {
       line, "launch", "Train with several processes on one machine",
       {"exeunt launch --nproc 2 train --model bert-base --task RTE --data glue_data --out runs/rte"}, [numbers] {});
   verb->add_option("--nproc", numbers->at(0), "Number of processes, usually one per GPU")->required();
-  verb->add_option("--port", numbers->at(1), "Rendezvous port on 127.0.0.1")->default_str("any free one");
+  verb->add_option("--port", numbers->at(1), "Rendezvous over this port, on every interface, instead of a file");
   verb->add_option("train", "The verb train and its flags")->required();
 }
 

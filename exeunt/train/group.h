@@ -5,7 +5,9 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "exeunt/base/error.h"
 #include "exeunt/train/torch.h"
@@ -13,8 +15,13 @@
 namespace exeunt::nn {
 
 struct Meeting {
-  std::string host;
+  std::string host;  // or file:///path of a file that all of them can write, on one machine
   int port = 29500, rank = 0, size = 1;
+
+  [[nodiscard]] std::optional<std::string> file() const {
+    constexpr std::string_view kScheme = "file://";
+    return host.starts_with(kScheme) ? std::optional(host.substr(kScheme.size())) : std::nullopt;
+  }
 };
 
 class ProcessGroup {

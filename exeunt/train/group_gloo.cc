@@ -16,7 +16,7 @@ class GlooGroup : public ProcessGroup {
   explicit GlooGroup(const Meeting& meeting) : meeting_(meeting) {
     store_ = open_store(meeting);
     auto gloo = c10d::ProcessGroupGloo::Options::create(seconds(600));
-    const bool local = meeting.host == "127.0.0.1" || meeting.host == "localhost";
+    const bool local = meeting.file() || meeting.host == "127.0.0.1" || meeting.host == "localhost";
     gloo->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                   : c10d::ProcessGroupGloo::createDefaultDevice());
     gloo->threads = 2;

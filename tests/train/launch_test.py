@@ -79,6 +79,18 @@ def children_of(pid):
     return [int(child) for child in pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split()]
 
 
+def listening(pid):
+    """Local addresses, in hexadecimal, on which a process accepts connections."""
+    inodes = set()
+    for descriptor in pathlib.Path(f'/proc/{pid}/fd').iterdir():
+        try:
+            inodes.add(os.readlink(descriptor).removeprefix('socket:[').rstrip(']'))
+        except OSError:
+            pass
+    rows = [line.split() for family in ('tcp', 'tcp6') for line in pathlib.Path(f'/proc/net/{family}').read_text().splitlines()[1:]]
+    return [row[1].split(':')[0] for row in rows if row[3] == '0A' and row[9] in inodes]
+
+
 def dead_rank(folder):
     command = ['launch', '--nproc', '2', *arguments(folder, 'killed', '--max-steps', '4000', '--save-every', '10')]
     launch = subprocess.Popen([EXEUNT, *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -88,6 +100,10 @@ def dead_rank(folder):
     expect(checkpoint.exists(), 'no checkpoint in 100 s')
     ranks = children_of(launch.pid)
     expect(len(ranks) == 2, f'{len(ranks)} ranks')
+    with socket.create_server(('0.0.0.0', 0)):
+        expect(listening(os.getpid()) == ['00000000'], 'a listening socket of our own is not seen')
+    doors = {address for rank in ranks for address in listening(rank)}
+    expect(doors <= {'0100007F'}, f'ranks listen on {doors}, want none but 127.0.0.1')
     os.kill(ranks[1], signal.SIGKILL)
     killed = time.time()
     _, errors = launch.communicate(timeout=60)
