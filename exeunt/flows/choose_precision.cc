@@ -5,6 +5,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/exits/replay.h"
+#include "exeunt/exits/risk.h"
 #include "exeunt/flows/quantize.h"
 #include "exeunt/runtime/cpu/kernels.h"
 
@@ -42,13 +43,26 @@ class Choosing {
     PrecisionTrial trial{.setting = setting};
     trial.changed = change_between(fp32_.fit, data.fit, {}).changed;
     trial.family = try_families(data, static_cast<int64_t>(fp32_.certify.rows), plan_.calibration).front();
-    if (std::isfinite(trial.family.cost_fraction))
+    if (std::isfinite(trial.family.cost_fraction) && (first || likely_to_pass(trial.changed)))
       trial.milliseconds = plan_.milliseconds(setting, trial.family.expected.front());
     const bool better = first || trial.milliseconds < kWorthwhile * out_.chosen().milliseconds;
     out_.trials.push_back(std::move(trial));
     if (!better) return;
     out_.best = out_.trials.size() - 1;
     out_.fit = std::move(data.fit);
+  }
+
+  // A small fit part may show no changed answer where the certify part has some, and fp32 risks none at full depth. So
+  // the share is estimated with half a change more than was seen (Jeffreys' prior).
+  [[nodiscard]] bool likely_to_pass(double changed) const {
+    if (fp32_.fit.info.regression) return true;
+    const auto rows = static_cast<double>(fp32_.fit.rows);
+    const double share = (changed * rows + 0.5) / (rows + 1);
+    const auto certify = static_cast<int64_t>(fp32_.certify.rows);
+    const CalibrationPlan& plan = plan_.calibration;
+    const double delta = plan.delta / static_cast<double>(plan.budgets.size());
+    return share * static_cast<double>(certify) <=
+           static_cast<double>(losses_allowed(certify, plan.budgets.front(), delta));
   }
 
   const CalibrationData& fp32_;

@@ -46,7 +46,10 @@ struct TrainSettings {
          self.adam_epsilon);
     kept(Field{"accumulation", "Gradient accumulation steps", "--accumulation", 1}, self.accumulation);
     kept(Field{"window", "Batches sorted by length together; 0 = plain shuffling", "--window", 0}, self.window);
-    kept(Field{.name = "precision", .help = "fp32, or bf16 on CUDA", .flag = "--precision", .choices = kTrainingPrecisions},
+    kept(Field{.name = "precision",
+               .help = "fp32, or bf16 on CUDA",
+               .flag = "--precision",
+               .choices = kTrainingPrecisions},
          self.precision);
     now(Field{"log_every", "Steps between lines of log.jsonl; 0 = none", "--log-every", 0}, self.log_every);
     now(Field{"save_every", "Steps between checkpoints; 0 = none", "--save-every", 0}, self.save_every);

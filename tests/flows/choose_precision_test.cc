@@ -36,10 +36,12 @@ struct Made {
   std::map<Precision, double> changes = {}, layer_ms = {{Precision::fp32, 4}};
   CalibrationPlan calibration = {.budgets = {0.05}, .families = {"entropy"}};
   std::function<Exceptions(const PrecisionSetting&, const ExitTrace&, double)> keep_wider = {};
+  size_t certify_rows = 1000;
 
   [[nodiscard]] PrecisionChoice choose(const std::vector<PrecisionSetting>& candidates) const {
-    const CalibrationData parts{
-        .fit = fp32, .certify = random_trace({.rows = 1000, .exits = 4, .classes = 3, .seed = 2}), .report = {}};
+    const CalibrationData parts{.fit = fp32,
+                                .certify = random_trace({.rows = certify_rows, .exits = 4, .classes = 3, .seed = 2}),
+                                .report = {}};
     return choose_precision(parts,
                             {.calibration = calibration,
                              .candidates = candidates,
@@ -82,6 +84,17 @@ TEST(ChoosePrecision, StaysInFp32WhereNothingIsGained) {
   const PrecisionChoice choice = made.choose({kBf16, kInt8});
   EXPECT_EQ(choice.chosen().setting, PrecisionSetting{});
   EXPECT_EQ(choice.fit.logits, made.fp32.logits);
+}
+
+TEST(ChoosePrecision, TrustsNoLowerPrecisionWhereOneChangedAnswerWouldRefuteIt) {
+  Made made;
+  made.fp32 = random_trace({.rows = 24, .exits = 4, .classes = 3});
+  made.certify_rows = 72;  // 5 % is certified only without a loss
+  made.changes = {{Precision::int8, 0}};
+  made.layer_ms = {{Precision::fp32, 4}, {Precision::int8, 1}};
+  EXPECT_EQ(made.choose({kInt8}).chosen().setting, PrecisionSetting{});
+  made.certify_rows = 1000;
+  EXPECT_EQ(made.choose({kInt8}).chosen().setting, kInt8);
 }
 
 TEST(ChoosePrecision, KeepsMatricesWiderWhereTheLowPrecisionUsesUpTheBudget) {

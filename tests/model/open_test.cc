@@ -101,7 +101,7 @@ TEST(Open, FindsAModelInTheHubsCache) {
 
 TEST(Open, SaysWhatAFolderLacks) {
   const Scratch scratch;
-  EXPECT_THAT(open_refusal(scratch.path() / "absent").what(), HasSubstr("no such file or folder"));
+  EXPECT_THAT(open_refusal(scratch.path() / "absent").what(), HasSubstr("no such model folder"));
   EXPECT_THAT(open_refusal(scratch.path()).what(), HasSubstr("got no weights, want model.safetensors"));
   scratch.write("tf_model.h5", "");
   EXPECT_THAT(open_refusal(scratch.path()).hint(), HasSubstr("'tf_model.h5' cannot be read"));
