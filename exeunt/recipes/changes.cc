@@ -105,7 +105,8 @@ Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const 
   Adapted out;
   const auto change = [&](const char* field, double value, const char* flag) {
     changes.stage[field] = value;
-    out.flags += (out.flags.empty() ? "" : " ") + std::string(flag);
+    if (!out.flags.empty()) out.flags += ' ';
+    out.flags += flag;
   };
   if (narrow) {
     out.why = fmt::format("a narrow model (hidden size {})", shape.hidden);
