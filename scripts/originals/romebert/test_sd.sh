@@ -12,10 +12,11 @@ DATASET=${DATASET:-MRPC}        # SST-2, MRPC, RTE, QNLI, QQP or MNLI
 SAVED_MODELS=${SAVED_MODELS:-./saved_models/romebert}
 ENTROPY=${ENTROPY:-0.15}
 PREDICTIONS=${PREDICTIONS:-.}  # the folder that gets mrpc.tsv
+ROUTINE=${ROUTINE:-raw}         # raw: self-distillation; new_gp: with gradient projection
 PRECISION=${PRECISION:-fp32}    # as the original; or bf16, int8
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
-RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw
+RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/$ROUTINE
 
 # MNLI's model answers both of its sets: mnli.tsv and mnli-mm.tsv.
 SETS=$DATASET

@@ -12,10 +12,11 @@ DATASET=${DATASET:-MRPC}        # SST-2, MRPC, RTE, QNLI, QQP or MNLI
 SAVED_MODELS=${SAVED_MODELS:-./saved_models/romebert}
 PLOTTING=${PLOTTING:-./plotting}
 ENTROPIES=${ENTROPIES:-0 0.001 0.005 0.01 0.05 0.1 0.15 0.2 0.3 0.4 0.5 0.6 0.7}
+ROUTINE=${ROUTINE:-raw}         # raw: self-distillation; new_gp: with gradient projection
 PRECISION=${PRECISION:-fp32}    # as the original; or bf16, int8
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
-RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw
+RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/$ROUTINE
 
 # MNLI's model answers both of its sets; the mismatched one keeps its results apart, as -MM.
 SETS=$DATASET

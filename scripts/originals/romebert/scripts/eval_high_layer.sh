@@ -11,10 +11,11 @@ MODEL_SIZE=${MODEL_SIZE:-base}  # base or large
 DATASET=${DATASET:-MRPC}        # SST-2, MRPC, RTE, QNLI, QQP or MNLI
 SAVED_MODELS=${SAVED_MODELS:-./saved_models/romebert}
 PLOTTING=${PLOTTING:-./plotting}
+ROUTINE=${ROUTINE:-raw}         # raw: self-distillation; new_gp: with gradient projection
 PRECISION=${PRECISION:-fp32}    # as the original; or bf16, int8
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
-RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/raw
+RUN=$SAVED_MODELS/$MODEL_TYPE-$MODEL_SIZE/$DATASET/$ROUTINE
 
 # MNLI's model answers both of its sets; the mismatched one keeps its results apart, as -MM.
 SETS=$DATASET
