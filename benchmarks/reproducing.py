@@ -9,6 +9,8 @@
     reproducing.py --curves EXEUNT TRACES   replays policies over the grid's traces into benchmarks/results/train/curves.json,
                                             and the settings of the papers' own rules into papers.json beside it (runs
                                             without a trace keep the points they have)
+    reproducing.py --replay EXEUNT TRACES   replays the papers' rules over the traces of `benchmarks/grid --settings papers` into
+                                            paper-settings-replayed.json
     reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES DATA
                                             writes the built-in baseline of ELUE's score: quality from the models cut short,
                                             MFLOPs from ELUE's dev sets below DATA
@@ -22,11 +24,13 @@ from pathlib import Path
 from panels import panels
 from result_tables import (SECTIONS, Results, cut_short_tables, fill_marks, first_difference, markdown, mean,
                            policy_tables)
+from suites import read_suite
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks/results/train'
 CURVES = RESULTS / 'curves.json'
 PAPERS = RESULTS / 'papers.json'
+OWN_REPLAYS = RESULTS / 'paper-settings-replayed.json'
 PAGE = ROOT / 'docs/reproducing.md'
 FIGURE = ROOT / 'docs/images/romebert-curves.svg'
 BASELINE = ROOT / 'exeunt/eval/gte-small-static.json'
@@ -35,6 +39,12 @@ POLICIES = ('entropy:0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.4|0.5', 'patience:1|2|3|4
 RULES = {'deebert': ('entropy:0|0.001|0.005|0.01|0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.35|0.4|0.45|0.5|0.55|0.6|0.65|0.7|0.8|0.9|1',),
          'pabee': ('patience:1..11',),
          'elbert': ('window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1', 'nentropy:0.2|0.4|0.6')}
+# With the papers' own settings also RomeBERT's and ElasticBERT's; rules that wait for agreement once more over the late exits.
+OWN_RULES = RULES | {'elbert': ('window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1', 'window:0.1|0.3|0.5|0.7|0.9,4,bias_1',
+                                'nentropy:0.2|0.4|0.6')}
+OWN_RULES |= {name: RULES['deebert'] for name in ('deebert-sd', 'romebert', 'romebert-sd', 'elasticbert')}
+LATE_RULES = {'pabee': ('patience:1..5',), 'elbert': ('window:0.1|0.3|0.5|0.7|0.9,4,bias_1',)}
+LATE = range(7, 13)
 METRICS = ('accuracy', 'f1', 'combined_score', 'matthews_correlation', 'pearson', 'spearmanr')
 SCORE = {'MRPC': 'combined_score', 'QQP': 'combined_score', 'STS-B': 'combined_score', 'CoLA': 'matthews_correlation'}
 
@@ -70,18 +80,27 @@ def grouped(pairs):
     return groups
 
 
+def mean_replays(replays, task, recipe):
+    """Each policy's means over the seeds, of replays with every metric."""
+    found = grouped((row['policy'], row) for replay in replays if (replay['task'], replay['recipe']) == (task, recipe)
+                    and replay.get('exits', 'all') == 'all' for row in replay['rows'])
+    return [{'policy': policy, 'layers': mean(row['layers'] for row in rows), **mean_metrics([row['metrics'] for row in rows])}
+            for policy, rows in found.items()]
+
+
 def mean_settings(results, task, recipe):
     """The settings of the paper's rule with every metric, then those of the curves, which have the task's first one alone."""
-    found = grouped((row['policy'], row) for replay in results.papers if (replay['task'], replay['recipe']) == (task, recipe)
-                    for row in replay['rows'])
-    out = [{'policy': policy, 'layers': mean(row['layers'] for row in rows), **mean_metrics([row['metrics'] for row in rows])}
-           for policy, rows in found.items()]
+    out = mean_replays(results.papers, task, recipe)
+    found = {row['policy'] for row in out}
     return out + [{'policy': policy, 'layers': layers, SCORE.get(task, 'accuracy'): score / 100}
                   for policy, score, layers in results.mean_curve(task, recipe, 'eval') if policy not in found]
 
 
 # What a stage and the optimiser have where a recipe's file says nothing (exeunt/recipes/recipe.h).
 STAGE = {'lr': 2e-5, 'batch': 32, 'epochs': 3, 'warmup': 0, 'weight_decay': 0, 'clip': 1, 'head_lr': 1, 'layer_lr': 1}
+
+
+PAPER_RUN = {'precision': 'fp32', 'max_length': 128, 'accumulation': 1, 'world': 1, 'max_steps': 0}  # of every paper's runs
 
 
 def differs(recipe, settings):
@@ -104,28 +123,44 @@ def differs(recipe, settings):
         got, wanted = compat.get(name, wanted), paper.get('compat', {}).get(name, wanted)
         if got != wanted and (name != 'dyn_grad' or learned):
             out.append(f'{name} {got}, not {wanted}')
+    run = settings.get('run', {})
+    for name, wanted in PAPER_RUN.items():
+        if run.get(name, wanted) != wanted:
+            out.append(f'{name} {run[name]}, not {wanted}')
+    if run.get('window', 0) > 0:
+        out.append(f"batches of like lengths out of {run['window']} at a time, not of any")
     return out
 
 
 def mean_scores(results):
-    """One entry for each recipe on each task, models cut short first, in the format of `exeunt reproduce --from`."""
-    out = []
-    groups = grouped(((not run['layers'], run['task'], run['recipe']), run) for run in results.runs)
-    for (whole, task, recipe), runs in sorted(groups.items()):
-        exits = grouped((exit['layer'], exit) for run in runs for exit in run['results']['exits'])
-        train_rows = {run['results'].get('train_samples') for run in runs}
-        out.append({'task': task.replace('elue-', 'elue/'), 'recipe': recipe, 'cut_short': not whole,
-                    'backbone': ' and '.join(sorted({run['backbone'] for run in runs})),
-                    'seeds': len({run['seed'] for run in runs}),
-                    'train_rows': train_rows.pop() if len(train_rows) == 1 else None,
-                    'exits': [{'layer': layer, **mean_metrics(rows)} for layer, rows in sorted(exits.items())],
-                    'differs': differs(recipe, runs[0].get('settings', {})),
-                    'settings': mean_settings(results, task, recipe) if whole else []})
-    return {'format': 'exeunt.scores/1', 'results': out}
+    """One entry for each recipe on each task, the papers' own settings first and models cut short before whole ones, in the
+    format of `exeunt reproduce --from`. Recipes with readers are nobody's paper."""
+    out = [mean_score(key, runs, mean_replays(results.own_replays, key[1], key[2]))
+           for key, runs in sorted(grouped_runs(results.own).items()) if not key[2].endswith('-readers')]
+    return {'format': 'exeunt.scores/1', 'results': out + [
+        mean_score(key, runs, mean_settings(results, key[1], key[2]) if key[0] else [])
+        for key, runs in sorted(grouped_runs(results.runs).items())]}
 
 
-def replayed(exeunt, path, policies):
-    line = [exeunt, 'sweep', path, '--json', '-q'] + [word for policy in policies for word in ('--policy', policy)]
+def grouped_runs(runs):
+    return grouped(((not run['layers'], run['task'], run['recipe']), run) for run in runs)
+
+
+def mean_score(key, runs, settings):
+    whole, task, recipe = key
+    exits = grouped((exit['layer'], exit) for run in runs for exit in run['results']['exits'])
+    train_rows = {run['results'].get('train_samples') for run in runs}
+    return {'task': task.replace('elue-', 'elue/'), 'recipe': recipe, 'cut_short': not whole,
+            'backbone': ' and '.join(sorted({run['backbone'] for run in runs})),
+            'seeds': len({run['seed'] for run in runs}),
+            'train_rows': train_rows.pop() if len(train_rows) == 1 else None,
+            'exits': [{'layer': layer, **mean_metrics(rows)} for layer, rows in sorted(exits.items())],
+            'differs': differs(recipe, runs[0].get('settings', {})), 'settings': settings}
+
+
+def replayed(exeunt, path, policies, exits=()):
+    line = [exeunt, 'sweep', path, '--json', '-q'] + (['--exits', ','.join(map(str, exits))] if exits else [])
+    line += [word for policy in policies for word in ('--policy', policy)]
     return read_json_of(line)['rows']
 
 
@@ -138,16 +173,39 @@ def make_curves(exeunt, traces):
     replay(CURVES, traces, lambda run: run['recipe'] != 'plain', rows_of)
 
 
+def whole_rows(exeunt, path, task, rules, exits=()):
+    """Settings with every metric, as fractions."""
+    policies = [rule + (',tol=0.1' if task == 'STS-B' else '') for rule in rules]
+    return [{'policy': row['policy'], 'layers': round(row['average_layers'], 4),
+             'metrics': {name: round(row[name], 6) for name in METRICS if row.get(name) is not None}}
+            for row in replayed(exeunt, path, policies, exits)]
+
+
 def make_papers(exeunt, traces):
-    """Every metric, as fractions; on regression only rules that look at equal answers have a meaning."""
+    """On regression only rules that look at equal answers have a meaning."""
     def rows_of(run, path):
-        policies = [rule + (',tol=0.1' if run['task'] == 'STS-B' else '') for rule in RULES[run['recipe']]]
-        return [{'policy': row['policy'], 'layers': round(row['average_layers'], 4),
-                 'metrics': {name: round(row[name], 6) for name in METRICS if row.get(name) is not None}}
-                for row in replayed(exeunt, path, policies)]
+        return whole_rows(exeunt, path, run['task'], RULES[run['recipe']])
     replay(PAPERS, traces,
            lambda run: run['recipe'] in RULES and (run['task'] != 'STS-B' or run['recipe'] == 'pabee'), rows_of,
            splits=('eval',))
+
+
+def make_own_replays(exeunt, traces):
+    """The papers' rules over the traces of the papers' settings; runs without a trace keep the points they have."""
+    out, known = [], json.loads(OWN_REPLAYS.read_text()) if OWN_REPLAYS.exists() else []
+    for run in read_suite(RESULTS / 'paper-settings.jsonl'):
+        recipe, key = run['recipe'].removesuffix('-readers'), {name: run[name] for name in ('task', 'recipe', 'seed')}
+        path = traces / f"{'-'.join(map(str, key.values()))}.eval.safetensors"
+        if recipe not in OWN_RULES or (run['task'] == 'STS-B' and recipe != 'pabee'):
+            continue
+        if not path.exists():
+            out += [replay for replay in known if all(replay[name] == value for name, value in key.items())]
+            continue
+        out.append(key | {'exits': 'all', 'rows': whole_rows(exeunt, path, run['task'], OWN_RULES[recipe])})
+        if recipe in LATE_RULES:
+            out.append(key | {'exits': f'{LATE[0]} to {LATE[-1]}',
+                              'rows': whole_rows(exeunt, path, run['task'], LATE_RULES[recipe], LATE)})
+    OWN_REPLAYS.write_text('[\n' + ',\n'.join(json.dumps(one) for one in out) + '\n]\n')
 
 
 def replay(place, traces, wanted, rows_of, splits=('eval', 'held-out')):
@@ -220,6 +278,8 @@ def main():
     if mode == '--curves' and len(words) == 2:
         make_curves(words[0], Path(words[1]))
         return make_papers(words[0], Path(words[1]))
+    if mode == '--replay' and len(words) == 2:
+        return make_own_replays(words[0], Path(words[1]))
     if mode == '--baseline' and len(words) == 5:
         return make_baseline(*words)
     return __doc__ + f"\ntables: {', '.join(SECTIONS)}"

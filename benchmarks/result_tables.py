@@ -22,6 +22,8 @@ MEASURES = {'MRPC': ('accuracy', 'f1'), 'QQP': ('accuracy', 'f1'), 'CoLA': ('mat
 SST2_TRAIN_ROWS = 67349
 HELD_OUT_LOSS = 0.5  # points that a threshold may lose on held-out rows
 TRIAL_TASKS, TRIAL_SEEDS, BASELINE = ('MRPC', 'RTE'), 3, 'sum'  # of benchmarks/trials; `sum` is the recipe unchanged
+CLAIMS = {'pabee': ('patience',), 'elbert': ('window',)}  # rules said to be faster and better than full depth
+REAL_SPEEDUP = 1.2  # the least that counts as faster
 WATCHED_EXIT, FIRST_WATCHED, WATCHED_STRIDE = 6, 4, 2
 
 
@@ -35,8 +37,10 @@ class Results:
             raise SystemExit(f'{self.folder}: got no runs in grid.jsonl; benchmarks/grid trains them')
         self.trials = read_suite(self.folder / 'trials.jsonl')
         self.objectives = read_suite(self.folder / 'objectives.jsonl')  # `exeunt` with the objective it does not take by default
-        self.curves, self.papers, self.reference, self.watched, self.attention = (
-            self.read(f'{name}.json') for name in ('curves', 'papers', 'reference', 'pabee-watched', 'attention'))
+        self.own = read_suite(self.folder / 'paper-settings.jsonl')  # each recipe with its paper's settings
+        self.curves, self.papers, self.own_replays, self.reference, self.watched, self.attention = (
+            self.read(f'{name}.json')
+            for name in ('curves', 'papers', 'paper-settings-replayed', 'reference', 'pabee-watched', 'attention'))
 
     def read(self, name):
         path = self.folder / name
@@ -137,21 +141,102 @@ def layer_cells(at):
     return [one_digit(at[layer]) if layer in at else '' for layer in range(1, LAYERS + 1)]
 
 
+def measure_names(task):
+    return "Matthews' correlation" if task == 'CoLA' else ' and '.join(MEASURES.get(task, ('accuracy',)))
+
+
+def exit_rows(task, recipes, runs_of):
+    """A row for each recipe with runs on the task: the means of its exits."""
+    rows = []
+    for recipe in recipes:
+        runs, at = runs_of(recipe), {}
+        for exit in (exit for run in runs for exit in run['results']['exits']):
+            at.setdefault(exit['layer'], []).extend(scores(task, [exit]))
+        if runs:
+            rows.append([recipe_name(recipe), str(len(runs))] + layer_cells(at))
+    return rows
+
+
+def recipe_name(recipe):
+    """As the page calls it: `pabee-readers` is no recipe but `pabee` with readers."""
+    name, dash, readers = recipe.partition('-readers')
+    return f'`{name}`{", readers" if dash and not readers else ""}'
+
+
 def exit_tables(results):
     tables = []
     for task in WHOLE_TASKS + SUBSET_TASKS:
-        rows = []
-        for recipe in RECIPES:
-            runs, at = results.of(task, recipe), {}
-            for exit in (exit for run in runs for exit in run['results']['exits']):
-                at.setdefault(exit['layer'], []).extend(scores(task, [exit]))
-            if runs:
-                rows.append([f'`{recipe}`', str(len(runs))] + layer_cells(at))
-        names = "Matthews' correlation" if task == 'CoLA' else ' and '.join(MEASURES.get(task, ('accuracy',)))
+        rows = exit_rows(task, RECIPES, lambda recipe, task=task: results.of(task, recipe))
         if rows:
             tables.append(table(['recipe', 'seeds'] + [str(layer) for layer in range(1, LAYERS + 1)], rows,
-                                f"{task}: {names}{', a subset of the training rows' if task in SUBSET_TASKS else ''}"))
+                                f"{task}: {measure_names(task)}{', a subset of the training rows' if task in SUBSET_TASKS else ''}"))
     return tables
+
+
+def own_tables(results):
+    """Every exit of the recipes trained with their papers' own settings."""
+    tables = []
+    for task in WHOLE_TASKS:
+        recipes = [recipe for name in RECIPES for recipe in (name, f'{name}-readers')]
+        rows = exit_rows(task, recipes, lambda recipe, task=task: [
+            run for run in results.own if (run['task'], run['recipe']) == (task, recipe)])
+        if rows:
+            tables.append(table(['recipe', 'seeds'] + [str(layer) for layer in range(1, LAYERS + 1)], rows,
+                                f"{task}, the papers' settings: {measure_names(task)}"))
+    return tables
+
+
+def replayed_groups(results):
+    """{(task, recipe, rule, exits): {policy: (score, layers)}}, means over the seeds, of the rules that wait for agreement."""
+    found = {}
+    for replay in results.own_replays:
+        for row in replay['rows']:
+            rule = row['policy'].partition(':')[0]
+            if rule in CLAIMS.get(replay['recipe'].removesuffix('-readers'), ()):
+                group = found.setdefault((replay['task'], replay['recipe'], rule, replay['exits']), {})
+                group.setdefault(row['policy'], []).append((score(replay['task'], row['metrics']), row['layers']))
+    return {key: {policy: tuple(map(mean, zip(*points))) for policy, points in group.items()} for key, group in found.items()}
+
+
+def claims_of(results):
+    """For each group whose last exit was scored: ((task, recipe, exits), its last exit's score, the fastest setting that is
+    not worse, the best setting), a setting being (policy, score, layers); None where no setting is as good."""
+    out = []
+    for (task, recipe, _, exits), group in replayed_groups(results).items():
+        runs = [run for run in results.own if (run['task'], run['recipe']) == (task, recipe)]
+        last = scores(task, [run['results']['exits'][-1] for run in runs])
+        if not last:
+            continue
+        settings = [(policy, *point) for policy, point in group.items()]
+        good = [setting for setting in settings if setting[1] >= mean(last) - 1e-9 and setting[2] < LAYERS - 1e-9]
+        out.append(((task, recipe, exits), mean(last), min(good, key=lambda one: one[2], default=None),
+                    max(settings, key=lambda one: (one[1], -one[2]))))
+    return out
+
+
+def claim_tables(results):
+    def cells(setting):
+        return [f'`{setting[0]}`', f'{setting[1]:.1f}', f'{LAYERS / setting[2]:.2f}×'] if setting else ['none', '', '']
+    order = {task: place for place, task in enumerate(WHOLE_TASKS)}
+    rows = [[task, recipe_name(recipe), exits, f'{last:.1f}', *cells(fastest), f'{best[1]:.1f} at {LAYERS / best[2]:.2f}×']
+            for (task, recipe, exits), last, fastest, best in sorted(claims_of(results), key=lambda one: (order[one[0][0]], one[0]))]
+    return [table(['task', 'recipe', 'exits', 'full depth', 'fastest setting not below it', 'score', 'speed-up', 'best setting'],
+                  rows)] if rows else []
+
+
+def claims_phrase(results):
+    """In how many cases the papers' rules are as good as full depth at a real speed-up: all exits, late exits, readers."""
+    def share(wanted):
+        cases = [fastest for key, _, fastest, _ in claims_of(results) if wanted(key)]
+        good = sum(fastest is not None and LAYERS / fastest[2] >= REAL_SPEEDUP for fastest in cases)
+        return f'{good} of {len(cases)}'
+
+    def readers(key):
+        return key[1].endswith('-readers')
+    if not results.own_replays:
+        return ''
+    return (f"{share(lambda key: not readers(key) and key[2] == 'all')} cases over all exits, "
+            f"{share(lambda key: not readers(key) and key[2] != 'all')} over late exits and {share(readers)} over readers")
 
 
 def policy_tables(results):
@@ -242,7 +327,7 @@ def attention_tables(results):
     return [table(['attention', 'launched as', 'run', 'times', 'ended in NaN', 'where'], rows)] if rows else []
 
 
-SECTIONS = {'speed': speed_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
+SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
             'policies': policy_tables, 'cut-short': cut_short_tables, 'tried': trial_tables, 'objectives': objective_tables,
             'watched': watched_tables, 'attention': attention_tables}
 
@@ -257,6 +342,10 @@ def markdown(tables):
 
 def runs_phrase(results):
     return f"{len(results.runs)} runs with {sum(run['steps'] for run in results.runs):,} steps"
+
+
+def own_runs_phrase(results):
+    return f"{len(results.own)} runs with {sum(run['steps'] for run in results.own):,} steps" if results.own else ''
 
 
 def torch_phrase(results):
@@ -298,7 +387,7 @@ def watched_phrase(results):
 
 
 PHRASES = {'runs': runs_phrase, 'torch': torch_phrase, 'seeds': seeds_phrase, 'held-out-rows': held_out_phrase,
-           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase}
+           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'own-runs': own_runs_phrase}
 
 OPEN, CLOSE, END = '<!-- from results: ', ' -->', '<!-- end of results -->'
 

@@ -179,6 +179,34 @@ class TableTest(Folder):
             ["cuDNN's", 'one CUDA graph per step', 'pabee, seed 42', '3', '2', 'at step 4, at step 2'],
             ['memory-efficient', 'one CUDA graph per step', 'pabee, seed 42', '1', '0', '']])
 
+    def test_shows_the_papers_settings_apart_from_the_reference(self):
+        self.assertEqual(made.own_tables(self.results()), [])
+        self.keep('paper-settings', run_of('RTE', 'pabee', exits(0.5, 0.6)), run_of('RTE', 'pabee', exits(0.5, 0.7), seed=2),
+                  run_of('RTE', 'pabee-readers', exits(0.6, 0.7)))
+        own = self.titled('own-settings', "RTE, the papers' settings: accuracy")
+        self.assertEqual(own['rows'], [['`pabee`', '2', '50.0'] + [''] * 10 + ['65.0'],
+                                       ['`pabee`, readers', '1', '60.0'] + [''] * 10 + ['70.0']])
+        self.assertEqual(self.phrase('own-runs'), '3 runs with 3,630 steps')
+
+    def test_finds_the_fastest_setting_that_is_not_worse_than_full_depth(self):
+        def replay(recipe, rule, which, *points):
+            return {'task': 'RTE', 'recipe': recipe, 'seed': 1, 'exits': which, 'rows': [
+                {'policy': f'{rule}:{place}', 'layers': layers, 'metrics': {'accuracy': score}}
+                for place, (layers, score) in enumerate(points, 1)]}
+        self.assertEqual(self.phrase('claims-held'), '')
+        self.keep('paper-settings', run_of('RTE', 'pabee', exits(0.5, 0.6)), run_of('RTE', 'pabee-readers', exits(0.5, 0.6)),
+                  run_of('RTE', 'elbert', exits(0.5, 0.6)))
+        self.write('paper-settings-replayed.json', [
+            replay('pabee', 'patience', 'all', (3, 0.5), (6, 0.59), (12, 0.6)),   # as good at full depth alone
+            replay('pabee', 'patience', '7 to 12', (8, 0.6), (10, 0.625)), replay('pabee-readers', 'patience', 'all', (4, 0.7)),
+            replay('elbert', 'window', 'all', (11, 0.65)), replay('elbert', 'nentropy', 'all', (2, 0.9))])
+        self.assertEqual(self.only('claims')['rows'], [
+            ['RTE', '`elbert`', 'all', '60.0', '`window:1`', '65.0', '1.09×', '65.0 at 1.09×'],
+            ['RTE', '`pabee`', '7 to 12', '60.0', '`patience:1`', '60.0', '1.50×', '62.5 at 1.20×'],
+            ['RTE', '`pabee`', 'all', '60.0', 'none', '', '', '60.0 at 1.00×'],
+            ['RTE', '`pabee`, readers', 'all', '60.0', '`patience:1`', '70.0', '3.00×', '70.0 at 3.00×']])
+        self.assertEqual(self.phrase('claims-held'), '0 of 2 cases over all exits, 1 of 1 over late exits and 1 of 1 over readers')
+
     def test_becomes_markdown(self):
         first, second = made.table(['a', 'b'], [['1.2', '']], 'T', 'R.'), made.table(['c'], [['x']])
         self.assertEqual(made.markdown([first]), '### T\nR.\n\n| a | b |\n| --- | --- |\n| 1.2 |  |\n')
@@ -216,6 +244,15 @@ class ScoresTest(Folder):
         self.assertEqual(found['MRPC', 'exeunt']['exits'][1], {'layer': 12})
         self.assertEqual(found['SST-2', 'exeunt']['settings'][0], {'policy': 'entropy:0.2', 'layers': 4.0, 'accuracy': 0.915})
 
+    def test_give_the_papers_settings_before_the_others(self):
+        self.keep('grid', run_of('RTE', 'deebert', exits(0.5, 0.6)))
+        self.keep('paper-settings', run_of('RTE', 'deebert', exits(0.5, 0.75)), run_of('RTE', 'pabee-readers', exits(0.5, 0.6)))
+        self.write('paper-settings-replayed.json', [
+            {'task': 'RTE', 'recipe': 'deebert', 'seed': 1, 'exits': which, 'rows': [
+                {'policy': 'entropy:0.6', 'layers': layers, 'metrics': {'accuracy': 0.5}}]} for which, layers in (('all', 6), ('7 to 12', 9))])
+        found = [one for one in reproducing.mean_scores(self.results())['results'] if one['task'] == 'RTE']
+        self.assertEqual([one['exits'][-1]['accuracy'] for one in found], [0.75, 0.6])
+        self.assertEqual(found[0]['settings'], [{'policy': 'entropy:0.6', 'layers': 6.0, 'accuracy': 0.5}])
 
     def test_name_the_settings_that_are_not_the_papers(self):
         stage = {'objective': {'kind': 'sum'}, 'lr': 5e-5, 'batch': 8, 'epochs': 10}  # 10: the recipe's own for RoBERTa
@@ -224,6 +261,10 @@ class ScoresTest(Folder):
         self.assertEqual(reproducing.differs('elbert', {'stages': [{**stage, 'batch': 32, 'lr': 3e-5, 'epochs': 3}],
                                                         'compat': {'dyn_grad': 'fresh'}}), ['dyn_grad fresh, not accumulate'])
         self.assertEqual(reproducing.differs('deebert', {}), [])
+        own = {'stages': [{'objective': {'kind': 'linear'}, 'lr': 2e-5, 'batch': 32, 'epochs': 5}]}
+        self.assertEqual(reproducing.differs('pabee', own | {'run': {'precision': 'fp32', 'max_length': 128, 'window': 0}}), [])
+        self.assertEqual(reproducing.differs('pabee', own | {'run': {'precision': 'bf16', 'max_length': 64, 'window': 50}}), [
+            'precision bf16, not fp32', 'max_length 64, not 128', 'batches of like lengths out of 50 at a time, not of any'])
 
 
 class PageTest(Folder):
