@@ -273,13 +273,7 @@ class Attacher {
         .epsilon = epsilon,
         .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
     const auto needed = static_cast<size_t>(rows_without_loss(test));
-    done_.parts = split_texts(drawn_.texts.size(), needed, epsilon, 1 - job_.plan.delta);
-    if (known > done_.parts.learn) {
-      throw Error(Code::failure,
-                  fmt::format("the model has learned {} of the {} texts already, and {} new ones are needed to certify",
-                              known, drawn_.texts.size(), drawn_.texts.size() - done_.parts.learn),
-                  "bring texts that it was not trained on");
-    }
+    done_.parts = split_texts(drawn_.texts.size(), known, needed, epsilon, 1 - job_.plan.delta);
     if (known > 0) observer_.notice(fmt::format("{} texts are known to the model: none of them certifies", known));
     if (drawn_.truncated > 0) {
       observer_.notice(fmt::format(
@@ -435,15 +429,23 @@ class Attacher {
 
 }  // namespace
 
-AttachParts split_texts(size_t texts, size_t needed, double epsilon, double confidence) {
+AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilon, double confidence) {
   const auto all = static_cast<double>(texts);
   const double wanted = kRoom * static_cast<double>(needed) / kHeldOutShares.certify;
-  const auto held_out = static_cast<size_t>(std::clamp(wanted, kHeldOut * all, kMostHeldOut * all));
+  const size_t held_out =
+      std::min(static_cast<size_t>(std::clamp(wanted, kHeldOut * all, kMostHeldOut * all)), texts - known);
   const auto share = [&](double part) { return static_cast<size_t>(part * static_cast<double>(held_out)); };
   AttachParts parts{
       .learn = texts - held_out, .fit = share(kHeldOutShares.fit), .certify = share(kHeldOutShares.certify)};
   parts.report = held_out - parts.fit - parts.certify;
   if (parts.certify >= needed && parts.learn >= kFewest && parts.fit > 0) return parts;
+  const auto least_held_out = static_cast<size_t>(std::ceil(static_cast<double>(needed + 1) / kHeldOutShares.certify));
+  if (known > 0 && texts - known < least_held_out) {
+    throw Error(Code::failure,
+                fmt::format("the model has learned {} of the {} texts already, and {} new ones are needed to certify",
+                            known, texts, least_held_out),
+                "bring texts that it was not trained on");
+  }
   const double least = std::max(static_cast<double>(needed + 1) / kHeldOutShares.certify / kMostHeldOut,
                                 static_cast<double>(kFewest) / (1 - kMostHeldOut));
   throw Error(

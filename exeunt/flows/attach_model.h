@@ -74,9 +74,10 @@ struct Attached {
   double seconds = 0;
 };
 
-// The parts of `texts` distinct texts for a promise that takes at least `needed` rows to certify. Throws Error
-// (failure) that says how many texts it takes if they are too few.
-[[nodiscard]] AttachParts split_texts(size_t texts, size_t needed, double epsilon, double confidence);
+// The parts of `texts` distinct texts, of which the model has learned `known` before, for a promise that takes at least
+// `needed` rows to certify: known texts are learned again. Throws Error (failure) that says how many texts it takes if
+// they are too few.
+[[nodiscard]] AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilon, double confidence);
 
 // Throws Error and then leaves nothing behind.
 [[nodiscard]] Attached attach_model(const AttachJob& job, const Observer& observer);

@@ -192,7 +192,7 @@ TEST_F(AttachModelTest, RefusesAModelThatAlwaysAnswersTheSame) {
 }
 
 TEST(SplitTexts, GivesSmallSetsALargerHeldOutShare) {
-  const AttachParts many = split_texts(5000, 149, 0.02, 0.95), few = split_texts(500, 149, 0.02, 0.95);
+  const AttachParts many = split_texts(5000, 0, 149, 0.02, 0.95), few = split_texts(500, 0, 149, 0.02, 0.95);
   EXPECT_EQ(many.learn, 3000U);
   EXPECT_EQ(many.certify, 1200U);
   EXPECT_EQ(many.fit + many.report, 800U);
@@ -202,8 +202,18 @@ TEST(SplitTexts, GivesSmallSetsALargerHeldOutShare) {
 }
 
 TEST(SplitTexts, TakesWhatItsMessageNames) {
-  EXPECT_NO_THROW((void)split_texts(358, 149, 0.02, 0.95));
-  EXPECT_THROW((void)split_texts(340, 149, 0.02, 0.95), Error);
+  EXPECT_NO_THROW((void)split_texts(358, 0, 149, 0.02, 0.95));
+  EXPECT_THROW((void)split_texts(340, 0, 149, 0.02, 0.95), Error);
+}
+
+TEST(SplitTexts, HoldsOutNoTextThatTheModelKnows) {
+  const AttachParts parts = split_texts(3280, 2280, 149, 0.02, 0.95);
+  EXPECT_EQ(parts.learn, 2280U);
+  EXPECT_EQ(parts.fit + parts.certify + parts.report, 1000U);
+  EXPECT_EQ(split_texts(3280, 100, 149, 0.02, 0.95).learn, 1968U);  // enough new ones: as if none were known
+  EXPECT_THAT([] { (void)split_texts(2400, 2280, 149, 0.02, 0.95); },
+              testing::Throws<Error>(testing::Property(
+                  &Error::what, testing::HasSubstr("has learned 2280 of the 2400 texts already, and 250 new ones"))));
 }
 
 TEST(OrderKept, CountsTopsAndPairsOfEachQuestion) {
