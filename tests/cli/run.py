@@ -8,9 +8,12 @@
     ! a line of standard error          the same for messages
     ? 4                                 exit status, 0 if left out
 
-In expected lines, «…» stands for anything within the line. $TESTS is the folder tests of the repository.
+In expected lines, «…» stands for anything within the line. $TESTS is the folder tests of the repository. Lines of progress,
+which come every ten seconds, are left out: whether there are any depends on the machine's speed.
 """
 import os, pathlib, re, subprocess, sys, tempfile
+
+PROGRESS = re.compile(r".* \[[\d:]+(<[\d:?]+)?, [\d.]+/s\].*")  # "train  75% 6/8 [00:10<00:03, 0.6/s] loss 2.0834"
 
 
 class Case:
@@ -60,7 +63,8 @@ def run_file(path, environment):
             done = subprocess.run(["sh", "-c", case.command], input=text.encode(), capture_output=True, cwd=scratch,
                                   env=own, timeout=600)
             out = [l.rstrip() for l in done.stdout.decode(errors="replace").splitlines() if l.strip()]
-            err = [l.rstrip() for l in done.stderr.decode(errors="replace").splitlines() if l.strip()]
+            err = [l.rstrip() for l in done.stderr.decode(errors="replace").splitlines()
+                   if l.strip() and not PROGRESS.fullmatch(l)]
             wanted = [l.rstrip() for l in case.out], [l.rstrip() for l in case.err]
             if done.returncode == case.status and matches(wanted[0], out) and matches(wanted[1], err):
                 continue
