@@ -6,6 +6,8 @@
 #include <limits>
 #include <numbers>
 
+#include "exeunt/base/random.h"
+
 namespace exeunt {
 namespace {
 
@@ -38,11 +40,7 @@ struct AdamStep {
 }  // namespace
 
 uint64_t random_bits(uint64_t stream, uint64_t index) noexcept {
-  // splitmix64 at a given place of its sequence.
-  uint64_t x = stream + (index + 1) * 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+  return mix_bits(stream + (index + 1) * SplitMix64::kStep);  // what SplitMix64(stream) draws after `index` others
 }
 
 HeadTrainer::HeadTrainer(const HeadShape& shape, const Kernels& kernels, const HeadSettings& settings, int number,

@@ -3,40 +3,12 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/random.h"
 
 namespace exeunt {
 namespace {
-
-// SplitMix64 (Steele, Lea and Flood 2014). Our own, because the standard library's shuffle differs between libraries.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-
-  uint64_t next() noexcept {
-    uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
-  }
-  // Uniform below `bound`: numbers from the incomplete last interval are redrawn.
-  size_t below(size_t bound) noexcept {
-    const uint64_t refused = -bound % bound;
-    uint64_t drawn = next();
-    while (drawn < refused) drawn = next();
-    return drawn % bound;
-  }
-
- private:
-  uint64_t state_;
-};
-
-template <class Items>
-void shuffle(Items& items, Random& random) {
-  for (size_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[random.below(left)]);
-}
 
 std::vector<size_t> rows_in_order(size_t rows) {
   std::vector<size_t> order(rows);
@@ -70,7 +42,7 @@ std::vector<Batch> batches_in_order(size_t rows, size_t size) {
 std::vector<Batch> shuffled_batches(std::span<const int64_t> offsets, const ShuffleOptions& options) {
   check(!offsets.empty() && options.batch > 0, "offsets of rows, and a batch size");
   // The seed is mixed before the epoch is added, so that seed 42 of epoch 1 is not seed 43 of epoch 0.
-  Random random(Random(options.seed).next() + options.epoch);
+  SplitMix64 random(SplitMix64(options.seed).next() + options.epoch);
   std::vector<size_t> order = rows_in_order(offsets.size() - 1);
   shuffle(order, random);
   if (options.window == 0) return cut(order, options.batch);

@@ -7,6 +7,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/random.h"
 #include "exeunt/base/safetensors.h"
 
 namespace exeunt {
@@ -15,13 +16,6 @@ namespace {
 constexpr size_t kGroup = 4;          // tokens in a row that make two texts overlap
 constexpr int kProbes = 7;            // of the filter: with ten bits a group about 1 % are wrong
 constexpr size_t kBitsPerGroup = 10;  // at least; the filter's size is a power of two
-
-// The finalizer of splitmix64: every bit of the result depends on every bit of `x`.
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 uint64_t base_of(const RowSalt& salt) {
   return salt[1] | 1;  // odd, so that no power of it vanishes
@@ -36,7 +30,7 @@ std::vector<uint64_t> prefixes_of(std::span<const int32_t> ids, const RowSalt& s
   std::vector<uint64_t> prefixes{0};
   prefixes.reserve(ids.size() + 1);
   for (const int32_t id : ids)
-    prefixes.push_back(prefixes.back() * base_of(salt) + mixed(static_cast<uint32_t>(id) + salt[0]));
+    prefixes.push_back(prefixes.back() * base_of(salt) + mix_bits(static_cast<uint32_t>(id) + salt[0]));
   return prefixes;
 }
 
@@ -46,7 +40,7 @@ struct Stretch {
 
 uint64_t hash_of(std::span<const uint64_t> prefixes, Stretch stretch, uint64_t power, const RowSalt& salt) {
   const uint64_t polynomial = prefixes[stretch.begin + stretch.length] - prefixes[stretch.begin] * power;
-  return mixed(polynomial + mixed(stretch.length + salt[1]));
+  return mix_bits(polynomial + mix_bits(stretch.length + salt[1]));
 }
 
 uint64_t power_of(const RowSalt& salt, size_t exponent) {

@@ -6,6 +6,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
+#include "exeunt/base/random.h"
 #include "exeunt/base/sha256.h"
 
 namespace exeunt {
@@ -13,15 +14,9 @@ namespace {
 
 constexpr size_t kBlock = 4096;  // rows tokenized together
 
-uint64_t mix_bits(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 // Which text this is, as a number that looks random for each seed.
 uint64_t place_of(const Encoding& text, uint64_t seed) {
-  uint64_t hash = mix_bits(seed + 0x9e3779b97f4a7c15);
+  uint64_t hash = mix_bits(seed + SplitMix64::kStep);
   for (size_t t = 0; t < text.ids.size(); ++t) {
     hash = mix_bits(hash ^ (static_cast<uint64_t>(static_cast<uint32_t>(text.ids[t])) << 8 | text.types[t])) + t;
   }

@@ -22,20 +22,11 @@ std::string TraceContext::traceparent() const {
   return fmt::format("00-{}-{}-{}", trace_id, span_id, flags);
 }
 
-// SplitMix64: ids must differ, not be secret.
-uint64_t IdSource::next() noexcept {
-  state_ += 0x9e3779b97f4a7c15ULL;
-  uint64_t z = state_;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
 std::string IdSource::hex(int digits) {
   std::string out;
   do {
     out.clear();
-    while (out.size() < static_cast<size_t>(digits)) out += fmt::format("{:016x}", next());
+    while (out.size() < static_cast<size_t>(digits)) out += fmt::format("{:016x}", random_.next());
     out.resize(static_cast<size_t>(digits));
   } while (is_zero(out));
   return out;

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "exeunt/base/random.h"
+
 namespace exeunt::serve {
 
 struct TraceContext {
@@ -18,15 +20,14 @@ struct TraceContext {
   [[nodiscard]] std::string traceparent() const;  // "00-<trace>-<our span>-<flags>"
 };
 
-// Random ids. One per thread; seeded by the caller.
+// Random ids, which must differ, not be secret. One per thread; seeded by the caller.
 class IdSource {
  public:
-  explicit IdSource(uint64_t seed) : state_(seed) {}
+  explicit IdSource(uint64_t seed) : random_(seed) {}
   [[nodiscard]] std::string hex(int digits);  // never all zeros
 
  private:
-  uint64_t next() noexcept;
-  uint64_t state_;
+  SplitMix64 random_;
 };
 
 // Reads a `traceparent` field strictly; nothing if it is malformed, as the standard asks.
