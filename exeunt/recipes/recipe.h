@@ -24,7 +24,7 @@ struct SharingSpec {
   int groups = 0;
 };
 
-enum class HeadInit { copy_pooler, normal };
+enum class HeadInit { copy_pooler, normal, prototypes };
 enum class ExitPlaces { all, last, listed };
 enum class GradientRule { none, equilibrium, logit_scale, project };
 enum class Anchor { last, early };
@@ -41,7 +41,7 @@ enum class AdamKind { hf, torch };
 // The words of a recipe file, in the order of the enumerations; chosen by the type, the value does not matter.
 namespace recipe_words {
 using Word = std::string_view;
-inline constexpr std::array<Word, 2> kHeadInits{"copy_pooler", "normal"};
+inline constexpr std::array<Word, 3> kHeadInits{"copy_pooler", "normal", "prototypes"};
 inline constexpr std::array<Word, 4> kGradientRules{"none", "equilibrium", "logit_scale", "project"};
 inline constexpr std::array<Word, 2> kAnchors{"last", "early"};
 inline constexpr std::array<Word, 9> kObjectives{"last",  "early_sum", "sum",     "linear",       "alternate",

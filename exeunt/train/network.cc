@@ -171,7 +171,7 @@ HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& input) 
   if (site.pooler) pooled = torch::tanh(poolers_[static_cast<size_t>(*site.pooler)](pooled));
   pooled = dropped(pooled, dropout_, is_training());
   const auto classifier = static_cast<size_t>(site.classifier);
-  Output out{.logits = classifiers_[classifier](pooled), .lte = {}};
+  Output out{.logits = classifiers_[classifier](pooled), .lte = {}, .pooled = pooled};
   if (layout_.inner) out.logits = inner_[classifier](torch::tanh(out.logits));
   out.logits = out.logits.to(torch::kFloat);
   if (lte_) out.lte = torch::sigmoid(lte_(pooled).to(torch::kFloat)).squeeze(-1);
@@ -306,6 +306,7 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
       if (!inputs[i].defined()) continue;
       HeadsImpl::Output exit = heads_(layout_.sites[i], inputs[i]);
       out.logits[i] = std::move(exit.logits);
+      if (options.pooled) out.pooled.push_back(exit.pooled);
       if (layout_.lte) out.lte[i] = std::move(exit.lte);
     }
   }

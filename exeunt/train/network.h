@@ -28,6 +28,7 @@ struct ExitOutputs {
   std::vector<Tensor> lte;     // [rows], of the learning-to-exit head; empty without one
   Tensor stacked = {};         // [exits, rows, outputs], where all exits were computed together; else undefined
   Tensor ramp;                 // [rows, outputs], DeeBERT's ramp of the last layer; undefined without one
+  std::vector<Tensor> pooled = {};  // [rows, width], what each exit's classifier reads; empty unless asked for
 };
 
 struct ForwardOptions {
@@ -37,6 +38,7 @@ struct ForwardOptions {
   // Alike exits are computed together, if the loss reads all of them: each then has a gradient.
   bool together = false;
   std::optional<int> only = {};  // one exit (by its place in the layout) alone; layers above it do not run
+  bool pooled = false;           // fill ExitOutputs::pooled; not with together
 };
 
 // Word, position and segment tables, norm, and ALBERT's projection to the hidden size.
@@ -75,6 +77,7 @@ class HeadsImpl : public torch::nn::Module {
 
   struct Output {
     Tensor logits, lte;  // lte is undefined without a learning-to-exit head
+    Tensor pooled = {};  // what the classifier read; of one exit alone
   };
   // What the exit's pooler or classifier reads of `rows` [rows, tokens, hidden] of its layer.
   [[nodiscard]] Tensor input_of(const ExitSite& site, const Tensor& rows, const Tensor& real) const;

@@ -18,6 +18,7 @@
 #include "exeunt/train/evaluate.h"
 #include "exeunt/train/group.h"
 #include "exeunt/train/new_heads.h"
+#include "exeunt/train/prototypes.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
 #include "exeunt/train/stage_plan.h"
@@ -91,6 +92,10 @@ class Run {
       nn::set_output_biases(*network_, mean_of(data_.train.gold));
     }
     network_->to(device_);
+    const bool prototypes = options_.recipe.heads.init == HeadInit::prototypes && !options_.resume;
+    if (prototypes && start.new_heads && data_.outcome.problem == Problem::classification) {
+      nn::start_from_prototypes(network_, data_.train);
+    }
     for (const StageSpec& stage : options_.recipe.stages) {
       plans_.push_back(plan_stage(stage, data_, options_, base_.spec().family));
       total_steps_ += plans_.back().steps;

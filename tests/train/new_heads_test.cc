@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/train/new_heads.h"
 
+#include <cmath>
+#include <numeric>
+
 #include <gtest/gtest.h>
 
+#include "exeunt/train/batch_tensors.h"
+#include "exeunt/train/prototypes.h"
 #include "tests/runtime/random_model.h"
 #include "tests/scratch.h"
 
@@ -93,6 +98,56 @@ TEST(NewHeads, AreTheModelsOwnWhereItHasTheSameExits) {
   Start other = start_network(base, own_exits(spec, 4), HeadInit::copy_pooler, 1);
   EXPECT_TRUE(torch::equal(parameter(other.network, "exits.pooler.0.weight"), stored(base, "exits.pooler.2.weight")));
   EXPECT_THAT(other.notices, testing::ElementsAre(testing::HasSubstr("replaced by new ones")));
+}
+
+// Texts of a class hold a token that no other class has.
+Features telling_rows(int classes, size_t rows) {
+  Features features;
+  for (size_t row = 0; row < rows; ++row) {
+    const auto gold = static_cast<int32_t>(row % static_cast<size_t>(classes));
+    for (const int32_t id : {1, 8 + gold, 8 + gold, static_cast<int32_t>(12 + row % 3), 8 + gold}) {
+      features.ids.push_back(id);
+      features.types.push_back(0);
+    }
+    features.offsets.push_back(static_cast<int64_t>(features.ids.size()));
+    features.gold.push_back(static_cast<float>(gold));
+    features.index.push_back(static_cast<int64_t>(row));
+  }
+  return features;
+}
+
+TEST(Prototypes, AnswerTheRowsBeforeTheFirstStep) {
+  const ModelSpec spec = small_spec();
+  ExitLayout layout = own_exits(spec, 4);
+  for (size_t i = 0; i < 3; ++i) layout.sites[i].reader = static_cast<int>(i);
+  Start start = start_network(make_model(spec, ExitLayout{}), layout, HeadInit::prototypes, 1);
+  const Features rows = telling_rows(3, 30);  // the fourth class has none
+  start_from_prototypes(start.network, rows);
+  start.network->eval();
+  std::vector<size_t> all(rows.rows());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const TrainBatch batch = batch_tensors(rows, all, {.pad_id = spec.pad_id});
+  for (const Tensor& logits : start.network->forward(batch.texts).logits) {
+    EXPECT_TRUE(torch::equal(logits.argmax(1), batch.gold));
+    const Tensor lead = logits.gather(1, batch.gold.unsqueeze(1)).squeeze(1) - logits.mean(1);
+    EXPECT_NEAR(lead.mean().item<double>(), 1 + std::log(4.0), 1e-3);
+  }
+  const Tensor weight = parameter(start.network, "exits.classifier.1.weight");
+  EXPECT_EQ(weight[3].abs().max().item<double>(), 0);
+  EXPECT_GT(weight[2].abs().max().item<double>(), 0);
+}
+
+TEST(Prototypes, LeaveWhatExitsShareAlone) {
+  const ModelSpec spec = small_spec();
+  ExitLayout layout = own_exits(spec, 3);
+  layout.sites[1].classifier = layout.sites[0].classifier;
+  layout.sites[2].classifier = 1;
+  Start start = start_network(make_model(spec, ExitLayout{}), layout, HeadInit::prototypes, 1);
+  const Tensor shared = parameter(start.network, "exits.classifier.0.weight").clone();
+  const Tensor own = parameter(start.network, "exits.classifier.1.weight").clone();
+  start_from_prototypes(start.network, telling_rows(3, 12));
+  EXPECT_TRUE(torch::equal(parameter(start.network, "exits.classifier.0.weight"), shared));
+  EXPECT_FALSE(torch::equal(parameter(start.network, "exits.classifier.1.weight"), own));
 }
 
 }  // namespace
