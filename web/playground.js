@@ -4,7 +4,24 @@
 
 const byId = (id) => document.getElementById(id);
 let info = null;
-let policies = [''];  // '' = the server's own
+let policies = [''];  // of the slider, from full depth on; '' = the server's own
+const timed = 5;  // requests of each kind that are compared
+
+// What a rule compares at an exit: the head of its column, and which way it leaves.
+const measures = {
+  entropy: ['Entropy', 'leaves below the threshold: 0 = certain'],
+  nentropy: ['Entropy / ln C', 'entropy as a share of its maximum; leaves below the threshold'],
+  confidence: ['Confidence', 'the largest probability; leaves above the threshold'],
+  gini: ['Impurity', '1 − Σ p²; leaves below the threshold'],
+  margin: ['Margin', 'the largest probability minus the second; leaves above the threshold'],
+  minprob: ['Smallest p', 'the smallest probability; leaves below the threshold'],
+  divergence: ['Change', 'Jensen-Shannon divergence to the exit before; leaves below the threshold'],
+  lte: ['Should go on', 'score of the learning-to-exit head; leaves below the threshold'],
+  window: ['Entropy / ln C', 'leaves below the threshold, or when the last exits lean to one side'],
+  pcee: ['Entropy / ln C', 'leaves when it was below the threshold at enough exits in a row'],
+  vote: ['Confidence', 'added up over exits in a row that agree; leaves when the sum is above the threshold'],
+};
+const counted = ['Streak', 'exits in a row with the same answer'];
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -42,7 +59,7 @@ function expand(policy) {
 
 function showPolicy() {
   const policy = policies[byId('policy').value] || '';
-  const text = policy || (info ? info.policy + ' (default)' : 'default');
+  const text = policy && !(info && policy === info.policy) ? policy : (info ? info.policy + ' (default)' : 'default');
   byId('policy-name').textContent = text;
   byId('policy').setAttribute('aria-valuetext', text);
 }
@@ -77,6 +94,30 @@ async function refreshWatched() {
   showWatched();
 }
 
+// Each policy once, the server's own among them, so that the ends of the slider differ; full depth is its left end.
+function choosePolicies() {
+  const all = new Set(splitPolicies(info.allowed_policies).flatMap(expand));
+  all.delete('full');
+  all.add(info.policy);
+  policies = [...all].filter((policy) => policy !== 'full');
+  if (info.policy === 'full' || splitPolicies(info.allowed_policies).includes('full')) policies.unshift('full');
+  byId('policy').max = policies.length - 1;
+  byId('policy').value = policies.indexOf(info.policy);
+  byId('policy').disabled = policies.length < 2;
+}
+
+// A text of the model's own data, where the server has one, unless something is typed already.
+function showExample() {
+  byId('pair-choice').hidden = info.texts === 1;
+  const example = info.example;
+  if (!example || byId('text').value) return;
+  byId('text').value = example.text;
+  if (example.pair === null) return;
+  byId('with-pair').checked = true;
+  byId('pair-box').hidden = false;
+  byId('pair').value = example.pair;
+}
+
 async function loadInfo() {
   try {
     const response = await fetch('info', { headers: headers() });
@@ -84,9 +125,8 @@ async function loadInfo() {
     info = await response.json();
     byId('model').textContent = `${info.model_id}: ${info.layers} layers, exits after ${info.exits.join(', ')}; ` +
       `${info.engine}; policy ${info.policy}; promise: ${info.promise}`;
-    policies = [''];
-    for (const policy of splitPolicies(info.allowed_policies)) policies.push(...expand(policy));
-    byId('policy').max = policies.length - 1;
+    choosePolicies();
+    showExample();
   } catch (error) {
     byId('model').textContent = 'Cannot load model info: ' + error.message;
   }
@@ -101,7 +141,7 @@ function inputs() {
 
 function body(policy) {
   const exit = { details: true };
-  if (policy) exit.policy = policy;
+  if (policy && !(info && policy === info.policy)) exit.policy = policy;  // the server's own needs no name
   return JSON.stringify({ inputs: inputs(), exit });
 }
 
@@ -143,11 +183,9 @@ function bars(rung) {
   return box;
 }
 
-function row(rung, left, run) {
+function row(rung, left, run, measure) {
   const made = element('tr', undefined, left ? 'left' : run ? '' : 'unrun');
-  const number = (value) => (value === undefined ? '' : value.toFixed(3));
-  made.append(element('td', String(rung.layer)), element('td', rung.label || ''), bars(rung),
-    element('td', number(rung.entropy)), element('td', rung.streak === undefined ? '' : String(rung.streak)),
+  made.append(element('td', String(rung.layer)), element('td', rung.label || ''), bars(rung), element('td', measure),
     element('td', left ? '← left here' : run ? '' : 'not run'));
   return made;
 }
@@ -157,18 +195,45 @@ function draw(early, full) {
   const saved = exit.layers - exit.layers_run;
   byId('status').textContent = `Left after layer ${exit.layer} of ${exit.layers} by ${exit.left_by.replace('_', ' ')}.`;
   const cards = [card('label', early.predictions[0].label), card('score', early.predictions[0].score.toFixed(4)),
-    card('layers saved', `${saved} of ${exit.layers}`), card('time with the network', early.ms.toFixed(1) + ' ms'),
+    card('layers saved', `${saved} of ${exit.layers}`), card(full ? 'median time' : 'time of one request', early.ms.toFixed(1) + ' ms'),
     card('policy', exit.policy), card('tokens', String(exit.tokens))];
   if (full) {
     const same = full.predictions[0].label === early.predictions[0].label;
     cards.push(card('full depth says', full.predictions[0].label + (same ? ' (the same)' : ' (another)')),
-      card('time at full depth', full.ms.toFixed(1) + ' ms'));
+      card('median time at full depth', full.ms.toFixed(1) + ' ms'));
   }
+  const compared = byId('compared');
+  compared.hidden = !full;
+  compared.textContent = `Compared: this text by ${exit.policy} and at full depth, the median of ${timed} requests each, in turn and ` +
+    'after one of each to warm up; times are those of the browser, the network and the details of all exits included.';
+  // Full depth and a fixed layer compare nothing: entropy is shown then.
+  const rule = exit.rule === undefined || exit.rule === 'full' || exit.rule === 'layer' ? 'entropy' : exit.rule;
+  [byId('measure').textContent, byId('measure').title] = measures[rule] ?? counted;
   byId('cards').replaceChildren(...cards);
-  const rungs = exit.exits.map((rung) => row(rung, rung.layer === exit.layer, true));
-  for (const rung of full ? full.exit.exits : []) if (rung.layer > exit.layer) rungs.push(row(rung, false, false));
+  // Exits that only full depth reached have no measure of this rule unless it is one that every answer carries.
+  const measured = (rung, run) => {
+    const value = measures[rule] ? (run ? rung.measure : undefined) ?? rung[rule] : rung.streak;
+    return value === undefined ? '' : measures[rule] ? value.toFixed(3) : String(value);
+  };
+  const rungs = exit.exits.map((rung) => row(rung, rung.layer === exit.layer, true, measured(rung, exit.rule === rule)));
+  for (const rung of full ? full.exit.exits : []) if (rung.layer > exit.layer) rungs.push(row(rung, false, false, measured(rung, false)));
   byId('rungs').replaceChildren(...rungs);
   byId('ladder').hidden = false;
+}
+
+const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
+
+// Both ways warm and in turn: whichever came first would else pay for the connection, caches and memory of both.
+async function askBoth(policy) {
+  const early = await ask(policy), full = await ask('full');
+  const times = [[], []];
+  for (let i = 0; i < timed; ++i) {
+    times[0].push((await ask(policy)).ms);
+    times[1].push((await ask('full')).ms);
+  }
+  early.ms = median(times[0]);
+  full.ms = median(times[1]);
+  return [early, full];
 }
 
 async function classify(event) {
@@ -179,13 +244,14 @@ async function classify(event) {
   status.textContent = 'Classifying …';
   try {
     if (!info) await loadInfo();
-    const early = await ask(policies[byId('policy').value]);
-    const full = byId('compare').checked ? await ask('full') : null;
+    const policy = policies[byId('policy').value];
+    const [early, full] = byId('compare').checked ? await askBoth(policy) : [await ask(policy), null];
     draw(early, full);
   } catch (error) {
     status.className = 'bad';
     status.textContent = error.message;
     byId('ladder').hidden = true;
+    byId('compared').hidden = true;
     byId('cards').replaceChildren();
   } finally {
     byId('go').disabled = false;

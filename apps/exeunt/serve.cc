@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference if it has them.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 #include <poll.h>
@@ -10,7 +12,9 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/files.h"
 #include "exeunt/serve/server.h"
+#include "exeunt/tasks/hold_out.h"
 
 namespace exeunt::apps {
 namespace {
@@ -73,6 +77,18 @@ class LogLines {
   std::shared_ptr<uint64_t> dropped_ = std::make_shared<uint64_t>(0);  // copies count together
 };
 
+// A text for the playground to begin with: the first short one of the rows that training held out, where it did.
+std::optional<serve::JobText> example_for(const std::string& model) {
+  constexpr size_t kShort = 200;  // bytes
+  const std::filesystem::path path = std::filesystem::path(model) / kHeldOutFile;
+  if (!path_exists(path)) return std::nullopt;
+  const Dataset rows = read_user_data(path.string(), held_out_columns(path));
+  const auto found = std::find_if(rows.examples.begin(), rows.examples.end(),
+                                  [](const Example& row) { return row.text.size() <= kShort; });
+  if (found == rows.examples.end()) return std::nullopt;
+  return serve::JobText{.text = found->text, .pair = found->pair};
+}
+
 void run(const Common& common, ServeFlags& flags) {
   serve::ServerOptions& server = flags.server;
   // Not left to the parser, which knows it as --model-id.
@@ -93,6 +109,7 @@ void run(const Common& common, ServeFlags& flags) {
   server.service.tei_metrics = flags.metrics_compat == "tei";
   server.service.log_requests = !flags.no_request_log && !common.quiet;
   server.service.log_peers = !flags.no_peer_log;
+  server.service.example = example_for(server.model);
   server.service.jobs.request_timeout = std::chrono::milliseconds(flags.request_ms);
   server.listener.head_timeout = std::chrono::milliseconds(flags.head_ms);
   server.listener.body_timeout = std::chrono::milliseconds(flags.body_ms);

@@ -164,9 +164,10 @@ std::pair<std::string, int> legend(const std::vector<Series>& all, int width, in
       x = 16;
       y += 18;
     }
-    out += fmt::format(R"(<g class="{}">{}<text x="{:.1f}" y="{:.1f}">{}</text></g>)"
+    const std::string help = series.help.empty() ? "" : fmt::format("<title>{}</title>", escape_html(series.help));
+    out += fmt::format(R"(<g class="{}">{}{}<text x="{:.1f}" y="{:.1f}">{}</text></g>)"
                        "\n",
-                       class_of(series), sign_of(series, x, y - 4), x + 24, y, escape_html(series.name));
+                       class_of(series), help, sign_of(series, x, y - 4), x + 24, y, escape_html(series.name));
     x += needed;
   }
   return {out, all.empty() ? 0 : static_cast<int>(y) - height + 10};

@@ -23,8 +23,9 @@ struct ChartSeries {
   Mark mark = Mark::line;
   int colour = 0;  // index into the page's palette; equal = same colour
   std::vector<ChartPoint> points = {};
-  bool faint = false;  // published figures, drawn behind ours
-  int style = 0;       // lines: how they are dashed; dots: their shape; both repeat after kStyles
+  bool faint = false;     // published figures, drawn behind ours
+  int style = 0;          // lines: how they are dashed; dots: their shape; both repeat after kStyles
+  std::string help = {};  // shown when pointing at its name
 };
 inline constexpr int kStyles = 4;
 
@@ -40,6 +41,7 @@ struct BarGroup {
   std::string name;
   int colour = 0;
   std::vector<double> values = {};  // one per label
+  std::string help = {};            // shown when pointing at its name
 };
 
 struct BarChart {

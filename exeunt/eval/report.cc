@@ -14,6 +14,7 @@
 #include "exeunt/eval/chart.h"
 #include "exeunt/eval/published.h"
 #include "exeunt/eval/report_figures.h"
+#include "exeunt/eval/terms.h"
 #include "exeunt/exits/evidence.h"
 #include "exeunt/exits/sweep.h"
 
@@ -86,6 +87,7 @@ ShownRun shown_run(const ReportRun& run, int colour, bool published) {
   out.chosen = scorer.score(chosen, out.departures);
   out.labelled = run.trace->labelled();
   out.metric = shown_metric(run, out.full.metrics, published);
+  if (out.labelled && !run.trace->info.regression) out.classes = scorer.classes(chosen);
   return out;
 }
 
@@ -100,12 +102,13 @@ std::string summary_table(const std::vector<ShownRun>& all) {
   const bool times =
       std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return s.chosen.predicted_ms.has_value(); });
   std::string out =
-      "<div class=\"scroll\"><table class=\"glance\">\n<tr><th>run</th><th class=\"text\">task</th><th "
-      "class=\"text\">policy</th><th>quality</th><th>at full depth</th><th>agreement</th><th>layers</th>"
-      "<th>speed-up</th>";
-  if (mflops) out += "<th>MFLOPs</th>";
-  if (times) out += "<th>ms</th>";
-  out += "<th class=\"text\">certificate</th></tr>\n";
+      "<div class=\"scroll\"><table class=\"glance\">\n<tr><th>run</th><th class=\"text\">data</th><th "
+      "class=\"text\">policy</th>";
+  for (const char* name : {"quality", "at full depth", "agreement", "layers", "speed-up"})
+    out += fmt::format("<th>{}</th>", term_html(name));
+  if (mflops) out += fmt::format("<th>{}</th>", term_html("MFLOPs"));
+  if (times) out += fmt::format("<th>{}</th>", term_html("ms"));
+  out += fmt::format("<th class=\"text\">{}</th></tr>\n", term_html("certificate"));
   for (const ShownRun& shown : all) {
     const PolicyScore& score = shown.chosen;
     const ExitTrace& trace = *shown.run->trace;
@@ -113,8 +116,9 @@ std::string summary_table(const std::vector<ShownRun>& all) {
         "<tr><td class=\"c{}\"><b>{}</b></td><td class=\"text\">{}</td><td class=\"text\"><code>{}</code></td>"
         "<td>{} % <span class=\"soft\">{}</span></td><td>{} %</td><td>{} %</td><td>{:.2f} of "
         "{}</td><td><b>{:.2f}×</b></td>",
-        shown.colour, escape_html(shown.run->name), escape_html(trace.info.task), escape_html(score.policy),
-        percent(shown.quality(score.metrics, score.agreement)), shown.labelled ? name_of(shown.metric) : "agreement",
+        shown.colour, escape_html(shown.run->name), escape_html(shown.data_name()),
+        term_html(rule_name(score.policy), score.policy), percent(shown.quality(score.metrics, score.agreement)),
+        shown.labelled ? term_html(name_of(shown.metric)) : "agreement",
         percent(shown.quality(shown.full.metrics, shown.full.agreement)), percent(score.agreement),
         score.cost.average_layers, trace.info.layers.back(), score.cost.speedup_ratio);
     if (mflops) out += fmt::format("<td>{}</td>", cell(score.mflops, 1));
@@ -137,12 +141,20 @@ std::string sweep_table(const ShownRun& shown) {
   std::string out =
       fmt::format("<details><summary>{}: {} settings</summary>\n<div class=\"scroll\"><table>\n<tr><th>policy</th>",
                   escape_html(shown.run->name), shown.rows.size());
-  for (const Score& metric : shown.chosen.metrics) out += fmt::format("<th>{}</th>", name_of(metric.metric));
-  out += "<th>agreement</th><th>layers</th><th>speed-up</th>";
-  out += std::string(mflops ? "<th>MFLOPs</th><th>padded</th>" : "") + (times ? "<th>ms</th>" : "") + "</tr>\n";
+  std::vector<std::string_view> names;
+  for (const Score& metric : shown.chosen.metrics) names.push_back(name_of(metric.metric));
+  names.insert(names.end(), {"agreement", "layers", "speed-up"});
+  if (mflops) names.insert(names.end(), {"MFLOPs", "padded"});
+  if (times) names.emplace_back("ms");
+  for (const std::string_view name : names) out += fmt::format("<th>{}</th>", term_html(name));
+  out += "</tr>\n";
+  std::string rule;  // explained where it comes first
   for (const SweepRow& row : shown.rows) {
     const PolicyScore& score = row.score;
-    out += fmt::format("<tr{}><td>{}</td>", row.on_front ? " class=\"front\"" : "", escape_html(score.policy));
+    const bool first = rule_name(score.policy) != rule;
+    rule = rule_name(score.policy);
+    out += fmt::format("<tr{}><td>{}</td>", row.on_front ? " class=\"front\"" : "",
+                       first ? term_html(rule, score.policy) : escape_html(score.policy));
     for (const Score& metric : score.metrics) out += fmt::format("<td>{}</td>", percent(metric.value));
     out += fmt::format("<td>{}</td><td>{:.2f}</td><td>{:.2f}</td>", percent(score.agreement), score.cost.average_layers,
                        score.cost.speedup_ratio);
@@ -151,6 +163,63 @@ std::string sweep_table(const ShownRun& shown) {
     out += "</tr>\n";
   }
   return out + "</table></div></details>\n";
+}
+
+// Of each class: precision, recall, F1 and support.
+std::string class_table(const ClassReport& report, const std::vector<std::string>& labels) {
+  std::string out = "<div class=\"scroll\"><table>\n<tr><th>class</th>";
+  for (const char* name : {"precision", "recall", "f1", "texts"}) out += fmt::format("<th>{}</th>", term_html(name));
+  out += "</tr>\n";
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const ClassFigures& figures = report.classes[i];
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", escape_html(labels[i]),
+                       percent(figures.precision), percent(figures.recall), percent(figures.f1), figures.support);
+  }
+  return out + "</table></div>\n";
+}
+
+// Who is taken for whom: a matrix where it fits the page, else every pair that occurs, the most frequent first.
+std::string confusion_table(const ClassReport& report, const std::vector<std::string>& labels) {
+  constexpr size_t kMatrix = 16, kMostPairs = 1000;
+  std::string out = "<div class=\"scroll\"><table class=\"confusion\">\n";
+  if (labels.size() > kMatrix) {
+    const std::vector<ConfusedPair> pairs = report.worst(kMostPairs);
+    out += fmt::format(
+        "<caption>Mistakes{}</caption>\n<tr><th>label</th><th class=\"text\">answered as</th>"
+        "<th>texts</th><th>of</th></tr>\n",
+        pairs.size() == kMostPairs ? fmt::format(", the {} most frequent", kMostPairs) : "");
+    for (const ConfusedPair& pair : pairs) {
+      out += fmt::format("<tr><td>{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td></tr>\n",
+                         escape_html(labels[pair.gold]), escape_html(labels[pair.answer]), pair.rows,
+                         report.classes[pair.gold].support);
+    }
+    return out + "</table></div>\n";
+  }
+  out += "<caption>Labels (rows) and answers (columns)</caption>\n<tr><th></th>";
+  for (const std::string& label : labels) out += fmt::format("<th>{}</th>", escape_html(label));
+  out += "</tr>\n";
+  for (size_t gold = 0; gold < labels.size(); ++gold) {
+    out += fmt::format("<tr><td>{}</td>", escape_html(labels[gold]));
+    for (size_t answer = 0; answer < labels.size(); ++answer) {
+      const int64_t rows = report.at(gold, answer);
+      const char* kind = rows == 0 ? " class=\"none\"" : gold == answer ? " class=\"right\"" : " class=\"wrong\"";
+      out += fmt::format("<td{}>{}</td>", kind, rows);
+    }
+    out += "</tr>\n";
+  }
+  return out + "</table></div>\n";
+}
+
+std::string class_part(const ShownRun& shown, bool open) {
+  const std::vector<std::string>& labels = shown.run->trace->info.labels;
+  const ClassReport& report = *shown.classes;
+  return fmt::format(
+      "<details{}><summary>{}, <code>{}</code>: {} {} %, {} {} %, {} {} %</summary>\n<div class=\"{}\">{}{}</div>"
+      "</details>\n",
+      open ? " open" : "", escape_html(shown.run->name), escape_html(shown.chosen.policy), term_html("macro f1"),
+      percent(report.macro_f1), term_html("micro f1"), percent(report.micro_f1), term_html("weighted f1"),
+      percent(report.weighted_f1), labels.size() > 6 ? "below" : "beside", class_table(report, labels),
+      confusion_table(report, labels));
 }
 
 // The certificate in words and as stored.
@@ -245,12 +314,14 @@ std::string body_of(const std::vector<ShownRun>& all, const std::vector<Chart>& 
   const auto classes = [](const ShownRun& s) { return s.labelled && !s.run->trace->info.regression; };
   if (std::any_of(all.begin(), all.end(), classes))
     out += "<h2>Calibration</h2>\n<figure>" + draw(calibration_errors(all)) + "</figure>\n";
-  std::string certificates, settings, examples;
+  std::string certificates, settings, examples, per_class;
   for (const ShownRun& shown : all) {
+    if (shown.classes) per_class += class_part(shown, &shown == &all.front() && shown.classes->classes.size() <= 16);
     if (shown.run->certificate) certificates += certificate_part(shown);
     settings += sweep_table(shown);
     examples += example_tables(shown, &shown == &all.front());
   }
+  if (!per_class.empty()) out += "<h2>Classes</h2>\n" + per_class;
   if (!certificates.empty()) out += "<h2 id=\"certificates\">Certificates</h2>\n" + certificates;
   out += "<h2>Settings</h2>\n<p class=\"soft\">● Pareto-optimal among the settings of the run.</p>\n" + settings;
   if (!examples.empty()) out += "<h2>Examples</h2>\n" + examples;
@@ -264,10 +335,12 @@ OrderedJson run_json(const ShownRun& shown) {
   OrderedJson run;
   run["name"] = shown.run->name;
   run["task"] = shown.run->trace->info.task;
+  run["data"] = shown.data_name();
   run["rows"] = shown.run->trace->rows;
   run["policy"] = score_json(shown.chosen);
   run["each_exit"] = exit_scores_json(shown.exits);
   run["sweep"] = sweep_json(shown.rows);
+  if (shown.classes) run.update(classes_json(*shown.classes, shown.run->trace->info.labels));
   run["certificate"] = shown.run->certificate ? certificate_json(*shown.run->certificate) : OrderedJson(nullptr);
   return run;
 }

@@ -28,6 +28,7 @@ struct ReportRun {
   std::optional<Certificate> certificate = {};  // of `policy`
   std::string promise = {};                     // what it says (exits/promise.h)
   TextOf text = {};
+  std::string data = {};  // what the data are called; empty = not known
 };
 
 // Without a policy: the fastest of the settings that agrees with full depth on at least this share of the texts.

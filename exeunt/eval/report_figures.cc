@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/eval/published.h"
+#include "exeunt/eval/terms.h"
 
 namespace exeunt {
 namespace {
@@ -16,21 +17,21 @@ namespace {
 constexpr int kPalette = 8;         // colours of web/report.css; the last is grey
 constexpr double kShownBelow = 14;  // points of quality below full depth that a figure shows
 
-std::string rule_name(const std::string& policy) {
-  return policy.substr(0, policy.find(':'));
-}
-
-// Tasks in the order in which the runs name them.
-using TaskRuns = std::pair<std::string, std::vector<const ShownRun*>>;
-std::vector<TaskRuns> by_task(const std::vector<ShownRun>& all) {
-  std::vector<TaskRuns> tasks;
+// Runs on the same data, in the order in which they are named: of one task, or of one file of the user's own.
+using DataRuns = std::vector<const ShownRun*>;
+std::vector<DataRuns> by_data(const std::vector<ShownRun>& all) {
+  std::vector<DataRuns> sets;
+  const auto same = [](const TraceInfo& a, const TraceInfo& b) {
+    return a.task == b.task && (!a.task.empty() || a.data == b.data);
+  };
   for (const ShownRun& shown : all) {
-    const std::string& task = shown.run->trace->info.task;
-    auto place = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRuns& known) { return known.first == task; });
-    if (place == tasks.end()) place = tasks.insert(tasks.end(), {task, {}});
-    place->second.push_back(&shown);
+    auto place = std::find_if(sets.begin(), sets.end(), [&](const DataRuns& known) {
+      return same(known.front()->run->trace->info, shown.run->trace->info);
+    });
+    if (place == sets.end()) place = sets.insert(sets.end(), DataRuns{});
+    place->push_back(&shown);
   }
-  return tasks;
+  return sets;
 }
 
 // One line per rule of the run, each from full depth on.
@@ -52,7 +53,8 @@ void add_rules(const ShownRun& shown, Chart& chart) {
     chart.series.push_back({.name = fmt::format("{}, {}", shown.run->name, rule),
                             .colour = shown.colour,
                             .points = std::move(points),
-                            .style = style++});
+                            .style = style++,
+                            .help = std::string(explained(rule))});
   }
 }
 
@@ -90,6 +92,14 @@ std::pair<double, double> worth_showing(const Chart& chart, double full) {
   return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step};
 }
 
+// A line ends at its last point within the range, instead of leaving the picture.
+void hold_within(std::pair<double, double> range, Chart& chart) {
+  for (ChartSeries& series : chart.series) {
+    std::erase_if(series.points, [&](const ChartPoint& p) { return p.y < range.first || p.y > range.second; });
+  }
+  std::erase_if(chart.series, [](const ChartSeries& series) { return series.points.empty(); });
+}
+
 // Runs may have different exits; there is a bar for every layer that any of them has.
 BarChart per_layer(const std::vector<ShownRun>& all, BarChart chart,
                    const std::function<double(const ShownRun&, size_t)>& value) {
@@ -112,8 +122,18 @@ BarChart per_layer(const std::vector<ShownRun>& all, BarChart chart,
 
 }  // namespace
 
+std::string rule_name(const std::string& policy) {
+  return policy.substr(0, policy.find(':'));
+}
+
 std::string ShownRun::quality_name() const {
   return labelled ? std::string(name_of(metric)) : "agreement with full depth";
+}
+
+std::string ShownRun::data_name() const {
+  const std::string& task = run->trace->info.task;
+  if (!task.empty()) return task;
+  return run->data.empty() ? "User data" : run->data;
 }
 
 double ShownRun::quality(const std::vector<Score>& metrics, double agreement) const {
@@ -122,9 +142,9 @@ double ShownRun::quality(const std::vector<Score>& metrics, double agreement) co
 
 std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool published) {
   std::vector<Chart> charts;
-  for (const auto& [task, runs] : by_task(all)) {
+  for (const DataRuns& runs : by_data(all)) {
     const ShownRun& first = *runs.front();
-    Chart chart{.title = task.empty() ? "User data" : task,
+    Chart chart{.title = first.data_name(),
                 .x_label = "speed-up: layers / average layers",
                 .y_label = first.quality_name() + ", %",
                 .series = {}};
@@ -137,7 +157,10 @@ std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool 
       for (const ChartPoint& point : series.points) fastest = std::max(fastest, point.x);
     chart.x_range = {1, std::max(2.0, std::ceil(fastest))};  // full depth is 1: nothing lies left of it
     if (published && first.labelled) add_published_points(first, chart);
-    if (std::isfinite(full)) chart.y_range = worth_showing(chart, full);
+    if (std::isfinite(full)) {
+      chart.y_range = worth_showing(chart, full);
+      hold_within(*chart.y_range, chart);
+    }
     charts.push_back(std::move(chart));
   }
   return charts;
@@ -145,9 +168,9 @@ std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool 
 
 std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool published) {
   std::vector<Chart> charts;
-  for (const auto& [task, runs] : by_task(all)) {
+  for (const DataRuns& runs : by_data(all)) {
     const ShownRun& first = *runs.front();
-    Chart chart{.title = task.empty() ? "User data" : task,
+    Chart chart{.title = first.data_name(),
                 .x_label = "exit after layer",
                 .y_label = first.quality_name() + ", %",
                 .series = {}};
@@ -162,7 +185,7 @@ std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool publi
       chart.series.push_back(std::move(series));
     }
     std::map<std::string, ChartSeries> curves;
-    for (const PublishedFigure& figure : published_for(task, first.metric)) {
+    for (const PublishedFigure& figure : published_for(first.run->trace->info.task, first.metric)) {
       if (!published || !first.labelled || !figure.exit) continue;
       curves[fmt::format("{} ({}, published)", figure.method, figure.backbone)].points.push_back(
           {static_cast<double>(*figure.exit), 100 * figure.score});

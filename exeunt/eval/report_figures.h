@@ -2,6 +2,7 @@
 // The report's figures.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,16 +20,22 @@ struct ShownRun {
   std::vector<ExitScore> exits = {};
   PolicyScore full = {}, chosen = {};
   Departures departures = {};
-  Metric metric = Metric::accuracy;  // on the vertical axes: the task's own, or one the papers published
-  bool labelled = false;             // else agreement with full depth is shown
+  Metric metric = Metric::accuracy;         // on the vertical axes: the task's own, or one the papers published
+  bool labelled = false;                    // else agreement with full depth is shown
+  std::optional<ClassReport> classes = {};  // of the shown policy, where rows are labelled with classes
 
   [[nodiscard]] std::string quality_name() const;
+  [[nodiscard]] std::string data_name() const;
   [[nodiscard]] double quality(const std::vector<Score>& metrics, double agreement) const;
 };
 
-// One figure per task: quality against speed-up, the runs' rules as lines and the published points behind them.
+// "entropy" of "entropy:0.2".
+[[nodiscard]] std::string rule_name(const std::string& policy);
+
+// One figure per task or data set: quality against speed-up, the runs' rules as lines and the published points behind
+// them.
 [[nodiscard]] std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool published);
-// One figure per task: every run's score at each exit, and RomeBERT's published curves behind them.
+// One figure per task or data set: every run's score at each exit, and RomeBERT's published curves behind them.
 [[nodiscard]] std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool published);
 [[nodiscard]] BarChart exit_shares(const std::vector<ShownRun>& all);
 [[nodiscard]] BarChart calibration_errors(const std::vector<ShownRun>& all);

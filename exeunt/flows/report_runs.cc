@@ -7,10 +7,12 @@
 #include <memory>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/runtime/cpu/cpu_features.h"
+#include "exeunt/tasks/hold_out.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -47,6 +49,13 @@ const std::string& named_for(const ReportPlan& plan, const ExitTrace& trace) {
     if (!file) chosen = &policy;
   }
   return *chosen;
+}
+
+// What the data of a run are called where they are of no known task.
+std::string data_name_of(const ReportPlan& plan, const Measured& run, const std::string& name) {
+  if (!plan.measure.data.path.empty()) return fs::path(plan.measure.data.path).filename().string();
+  if (run.model && path_exists(run.model->folder() / kHeldOutFile)) return fmt::format("held-out rows of {}", name);
+  return fmt::format("data of {}", name);
 }
 
 void refuse_unused_files(const ReportPlan& plan, const std::vector<Measured>& runs) {
@@ -87,7 +96,8 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
                     .settings = std::move(settings),
                     .certificate = chosen ? chosen->certificate : std::nullopt,
                     .promise = chosen ? chosen->promise : "",
-                    .text = texts});
+                    .text = texts,
+                    .data = data_name_of(plan, measured[i], name_of_run(plan.runs[i]))});
   }
   ReportOptions options{.title = plan.title, .published = plan.published, .environment = {}};
   const CpuFeatures cpu = cpu_features();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,24 @@ std::vector<float> probabilities_of(const ExitDetail& detail, const AskPolicy* p
   return out;
 }
 
+// What the policy's rule compares at an exit; nothing where it compares nothing (full, layer).
+std::optional<OrderedJson> measure_of(std::string_view rule, const Evidence& e, int streak) {
+  struct Measured {
+    std::string_view rule;
+    float value;
+  };
+  const Measured all[] = {{"entropy", e.entropy},  {"nentropy", e.nentropy}, {"confidence", e.confidence},
+                          {"gini", e.impurity},    {"margin", e.margin},     {"minprob", e.least},
+                          {"divergence", e.shift}, {"lte", e.lte},           {"window", e.nentropy},
+                          {"pcee", e.nentropy},    {"vote", e.confidence}};
+  for (const Measured& one : all) {
+    if (one.rule != rule) continue;
+    if (!std::isfinite(one.value)) return std::nullopt;  // the first exit has none before it
+    return OrderedJson(short_double(one.value));
+  }
+  return rule == "patience" ? std::optional(OrderedJson(streak)) : std::nullopt;
+}
+
 // The evidence at each exit, and why the text left.
 OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   OrderedJson out;
@@ -45,6 +64,8 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   if (was_cut(answer.ended)) out["covered"] = false;  // by the promise
   out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
   out["tokens"] = answer.tokens;
+  const std::string_view rule = info_of(input.policy == nullptr ? rule_of<FullRule> : input.policy->spec.rule).name;
+  out["rule"] = rule;
   OrderedJson ladder = OrderedJson::array();
   int streak = 0, last = -1;
   for (const ExitDetail& detail : answer.details) {
@@ -63,6 +84,8 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
       row["margin"] = short_double(e.margin);
       row["streak"] = streak;
     }
+    const auto measure = input.model.regression ? std::nullopt : measure_of(rule, e, streak);
+    if (measure) row["measure"] = *measure;
     row["logits"] = numbers(detail.logits);
     ladder.push_back(std::move(row));
   }

@@ -319,6 +319,11 @@ std::string Service::fixed_info() const {
   out["layers"] = context_.model.layers;
   out["exits"] = context_.model.exits;
   out["regression"] = context_.model.regression;
+  out["texts"] = context_.model.texts;
+  out["example"] = nullptr;
+  if (const auto& example = options_.example) {
+    out["example"] = {{"text", example->text}, {"pair", example->pair ? OrderedJson(*example->pair) : OrderedJson()}};
+  }
   std::string text = out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   text.back() = ',';
   return text;

@@ -23,6 +23,7 @@ struct ServiceOptions {
   bool log_peers = true;
   uint64_t seed = 1;                                      // of request ids
   std::string precision = {}, engine = {}, weights = {};  // for /info
+  std::optional<JobText> example = {};  // a text like those the model learned from, for the playground
 };
 
 class Service {

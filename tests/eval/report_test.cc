@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/eval/report.h"
 
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -9,8 +10,10 @@
 
 #include "exeunt/base/sha256.h"
 #include "exeunt/eval/published.h"
+#include "exeunt/eval/terms.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
+#include "exeunt/exits/sweep.h"
 
 namespace exeunt {
 namespace {
@@ -93,6 +96,89 @@ TEST(Report, TasksHaveFiguresOfTheirOwn) {
   std::set<std::string> tasks;
   for (const OrderedJson& value : report.vega_lite["data"]["values"]) tasks.insert(value["task"].get<std::string>());
   EXPECT_EQ(tasks, (std::set<std::string>{"MRPC", "SST-2"}));
+}
+
+// Two files of the user's own are two figures, named after them.
+TEST(Report, DataSetsHaveFiguresOfTheirOwn) {
+  ExitTrace one = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors"), two = one;
+  one.info.task = two.info.task = "";
+  two.info.data = std::string(64, '7');
+  ReportRun first = run_of(one, "spam"), second = run_of(two, "bank");
+  first.data = "spam.csv";
+  second.data = "bank.csv";
+  const auto runs_of = [](const Report& report) {
+    std::map<std::string, std::set<std::string>> runs;
+    for (const OrderedJson& value : report.vega_lite["data"]["values"]) {
+      const auto name = value["run"].get<std::string>();
+      runs[value["task"].get<std::string>()].insert(name.substr(0, name.find(',')));
+    }
+    return runs;
+  };
+  using Runs = std::map<std::string, std::set<std::string>>;
+  const Report report = make_report({first, second}, {});
+  EXPECT_EQ(runs_of(report), (Runs{{"bank.csv", {"bank"}}, {"spam.csv", {"spam"}}}));
+  EXPECT_EQ(report.json["runs"][1]["data"], "bank.csv");
+  two.info.data = one.info.data;
+  EXPECT_EQ(runs_of(make_report({first, second}, {})), (Runs{{"spam.csv", {"bank", "spam"}}}));
+}
+
+TEST(Report, LinesStayWithinTheirAxes) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/rte-exeunt.dev.safetensors");
+  ReportRun run = run_of(trace, "readers");
+  run.primary = Metric::accuracy;
+  run.settings = parse_sweep("layer:1|2|3|6|12");
+  const Report report = make_report({run}, {.published = false});
+  double low = 1e9, high = -1e9;
+  for (const OrderedJson& value : report.vega_lite["data"]["values"]) {
+    low = std::min(low, value["quality"].get<double>());
+    high = std::max(high, value["quality"].get<double>());
+  }
+  EXPECT_LE(high - low, 20);
+}
+
+TEST(Report, ShowsEachClassAndWhoIsTakenForWhom) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const Report report = make_report({run_of(trace, "readers")}, {});
+  for (const char* part : {"<h2>Classes</h2>", "macro f1", "Labels (rows) and answers (columns)"})
+    EXPECT_THAT(report.html, HasSubstr(part));
+  const OrderedJson& run = report.json["runs"][0];
+  int64_t texts = 0;
+  for (const OrderedJson& row : run["confusion"])
+    for (const OrderedJson& count : row) texts += count.get<int64_t>();
+  EXPECT_EQ(texts, static_cast<int64_t>(trace.rows));
+  EXPECT_EQ(run["classes"].size(), 2U);
+  EXPECT_DOUBLE_EQ(run["micro_f1"].get<double>(), run["policy"]["accuracy"].get<double>());
+}
+
+TEST(Report, ManyClassesAreListedByPairs) {
+  constexpr int kClasses = 20, kRows = 40;
+  ExitTrace trace;
+  trace.info.layers = {1};
+  trace.rows = kRows;
+  trace.exits = 1;
+  trace.width = kClasses;
+  for (int label = 0; label < kClasses; ++label) trace.info.labels.push_back(fmt::format("class {}", label));
+  for (int row = 0; row < kRows; ++row) {
+    const int gold = row % kClasses, answer = gold == 3 ? 4 : gold;
+    trace.gold.push_back(static_cast<float>(gold));
+    trace.index.push_back(row);
+    trace.lengths.push_back(5);
+    for (int label = 0; label < kClasses; ++label) trace.logits.push_back(label == answer ? 5.0F : 0.0F);
+  }
+  ReportRun run = run_of(trace, "many");
+  run.policy = parse_policy("full");
+  EXPECT_THAT(make_report({run}, {}).html,
+              HasSubstr("<tr><td>class 3</td><td class=\"text\">class 4</td><td>2</td><td>2</td></tr>"));
+}
+
+TEST(Report, ExplainsItsWords) {
+  for (const RuleInfo& rule : kRules) EXPECT_FALSE(explained(rule.name).empty()) << rule.name;
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const std::string html = make_report({run_of(trace, "readers")}, {}).html;
+  EXPECT_THAT(html, HasSubstr("<abbr title=\"normalised entropy, from 0 (certain) to 1"));
+  EXPECT_THAT(html, HasSubstr("<abbr title=\"share of texts with the same answer as at full depth\">agreement</abbr>"));
+  EXPECT_THAT(html, HasSubstr("<title>leaves when so many exits in a row")) << "pointing at a name under a figure";
+  EXPECT_EQ(explained("a word of no report"), "");
 }
 
 TEST(Report, SpeaksOfPublishedFiguresOnlyWhereItShowsSome) {

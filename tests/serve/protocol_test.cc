@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies in and out, by protocol. Examples named "document" are those of the protocols' own papers.
+#include <map>
+
 #include "exeunt/serve/body.h"
 #include "exeunt/serve/protocols.h"
 #include "exeunt/serve/render.h"
@@ -191,6 +193,36 @@ TEST(Predict, DetailsSayWhatEachExitSaw) {
   EXPECT_EQ(exit["exits"][0]["label"], "yes");
   EXPECT_NEAR(exit["exits"][0]["probabilities"][0].get<double>(), 1 / (1 + std::exp(2.0)), 1e-6);
   EXPECT_FALSE(out[1].contains("exit"));
+}
+
+// What the playground shows beside each exit is what the policy in force looks at, whichever rule it has.
+TEST(Predict, DetailsHoldTheMeasureOfThePolicyInForce) {
+  Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
+  Answer a = answer({0, 2}, {0.12F, 0.88F});
+  std::vector<float> memory(3, 0);
+  for (int exit = 0; exit < 2; ++exit) {
+    ExitDetail detail{.exit = exit, .layer = exit + 1, .logits = {0, 2}, .evidence = {}};
+    detail.evidence = weigh(Reading{detail.logits.data(), 2}, memory.data());
+    a.details.push_back(detail);
+  }
+  const Evidence& e = a.details[1].evidence;
+  const std::map<std::string_view, double> wanted{
+      {"entropy", e.entropy}, {"nentropy", e.nentropy}, {"confidence", e.confidence}, {"gini", e.impurity},
+      {"margin", e.margin},   {"minprob", e.least},     {"divergence", e.shift},      {"lte", e.lte},
+      {"window", e.nentropy}, {"pcee", e.nentropy},     {"vote", e.confidence},       {"patience", 1}};
+  const ModelFacts model = two_classes();
+  const std::vector<Answer> answers{a};
+  for (size_t i = 0; i < kRules.size(); ++i) {
+    AskPolicy policy;
+    policy.spec.rule = Rule{static_cast<uint8_t>(i)};
+    const Json exit =
+        Json::parse(render({.job = job, .model = model, .answers = answers, .policy = &policy}))[0]["exit"];
+    EXPECT_EQ(exit["rule"], kRules[i].name);
+    const auto found = wanted.find(kRules[i].name);
+    ASSERT_EQ(exit["exits"][1].contains("measure"), found != wanted.end()) << kRules[i].name;
+    if (found == wanted.end()) continue;
+    EXPECT_NEAR(exit["exits"][1]["measure"].get<double>(), found->second, 1e-6) << kRules[i].name;
+  }
 }
 
 TEST(Predict, DetailsOfExitsThatThePolicyDoesNotAskAreCalibratedToo) {
