@@ -73,7 +73,8 @@ __attribute__((target("sha,sse4.1,ssse3"))) void blocks_fast(uint32_t* state, co
   _mm_storeu_si128(reinterpret_cast<__m128i*>(state + 4), _mm_alignr_epi8(dchg, feba, 8));
 }
 
-#elif defined(__aarch64__)
+// Clang before 16 declares these instructions only to files compiled for processors that all have them.
+#elif defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16)
 
 bool cpu_has_sha() noexcept {
   return (getauxval(AT_HWCAP) & (1UL << 6)) != 0;

@@ -3,8 +3,8 @@
 // Everything else reads the features in ModelSpec or the names in a row; no other file asks which family a model is of.
 #pragma once
 
+#include <algorithm>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,9 +46,9 @@ struct FamilyRow {
 // The family of the last row for which `is` holds: special families follow the plain ones they resemble.
 template <class Is>
 std::optional<Family> find_family(Is is) {
-  for (const FamilyRow& row : families() | std::views::reverse) {
-    if (is(row)) return row.spec.family;
-  }
+  const std::span rows = families();
+  const auto found = std::find_if(rows.rbegin(), rows.rend(), is);
+  if (found != rows.rend()) return found->spec.family;
   return std::nullopt;
 }
 
