@@ -465,7 +465,7 @@ OrderKept order_kept(std::span<const Example> pairs, std::span<const float> full
   for (const auto& [text, rows] : questions) {
     if (rows.size() < 2) continue;
     ++kept.questions;
-    const auto best = [&](std::span<const float> values) {
+    const auto best = [&, &rows = rows](std::span<const float> values) {
       return *std::max_element(rows.begin(), rows.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
     };
     tops += best(full) == best(early) ? 1 : 0;
