@@ -55,6 +55,8 @@ class RawClient {
     return true;
   }
 
+  void stop_sending() { ::shutdown(socket_, SHUT_WR); }
+
   // As much as goes at once.
   void send_some(std::string_view bytes) {
     while (!bytes.empty()) {
@@ -79,6 +81,8 @@ class RawClient {
     }
     return ended_;
   }
+  // What came and was not part of a response that was received.
+  [[nodiscard]] std::string_view unparsed() const { return held_; }
 
  private:
   bool more(std::chrono::steady_clock::time_point limit) {
