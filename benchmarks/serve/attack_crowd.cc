@@ -3,10 +3,14 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <map>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +19,7 @@ namespace {
 
 constexpr size_t kBody = 2'000'000;  // as large as may be by default
 constexpr size_t kObjects = 260'000;
+constexpr int kSendBuffer = 64 << 10;
 
 std::string head(std::string_view fields, std::string_view host = "localhost") {
   return "POST /predict HTTP/1.1\r\nHost: " + std::string(host) + "\r\n" + std::string(fields);
@@ -57,8 +62,12 @@ const std::string& request_for(std::string_view attack) {
 
 }  // namespace
 
-AttackCrowd::AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks)
-    : port_(port), attackers_(static_cast<size_t>(sockets)) {
+AttackCrowd::AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks, bool tls)
+    : port_(port), tls_(tls ? SSL_CTX_new(TLS_client_method()) : nullptr), attackers_(static_cast<size_t>(sockets)) {
+  if (tls_ != nullptr) {
+    (void)std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to a socket as to a file
+    SSL_CTX_set_mode(tls_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  }
   for (size_t i = 0; i < attackers_.size(); ++i) {
     attackers_[i].attack = attacks[i % attacks.size()];
     (void)request_for(attackers_[i].attack);
@@ -70,15 +79,23 @@ AttackCrowd::AttackCrowd(uint16_t port, int sockets, std::vector<std::string_vie
 AttackCrowd::~AttackCrowd() {
   ending_ = true;
   thread_.join();
-  for (const Attacker& attacker : attackers_) {
-    if (attacker.socket >= 0) ::close(attacker.socket);
-  }
+  for (Attacker& attacker : attackers_) close(attacker);
+  SSL_CTX_free(tls_);
+}
+
+void AttackCrowd::close(Attacker& attacker) {
+  SSL_free(attacker.tls);
+  attacker.tls = nullptr;
+  if (attacker.socket >= 0) ::close(attacker.socket);
+  attacker.socket = -1;
 }
 
 void AttackCrowd::open(Attacker& attacker) {
-  if (attacker.socket >= 0) ::close(attacker.socket);
+  close(attacker);
   attacker.done = 0;
   attacker.socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  // What waits in an attacker's own kernel costs this machine's processors, and a real attacker has others.
+  (void)::setsockopt(attacker.socket, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
   if (attacker.attack == "unread") {
     const int small = 1024;
     (void)::setsockopt(attacker.socket, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
@@ -88,31 +105,65 @@ void AttackCrowd::open(Attacker& attacker) {
   address.sin_port = htons(port_);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   (void)::connect(attacker.socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  (void)::fcntl(attacker.socket, F_SETFL, O_NONBLOCK);
+  if (tls_ != nullptr) {
+    attacker.tls = SSL_new(tls_);
+    SSL_set_fd(attacker.tls, attacker.socket);
+    SSL_set_connect_state(attacker.tls);
+  }
   ++opened_;
+}
+
+AttackCrowd::Passage AttackCrowd::send(Attacker& attacker) {
+  const std::string& request = request_for(attacker.attack);
+  const size_t rest = request.size() - attacker.done;
+  if (rest == 0) return Passage::none;
+  const char* from = request.data() + attacker.done;
+  ssize_t sent = 0;
+  if (attacker.tls != nullptr) {
+    ERR_clear_error();
+    sent = SSL_write(attacker.tls, from, static_cast<int>(rest));
+    const int why = sent > 0 ? SSL_ERROR_NONE : SSL_get_error(attacker.tls, static_cast<int>(sent));
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return Passage::none;
+  } else {
+    sent = ::send(attacker.socket, from, rest, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EAGAIN) return Passage::none;
+  }
+  if (sent <= 0) return Passage::ended;
+  attacker.done += static_cast<size_t>(sent);
+  sent_ += sent;
+  return Passage::some;
+}
+
+AttackCrowd::Passage AttackCrowd::receive(Attacker& attacker) {
+  char dropped[4096];
+  if (attacker.tls != nullptr && attacker.attack != "unread") {
+    ERR_clear_error();
+    const int got = SSL_read(attacker.tls, dropped, sizeof dropped);
+    const int why = got > 0 ? SSL_ERROR_NONE : SSL_get_error(attacker.tls, got);
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return Passage::none;
+    return got > 0 ? Passage::some : Passage::ended;
+  }
+  const ssize_t got = ::recv(attacker.socket, dropped, sizeof dropped, attacker.attack == "unread" ? MSG_PEEK : 0);
+  if (got < 0 && errno == EAGAIN) return Passage::none;
+  return got > 0 ? Passage::some : Passage::ended;
 }
 
 // Sends what goes, drops what comes, and begins again when the server has ended it.
 void AttackCrowd::step(Attacker& attacker) {
-  const std::string& request = request_for(attacker.attack);
-  bool ended = false;
-  if (attacker.done < request.size()) {
-    const ssize_t sent = ::send(attacker.socket, request.data() + attacker.done, request.size() - attacker.done,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
-    ended = sent < 0 && errno != EAGAIN;
-    if (sent > 0) attacker.done += static_cast<size_t>(sent);
-    if (sent > 0) sent_ += sent;
-  }
-  char dropped[4096];
-  const int flags = MSG_DONTWAIT | (attacker.attack == "unread" ? MSG_PEEK : 0);
-  const ssize_t got = ::recv(attacker.socket, dropped, sizeof dropped, flags);
-  ended = ended || got == 0 || (got < 0 && errno != EAGAIN);
-  if (ended) open(attacker);
+  Passage sent = send(attacker);
+  // One record of TLS is not what a socket takes at once.
+  while (attacker.tls != nullptr && sent == Passage::some) sent = send(attacker);
+  if (sent == Passage::ended || receive(attacker) == Passage::ended) open(attacker);
 }
 
+// Each acts every 10 ms; not all at once, since attackers know nothing of each other.
 void AttackCrowd::run() {
-  while (!ending_) {
-    for (Attacker& attacker : attackers_) step(attacker);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  constexpr size_t kTurns = 64;
+  const auto pause = std::chrono::microseconds(10'000 / kTurns);
+  for (size_t turn = 0; !ending_; turn = (turn + 1) % kTurns) {
+    for (size_t i = turn; i < attackers_.size(); i += kTurns) step(attackers_[i]);
+    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -11,6 +11,9 @@
 #include <thread>
 #include <vector>
 
+struct ssl_st;
+struct ssl_ctx_st;
+
 namespace exeunt::load {
 
 inline constexpr std::array<std::string_view, 8> kAttacks = {"objects",  // a body of 260,000 empty objects
@@ -24,8 +27,8 @@ inline constexpr std::array<std::string_view, 8> kAttacks = {"objects",  // a bo
 
 class AttackCrowd {
  public:
-  // The sockets play `attacks` in turn.
-  AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks);
+  // The sockets play `attacks` in turn; with `tls`, inside TLS.
+  AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks, bool tls = false);
   ~AttackCrowd();
   AttackCrowd(const AttackCrowd&) = delete;
   AttackCrowd& operator=(const AttackCrowd&) = delete;
@@ -37,13 +40,19 @@ class AttackCrowd {
   struct Attacker {
     std::string_view attack = {};
     int socket = -1;
+    ssl_st* tls = nullptr;
     size_t done = 0;  // bytes of its request
   };
+  enum class Passage { some, none, ended };  // what went, or came
   void run();
   void open(Attacker& attacker);
+  void close(Attacker& attacker);
   void step(Attacker& attacker);
+  Passage send(Attacker& attacker);
+  static Passage receive(Attacker& attacker);
 
   uint16_t port_;
+  ssl_ctx_st* tls_ = nullptr;
   std::vector<Attacker> attackers_;
   std::atomic<int64_t> opened_ = 0, sent_ = 0;
   std::atomic<bool> ending_ = false;

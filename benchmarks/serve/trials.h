@@ -20,7 +20,8 @@ struct Setting {
   std::string drop = "5%";  // `degrade`: as --max-drop-under-load
   std::string shim = {};    // `memory`: the library that makes allocations fail
   int sockets = 64;         // `attack`: of the attackers
-  std::string attack = {};  // `attack`: the only kind to play; all if empty
+  std::string attack = {};  // `attack`, `keyless`: the only kind to play
+  bool tls = false;         // `keyless`: the attackers speak TLS
   double p99_ms = 250;      // `peak`: the wait that 99 in 100 must keep within
 };
 
@@ -28,7 +29,7 @@ void overload(const Setting& setting, Record& record);  // three times what it c
 void drain(const Setting& setting, Record& record);     // SIGTERM under load, again and again
 void slow(const Setting& setting, Record& record);      // 1,000 sockets that say almost nothing
 void attack(const Setting& setting, Record& record);    // clients without a key who mean harm
-void keyless(const Setting& setting, Record& record);   // 1,024 of them, each with a body of 2 MiB
+void keyless(const Setting& setting, Record& record);   // 1,024 of them: what they make it hold
 void mutate(const Setting& setting, Record& record);   // damaged requests, and those that two programs read in two ways
 void soak(const Setting& setting, Record& record);     // for a long time, with clients that leave
 void company(const Setting& setting, Record& record);  // answers alone and under load
