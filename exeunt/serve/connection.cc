@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/connection.h"
 
+#include <array>
+#include <cerrno>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/completion_condition.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/write.hpp>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "exeunt/serve/refusal.h"
 
@@ -16,13 +22,26 @@ using boost::system::error_code;
 
 // Bytes of a refused request that are still read, so that the client can read the response.
 constexpr size_t kMaxLinger = 1 << 20;
-constexpr auto kLingerTime = std::chrono::milliseconds(1000);
-constexpr auto kLingerPause = std::chrono::milliseconds(2);  // or refusing would cost more than serving
+// Between looks at what such a client sends, or refusing a fast one would cost more than serving it.
+constexpr auto kLingerPause = std::chrono::milliseconds(20);
 // Before a request's head has been accepted, a connection holds little; then it may read in larger pieces.
 constexpr size_t kHeadBuffer = 4096, kBodyBuffer = 16384;
 // A client that has read nothing for this long may lose its place to another.
 constexpr auto kStalled = std::chrono::milliseconds(200);
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+// Takes what the kernel holds for a socket and throws it away; as recv(). TCP does so without copying it.
+ssize_t discard(int socket) {
+  int domain = AF_UNIX;
+  socklen_t size = sizeof domain;
+  (void)::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  if (domain == AF_UNIX) {
+    std::array<char, 65536> dropped;
+    return ::recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
+  }
+  // Not recv(): sanitizers would take its buffer, which is not written to, for too small.
+  return ::syscall(SYS_recvfrom, socket, nullptr, kMaxLinger, MSG_TRUNC | MSG_DONTWAIT, nullptr, nullptr);
+}
 
 }  // namespace
 
@@ -36,7 +55,7 @@ Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, C
       peer_(std::move(peer)),
       buffer_(kHeadBuffer),
       since_(Clock::now()) {
-  if (context_) tls_.emplace(socket_, *context_);
+  if (context_) tls_.emplace(socket_, context_->native_handle());
 }
 
 template <class Step>
@@ -55,7 +74,7 @@ void Connection::start() {
       return read();
     }
     set_wait(Wait::handshake);
-    tls_->async_handshake(asio::ssl::stream_base::server, [self = shared_from_this()](const error_code& error) {
+    tls_->handshake([self = shared_from_this()](const error_code& error, size_t) {
       self->guarded([&] {
         if (error) return self->close();
         self->set_wait(Wait::idle);
@@ -86,7 +105,7 @@ void Connection::set_wait(Wait wait) {
   const auto limit = wait == Wait::idle     ? options.idle_timeout
                      : wait == Wait::body   ? options.body_timeout
                      : wait == Wait::write  ? options.write_timeout
-                     : wait == Wait::linger ? kLingerTime
+                     : wait == Wait::linger ? options.linger_time
                                             : options.head_timeout;
   timer_.expires_after(limit);
   timer_.async_wait([self = shared_from_this(), round](const error_code& error) {
@@ -132,7 +151,7 @@ void Connection::read() {
     self->guarded([&] { self->on_read(error, bytes); });
   };
   if (tls_) {
-    tls_->async_read_some(asio::buffer(buffer_), handler);
+    tls_->read_some(asio::buffer(buffer_), handler);
   } else {
     socket_.async_read_some(asio::buffer(buffer_), handler);
   }
@@ -141,16 +160,16 @@ void Connection::read() {
 void Connection::on_read(const error_code& error, size_t bytes) {
   reading_ = false;
   if (!open_) return;
+  if (wait_ == Wait::linger) {
+    lingered_ += bytes;
+    return;
+  }
   // A disconnect cancels the client's work; a client that has only stopped sending may still read its response.
   if (error == asio::error::eof && wait_ == Wait::write) {
     keep_ = false;
     return;
   }
   if (error) return close();
-  if (wait_ == Wait::linger) {
-    lingered_ += bytes;
-    return lingered_ > kMaxLinger ? close() : linger_on();
-  }
   begin_ = 0;
   end_ = bytes;
   // One read stays open while a request runs, to notice a disconnect; what it brings waits.
@@ -179,7 +198,7 @@ void Connection::consume() {
   if (wait != wait_) set_wait(wait);
   if (reader_.take_expectation()) {
     inviting_ = true;
-    write(asio::buffer(kContinue), [self = shared_from_this()](const error_code& error, size_t) {
+    write(kContinue, {}, [self = shared_from_this()](const error_code& error) {
       self->guarded([&] {
         self->inviting_ = false;
         if (error) return self->close();
@@ -240,30 +259,38 @@ void Connection::refuse_for_memory() {
   respond(host_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment"), peer_));
 }
 
-template <class Buffers, class Handler>
-void Connection::write(const Buffers& buffers, Handler&& handler) {
+// Writes all of `first`, then all of `second`.
+void Connection::write(std::string_view first, std::string_view second, WriteHandler done) {
+  if (tls_) return write_tls(first, second, std::move(done));
   const auto until_done = [this, all = asio::transfer_all()](const error_code& error, size_t bytes) mutable {
     since_ = Clock::now();  // the client reads
     return all(error, bytes);
   };
-  if (tls_) {
-    asio::async_write(*tls_, buffers, until_done, std::forward<Handler>(handler));
-  } else {
-    asio::async_write(socket_, buffers, until_done, std::forward<Handler>(handler));
-  }
+  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
+  asio::async_write(socket_, buffers, until_done,
+                    [done = std::move(done)](const error_code& error, size_t) { done(error); });
+}
+
+void Connection::write_tls(std::string_view first, std::string_view second, WriteHandler done) {
+  if (first.empty()) std::swap(first, second);
+  tls_->write_some(first, [self = shared_from_this(), first, second, done = std::move(done)](const error_code& error,
+                                                                                             size_t bytes) mutable {
+    self->since_ = Clock::now();
+    first.remove_prefix(bytes);
+    if (error || (first.empty() && second.empty())) return done(error);
+    self->write_tls(first, second, std::move(done));
+  });
 }
 
 void Connection::respond(HttpResponse&& response) {
   arrival_.reset();
   keep_ = keep_ && !response.close && !host_.service.draining();
   head_ = head_text(response, keep_);
-  body_ =
-      response.head_only || response.status == 304 || response.status == 204 ? std::string() : std::move(response.body);
+  const bool bare = response.head_only || response.status == 304 || response.status == 204;
+  body_ = bare ? std::string() : std::move(response.body);
   set_wait(Wait::write);
-  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head_), asio::buffer(body_)};
-  write(buffers, [self = shared_from_this()](const error_code& error, size_t) {
-    self->guarded([&] { self->on_written(error); });
-  });
+  write(head_, bare || response.page.empty() ? std::string_view(body_) : response.page,
+        [self = shared_from_this()](const error_code& error) { self->guarded([&] { self->on_written(error); }); });
 }
 
 void Connection::on_written(const error_code& error) {
@@ -278,21 +305,25 @@ void Connection::on_written(const error_code& error) {
 void Connection::linger() {
   set_wait(Wait::linger);
   error_code ignored;
-  if (tls_) {
-    tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
-    return;
-  }
+  if (tls_) tls_->say_goodbye();
   socket_.shutdown(Socket::shutdown_send, ignored);
   begin_ = end_ = 0;
-  read();
+  linger_on();
 }
 
-// Reads on at the pace of an ordinary client, whatever the speed at which it is sent to.
+// Drops what the client still sends, now and then, whatever the speed at which it comes.
 void Connection::linger_on() {
-  pause_.expires_after(kLingerPause);
-  pause_.async_wait([self = shared_from_this()](const error_code& error) {
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const error_code& error) {
     self->guarded([&] {
-      if (!error) self->read();
+      if (error || !self->open_) return self->close();
+      const ssize_t dropped = discard(self->socket_.native_handle());
+      if (dropped == 0 || (dropped < 0 && errno != EAGAIN && errno != EINTR)) return self->close();
+      if (dropped > 0) self->lingered_ += static_cast<size_t>(dropped);
+      if (self->lingered_ > kMaxLinger) return self->close();
+      self->pause_.expires_after(kLingerPause);
+      self->pause_.async_wait([self](const error_code& cancelled) {
+        if (!cancelled) self->guarded([&] { self->linger_on(); });
+      });
     });
   });
 }

@@ -3,19 +3,21 @@
 // connection.cc include it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "exeunt/serve/framing.h"
 #include "exeunt/serve/listener.h"
 #include "exeunt/serve/service.h"
+#include "exeunt/serve/tls_stream.h"
 
 namespace exeunt::serve {
 
@@ -63,12 +65,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void linger_on();
   void set_wait(Wait wait);
   void on_timeout();
-  template <class Buffers, class Handler>
-  void write(const Buffers& buffers, Handler&& handler);
+  using WriteHandler = std::function<void(const boost::system::error_code&)>;
+  void write(std::string_view first, std::string_view second, WriteHandler done);
+  void write_tls(std::string_view first, std::string_view second, WriteHandler done);
 
   Socket socket_;
   std::shared_ptr<boost::asio::ssl::context> context_;
-  std::optional<boost::asio::ssl::stream<Socket&>> tls_;
+  std::optional<TlsStream> tls_;
   boost::asio::steady_timer timer_, pause_;
   ConnectionHost& host_;
   RequestReader reader_;

@@ -41,7 +41,7 @@ std::string head_text(const HttpResponse& response, bool keep_alive) {
   std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status, reason_of(response.status));
   if (response.status != 204 && response.status != 304) {
     if (!response.type.empty()) out += fmt::format("content-type: {}\r\n", response.type);
-    out += fmt::format("content-length: {}\r\n", response.body.size());
+    out += fmt::format("content-length: {}\r\n", response.content().size());
   }
   for (const auto& [name, value] : response.fields) out += fmt::format("{}: {}\r\n", name, value);
   out += keep_alive ? "connection: keep-alive\r\n\r\n" : "connection: close\r\n\r\n";

@@ -29,9 +29,12 @@ struct HttpResponse {
   int status = 200;
   std::string type = "application/json";
   std::string body = {};
+  std::string_view page = {};  // instead of `body`: part of the program, and sent without a copy of it
   HttpFields fields = {};
   bool close = false;      // close the connection after it
   bool head_only = false;  // to HEAD: the body is not sent
+
+  [[nodiscard]] std::string_view content() const noexcept { return page.empty() ? std::string_view(body) : page; }
 };
 
 [[nodiscard]] std::string_view reason_of(int status) noexcept;

@@ -215,7 +215,7 @@ Service::Answered Service::route_get(const HttpRequest& request) const {
   if (path == "/metrics") return metrics_page();
   if (path == "/openapi.json" || path == "/api-doc/openapi.json") {
     HttpResponse response;
-    response.body = serve_asset("openapi.json");
+    response.page = serve_asset("openapi.json");
     return response;
   }
   if (path == "/" && !list_holds(request.field("accept"), "text/html")) return health(false);

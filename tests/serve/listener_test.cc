@@ -7,6 +7,8 @@
 #include <random>
 #include <span>
 
+#include <malloc.h>
+
 #include "tests/scratch.h"
 #include "tests/serve/fake_engine.h"
 #include "tests/serve/raw_client.h"
@@ -264,6 +266,45 @@ TEST(ListenerTest, ABodyIsRefusedAtItsHead) {
     EXPECT_TRUE(response->closes());
   }
   EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.in_flight(); }), 0U);
+}
+
+// What clients without a key make us hold, however much they send: not the kernel's buffers, but our own memory.
+TEST(ListenerTest, KeylessConnectionsHoldLittle) {
+  constexpr size_t kConnections = 100, kMost = 16 << 10;  // bytes for each
+  RunningServer server({.listener = {.head_timeout = 1h, .idle_timeout = 1h}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const std::string head = "POST /predict HTTP/1.1\r\nHost: x\r\n";
+  std::string pages;
+  for (int i = 0; i < 200; ++i) pages += "GET /playground.js HTTP/1.1\r\nHost: x\r\n\r\n";
+  for (const std::string& bytes : {std::string(), head + "X: " + std::string(7000, 'x'), pages,
+                                   head + "Content-Length: 2000000\r\n\r\n" + std::string(100'000, ' ')}) {
+    std::vector<std::unique_ptr<RawClient>> clients(kConnections);
+    const size_t before = ::mallinfo2().uordblks;
+    for (auto& client : clients) client = std::make_unique<RawClient>(server.port());
+    for (auto& client : clients) client->send_some(bytes);
+    for (int i = 0; i < 20; ++i) (void)server.ask<size_t>([](Service& s) { return s.in_flight(); });
+    const size_t after = ::mallinfo2().uordblks;
+    EXPECT_LE(after, before + kConnections * kMost) << bytes.substr(0, 40);
+  }
+}
+
+// A client that is refused may go on sending for a while, and still reads why.
+TEST(ListenerTest, ARefusedClientReadsItsAnswerAfterSendingOn) {
+  RunningServer server({.listener = {.linger_time = 1h}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const Scratch scratch;
+  const std::string path = scratch.path() / "s";
+  RunningServer local({.listener = {.unix_socket = path, .linger_time = 1h}});
+  local.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const std::string request = post_text("/predict", std::string(600'000, ' '));
+  RawClient over_tcp(server.port()), over_unix(path);
+  for (RawClient* client : {&over_tcp, &over_unix}) {
+    ASSERT_TRUE(client->send(request));
+    const auto response = client->receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 401);
+    EXPECT_TRUE(client->ends());
+  }
 }
 
 TEST(ListenerTest, BodiesThatDawdleGiveWayToOthers) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the command as a server and holds it to what docs/server.md says of signals, keys, TLS and load.
 
-    server_test.py EXEUNT TESTS_FOLDER [--drain-trials N] [--slow-sockets N]
+    server_test.py EXEUNT TESTS_FOLDER [--drain-trials N] [--slow-sockets N] [--no-memory]
 
 Exit status 1 with one line per broken promise.
 """
@@ -219,6 +219,66 @@ def check_tls(program, model, folder):
     expect(server.end() == 0, 'SIGTERM under TLS')
 
 
+def check_keyless_memory(program, model, folder):
+    """What connections without a key make the server hold: at most 16 KiB each, with TLS 64."""
+    count, key_flag = 200, ('--api-key', 'a-key-of-the-test')
+    cert, key = make_certificate(folder, 'memory')
+    head = b'POST /predict HTTP/1.1\r\nHost: localhost\r\n'
+    body = head + b'Content-Length: 2000000\r\n\r\n' + b' ' * 30_000
+    hello = bytes.fromhex('16030140000100') + b'\0' * 2000  # a handshake whose first record never ends
+    for name, flags, most, tls, sent in (('a header', (), 16, False, head), ('a body', (), 16, False, body),
+                                         ('TLS', ('--tls-cert', cert, '--tls-key', key), 64, True, head),
+                                         ('a body in TLS', ('--tls-cert', cert, '--tls-key', key), 64, True, body),
+                                         ('half a handshake', ('--tls-cert', cert, '--tls-key', key), 64, False, hello)):
+        server = Server(program, model, '--no-request-log', *key_flag, *flags)
+        resident = lambda: int(open(f'/proc/{server.process.pid}/statm', encoding='ascii').read().split()[1]) * os.sysconf('SC_PAGESIZE')
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+
+        def connect():
+            raw = socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S)
+            each = context.wrap_socket(raw) if tls else raw
+            each.sendall(sent)
+            return each
+
+        first = [connect() for _ in range(10)]  # what the libraries keep for all of them
+        before = resident()
+        crowd = [connect() for _ in range(count)]
+        expect(wait_until(lambda: all_accepted(server.process.pid, count)), f'{name}: not all were accepted')
+        kib = (resident() - before) / 1024 / count
+        expect(kib <= most, f'{name}: {kib:.1f} KiB for each of {count} connections without a key, want at most {most}')
+        for each in first + crowd:
+            each.close()
+        expect(server.end() == 0, f'SIGTERM after {name}')
+
+
+def all_accepted(process, count):
+    return len(os.listdir(f'/proc/{process}/fd')) >= count
+
+
+def check_tls_bodies(program, model, folder):
+    """Bodies of many records, and several requests in one record."""
+    cert, key = make_certificate(folder, 'bodies')
+    server = Server(program, model, '--tls-cert', cert, '--tls-key', key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    large = json.dumps({'inputs': 'a film', 'x': 'x' * 1_900_000}).encode()
+    health = b'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    page = b'GET /playground.js HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    with context.wrap_socket(socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S)) as tls:
+        tls.sendall(b'POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: '
+                    + str(len(large)).encode() + b'\r\n\r\n' + large)
+        tls.sendall(health * 20 + page * 20 + health.replace(b'\r\n\r\n', b'\r\nConnection: close\r\n\r\n'))
+        answer = b''
+        while more := tls.recv(65536):
+            answer += more
+        expect(answer.count(b'HTTP/1.1 200 OK') == 42, f'TLS: {answer.count(b"HTTP/1.1 200 OK")} of 42 answers')
+        expect(answer.endswith(b'}'), 'TLS: the last answer was cut')
+    expect(server.end() == 0, 'SIGTERM after bodies in TLS')
+
+
 def check_drain(program, model, trials):
     """SIGTERM under load: what was accepted is answered, readiness turns at once, the status is 0."""
     for trial in range(trials):
@@ -350,12 +410,16 @@ def main():
     parser.add_argument('tests')
     parser.add_argument('--drain-trials', type=int, default=3)
     parser.add_argument('--slow-sockets', type=int, default=200)
+    parser.add_argument('--no-memory', action='store_true', help='leave out what measures memory')
     flags = parser.parse_args()
     model = os.path.join(flags.tests, 'checkpoints', 'bert-deebert')
     with tempfile.TemporaryDirectory() as folder:
         check_answers(flags.program, model)
         check_keys_and_reload(flags.program, model, folder)
         check_tls(flags.program, model, folder)
+        check_tls_bodies(flags.program, model, folder)
+        if not flags.no_memory:
+            check_keyless_memory(flags.program, model, folder)
         check_drain(flags.program, model, flags.drain_trials)
         check_readiness(flags.program, model)
         check_deaf_log(flags.program, model)
