@@ -50,6 +50,10 @@ BenchPlan plan_of(const BenchFlags& flags) {
   return plan;
 }
 
+double texts_per_second(const BenchRow& row) {
+  return 1e3 * row.point.batch / row.times.best_ms;
+}
+
 OrderedJson row_json(const BenchRow& row) {
   OrderedJson out;
   out["precision"] = std::string(name_of(row.precision));
@@ -61,6 +65,7 @@ OrderedJson row_json(const BenchRow& row) {
   out["p50_ms"] = row.times.p50_ms;
   out["p90_ms"] = row.times.p90_ms;
   out["cpu_ms"] = row.times.cpu_ms;
+  out["texts_per_second"] = texts_per_second(row);
   out["runs"] = row.times.runs;
   out["gops"] = row.gops;
   out["peak_share"] = row.peak_share > 0 ? OrderedJson(row.peak_share) : OrderedJson(nullptr);
@@ -70,14 +75,15 @@ OrderedJson row_json(const BenchRow& row) {
 void print_rows(const std::vector<BenchRow>& rows) {
   std::vector<std::vector<std::string>> cells;
   for (const BenchRow& row : rows) {
-    cells.push_back({std::string(name_of(row.precision)), std::to_string(row.threads), std::to_string(row.point.length),
-                     std::to_string(row.point.batch),
-                     row.point.exit_at == 0 ? "last" : std::to_string(row.point.exit_at),
-                     fmt::format("{:.2f}", row.times.best_ms), fmt::format("{:.2f}", row.times.p50_ms),
-                     fmt::format("{:.2f}", row.times.p90_ms), fmt::format("{:.0f}", row.gops),
-                     row.peak_share > 0 ? fmt::format("{:.0f}", 100 * row.peak_share) : "-"});
+    cells.push_back(
+        {std::string(name_of(row.precision)), std::to_string(row.threads), std::to_string(row.point.length),
+         std::to_string(row.point.batch), row.point.exit_at == 0 ? "last" : std::to_string(row.point.exit_at),
+         fmt::format("{:.2f}", row.times.best_ms), fmt::format("{:.2f}", row.times.p50_ms),
+         fmt::format("{:.2f}", row.times.p90_ms), fmt::format("{:.1f}", texts_per_second(row)),
+         fmt::format("{:.0f}", row.gops), row.peak_share > 0 ? fmt::format("{:.0f}", 100 * row.peak_share) : "-"});
   }
-  print_table({"precision", "threads", "length", "batch", "exit", "best ms", "p50 ms", "p90 ms", "Gop/s", "% of peak"},
+  print_table({"precision", "threads", "length", "batch", "exit", "best ms", "p50 ms", "p90 ms", "texts/s", "Gop/s",
+               "% of peak"},
               cells);
 }
 
@@ -176,7 +182,13 @@ void add_bench(CommandLine& line) {
       ->default_str("the engine's choice");
   verb->add_option("--threads", flags->threads, "Comma-separated thread counts")->capture_default_str();
   verb->add_option("--lengths", flags->lengths, "Comma-separated text lengths in tokens")->capture_default_str();
-  verb->add_option("--batch", flags->plan.batch, "Batch size")->check(CLI::Range(1, 65536))->capture_default_str();
+  verb->add_option("--batch", flags->plan.batch, "Texts that wait at once; times are of all of them")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  verb->add_option("--pack-rows", flags->plan.pack_rows,
+                   "Run waiting texts together up to this many tokens; 1 = each alone")
+      ->check(CLI::Range(1, kMaxPackRows))
+      ->default_str("the profile's, else what suits the processor");
   verb->add_option("--exit-at", flags->exit_at, "Comma-separated layers after which texts exit")
       ->default_str("the last");
   verb->add_option("--heads", flags->heads,
@@ -201,7 +213,8 @@ void add_bench(CommandLine& line) {
           "Run the texts of --data under these policies in turns, and report milliseconds per text: entropy:0.1|0.2; "
           "repeatable");
   verb->get_option("--policy")->default_str("");
-  verb->add_flag("--save", flags->save, "Write profile.json into the model's folder, for latency prediction");
+  verb->add_flag("--save", flags->save,
+                 "Write profile.json into the model's folder: times for latency prediction, and the best --pack-rows");
 }
 
 }  // namespace exeunt::apps

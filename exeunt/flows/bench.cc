@@ -135,8 +135,25 @@ void with_engines(const Checkpoint& model, const BenchPlan& plan, const Act& act
   for (const std::optional<Precision> precision : precisions) {
     const Resolved resolved = resolve(model, {.precision = precision});
     for (const int threads : plan.threads)
-      act(engine_options(resolved, {.threads = threads, .cls_first = plan.cls_first}));
+      act(engine_options(resolved, {.threads = threads, .pack_rows = plan.pack_rows, .cls_first = plan.cls_first}));
   }
+}
+
+// The fewest rows with which a backlog of short texts runs about as fast as with any number.
+int measure_pack_rows(const Checkpoint& model, const ProfilePlan& plan) {
+  constexpr std::array<int, 6> candidates = {1, 32, 64, 128, 256, 512};
+  constexpr double kAboutAsFast = 1.03;
+  const std::vector<int> lengths(64, std::min(24, model.spec().max_tokens()));
+  std::array<double, candidates.size()> times = {};
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    EngineOptions options = plan.engine;
+    options.pack_rows = candidates[i];
+    Engine engine(model, options);
+    times[i] = time_lengths(engine, {.policy = leave_at(engine, 0)}, lengths, plan.seconds).best_ms;
+  }
+  const double limit = *std::min_element(times.begin(), times.end()) * kAboutAsFast;
+  const auto first = std::find_if(times.begin(), times.end(), [&](double time) { return time <= limit; });
+  return candidates[static_cast<size_t>(first - times.begin())];
 }
 
 // Resident memory of this process, from the kernel; 0 where it does not say.
@@ -267,6 +284,7 @@ ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
       entry.leave_ms[layer].push_back(leave);
     }
   });
+  entry.pack_rows = measure_pack_rows(model, plan);
   return entry;
 }
 

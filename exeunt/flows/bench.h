@@ -67,6 +67,7 @@ struct BenchPlan {
   std::vector<int> threads = {1}, lengths = {16, 32, 64, 128};
   std::vector<int> exit_at = {};  // layers; empty = the last
   int batch = 1;
+  int pack_rows = 0;   // 0 = as the model runs
   double seconds = 1;  // for each figure
   ClsFirst cls_first = ClsFirst::automatic;
 };
@@ -104,7 +105,7 @@ struct BenchRows {
 // Every kernel's times over the longest text of the plan, as a Chrome trace.
 [[nodiscard]] std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan);
 
-// profile.json of the model, for predicted times. Throws Error (usage) of a model without a folder.
+// profile.json of the model, for predicted times and the size of packs. Throws Error (usage) of a model without a folder.
 [[nodiscard]] std::filesystem::path write_profile(const Checkpoint& model, const BenchPlan& plan);
 
 }  // namespace exeunt

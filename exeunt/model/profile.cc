@@ -64,6 +64,7 @@ ProfileEntry read_entry(const Json& value, int layers, const std::string& where)
   if (const Json* leave = object.find("leave_ms"))
     entry.leave_ms = read_layers(object, "leave_ms", *leave, {layers, lengths});
   entry.exit_ms = read_times(object, "exit_ms", object.get("exit_ms"), lengths);
+  entry.pack_rows = static_cast<int>(object.integer_or("pack_rows", 1, kMaxPackRows, 0));
   object.finish();
   return entry;
 }
@@ -124,6 +125,7 @@ OrderedJson profile_json(const Profile& profile) {
     one["layer_ms"] = entry.layer_ms;
     if (!entry.leave_ms.empty()) one["leave_ms"] = entry.leave_ms;
     one["exit_ms"] = entry.exit_ms;
+    if (entry.pack_rows > 0) one["pack_rows"] = entry.pack_rows;
     out["entries"].push_back(std::move(one));
   }
   return out;
@@ -137,6 +139,15 @@ const ProfileEntry* find_entry(const Profile& profile, std::string_view precisio
     if (best == nullptr || entry.threads < best->threads) best = &entry;
   }
   return best;
+}
+
+int measured_pack_rows(const Profile& profile, std::string_view device, std::string_view precision,
+                       std::string_view isa) {
+  if (profile.device != device) return 0;
+  for (const ProfileEntry& entry : profile.entries) {
+    if (entry.pack_rows > 0 && entry.precision == precision && entry.isa == isa) return entry.pack_rows;
+  }
+  return 0;
 }
 
 double predicted_ms(const ProfileEntry& entry, const TimedDeparture& departure) {

@@ -14,6 +14,7 @@
 namespace exeunt {
 
 inline constexpr const char* kProfileFile = "profile.json";
+inline constexpr int kMaxPackRows = 4096;
 
 struct ProfileEntry {
   std::string precision = {};  // fp32, bf16, int8
@@ -24,6 +25,7 @@ struct ProfileEntry {
   std::vector<std::vector<double>> layer_ms = {};  // [layers][lengths] for a text that continues
   std::vector<std::vector<double>> leave_ms = {};  // [layers][lengths] for one that exits there; empty = the same
   std::vector<double> exit_ms = {};                // [lengths] per evaluated exit
+  int pack_rows = 0;                               // texts that wait run together up to so many rows; 0 = not measured
 
   // "fp32, 1 thread, avx512"
   [[nodiscard]] std::string name() const;
@@ -42,6 +44,10 @@ struct Profile {
 // The entry of a precision for that many threads; 0 or none that fits = the one with the fewest. Null if the precision
 // was not measured.
 [[nodiscard]] const ProfileEntry* find_entry(const Profile& profile, std::string_view precision, int threads = 0);
+
+// The rows of a pack as measured for that precision and instruction set on that device; 0 = not measured.
+[[nodiscard]] int measured_pack_rows(const Profile& profile, std::string_view device, std::string_view precision,
+                                     std::string_view isa);
 
 // One text of `tokens` tokens that exits after layer `after` with `asked` exits evaluated. Linear interpolation and
 // extrapolation over the measured lengths; never below zero.

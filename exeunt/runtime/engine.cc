@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -12,8 +13,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/runtime/check_text.h"
-#include "exeunt/runtime/cpu/register_peak.h"
-#include "exeunt/runtime/cpu/text_run.h"
+#include "exeunt/runtime/cpu/pack_run.h"
 
 namespace exeunt {
 namespace {
@@ -42,24 +42,34 @@ PackOptions pack_options(const Kernels& kernels, const EngineOptions& options, i
 class Countdown {
  public:
   explicit Countdown(size_t count) : left_(count) {}
-  void done(const std::function<void(int64_t)>& tell = {}) {
+  void done(const std::exception_ptr& failure = {}, const std::function<void(int64_t)>& tell = {}) {
     const std::scoped_lock lock(mutex_);
     if (tell) tell(1);
+    if (failure) failure_ = failure;
     if (--left_ == 0) finished_.notify_all();  // under the lock: afterwards the waiter may be gone
   }
+  // Throws the failure if there was one.
   void wait() {
     std::unique_lock lock(mutex_);
     finished_.wait(lock, [&] { return left_ == 0; });
+    if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable finished_;
   size_t left_;
+  std::exception_ptr failure_ = {};
 };
 
+std::vector<std::unique_ptr<TextRun>> only(std::unique_ptr<TextRun> text) {
+  std::vector<std::unique_ptr<TextRun>> out;
+  out.push_back(std::move(text));
+  return out;
+}
+
 // Copies `values` to row `row` of an array of rows; the array is sized beforehand or stays empty.
-void put_row(std::vector<float>& array, size_t row, const std::vector<float>& values) {
+void put_row(std::vector<float>& array, size_t row, std::span<const float> values) {
   std::copy(values.begin(), values.end(), array.begin() + static_cast<ptrdiff_t>(row * values.size()));
 }
 
@@ -82,45 +92,111 @@ std::string_view name_of(Ended ended) noexcept {
 }
 
 struct Engine::State {
+  using Cancelled = std::shared_ptr<std::atomic<bool>>;
+
   State(const Checkpoint& checkpoint, const Kernels& kernels, const EngineOptions& options, int threads)
       : model(checkpoint, kernels, pack_options(kernels, options, threads)),
+        hands(std::min(threads, cpu_features().threads)),
         crew({.threads = threads, .processors = cpu_features().threads, .help = options.split}) {
-    for (int i = 0; i < threads; ++i) spaces.emplace_back(model);
-    ground = {.model = &model, .spaces = spaces, .cls_first = options.cls_first, .now = options.now};
+    const int rows = options.pack_rows > 0 ? options.pack_rows : default_pack_rows(kernels, model.precision);
+    for (int i = 0; i < threads; ++i) spaces.emplace_back(model, rows);
+    ground = {.model = &model,
+              .spaces = spaces,
+              .pack_rows = rows,
+              .cls_first = options.cls_first,
+              .now = options.now,
+              .row_seconds = &row_seconds};
   }
 
-  // A text on its way. `borrowed` outlives it, or the text is its own.
-  struct Job {
-    Encoding own = {};
-    const Encoding* borrowed = nullptr;
-    MakeEncoding make = {};
-    Ask ask = {};
-    Done done = {};
-    std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
-  };
+  using Texts = std::vector<std::unique_ptr<TextRun>>;
 
-  Ticket push(std::shared_ptr<Job> job) {
-    Ticket ticket(job->cancelled);
-    crew.push([this, job = std::move(job)](Crew::Member& member) { run(*job, member); });
-    return ticket;
+  // Texts wait here in order. There is a runner, a task of the crew, for each thread that may find one. All texts get
+  // in line before the first can run, or none if memory ends.
+  void push(Texts texts) {
+    const std::scoped_lock lock(mutex);
+    const auto before = static_cast<ptrdiff_t>(queue.size());
+    try {
+      for (std::unique_ptr<TextRun>& text : texts) queue.push_back(std::move(text));
+      for (size_t n = 0; n < texts.size() && runners < crew.threads(); ++n) {
+        crew.push([this](Crew::Member& member) { run_packs(member); });
+        ++runners;
+      }
+    } catch (...) {
+      queue.erase(queue.begin() + before, queue.end());
+      throw;
+    }
   }
 
-  void run(Job& job, Crew::Member& member) {
-    Answer answer;
-    if (closing.load(std::memory_order_relaxed) || job.cancelled->load(std::memory_order_relaxed)) {
-      answer.ended = Ended::cancelled;
-    } else {
-      try {
-        if (job.make) {
-          job.own = job.make();
-          check_text(model.spec, job.own.ids, job.own.types);
+  std::unique_ptr<TextRun> answering(TextSource source, const Ask& ask, Done done, Cancelled cancelled) {
+    return std::make_unique<AnswerRun>(AnswerRun::Setting{&model, &closing, std::move(cancelled)}, std::move(source),
+                                       ask, std::move(done));
+  }
+
+  Ticket submit(TextSource source, const Ask& ask, Done done) {
+    auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    push(only(answering(std::move(source), ask, std::move(done), cancelled)));
+    return Ticket(std::move(cancelled));
+  }
+
+  void run_packs(Crew::Member& member) {
+    PackRun pack(ground, member);
+    for (bool again = false;; again = true) {
+      size_t most = 0;
+      {
+        const std::scoped_lock lock(mutex);
+        if (again) --busy;
+        if (queue.empty()) {
+          --runners;
+          return;
         }
-        answer = TextRun(ground, member).answer(job.borrowed ? *job.borrowed : job.own, job.ask, *job.cancelled);
-      } catch (const std::exception& error) {
-        answer = {.ended = Ended::failed, .error = error.what()};
+        ++busy;
+        most = claim();
+      }
+      fill(pack, most);
+      while (!pack.empty()) {
+        pack.step();
+        if (!pack.takes_newcomers()) continue;
+        {
+          const std::scoped_lock lock(mutex);
+          most = queue.empty() ? 0 : claim();
+        }
+        fill(pack, most);
       }
     }
-    job.done(std::move(answer));
+  }
+
+  // How many of the texts that wait a busy thread takes at most: its share, so that threads without work find some,
+  // too. Under the mutex.
+  [[nodiscard]] size_t claim() {
+    const auto sharers = static_cast<size_t>(std::max(1, hands - busy + 1));  // free threads, and this one
+    const size_t unclaimed = queue.size() - std::min(queue.size(), claimed);
+    const size_t most = std::max<size_t>(1, (unclaimed + sharers - 1) / sharers);
+    claimed += most;
+    return most;
+  }
+
+  // Takes the texts claimed in their order as far as the pack admits them, and waits for none.
+  void fill(PackRun& pack, size_t most) {
+    for (bool more = true; most > 0; --most) {
+      std::unique_ptr<TextRun> text;
+      {
+        const std::scoped_lock lock(mutex);
+        --claimed;
+        more = more && !queue.empty() && pack.admits(*queue.front());
+        if (!more) continue;
+        text = std::move(queue.front());
+        queue.pop_front();
+      }
+      if (!text->prepare()) {
+        text->finish();
+      } else if (pack.admits(*text)) {
+        pack.add(std::move(text));
+      } else {  // its length was not known before
+        const std::scoped_lock lock(mutex);
+        queue.push_front(std::move(text));
+        more = false;
+      }
+    }
   }
 
   void check_ask(const Ask& ask) const {
@@ -138,9 +214,15 @@ struct Engine::State {
 
   PackedModel model;
   std::vector<Workspace> spaces = {};
-  TextGround ground = {};
+  std::atomic<double> row_seconds{0};
+  PackGround ground = {};
   std::atomic<bool> closing{false};
-  Crew crew;  // last: its threads end before anything they use
+  mutable std::mutex mutex;
+  std::deque<std::unique_ptr<TextRun>> queue = {};  // under mutex, like the next three
+  int runners = 0, busy = 0;                        // busy: those that run a pack
+  size_t claimed = 0;                               // texts that busy threads are about to take
+  int hands;                                        // threads that can run at once
+  Crew crew;                                        // last: its threads end before anything they use
 };
 
 Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options) {
@@ -170,20 +252,12 @@ std::shared_ptr<const AskPolicy> Engine::bind(const PolicySpec& policy, std::vec
 Ticket Engine::submit(Encoding text, const Ask& ask, Done done) {
   check_text(spec(), text.ids, text.types);
   state_->check_ask(ask);
-  auto job = std::make_shared<State::Job>();
-  job->own = std::move(text);
-  job->ask = ask;
-  job->done = std::move(done);
-  return state_->push(std::move(job));
+  return state_->submit({.own = std::move(text)}, ask, std::move(done));
 }
 
 Ticket Engine::submit(MakeEncoding text, const Ask& ask, Done done) {
   state_->check_ask(ask);
-  auto job = std::make_shared<State::Job>();
-  job->make = std::move(text);
-  job->ask = ask;
-  job->done = std::move(done);
-  return state_->push(std::move(job));
+  return state_->submit({.make = std::move(text)}, ask, std::move(done));
 }
 
 std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& ask) {
@@ -191,17 +265,17 @@ std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& a
   for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
   std::vector<Answer> answers(texts.size());
   Countdown countdown(texts.size());
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);  // by nobody
+  State::Texts runs;
   for (size_t i = 0; i < texts.size(); ++i) {
-    auto job = std::make_shared<State::Job>();
-    job->borrowed = &texts[i];
-    job->ask = ask;
-    job->done = [&, i](Answer&& answer) {
+    const auto done = [&, i](Answer&& answer) {
       answers[i] = std::move(answer);
       countdown.done();
     };
-    state_->push(std::move(job));
+    runs.push_back(state_->answering({.borrowed = &texts[i]}, ask, done, cancelled));
   }
-  if (!texts.empty()) countdown.wait();
+  state_->push(std::move(runs));
+  countdown.wait();
   for (const Answer& answer : answers) check(answer.ended != Ended::failed, answer.error);
   return answers;
 }
@@ -209,20 +283,14 @@ std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& a
 Engine::FullPass Engine::full_pass(const Encoding& text) {
   check_text(spec(), text.ids, text.types);
   FullPass out;
-  std::exception_ptr failure;
   Countdown countdown(1);
-  state_->crew.push([&](Crew::Member& member) {
-    try {
-      const double begun = thread_seconds();
-      out = TextRun(state_->ground, member).full_pass(text);
-      out.processor_seconds = thread_seconds() - begun;
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    countdown.done();
-  });
+  const auto done = [&](FullPass&& pass, const std::exception_ptr& failure) {
+    out = std::move(pass);
+    countdown.done(failure);
+  };
+  const FullRun::Wants wants{.rows = true, .alone = true};
+  state_->push(only(std::make_unique<FullRun>(state_->model, text, wants, done)));
   countdown.wait();
-  if (failure) std::rethrow_exception(failure);
   return out;
 }
 
@@ -233,14 +301,17 @@ std::vector<float> Engine::layer_rows(std::span<const Encoding> texts, int depth
   std::vector<float> logits;
   if (depth == spec().layers) logits.resize(texts.size() * static_cast<size_t>(exits().outputs));
   Countdown countdown(texts.size());
+  State::Texts runs;
   for (size_t i = 0; i < texts.size(); ++i) {
-    state_->crew.push([&, i](Crew::Member& member) {
-      const auto take_here = [&](int layer, std::span<const float> rows) { take(i, layer, rows); };
-      put_row(logits, i, TextRun(state_->ground, member).layer_rows(texts[i], depth, take_here));
-      countdown.done(advance);
-    });
+    const auto take_here = [&take, i](int layer, std::span<const float> rows) { take(i, layer, rows); };
+    const auto done = [&, i](std::span<const float> values, const std::exception_ptr& failure) {
+      if (!failure) put_row(logits, i, values);
+      countdown.done(failure, advance);
+    };
+    runs.push_back(std::make_unique<RowsRun>(state_->model, texts[i], depth, take_here, done));
   }
-  if (!texts.empty()) countdown.wait();
+  state_->push(std::move(runs));
+  countdown.wait();
   return logits;
 }
 
@@ -261,17 +332,21 @@ ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<voi
   if (exits().last_ramp) trace.ramp.resize(trace.rows * width);
   trace.lengths.resize(trace.rows);
   Countdown countdown(texts.size());
+  State::Texts runs;
   for (size_t i = 0; i < texts.size(); ++i) {
-    state_->crew.push([&, i](Crew::Member& member) {
-      const FullPass pass = TextRun(state_->ground, member).full_pass(texts[i]);
+    const auto done = [&, i](FullPass&& pass, const std::exception_ptr& failure) {
       trace.lengths[i] = static_cast<int32_t>(texts[i].ids.size());
-      put_row(trace.logits, i, pass.logits);
-      put_row(trace.lte, i, pass.lte);
-      put_row(trace.ramp, i, pass.ramp);
-      countdown.done(advance);
-    });
+      if (!failure) {
+        put_row(trace.logits, i, pass.logits);
+        put_row(trace.lte, i, pass.lte);
+        put_row(trace.ramp, i, pass.ramp);
+      }
+      countdown.done(failure, advance);
+    };
+    runs.push_back(std::make_unique<FullRun>(state_->model, texts[i], FullRun::Wants{}, done));
   }
-  if (!texts.empty()) countdown.wait();
+  state_->push(std::move(runs));
+  countdown.wait();
   return trace;
 }
 
@@ -293,11 +368,15 @@ std::string engine_name(const Kernels& kernels) {
 std::string Engine::name() const {
   return engine_name(kernels());
 }
+int Engine::pack_rows() const noexcept {
+  return state_->ground.pack_rows;
+}
 int Engine::threads() const noexcept {
   return state_->crew.threads();
 }
 size_t Engine::waiting() const noexcept {
-  return state_->crew.waiting();
+  const std::scoped_lock lock(state_->mutex);
+  return state_->queue.size();
 }
 size_t Engine::weight_bytes() const noexcept {
   return state_->model.bytes();

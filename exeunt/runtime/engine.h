@@ -2,9 +2,10 @@
 // The engine: texts in, answers out, each exiting at the layer that its policy selects. `submit` is for the server;
 // `answer` and `trace` are loops over it.
 //
-// On the CPU every text runs alone, without padding, depth first. Label, exit and logits of a text are bit-equal
-// whatever the batch, the order, the load, the number of threads, and CLS first; so replaying an engine's trace gives
-// its live answers bit for bit (in one precision, on one instruction set).
+// On the CPU a thread takes one text, or a pack of those that wait, whose rows pass through a layer together, without
+// padding. Label, exit and logits of a text are bit-equal whatever the pack, the order, the load, the number of
+// threads, and CLS first; so replaying an engine's trace gives its live answers bit for bit (in one precision, on one
+// instruction set).
 #pragma once
 
 #include <array>
@@ -52,6 +53,7 @@ struct EngineOptions {
   std::map<std::string, Precision, std::less<>> exceptions = {};  // "layer.3.ffn2" → bf16: precision.json
   int threads = 0;                                                // 0 = as many as this process may use
   bool split = true;                                              // idle threads help with a text
+  int pack_rows = 0;  // texts that wait run together up to so many rows; 1 = each alone, 0 = what suits the kernels
   ClsFirst cls_first = ClsFirst::automatic;
   const Kernels* kernels = nullptr;          // null: choose_kernels()
   Clock::time_point (*now)() = &Clock::now;  // what deadlines are held against
@@ -162,6 +164,7 @@ class Engine {
   [[nodiscard]] const Kernels& kernels() const noexcept;
   [[nodiscard]] std::string name() const;  // "cpu/avx512"
   [[nodiscard]] int threads() const noexcept;
+  [[nodiscard]] int pack_rows() const noexcept;
   [[nodiscard]] size_t waiting() const noexcept;       // texts submitted and not begun
   [[nodiscard]] size_t weight_bytes() const noexcept;  // packed
 

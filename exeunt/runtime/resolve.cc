@@ -9,6 +9,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/profile.h"
 #include "exeunt/runtime/cpu/kernels.h"
 
 namespace exeunt {
@@ -44,6 +45,13 @@ StoredPolicies find_policies(const fs::path& folder, const Wish& wish, WeightsOf
     source.notices.push_back(fmt::format("{}: made for other weights; running at full depth", source.path));
   }
   return source;
+}
+
+// What the model's profile says of this machine.
+int pack_rows_of(const Checkpoint& model, std::string_view precision, std::string_view isa) {
+  const fs::path path = model.folder() / kProfileFile;
+  if (model.folder().empty() || !path_exists(path)) return 0;
+  return measured_pack_rows(read_profile(path, model.spec().layers), cpu_features().name, precision, isa);
 }
 
 // The entry for what runs; nothing, and a notice, where there is none. One made with another precision map was measured
@@ -149,6 +157,7 @@ Resolved resolve(const Checkpoint& model, const Wish& wish) {
   out.precision = wish.precision ? *wish.precision : default_precision(source.file ? &*source.file : nullptr, kernels);
   out.exceptions =
       wish.exceptions ? *wish.exceptions : find_precision_map(model.folder(), model.spec()).exceptions(out.precision);
+  out.pack_rows = pack_rows_of(model, name_of(out.precision), kernels.name);
   RunConditions run{.engine = engine_name(kernels),
                     .numerics = kNumerics,
                     .precision_map = precision_map_sha256(out.exceptions).value_or(""),
@@ -183,6 +192,7 @@ ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, c
 EngineOptions engine_options(const Resolved& resolved, EngineOptions options) {
   options.precision = resolved.precision;
   options.exceptions = resolved.exceptions;
+  if (options.pack_rows == 0) options.pack_rows = resolved.pack_rows;
   return options;
 }
 

@@ -41,6 +41,7 @@ struct Resolved : ResolvedPolicy {
   Precision precision = Precision::fp32;
   Exceptions exceptions = {};
   int max_length = kDefaultMaxLength;  // at most the model's positions
+  int pack_rows = 0;                   // as measured on this machine (profile.json); 0 = not measured
 };
 
 // Throws Error: usage for a policy that does not fit the model, bad_file for a named file that was not made for it.
@@ -50,7 +51,7 @@ struct Resolved : ResolvedPolicy {
 // trace is at hand; then a policy can come from the wish alone.
 [[nodiscard]] ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const Wish& wish);
 
-// `options` with the precision and exceptions that were resolved.
+// `options` with the precision and exceptions that were resolved, and the rows of a pack unless they set them.
 [[nodiscard]] EngineOptions engine_options(const Resolved& resolved, EngineOptions options = {});
 
 // The default of the model's policies if the kernels support that precision; else bf16 if they support it; else fp32.

@@ -50,6 +50,7 @@ TEST(Bench, AProfileIsOneThatItsReadersTake) {
   ASSERT_EQ(read.entries.size(), 1U);
   EXPECT_EQ(read.entries[0].precision, "fp32");
   EXPECT_EQ(read.entries[0].layer_ms.size(), 4U);
+  EXPECT_GE(read.entries[0].pack_rows, 1);
   EXPECT_GT(predicted_ms(read.entries[0], {.after = 4, .tokens = 16, .asked = 4}), 0);
 }
 

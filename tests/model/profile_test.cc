@@ -90,6 +90,19 @@ TEST(Profile, ComesBackFromItsText) {
   EXPECT_EQ(profile.device, "a CPU");
 }
 
+TEST(Profile, TheRowsOfAPackAreThoseOfItsMachine) {
+  std::string text = kEntry;
+  EXPECT_EQ(measured_pack_rows(parse_entries(text), "a CPU", "fp32", "avx2"), 0);
+  text.insert(1, R"("pack_rows": 64, )");
+  const Profile profile = parse_entries(text);
+  EXPECT_EQ(measured_pack_rows(profile, "a CPU", "fp32", "avx2"), 64);
+  EXPECT_EQ(measured_pack_rows(profile, "another CPU", "fp32", "avx2"), 0);
+  EXPECT_EQ(measured_pack_rows(profile, "a CPU", "int8", "avx2"), 0);
+  EXPECT_EQ(measured_pack_rows(profile, "a CPU", "fp32", "avx512"), 0);
+  EXPECT_EQ(parse_profile(parse_json(json_text(profile_json(profile)), "again"), 2, "again").entries[0].pack_rows, 64);
+  EXPECT_THAT(wrong("{", R"({"pack_rows": 0, )").what(), HasSubstr("pack_rows"));
+}
+
 TEST(Profile, BrokenFilesAreRefused) {
   EXPECT_THAT(wrong("\"fp32\"", "\"fp23\"").hint(), HasSubstr("fp32"));
   EXPECT_THAT(wrong("\"threads\": 1", "\"threads\": 0").what(), HasSubstr("threads"));

@@ -34,7 +34,7 @@ class LayerRunner {
  public:
   LayerRunner(const Checkpoint& checkpoint, const Way& way)
       : model_(checkpoint, *way.kernels, {.precision = way.precision, .threads = 1}), crew_({}) {
-    spaces_.emplace_back(model_);
+    spaces_.emplace_back(model_, 1);
   }
 
   Rows run(const Encoding& text) {
@@ -62,11 +62,11 @@ class LayerRunner {
  private:
   void keep(const Forward& forward, Rows& out) const {
     const auto width = static_cast<size_t>(model_.spec.hidden);
-    out.first.insert(out.first.end(), forward.rows(), forward.rows() + width);
+    out.first.insert(out.first.end(), forward.rows(0), forward.rows(0) + width);
     for (size_t c = 0; c < width; ++c) {
       double sum = 0;
-      for (size_t t = 0; t < static_cast<size_t>(forward.tokens()); ++t) sum += forward.rows()[t * width + c];
-      out.mean.push_back(static_cast<float>(sum / forward.tokens()));
+      for (size_t t = 0; t < static_cast<size_t>(forward.tokens(0)); ++t) sum += forward.rows(0)[t * width + c];
+      out.mean.push_back(static_cast<float>(sum / forward.tokens(0)));
     }
   }
 

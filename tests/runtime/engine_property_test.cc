@@ -8,6 +8,7 @@
 
 #include "exeunt/runtime/engine.h"
 #include "exeunt/runtime/reference.h"
+#include "tests/runtime/cpu/packs.h"
 #include "tests/runtime/replay_property.h"
 #include "tests/runtime/tables.h"
 
@@ -22,6 +23,7 @@ EngineOptions arbitrary_options(const Way& way) {
   return {.precision = way.precision,
           .threads = pick(1, 4),
           .split = pick(0, 2) == 0,
+          .pack_rows = pick(0, 100),
           .cls_first = *rc::gen::element(ClsFirst::automatic, ClsFirst::never, ClsFirst::always),
           .kernels = way.kernels};
 }
@@ -70,9 +72,12 @@ RC_GTEST_PROP(AnyEngine, GivesATextTheSameBitsInAnyCompanyOnAnyThreadsAndRowZero
   const ModelSpec spec = arbitrary_spec();
   const Checkpoint checkpoint = make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U));
   const Way way = arbitrary_way();
-  Engine alone(
-      checkpoint,
-      {.precision = way.precision, .threads = 1, .split = false, .cls_first = ClsFirst::never, .kernels = way.kernels});
+  Engine alone(checkpoint, {.precision = way.precision,
+                            .threads = 1,
+                            .split = false,
+                            .pack_rows = 1,
+                            .cls_first = ClsFirst::never,
+                            .kernels = way.kernels});
   Engine other(checkpoint, arbitrary_options(way));
   const std::vector<Encoding> texts = arbitrary_texts(spec);
   const ExitTrace trace = alone.trace(texts);
@@ -86,6 +91,49 @@ RC_GTEST_PROP(AnyEngine, GivesATextTheSameBitsInAnyCompanyOnAnyThreadsAndRowZero
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::vector<Answer> single = alone.answer(std::span(texts).subspan(i, 1), ask);
     RC_ASSERT(same(single.front(), answers[texts.size() - 1 - i]));
+  }
+}
+
+// Texts of any policies, wherever each of them leaves or is cancelled, and whenever it joined.
+RC_GTEST_PROP(AnyPack, AnswersEveryTextAsIfItWereAlone, ()) {
+  const ModelSpec spec = arbitrary_spec();
+  const Checkpoint checkpoint = make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U));
+  const Way way = arbitrary_way();
+  Engine alone(checkpoint, {.precision = way.precision,
+                            .threads = 1,
+                            .split = false,
+                            .pack_rows = 1,
+                            .cls_first = ClsFirst::never,
+                            .kernels = way.kernels});
+  const std::vector<Encoding> texts = arbitrary_texts(spec, 12);
+  const ExitTrace trace = alone.trace(texts);
+  Packs packs(
+      checkpoint, way,
+      {.threads = pick(1, 3), .cls_first = *rc::gen::element(ClsFirst::automatic, ClsFirst::never, ClsFirst::always)});
+  std::vector<Ask> asks(texts.size());
+  std::vector<bool> cancels(texts.size());
+  std::vector<int> steps(texts.size());  // before each text joins, if any can
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (pick(0, 4) > 0) asks[i].policy = alone.bind(arbitrary_policy(trace));
+    asks[i].max_layers = pick(checkpoint.exits().sites.front().after, spec.layers + 2);
+    asks[i].details = pick(0, 2) == 0;
+    cancels[i] = pick(0, 8) == 0;
+    steps[i] = pick(0, 3);
+  }
+  std::vector<Answer> answers(texts.size());
+  packs.run([&](PackRun& pack) {
+    std::vector<Packs::Flag> flags;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      flags.push_back(std::make_shared<std::atomic<bool>>(false));
+      add_to(pack, packs.answering(texts[i], asks[i], answers[i], flags.back()));
+      for (int n = 0; pack.takes_newcomers() && n < steps[i]; ++n) pack.step();
+    }
+    for (size_t i = 0; i < texts.size(); ++i) *flags[i] = cancels[i];
+    run_out(pack);
+  });
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (cancels[i] && answers[i].ended == Ended::cancelled) continue;
+    RC_ASSERT(same(alone.answer(std::span(texts).subspan(i, 1), asks[i]).front(), answers[i]));
   }
 }
 

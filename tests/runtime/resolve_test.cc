@@ -2,8 +2,10 @@
 #include "exeunt/runtime/resolve.h"
 
 #include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/profile.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "tests/scratch.h"
 
@@ -209,6 +211,26 @@ TEST(Resolve, TakesTheExceptionsOfThePrecisionItRunsIn) {
   EXPECT_TRUE(resolve(model, {.precision = Precision::int8, .exceptions = Exceptions{}}).exceptions.empty());
   EXPECT_EQ(precision_map_of(model, "int8"), precision_map_sha256(exceptions));
   EXPECT_FALSE(precision_map_of(model, "external").has_value());
+}
+
+TEST(Resolve, APackHasTheRowsThatWereMeasuredHereUnlessTheCallerSaysHowMany) {
+  const CertifiedFolder folder;
+  EXPECT_EQ(folder.run().pack_rows, 0);
+  const auto layers = static_cast<size_t>(Checkpoint::open(folder.path).spec().layers);
+  ProfileEntry entry{.precision = "fp32", .isa = std::string(choose_kernels().name), .lengths = {8}};
+  entry.embedding_ms = entry.exit_ms = {1};
+  entry.layer_ms.assign(layers, {1});
+  entry.pack_rows = 96;
+  Profile profile{.device = cpu_features().name, .entries = {entry}};
+  write_atomically(folder.path / kProfileFile, json_text(profile_json(profile)));
+  const Resolved here = folder.run();
+  EXPECT_EQ(here.pack_rows, 96);
+  EXPECT_EQ(engine_options(here).pack_rows, 96);
+  EXPECT_EQ(engine_options(here, {.pack_rows = 1}).pack_rows, 1);
+  EXPECT_EQ(folder.run({.precision = Precision::int8}).pack_rows, 0);
+  profile.device = "another machine";
+  write_atomically(folder.path / kProfileFile, json_text(profile_json(profile)));
+  EXPECT_EQ(folder.run().pack_rows, 0);
 }
 
 }  // namespace

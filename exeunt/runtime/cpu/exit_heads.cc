@@ -38,9 +38,9 @@ bool has_max(PoolInput input) {
 
 }  // namespace
 
-void ExitHeads::gather(const ExitSite& site, const LayerRows& rows) noexcept {
+// `out` has room for two rows: a reader's is the second, and a mean or maximum is computed there.
+void ExitHeads::gather(const ExitSite& site, const LayerRows& rows, float* out) noexcept {
   const auto width = static_cast<size_t>(model_.spec.hidden);
-  float* out = space_.exit_input;
   if (site.reader) {
     std::copy_n(rows.first, width, out);
     model_.kernels->read({.rows = rows.all,
@@ -59,16 +59,19 @@ void ExitHeads::gather(const ExitSite& site, const LayerRows& rows) noexcept {
   if (has_max(input)) add_max(rows, width, out, out + width);
 }
 
-void ExitHeads::multiply(const PackedWeight& weight, const float* input, float* out) noexcept {
-  const Operand operand{.precision = weight.precision, .rows = 1, .columns = weight.inputs, .data = space_.head_input};
-  model_.kernels->pack_rows(input, static_cast<size_t>(weight.inputs), operand, 0, 1);
+void ExitHeads::pool(const PackedWeight& pooler, int texts) noexcept {
+  const Operand operand{
+      .precision = pooler.precision, .rows = kMostTexts, .columns = pooler.inputs, .data = space_.head_input};
+  model_.kernels->pack_rows(space_.exit_input, 2 * static_cast<size_t>(model_.spec.hidden), operand, 0, texts);
   multiply_shared(*model_.kernels, member_,
-                  {.weight = &weight,
+                  {.weight = &pooler,
                    .input = operand,
                    .finish = Finish::store,
-                   .out = out,
-                   .stride = static_cast<size_t>(weight.outputs),
-                   .rows = 1});
+                   .out = space_.pooled,
+                   .stride = static_cast<size_t>(pooler.outputs),
+                   .rows = texts});
+  for (int n = 0; n < texts; ++n)
+    model_.kernels->tanh(space_.pooled + static_cast<size_t>(n) * static_cast<size_t>(pooler.outputs), pooler.outputs);
 }
 
 void ExitHeads::multiply(const PlainWeight& weight, const float* input, float* out) const noexcept {
@@ -78,31 +81,38 @@ void ExitHeads::multiply(const PlainWeight& weight, const float* input, float* o
   }
 }
 
-float ExitHeads::run(const ExitSite& site, const LayerRows& rows, float* logits) noexcept {
-  gather(site, rows);
+void ExitHeads::run(const ExitSite& site, std::span<const LayerRows> texts, float* logits, float* lte) noexcept {
+  const size_t input_stride = 2 * static_cast<size_t>(model_.spec.hidden);
+  for (size_t n = 0; n < texts.size(); ++n) gather(site, texts[n], space_.exit_input + n * input_stride);
   const float* pooled = space_.exit_input;
+  size_t pooled_stride = input_stride;
   if (site.pooler) {
     const PackedWeight& pooler = model_.poolers[static_cast<size_t>(*site.pooler)];
-    multiply(pooler, space_.exit_input, space_.pooled);
-    model_.kernels->tanh(space_.pooled, pooler.outputs);
+    pool(pooler, static_cast<int>(texts.size()));
     pooled = space_.pooled;
+    pooled_stride = static_cast<size_t>(pooler.outputs);
   }
   const PackedClassifier& classifier = model_.classifiers[static_cast<size_t>(site.classifier)];
-  if (classifier.inner) {
-    multiply(classifier.outer, pooled, space_.hidden);
-    model_.kernels->tanh(space_.hidden, classifier.outer.outputs);
-    multiply(*classifier.inner, space_.hidden, logits);
-  } else {
-    multiply(classifier.outer, pooled, logits);
+  const auto outputs = static_cast<size_t>(model_.exits.outputs);
+  for (size_t n = 0; n < texts.size(); ++n, pooled += pooled_stride) {
+    if (classifier.inner) {
+      multiply(classifier.outer, pooled, space_.hidden);
+      model_.kernels->tanh(space_.hidden, classifier.outer.outputs);
+      multiply(*classifier.inner, space_.hidden, logits + n * outputs);
+    } else {
+      multiply(classifier.outer, pooled, logits + n * outputs);
+    }
+    lte[n] = 0;
+    if (!model_.lte) continue;
+    multiply(*model_.lte, pooled, lte + n);
+    lte[n] = sigmoid(lte[n]);
   }
-  if (!model_.lte) return 0;
-  multiply(*model_.lte, pooled, space_.lte);
-  return sigmoid(*space_.lte);
 }
 
 void ExitHeads::run_ramp(const LayerRows& rows, float* logits) noexcept {
   const ExitLayout::Ramp& ramp = *model_.exits.last_ramp;
-  run({.after = model_.spec.layers, .pooler = ramp.pooler, .classifier = ramp.classifier}, rows, logits);
+  float lte = 0;
+  run({.after = model_.spec.layers, .pooler = ramp.pooler, .classifier = ramp.classifier}, {&rows, 1}, logits, &lte);
 }
 
 }  // namespace exeunt

@@ -2,6 +2,8 @@
 // The heads of a packed model: from the rows of a layer to an exit's logits. Nothing here allocates.
 #pragma once
 
+#include <span>
+
 #include "exeunt/runtime/cpu/crew.h"
 #include "exeunt/runtime/cpu/packed_model.h"
 #include "exeunt/runtime/cpu/workspace.h"
@@ -20,14 +22,15 @@ class ExitHeads {
   ExitHeads(const PackedModel& model, Workspace& space, Crew::Member& member)
       : model_(model), space_(space), member_(member) {}
 
-  // Writes [outputs] raw logits; returns the score of the learning-to-exit head, 0 without one.
-  float run(const ExitSite& site, const LayerRows& rows, float* logits) noexcept;
-  // The same for DeeBERT's ramp of the last layer. The model has one.
+  // An exit for several texts, at most kMostTexts: one pass over its weights. Writes [texts, outputs] raw logits, and
+  // the scores [texts] of the learning-to-exit head if there is one, else zeros.
+  void run(const ExitSite& site, std::span<const LayerRows> texts, float* logits, float* lte) noexcept;
+  // The logits of DeeBERT's ramp of the last layer, for one text. The model has one.
   void run_ramp(const LayerRows& rows, float* logits) noexcept;
 
  private:
-  void gather(const ExitSite& site, const LayerRows& rows) noexcept;  // → exit_input
-  void multiply(const PackedWeight& weight, const float* input, float* out) noexcept;
+  void gather(const ExitSite& site, const LayerRows& rows, float* out) noexcept;  // what a pooler reads
+  void pool(const PackedWeight& pooler, int texts) noexcept;                      // exit_input → pooled
   void multiply(const PlainWeight& weight, const float* input, float* out) const noexcept;
 
   const PackedModel& model_;

@@ -13,8 +13,50 @@ constexpr int64_t kRowsWorthSharing = int64_t{1} << 14;
 
 }  // namespace
 
+// How attention is split: by heads, and also by rows if there are few heads; each text for itself.
+struct Forward::AttentionCut {
+  AttentionCut(const Forward& forward, const Rows& of)
+      : rows(of), texts(of.first_of.empty() ? forward.texts_ : of.count) {
+    const ModelSpec& spec = forward.model_.spec;
+    int64_t work = 0;
+    for (int n = 0; n < texts; ++n) work += int64_t{queries(forward, n)} * forward.tokens(text(n)) * spec.hidden;
+    const int wanted = divide_up(wanted_parts(forward.member_, work), texts);
+    for (int n = 0; n < texts; ++n) {
+      const Grid grid(spec.heads, queries(forward, n), kRowBlock, wanted);
+      first[static_cast<size_t>(n) + 1] = first[static_cast<size_t>(n)] + grid.parts();
+    }
+    parts_wanted = wanted;
+  }
+  [[nodiscard]] int parts() const { return first[static_cast<size_t>(texts)]; }
+  [[nodiscard]] int text(int nth) const {
+    return rows.first_of.empty() ? nth : rows.first_of[static_cast<size_t>(nth)];
+  }
+  [[nodiscard]] int queries(const Forward& forward, int nth) const {
+    return rows.first_of.empty() ? forward.tokens(nth) : 1;
+  }
+  // Which of the texts a part belongs to.
+  [[nodiscard]] int nth_of(int part) const {
+    return static_cast<int>(std::upper_bound(first.begin() + 1, first.begin() + texts, part) - first.begin()) - 1;
+  }
+
+  static constexpr int kRowBlock = 32;
+  const Rows& rows;
+  int texts, parts_wanted = 1;
+  std::array<int, kMostTexts + 1> first = {};  // the first part of each text
+};
+
 Operand Forward::operand(const PackedWeight& weight, std::byte* data) const noexcept {
-  return {.precision = weight.precision, .rows = tokens_, .columns = weight.inputs, .data = data};
+  return {.precision = weight.precision, .rows = space_.capacity, .columns = weight.inputs, .data = data};
+}
+
+// Row `at` of rows that attention reads, from the query (part 0), the key (1) or the value (2) on.
+std::byte* Forward::attended(std::byte* rows, int at, int part) const noexcept {
+  const size_t element = model_.attention == Precision::bf16 ? sizeof(uint16_t) : sizeof(float);
+  return rows + static_cast<size_t>(3 * at + part) * static_cast<size_t>(model_.spec.hidden) * element;
+}
+
+Forward::Rows Forward::all_rows() const noexcept {
+  return {.count = row_count_, .stream = space_.rows, .query = space_.qkv, .first_of = {}};
 }
 
 void Forward::multiply(const Product& product) noexcept {
@@ -39,22 +81,24 @@ void Forward::normalize(const PackedNorm& norm, const Rows& rows, const Operand&
   });
 }
 
-void Forward::quantize(const float* from, int columns, const Operand& out, int rows) noexcept {
-  const bool large = int64_t{rows} * columns >= kRowsWorthSharing;
-  const int step = divide_up(rows, large ? std::min(rows, member_.hands()) : 1);
-  member_.share(divide_up(rows, step), [&](int part, int) {
-    const Range range = step_of(rows, step, part);
-    kernels_.pack_rows(from, static_cast<size_t>(columns), out, range.begin, range.count);
+void Forward::quantize(const float* from, int columns, const Operand& out, Place rows) noexcept {
+  const bool large = int64_t{rows.rows} * columns >= kRowsWorthSharing;
+  const int step = divide_up(rows.rows, large ? std::min(rows.rows, member_.hands()) : 1);
+  member_.share(divide_up(rows.rows, step), [&](int part, int) {
+    const Range range = step_of(rows.rows, step, part);
+    kernels_.pack_rows(from, static_cast<size_t>(columns), out, rows.begin + range.begin, range.count);
   });
 }
 
 void Forward::embed(const Encoding& text) noexcept {
   const ModelSpec& spec = model_.spec;
-  tokens_ = static_cast<int>(text.ids.size());
+  const Place place{.begin = row_count_, .rows = static_cast<int>(text.ids.size())};
+  places_[static_cast<size_t>(texts_++)] = place;
+  row_count_ += place.rows;
   const auto width = static_cast<size_t>(spec.embedding);
   float* out = model_.project ? space_.embedded : space_.rows;
   for (size_t t = 0; t < text.ids.size(); ++t) {
-    float* row = out + t * width;
+    float* row = out + (static_cast<size_t>(place.begin) + t) * width;
     std::fill_n(row, width, 0.0F);
     model_.word.add_row(static_cast<size_t>(text.ids[t]), width, row);
     model_.segment.add_row(text.types[t], width, row);
@@ -69,72 +113,72 @@ void Forward::embed(const Encoding& text) noexcept {
                       .bias = model_.embedding_norm.bias,
                       .epsilon = spec.norm_eps,
                       .next = next,
-                      .row = 0,
-                      .rows = tokens_});
+                      .row = place.begin,
+                      .rows = place.rows});
   if (!model_.project) return;
   multiply({.weight = &*model_.project,
             .input = next,
             .finish = Finish::store,
             .out = space_.rows,
             .stride = static_cast<size_t>(spec.hidden),
-            .rows = tokens_});
-  quantize(space_.rows, spec.hidden, first, tokens_);
+            .row = place.begin,
+            .rows = place.rows});
+  quantize(space_.rows, spec.hidden, first, place);
 }
 
-// Query, key and value are concatenated: [tokens, 3d].
-void Forward::project_qkv(const PackedLayer& layer, Qkv which, int rows) noexcept {
-  const auto d = static_cast<size_t>(model_.spec.hidden);
+// Of all rows. Query, key and value are concatenated: [rows, 3d].
+void Forward::project_qkv(const PackedLayer& layer, Qkv which) noexcept {
   const bool half = model_.attention == Precision::bf16;
   const Product query{.weight = &layer.query,
                       .input = operand(layer.query, space_.layer_input),
                       .finish = half ? Finish::store_bf16 : Finish::store,
                       .out = space_.qkv,
-                      .stride = 3 * d,
-                      .rows = rows};
+                      .stride = 3 * static_cast<size_t>(model_.spec.hidden),
+                      .rows = row_count_};
   Product key_value = query;
   key_value.weight = &layer.key_value;
-  key_value.out = space_.qkv + d * (half ? sizeof(uint16_t) : sizeof(float));
-  if (which == Qkv::query) return multiply_shared(kernels_, member_, query);
-  if (which == Qkv::key_value) return multiply_shared(kernels_, member_, key_value);
+  key_value.out = attended(space_.qkv, 0, 1);
+  if (which == Qkv::query) return multiply(query);
+  if (which == Qkv::key_value) return multiply(key_value);
   multiply_shared(kernels_, member_, query, key_value);
 }
 
-// Splits by heads, and also by rows if there are few heads.
-void Forward::attend(const PackedLayer& layer, int rows) noexcept {
+void Forward::attend(const PackedLayer& layer, const Rows& rows) noexcept {
   const ModelSpec& spec = model_.spec;
   const auto d = static_cast<size_t>(spec.hidden);
-  const size_t element = model_.attention == Precision::bf16 ? sizeof(uint16_t) : sizeof(float);
   const bool direct = layer.output.precision != Precision::int8;
-  const Attention whole{.precision = model_.attention,
-                        .query = space_.qkv,
-                        .key = space_.qkv + d * element,
-                        .value = space_.qkv + 2 * d * element,
-                        .stride = 3 * d,
-                        .head_width = spec.hidden / spec.heads,
-                        .tokens = tokens_,
-                        .context = direct ? nullptr : space_.context,
-                        .context_stride = d,
-                        .next = direct ? operand(layer.output, space_.context_input) : Operand{}};
-  constexpr int kRowBlock = 32;
-  const Grid grid(spec.heads, rows, kRowBlock, wanted_parts(member_, int64_t{rows} * tokens_ * spec.hidden));
-  member_.share(grid.parts(), [&](int part, int member) {
-    Attention piece = whole;
-    const Range across = grid.across_of(part), down = grid.down_of(part);
-    piece.head = across.begin;
-    piece.heads = across.count;
-    piece.row = down.begin;
-    piece.rows = down.count;
-    piece.scratch = spaces_[static_cast<size_t>(member)].attention;
-    kernels_.attend(piece);
+  const AttentionCut cut(*this, rows);
+  member_.share(cut.parts(), [&](int part, int member) {
+    const int nth = cut.nth_of(part), text = cut.text(nth), begin = places_[static_cast<size_t>(text)].begin;
+    const int out = rows.first_of.empty() ? begin : nth;  // where its queries and its results begin
+    const Grid grid(spec.heads, cut.queries(*this, nth), AttentionCut::kRowBlock, cut.parts_wanted);
+    const int own = part - cut.first[static_cast<size_t>(nth)];
+    const Range across = grid.across_of(own), down = grid.down_of(own);
+    kernels_.attend({.precision = model_.attention,
+                     .query = attended(rows.query, out),
+                     .key = attended(space_.qkv, begin, 1),
+                     .value = attended(space_.qkv, begin, 2),
+                     .stride = 3 * d,
+                     .head_width = spec.hidden / spec.heads,
+                     .tokens = tokens(text),
+                     .context = direct ? nullptr : row(space_.context, out),
+                     .context_stride = d,
+                     .next = direct ? operand(layer.output, space_.context_input) : Operand{},
+                     .next_row = out,
+                     .head = across.begin,
+                     .heads = across.count,
+                     .row = down.begin,
+                     .rows = down.count,
+                     .scratch = spaces_[static_cast<size_t>(member)].attention});
   });
-  if (!direct) quantize(space_.context, spec.hidden, operand(layer.output, space_.context_input), rows);
+  if (!direct) quantize(space_.context, spec.hidden, operand(layer.output, space_.context_input), {0, rows.count});
 }
 
 void Forward::after_qkv(int index, const Rows& rows) noexcept {
   const ModelSpec& spec = model_.spec;
   const PackedLayer& layer = model_.layer(index);
   const auto d = static_cast<size_t>(spec.hidden), f = static_cast<size_t>(spec.inner);
-  attend(layer, rows.count);
+  attend(layer, rows);
   multiply({.weight = &layer.output,
             .input = operand(layer.output, space_.context_input),
             .finish = Finish::add,
@@ -154,7 +198,7 @@ void Forward::after_qkv(int index, const Rows& rows) noexcept {
             .stride = f,
             .next = direct ? inner : Operand{},
             .rows = rows.count});
-  if (!direct) quantize(space_.inner, spec.inner, inner, rows.count);
+  if (!direct) quantize(space_.inner, spec.inner, inner, {0, rows.count});
   multiply({.weight = &layer.ffn2,
             .input = inner,
             .finish = Finish::add,
@@ -163,32 +207,71 @@ void Forward::after_qkv(int index, const Rows& rows) noexcept {
             .rows = rows.count});
 
   // Row 0 ahead of the others ends here: the next layer is run only for all rows.
-  const bool more = index + 1 < spec.layers && rows.stream == space_.rows;
+  const bool more = index + 1 < spec.layers && rows.first_of.empty();
   const Operand next = more ? operand(model_.layer(index + 1).query, space_.layer_input) : Operand{};
   normalize(layer.ffn_norm, rows, next);
 }
 
 void Forward::run_layer(int layer) noexcept {
   member_.summon();
-  project_qkv(model_.layer(layer), Qkv::all, tokens_);
-  after_qkv(layer, {tokens_, space_.rows});
+  project_qkv(model_.layer(layer), Qkv::all);
+  after_qkv(layer, all_rows());
 }
 
 void Forward::begin_layer(int layer) noexcept {
   member_.summon();
-  project_qkv(model_.layer(layer), Qkv::key_value, tokens_);
+  project_qkv(model_.layer(layer), Qkv::key_value);
 }
 
-// Row 0 may overwrite everything but the residual stream: all rows are recomputed if the text continues.
-void Forward::run_first_row(int layer) noexcept {
-  std::copy_n(space_.rows, model_.spec.hidden, space_.first_row);
-  project_qkv(model_.layer(layer), Qkv::query, 1);
-  after_qkv(layer, {1, space_.first_row});
+// These rows may overwrite everything but the residual stream, keys and values: all rows are recomputed if a text
+// continues.
+void Forward::run_first_rows(int index, std::span<const int> texts) noexcept {
+  const PackedLayer& layer = model_.layer(index);
+  const auto d = static_cast<size_t>(model_.spec.hidden);
+  const int count = static_cast<int>(texts.size());
+  for (int n = 0; n < count; ++n) std::copy_n(rows(texts[static_cast<size_t>(n)]), d, row(space_.first_rows, n));
+  const Operand input{.precision = layer.query.precision,
+                      .rows = kMostTexts,
+                      .columns = layer.query.inputs,
+                      .data = space_.first_input};
+  kernels_.pack_rows(space_.first_rows, d, input, 0, count);
+  multiply({.weight = &layer.query,
+            .input = input,
+            .finish = model_.attention == Precision::bf16 ? Finish::store_bf16 : Finish::store,
+            .out = space_.first_query,
+            .stride = 3 * d,
+            .rows = count});
+  after_qkv(index, {.count = count, .stream = space_.first_rows, .query = space_.first_query, .first_of = texts});
 }
 
 void Forward::finish_layer(int layer) noexcept {
-  project_qkv(model_.layer(layer), Qkv::query, tokens_);
-  after_qkv(layer, {tokens_, space_.rows});
+  project_qkv(model_.layer(layer), Qkv::query);
+  after_qkv(layer, all_rows());
+}
+
+// Operands cannot be moved, as only the kernels know their layout: they are made again from the rows.
+void Forward::keep(std::span<const bool> stays, int layer, When when) noexcept {
+  const auto d = static_cast<size_t>(model_.spec.hidden);
+  int kept = 0, end = 0, moved_from = -1;
+  for (int text = 0; text < texts_; ++text) {
+    if (!stays[static_cast<size_t>(text)]) continue;
+    const Place from = places_[static_cast<size_t>(text)];
+    if (from.begin != end) {
+      if (moved_from < 0) moved_from = end;
+      std::copy_n(row(space_.rows, from.begin), static_cast<size_t>(from.rows) * d, row(space_.rows, end));
+      if (when == When::within) {
+        std::copy(attended(space_.qkv, from.begin), attended(space_.qkv, from.begin + from.rows),
+                  attended(space_.qkv, end));
+      }
+    }
+    places_[static_cast<size_t>(kept++)] = {.begin = end, .rows = from.rows};
+    end += from.rows;
+  }
+  texts_ = kept;
+  row_count_ = end;
+  if (moved_from < 0) return;
+  quantize(space_.rows, model_.spec.hidden, operand(model_.layer(layer).query, space_.layer_input),
+           {moved_from, end - moved_from});
 }
 
 }  // namespace exeunt

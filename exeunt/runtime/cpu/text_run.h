@@ -1,69 +1,169 @@
 // SPDX-License-Identifier: Apache-2.0
-// One text from its tokens to its answer: the layers, the exits on the way, and when to leave.
+// One text from its tokens to its answer: which exits it looks at, and when it leaves. Its rows are computed in packs
+// (pack_run.h).
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "exeunt/runtime/cpu/exit_heads.h"
-#include "exeunt/runtime/cpu/forward.h"
 #include "exeunt/runtime/engine.h"
 
 namespace exeunt {
 
-// What all texts of an engine share.
-struct TextGround {
-  const PackedModel* model = nullptr;
-  std::span<Workspace> spaces = {};
-  ClsFirst cls_first = ClsFirst::automatic;
-  Clock::time_point (*now)() = &Clock::now;
+// The exit a text looks at after a layer.
+struct ExitVisit {
+  int site = -1;           // -1: none
+  bool first_row = false;  // row 0 is all that is read there
+  bool certain = false;    // the text leaves, whatever the exit says
+  double leaves = 0;       // the chance that it leaves
+};
+
+// What a text sees of a layer.
+struct LayerEnd {
+  int layer = 0;  // from 1; 0: the embeddings
+  LayerRows rows = {};
+  int site = -1;                  // the exit that was visited
+  const float* logits = nullptr;  // [outputs] of that exit
+  float lte = 0;
+  ExitHeads* heads = nullptr;
+  float* ramp = nullptr;  // [outputs], scratch
 };
 
 class TextRun {
  public:
-  TextRun(const TextGround& ground, Crew::Member& member);
+  virtual ~TextRun() = default;
 
-  // The text is one the model can take, the ask fits the model.
-  [[nodiscard]] Answer answer(const Encoding& text, const Ask& ask, const std::atomic<bool>& cancelled);
-  [[nodiscard]] Engine::FullPass full_pass(const Encoding& text);
-  // All rows after each of the first `depth` layers; the logits of the last exit if these are all.
-  [[nodiscard]] std::vector<float> layer_rows(const Encoding& text, int depth,
-                                              const std::function<void(int, std::span<const float>)>& take);
-
- private:
-  // What is known before a text runs.
-  struct Plan {
-    int stop = 0;       // the last site that may answer
-    bool note = false;  // there is a deadline: evaluate every exit on the way
-  };
-  struct Best;
-
-  [[nodiscard]] Plan plan(const Ask& ask) const;
-  [[nodiscard]] int site_after(int layer) const noexcept;  // of `layer`, from 1; -1: there is none
-  [[nodiscard]] bool runs_ahead(int site, const Ask& ask, const Plan& plan, int tokens) const noexcept;
-  bool look(int site, const LayerRows& rows, const Ask& ask, Best& best);
-  [[nodiscard]] Answer finish(Best&& best, const Ask& ask) const;
-  [[nodiscard]] LayerRows rows(bool ahead) const noexcept;
-
-  const PackedModel& model_;
-  Workspace& space_;
-  ClsFirst cls_first_;
-  Clock::time_point (*now_)();
-  Forward forward_;
-  ExitHeads heads_;
+  // Makes the tokens. False: there is nothing to run. On the thread that will run the text.
+  [[nodiscard]] virtual bool prepare() = 0;
+  [[nodiscard]] virtual const Encoding& text() const = 0;  // may be empty before `prepare`
+  [[nodiscard]] virtual Deadline deadline() const { return kNoDeadline; }
+  [[nodiscard]] virtual bool alone() const { return false; }  // in a pack of its own
+  virtual void start(Clock::time_point) {}                    // `now` counts only where there is a deadline
+  // Whether to end before the next layer.
+  [[nodiscard]] virtual bool over(Clock::time_point) { return false; }
+  // What it wants after `layer`, which begins now.
+  [[nodiscard]] virtual ExitVisit visit(int layer) = 0;
+  [[nodiscard]] virtual bool after(const LayerEnd& end) = 0;  // whether it leaves
+  virtual void fail(const std::exception_ptr& why) = 0;       // it did not get through
+  virtual void finish() = 0;                                  // hands over the result; the last call
 };
 
 // The deepest exit that sits after at most `max_layers` layers; -1: there is none.
 [[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
 
-// Whether to compute row 0 before the others. `leaves` is the fraction of texts that exit here, which saves their other
-// rows; `cost` is that of row 0 alone, in rows computed together.
-[[nodiscard]] bool first_row_pays(double leaves, int tokens, double cost) noexcept;
-[[nodiscard]] double first_row_cost(const Kernels& kernels, Precision precision) noexcept;
-
 // The fraction of texts reaching the nth evaluated exit that leave there.
 [[nodiscard]] double leaving_share(const AskPolicy& policy, int nth) noexcept;
+
+// What a submitted text is: its tokens, or how to make them.
+struct TextSource {
+  Encoding own = {};
+  const Encoding* borrowed = nullptr;  // outlives the run
+  Engine::MakeEncoding make = {};
+};
+
+// A text that answers as its policy says.
+class AnswerRun final : public TextRun {
+ public:
+  // The ask fits the model. `closing` and `cancelled` end it; the model and `closing` outlive it.
+  struct Setting {
+    const PackedModel* model = nullptr;
+    const std::atomic<bool>* closing = nullptr;
+    std::shared_ptr<const std::atomic<bool>> cancelled = {};
+  };
+  AnswerRun(Setting setting, TextSource source, const Ask& ask, Engine::Done done);
+
+  [[nodiscard]] bool prepare() override;
+  [[nodiscard]] const Encoding& text() const override { return source_.borrowed ? *source_.borrowed : source_.own; }
+  [[nodiscard]] Deadline deadline() const override { return ask_.deadline; }
+  void start(Clock::time_point now) override { start_ = now; }
+  [[nodiscard]] bool over(Clock::time_point now) override;
+  [[nodiscard]] ExitVisit visit(int layer) override;
+  [[nodiscard]] bool after(const LayerEnd& end) override;
+  void fail(const std::exception_ptr& why) override;
+  void finish() override;
+
+ private:
+  // The deepest exit so far, and how the text ended.
+  struct Best {
+    Ended ended = Ended::last_exit;
+    int site = -1;
+    Evidence evidence = {};
+    std::vector<float> logits = {};
+    int layers_run = 0, tokens = 0;
+    std::vector<ExitDetail> details = {};
+  };
+  bool look(const LayerEnd& end);
+
+  Setting setting_;
+  const PackedModel& model_;
+  TextSource source_;
+  Ask ask_;
+  Engine::Done done_;
+  int stop_;                                           // the last site that may answer
+  std::vector<float> state_ = {}, state_before_ = {};  // of the policy, and at the previous exit
+  Clock::time_point start_ = {};
+  Best best_ = {};
+  std::string error_ = {};
+};
+
+// A text through every layer, with all its exits.
+class FullRun final : public TextRun {
+ public:
+  struct Wants {
+    bool rows = false;  // row 0 after every layer
+    bool alone = false;
+  };
+  using Done = std::function<void(Engine::FullPass&&, const std::exception_ptr&)>;
+  // The model and the text outlive it.
+  FullRun(const PackedModel& model, const Encoding& text, Wants wants, Done done)
+      : model_(model), text_(text), wants_(wants), done_(std::move(done)) {}
+
+  [[nodiscard]] bool prepare() override;
+  [[nodiscard]] const Encoding& text() const override { return text_; }
+  [[nodiscard]] bool alone() const override { return wants_.alone; }
+  [[nodiscard]] ExitVisit visit(int layer) override;
+  [[nodiscard]] bool after(const LayerEnd& end) override;
+  void fail(const std::exception_ptr& why) override { failure_ = why; }
+  void finish() override;
+
+ private:
+  const PackedModel& model_;
+  const Encoding& text_;
+  Wants wants_;
+  Done done_;
+  Engine::FullPass out_ = {};
+  double begun_ = 0;
+  std::exception_ptr failure_ = {};
+};
+
+// The rows of a text after each of the first `depth` layers; the logits of the last exit if these are all.
+class RowsRun final : public TextRun {
+ public:
+  using Take = std::function<void(int layer, std::span<const float> rows)>;
+  using Done = std::function<void(std::span<const float> logits, const std::exception_ptr&)>;
+  RowsRun(const PackedModel& model, const Encoding& text, int depth, Take take, Done done)
+      : model_(model), text_(text), depth_(depth), take_(std::move(take)), done_(std::move(done)) {}
+
+  [[nodiscard]] bool prepare() override { return true; }
+  [[nodiscard]] const Encoding& text() const override { return text_; }
+  [[nodiscard]] ExitVisit visit(int layer) override;
+  [[nodiscard]] bool after(const LayerEnd& end) override;
+  void fail(const std::exception_ptr& why) override { failure_ = why; }
+  void finish() override { done_(logits_, failure_); }
+
+ private:
+  const PackedModel& model_;
+  const Encoding& text_;
+  int depth_;
+  Take take_;
+  Done done_;
+  std::vector<float> logits_ = {};
+  std::exception_ptr failure_ = {};
+};
 
 }  // namespace exeunt

@@ -2,19 +2,11 @@
 #include "exeunt/runtime/cpu/workspace.h"
 
 #include <algorithm>
-#include <initializer_list>
-
-#include "exeunt/exits/policy.h"
 
 namespace exeunt {
 namespace {
 
-// The largest state of a rule is a window over all exits, and the probabilities of the previous exit.
-size_t largest_state(const ExitLayout& exits) {
-  return kMaxExits + 16 + static_cast<size_t>(memory_floats(std::max(exits.outputs, 1)));
-}
-
-// The most any layer needs of an operand that `weight` picks, for texts of up to `rows` tokens.
+// The most any layer needs of an operand that `weight` picks, for up to `rows` rows.
 size_t operand_bytes(const PackedModel& model, PackedWeight PackedLayer::*weight, int rows) {
   size_t bytes = 0;
   for (const PackedLayer& layer : model.layers) {
@@ -32,7 +24,7 @@ bool any_int8(const PackedModel& model, PackedWeight PackedLayer::*weight) {
 size_t head_operand_bytes(const PackedModel& model) {
   size_t bytes = 0;
   for (const PackedWeight& pooler : model.poolers)
-    bytes = std::max(bytes, model.kernels->operand_bytes(pooler.precision, 1, pooler.inputs));
+    bytes = std::max(bytes, model.kernels->operand_bytes(pooler.precision, kMostTexts, pooler.inputs));
   return bytes;
 }
 
@@ -56,37 +48,38 @@ class Layout {
 
 }  // namespace
 
-Workspace::Workspace(const PackedModel& model) : state_floats(largest_state(model.exits)) {
+Workspace::Workspace(const PackedModel& model, int pack_rows) : capacity(std::max(model.spec.max_tokens(), pack_rows)) {
   const ModelSpec& spec = model.spec;
-  const int longest = spec.max_tokens();
-  const auto tokens = static_cast<size_t>(longest), d = static_cast<size_t>(spec.hidden);
+  const auto most_rows = static_cast<size_t>(capacity), d = static_cast<size_t>(spec.hidden);
+  constexpr size_t texts = kMostTexts;
+  const size_t attended = model.attention == Precision::bf16 ? sizeof(uint16_t) : sizeof(float);
   Layout layout;
-  layout.add(rows, tokens * d);
-  layout.add(first_row, d);
+  layout.add(rows, most_rows * d);
   if (model.project) {
-    layout.add(embedded, tokens * static_cast<size_t>(spec.embedding));
-    layout.add(project_input, model.kernels->operand_bytes(model.project->precision, longest, spec.embedding));
+    layout.add(embedded, most_rows * static_cast<size_t>(spec.embedding));
+    layout.add(project_input, model.kernels->operand_bytes(model.project->precision, capacity, spec.embedding));
   }
-  layout.add(qkv, tokens * 3 * d * (model.attention == Precision::bf16 ? sizeof(uint16_t) : sizeof(float)));
-  if (any_int8(model, &PackedLayer::output)) layout.add(context, tokens * d);
-  if (any_int8(model, &PackedLayer::ffn2)) layout.add(inner, tokens * static_cast<size_t>(spec.inner));
-  layout.add(layer_input, operand_bytes(model, &PackedLayer::query, longest));
-  layout.add(context_input, operand_bytes(model, &PackedLayer::output, longest));
-  layout.add(ffn1_input, operand_bytes(model, &PackedLayer::ffn1, longest));
-  layout.add(ffn2_input, operand_bytes(model, &PackedLayer::ffn2, longest));
-  layout.add(attention, model.kernels->attention_scratch(model.attention, longest, spec.hidden / spec.heads));
+  layout.add(qkv, most_rows * 3 * d * attended);
+  if (any_int8(model, &PackedLayer::output)) layout.add(context, most_rows * d);
+  if (any_int8(model, &PackedLayer::ffn2)) layout.add(inner, most_rows * static_cast<size_t>(spec.inner));
+  layout.add(layer_input, operand_bytes(model, &PackedLayer::query, capacity));
+  layout.add(context_input, operand_bytes(model, &PackedLayer::output, capacity));
+  layout.add(ffn1_input, operand_bytes(model, &PackedLayer::ffn1, capacity));
+  layout.add(ffn2_input, operand_bytes(model, &PackedLayer::ffn2, capacity));
+  layout.add(attention, model.kernels->attention_scratch(model.attention, spec.max_tokens(), spec.hidden / spec.heads));
+  layout.add(first_rows, texts * d);
+  layout.add(first_query, texts * 3 * d * attended);
+  layout.add(first_input, operand_bytes(model, &PackedLayer::query, kMostTexts));
 
   const auto outputs = static_cast<size_t>(std::max(model.exits.outputs, 1));
-  layout.add(exit_input, 2 * d);
-  layout.add(scores, tokens);
-  layout.add(pooled, static_cast<size_t>(std::max(model.exits.width, spec.hidden)));
+  layout.add(exit_input, texts * 2 * d);
+  layout.add(scores, most_rows);
+  layout.add(pooled, texts * static_cast<size_t>(std::max(model.exits.width, spec.hidden)));
   layout.add(hidden, static_cast<size_t>(model.exits.inner.value_or(1)));
-  layout.add(lte, 1);
   layout.add(head_input, head_operand_bytes(model));
-  layout.add(logits, outputs);
-  layout.add(best, outputs);
-  layout.add(state, state_floats);
-  layout.add(state_before, state_floats);
+  layout.add(logits, texts * outputs);
+  layout.add(lte, texts);
+  layout.add(ramp, outputs);
   region_ = layout.make();
 }
 

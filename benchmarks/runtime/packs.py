@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What packs gain: a backlog of texts with packs against the same texts one by one, in turns on one thread.
+
+    packs.py --program build/bench/bin/exeunt [--shape bert-base] [--rounds 3] [--seconds 0.5] [--out FILE.json]
+
+Prints Markdown tables, and writes every figure to FILE.json as it grows. The best time of all rounds counts, because
+other load can only slow a run down.
+"""
+import argparse
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACE = ROOT / 'tests/traces/sst2-exeunt.dev.safetensors'
+
+
+class Packs:
+    def __init__(self, flags):
+        self.flags = flags
+        self.result = {'format': 'exeunt.packs/1', 'date': time.strftime('%Y-%m-%d', time.gmtime()), 'shape': flags.shape,
+                       'load': round(os.getloadavg()[0], 1), 'rows': []}
+
+    def bench(self, *arguments):
+        command = [self.flags.program, 'bench', '--json', '-q', '--seconds', str(self.flags.seconds), *map(str, arguments)]
+        report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return report['rows'][0]
+
+    def best(self, variants):
+        """Best row of each variant, {name: arguments}, over rounds in turns."""
+        best = {}
+        for _ in range(self.flags.rounds):
+            for name, arguments in variants.items():
+                row = self.bench(*arguments)
+                if name not in best or row['best_ms'] < best[name]['best_ms']:
+                    best[name] = row
+        return best
+
+    def keep(self, **row):
+        self.result['rows'].append(row)
+        if self.flags.out:
+            Path(self.flags.out).write_text(json.dumps(self.result, indent=1) + '\n')
+
+    def table(self, head, rows):
+        print('| ' + ' | '.join(head) + ' |\n|' + ' --- |' * len(head))
+        for row in rows:
+            print('| ' + ' | '.join(str(cell) for cell in row) + ' |')
+        print(flush=True)
+
+    def compare(self, precision, cases):
+        rows = []
+        shape = ['--shape', self.flags.shape, '--precision', precision]
+        for name, arguments in cases:
+            best = self.best({'alone': [*shape, *arguments, '--pack-rows', 1], 'packs': [*shape, *arguments]})
+            alone, packs = (best[k]['texts_per_second'] for k in ('alone', 'packs'))
+            self.keep(part='backlog', precision=precision, case=name, alone=alone, packs=packs, ratio=packs / alone)
+            rows.append((precision, name, f'{alone:.1f}', f'{packs:.1f}', f'{packs / alone:.2f}×'))
+        self.table(('precision', f'backlog, {self.flags.shape}', 'texts/s alone', 'texts/s in packs', 'ratio'), rows)
+
+    def backlog(self, precision):
+        """Texts of one length: how many a second alone and in packs."""
+        lengths = (16, 32, 64, 128)
+        self.compare(precision, [(f'{length} tokens', ['--lengths', length, '--batch', 32]) for length in lengths])
+
+    def sst2(self, precision):
+        """The same for the lengths of SST-2's dev split."""
+        self.compare(precision, [("SST-2's lengths", ['--lengths-of', TRACE])])
+
+    def sizes(self, precision):
+        """How many rows a pack should have."""
+        shape = ['--shape', self.flags.shape, '--precision', precision, '--lengths', 24, '--batch', 64]
+        sizes = [1, 32, 64, 128, 192, 256, 384, 512]
+        best = self.best({size: [*shape, '--pack-rows', size] for size in sizes})
+        for size in sizes:
+            self.keep(part='sizes', precision=precision, pack_rows=size, texts_per_second=best[size]['texts_per_second'])
+        self.table(('precision, 24 tokens', *map(str, sizes)),
+                   [(precision, *(f"{best[size]['texts_per_second']:.1f}" for size in sizes))])
+
+    def peak(self, precision):
+        """Every row of every layer, 16 texts of 16 tokens and 8 of 32: the share of the register peak."""
+        rows = []
+        for length, batch in ((16, 16), (32, 8), (32, 16)):
+            shape = ['--shape', self.flags.shape, '--precision', precision, '--lengths', length, '--batch', batch,
+                     '--pack-rows', 512, '--cls-first', 'never']
+            row = self.best({'all': shape})['all']
+            self.keep(part='peak', precision=precision, length=length, batch=batch, gops=row['gops'],
+                      peak_share=row['peak_share'])
+            share = f"{100 * row['peak_share']:.0f} %" if row['peak_share'] else '–'
+            rows.append((precision, f'{batch} × {length}', f"{row['gops']:.0f}", share))
+        self.table(('precision', 'texts × tokens', 'Gop/s', 'of the peak'), rows)
+
+    def exits(self, precision):
+        """What exits cost that nobody takes: with a reader after every layer, against the last exit alone."""
+        rows = []
+        for name, batch in (('a lone text', 1), ('16 texts', 16)):
+            common = ['--shape', self.flags.shape, '--precision', precision, '--lengths', 32, '--batch', batch]
+            best = self.best({'last': [*common, '--heads', 'last', '--cls-first', 'never'],
+                              'reader': [*common, '--heads', 'reader', '--cls-first', 'never']})
+            last, reader = best['last']['best_ms'], best['reader']['best_ms']
+            self.keep(part='exits', precision=precision, batch=batch, last_ms=last, reader_ms=reader)
+            rows.append((precision, name, f'{last:.2f}', f'{reader:.2f}', f'+{100 * (reader / last - 1):.1f} %'))
+        self.table(('precision', '32 tokens', 'one exit ms', 'an exit per layer ms', 'overhead'), rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--program', default=str(ROOT / 'build/bench/bin/exeunt'))
+    parser.add_argument('--shape', default='bert-base')
+    parser.add_argument('--precision', default='int8,bf16')
+    parser.add_argument('--parts', default='backlog,sst2,sizes,peak,exits')
+    parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--seconds', type=float, default=0.5)
+    parser.add_argument('--out')
+    packs = Packs(parser.parse_args())
+    for part in packs.flags.parts.split(','):
+        for precision in packs.flags.precision.split(','):
+            getattr(packs, part)(precision)
+
+
+if __name__ == '__main__':
+    main()
