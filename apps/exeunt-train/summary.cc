@@ -111,7 +111,7 @@ std::string duration_text(double seconds) {
 
 std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data) {
   std::vector<std::string> out;
-  // A fit that is done has lost most of its loss, or loses no more.
+  // Converged: most of the loss is gone, or it no longer falls.
   const auto losses = results.value("train_epoch_losses", std::vector<double>{});
   constexpr size_t kLeastEpochs = 3;
   if (losses.size() >= kLeastEpochs) {

@@ -178,7 +178,7 @@ void print_promise(const Calibrated& done) {
         "rule chosen on {} others\n",
         done.data.certify.labelled() ? " and scores" : "", done.data.fit.rows);
   }
-  fmt::print("tries on these texts known here: {}\n", certificate.tries);
+  fmt::print("known tries on these texts: {}\n", certificate.tries);
   const std::vector<FamilyTrial>& trials = done.calibration.trials;
   if (trials.size() > 1) {
     std::vector<std::string> tried;

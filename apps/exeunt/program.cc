@@ -157,7 +157,7 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
       }
       if (!is_flag(name) && at_top && std::find(known_verbs.begin(), known_verbs.end(), name) == known_verbs.end() &&
           name != verb.get_name()) {
-        const bool path = &verb != &app && path_exists(name);  // a path where a verb of the verb is wanted
+        const bool path = &verb != &app && path_exists(name);  // a path in place of a subcommand
         return {Code::usage, fmt::format("unknown verb '{}'", name),
                 path
                     ? fmt::format("for example exeunt {} {} {}", verb.get_name(), known_verbs.front(), shell_word(name))

@@ -30,7 +30,7 @@ size_t part_size(const HeadShape& shape, HeadArray::Part part) {
     case HeadArray::inner_bias:
       return inner > 0 ? outputs : 0;
   }
-  check(false, "a head has no other part");
+  check(false, "a known part of a head");
   return 0;
 }
 

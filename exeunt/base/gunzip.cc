@@ -70,7 +70,7 @@ bool GzipReader::begin_member() {
   const int start = next_byte();
   if (start < 0 && !first_) return false;
   if (start != 0x1f || next_byte() != 0x8b) {
-    if (first_) throw_bad_file(where_, "got a file that is not gzip, want one that its name announces");
+    if (first_) throw_bad_file(where_, "got a file that is not gzip, although its name ends in .gz");
     damaged("bytes behind its end");
   }
   first_ = false;

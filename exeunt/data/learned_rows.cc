@@ -170,7 +170,7 @@ LearnedRows LearnedRows::read(const std::filesystem::path& path) {
 
 void LearnedRows::write(const std::filesystem::path& path) const {
   std::vector<uint64_t> rows(rows_.begin(), rows_.end());
-  std::sort(rows.begin(), rows.end());  // in no order that tells of the data's
+  std::sort(rows.begin(), rows.end());  // so that their order says nothing about the data
   const std::vector<uint64_t> salt(salt_.begin(), salt_.end());
   write_safetensors(path,
                     {{"salt", view_of(DType::i64, salt)},

@@ -19,7 +19,7 @@ std::string elue_module_file(const ModelSpec& spec, const ExitLayout& exits) {
   model["position_offset"] = spec.position_offset;
   model["segments"] = spec.segments;
   model["embedding"] = spec.embedding;
-  model["embedding_projection"] = spec.embedding_projection ? 1 : 0;  // JSON's "true" is no word of Python's
+  model["embedding_projection"] = spec.embedding_projection ? 1 : 0;  // Python does not know JSON's "true"
   model["hidden"] = spec.hidden;
   model["heads"] = spec.heads;
   model["inner"] = spec.inner;

@@ -17,7 +17,7 @@ struct GroupPlan {
   std::vector<std::string> values = {};  // of the column, for every row of the trace that was split
 };
 
-// How texts are grouped: decided once, from the fit part and what is no secret of the others.
+// How texts are grouped: decided once, without a look at the losses of the rows that test.
 class Grouping {
  public:
   // By label: the gold label if every text has one, else the answer at full depth. By length: quarters of the fit part.

@@ -104,7 +104,7 @@ void require_different_answers(std::span<const float> logits, const ExitLayout& 
                                ? fmt::format("the value {:g}", answer(0))
                                : fmt::format("'{}'", exits.labels[static_cast<size_t>(answer(0))]);
   throw Error(Code::failure, fmt::format("the model answers {} to every text", same),
-              "bring texts of all the kinds that it is to tell apart");
+              "bring texts of every class the model knows");
 }
 
 // Texts that the model learned before tell little of how it does on new ones: they go to the front, to be learned.

@@ -45,7 +45,7 @@ void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observ
   }
   if (kept.size() == rows) return;
   for (ExitTrace* trace : traces) {
-    if (trace->rows == rows) *trace = select_rows(*trace, kept);  // else the rows are not the same, as others will say
+    if (trace->rows == rows) *trace = select_rows(*trace, kept);  // others are refused where runs are compared
   }
 }
 

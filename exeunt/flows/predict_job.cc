@@ -100,7 +100,7 @@ std::vector<std::string> written_labels(const PredictJob& job, const Classifier&
 
 PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
                                const Observer& observer) {
-  Classifier classifier(job.model, job.classifier);  // first: a pipe may be long in coming
+  Classifier classifier(job.model, job.classifier);  // before the first text is waited for
   TextSource source(job);
   observer.notices(classifier.notices());
   const Ask ask = classifier.ask();

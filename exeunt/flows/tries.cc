@@ -76,7 +76,7 @@ struct Try {
   std::vector<int64_t> rows;
 };
 
-// A file that cannot be read as a try is not ours to judge; it counts as one that shares rows.
+// A file that cannot be parsed counts as a try that shares rows.
 std::optional<Try> read_try(const fs::path& path) {
   try {
     const TensorSet set = read_safetensors(path);

@@ -46,7 +46,7 @@ struct ActiveRequest {
   bool by_default = false;  // the policy was ours, not the client's
   Deadline deadline = kNoDeadline;
   size_t bytes = 0;                    // of the body, for admission
-  std::atomic<bool> unwanted = false;  // answered or abandoned: reading its body is in vain
+  std::atomic<bool> unwanted = false;  // answered or abandoned: its body need not be parsed
   std::exception_ptr failure = {};     // of reading the body or of composing the response
   std::vector<TextOutcome> outcomes = {};
   std::atomic<size_t> left = 0;

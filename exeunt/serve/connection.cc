@@ -223,7 +223,7 @@ bool Connection::begin_body(HttpRequest& head) {
   return true;
 }
 
-// False if there is no room for what has come. Bodies that dawdle make room for others.
+// False if there is no room for what has come. The slowest bodies are dropped to make room.
 bool Connection::charge_body() {
   if (!arrival_) return true;
   const size_t more = reader_.body_bytes() - arrival_->bytes();

@@ -124,7 +124,7 @@ size_t RequestReader::State::feed_head(std::string_view bytes) {
   const size_t before = head.size();
   const size_t from = before < 3 ? 0 : before - 3;
   const std::string_view next = bytes.substr(0, kMaxHeadBytes + 1 - std::min(before, kMaxHeadBytes));
-  head.reserve(before + next.size());  // no more than that: nobody has shown a key yet
+  head.reserve(before + next.size());  // no more than that: the client has shown no key yet
   head.append(next);
   const size_t end = head.find(end_mark, from);
   if (end == std::string::npos) {

@@ -176,7 +176,7 @@ void GoldReader::say_joined(Dataset& data, std::string_view where, const std::ve
   }
   if (joined == 0) return;
   data.notices.push_back(fmt::format("{}: read {}{}{}", where, fmt::join(examples, "; "),
-                                     joined > kShown ? fmt::format(" … ({} labels so)", joined) : "",
+                                     joined > kShown ? fmt::format(" … ({} labels in all)", joined) : "",
                                      exact_ ? "" : "; name all with --labels if they are different"));
 }
 

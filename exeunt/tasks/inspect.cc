@@ -137,7 +137,7 @@ std::vector<std::string> warnings_of(const DataFacts& facts, const Dataset& data
     say(fmt::format("labels {} ({}) and {} ({}) differ by a letter or two: are they the same?", shown(near.rare),
                     near.rare_rows, shown(near.common), near.common_rows));
   }
-  // If all are rare, there are few rows, which is no news.
+  // If all labels are rare, the file is just small.
   if (!facts.rare.empty() && facts.rare.size() < data.labels.size() && use == DataUse::learn) {
     say(fmt::format("{} of {} labels {} fewer than {} rows, too few to learn: {}", facts.rare.size(),
                     data.labels.size(), facts.rare.size() == 1 ? "has" : "have", kRareRows,

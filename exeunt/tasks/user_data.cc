@@ -113,7 +113,7 @@ void UserReader::take_object(const Row& row) {
   });
 }
 
-// With nobody to tell, the first is kept for the end: by then their number is known.
+// Without a callback, the first error is kept until the number of bad rows is known.
 void UserReader::note_bad(const Error& error) {
   ++out_.skipped;
   if (on_bad_row_) return on_bad_row_(error);
