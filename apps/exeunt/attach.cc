@@ -23,15 +23,6 @@ struct AttachFlags {
   bool tab_pair = false;
 };
 
-std::pair<double, double> range_of(const std::string& text) {
-  const std::vector<std::string> ends = comma_list(text);
-  if (ends.size() == 2) {
-    const auto low = number_of<double>(ends[0]), high = number_of<double>(ends[1]);
-    if (low && high && *low < *high) return {*low, *high};
-  }
-  throw Error(Code::usage, fmt::format("--range: got '{}', want two rising numbers", text), "for example 0,5");
-}
-
 // Labels and texts come in files of the same columns.
 TextColumns text_columns(const AttachFlags& flags) {
   const UserColumns& columns = flags.job.labelled.columns;
@@ -62,7 +53,7 @@ AttachJob job_of(const AttachFlags& flags) {
   }
   std::sort(job.plan.budgets.begin(), job.plan.budgets.end());
   job.plan.delta = 1 - flags.confidence;
-  if (!flags.range.empty()) job.plan.range = range_of(flags.range);
+  if (!flags.range.empty()) job.plan.range = value_range(flags.range, "--range");
   // Everything is written in one go at the end. An interruption before that leaves nothing; during it, it waits.
   job.writing = [](bool writing) {
     for (const int number : {SIGINT, SIGTERM}) std::signal(number, writing ? SIG_IGN : SIG_DFL);

@@ -18,7 +18,7 @@ namespace {
 struct CalibrateFlags {
   CalibrateOptions calibrate;
   std::vector<std::string> budgets{"1%"};
-  std::string exits, loss, method;
+  std::string exits, loss, method, range;
   double confidence = 0.95;
   std::string unit = "texts";
   bool no_temperatures = false, no_report = false, transfer = false;
@@ -151,15 +151,6 @@ OrderedJson precisions_json(const Calibrated& done) {
   return out;
 }
 
-// What runs, what it promises and what that gains, in one line; of a trace, the promise alone.
-std::string headline(const Calibrated& done) {
-  const PolicyEntry& entry = done.calibration.entry;
-  if (!done.speedup) return fmt::format("promise: {}", promise_of(entry));
-  const std::string depth =
-      str(entry.policy) == "full" ? "at full depth" : fmt::format("exits after {}", fmt::join(entry.exits, ", "));
-  return fmt::format("{}, {}: {}; {:.1f} times faster", str(done.setting), depth, promise_of(entry), *done.speedup);
-}
-
 void print_promise(const Calibrated& done) {
   const PolicyEntry& entry = done.calibration.entry;
   const Certificate& certificate = *entry.certificate;
@@ -192,6 +183,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.calibrate;
   options.plan = plan_of(flags);
   options.report = !flags.no_report;
+  if (!flags.range.empty()) options.range = value_range(flags.range, "--range");
   const Calibrated done =
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
   const CalibrationData& data = done.data;
@@ -258,6 +250,13 @@ void add_calibrate(CommandLine& line) {
                    "Loss function: disagreement (an answer that differs from full depth), zero_one_drop (how much "
                    "accuracy falls: changed answers count only by what they lose or gain; needs labels) or abs_diff "
                    "(regression)");
+  verb->add_option("--range", flags->range, "Least and greatest value of a regression, as in 0,5")
+      ->type_name("LOW,HIGH")
+      ->default_str("the model's, else that of the rows that choose");
+  add_profile_flag(*verb, flags->calibrate.run);
+  verb->get_option("--profile")
+      ->description("Times to choose the precision by, of 'exeunt bench --save'")
+      ->default_str("measured now");
   verb->add_option(
       "--method", flags->method,
       "Risk bound: ltt-binomial (default for disagreement), ltt-hb, wsr (default otherwise) or crc (in expectation)");
@@ -286,7 +285,7 @@ void add_calibrate(CommandLine& line) {
   CLI::Option* transfer = verb->add_flag(
       "--transfer", flags->transfer, "Certify on this engine the policy that was certified on another, on these rows");
   for (const char* other : {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--method", "--unlabelled",
-                            "--unit", "--group", "--no-temperatures"})
+                            "--unit", "--group", "--no-temperatures", "--range", "--profile"})
     transfer->excludes(verb->get_option(other));
   verb->add_option("--out", flags->calibrate.out, "Output policy file")->default_str("the model's policy.json");
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/exits/policy_text.h"
 
 namespace exeunt::apps {
 
@@ -35,6 +36,15 @@ double share_of(std::string_view text, std::string_view flag, bool ends) {
                 "for example 1% or 0.01");
   }
   return share;
+}
+
+std::pair<double, double> value_range(std::string_view text, std::string_view flag) {
+  const std::vector<std::string> ends = comma_list(text);
+  if (ends.size() == 2) {
+    const auto low = number_of<double>(ends[0]), high = number_of<double>(ends[1]);
+    if (low && high && *low < *high) return {*low, *high};
+  }
+  throw Error(Code::usage, fmt::format("{}: got '{}', want two rising numbers", flag, text), "for example 0,5");
 }
 
 double seconds_of(std::string_view text, std::string_view flag) {

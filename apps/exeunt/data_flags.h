@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -30,6 +32,9 @@ CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns);
 
 // "1%" or "0.01": above 0 and below 1, or with `ends` 0 and 1 as well. Throws Error (usage) that names the flag.
 [[nodiscard]] double share_of(std::string_view text, std::string_view flag, bool ends = false);
+
+// "0,5": least and greatest value. Throws Error (usage) that names the flag.
+[[nodiscard]] std::pair<double, double> value_range(std::string_view text, std::string_view flag);
 
 // "90s", "5min", "1.5h" or a number of seconds, as seconds. Throws Error (usage) that names the flag.
 [[nodiscard]] double seconds_of(std::string_view text, std::string_view flag);

@@ -25,15 +25,15 @@ struct RecommendFlags : RecommendOptions {
   GoalFlags goal_flags;
 };
 
-// The flags that measure the same rows again.
-std::string flags_for(const MeasureOptions& options) {
+// The flags that measure the same rows again, in the same precision: a test that was made is then no new try.
+std::string flags_for(const MeasureOptions& options, const std::string& precision) {
   std::string out = exeunt::flags_for(options.data);
   const auto add = [&](const char* flag, const std::string& value, const std::string& absent = {}) {
     if (value != absent) out += fmt::format(" {} {}", flag, shell_word(value));
   };
   add("--trace", options.trace);
   add("--max-length", fmt::format("{}", options.max_length), "0");
-  add("--precision", options.precision);
+  add("--precision", precision);
   return options.reference ? out + " --engine reference" : out;
 }
 
@@ -42,7 +42,8 @@ constexpr const char* kPolicyOfTrace = "policy.json";
 std::string calibrate_command(const RecommendFlags& flags, const MeasureOptions& where, const Alternative& best,
                               const Measured& measured) {
   std::string out = fmt::format("exeunt calibrate {}{} --max-drop {:g}% --policy {}", shell_word(where.model),
-                                flags_for(where), 100 * *flags.goal.drop, best.family);
+                                flags_for(where, measured.model ? measured.trace.info.precision : ""),
+                                100 * *flags.goal.drop, best.family);
   if (flags.goal_flags.confidence != GoalFlags{}.confidence)
     out += fmt::format(" --confidence {:g}", flags.goal_flags.confidence);
   if (!flags.goal_flags.loss.empty()) out += fmt::format(" --loss {}", flags.goal_flags.loss);

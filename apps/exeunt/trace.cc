@@ -12,7 +12,7 @@ namespace exeunt::apps {
 namespace {
 
 struct TraceFlags {
-  MeasureOptions run;
+  MeasureOptions run{.fp32_answers = true};
   std::string out, logits, gold, exits;
 };
 
@@ -44,10 +44,13 @@ void run(const Common& common, const TraceFlags& flags) {
     out["exits"] = trace.info.layers;
     out["outputs"] = trace.width;
     out["labelled"] = trace.labelled();
+    out["precision"] = trace.info.precision;
+    out["reference"] = !trace.reference.empty();
     return print_json(out);
   }
-  fmt::print("wrote {}: {} texts, {} exits, {}\n", flags.out, trace.rows, trace.exits,
-             trace.info.regression ? "one value each" : fmt::format("{} classes", trace.width));
+  fmt::print("wrote {}: {} texts, {} exits, {}{}\n", flags.out, trace.rows, trace.exits,
+             trace.info.regression ? "one value each" : fmt::format("{} classes", trace.width),
+             trace.reference.empty() ? "" : ", and the answers of fp32 at full depth");
 }
 
 }  // namespace
@@ -62,6 +65,9 @@ void add_trace(CommandLine& line) {
                [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model);
   add_precision_flags(*verb, flags->run);
+  verb->add_flag("!--no-reference", flags->run.fp32_answers,
+                 "In another precision than fp32: do not run fp32 as well, whose answers at full depth a promise is "
+                 "about");
   verb->add_option("--out", flags->out, "Output trace file (safetensors)")->required();
   constexpr const char* kGroup = "Import from other software";
   verb->add_option("--import", flags->logits, "logits.npy [texts, exits, classes] instead of a model")->group(kGroup);

@@ -134,7 +134,7 @@ class Trial {
         run_(run),
         terms_(terms),
         data_(std::move(data)),
-        range_(run.range || !run.trace->info.regression ? run.range : gold_range(data_.fit)),
+        range_(run.range || !run.trace->info.regression ? run.range : observed_range(data_.fit)),
         choose_meter_(data_.fit, terms.test.loss, range_),
         report_meter_(data_.report, terms.test.loss, range_),
         choose_(data_.fit, run.scoring),
@@ -285,8 +285,8 @@ std::optional<Alternative> Trial::expected(const std::string& family, const std:
 
 std::string Trial::certify(Alternative& alternative, const CountTry& count_try) {
   CalibrationPlan plan = plan_for(alternative.family, alternative.policy.exits);
-  if (count_try) count_try(data_, plan);
   try {
+    if (count_try) count_try(data_, plan);
     alternative.calibration = calibrate(data_, plan);
   } catch (const Error& error) {  // too few rows for what is left of delta
     if (error.code() != Code::failure) throw;

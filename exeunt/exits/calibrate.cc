@@ -59,7 +59,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   settled.delta = plan.delta / static_cast<double>(plan.budgets.size());
   if (plan.tries > 0) settled.delta *= share_of_try(plan.tries);
   settled.range = plan.range;
-  if (data.fit.info.regression && !settled.range) settled.range = gold_range(data.fit);
+  if (data.fit.info.regression && !settled.range) settled.range = observed_range(data.fit);
   return settled;
 }
 
@@ -203,6 +203,15 @@ struct Parts {
   LossMeter certify, report;
 };
 
+Parts parts_of(const CalibrationData& data, const Settled& settled, const Grouping& grouping) {
+  return {data,
+          settled,
+          grouping,
+          sample_of(data, settled, grouping, data.certify, data.certify_rows),
+          LossMeter(data.certify, settled.loss, settled.range),
+          LossMeter(data.report, settled.loss, settled.range)};
+}
+
 std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<double>& certify,
                                          const std::vector<double>& report) {
   std::vector<GroupOutcome> out;
@@ -219,10 +228,17 @@ std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<d
   return out;
 }
 
-BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts) {
-  const SequenceResult verdict = certify_sequence(
-      test, candidates.size(), [&](size_t i) { return parts.certify.measure(candidates[i].policy).losses; },
-      parts.sample);
+// The first `settings` candidates, tested one after the other.
+SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>& candidates, size_t settings,
+                             Parts& parts) {
+  return certify_sequence(
+      test, settings, [&](size_t i) { return parts.certify.measure(candidates[i].policy).losses; }, parts.sample);
+}
+
+BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
+                             bool or_full_depth) {
+  SequenceResult verdict = test_settings(test, candidates, candidates.size(), parts);
+  if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
     const Rates full = tally(parts.certify.measure(candidates.front().policy).losses, parts.data.certify_rows).rates();
     throw Error(
@@ -291,12 +307,14 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.budgets = static_cast<int>(plan.budgets.size());
   certificate.fit = part_of(data.fit, count_of(data.fit_rows, data.fit.rows, settled.requests));
   certificate.certify = part_of(data.certify, certificate.rows);
-  certificate.reference = data.certify.reference.empty() ? LossReference::same_precision : LossReference::fp32;
+  const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
+  certificate.reference = fp32 ? LossReference::fp32 : LossReference::same_precision;
   if (settled.range) certificate.range = {settled.range->first, settled.range->second};
   certificate.seed = data.seed;
   certificate.unit = plan.unit;
   certificate.distinct = static_cast<int64_t>(data.certify.rows);
   certificate.tries = plan.tries;
+  certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)
     certificate.groups.push_back({.name = group.name, .rows = group.rows, .losses = group.losses});
   return certificate;
@@ -312,16 +330,27 @@ std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certi
   return choose_family(plan, settled, scope_of(data, plan, settled), fit, sample, certify_rows).trials;
 }
 
+bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan) {
+  const Settled settled = settle(data, plan);
+  const Grouping grouping(plan.group, data);
+  Parts parts = parts_of(data, settled, grouping);
+  const std::vector<Candidate> full(1);
+  return std::all_of(plan.budgets.begin(), plan.budgets.end(), [&](double epsilon) {
+    return test_settings(settled.test(epsilon), full, 1, parts).setting.has_value();
+  });
+}
+
+void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan) {
+  const Settled settled = settle(data, plan);
+  const Grouping grouping(plan.group, data);
+  refuse_too_few(data, plan, settled, grouping, sample_of(data, settled, grouping, data.certify, data.certify_rows));
+}
+
 Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) {
   const Settled settled = settle(data, plan);
   const Grouping grouping(plan.group, data);
-  Parts parts{data,
-              settled,
-              grouping,
-              sample_of(data, settled, grouping, data.certify, data.certify_rows),
-              LossMeter(data.certify, settled.loss, settled.range),
-              LossMeter(data.report, settled.loss, settled.range)};
-  refuse_too_few(data, plan, settled, grouping, parts.sample);
+  Parts parts = parts_of(data, settled, grouping);
+  if (!plan.or_full_depth) refuse_too_few(data, plan, settled, grouping, parts.sample);
   const FamilyScope scope = scope_of(data, plan, settled);
   LossMeter fit(data.fit, settled.loss, settled.range);
   Calibration out;
@@ -332,7 +361,7 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   out.trials = std::move(choice.trials);
   for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
   for (const double epsilon : plan.budgets)
-    out.outcomes.push_back(certify_budget(settled.test(epsilon), choice.candidates, parts));
+    out.outcomes.push_back(certify_budget(settled.test(epsilon), choice.candidates, parts, plan.or_full_depth));
 
   const std::vector<int>& layers = data.fit.info.layers;
   const std::vector<float> ones(layers.size(), 1.0F);

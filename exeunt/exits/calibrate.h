@@ -31,6 +31,9 @@ struct CalibrationPlan {
   // An entry that was certified elsewhere: its points are tested as they are, with its exits and temperatures. Nothing
   // is chosen; families, exits and temperatures of the plan are not looked at.
   std::optional<PolicyEntry> transfer = {};
+  // The reference is the model itself at full depth, which therefore loses nothing: it is the answer where nothing else
+  // passes, even on rows that are too few for a test.
+  bool or_full_depth = false;
   // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
   // counted: all of it.
   int tries = 0;
@@ -83,6 +86,12 @@ struct Calibration {
 // come: the one expected to be cheapest first; infinite cost if not even full depth would pass.
 [[nodiscard]] std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows,
                                                     const CalibrationPlan& plan);
+
+// Whether full depth passes the tests of all budgets: in another precision than the reference's it may lose, too.
+[[nodiscard]] bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan);
+
+// Throws Error (failure) if the certify part is too small for the first budget even without a loss.
+void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan);
 
 // Throws Error: usage for a plan that does not fit the model, failure if there are too few rows for the first budget;
 // that error says how many would do and what else would help.

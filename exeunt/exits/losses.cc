@@ -31,12 +31,15 @@ LossRange range_of(RiskLoss loss) noexcept {
   return loss == RiskLoss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
 }
 
-std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace) {
+std::optional<std::pair<double, double>> observed_range(const ExitTrace& trace) {
   std::optional<std::pair<double, double>> range;
-  for (const double gold : trace.gold) {
-    if (std::isnan(gold)) continue;
-    range = range ? std::pair(std::min(range->first, gold), std::max(range->second, gold)) : std::pair(gold, gold);
-  }
+  const auto include = [&](double value) {
+    if (std::isnan(value)) return;
+    range = range ? std::pair(std::min(range->first, value), std::max(range->second, value)) : std::pair(value, value);
+  };
+  for (const double gold : trace.gold) include(gold);
+  if (range) return range;
+  for (size_t row = 0; row < trace.rows; ++row) include(trace.full_depth(row)[0]);
   return range;
 }
 
@@ -52,7 +55,8 @@ LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::p
   if (loss == RiskLoss::zero_one_drop && !trace.labelled())
     throw Error(Code::usage, "loss 'zero_one_drop' needs the gold label of every row", "use disagreement");
   if (numbers && (!range || !(range->second > range->first) || !std::isfinite(range->second - range->first)))
-    throw Error(Code::usage, "loss 'abs_diff' needs the range of the labels", "give the data's gold values with them");
+    throw Error(Code::usage, "loss 'abs_diff' needs the range of the values, which is not empty",
+                "name it, as in --range 0,5");
   const double width = numbers ? range->second - range->first : 1;
   const auto outputs = static_cast<size_t>(trace.width);
   losses_.reserve(trace.rows * (static_cast<size_t>(trace.exits) + 1));

@@ -18,8 +18,9 @@ struct LossRange {
 };
 [[nodiscard]] LossRange range_of(RiskLoss loss) noexcept;
 
-// The default regression range: that of the gold values; nothing if there are none.
-[[nodiscard]] std::optional<std::pair<double, double>> gold_range(const ExitTrace& trace);
+// The range of a regression where neither the model nor the user tells it: that of the gold values, else that of the
+// values at full depth; nothing without rows.
+[[nodiscard]] std::optional<std::pair<double, double>> observed_range(const ExitTrace& trace);
 
 // Losses of whole policies over one trace, which must outlive it.
 class LossMeter {

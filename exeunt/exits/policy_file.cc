@@ -125,6 +125,9 @@ void Certificate::fields(Self& self, Visit&& visit) {
               .low = 0,
               .high = 1e6},
         self.tries);
+  visit(
+      Field{.name = "group_by", .help = "What the groups go by: label, length, or a column of the data; empty = none"},
+      self.group_by);
   visit(Field{.name = "groups", .help = "Parts of the rows that keep the promise on their own"}, self.groups);
 }
 

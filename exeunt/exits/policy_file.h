@@ -75,6 +75,7 @@ struct Certificate {
   CertifiedUnit unit = CertifiedUnit::texts;
   int64_t distinct = 0;                     // texts of the certify part
   int tries = 0;                            // known uses of these rows to certify, this one included
+  std::string group_by = {};                // GroupPlan::by; empty = no groups, or not known
   std::vector<CertifiedGroup> groups = {};  // each keeps the promise on its own
 
   template <class Self, class Visit>

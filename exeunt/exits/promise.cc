@@ -7,6 +7,14 @@
 
 namespace exeunt {
 
+namespace {
+
+std::string map_text(std::string_view sha256) {
+  return sha256.empty() ? "no precision.json" : fmt::format("precision.json {:.12}", sha256);
+}
+
+}  // namespace
+
 std::string promise_of(const Certificate& certificate, std::string_view precision) {
   const std::string model =
       fmt::format("the {} model at full depth",
@@ -50,7 +58,8 @@ std::string broken_condition(const PolicyEntry& entry, const RunConditions& run)
     return fmt::format("certified with version {} of the arithmetic of {}, running with {}", entry.numerics, run.engine,
                        run.numerics);
   if (run.precision_map && entry.precision_map.value_or("") != *run.precision_map)
-    return "certified with another precision.json";
+    return fmt::format("certified with {}, running with {}", map_text(entry.precision_map.value_or("")),
+                       map_text(*run.precision_map));
   if (certificate.max_length > 0 && run.max_length > 0 && certificate.max_length != run.max_length)
     return fmt::format("certified with max-length {}, running with {}", certificate.max_length, run.max_length);
   if (!certificate.tokenizer.empty() && !run.tokenizer.empty() && certificate.tokenizer != run.tokenizer)

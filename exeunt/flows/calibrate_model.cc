@@ -6,7 +6,12 @@
 #include <map>
 #include <numeric>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
+#include "exeunt/exits/losses.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/new_rows.h"
 #include "exeunt/flows/quantize.h"
@@ -75,30 +80,6 @@ void say_losses(const Calibrated& done, const Observer& observer) {
   }
 }
 
-// The groups of every row of the trace. A column is read from the data as if it were the label.
-GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
-  GroupPlan plan{.by = options.group};
-  if (plan.by.empty() || plan.by == "label" || plan.by == "length") return plan;
-  DataSource source = options.run.data;
-  if (source.path.empty() || !source.task.empty() || !options.unlabelled.empty()) {
-    throw Error(Code::usage, fmt::format("--group: the column '{}' is read from a file of your own", plan.by),
-                "name it with --data alone, or group by label or length");
-  }
-  source.columns.label = plan.by;
-  source.columns.labels.clear();
-  source.columns.regression = false;
-  const Dataset data = load_data(source);
-  std::map<int64_t, float> value;
-  for (const Example& example : data.examples) value[example.index] = example.gold;
-  for (const int64_t index : measured.trace.index) {
-    const auto found = value.find(index);
-    if (found == value.end())
-      throw Error(Code::bad_file, fmt::format("{}: has no row {}, which the trace has", data.where, index));
-    plan.values.push_back(data.labels.at(static_cast<size_t>(found->second)));
-  }
-  return plan;
-}
-
 // The precision to certify in, and the parts in it.
 class Precisions {
  public:
@@ -119,7 +100,8 @@ class Precisions {
     if (const auto named = precision_named(options_.run.precision))
       return named_precision(parts_, {*named, map_.exceptions(*named)}, plan);
     plan.candidates = faster_precisions(model_);
-    plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy) {
+    plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace& fit) {
+      if (!options_.run.profile.empty()) return predicted(policy, fit);
       return texts_.milliseconds(setting, policy, places(parts_.fit_rows));
     };
     // Only where the policy is the model's own may its precision.json change.
@@ -131,14 +113,14 @@ class Precisions {
     return choose_precision(parts_, plan);
   }
 
-  // All parts in the chosen precision, each with fp32 as its reference.
-  [[nodiscard]] CalibrationData traced(const PrecisionChoice& choice) const {
+  // All parts in one precision, each with fp32 as its reference; `fit` is that part in it.
+  [[nodiscard]] CalibrationData traced(const PrecisionSetting& setting, const ExitTrace& fit) const {
     CalibrationData out = parts_;
-    out.fit = choice.fit;
+    out.fit = fit;
+    set_reference(out.fit, parts_.fit);
     const auto run = [&](ExitTrace& part, const PartRows& rows) {
       const ExitTrace fp32 = part;
-      if (part.rows > 0 && choice.chosen().setting != PrecisionSetting{})
-        part = texts_.trace(choice.chosen().setting, places(rows), observer_);
+      if (part.rows > 0 && setting != PrecisionSetting{}) part = texts_.trace(setting, places(rows), observer_);
       set_reference(part, fp32);
     };
     run(out.certify, out.certify_rows);
@@ -158,6 +140,17 @@ class Precisions {
   }
 
  private:
+  // By the profile that the user names, which must know this precision.
+  [[nodiscard]] double predicted(const PolicySpec& policy, const ExitTrace& fit) const {
+    Measured measured{.trace = fit, .model = model_};
+    measured.profile = profile_of(options_.run, measured, observer_);
+    if (!measured.profile) {
+      throw Error(Code::usage, fmt::format("{}: has no times in {}", options_.run.profile, fit.info.precision),
+                  "measure them with 'exeunt bench MODEL --save', or leave --profile out to measure here");
+    }
+    return *Scorer(fit, scorer_options(measured)).score(policy).predicted_ms;
+  }
+
   [[nodiscard]] std::vector<size_t> places(const PartRows& part) const {
     std::vector<size_t> out;
     for (const size_t row : part.row) out.push_back(rows_[row]);
@@ -191,6 +184,28 @@ class Precisions {
   const Observer& observer_;
 };
 
+// The range of a regression's values: the model's or the task's, else the user's, else the one that the fit part shows.
+std::optional<std::pair<double, double>> range_for(const CalibrateOptions& options, const Measured& measured,
+                                                   const ExitTrace& fit, const Observer& observer) {
+  if (!measured.trace.info.regression) {
+    if (options.range) throw Error(Code::usage, "--range: the model predicts classes, which have no range");
+    return std::nullopt;
+  }
+  const auto known = label_range(measured);
+  if (known && options.range && known != options.range) {
+    throw Error(Code::usage, fmt::format("--range: got {:g} to {:g}, and the model's values are from {:g} to {:g}",
+                                         options.range->first, options.range->second, known->first, known->second));
+  }
+  if (known || options.range) return known ? known : options.range;
+  const auto seen = observed_range(fit);
+  if (seen) {
+    observer.notice(fmt::format("range of the values: {:g} to {:g}, from {} of {} texts; --range names another",
+                                seen->first, seen->second, fit.labelled() ? "the labels" : "the full-depth answers",
+                                fit.rows));
+  }
+  return seen;
+}
+
 // Removes what the model learned; returns the places of the rows that stay.
 std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
   const std::vector<int64_t> sources = measured.trace.index;
@@ -202,6 +217,37 @@ std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& op
 }
 
 }  // namespace
+
+GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
+  GroupPlan plan{.by = options.group};
+  if (plan.by.empty() || plan.by == "label" || plan.by == "length") return plan;
+  DataSource source = options.run.data;
+  if (source.path.empty() || !source.task.empty() || !options.unlabelled.empty()) {
+    throw Error(Code::usage, fmt::format("--group: the column '{}' is read from a file of your own", plan.by),
+                "name it with --data alone, or group by label or length");
+  }
+  source.columns.label = plan.by;
+  source.columns.labels.clear();
+  source.columns.regression = false;
+  const Dataset data = load_data(source);
+  std::map<int64_t, float> value;
+  for (const Example& example : data.examples) value[example.index] = example.gold;
+  for (const int64_t index : measured.trace.index) {
+    const auto found = value.find(index);
+    if (found == value.end())
+      throw Error(Code::bad_file, fmt::format("{}: has no row {}, which the trace has", data.where, index));
+    plan.values.push_back(data.labels.at(static_cast<size_t>(found->second)));
+  }
+  return plan;
+}
+
+std::string headline(const Calibrated& done) {
+  const PolicyEntry& entry = done.calibration.entry;
+  if (!done.speedup) return fmt::format("promise: {}", promise_of(entry));
+  const std::string depth =
+      str(entry.policy) == "full" ? "at full depth" : fmt::format("exits after {}", fmt::join(entry.exits, ", "));
+  return fmt::format("{}, {}: {}; {:.1f} times faster", str(done.setting), depth, promise_of(entry), *done.speedup);
+}
 
 Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer) {
   if (is_trace_file(options.run.model) && options.out.empty())
@@ -218,8 +264,9 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   const CalibrationData parts =
       split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
   CalibrationPlan plan = options.plan;
-  plan.range = label_range(measured);
+  plan.range = range_for(options, measured, parts.fit, observer);
   plan.group = groups_of(options, measured);
+  const bool named = !options.run.precision.empty();
 
   std::optional<Precisions> precisions;
   done.data = parts;
@@ -227,11 +274,19 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     precisions.emplace(options, measured, parts, rows, observer);
     const PrecisionChoice choice = precisions->choose(plan);
     done.setting = choice.chosen().setting;
-    if (options.run.precision.empty()) done.precisions = choice.trials;
-    done.data = precisions->traced(choice);
+    if (!named) done.precisions = choice.trials;
+    done.data = precisions->traced(choice.chosen().setting, choice.fit);
   }
-  count_try(done.data, plan, observer);
-  done.calibration = calibrate(done.data, plan);
+  if (engine && !named) {
+    CertifiedChoice certified = certify_choice(
+        done.setting, std::move(done.data), [&] { return precisions->traced({}, parts.fit); }, plan, observer);
+    done.setting = std::move(certified.setting);
+    done.data = std::move(certified.data);
+    done.calibration = std::move(certified.calibration);
+  } else {
+    count_try(done.data, plan, observer, named);
+    done.calibration = calibrate(done.data, plan);
+  }
 
   const auto reported = [&](const CalibrationData& data) { return options.report ? data.report : data.certify; };
   const ExitTrace full_depth = reported(parts), early = reported(done.data);

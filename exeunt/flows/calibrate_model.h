@@ -20,7 +20,9 @@ struct CalibrateOptions {
   std::string unlabelled = {};
   CalibrationPlan plan = {};  // the range of regression labels is filled in
   std::string group = {};     // label, length, or a column of the data: certified in each group, too
-  bool report = true;         // keep rows that measure the result; else they help to certify
+  // Of a regression's values, where the model does not tell it; none: that of the fit part.
+  std::optional<std::pair<double, double>> range = {};
+  bool report = true;  // keep rows that measure the result; else they help to certify
   uint64_t seed = 42;
   std::string out = {};  // policy file; empty = the model's own
 };
@@ -38,9 +40,18 @@ struct Calibrated {
   std::optional<double> speedup = {};
 };
 
+// The groups of every row of the trace. A column is read from the data as if it were the label. Throws Error (usage)
+// where the data has no such column.
+[[nodiscard]] GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured);
+
+// What runs, what it promises and what that gains, in one line; of a trace, the promise alone.
+[[nodiscard]] std::string headline(const Calibrated& done);
+
 // A model is certified against its answers in fp32 at full depth, in the precision of the options, else in the one that
-// is expected to be fastest; that becomes its default. A trace is certified in its own precision, against its reference
-// if it has one. Throws Error, as measure() and calibrate() do; (resources) if somebody else calibrates the model.
+// is expected to be fastest; that becomes its default. Should the precision that was expected to pass lose too much
+// even at full depth, fp32 is certified instead, as another try on the same rows. A trace is certified in its own
+// precision, against its reference if it has one. Throws Error, as measure() and calibrate() do; (resources) if
+// somebody else calibrates the model.
 [[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer);
 
 }  // namespace exeunt

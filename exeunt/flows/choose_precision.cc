@@ -7,6 +7,7 @@
 #include "exeunt/exits/replay.h"
 #include "exeunt/exits/risk.h"
 #include "exeunt/flows/quantize.h"
+#include "exeunt/flows/tries.h"
 #include "exeunt/runtime/cpu/kernels.h"
 
 namespace exeunt {
@@ -44,7 +45,7 @@ class Choosing {
     trial.changed = change_between(fp32_.fit, data.fit, {}).changed;
     trial.family = try_families(data, static_cast<int64_t>(fp32_.certify.rows), plan_.calibration).front();
     if (std::isfinite(trial.family.cost_fraction) && (first || likely_to_pass(trial.changed)))
-      trial.milliseconds = plan_.milliseconds(setting, trial.family.expected.front());
+      trial.milliseconds = plan_.milliseconds(setting, trial.family.expected.front(), data.fit);
     const bool better = first || trial.milliseconds < kWorthwhile * out_.chosen().milliseconds;
     out_.trials.push_back(std::move(trial));
     if (!better) return;
@@ -80,6 +81,25 @@ PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSett
   PrecisionChoice out{.trials = {{.setting = named}}};
   out.fit = named == PrecisionSetting{} ? fp32.fit : plan.trace(named);
   set_reference(out.fit, fp32.fit);
+  return out;
+}
+
+CertifiedChoice certify_choice(const PrecisionSetting& setting, CalibrationData data,
+                               const std::function<CalibrationData()>& fp32, CalibrationPlan plan,
+                               const Observer& observer) {
+  CertifiedChoice out{.setting = setting, .data = std::move(data)};
+  count_try(out.data, plan, observer);
+  if (setting != PrecisionSetting{} && !full_depth_passes(out.data, plan)) {
+    observer.notice(
+        fmt::format("{} was chosen, but even at full depth it does not keep {:g} % on the texts that certify: fp32 is "
+                    "certified instead, as another try on them",
+                    str(setting), 100 * plan.budgets.front()));
+    out.setting = {};
+    out.data = fp32();
+    plan.or_full_depth = true;
+    count_try(out.data, plan, observer);
+  }
+  out.calibration = calibrate(out.data, plan);
   return out;
 }
 

@@ -18,8 +18,8 @@ struct PrecisionPlan {
   std::vector<PrecisionSetting> candidates = {};  // besides fp32, wider ones first
   // The fit rows in another precision.
   std::function<ExitTrace(const PrecisionSetting&)> trace = {};
-  // Time that one of their texts takes under a policy.
-  std::function<double(const PrecisionSetting&, const PolicySpec&)> milliseconds = {};
+  // Time that one of their texts takes under a policy; `fit` are the rows in this precision.
+  std::function<double(const PrecisionSetting&, const PolicySpec&, const ExitTrace& fit)> milliseconds = {};
   // Finds matrices to keep wider, so that at most this share of the answers at full depth changes; none: not tried.
   std::function<Exceptions(const PrecisionSetting&, const ExitTrace& fp32, double max_changed)> keep_wider = {};
 };
@@ -46,6 +46,19 @@ struct PrecisionChoice {
 // `named` alone, in the same form. Nothing is tried.
 [[nodiscard]] PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSetting& named,
                                               const PrecisionPlan& plan);
+
+// The one test of what was chosen.
+struct CertifiedChoice {
+  PrecisionSetting setting = {};
+  CalibrationData data = {};
+  Calibration calibration = {};
+};
+
+// Certifies `data`, which are the parts in `setting`. Where they refute it even at full depth, `fp32` is certified
+// instead, which is said: with what another try has left of delta, or at full depth, which is the reference itself.
+[[nodiscard]] CertifiedChoice certify_choice(const PrecisionSetting& setting, CalibrationData data,
+                                             const std::function<CalibrationData()>& fp32, CalibrationPlan plan,
+                                             const Observer& observer);
 
 // The candidates of this machine for a model: the faster precisions, with the exceptions of its precision.json.
 [[nodiscard]] std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model);

@@ -50,14 +50,20 @@ ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const O
   model = model.with_labels(label_names(model.exits(), options.data.columns.labels, data, observer));
   const fs::path tokenizer_folder = options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer);
   const auto tokenizer = load_tokenizer(tokenizer_folder);
-  Progress progress("trace", static_cast<int64_t>(data.examples.size()), observer.progress);
-  return make_trace(model, *tokenizer, std::move(data),
-                    {.max_length = options.max_length,
-                     .threads = options.threads,
-                     .precision = precision,
-                     .reference = options.reference,
-                     .tokenizer = tokenizer_folder,
-                     .advance = [&](int64_t texts) { progress.advance(texts); }});
+  const auto run = [&](const Dataset& rows, std::optional<Precision> in, int max_length) {
+    Progress progress("trace", static_cast<int64_t>(rows.examples.size()), observer.progress);
+    return make_trace(model, *tokenizer, rows,
+                      {.max_length = max_length,
+                       .threads = options.threads,
+                       .precision = in,
+                       .reference = options.reference,
+                       .tokenizer = tokenizer_folder,
+                       .advance = [&](int64_t texts) { progress.advance(texts); }});
+  };
+  ExitTrace trace = run(data, precision, options.max_length);
+  if (options.fp32_answers && trace.info.precision != name_of(Precision::fp32))
+    set_reference(trace, run(data, Precision::fp32, trace.info.max_length));
+  return trace;
 }
 
 ExitTrace trace_of_server(const std::string& path, const Observer& observer) {
@@ -220,6 +226,15 @@ std::optional<std::pair<double, double>> label_range(const Measured& measured) {
   if (measured.model && measured.model->exits().range) return measured.model->exits().range;
   const Task* task = find_task_or_null(measured.trace.info.task);
   return task != nullptr ? task->range : std::nullopt;
+}
+
+void set_reference(ExitTrace& trace, const ExitTrace& fp32) {
+  check(trace.rows == fp32.rows && trace.width == fp32.width, "a reference has the same rows");
+  trace.reference.clear();
+  for (size_t row = 0; row < fp32.rows; ++row) {
+    const std::span<const float> last = fp32.at(row, fp32.exits - 1);
+    trace.reference.insert(trace.reference.end(), last.begin(), last.end());
+  }
 }
 
 std::vector<fs::path> checkpoints_in(const fs::path& run) {

@@ -39,6 +39,7 @@ struct MeasureOptions {
   std::string from_server = {};  // a shadow log of `model`, taken for its trace
   std::string precision = {};    // empty = the model's default, and whatever a trace alone has
   bool reference = false;        // run the plain fp32 reference instead of the engine
+  bool fp32_answers = false;     // a model in another precision runs in fp32, too: ExitTrace::reference
   std::string profile = {};      // empty = the model's own profile.json, if it has one
   bool last_ramp = false;        // DeeBERT's untrained ramp of the last layer answers, as its code has it
   std::string tokenizer = {};    // folder; empty = the model's
@@ -75,6 +76,9 @@ struct Measured {
 
 // The range of regression labels, from the model or the task.
 [[nodiscard]] std::optional<std::pair<double, double>> label_range(const Measured& measured);
+
+// The answers at full depth of `fp32`, which has the same rows, become the reference of `trace`.
+void set_reference(ExitTrace& trace, const ExitTrace& fp32);
 
 // checkpoint-N below the folder of a training, by rising N.
 [[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& run);

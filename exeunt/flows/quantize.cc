@@ -284,8 +284,8 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   plan.budgets = {options.budget};
   plan.delta = 1 - options.confidence;
   plan.range = model.exits().range;
-  count_try(fresh, plan, observer);
   try {
+    count_try(fresh, plan, observer, true);
     out.calibration = calibrate(fresh, plan);
   } catch (const Error& error) {
     if (error.code() != Code::failure) throw;

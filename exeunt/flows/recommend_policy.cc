@@ -61,6 +61,21 @@ void require_place(const RecommendOptions& options, const std::string& run) {
   (void)policy_path(Checkpoint::open(run));
 }
 
+// Precisions are not among the things that are chosen here.
+void say_precision(const RecommendOptions& options, const std::deque<Contender>& contenders, const Observer& observer) {
+  if (!options.measure.precision.empty()) return;
+  std::set<std::string> precisions;
+  for (const Contender& contender : contenders) {
+    const bool runs = contender.measured.model && contender.options.trace.empty() && !contender.options.reference;
+    if (runs) precisions.insert(contender.measured.trace.info.precision);
+  }
+  if (precisions.empty()) return;
+  observer.notice(
+      fmt::format("exits are chosen in {}, the model's default; the precision is not chosen here, but by "
+                  "'exeunt calibrate' without --precision",
+                  fmt::join(precisions, " and ")));
+}
+
 // A promise is given up by who says so, not by who asks for another speed.
 void require_no_promise(const RecommendOptions& options, const fs::path& path, const Measured& measured,
                         const Observer& observer) {
@@ -93,9 +108,12 @@ Recommended recommend_policy(const RecommendOptions& options, const Observer& ob
   const std::vector<std::string> names = short_names(options.runs);
   std::vector<ExitTrace*> traces;
   for (Contender& contender : done.contenders) {
+    // What is certified is certified against fp32.
+    contender.options.fp32_answers = options.goal.drop.has_value() && options.goal.certify;
     contender.measured = measure(contender.options, observer);
     traces.push_back(&contender.measured.trace);
   }
+  say_precision(options, done.contenders, observer);
   keep_new_rows(traces, options.measure.strict_new, observer);
   for (const Contender& contender : done.contenders) {
     done.runs.push_back({.name = names[done.runs.size()],
@@ -104,8 +122,9 @@ Recommended recommend_policy(const RecommendOptions& options, const Observer& ob
                          .primary = primary_metric(contender.measured.trace),
                          .range = label_range(contender.measured)});
   }
-  done.what = recommend(done.runs, options.goal, options.seed,
-                        [&](const CalibrationData& data, CalibrationPlan& plan) { count_try(data, plan, observer); });
+  done.what = recommend(done.runs, options.goal, options.seed, [&](const CalibrationData& data, CalibrationPlan& plan) {
+    count_try(data, plan, observer, !options.measure.precision.empty());
+  });
   return done;
 }
 

@@ -96,13 +96,4 @@ double TracedTexts::milliseconds(const PrecisionSetting& setting, const PolicySp
   return time_encoded(engine, {.policy = engine.bind(policy)}, texts, kSeconds).cpu_ms;
 }
 
-void set_reference(ExitTrace& trace, const ExitTrace& fp32) {
-  check(trace.rows == fp32.rows && trace.width == fp32.width, "a reference has the same rows");
-  trace.reference.clear();
-  for (size_t row = 0; row < fp32.rows; ++row) {
-    const std::span<const float> last = fp32.at(row, fp32.exits - 1);
-    trace.reference.insert(trace.reference.end(), last.begin(), last.end());
-  }
-}
-
 }  // namespace exeunt

@@ -54,7 +54,4 @@ class TracedTexts {
   size_t size_ = 0;
 };
 
-// The answers at full depth of `fp32`, which has the same rows, become the reference of `trace`.
-void set_reference(ExitTrace& trace, const ExitTrace& fp32);
-
 }  // namespace exeunt

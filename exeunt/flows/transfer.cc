@@ -71,14 +71,18 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   if (certificate.range.size() == 2) plan.range = {certificate.range[0], certificate.range[1]};
   for (const PolicyPoint& point : entry.points) plan.budgets.push_back(point.epsilon);
   plan.transfer = entry;
+  CalibrateOptions grouped = options;
+  grouped.group = certificate.group_by;
+  plan.group = groups_of(grouped, measured);
   done.data = split_for_calibration(measured.trace, certificate.seed.value_or(options.seed),
                                     options.report ? SplitShares{} : kNoReport);
   if (certificate.fit.row_hashes.empty() || certificate.fit.row_hashes != rows_sha256(done.data.fit))
     observer.notice(
         "these are not the rows of the first certificate: those that chose the policy must not be among them");
-  if (!certificate.groups.empty())
-    observer.notice("the promise of each group is not transferred, that of all texts is");
-  count_try(done.data, plan, observer);
+  if (!certificate.groups.empty() && certificate.group_by.empty())
+    observer.notice(
+        "the certificate does not say what its groups go by: the promise of all texts is transferred alone");
+  count_try(done.data, plan, observer, !options.run.precision.empty());
   done.calibration = calibrate(done.data, plan);
   keep_policy(lock, done.out, measured, done.calibration.entry);
   Scorer scorer(options.report ? done.data.report : done.data.certify, scorer_options(measured));

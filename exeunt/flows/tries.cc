@@ -73,8 +73,15 @@ std::vector<int64_t> salted(std::span<const uint64_t> hashes, const RowSalt& sal
 struct Try {
   std::string test;
   int number = 1;
+  TriedIn in;
   std::vector<int64_t> rows;
 };
+
+// Whether an earlier try shares its delta with a new one.
+bool share_delta(const TriedIn& earlier, const TriedIn& now) {
+  const bool same = earlier.precision.empty() || now.precision.empty() || earlier.precision == now.precision;
+  return same || (!earlier.named && !now.named);
+}
 
 // A file that cannot be parsed counts as a try that shares rows.
 std::optional<Try> read_try(const fs::path& path) {
@@ -84,7 +91,10 @@ std::optional<Try> read_try(const fs::path& path) {
     const auto test = set.metadata.find("test"), number = set.metadata.find("number");
     if (rows == nullptr || rows->dtype != DType::i64 || test == set.metadata.end() || number == set.metadata.end())
       return std::nullopt;
-    Try made{test->second, std::atoi(number->second.c_str()), {}};
+    Try made{.test = test->second, .number = std::atoi(number->second.c_str()), .in = {}, .rows = {}};
+    const auto precision = set.metadata.find("precision"), named = set.metadata.find("named");
+    if (precision != set.metadata.end()) made.in.precision = precision->second;
+    made.in.named = named != set.metadata.end() && named->second == "true";
     made.rows.resize(static_cast<size_t>(rows->elements()));
     copy_raw(*rows, std::as_writable_bytes(std::span(made.rows)));
     return made;
@@ -110,16 +120,22 @@ std::vector<uint64_t> ids_of(const ExitTrace& part) {
 }
 
 std::string digest_of(const ExitTrace& part) {
+  std::vector<float> full_depth;  // the same whether the last exit is also written down as the reference or not
+  for (size_t row = 0; row < part.rows; ++row) {
+    const std::span<const float> values = part.full_depth(row);
+    full_depth.insert(full_depth.end(), values.begin(), values.end());
+  }
   std::string all;
-  for (const std::vector<float>* values : {&part.logits, &part.lte, &part.ramp, &part.reference, &part.gold})
-    all += sha256_hex(std::as_bytes(std::span(*values)));
+  for (const auto values : {std::span(part.logits), std::span(part.lte), std::span(part.ramp),
+                            std::span<const float>(full_depth), std::span(part.gold)})
+    all += sha256_hex(std::as_bytes(values));
   return sha256_hex(all + sha256_hex(std::as_bytes(std::span(part.row_hash))));
 }
 
 // What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan.
 std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) {
   const ExitTrace& fit = data.fit;
-  const auto range = plan.range || !fit.info.regression ? plan.range : gold_range(fit);
+  const auto range = plan.range || !fit.info.regression ? plan.range : observed_range(fit);
   const std::string text = fmt::format(
       "{} {} budgets {} delta {} loss {} method {} families {} exits {} range {} temperatures {} unit {} group {} {}",
       digest_of(fit), digest_of(data.certify), fmt::join(plan.budgets, ","), plan.delta,
@@ -139,7 +155,7 @@ fs::path state_folder() {
   return home != nullptr && *home == '/' ? fs::path(home) / ".local/state/exeunt" : fs::path();
 }
 
-int count_try(const fs::path& folder, std::string_view test, std::span<const uint64_t> row_hashes) {
+int count_try(const fs::path& folder, std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in) {
   std::error_code failed;
   fs::create_directories(folder / "tries", failed);
   if (failed) throw Error(Code::resources, fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
@@ -150,23 +166,29 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
     if (entry.path().extension() != kSuffix) continue;
     const std::optional<Try> earlier = read_try(entry.path());
     if (earlier && earlier->test == test) return earlier->number;
-    if (!earlier || share_a_row(rows, earlier->rows)) ++number;
+    if (!earlier || (share_delta(earlier->in, in) && share_a_row(rows, earlier->rows))) ++number;
   }
   const fs::path path = folder / "tries" / (sha256_hex(std::as_bytes(std::span(test))) + std::string(kSuffix));
   write_safetensors(path, {{"rows", view_of(DType::i64, rows)}},
-                    {{"format", "exeunt.try/1"}, {"test", std::string(test)}, {"number", fmt::format("{}", number)}});
+                    {{"format", "exeunt.try/1"},
+                     {"test", std::string(test)},
+                     {"number", fmt::format("{}", number)},
+                     {"precision", in.precision},
+                     {"named", in.named ? "true" : "false"}});
   return number;
 }
 
-void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer) {
+void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer, bool precision_named) {
   plan.tries = 1;
+  if (!plan.or_full_depth) require_enough_rows(data, plan);
   const fs::path folder = state_folder();
   if (folder.empty()) {
     observer.notice("tries on these texts cannot be counted: neither XDG_STATE_HOME nor HOME names a folder");
     return;
   }
   try {
-    plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify));
+    plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify),
+                           {.precision = data.certify.info.precision, .named = precision_named});
   } catch (const Error& error) {
     if (error.code() != Code::resources) throw;
     observer.notice(fmt::format("tries on these texts cannot be counted: {}", error.what()));

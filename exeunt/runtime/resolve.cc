@@ -54,22 +54,15 @@ int pack_rows_of(const Checkpoint& model, std::string_view precision, std::strin
   return measured_pack_rows(read_profile(path, model.spec().layers), cpu_features().name, precision, isa);
 }
 
-// The entry for what runs; nothing, and a notice, where there is none. One made with another precision map was measured
-// on another network, so even its policy is not used.
+// The entry for what runs; nothing, and a notice, where there is none.
 const PolicyEntry* usable_entry(StoredPolicies& source, const RunConditions& run, std::string_view precision,
                                 bool own_policy) {
   if (!source.file) return nullptr;
   const PolicyEntry* entry = source.file->find("cpu", run.engine, precision);
-  std::string why;
-  if (entry == nullptr) {
-    why = fmt::format("no entry for {}", precision);
-  } else if (run.precision_map && entry->precision_map.value_or("") != *run.precision_map) {
-    why = fmt::format("the entry for {} was made with another precision.json", precision);
-  } else {
-    return entry;
-  }
-  if (source.named) throw_bad_file(source.path, "{}", why);
-  if (own_policy) source.notices.push_back(fmt::format("{}: {}; running at full depth", source.path, why));
+  if (entry != nullptr) return entry;
+  if (source.named) throw_bad_file(source.path, "no entry for {}", precision);
+  if (own_policy)
+    source.notices.push_back(fmt::format("{}: no entry for {}; running at full depth", source.path, precision));
   return nullptr;
 }
 
@@ -187,6 +180,20 @@ ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, c
   if (const PolicyEntry* entry = usable_entry(source, run, trace.precision, own_policy)) kept = *entry;
   return decide(std::move(source), kept ? &*kept : nullptr, run, wish,
                 model != nullptr ? model->native_policy() : std::nullopt);
+}
+
+OrderedJson promise_json(const Resolved& resolved, std::string_view engine, const std::vector<std::string>& notices) {
+  OrderedJson out;
+  out["format"] = "exeunt.promise/1";
+  out["promise"] = resolved.promise;
+  out["certificate"] = resolved.certificate ? certificate_json(*resolved.certificate) : OrderedJson(nullptr);
+  out["policy"] = str(resolved.policy);
+  out["exits"] = resolved.policy.exits;
+  out["precision"] = name_of(resolved.precision);
+  out["engine"] = engine;
+  out["max_length"] = resolved.max_length;
+  out["notices"] = notices;
+  return out;
 }
 
 EngineOptions engine_options(const Resolved& resolved, EngineOptions options) {

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "exeunt/base/json.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/promise.h"
 #include "exeunt/model/checkpoint.h"
@@ -50,6 +52,10 @@ struct Resolved : ResolvedPolicy {
 // The same for a replay: engine, precision and max-length are those that made the trace. `model` is null where only the
 // trace is at hand; then a policy can come from the wish alone.
 [[nodiscard]] ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const Wish& wish);
+
+// What runs and what it promises as the format exeunt.promise/1, for other programs; docs/formats.md has it.
+[[nodiscard]] OrderedJson promise_json(const Resolved& resolved, std::string_view engine,
+                                       const std::vector<std::string>& notices);
 
 // `options` with the precision and exceptions that were resolved, and the rows of a pack unless they set them.
 [[nodiscard]] EngineOptions engine_options(const Resolved& resolved, EngineOptions options = {});

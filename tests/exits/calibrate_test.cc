@@ -380,7 +380,11 @@ TEST(Calibrate, TheCertificateNamesItsConditions) {
   EXPECT_EQ(certificate.certify.row_hashes, rows_sha256(data.certify));
   EXPECT_EQ(certificate.fit.row_hashes, rows_sha256(data.fit));
   EXPECT_NE(certificate.fit.row_hashes, certificate.certify.row_hashes);
-  EXPECT_EQ(certificate.reference, LossReference::same_precision);
+  EXPECT_EQ(certificate.reference, LossReference::fp32) << "its own last exit";
+  trace.info.precision = "int8";
+  EXPECT_EQ(calibrate(split_for_calibration(trace, 7), {.budgets = {0.02}}).entry.certificate->reference,
+            LossReference::same_precision)
+      << "the trace does not have the answers of fp32";
   EXPECT_FALSE(result.outcomes[0].interval.has_value()) << "no rows are left to report";
   EXPECT_EQ(result.outcomes[0].report.texts, result.outcomes[0].certify.texts);
 }

@@ -68,7 +68,7 @@ TEST(Losses, ThatDoNotSuitAreRefused) {
                 LossMeter(classes, RiskLoss::abs_diff, {{0, 1}});
               }).what(),
               HasSubstr("predicts classes"));
-  EXPECT_THAT(error_of([&] { LossMeter(numbers, RiskLoss::abs_diff, {}); }).hint(), HasSubstr("gold values"));
+  EXPECT_THAT(error_of([&] { LossMeter(numbers, RiskLoss::abs_diff, {}); }).hint(), HasSubstr("--range 0,5"));
   EXPECT_EQ(error_of([&] { LossMeter(numbers, RiskLoss::abs_diff, {{1, 1}}); }).code(), Code::usage);
   classes.gold[0] = NAN;
   EXPECT_THAT(error_of([&] { LossMeter(classes, RiskLoss::zero_one_drop, {}); }).what(),

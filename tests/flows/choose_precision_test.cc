@@ -51,7 +51,7 @@ struct Made {
                                    return disturbed(fp32, share, static_cast<uint32_t>(setting.precision));
                                  },
                              .milliseconds =
-                                 [&](const PrecisionSetting& setting, const PolicySpec& policy) {
+                                 [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace&) {
                                    return layer_ms.at(setting.precision) *
                                           LossMeter(fp32, RiskLoss::disagreement, {}).measure(policy).cost_fraction;
                                  },
@@ -123,6 +123,63 @@ TEST(ChoosePrecision, KeepsMatricesWiderWhereTheLowPrecisionUsesUpTheBudget) {
   EXPECT_EQ(made.choose({mapped}).chosen().setting, mapped) << "a map that is there already is taken as it is";
 }
 
+// What was chosen, and turned out on the certify part to lose more than may be lost.
+class RefutedChoice : public ::testing::Test {
+ protected:
+  RefutedChoice() {
+    ::setenv("XDG_STATE_HOME", scratch_.path().c_str(), 1);
+    observer_.notice = [this](const std::string& text) { said_.push_back(text); };
+  }
+  // The parts of `rows` texts in fp32, and as int8 would answer them: otherwise for this share of them.
+  [[nodiscard]] CertifiedChoice certify(size_t rows, double changed) {
+    const CalibrationData fp32 = split_for_calibration(random_trace({.rows = rows, .exits = 4, .classes = 3}), 1);
+    const auto with_reference = [&](double share) {
+      CalibrationData data = fp32;
+      uint32_t seed = 7;
+      for (ExitTrace* part : {&data.fit, &data.certify, &data.report}) {
+        const ExitTrace exact = *part;
+        *part = disturbed(exact, share, ++seed);
+        part->info.precision = share > 0 ? "int8" : "fp32";
+        set_reference(*part, exact);
+      }
+      return data;
+    };
+    return certify_choice(
+        kInt8, with_reference(changed), [&] { return with_reference(0); }, {.budgets = {0.05}, .families = {"entropy"}},
+        observer_);
+  }
+
+  Scratch scratch_;
+  Observer observer_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(RefutedChoice, StaysWhereItHolds) {
+  const CertifiedChoice choice = certify(2000, 0.005);
+  EXPECT_EQ(choice.setting, kInt8);
+  EXPECT_EQ(choice.calibration.entry.certificate->tries, 1);
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(RefutedChoice, GivesWayToFp32WithWhatAnotherTryHasLeft) {
+  const CertifiedChoice choice = certify(2000, 0.3);
+  EXPECT_EQ(choice.setting, PrecisionSetting{});
+  EXPECT_EQ(choice.data.certify.info.precision, "fp32");
+  EXPECT_EQ(choice.calibration.entry.certificate->tries, 2);
+  EXPECT_EQ(choice.calibration.entry.certificate->reference, LossReference::fp32);
+  EXPECT_NE(choice.calibration.entry.policy, PolicySpec{}) << "exits pass a second test on this many rows";
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_THAT(said_[0], testing::HasSubstr("int8 was chosen, but even at full depth it does not keep 5 %"));
+}
+
+TEST_F(RefutedChoice, GivesWayToFullDepthWhereTheRowsAreTooFewForAnotherTry) {
+  const CertifiedChoice choice = certify(150, 0.3);
+  EXPECT_EQ(choice.setting, PrecisionSetting{});
+  EXPECT_EQ(choice.calibration.entry.policy, PolicySpec{});
+  ASSERT_TRUE(choice.calibration.entry.certificate) << "full depth in fp32 differs from itself nowhere";
+  EXPECT_EQ(choice.calibration.entry.certificate->losses, 0);
+}
+
 // Many precisions, none of which keeps the promise, though each passes its test now and then. One that is chosen on the
 // fit part passes as seldom as any; the fastest of those that pass breaks the promise far more often.
 class CoverageOfPrecisions : public ::testing::Test {
@@ -185,8 +242,8 @@ class CoverageOfPrecisions : public ::testing::Test {
         parts, {.calibration = plan(),
                 .candidates = candidates,
                 .trace = [&](const PrecisionSetting& setting) { return in(others()[number(setting)], parts).fit; },
-                .milliseconds = [](const PrecisionSetting& setting,
-                                   const PolicySpec&) { return setting.exceptions.empty() ? 2.0 : 1.0; }});
+                .milliseconds = [](const PrecisionSetting& setting, const PolicySpec&,
+                                   const ExitTrace&) { return setting.exceptions.empty() ? 2.0 : 1.0; }});
     if (choice.best == 0) return false;  // fp32 at full depth at least
     const ExitTrace& chosen = others()[number(choice.chosen().setting)];
     const std::optional<PolicySpec> policy = certified(in(chosen, parts));

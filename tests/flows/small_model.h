@@ -2,8 +2,10 @@
 // A small model in a folder of ours, and texts to run it on.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string>
 
 #include "exeunt/base/files.h"
@@ -16,6 +18,22 @@ namespace exeunt {
 
 inline Observer quiet() {
   return {.progress = progress_on_stderr(true)};
+}
+
+// A table of texts that hardly repeat, always the same.
+inline std::string varied_texts(size_t rows) {
+  const char* words[] = {"film", "plot", "actor", "story", "book", "song",   "meal",   "good", "bad",   "great",
+                         "dull", "fine", "poor",  "slow",  "fast", "warm",   "cold",   "sad",  "happy", "the",
+                         "a",    "is",   "was",   "not",   "very", "clever", "boring", "best", "worst", "never"};
+  std::string csv = "text\n";
+  uint32_t state = 1;
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t word = 0, count = 3 + row % 9; word < count; ++word) {
+      state = state * 1664525 + 1013904223;
+      csv += std::string(words[(state >> 16) % std::size(words)]) + (word + 1 < count ? " " : "\n");
+    }
+  }
+  return csv;
 }
 
 // A folder of ours and a file of texts without labels.

@@ -59,6 +59,32 @@ TEST(Transfer, CertifiesOnThisEngineWhatWasCertifiedOnAnother) {
   EXPECT_EQ(done.calibration.outcomes.size(), 2U);
 }
 
+TEST(Transfer, TestsEveryGroupAgain) {
+  const SmallModel model;
+  CalibrateOptions options = options_for(model);
+  options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
+  options.plan.budgets = {0.4};
+  options.group = "length";
+  (void)calibrate_model(options, quiet());
+  PolicyFile file = read_policy_file(model.folder / "policy.json");
+  const std::vector<CertifiedGroup> before = file.entries.at(0).certificate->groups;
+  ASSERT_GT(before.size(), 1U);
+  EXPECT_EQ(file.entries[0].certificate->group_by, "length");
+  file.entries[0].engine = "cpu/other";
+  write_atomically(model.folder / "policy.json", policy_file_text(file));
+
+  options.group.clear();  // the certificate knows
+  const Calibrated done = transfer_policy(options, quiet());
+  ASSERT_TRUE(done.calibration.entry.certificate);
+  const Certificate& here = *done.calibration.entry.certificate;
+  EXPECT_EQ(here.group_by, "length");
+  ASSERT_EQ(here.groups.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(here.groups[i].name, before[i].name);
+    EXPECT_EQ(here.groups[i].rows, before[i].rows);
+  }
+}
+
 TEST(Transfer, WithoutACertifiedPolicyThereIsNothingToTransfer) {
   const SmallModel model;
   const Error none = error_of([&] { (void)transfer_policy(options_for(model), quiet()); });

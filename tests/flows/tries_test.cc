@@ -20,6 +20,21 @@ std::vector<uint64_t> rows(uint64_t from, uint64_t to) {
   return out;
 }
 
+// Sets the folder that tries are counted in, and puts the old one back.
+class StateHome {
+ public:
+  explicit StateHome(const std::filesystem::path& folder) {
+    if (const char* now = std::getenv("XDG_STATE_HOME")) before_ = now;
+    ::setenv("XDG_STATE_HOME", folder.c_str(), 1);
+  }
+  ~StateHome() { before_ ? ::setenv("XDG_STATE_HOME", before_->c_str(), 1) : ::unsetenv("XDG_STATE_HOME"); }
+  StateHome(const StateHome&) = delete;
+  StateHome& operator=(const StateHome&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
 TEST(Tries, CountThoseThatShareARowWhateverTheModel) {
   const Scratch scratch;
   EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 100)), 1);
@@ -34,6 +49,46 @@ TEST(Tries, TheSameTestAgainIsNoNewTry) {
   EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 2);
   EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10)), 1);
   EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 2);
+}
+
+// A promise about a precision that the user names is one of its own; what was not asked for one by one is one promise.
+TEST(Tries, OfANamedPrecisionHaveADeltaOfTheirOwn) {
+  const Scratch scratch;
+  const auto tried = [&](const char* test, const char* precision, bool named) {
+    return count_try(scratch.path(), test, rows(0, 10), {.precision = precision, .named = named});
+  };
+  EXPECT_EQ(tried("chosen", "int8", false), 1);
+  EXPECT_EQ(tried("named", "bf16", true), 1);
+  EXPECT_EQ(tried("named again, another split", "bf16", true), 2);
+  EXPECT_EQ(tried("the chosen one, named", "int8", true), 2) << "int8 was certified before";
+  EXPECT_EQ(tried("another choice", "fp32", false), 2) << "the choice is one promise, whatever it fell on";
+  EXPECT_EQ(tried("a third one", "bf16", false), 5) << "two chosen, two named in this precision";
+  EXPECT_EQ(count_try(scratch.path(), "of a trace that names none", rows(0, 10)), 7);
+}
+
+// Nothing is tested where the rows are too few, so nothing is used up.
+TEST(Tries, ThatNoRowsSufficeForAreNotCounted) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  const CalibrationData data = split_for_calibration(random_trace({.rows = 200}), 1);
+  CalibrationPlan plan{.budgets = {0.01}};
+  EXPECT_EQ(error_of([&] { count_try(data, plan, {}); }).code(), Code::failure);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "exeunt" / "tries"));
+  plan.budgets = {0.05};
+  count_try(data, plan, {});
+  EXPECT_EQ(plan.tries, 1);
+}
+
+// The last exit in fp32 is the reference, whether it is written down a second time or not.
+TEST(Tries, OfOneTestAreOneWithAndWithoutTheReferenceInTheTrace) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
+  CalibrationPlan plan{.budgets = {0.05}};
+  count_try(split_for_calibration(trace, 1), plan, {});
+  set_reference(trace, trace);
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 1);
 }
 
 TEST(Tries, ADamagedEntryCountsAsATry) {
@@ -75,21 +130,6 @@ TEST(Tries, AFolderThatCannotBeMadeIsSaid) {
   const Error error = error_of([&] { (void)count_try(scratch.path() / "file" / "x", "a", rows(0, 1)); });
   EXPECT_EQ(error.code(), Code::resources);
 }
-
-// Sets the folder that tries are counted in, and puts the old one back.
-class StateHome {
- public:
-  explicit StateHome(const std::filesystem::path& folder) {
-    if (const char* now = std::getenv("XDG_STATE_HOME")) before_ = now;
-    ::setenv("XDG_STATE_HOME", folder.c_str(), 1);
-  }
-  ~StateHome() { before_ ? ::setenv("XDG_STATE_HOME", before_->c_str(), 1) : ::unsetenv("XDG_STATE_HOME"); }
-  StateHome(const StateHome&) = delete;
-  StateHome& operator=(const StateHome&) = delete;
-
- private:
-  std::optional<std::string> before_;
-};
 
 TEST(Tries, AreOfOnePlanOnOnePartOfTheRows) {
   const Scratch scratch;
@@ -138,7 +178,7 @@ TEST(Tries, ThatCannotBeCountedAreSaidToBeSo) {
   std::string said;
   Observer observer;
   observer.notice = [&](const std::string& text) { said = text; };
-  count_try(split_for_calibration(random_trace({.rows = 100}), 1), plan, observer);
+  count_try(split_for_calibration(random_trace({.rows = 200}), 1), plan, observer);
   EXPECT_EQ(plan.tries, 1);
   EXPECT_THAT(said, testing::HasSubstr("cannot be counted"));
 }

@@ -86,13 +86,14 @@ TEST(Classifier, AnotherPrecisionRunsAtFullDepthAndSaysSo) {
   EXPECT_THAT(classifier.notices(), ElementsAre(HasSubstr("no entry for int8; running at full depth")));
 }
 
-TEST(Classifier, APolicyForOtherWeightsOrAnotherPrecisionMapIsNotUsed) {
+TEST(Classifier, APolicyForOtherWeightsIsNotUsedAndOneOfAnotherPrecisionMapPromisesNothing) {
   Folder folder("int8");
   write_atomically(folder.path / kPrecisionFile,
                    precision_map_text({.by_precision = {{Precision::int8, {{"layer.1.ffn2", Precision::fp32}}}}}));
   Classifier other_map(folder.path.string());
-  EXPECT_EQ(other_map.answer("a great film").layer, 3);
-  EXPECT_THAT(other_map.notices(), ElementsAre(HasSubstr("made with another precision.json")));
+  EXPECT_EQ(other_map.answer("a great film").layer, 2);
+  EXPECT_FALSE(other_map.resolved().certificate);
+  EXPECT_THAT(other_map.resolved().promise, HasSubstr("none ("));
 
   folder.file.entries.at(0).precision_map = precision_map_sha256({{"layer.1.ffn2", Precision::fp32}});
   folder.save();

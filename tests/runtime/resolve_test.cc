@@ -106,7 +106,20 @@ TEST(Resolve, EveryConditionIsCheckedAndNamed) {
             fmt::format("none (certified on cpu/other, not on {}; 'exeunt calibrate --transfer' certifies it here)",
                         engine_name(choose_kernels())));
   EXPECT_THAT(promise([](PolicyEntry& e) { e.numerics = kNumerics + 1; }), HasSubstr("version 2 of the arithmetic"));
+  EXPECT_EQ(promise([](PolicyEntry& e) { e.precision_map = std::string(64, 'c'); }),
+            "none (certified with precision.json cccccccccccc, running with no precision.json)");
   EXPECT_EQ(promise([](PolicyEntry& e) { e.certificate.reset(); }), "none (not certified)");
+}
+
+// A file that the user names for a model with another precision.json: its policy runs, its promise does not.
+TEST(Resolve, ANamedFileOfAnotherPrecisionMapPromisesNothing) {
+  CertifiedFolder folder;
+  folder.entry().precision_map = std::string(64, 'c');
+  folder.save();
+  const Resolved what = folder.run({.policy = (folder.path / "policy.json").string()});
+  EXPECT_EQ(str(what.policy), "entropy:0.1");
+  EXPECT_FALSE(what.certificate);
+  EXPECT_THAT(what.notices, ElementsAre(HasSubstr("promise: none (certified with precision.json cccccccccccc")));
 }
 
 TEST(Resolve, WhatAnOldCertificateDoesNotKnowIsNotCompared) {
@@ -121,7 +134,7 @@ TEST(Resolve, WhatAnOldCertificateDoesNotKnowIsNotCompared) {
   EXPECT_TRUE(folder.run({.max_length = 64}).certificate);
 }
 
-TEST(Resolve, OtherWeightsPrecisionsAndMapsRunAtFullDepthOrAreRefused) {
+TEST(Resolve, OtherWeightsAndPrecisionsRunAtFullDepthOrAreRefused) {
   CertifiedFolder folder;
   const std::string named = (folder.path / "policy.json").string();
   EXPECT_TRUE(folder.run({.policy = named}).certificate);
@@ -129,13 +142,6 @@ TEST(Resolve, OtherWeightsPrecisionsAndMapsRunAtFullDepthOrAreRefused) {
               ElementsAre(HasSubstr("no entry for int8; running at full depth")));
   EXPECT_EQ(error_of([&] { (void)folder.run({.policy = named, .precision = Precision::int8}); }).code(),
             Code::bad_file);
-  folder.entry().precision_map = std::string(64, 'c');
-  folder.save();
-  const Resolved other_map = folder.run();
-  EXPECT_EQ(str(other_map.policy), "full");
-  EXPECT_FALSE(other_map.entry);
-  EXPECT_THAT(other_map.notices, ElementsAre(HasSubstr("another precision.json; running at full depth")));
-  EXPECT_THAT(error_of([&] { (void)folder.run({.policy = named}); }).what(), HasSubstr("another precision.json"));
   folder.file.weights = std::string(64, '0');
   folder.save();
   EXPECT_EQ(str(folder.run().policy), "full");
