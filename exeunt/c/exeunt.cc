@@ -29,10 +29,11 @@ struct Model {
       : classifier(folder, options),
         policy(str(classifier.policy())),
         precision(name_of(classifier.engine().precision())),
-        engine(classifier.engine().name()) {}
+        engine(classifier.engine().name()),
+        promise(promise_json(classifier.resolved(), engine, classifier.notices()).dump()) {}
 
   exeunt::Classifier classifier;
-  std::string policy, precision, engine;
+  std::string policy, precision, engine, promise;
 };
 
 Model& of(exeunt_model* model) noexcept {
@@ -174,6 +175,14 @@ const char* exeunt_precision(const exeunt_model* model) {
 
 const char* exeunt_engine(const exeunt_model* model) {
   return model == nullptr ? nullptr : of(model).engine.c_str();
+}
+
+const char* exeunt_promise(const exeunt_model* model) {
+  return model == nullptr ? nullptr : of(model).classifier.resolved().promise.c_str();
+}
+
+const char* exeunt_promise_json(const exeunt_model* model) {
+  return model == nullptr ? nullptr : of(model).promise.c_str();
 }
 
 exeunt_status exeunt_classify(exeunt_model* model, const char* text, const char* pair, exeunt_result* result,

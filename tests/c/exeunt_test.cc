@@ -69,6 +69,8 @@ TEST(CInterface, AnswersForNoModel) {
   EXPECT_EQ(exeunt_policy(nullptr), nullptr);
   EXPECT_EQ(exeunt_precision(nullptr), nullptr);
   EXPECT_EQ(exeunt_engine(nullptr), nullptr);
+  EXPECT_EQ(exeunt_promise(nullptr), nullptr);
+  EXPECT_EQ(exeunt_promise_json(nullptr), nullptr);
   exeunt_close(nullptr);
 }
 

@@ -212,6 +212,57 @@ TEST(SameAnswers, OfACalibratedModelByItsOwnPolicyAndByOneInWords) {
   }
 }
 
+// What the C interface says of a promise is what every other front end says, in words and as data.
+TEST(SamePromise, OfACertifiedFolderAndOfOneWhoseConditionsDoNotHold) {
+  const Scratch scratch(quick_parent());
+  const std::filesystem::path folder = scratch.path() / "m";
+  (void)write_exeunt_folder(Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert"), folder);
+  PolicyFile file{.weights = weights_sha256(Checkpoint::open(folder)), .default_precision = "int8"};
+  PolicyEntry entry{.engine = engine_name(choose_kernels()),
+                    .numerics = kNumerics,
+                    .precision = "int8",
+                    .exits = {1, 2, 3},
+                    .decision_temperature = {1, 1, 1},
+                    .score_temperature = {1, 1, 1},
+                    .policy = parse_policy("entropy:0.2")};
+  entry.points = {{.policy = entry.policy, .epsilon = 0.02, .cost_fraction = 0.5}};
+  Certificate certificate;
+  certificate.epsilon = 0.02;
+  certificate.delta = 0.05;
+  certificate.rows = 600;
+  certificate.fit = certificate.certify = {.data = std::string(64, 'a'), .rows = 600};
+  certificate.reference = LossReference::fp32;
+  certificate.max_length = 48;
+  entry.certificate = certificate;
+  file.put(entry);
+  write_atomically(folder / "policy.json", policy_file_text(file));
+  for (const int max_length : {0, 32}) {
+    exeunt_options options = EXEUNT_OPTIONS_INIT;
+    options.max_length = max_length;
+    exeunt_model* model = nullptr;
+    ASSERT_EQ(exeunt_open(folder.c_str(), &options, &model), EXEUNT_OK) << exeunt_last_error();
+    const Resolved resolved = resolve(Checkpoint::open(folder), {.max_length = max_length});
+    EXPECT_EQ(exeunt_promise(model), resolved.promise);
+    const OrderedJson json = OrderedJson::parse(exeunt_promise_json(model));
+    EXPECT_EQ(json["format"], "exeunt.promise/1");
+    EXPECT_EQ(json["promise"], resolved.promise);
+    EXPECT_EQ(json["precision"], "int8");
+    EXPECT_EQ(json["engine"], exeunt_engine(model));
+    EXPECT_EQ(json["policy"], "entropy:0.2");
+    EXPECT_EQ(json["notices"], OrderedJson(resolved.notices));
+    EXPECT_EQ(json["max_length"], max_length == 0 ? 48 : 32);
+    if (max_length == 0) {
+      EXPECT_EQ(resolved.promise, "at most 2 % of answers differ from the fp32 model at full depth, confidence 95 %");
+      EXPECT_EQ(json["certificate"], certificate_json(*resolved.certificate));
+      EXPECT_EQ(json["certificate"]["reference"], "fp32");
+    } else {
+      EXPECT_EQ(resolved.promise, "none (certified with max-length 48, running with 32)");
+      EXPECT_TRUE(json["certificate"].is_null());
+    }
+    exeunt_close(model);
+  }
+}
+
 TEST(SameAnswers, OfAnElbertFolderByItsOwnRule) {
   const Scratch scratch(quick_parent());
   others::Builder b;
