@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "apps/exeunt-train/defaults.h"
+#include "apps/exeunt-train/certify.h"
 #include "apps/exeunt-train/summary.h"
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/data_flags.h"
@@ -88,17 +88,13 @@ void announce(const Common& common, bool print, RecipeComparison& comparison, co
                   duration_text(comparison.seconds_per_text() * static_cast<double>(texts))));
 }
 
-// What to do with the winner; calibration is for those that have exits to choose among.
-std::vector<std::string> next_of(const TrainFlags& flags, const LoadedData& loaded, const std::string& winner,
-                                 size_t exits) {
-  const std::string out = shell_word(flags.out);
-  if (exits == 1)
-    return {fmt::format("next: exeunt serve {} ({} has one exit, so there is nothing to calibrate)", out, winner)};
-  if (loaded.held_out_rows > 0) return next_steps(flags, loaded.held_out_rows);
-  return {
-      fmt::format("next, with texts that were not used here: exeunt recommend {0} --data FILE{1} --max-drop 1% "
-                  "--apply, then exeunt serve {0}",
-                  out, flags_for(flags.columns))};
+// The winner gets its promise from rows that did not choose it, where there are any.
+OrderedJson certify_winner(const Common& common, const TrainFlags& flags, const LoadedData& loaded) {
+  if (loaded.held_out_rows > 0) return certify_trained(common, flags, loaded.held_out_rows);
+  notice(common, fmt::format("next, with texts that were not used here: exeunt calibrate {0} --data FILE{1} --max-drop "
+                             "1%, then exeunt serve {0}",
+                             shell_word(flags.out), flags_for(flags.columns)));
+  return nullptr;
 }
 
 void print_compared(const RecipeComparison& comparison, const Compared& compared, const Goal& goal,
@@ -133,8 +129,7 @@ void require_one_process() {
 
 void refuse_auto_flags(const TrainFlags& flags) {
   const std::pair<const char*, bool> given[] = {{"--try", !flags.try_recipes.empty()},
-                                                {"--target-speedup", !flags.target_speedup.empty()},
-                                                {"--max-drop", !flags.max_drop.empty()}};
+                                                {"--target-speedup", !flags.target_speedup.empty()}};
   for (const auto& [name, is_given] : given)
     if (is_given) throw Error(Code::usage, fmt::format("{}: only with --recipe auto", name));
 }
@@ -163,15 +158,18 @@ void train_auto(const Common& common, TrainFlags flags) {
     return;
   }
   const Compared compared = comparison.choose();
-  if (common.json) return print_json(compared.json);
+  if (common.json) {
+    OrderedJson out = compared.json;
+    out["calibration"] = certify_winner(common, flags, loaded);
+    return print_json(out);
+  }
   print_compared(comparison, compared, goal, loaded.data);
   const std::string& winner = comparison.candidates()[compared.winner].name;
   fmt::print("wrote {} ({}{}); the other models are in {}\n", flags.out, winner,
              compared.new_policy ? ", policy " + str(compared.what.best().policy) : "",
              (fs::path(flags.out) / "candidates").string());
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
-  const size_t exits = compared.traces[compared.winner].info.layers.size();
-  for (const std::string& text : next_of(flags, loaded, winner, exits)) notice(common, text);
+  (void)certify_winner(common, flags, loaded);
 }
 
 }  // namespace exeunt::apps

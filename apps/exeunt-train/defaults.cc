@@ -37,13 +37,12 @@ std::string default_model() {
               "name a model folder, or set EXEUNT_MODEL to one");
 }
 
-// How many rows it takes for 'exeunt calibrate' to certify this loss, if none is lost: it tests on a part of them.
-size_t held_out_for(int percent) {
-  const auto tested = static_cast<double>(rows_needed(percent / 100.0, CalibrationPlan{}.delta * share_of_try(1)));
+}  // namespace
+
+size_t held_out_for(double drop) {
+  const auto tested = static_cast<double>(rows_needed(drop, CalibrationPlan{}.delta * share_of_try(1)));
   return static_cast<size_t>(std::ceil(tested / SplitShares{}.certify));
 }
-
-}  // namespace
 
 void complete(TrainFlags& flags) {
   const fs::path file = flags.train_features.empty() ? flags.data : flags.train_features;
@@ -65,7 +64,7 @@ std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
                     out, columns)};
   }
   for (const int percent : {2, 5}) {
-    if (rows < held_out_for(percent)) continue;
+    if (rows < held_out_for(percent / 100.0)) continue;
     return {fmt::format("next: exeunt calibrate {0} --max-drop {1}%, then exeunt serve {0}", out, percent)};
   }
   UserColumns texts = flags.columns;  // alone, with neither labels nor a column of them
@@ -74,13 +73,13 @@ std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
   texts.regression.reset();
   const double share = 2.0 / 3 * share_of(flags.hold_out, "--hold-out");
   const auto in_all = [&](int percent) {
-    return 50 * std::lround(std::ceil(static_cast<double>(held_out_for(percent)) / share / 50));
+    return 50 * std::lround(std::ceil(static_cast<double>(held_out_for(percent / 100.0)) / share / 50));
   };
   return {
       fmt::format(
           "{} rows held out for 'exeunt calibrate' are too few for a useful guarantee: 5 % takes {} (of about {} "
           "rows in all), 2 % takes {} (of about {})",
-          rows, held_out_for(5), in_all(5), held_out_for(2), in_all(2)),
+          rows, held_out_for(0.05), in_all(5), held_out_for(0.02), in_all(2)),
       fmt::format("next: exeunt serve {0}, whose policy carries no guarantee yet; for one, bring more rows, or texts "
                   "without labels: exeunt calibrate {0} --unlabelled FILE{1} --max-drop 5%",
                   out, flags_for(texts))};

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/exeunt-train/auto.h"
+#include "apps/exeunt-train/certify.h"
 #include "apps/exeunt-train/defaults.h"
 #include "apps/exeunt-train/summary.h"
 #include "apps/exeunt/data_flags.h"
@@ -104,6 +105,7 @@ void run(const Common& asked, TrainFlags flags) {
   refuse_auto_flags(flags);
   Common common = asked;
   if (!first_process()) common.quiet = true;
+  if (!flags.max_drop.empty()) (void)share_of(flags.max_drop, "--max-drop");
   if (!flags.budget.empty()) {
     (void)seconds_of(flags.budget, "--budget");
     if (flags.resume) throw Error(Code::usage, "--budget: not with --resume", "the run that is resumed has its epochs");
@@ -132,7 +134,11 @@ void run(const Common& asked, TrainFlags flags) {
   };
   const TrainResult result = train(model, loaded.data, options);
   if (!first_process()) return;
-  if (common.json) return print_json(result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results);
+  if (common.json) {
+    OrderedJson out = result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results;
+    if (!result.stopped && loaded.user_file) out["calibration"] = certify_trained(common, flags, loaded.held_out_rows);
+    return print_json(out);
+  }
   if (result.stopped) {
     fmt::print("stopped at step {}; continue with --resume\n", result.steps);
     return;
@@ -140,10 +146,8 @@ void run(const Common& asked, TrainFlags flags) {
   if (result.results.contains("exits")) print_exits(result.results.at("exits"), loaded.data.yardstick);
   fmt::print("wrote {} after {} steps\n", flags.out, result.steps);
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
-  if (loaded.user_file) {
-    for (const std::string& text : next_steps(flags, loaded.held_out_rows)) notice(common, text);
-  }
   for (const std::string& text : verdicts_on(result.results, loaded.data)) notice(common, text);
+  if (loaded.user_file) (void)certify_trained(common, flags, loaded.held_out_rows);
 }
 
 }  // namespace

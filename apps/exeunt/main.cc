@@ -17,9 +17,10 @@ int main(int argc, char** argv) {
         {.name = "exeunt",
          .summary = "Exeunt: train, certify and serve BERT-family classifiers with early exits.",
          .add_verbs = add_all_verbs,
-         .examples = {"exeunt train --data my.csv               train on your texts; the model goes to runs/my",
-                      "exeunt calibrate runs/my --max-drop 5%   certify how early texts may exit",
-                      "exeunt serve runs/my                     serve the model over HTTP, with a playground"}},
+         .examples =
+             {"exeunt train --data my.csv               train on your texts, certify; the model goes to runs/my",
+              "exeunt calibrate runs/my --max-drop 5%   certify precision and exits for another loss or other rows",
+              "exeunt serve runs/my                     serve the model over HTTP, with a playground"}},
         exeunt::with_current_names({argv + (argc > 0 ? 1 : 0), argv + argc}));
   });
 }

@@ -62,10 +62,6 @@ void add_auto_part(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--target-speedup", flags.target_speedup, "Keep the most accurate at this speed-up in layers")
       ->type_name("3x")
       ->group(kGroup);
-  verb.add_option("--max-drop", flags.max_drop,
-                  fmt::format("Keep the fastest whose loss is at most this share (default {})", kAutoDrop))
-      ->type_name("SHARE")
-      ->group(kGroup);
 }
 
 }  // namespace
@@ -86,6 +82,13 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--budget", flags.budget,
                   "Time to train, e.g. 90s, 5min or 1h: fewer epochs if the recipe's would take longer on this machine")
       ->type_name("TIME");
+  verb.add_option("--max-drop", flags.max_drop,
+                  fmt::format("Loss to certify on the held-out rows at the end (default 2% or 5%, as they suffice); "
+                              "with --recipe auto also the one to compare by (default {})",
+                              kAutoDrop))
+      ->type_name("SHARE");
+  verb.add_flag("--no-calibrate", flags.no_calibrate,
+                "Leave the held-out rows alone: do not certify the model at the end");
   verb.add_flag("--dry-run", flags.dry_run, "Print what would be trained and the estimated time, and stop");
   add_field_flags<TrainSettings>(verb, flags);
   add_recipe_part(verb, flags);

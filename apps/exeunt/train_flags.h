@@ -30,8 +30,10 @@ struct TrainFlags : ColumnFlags, TrainSettings {
   std::string preset;
   bool as_written = false;
   // Of the recipe auto; empty = its defaults.
-  std::string try_recipes, target_speedup, max_drop;
-  std::string budget;  // time to train; empty = as long as it takes
+  std::string try_recipes, target_speedup;
+  std::string max_drop;       // to certify at the end, and to compare the recipes of auto by
+  bool no_calibrate = false;  // leave that to the user
+  std::string budget;         // time to train; empty = as long as it takes
   bool dry_run = false;
 };
 
