@@ -105,7 +105,8 @@ struct BenchRows {
 // Every kernel's times over the longest text of the plan, as a Chrome trace.
 [[nodiscard]] std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan);
 
-// profile.json of the model, for predicted times and the size of packs. Throws Error (usage) of a model without a folder.
+// profile.json of the model, for predicted times and the size of packs. Throws Error (usage) of a model without a
+// folder.
 [[nodiscard]] std::filesystem::path write_profile(const Checkpoint& model, const BenchPlan& plan);
 
 }  // namespace exeunt
