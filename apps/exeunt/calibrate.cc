@@ -20,7 +20,7 @@ struct CalibrateFlags {
   std::vector<std::string> budgets{"1%"};
   std::string exits, loss, method, range;
   double confidence = 0.95;
-  std::string unit = "texts";
+  std::string unit;
   bool no_temperatures = false, no_report = false, transfer = false;
 };
 
@@ -36,7 +36,6 @@ CalibrationPlan plan_of(const CalibrateFlags& flags) {
   if (!flags.method.empty()) plan.method = method_named(flags.method);
   plan.exits = layer_list(flags.exits, "--exits");
   plan.temperatures = !flags.no_temperatures;
-  plan.unit = flags.unit == "requests" ? CertifiedUnit::requests : CertifiedUnit::texts;
   return plan;
 }
 
@@ -135,7 +134,9 @@ void print_precisions(const Calibrated& done) {
   for (const PrecisionTrial& trial : done.precisions) {
     tried.push_back(std::isfinite(trial.milliseconds)
                         ? fmt::format("{} {:.3g} ms", str(trial.setting), trial.milliseconds)
-                        : fmt::format("{} loses too much", str(trial.setting)));
+                        : fmt::format("{} {}", str(trial.setting),
+                                      std::isfinite(trial.family.cost_fraction) ? "takes more texts to be trusted"
+                                                                                : "loses too much"));
   }
   fmt::print("precisions tried, with the expected time of a text: {}\n", fmt::join(tried, ", "));
 }
@@ -183,6 +184,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.calibrate;
   options.plan = plan_of(flags);
   options.report = !flags.no_report;
+  if (!flags.unit.empty()) options.unit = flags.unit == "requests" ? CertifiedUnit::requests : CertifiedUnit::texts;
   if (!flags.range.empty()) options.range = value_range(flags.range, "--range");
   const Calibrated done =
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
@@ -198,7 +200,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
     if (!done.precisions.empty()) out["precisions"] = precisions_json(done);
     out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
     const Certificate& certificate = *calibration.entry.certificate;
-    out["unit"] = flags.unit;
+    out["unit"] = names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
     out["distinct"] = certificate.distinct;
     out["tries"] = certificate.tries;
     out["points"] = OrderedJson::array();
@@ -272,7 +274,7 @@ void add_calibrate(CommandLine& line) {
   verb->add_option("--unit", flags->unit,
                    "What the promise counts: texts (equal texts once) or requests (each as often as it comes)")
       ->check(CLI::IsMember({"texts", "requests"}))
-      ->capture_default_str();
+      ->default_str("texts; with --from-server what the model's certificate counts");
   verb->add_option("--group", flags->calibrate.group,
                    "Certify each group, too: label (without gold, the full-depth answer), length (in quarters) or a "
                    "column of --data")

@@ -206,6 +206,15 @@ std::optional<std::pair<double, double>> range_for(const CalibrateOptions& optio
   return seen;
 }
 
+// A promise that is renewed from its traffic stays about what it was about.
+CertifiedUnit unit_for(const CalibrateOptions& options, const std::filesystem::path& path, const TraceInfo& info) {
+  if (options.unit) return *options.unit;
+  if (options.run.from_server.empty()) return CertifiedUnit::texts;
+  const PolicyFile file = policies_at(path, info.weights, info.precision);
+  const PolicyEntry* entry = file.find("cpu", info.engine, info.precision);
+  return entry != nullptr && entry->certificate ? entry->certificate->unit : CertifiedUnit::texts;
+}
+
 // Removes what the model learned; returns the places of the rows that stay.
 std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
   const std::vector<int64_t> sources = measured.trace.index;
@@ -265,6 +274,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
       split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
   CalibrationPlan plan = options.plan;
   plan.range = range_for(options, measured, parts.fit, observer);
+  plan.unit = unit_for(options, done.out, measured.trace.info);
   plan.group = groups_of(options, measured);
   const bool named = !options.run.precision.empty();
 

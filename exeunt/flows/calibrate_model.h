@@ -18,8 +18,10 @@ struct CalibrateOptions {
   MeasureOptions run = {};
   // File of unlabelled texts, in addition to the data or instead of it: disagreement needs no labels.
   std::string unlabelled = {};
-  CalibrationPlan plan = {};  // the range of regression labels is filled in
+  CalibrationPlan plan = {};  // range, unit and groups are filled in
   std::string group = {};     // label, length, or a column of the data: certified in each group, too
+  // What the promise counts; none: what the model's certificate counts where the rows come from its server, else texts.
+  std::optional<CertifiedUnit> unit = {};
   // Of a regression's values, where the model does not tell it; none: that of the fit part.
   std::optional<std::pair<double, double>> range = {};
   bool report = true;  // keep rows that measure the result; else they help to certify

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "exeunt/exits/losses.h"
+#include "exeunt/exits/shadow_log.h"
 #include "exeunt/model/profile.h"
 #include "exeunt/runtime/resolve.h"
 #include "tests/exits/traces.h"
@@ -129,6 +130,49 @@ TEST(Measure, AnotherPrecisionCanBringTheAnswersOfFp32) {
     const auto last = fp32.at(row, fp32.exits - 1);
     EXPECT_THAT(int8.full_depth(row), ElementsAre(last[0], last[1]));
   }
+}
+
+// A promise about requests that is renewed from the server's log stays one about requests.
+TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
+  const SmallModel model;
+  CalibrateOptions options{.run = model.options()};
+  options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
+  options.plan.budgets = {0.2};
+  options.unit = CertifiedUnit::requests;
+  (void)calibrate_model(options, quiet());
+  MeasureOptions run = options.run;
+  run.fp32_answers = true;
+  const ExitTrace trace = measure(run, quiet()).trace;
+  const TraceInfo& info = trace.info;
+  const std::filesystem::path path = model.scratch.path() / "shadows.jsonl";
+  {
+    ShadowLogHead head;
+    head.weights = info.weights;
+    head.tokenizer = info.tokenizer;
+    head.engine = info.engine;
+    head.precision = info.precision;
+    head.numerics = info.numerics;
+    head.max_length = info.max_length;
+    head.outputs = trace.width;
+    head.labels = info.labels;
+    head.layers = info.layers;
+    ShadowLogWriter log(path, head);
+    for (size_t row = 0; row < trace.rows; ++row) {
+      ShadowLogRow line{.row_hash = hash_text(trace.row_hash[row]), .tokens = trace.lengths[row]};
+      for (int exit = 0; exit < trace.exits; ++exit)
+        line.logits.insert(line.logits.end(), trace.at(row, exit).begin(), trace.at(row, exit).end());
+      line.reference.assign(trace.full_depth(row).begin(), trace.full_depth(row).end());
+      for (size_t times = 0; times < 1 + row % 2; ++times) EXPECT_TRUE(log.write(line));
+    }
+  }
+  CalibrateOptions again{.run = {.model = model.folder.string(), .from_server = path.string()}};
+  again.plan.budgets = {0.2};
+  const Certificate kept = *calibrate_model(again, quiet()).calibration.entry.certificate;
+  EXPECT_EQ(kept.unit, CertifiedUnit::requests);
+  EXPECT_GT(kept.rows, kept.distinct) << "repeats count";
+  EXPECT_EQ(kept.reference, LossReference::fp32);
+  again.unit = CertifiedUnit::texts;
+  EXPECT_EQ(calibrate_model(again, quiet()).calibration.entry.certificate->unit, CertifiedUnit::texts);
 }
 
 // As a shadow log gives it: without labels, of a model that does not tell the range of its values.
