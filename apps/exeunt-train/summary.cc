@@ -99,6 +99,7 @@ std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& wh
                       stage_text(recipe.stages[i], start.stages[i], what.options.accumulation));
   }
   rows.emplace_back("device", device_text(start, what.options.precision));
+  if (start.seconds) rows.emplace_back("time", fmt::format("about {} on this machine", duration_text(*start.seconds)));
   rows.emplace_back("output", fmt::format("{}; all settings are in {}", what.flags.out, kRunFile));
   return rows;
 }

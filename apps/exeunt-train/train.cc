@@ -129,6 +129,7 @@ void run(const Common& asked, TrainFlags flags) {
       return;
     }
   }
+  options.estimate = !common.quiet && !common.json && !flags.resume;
   options.started = [&, &options = options](const RunStart& start) {
     notice_pairs(common, summary_of({.flags = flags, .model = model, .loaded = loaded, .options = options}, start));
   };

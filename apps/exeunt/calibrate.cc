@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
@@ -152,6 +153,38 @@ OrderedJson precisions_json(const Calibrated& done) {
   return out;
 }
 
+// What a promise is for, where it is made: texts drawn as these were, whose answers came in these shares.
+void print_limits(const Calibrated& done) {
+  constexpr size_t kShown = 3;
+  const Certificate& certificate = *done.calibration.entry.certificate;
+  const std::vector<std::string>& labels = done.data.certify.info.labels;
+  std::string shares;
+  if (certificate.answers.size() == labels.size() && !labels.empty()) {
+    std::vector<size_t> order(labels.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return certificate.answers[a] > certificate.answers[b]; });
+    std::vector<std::string> parts;
+    for (const size_t label : order) {
+      if (parts.size() == kShown) break;
+      parts.push_back(fmt::format("{} {:.1f} %", labels[label],
+                                  100.0 * static_cast<double>(certificate.answers[label]) /
+                                      static_cast<double>(std::max<size_t>(1, done.data.certify.rows))));
+    }
+    shares = fmt::format(" ({}{} of {} answers)", fmt::join(parts, ", "), labels.size() > kShown ? " …" : "",
+                         done.data.certify.rows);
+  }
+  fmt::print(
+      "it holds for texts drawn as these were (exchangeable with them), in these shares of classes{}, and for no "
+      "others\n",
+      shares);
+  constexpr double kNothing = 1.005;
+  if (1 / done.calibration.outcomes.front().report_cost < kNothing) {
+    fmt::print(
+        "this saves nothing: every text runs all layers; a larger --max-drop, more rows or a longer training may\n");
+  }
+}
+
 void print_promise(const Calibrated& done) {
   const PolicyEntry& entry = done.calibration.entry;
   const Certificate& certificate = *entry.certificate;
@@ -170,6 +203,7 @@ void print_promise(const Calibrated& done) {
         "rule chosen on {} others\n",
         done.data.certify.labelled() ? " and scores" : "", done.data.fit.rows);
   }
+  print_limits(done);
   fmt::print("known tries on these texts: {}\n", certificate.tries);
   const std::vector<FamilyTrial>& trials = done.calibration.trials;
   if (trials.size() > 1) {

@@ -5,20 +5,24 @@
 #include <memory>
 #include <optional>
 
+#include <fmt/ranges.h>
+
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/eval/sweep_table.h"
+#include "exeunt/exits/shift.h"
 #include "exeunt/flows/drift.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/yardstick_for.h"
 
 namespace exeunt::apps {
 namespace {
 
 struct EvalFlags {
   MeasureOptions run;
-  std::string policy, exits, against, positive;
+  std::string policy, exits, against, positive, yardstick;
   bool each_exit = false, each_class = false;
 };
 
@@ -114,6 +118,42 @@ void print_score(const PolicyScore& score, const Measured& measured, int positiv
   print_table({"exit after", "texts", "%", ""}, table);
 }
 
+// Texts that are answered in other shares than those a promise was tested on, and what that means.
+std::string shift_text(const ResolvedPolicy& resolved, const ExitTrace& trace) {
+  constexpr double kLevel = 0.01;
+  if (!resolved.certificate || resolved.certificate->certify.data == trace.info.data) return {};
+  const auto shift = shift_between(resolved.certificate->answers, full_depth_answers(trace));
+  if (!shift || shift->p_value >= kLevel) return {};
+  return fmt::format(
+      "the promise was tested on texts with other answers: '{}' is {} % of them at full depth and {} % here "
+      "(chi-square "
+      "over all answers, p = {:.1g}); for texts like these, calibrate on some of them",
+      trace.info.labels.at(shift->most), percent(shift->there), percent(shift->here), shift->p_value);
+}
+
+void print_yardstick(const std::vector<YardstickScore>& yardstick) {
+  for (const YardstickScore& other : yardstick) {
+    std::vector<std::string> figures;
+    for (const Score& score : other.metrics)
+      figures.push_back(fmt::format("{} {}", name_of(score.metric), percent(score.value)));
+    fmt::print("{}: {}\n", other.name, fmt::join(figures, ", "));
+  }
+}
+
+// A network that loses to a linear model, and what to do.
+std::string yardstick_text(const std::vector<YardstickScore>& yardstick, const ExitScore& last, Metric primary) {
+  for (const YardstickScore& other : yardstick) {
+    const double theirs = primary_of(other.metrics, primary), ours = primary_of(last.metrics, primary);
+    if (other.name != "linear model" || theirs <= ours) continue;
+    return fmt::format(
+        "the linear model does better than the network at full depth, {} {} against {}: train longer (--epochs) or "
+        "faster "
+        "(--lr), bring more rows, or start from another encoder (--model)",
+        name_of(primary), percent(theirs), percent(ours));
+  }
+  return {};
+}
+
 OrderedJson drift_json(const Drift& drift) {
   return {
       {"labels", drift.labels},         {"full_depth_labels", drift.full_labels},
@@ -133,7 +173,10 @@ void run(const Common& common, const EvalFlags& flags) {
   const PolicyScore score = scorer.score(policy);
   const std::optional<ExitTrace> other =
       flags.against.empty() ? std::nullopt : std::optional(read_trace(flags.against));
-  const std::vector<ExitScore> exits = flags.each_exit ? scorer.each_exit() : std::vector<ExitScore>{};
+  const std::vector<ExitScore> exits = scorer.each_exit();
+  const std::vector<YardstickScore> yardstick =
+      flags.yardstick.empty() ? std::vector<YardstickScore>{}
+                              : yardstick_for(flags.yardstick, flags.run, measured, scoring.metrics);
   const bool classes = measured.trace.labelled() && !measured.trace.info.regression;
   if (flags.each_class && !classes) throw Error(Code::usage, "--each-class needs labelled rows and a model of classes");
   if (common.json) {
@@ -143,6 +186,9 @@ void run(const Common& common, const EvalFlags& flags) {
     out["promise"] = resolved.promise;
     if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
     if (other) out["drift"] = drift_json(drift(*other, measured.trace, policy));
+    for (const YardstickScore& one : yardstick)
+      for (const Score& metric : one.metrics)
+        out["yardstick"][one.name][std::string(name_of(metric.metric))] = metric.value;
     return print_json(out);
   }
   if (flags.each_exit) {
@@ -153,9 +199,14 @@ void run(const Common& common, const EvalFlags& flags) {
   const std::string changed = other ? drift_line(*other, measured.trace, policy) : "";
   print_score(score, measured, scoring.positive);
   if (other) fmt::print("\n{}\n", changed);
-  const std::string best =
-      classes ? best_exit_text(exits, primary_metric(measured.trace), measured.trace.rows) : std::string();
-  if (!best.empty()) notice(common, best);
+  print_yardstick(yardstick);
+  const Metric primary = primary_metric(measured.trace);
+  const std::string best = classes ? best_exit_text(exits, primary, measured.trace.rows) : std::string();
+  for (const std::string& text :
+       {best, shift_text(resolved, measured.trace),
+        yardstick.empty() ? std::string() : yardstick_text(yardstick, exits.back(), primary)}) {
+    if (!text.empty()) notice(common, text);
+  }
 }
 
 }  // namespace
@@ -183,6 +234,10 @@ void add_eval(CommandLine& line) {
   verb->add_flag("--each-exit", flags->each_exit, "Also score every exit");
   verb->add_flag("--each-class", flags->each_class,
                  "Also print precision, recall and F1 of each class, and the most frequent mistakes");
+  verb->add_option(
+          "--yardstick", flags->yardstick,
+          "Training rows as a file of yours: also score the majority class and a linear model that learn from it")
+      ->type_name("FILE");
   verb->add_option("--positive", flags->positive, "The class that f1 is of")
       ->default_str("the second")
       ->type_name("LABEL");

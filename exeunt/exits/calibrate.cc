@@ -12,6 +12,7 @@
 #include "exeunt/exits/candidates.h"
 #include "exeunt/exits/losses.h"
 #include "exeunt/exits/replay.h"
+#include "exeunt/exits/shift.h"
 #include "exeunt/exits/temperature.h"
 
 namespace exeunt {
@@ -317,6 +318,7 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)
     certificate.groups.push_back({.name = group.name, .rows = group.rows, .losses = group.losses});
+  certificate.answers = full_depth_answers(data.certify);
   return certificate;
 }
 

@@ -129,6 +129,11 @@ void Certificate::fields(Self& self, Visit&& visit) {
       Field{.name = "group_by", .help = "What the groups go by: label, length, or a column of the data; empty = none"},
       self.group_by);
   visit(Field{.name = "groups", .help = "Parts of the rows that keep the promise on their own"}, self.groups);
+  visit(Field{.name = "answers",
+              .help = "How often full depth gives each answer on the certify part, in label order; empty = not known",
+              .low = 0,
+              .high = kMostRows},
+        self.answers);
 }
 
 template <class Self, class Visit>

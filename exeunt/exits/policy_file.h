@@ -77,6 +77,7 @@ struct Certificate {
   int tries = 0;                            // known uses of these rows to certify, this one included
   std::string group_by = {};                // GroupPlan::by; empty = no groups, or not known
   std::vector<CertifiedGroup> groups = {};  // each keeps the promise on its own
+  std::vector<int64_t> answers = {};        // of the certify part at full depth, by label; or empty: not known
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit);

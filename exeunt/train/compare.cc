@@ -75,6 +75,8 @@ double seconds_per_text(const Checkpoint& base, const TrainingData& data, TrainO
   options.started = {};
   options.recipe.stages.resize(1);
   options.recipe.stages.front().eval_every = 0;
+  options.recipe.heads.init = HeadInit::normal;  // prototypes take a pass over the rows, and no part in a step
+  options.estimate = false;
   TrainingData rows = data;
   rows.eval = {};
   rows.also.clear();

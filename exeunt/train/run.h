@@ -26,6 +26,7 @@ struct TrainOptions : TrainSettings {
   std::vector<std::pair<std::string, std::string>> beside = {};  // more files for `out`: name and content
   ProgressStyle progress = {};
   Notice notice = {};
+  bool estimate = false;                              // how long it will take, for `started`
   std::function<void(const RunStart&)> started = {};  // called once, by the first process, before the first step
   const std::atomic<bool>* stop = nullptr;            // set from outside: save a checkpoint and end
 };

@@ -3,6 +3,7 @@
 // has settled on. No torch here.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct RunStart {
   std::string torch;   // LibTorch's version
   int threads = 1;     // on the CPU
   int processes = 1;
+  std::optional<double> seconds = {};  // that the steps will take, where it was estimated
 };
 
 // Throws Error (usage) if an epoch is too short for one step.

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/flows/yardstick_for.h"
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+
+std::vector<YardstickScore> yardstick_for(const std::string& train, const MeasureOptions& options,
+                                          const Measured& measured, const std::vector<Metric>& metrics) {
+  if (!measured.model || !options.trace.empty() || !measured.trace.labelled()) {
+    throw Error(Code::usage, "--yardstick: got no labelled texts to score simple models on",
+                "name a model, and with --data labelled texts");
+  }
+  const Dataset data = data_for(options, *measured.model, Observer{});
+  UserColumns columns = options.data.columns;
+  columns.labels = measured.trace.info.labels;
+  columns.regression = measured.trace.info.regression;
+  return yardstick(read_user_data(train, columns), data, metrics);
+}
+
+}  // namespace exeunt
