@@ -9,6 +9,7 @@ import json
 from fractions import Fraction
 from pathlib import Path
 
+import study_tables
 from suites import read_suite
 
 LAYERS = 12  # of the models that benchmarks/grid trains
@@ -37,6 +38,7 @@ class Results:
             raise SystemExit(f'{self.folder}: got no runs in grid.jsonl; benchmarks/grid trains them')
         self.trials = read_suite(self.folder / 'trials.jsonl')
         self.objectives = read_suite(self.folder / 'objectives.jsonl')  # `exeunt` with the objective it does not take by default
+        self.study = read_suite(self.folder / 'study.jsonl')  # benchmarks/study
         self.own = read_suite(self.folder / 'paper-settings.jsonl')  # each recipe with its paper's settings
         self.curves, self.papers, self.own_replays, self.reference, self.watched, self.attention = (
             self.read(f'{name}.json')
@@ -329,7 +331,11 @@ def attention_tables(results):
 
 SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
             'policies': policy_tables, 'cut-short': cut_short_tables, 'tried': trial_tables, 'objectives': objective_tables,
-            'watched': watched_tables, 'attention': attention_tables}
+            'watched': watched_tables, 'attention': attention_tables,
+            'study': lambda results: study_tables.default_tables(results, table),
+            'study-typed': lambda results: study_tables.typed_tables(results, table),
+            'study-time': lambda results: study_tables.time_tables(results, table),
+            'study-settings': lambda results: study_tables.setting_tables(results, table)}
 
 
 def markdown(tables):

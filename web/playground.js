@@ -96,11 +96,15 @@ async function refreshWatched() {
 
 // Each policy once, the server's own among them, so that the ends of the slider differ; full depth is its left end.
 function choosePolicies() {
-  const all = new Set(splitPolicies(info.allowed_policies).flatMap(expand));
-  all.delete('full');
-  all.add(info.policy);
-  policies = [...all].filter((policy) => policy !== 'full');
-  if (info.policy === 'full' || splitPolicies(info.allowed_policies).includes('full')) policies.unshift('full');
+  const allowed = splitPolicies(info.allowed_policies);
+  policies = [...new Set(allowed.flatMap(expand))].filter((policy) => policy !== 'full');
+  if (info.policy !== 'full' && !policies.includes(info.policy)) {  // among those of its rule, by its first number
+    const parts = (policy) => [policy.split(':')[0], parseFloat(policy.split(':')[1])];
+    const [rule, value] = parts(info.policy);
+    const next = policies.findIndex((policy) => parts(policy)[0] === rule && parts(policy)[1] > value);
+    policies.splice(next < 0 ? policies.length : next, 0, info.policy);
+  }
+  if (info.policy === 'full' || allowed.includes('full')) policies.unshift('full');
   byId('policy').max = policies.length - 1;
   byId('policy').value = policies.indexOf(info.policy);
   byId('policy').disabled = policies.length < 2;

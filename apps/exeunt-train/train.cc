@@ -190,8 +190,11 @@ Planned plan_training(const Common& common, const TrainFlags& flags, const Recip
   if (!flags.preset.empty()) {
     apply_reference_preset(changes, data.task, data.outcome.problem == Problem::regression);
   } else if (!flags.as_written) {
-    const RunShape shape{
-        .hidden = spec.hidden, .layers = spec.layers, .labels = static_cast<int64_t>(data.outcome.labels.size())};
+    const RunShape shape{.hidden = spec.hidden,
+                         .layers = spec.layers,
+                         .labels = static_cast<int64_t>(data.outcome.labels.size()),
+                         .rows = static_cast<int64_t>(data.train.rows()),
+                         .pairs = data.pairs() > 0 || data.of_pairs};
     const Adapted adapted = adapt_to_shape(changes, flags.recipe, shape);
     if (!adapted.flags.empty())
       plan.adapted = fmt::format("{}: {} (--as-written keeps the recipe's own)", adapted.why, adapted.flags);

@@ -15,6 +15,7 @@
 #include "exeunt/exits/shift.h"
 #include "exeunt/flows/drift.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/new_rows.h"
 #include "exeunt/flows/yardstick_for.h"
 
 namespace exeunt::apps {
@@ -163,6 +164,7 @@ OrderedJson drift_json(const Drift& drift) {
 
 void run(const Common& common, const EvalFlags& flags) {
   const Measured measured = measure(flags.run, observer(common));
+  if (const std::string text = learned_text(measured.trace); !text.empty()) notice(common, text);
   const std::vector<std::string>& labels = measured.trace.info.labels;
   ScorerOptions scoring = scorer_options(measured);
   scoring.positive = positive_of(flags, labels);

@@ -47,9 +47,8 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
       ->check(CLI::IsMember({"reference"}))
       ->group(kGroup);
   verb.add_flag("--as-written", flags.as_written,
-                fmt::format("Keep the recipe's learning rates and epochs on a model with a hidden size below {}, which "
-                            "otherwise trains faster and longer",
-                            kNarrow))
+                "Keep the recipe's own rates, epochs and start where the study of defaults found better ones for such a "
+                "model and such data")
       ->group(kGroup);
 }
 

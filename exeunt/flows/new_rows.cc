@@ -49,4 +49,11 @@ void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observ
   }
 }
 
+std::string learned_text(const ExitTrace& trace) {
+  const auto equal = std::count(trace.learned.begin(), trace.learned.end(), static_cast<uint8_t>(Overlap::equal));
+  if (equal == 0) return {};
+  return fmt::format("the model learned {} of these {} texts: scores on them say nothing about new ones", equal,
+                     trace.rows);
+}
+
 }  // namespace exeunt

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "exeunt/exits/trace.h"
 #include "exeunt/flows/measure.h"
@@ -13,5 +14,8 @@ namespace exeunt {
 // too. Traces of several models over the same rows lose what any of these models learned. Notices say how many, or that
 // it is not known what a model learned. Throws Error (usage) if most of the rows were learned, or none is left.
 void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observer& observer);
+
+// That scores on a trace are too good, because the model learned some of its rows; empty where it did not.
+[[nodiscard]] std::string learned_text(const ExitTrace& trace);
 
 }  // namespace exeunt

@@ -11,6 +11,7 @@
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/new_rows.h"
 #include "exeunt/runtime/cpu/cpu_features.h"
 #include "exeunt/tasks/hold_out.h"
 
@@ -76,6 +77,8 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
     MeasureOptions one = plan.measure;
     one.model = name;
     measured.push_back(measure(one, observer));
+    if (const std::string text = learned_text(measured.back().trace); !text.empty())
+      observer.notice(fmt::format("{}: {}", name, text));
   }
   refuse_unused_files(plan, measured);
   const TextOf texts = texts_of(plan);

@@ -120,6 +120,64 @@ test("every control has a name, and the slider says its policy", async () => {
   await close();
 });
 
+test("the slider has each policy once, from full depth on, and begins at the server's own", async () => {
+  const { page, close } = await open();
+  const named = () => page.getAttribute("#policy", "aria-valuetext");
+  assert.equal(await named(), "entropy:0.45 (default)");
+  await page.focus("#policy");
+  await page.keyboard.press("Home");
+  assert.equal(await named(), "full");
+  await page.keyboard.press("End");
+  assert.equal(await named(), "entropy:0.7");
+  const all = await page.evaluate(() => policies);
+  assert.equal(new Set(all).size, all.length);
+  assert.equal(all.filter((policy) => policy === "entropy:0.45").length, 1);
+  await close();
+});
+
+test("the text to begin with is one of the model's own data, and none where there is none", async () => {
+  const { page, close } = await open();
+  assert.equal(await page.inputValue("#text"), "");
+  await close();
+  const folder = mkdtempSync(join(tmpdir(), "example-"));
+  cpSync(model, join(folder, "own"), { recursive: true });
+  writeFileSync(join(folder, "own", "held-out.csv"), 'text,label\n"Free entry, win <b>now</b>",0\n');
+  const own = await serve(join(folder, "own"));
+  const { page: other, troubles, close: done } = await open({}, own.address);
+  assert.equal(await other.inputValue("#text"), "Free entry, win <b>now</b>");
+  assert.deepEqual(troubles, []);
+  await done();
+  own.process.kill("SIGTERM");
+  rmSync(folder, { recursive: true });
+});
+
+for (const [policy, head] of [["margin:0.5", "Margin"], ["patience:1", "Streak"], ["entropy:0.3", "Entropy"]]) {
+  test(`beside each exit stands what ${policy} compares`, async () => {
+    const own = await serve(model, ["--policy", policy]);
+    const { page, troubles, close } = await open({}, own.address);
+    await classify(page, "A great film");
+    assert.equal(await page.textContent("#measure"), head);
+    assert.match(await page.textContent("#rungs tr.left td:nth-child(4)"), /^[0-9.]+$/);
+    assert.deepEqual(troubles, []);
+    await close();
+    own.process.kill("SIGTERM");
+  });
+}
+
+test("both ways are timed when warm, and the page says what was compared", async () => {
+  const { page, close } = await open();
+  const asked = [];
+  page.on("request", (request) => request.url().endsWith("/predict") && asked.push(JSON.parse(request.postData()).exit.policy ?? ""));
+  await classify(page, "A great film");
+  assert.deepEqual(asked, ["", "full", ...Array.from({ length: 5 }, () => ["", "full"]).flat()]);
+  assert.match(await page.textContent("#compared"), /this text by entropy:0\.45 and at full depth, the median of 5 requests each/);
+  await page.uncheck("#compare");
+  await classify(page, "A great film");
+  assert.equal(asked.length, 13);
+  assert.ok(await page.isHidden("#compared"));
+  await close();
+});
+
 test("a pair is sent as a pair", async () => {
   const { page, troubles, close } = await open();
   await page.check("#with-pair");

@@ -20,14 +20,14 @@ TEST(Shift, TheTailIsThatOfTheTables) {
 }
 
 TEST(Shift, SeesOtherSharesAndNamesTheLargestChange) {
-  const std::vector<int64_t> there{870, 130}, same{435, 65}, other{400, 100};
+  const std::vector<int64_t> there{700, 200, 100}, same{350, 100, 50}, other{290, 140, 70};
   EXPECT_NEAR(shift_between(there, same)->p_value, 1, 1e-9);
   const Shift found = *shift_between(there, other);
-  // By hand: 2 x 2 table, chi-square = 12.58, one degree of freedom.
-  EXPECT_NEAR(found.p_value, 0.00038962, 1e-7);
+  // By hand: chi-square = 21.3904 with two degrees of freedom, whose tail is exp(-x / 2).
+  EXPECT_NEAR(found.p_value, 0.0000226537, 1e-9);
   EXPECT_EQ(found.most, 0U);
-  EXPECT_NEAR(found.there, .87, 1e-12);
-  EXPECT_NEAR(found.here, .80, 1e-12);
+  EXPECT_NEAR(found.there, .70, 1e-12);
+  EXPECT_NEAR(found.here, .58, 1e-12);
 }
 
 TEST(Shift, SaysNothingWhereThereIsNothingToCompare) {

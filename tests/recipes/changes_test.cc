@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-constexpr RunShape kWide{.hidden = 384, .layers = 6, .labels = 2}, kThin{.hidden = 128, .layers = 6, .labels = 2};
+constexpr RunShape kWide{.hidden = 768, .layers = 12, .labels = 2}, kThin{.hidden = 128, .layers = 6, .labels = 2};
 
 Recipe changed_recipe(const std::string& name, const RecipeChanges& changes) {
   return changed(find_recipe(name), changes, "flags");
@@ -173,22 +173,44 @@ TEST(AdaptToShape, DoesNotTakeTheRateOfAnObjectiveForTheModels) {
   EXPECT_NE(adapt_to_shape(changes, "elbert", kThin).flags, "");
 }
 
-TEST(AdaptToShape, GivesASmallModelWithManyLabelsAHigherRate) {
-  const RunShape banking{.hidden = 384, .layers = 6, .labels = 77};
-  RecipeChanges changes, named;
-  const Adapted adapted = adapt_to_shape(changes, "exeunt", banking);
-  EXPECT_EQ(adapted.flags, "--lr 3e-4 --label-smoothing 0.1");
-  EXPECT_EQ(adapted.why, "77 labels for a small model (6 layers, hidden size 384)");
-  EXPECT_EQ(changes.stage, (Json{{"lr", 3e-4}, {"label_smoothing", 0.1}}));
-  named.stage = {{"label_smoothing", 0.0}};
-  EXPECT_EQ(adapt_to_shape(named, "exeunt", banking).flags, "--lr 3e-4");
-  // What was not measured stays as the recipe has it: few labels, deep or wide models, and the papers' recipes.
-  for (const RunShape& other : {RunShape{384, 6, 2}, RunShape{384, 12, 77}, RunShape{768, 6, 77}}) {
-    RecipeChanges none;
-    EXPECT_EQ(adapt_to_shape(none, "exeunt", other).flags, "");
+// The table of docs/decisions/0015-defaults-follow-the-data.md.
+TEST(AdaptToShape, FollowsModelLabelsAndRows) {
+  const auto flags = [](RunShape shape, const std::string& recipe = "exeunt") {
+    RecipeChanges changes;
+    return adapt_to_shape(changes, recipe, shape).flags;
+  };
+  const std::string start = " --set heads.init=prototypes";
+  for (const int layers : {6, 12}) {
+    EXPECT_EQ(flags({384, layers, 77, 300}), "--lr 1e-4 --epochs 12 --label-smoothing 0.1" + start);
+    EXPECT_EQ(flags({384, layers, 77, 1500}), "--lr 1e-4 --epochs 8 --label-smoothing 0.1" + start);
+    EXPECT_EQ(flags({384, layers, 77, 10000}), "--lr 1e-4 --label-smoothing 0.1" + start);
+    EXPECT_EQ(flags({384, layers, 2, 4000}), "--lr 1e-4" + start);
+    EXPECT_EQ(flags({384, layers, 2, 60000}), "");
   }
-  RecipeChanges paper;
-  EXPECT_EQ(adapt_to_shape(paper, "pabee", banking).flags, "");
+  EXPECT_EQ(flags({384, 6, 2, 2500, true}), "--lr 1e-4 --epochs 10");
+  EXPECT_EQ(flags({384, 12, 2, 2500, true}), "");
+  EXPECT_EQ(flags({384, 6, 2, 60000, true}), "");
+  EXPECT_EQ(flags({128, 6, 77, 1500}), "--lr 1e-3 --head-lr 1 --epochs 24 --label-smoothing 0.1" + start);
+  EXPECT_EQ(flags({128, 6, 77, 10000}), "--lr 1e-3 --head-lr 1 --epochs 12 --label-smoothing 0.1" + start);
+  EXPECT_EQ(flags({128, 6, 77, 1500}, "pabee"), "--lr 5e-4 --head-lr 1 --epochs 8");
+  // What was not measured stays as the recipe has it: deeper or wider models, regressions, and the papers' recipes.
+  EXPECT_EQ(flags({384, 24, 77, 1500}), "");
+  EXPECT_EQ(flags({768, 6, 77, 1500}), "");
+  EXPECT_EQ(flags({384, 6, 0, 1500}), "");
+  EXPECT_EQ(flags({384, 6, 77, 1500}, "pabee"), "");
+}
+
+TEST(AdaptToShape, SaysWhyAndLeavesWhatIsNamed) {
+  const RunShape banking{.hidden = 384, .layers = 6, .labels = 77, .rows = 1500};
+  RecipeChanges changes, named;
+  EXPECT_EQ(adapt_to_shape(changes, "exeunt", banking).why,
+            "1500 rows with 77 labels for a small model (6 layers, hidden size 384)");
+  EXPECT_EQ(changes.stage, (Json{{"lr", 1e-4}, {"epochs", 8}, {"label_smoothing", 0.1}}));
+  EXPECT_EQ(changed_recipe("exeunt", changes).heads.init, HeadInit::prototypes);
+  named.stage = {{"label_smoothing", 0.0}, {"epochs", 3}};
+  named.set = {"heads.init=normal"};
+  EXPECT_EQ(adapt_to_shape(named, "exeunt", banking).flags, "--lr 1e-4 --set heads.init=prototypes");
+  EXPECT_EQ(changed_recipe("exeunt", named).heads.init, HeadInit::normal);
 }
 
 TEST(TrainSettings, ThatShapeTheWeightsAreStored) {
