@@ -98,6 +98,9 @@ int run(int count, char** words) {
 int main(int count, char** words) {
   try {
     return exeunt::load::run(count, words);
+  } catch (const exeunt::load::CannotTry& error) {
+    std::cerr << "exeunt-load: " << error.what() << '\n';
+    return exeunt::load::kNotTried;
   } catch (const std::exception& error) {
     std::cerr << "exeunt-load: " << error.what() << '\n';
     return 1;

@@ -3,6 +3,7 @@
 // figures.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,12 @@ struct Setting {
   bool tls = false;         // `keyless`: the attackers speak TLS
   double p99_ms = 250;      // `peak`: the wait that 99 in 100 must keep within
 };
+
+// This server cannot be tried in this way; the program then ends with kNotTried.
+struct CannotTry : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+inline constexpr int kNotTried = 77;  // "skipped" for ctest
 
 void overload(const Setting& setting, Record& record);  // three times what it can do
 void drain(const Setting& setting, Record& record);     // SIGTERM under load, again and again

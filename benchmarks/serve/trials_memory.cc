@@ -63,6 +63,18 @@ std::map<std::string, std::string> shimmed(const Setting& setting, const SharedC
   return {{"LD_PRELOAD", std::filesystem::absolute(setting.shim)}, {"EXEUNT_FAIL_NEW", count.path()}};
 }
 
+// A server that has the C++ library inside, as some compilers link it, calls an operator new of its own.
+void require_effect(const Setting& setting, const SharedCount& count) {
+  constexpr int64_t kNever = int64_t{1} << 40;
+  count.set(kNever);
+  ServerProcess server(setting.server, shimmed(setting, count));
+  server.signal(SIGTERM);
+  (void)server.wait();
+  if (count.get() == kNever)
+    throw CannotTry("memory: the shim sees no allocation: link the server with a shared libstdc++");
+  count.set(0);
+}
+
 // While it starts. The first thousand one by one, then wider and wider apart, until one is not reached any more.
 Starts fail_while_starting(const Setting& setting, const SharedCount& count) {
   Starts out;
@@ -135,6 +147,7 @@ Requests fail_while_answering(const ServerProcess& server, const SharedCount& co
 void memory(const Setting& setting, Record& record) {
   if (setting.shim.empty()) throw std::runtime_error("memory: want --shim, the library that makes allocations fail");
   const SharedCount count;
+  require_effect(setting, count);
   const Starts starts = fail_while_starting(setting, count);
   count.set(0);
   ServerProcess server(setting.server, shimmed(setting, count));
