@@ -76,6 +76,11 @@ void HeadTrainer::draw_weights() {
   }
 }
 
+void HeadTrainer::begin_from(const HeadArray& weights) {
+  weights_ = weights;
+  best_ = weights;
+}
+
 void HeadTrainer::draw_dropout(size_t texts) {
   if (settings_.dropout == 0) return;
   const uint64_t stream = random_bits(stream_, static_cast<uint64_t>(step_) + 1);
@@ -108,16 +113,18 @@ bool HeadTrainer::keep_if_best(double loss) {
 }
 
 void HeadTrainer::update() {
-  const double warmup = settings_.warmup * static_cast<double>(steps_), k = static_cast<double>(step_);
-  const double left = (static_cast<double>(steps_) - k) / std::max(1.0, static_cast<double>(steps_) - warmup);
-  const double rate = settings_.rate * (k < warmup ? (k + 1) / (warmup + 1) : std::min(1.0, left));
+  // Linear warm-up from 0, then linear decay to 0, as in train/schedule.h.
+  const double all = static_cast<double>(steps_), warmup = settings_.warmup * all, k = static_cast<double>(step_);
+  const double share = k < warmup ? k / std::max(1.0, warmup) : std::max(0.0, (all - k) / std::max(1.0, all - warmup));
+  const double rate = settings_.rate * share;
   const double t = static_cast<double>(++step_);
   const AdamStep adam{.size = static_cast<float>(rate / (1 - std::pow(kBeta1, t))),
                       .root = static_cast<float>(std::sqrt(1 - std::pow(kBeta2, t)))};
   for (int p = 0; p < HeadArray::kParts; ++p) {
     const auto part = static_cast<HeadArray::Part>(p);
-    const bool matrix = part == HeadArray::pooler || part == HeadArray::classifier || part == HeadArray::inner;
-    const double shrink = matrix ? 1 - rate * settings_.decay : 1;
+    const bool bias =
+        part == HeadArray::pooler_bias || part == HeadArray::classifier_bias || part == HeadArray::inner_bias;
+    const double shrink = bias ? 1 : 1 - rate * settings_.decay;
     adam.apply(weights_.part(part), gradient_.part(part), mean_.part(part), square_.part(part),
                static_cast<float>(shrink));
   }

@@ -16,7 +16,7 @@ struct HeadSettings {
   int epochs = 8, batch = 32;
   double rate = 1e-3;  // highest learning rate: linear warm-up, then linear decay to 0
   double warmup = 0.06;
-  double decay = 0.01;  // of matrices, as in AdamW
+  double decay = 0.01;  // of all but biases, as in AdamW
   double dropout = 0.1;
   double temperature = 1;
   uint64_t seed = 42;
@@ -26,6 +26,9 @@ class HeadTrainer {
  public:
   // `number` tells the exits of one model apart: each draws its own numbers. `steps` is how many there will be.
   HeadTrainer(const HeadShape& shape, const Kernels& kernels, const HeadSettings& settings, int number, int64_t steps);
+
+  // Starts from these weights instead of drawn ones.
+  void begin_from(const HeadArray& weights);
 
   // One step on a batch: texts[i] is the number of rows[i] among the targets.
   void step(const Imitation& targets, std::span<const size_t> texts, std::span<const TextRows> rows);

@@ -24,7 +24,7 @@ struct SharingSpec {
   int groups = 0;
 };
 
-enum class HeadInit { copy_pooler, normal, prototypes };
+enum class HeadInit { copy_pooler, normal, prototypes, keep_last };
 enum class ExitPlaces { all, last, listed };
 enum class GradientRule { none, equilibrium, logit_scale, project };
 enum class Anchor { last, early };
@@ -37,11 +37,12 @@ enum class KlReduction { element, batch };
 enum class ExcludeLast { generic, layer11 };
 enum class LearnedGradient { fresh, accumulate };
 enum class AdamKind { hf, torch };
+enum class Frozen { eval, train };  // how a part that does not learn runs: as when it answers, or with dropout
 
 // The words of a recipe file, in the order of the enumerations; chosen by the type, the value does not matter.
 namespace recipe_words {
 using Word = std::string_view;
-inline constexpr std::array<Word, 3> kHeadInits{"copy_pooler", "normal", "prototypes"};
+inline constexpr std::array<Word, 4> kHeadInits{"copy_pooler", "normal", "prototypes", "keep_last"};
 inline constexpr std::array<Word, 4> kGradientRules{"none", "equilibrium", "logit_scale", "project"};
 inline constexpr std::array<Word, 2> kAnchors{"last", "early"};
 inline constexpr std::array<Word, 9> kObjectives{"last",  "early_sum", "sum",     "linear",       "alternate",
@@ -54,6 +55,7 @@ inline constexpr std::array<Word, 2> kKlReductions{"element", "batch"};
 inline constexpr std::array<Word, 2> kExcludeLasts{"generic", "layer11"};
 inline constexpr std::array<Word, 2> kLearnedGradients{"fresh", "accumulate"};
 inline constexpr std::array<Word, 2> kAdams{"hf", "torch"};
+inline constexpr std::array<Word, 2> kFrozens{"eval", "train"};
 // Of each part of the heads, in the words of Sharing.
 inline constexpr std::array<Word, 4> kReaders{"none", "own", "shared", "own_but_last"};
 inline constexpr std::array<Word, 4> kPoolers{"own", "shared", "none", "groups:K"};
@@ -72,6 +74,7 @@ constexpr const auto& names_of(KlReduction) noexcept { return recipe_words::kKlR
 constexpr const auto& names_of(ExcludeLast) noexcept { return recipe_words::kExcludeLasts; }
 constexpr const auto& names_of(LearnedGradient) noexcept { return recipe_words::kLearnedGradients; }
 constexpr const auto& names_of(AdamKind) noexcept { return recipe_words::kAdams; }
+constexpr const auto& names_of(Frozen) noexcept { return recipe_words::kFrozens; }
 inline auto names_of(PoolInput) noexcept { return pool_input_names(); }
 // clang-format on
 
@@ -260,6 +263,7 @@ struct CompatSpec {
   ExcludeLast gr_exclude_last = ExcludeLast::generic;
   LearnedGradient dyn_grad = LearnedGradient::accumulate;
   AdamKind adamw = AdamKind::hf;
+  Frozen frozen = Frozen::eval;
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -268,6 +272,7 @@ struct CompatSpec {
     visit(Field{.name = "gr_exclude_last"}, self.gr_exclude_last);
     visit(Field{.name = "dyn_grad"}, self.dyn_grad);
     visit(Field{.name = "adamw"}, self.adamw);
+    visit(Field{.name = "frozen"}, self.frozen);
   }
 };
 

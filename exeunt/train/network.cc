@@ -267,7 +267,7 @@ std::vector<Tensor> NetworkImpl::fused_exit_inputs(const TextBatch& batch, const
   }
   std::vector<Tensor> inputs(layout_.sites.size() + 1);
   const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
-  TrunkBatch common{.mask = mask_of(batch), .training = is_training()};
+  TrunkBatch common{.mask = mask_of(batch), .training = is_training() && !options.frozen};
   common.equilibrium = options.equilibrium && is_training();
   if (batch.ids.is_cuda()) common.seed = torch::empty({1}, batch.ids.options().dtype(torch::kLong)).random_();
   trunk_->begin(common);
@@ -278,7 +278,9 @@ std::vector<Tensor> NetworkImpl::fused_exit_inputs(const TextBatch& batch, const
   for (int i = 1; i <= last; ++i) {
     rows = trunk_->layer(rows, i - 1);
     if (next == layout_.sites.size() || layout_.sites[next].after != i) continue;
-    if (!options.only || *options.only == static_cast<int>(next)) {
+    if (options.frozen) {
+      inputs[next] = heads_->input_of(layout_.sites[next], rows.to(torch::kFloat), batch.real);
+    } else if (!options.only || *options.only == static_cast<int>(next)) {
       Tapped tapped = tap(rows, batch.real, heads_->query_of(layout_.sites[next]));
       rows = tapped.rows;
       inputs[next] = tapped.input;
@@ -292,11 +294,15 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
   check(!layout_.sites.empty(), "a network without exits has no outputs");
   const size_t exits = layout_.sites.size();
   const bool fused = options.fused && fits_fused(batch.ids.size(1));
+  if (options.frozen) {
+    embeddings_->eval();
+    for (Layer& layer : layers_) layer->eval();
+  }
   const std::vector<Tensor> inputs = fused ? fused_exit_inputs(batch, options) : exit_inputs(batch, options);
   ExitOutputs out;
   out.logits.resize(exits);
   if (layout_.lte) out.lte.resize(exits);
-  if (options.together && heads_->alike() && !options.only) {
+  if (options.together && heads_->alike() && !options.only && !options.frozen) {
     const HeadsImpl::Output all = heads_->forward_all({inputs.begin(), inputs.end() - 1});
     out.stacked = all.logits;
     out.logits = all.logits.unbind(0);
@@ -304,6 +310,7 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
   } else {
     for (size_t i = 0; i < exits; ++i) {
       if (!inputs[i].defined()) continue;
+      heads_->train(is_training() && !(options.frozen && i + 1 == exits));  // the last exit teaches as it answers
       HeadsImpl::Output exit = heads_(layout_.sites[i], inputs[i]);
       out.logits[i] = std::move(exit.logits);
       if (options.pooled) out.pooled.push_back(exit.pooled);

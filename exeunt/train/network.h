@@ -39,6 +39,9 @@ struct ForwardOptions {
   bool together = false;
   std::optional<int> only = {};  // one exit (by its place in the layout) alone; layers above it do not run
   bool pooled = false;           // fill ExitOutputs::pooled; not with together
+  // Only the exits before the last learn: everything else runs as it does when it answers, without dropout. Its
+  // parameters want no gradient, so none goes back through the layers.
+  bool frozen = false;
 };
 
 // Word, position and segment tables, norm, and ALBERT's projection to the hidden size.

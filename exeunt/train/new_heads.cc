@@ -72,6 +72,34 @@ int copy_poolers(NetworkImpl& network, const Checkpoint& base) {
   return copied;
 }
 
+// Copies the head of the model's last exit where ours is to be like it. Returns whether it was.
+bool keep_last_head(NetworkImpl& network, const Checkpoint& base) {
+  const ExitLayout &old = base.exits(), &now = network.layout();
+  if (old.sites.empty() || old.problem != now.problem || old.labels != now.labels || old.input != now.input)
+    return false;
+  if (old.compat_last_ramp == LastRamp::ramp) return false;
+  const ExitSite &from = old.sites.back(), &to = now.sites.back();
+  std::vector<std::pair<std::string, std::string>> parts;  // names here and there
+  const auto part = [&](const char* kind, std::optional<int> ours, std::optional<int> theirs) {
+    if (ours && theirs)
+      parts.emplace_back(fmt::format("exits.{}.{}.", kind, *ours), fmt::format("exits.{}.{}.", kind, *theirs));
+    return ours.has_value() == theirs.has_value();
+  };
+  if (!part("reader", to.reader, from.reader) || !part("pooler", to.pooler, from.pooler)) return false;
+  (void)part("classifier", to.classifier, from.classifier);
+  std::vector<std::pair<Tensor, const TensorView*>> copies;
+  for (auto& item : network.named_parameters()) {
+    for (const auto& [ours, theirs] : parts) {
+      if (!item.key().starts_with(ours)) continue;
+      const TensorView* view = base.find(theirs + item.key().substr(ours.size()));
+      if (view == nullptr || view->shape != item.value().sizes().vec()) return false;
+      copies.emplace_back(item.value(), view);
+    }
+  }
+  for (auto& [parameter, view] : copies) parameter.copy_(floats_of(*view));
+  return true;
+}
+
 }  // namespace
 
 Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit init, uint64_t seed) {
@@ -92,7 +120,12 @@ Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit i
     const TensorView* view = item.key().find("exits.") == 0 ? nullptr : backbone.find(item.key());
     if (view != nullptr) item.value().copy_(floats_of(*view));
   }
-  if (!base.exits().sites.empty()) start.notices.emplace_back("the model's own exits are replaced by new ones");
+  if (init == HeadInit::keep_last && keep_last_head(*start.network, base)) {
+    start.notices.emplace_back("the model's last exit is kept, those before it are new");
+    start.new_heads = false;
+  } else if (!base.exits().sites.empty()) {
+    start.notices.emplace_back("the model's own exits are replaced by new ones");
+  }
   if (init == HeadInit::copy_pooler && layout.poolers() > 0 && copy_poolers(*start.network, base) == 0) {
     start.notices.emplace_back("the backbone has no pooler to copy: poolers start from random weights");
   }

@@ -19,6 +19,7 @@ struct Start {
 
 // New weights are N(0, 0.02), biases and readers' queries 0. copy_pooler copies the pretrained pooler of the exit's
 // layer, else the only one, to every pooler (the left half of one behind a reader); without any, poolers are drawn too.
+// keep_last takes the last exit from the checkpoint, where that has one of the same form for the same labels.
 // Random numbers come from torch's generator, seeded with `seed`.
 [[nodiscard]] Start start_network(const Checkpoint& base, const ExitLayout& layout, HeadInit init, uint64_t seed);
 

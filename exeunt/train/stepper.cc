@@ -69,13 +69,14 @@ Stepper::Stepper(Network network, const Recipe& recipe, const StageSpec& stage, 
       stage_(stage),
       options_(options),
       objective_(make_objective(stage.objective, context_of(network_->layout(), recipe, stage))),
-      adam_(make_slots(), {.kind = recipe.compat.adamw, .epsilon = options.epsilon}) {
+      adam_(make_slots(), {.kind = recipe.compat.adamw, .epsilon = options.epsilon}),
+      frozen_(stage.train == Trainable::exits && recipe.compat.frozen == Frozen::eval) {
   for (auto& item : network_->named_parameters()) {
     parameters_.push_back(item.value());
     projected_.push_back(is_projected(item.key(), network_->spec(), recipe_.compat.gr_exclude_last));
-    // With clipping over everything, frozen parameters still need their gradient: it takes part in the norm.
-    const bool frozen = !trains(item.key()) && recipe_.compat.clip_scope == ClipScope::trainable;
-    item.value().set_requires_grad(!frozen);
+    // With clipping over everything, DeeBERT's frozen parameters still need their gradient: it takes part in the norm.
+    const bool wanted = recipe_.compat.clip_scope == ClipScope::all && !frozen_;
+    item.value().set_requires_grad(trains(item.key()) || wanted);
   }
   objective_->to(parameters_.front().device());
   if (stage.objective.variant == DistillVariant::ema && stage.objective.distills()) {
@@ -134,7 +135,8 @@ Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
       network_->forward(data.texts, {.equilibrium = recipe_.gradient.rule == GradientRule::equilibrium,
                                      .fused = fused,
                                      .together = objective_->whole(batch),
-                                     .only = objective_->only(batch)});
+                                     .only = objective_->only(batch),
+                                     .frozen = frozen_});
   Tensor taught;
   if (teacher_) {
     update_teacher();

@@ -99,6 +99,7 @@ class Stepper {
   Tensor projection_;                   // what the projection found, [3]
   Tensor parts_;                        // of the loss, last and early, [2]
   std::vector<Tensor> kept_;            // earlier gradients of learned loss weights, set aside while a step is gathered
+  bool frozen_;                         // all but the exits before the last run as they do when they answer
   enum class Phase { idle, gathering, treated } phase_ = Phase::idle;
   int64_t done_ = 0;
   double loss_ = 0;  // of the micro-batches so far

@@ -36,6 +36,9 @@ RECIPES = {
     "elbert-equal": dict(pooler="shared", classifier="shared"),
     "berxit": dict(lte=True, stages=[dict(objective="alternate", train="all")]),
     "exeunt": dict(reader=True, gradient="equilibrium", warmup=0.06, head_lr=5.0),
+    "attach": dict(reader="own_but_last", warmup=0.06, clip_scope="trainable", adamw="torch", kl="batch", gamma=1.0, temperature=1.0,
+                   stages=[dict(objective="last", train="backbone"),
+                           dict(objective="distill_early", train="exits", weight_decay=0.01, clip=0.0)]),
 }
 # name: recipe, family, and how it departs from the recipe: `here` for this script, `patch` the same as a JSON patch.
 CASES = {
@@ -74,6 +77,7 @@ CASES = {
 }
 for variant in ("chain", "bidir", "berxit", "group"):
     CASES[f"distill_{variant}"] = ("romebert-sd", "bert", dict(here=dict(variant=variant), variant=variant))
+CASES["attach_bert"] = ("attach", "bert", {})
 
 
 def family_of(name):
@@ -84,6 +88,10 @@ def family_of(name):
     if name == "albert":
         f.update(embedding=EMBEDDING, groups=1, activation="gelu_new")
     return f
+
+
+def has_reader(r, exit, exits):
+    return bool(r["reader"]) and not (r["reader"] == "own_but_last" and exit == exits - 1)
 
 
 def make_parameters(f, r, outputs, generator):
@@ -116,11 +124,11 @@ def make_parameters(f, r, outputs, generator):
         linear(prefix + "ffn2", d, f["inner"])
         norm(prefix + "ffn_norm", d)
     exits = f["layers"] if r["exits"] == "all" else 1
-    if r["reader"]:
-        for i in range(exits):
+    for i in range(exits):
+        if has_reader(r, i, exits):
             draw(f"exits.reader.{i}.weight", d, scale=0.3)
     for i in range(exits if r["pooler"] == "own" else 1):
-        linear(f"exits.pooler.{i}", d, 2 * d if r["reader"] else d)
+        linear(f"exits.pooler.{i}", d, 2 * d if has_reader(r, i, exits) else d)
     for i in range(exits if r["classifier"] == "own" else 1):
         linear(f"exits.classifier.{i}", outputs, d)
     if r["lte"]:
@@ -162,7 +170,7 @@ def forward(p, f, r, batch):
         if r["exits"] == "all" or i == f["layers"]:
             e = i - 1 if r["exits"] == "all" else 0
             x = h[:, 0]
-            if r["reader"]:
+            if has_reader(r, e, f["layers"]):
                 weights = torch.softmax((h @ p[f"exits.reader.{e}.weight"]).masked_fill(~mask, float("-inf")), 1)
                 x = torch.cat([x, torch.einsum("bt,btd->bd", weights, h)], 1)
             pooled = torch.tanh(lin(f"exits.pooler.{e if r['pooler'] == 'own' else 0}", x))
@@ -311,6 +319,7 @@ def run(case, seed):
     per_stage = steps_in_all // len(r["stages"])
     out, first, next_batch = [], None, 0
     for stage in r["stages"]:
+        r = {**r, **stage}  # a stage may have a decay and a clipping of its own
         adam = Adam(r["adamw"])
         w = torch.full((L - 1,), 4.0, dtype=D64, requires_grad=True)
         kept, warmup = torch.zeros(L - 1, dtype=D64), r["warmup"] * per_stage
@@ -335,7 +344,7 @@ def run(case, seed):
                 first = {n: v.clone() for n, v in g.items() if v is not None}
             scope = [n for n in g if g[n] is not None and (r["clip_scope"] == "all" or trains(n, r, stage))]
             length = sum(float((g[n] ** 2).sum()) for n in scope) ** 0.5
-            factor = min(1.0, r["clip"] / (length + 1e-6))
+            factor = min(1.0, r["clip"] / (length + 1e-6)) if r["clip"] else 1.0
             rate = LR * (k / max(1.0, warmup) if k < warmup else max(0.0, (per_stage - k) / max(1.0, per_stage - warmup)))
             for n in g:
                 if g[n] is None or not trains(n, r, stage):

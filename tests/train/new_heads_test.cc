@@ -150,5 +150,31 @@ TEST(Prototypes, LeaveWhatExitsShareAlone) {
   EXPECT_FALSE(torch::equal(parameter(start.network, "exits.classifier.1.weight"), own));
 }
 
+// The last exit of a finished classifier stays, whatever its number is in the new layout.
+TEST(NewHeads, KeepTheLastExitOfAFinishedModel) {
+  const ModelSpec spec = small_spec();
+  ExitLayout finished = own_exits(spec);
+  finished.sites = {{.after = spec.layers, .pooler = 0, .classifier = 0}};
+  const Checkpoint base = make_model(spec, finished);
+  ExitLayout wanted = own_exits(spec);
+  for (int i = 0; i + 1 < spec.layers; ++i) wanted.sites[static_cast<size_t>(i)].reader = i;
+  Start start = start_network(base, wanted, HeadInit::keep_last, 1);
+  const auto last = std::to_string(spec.layers - 1);
+  for (const char* part : {"pooler", "classifier"}) {
+    for (const char* kind : {"weight", "bias"}) {
+      const auto name = [&](const std::string& number) { return fmt::format("exits.{}.{}.{}", part, number, kind); };
+      EXPECT_TRUE(torch::equal(parameter(start.network, name(last)), stored(base, name("0")))) << part << kind;
+      EXPECT_FALSE(torch::equal(parameter(start.network, name("0")), stored(base, name("0")))) << part << kind;
+    }
+  }
+  EXPECT_FALSE(start.new_heads);  // a regression's bias is not set anew
+  EXPECT_THAT(start.notices, testing::ElementsAre(testing::HasSubstr("last exit is kept")));
+
+  ExitLayout others = own_exits(spec, 4);
+  Start other = start_network(base, others, HeadInit::keep_last, 1);
+  EXPECT_TRUE(other.new_heads);
+  EXPECT_THAT(other.notices, testing::ElementsAre(testing::HasSubstr("replaced by new ones")));
+}
+
 }  // namespace
 }  // namespace exeunt::nn

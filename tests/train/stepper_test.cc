@@ -95,6 +95,45 @@ TEST(Stepper, LetsFrozenGradientsIntoTheClippedNormOnlyWhereAskedTo) {
   EXPECT_GT(wide.step().gradient_norm, 1.05 * narrow.step().gradient_norm);
 }
 
+// The loss of a frozen stage without dropout in the new exits: the same each time, whatever the frozen part's dropout,
+// unless that is asked for as in DeeBERT's code.
+TEST(Stepper, RunsAFrozenPartWithoutDropoutAndWithoutAWayBack) {
+  for (const Frozen mode : {Frozen::eval, Frozen::train}) {
+    Bench bench("attach");
+    ModelSpec spec = bench.network->spec();
+    spec.hidden_dropout = spec.attention_dropout = 0.5F;
+    const ExitLayout layout = bench.network->layout();
+    bench.network = Network(spec, layout);
+    (void)load_parameters(*bench.network, make_model(spec, layout));
+    bench.recipe.compat.frozen = mode;
+    Stepper stepper = bench.stepper(1);
+    const double first = stepper.add(bench.batch, 0, 1.0);
+    EXPECT_EQ(stepper.add(bench.batch, 1, 1.0) == first, mode == Frozen::eval);
+    for (const auto& item : bench.network->named_parameters()) {
+      EXPECT_EQ(item.value().grad().defined(), belongs_to_early_exits(item.key(), layout)) << item.key();
+    }
+  }
+}
+
+TEST(Stepper, TeachesWithALastExitWithoutDropout) {
+  Bench bench("attach");
+  ModelSpec spec = bench.network->spec();
+  spec.classifier_dropout = 0.5F;
+  const ExitLayout layout = bench.network->layout();
+  Network network(spec, layout);
+  (void)load_parameters(*network, make_model(spec, layout));
+  const auto last = [&](bool frozen) {
+    network->train();
+    return network->forward(bench.batch.texts, {.frozen = frozen}).logits.back();
+  };
+  EXPECT_TRUE(torch::equal(last(true), last(true)));
+  EXPECT_FALSE(torch::equal(last(false), last(false)));
+  // Those that learn do drop pooled rows.
+  network->train();
+  const Tensor one = network->forward(bench.batch.texts, {.frozen = true}).logits.front();
+  EXPECT_FALSE(torch::equal(one, network->forward(bench.batch.texts, {.frozen = true}).logits.front()));
+}
+
 TEST(Stepper, ClipsTheCommonNormOfAllGradients) {
   Bench bench("exeunt");
   bench.recipe.stages[0].clip = .25;
