@@ -32,6 +32,7 @@ CURVES = RESULTS / 'curves.json'
 PAPERS = RESULTS / 'papers.json'
 OWN_REPLAYS = RESULTS / 'paper-settings-replayed.json'
 PAGE = ROOT / 'docs/reproducing.md'
+OTHERS = (ROOT / 'README.md', ROOT / 'docs/attach.md')  # pages with a figure or two of these results
 FIGURE = ROOT / 'docs/images/romebert-curves.svg'
 BASELINE = ROOT / 'exeunt/eval/gte-small-static.json'
 POLICIES = ('entropy:0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.4|0.5', 'patience:1|2|3|4|5|6|8', 'window:0.1|0.2|0.3,4,bias_1')
@@ -244,10 +245,12 @@ def make_baseline(exeunt, trainer, model, features, data):
                         + ',\n "tasks": {\n' + ',\n'.join(lines) + '}}\n')
 
 
-def check(page):
-    results, text = Results(RESULTS), page.read_text(encoding='utf-8')
-    if different := first_difference(text, fill_marks(text, page, results)):
-        return '{}:{}: got {!r}, want {!r}; benchmarks/reproducing.py writes it'.format(page, *different)
+def check(pages):
+    results = Results(RESULTS)
+    for page in pages:
+        text = page.read_text(encoding='utf-8')
+        if different := first_difference(text, fill_marks(text, page, results)):
+            return '{}:{}: got {!r}, want {!r}; benchmarks/reproducing.py writes it'.format(page, *different)
     if FIGURE.read_text() != rome_figure(results):
         return f'{FIGURE.name} is not what the results say; benchmarks/reproducing.py draws it anew'
     baseline, scores = json.loads(BASELINE.read_text())['tasks'], cut_short(results)
@@ -260,7 +263,8 @@ def check(page):
 
 def write_page():
     results = Results(RESULTS)
-    PAGE.write_text(fill_marks(PAGE.read_text(encoding='utf-8'), PAGE, results), encoding='utf-8')
+    for page in (PAGE, *OTHERS):
+        page.write_text(fill_marks(page.read_text(encoding='utf-8'), page, results), encoding='utf-8')
     FIGURE.write_text(rome_figure(results))
 
 
@@ -269,7 +273,7 @@ def main():
     if not mode:
         return write_page()
     if mode == '--check' and len(words) <= 1:
-        return check(Path(words[0]) if words else PAGE)
+        return check([Path(words[0])] if words else (PAGE, *OTHERS))
     if mode == '--table' and len(words) == 1 and words[0] in SECTIONS:
         return print(markdown(SECTIONS[words[0]](Results(RESULTS))), end='')
     if mode == '--scores' and len(words) == 1:

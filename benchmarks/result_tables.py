@@ -44,6 +44,14 @@ class Results:
             self.read(f'{name}.json')
             for name in ('curves', 'papers', 'paper-settings-replayed', 'reference', 'pabee-watched', 'attention'))
 
+        attach = self.folder / 'attach.jsonl'  # of benchmarks/attach/study
+        lines = attach.read_text(encoding='utf-8').splitlines() if attach.exists() else []
+        self.attached = [json.loads(line) for line in lines]
+
+    def attach(self, part, **wanted):
+        """Results of `exeunt attach` itself (part "command") or of heads learned on a GPU ("heads")."""
+        return [run for run in self.attached if run['part'] == part and all(run[key] == value for key, value in wanted.items())]
+
     def read(self, name):
         path = self.folder / name
         return json.loads(path.read_text(encoding='utf-8')) if path.exists() else []
@@ -318,6 +326,86 @@ def watched_tables(results):
     return [table(['seed'] + [f'step {steps[i]}' for i in shown], rows)]
 
 
+AS_IT_IS, ATTACH_TASKS = 'as it is', ('SST-2', 'MRPC', 'RTE', 'CoLA', 'STS-B', 'BANKING77', 'CLINC150', 'SMS-Spam', 'feedback')
+
+
+def attached_tables(results):
+    """What `exeunt attach` certified: layers and changed answers on rows that chose nothing."""
+    rows = []
+    for task in ATTACH_TASKS:
+        runs = results.attach('command', task=task, recipe='plain', variant=AS_IT_IS)
+        if runs:
+            rows.append([task, str(len(runs)), one_digit([run['texts']['learned'] for run in runs]).split('.')[0]] + [
+                f"{mean(run['points'][i]['layers'] for run in runs):.2f} ({100 * mean(run['points'][i]['risk'] for run in runs):.1f} %)"
+                for i in range(3)])
+    return [table(['task', 'seeds', 'texts learned', 'layers at 1 % (changed)', '2 %', '5 %'], rows)] if rows else []
+
+
+def apart_runs(results):
+    return [run for run in results.attach('command', task='SST-2', recipe='plain', variant=AS_IT_IS) if 'apart' in run]
+
+
+def changed_on_dev(run):
+    return 1 - run['apart']['dev']['early']['agreement']
+
+
+def apart_tables(results):
+    """SST-2, 2 % certified on rows that share no four words in a row with a learned text."""
+    runs = apart_runs(results)
+
+    def cells(some):
+        def of(get, digits=2):
+            return f'{mean(get(run) for run in some):.{digits}f}'
+        return [of(lambda run: run['apart']['layers']), of(lambda run: 100 * run['apart']['risk']),
+                of(lambda run: run['apart']['dev']['early']['average_layers']), of(lambda run: 100 * changed_on_dev(run)),
+                of(lambda run: 100 * run['apart']['dev']['full']['accuracy'], 1),
+                of(lambda run: 100 * run['apart']['dev']['early']['accuracy'], 1)]
+    header = ['seed', 'layers of 12', 'changed, %', 'layers on dev', 'changed on dev, %', 'accuracy on dev, full depth', 'early']
+    return [table(header, [[str(run['seed'])] + cells([run]) for run in runs] + [['mean'] + cells(runs)])] if runs else []
+
+
+def attach_demo_tables(results):
+    """examples/feedback with MiniLM: attached exits beside jointly trained ones, 2 % on certify.csv."""
+    rows, gains = [], {'plain': [], 'exeunt': []}
+    for seed in sorted({run['seed'] for run in results.attach('command', task='feedback')}):
+        found = {'plain': results.attach('command', task='feedback', recipe='plain', seed=seed, variant=AS_IT_IS),
+                 'exeunt': results.attach('command', task='feedback', recipe='exeunt', seed=seed, variant='joint')}
+        for recipe, runs in found.items():
+            gains[recipe] += [run['certify.csv']['fewer layers'] for run in runs]
+        rows.append([str(seed)] + [''.join(f"{run['certify.csv']['fewer layers']:.2f}×" for run in found[recipe]) or '–' for recipe in gains])
+    if not rows:
+        return []
+    rows.append(['mean'] + [f'{mean(values):.2f}×' if values else '–' for values in gains.values()])
+    return [table(['seed', 'fewer layers, attached to `plain`', 'jointly trained by `exeunt`'], rows)]
+
+
+def layers_of(results, **wanted):
+    """{(task, seed): layers at the three budgets} of heads learned on a GPU."""
+    return {(run['task'], run['seed']): [point['layers'] for point in run['points']] for run in results.attach('heads', **wanted)}
+
+
+def attach_trial_tables(results):
+    """Each change beside the default, over the pairs of task and seed that have both."""
+    base = layers_of(results, recipe='plain', variant=AS_IT_IS)
+    changes = {run['variant']: layers_of(results, recipe='plain', variant=run['variant'])
+               for run in results.attach('heads', recipe='plain') if run['variant'] != AS_IT_IS}
+    changes['exits trained jointly by `exeunt`'] = layers_of(results, recipe='exeunt', variant='joint')
+    changes['`exeunt`, then imitation'] = layers_of(results, recipe='exeunt', variant=AS_IT_IS)
+    rows = []
+    for name, found in changes.items():
+        pairs = [key for key in found if key in base]
+        if not pairs:
+            continue
+        tasks, cells = len({task for task, _ in pairs}), []
+        for i in range(3):
+            gains = [100 * (found[key][i] / base[key][i] - 1) for key in pairs]
+            spread = (mean((gain - mean(gains)) ** 2 for gain in gains) / max(1, len(gains) - 1)) ** 0.5
+            cells.append(f'{mean(gains):+.1f} ± {spread:.1f}')
+        rows.append((mean(100 * (found[key][1] / base[key][1] - 1) for key in pairs), [name, str(tasks), str(len(pairs))] + cells))
+    rows = [row for _, row in sorted(rows)]
+    return [table(['change', 'tasks', 'pairs', 'layers at 1 %, in percent', '2 %', '5 %'], rows)] if rows else []
+
+
 def attention_tables(results):
     groups = {}
     for run in results.attention:
@@ -335,7 +423,9 @@ SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_t
             'study': lambda results: study_tables.default_tables(results, table),
             'study-typed': lambda results: study_tables.typed_tables(results, table),
             'study-time': lambda results: study_tables.time_tables(results, table),
-            'study-settings': lambda results: study_tables.setting_tables(results, table)}
+            'study-settings': lambda results: study_tables.setting_tables(results, table),
+            'attached': attached_tables, 'attach-apart': apart_tables, 'attach-demo': attach_demo_tables,
+            'attach-tried': attach_trial_tables}
 
 
 def markdown(tables):
@@ -392,8 +482,17 @@ def watched_phrase(results):
     return f'{rows.pop():,}' if len(rows) == 1 else ''
 
 
+def apart_layers_phrase(results):
+    return f"{mean(run['apart']['layers'] for run in apart_runs(results)):.1f} of 12 layers"
+
+
+def apart_dev_phrase(results):
+    return f'{100 * mean(changed_on_dev(run) for run in apart_runs(results)):.1f} %'
+
+
 PHRASES = {'runs': runs_phrase, 'torch': torch_phrase, 'seeds': seeds_phrase, 'held-out-rows': held_out_phrase,
-           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'own-runs': own_runs_phrase}
+           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'own-runs': own_runs_phrase, 'attach-layers': apart_layers_phrase,
+           'attach-dev': apart_dev_phrase}
 
 OPEN, CLOSE, END = '<!-- from results: ', ' -->', '<!-- end of results -->'
 

@@ -191,6 +191,15 @@ TEST_F(AttachModelTest, RefusesAModelThatAlwaysAnswersTheSame) {
   EXPECT_FALSE(path_exists(job.out));
 }
 
+// What must not be interrupted is short and comes last; before it there is nothing to be left behind.
+TEST_F(AttachModelTest, WritesEverythingInOneGoAtTheEnd) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  std::vector<std::pair<bool, bool>> seen;  // whether it is writing, and whether the folder is there
+  job.writing = [&](bool writing) { seen.emplace_back(writing, path_exists(job.out)); };
+  (void)attach_model(job, silent());
+  EXPECT_EQ(seen, (std::vector<std::pair<bool, bool>>{{true, false}, {false, true}}));
+}
+
 TEST(SplitTexts, GivesSmallSetsALargerHeldOutShare) {
   const AttachParts many = split_texts(5000, 0, 149, 0.02, 0.95), few = split_texts(500, 0, 149, 0.02, 0.95);
   EXPECT_EQ(many.learn, 3000U);

@@ -38,6 +38,11 @@ CURVES = [
         {'policy': 'entropy:0.2', 'score': 92.0, 'layers': 4.0}, {'policy': 'patience:2', 'score': 91.0, 'layers': 5.5}]}]
 
 
+def attach_run(part, recipe, variant, layers, task='SST-2', seed=1, **more):
+    points = [{'layers': layers * factor, 'risk': 0.01 * factor} for factor in (3, 2, 1)]
+    return {'part': part, 'task': task, 'recipe': recipe, 'seed': seed, 'variant': variant, 'points': points, **more}
+
+
 class Folder(unittest.TestCase):
     """Two seeds of one recipe with two exits, a plain model, a truncated model, and curves."""
 
@@ -310,6 +315,41 @@ class PageTest(Folder):
             done = subprocess.run([sys.executable, ROOT / 'benchmarks/reproducing.py', '--check', edited], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertIn(new, done.stderr)
+
+
+class AttachTables(unittest.TestCase):
+    def tables(self, runs):
+        results = made.Results.__new__(made.Results)
+        results.attached = runs
+        return results
+
+    def test_a_change_stands_beside_the_default_of_the_same_task_and_seed(self):
+        runs = [attach_run('heads', 'plain', 'as it is', 1.0), attach_run('heads', 'plain', 'as it is', 2.0, seed=2),
+                attach_run('heads', 'plain', 'wider', 1.1), attach_run('heads', 'plain', 'wider', 2.6, seed=2),
+                attach_run('heads', 'plain', 'wider', 9.0, task='RTE'), attach_run('heads', 'exeunt', 'joint', 0.5)]
+        (found,) = made.attach_trial_tables(self.tables(runs))
+        joint = ['exits trained jointly by `exeunt`', '1', '1'] + 3 * ['-50.0 ± 0.0']
+        self.assertEqual(found['rows'], [joint, ['wider', '1', '2'] + 3 * ['+20.0 ± 10.0']])
+
+    def test_dev_stands_beside_rows_that_share_no_words(self):
+        def apart(layers, agreement):
+            early = {'accuracy': 0.9, 'agreement': agreement, 'average_layers': 3.0}
+            return {'layers': layers, 'risk': 0.01, 'dev': {'full': {'accuracy': 0.91}, 'early': early}}
+        runs = [attach_run('command', 'plain', 'as it is', 1.0, seed=seed, apart=apart(*values), texts={'learned': 10 * seed})
+                for seed, values in ((1, (2.0, 0.99)), (2, (3.0, 0.97)))]
+        (found,) = made.apart_tables(self.tables(runs))
+        self.assertEqual(found['rows'][-1], ['mean', '2.50', '1.00', '3.00', '2.00', '91.0', '90.0'])
+        self.assertEqual(made.apart_layers_phrase(self.tables(runs)), '2.5 of 12 layers')
+        self.assertEqual(made.apart_dev_phrase(self.tables(runs)), '2.0 %')
+        (found,) = made.attached_tables(self.tables(runs))
+        self.assertEqual(found['rows'], [['SST-2', '2', '15', '3.00 (3.0 %)', '2.00 (2.0 %)', '1.00 (1.0 %)']])
+
+    def test_the_demo_has_both_models_of_a_seed(self):
+        gain = {'certify.csv': {'fewer layers': 2.5}}
+        runs = [attach_run('command', 'plain', 'as it is', 1.0, task='feedback', **gain),
+                attach_run('command', 'exeunt', 'joint', 1.0, task='feedback', **{'certify.csv': {'fewer layers': 2.25}})]
+        (found,) = made.attach_demo_tables(self.tables(runs))
+        self.assertEqual(found['rows'], [['1', '2.50×', '2.25×'], ['mean', '2.50×', '2.25×']])
 
 
 if __name__ == '__main__':
