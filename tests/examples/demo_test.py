@@ -36,7 +36,7 @@ class WithoutNpm(unittest.TestCase):
             fallback = [line for line in done.stdout.splitlines() if "our own small encoder" in line]
             self.assertEqual(len(fallback), 1)
             self.assertIn("npm ERR! network request failed", fallback[0])
-            for part in ("1. ", "2. ", "3. ", "4. ", "5. ", "6. ", "7. ", "What happened", "What to try next"):
+            for part in ("1. ", "2. ", "3. ", "4. ", "5. ", "6. ", "7. ", "8. ", "What happened", "What to try next"):
                 self.assertIn(f"\n{part}", done.stdout)
             self.assertIn("exit after  accuracy", done.stdout)
             self.assertIn('"label"', done.stdout)
@@ -46,6 +46,8 @@ class WithoutNpm(unittest.TestCase):
             self.assertEqual((summary["backbone"], len(summary["accuracy"])), ("tiny-en", 6))
             self.assertGreaterEqual(summary["gain"], 1)
             self.assertGreater(summary["speed_up"], 0)
+            self.assertGreaterEqual(summary["attach_gain"], 1)
+            self.assertTrue((out / "attached" / "policy.json").exists())
             self.assertIn("at most 2 % of answers differ from the fp32 model at full depth", summary["promise"])
             self.assertIn(summary["promise"], done.stdout.split("What happened")[1])
             policies = json.loads((out / "model" / "policy.json").read_text())
