@@ -6,19 +6,35 @@
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/files.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/flows/label_names.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/text/tokenizer.h"
 
 namespace exeunt::apps {
 namespace {
 
 struct ConvertOptions {
-  std::string source, out, to = "exeunt";
+  std::string source, out, to = "exeunt", reader;
   UserColumns columns;  // its list of labels
   bool force = false;
 };
+
+// Puts how spiece.model is read into the new folder's tokenizer_config.json, as transformers 5 names it.
+std::vector<std::string> write_reader(const std::filesystem::path& folder, const std::string& reader) {
+  const char* const name = "tokenizer_config.json";
+  if (!has_bare_spiece(folder)) {
+    throw Error(Code::usage, "--tokenizer: the model has no spiece.model without tokenizer.json",
+                "its tokenizer can be read in one way only; omit --tokenizer");
+  }
+  OrderedJson config = OrderedJson::object();
+  if (path_exists(folder / name)) config = OrderedJson::parse(read_text(folder / name));
+  config["backend"] = reader == "spiece" ? "sentencepiece" : reader;
+  write_atomically(folder / name, json_text(config));
+  return {name};
+}
 
 void run(const Common& common, const ConvertOptions& options) {
   Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
@@ -27,7 +43,15 @@ void run(const Common& common, const ConvertOptions& options) {
   checkpoint =
       checkpoint.with_labels(label_names(checkpoint.exits(), options.columns.labels, no_data, observer(common)));
   const CardFor reader = options.to == "hf" ? CardFor::transformers : CardFor::exeunt;
-  const WriteOptions write{.replace = options.force, .beside = card_writer(checkpoint, options.out, reader)};
+  const auto card = card_writer(checkpoint, options.out, reader);
+  const WriteOptions write{.replace = options.force, .beside = [&](const std::filesystem::path& folder) {
+                             std::vector<std::string> names = card(folder);
+                             if (!options.reader.empty()) {
+                               const auto more = write_reader(folder, options.reader);
+                               names.insert(names.end(), more.begin(), more.end());
+                             }
+                             return names;
+                           }};
   const auto notices = options.to == "hf" ? export_hugging_face(checkpoint, options.out, write)
                                           : write_exeunt_folder(checkpoint, options.out, write);
   for (const std::string& text : notices) notice(common, text);
@@ -60,6 +84,7 @@ void add_convert(CommandLine& line) {
       ->required();
   verb->add_option("--out", options->out, "Output folder, written atomically")->required();
   verb->add_option("--to", options->to, "Output format")->check(CLI::IsMember({"exeunt", "hf"}))->capture_default_str();
+  add_tokenizer_flag(*verb, options->reader);
   add_labels_flag(*verb, options->columns);
   verb->add_flag("--force", options->force, "Replace an existing folder");
 }

@@ -69,6 +69,13 @@ void add_run_flags(CLI::App& verb, MeasureOptions& options, Takes takes) {
   add_text_flags(verb, options);
 }
 
+void add_tokenizer_flag(CLI::App& verb, std::string& reader) {
+  verb.add_option("--tokenizer", reader,
+                  "How to read a spiece.model without tokenizer.json: as SentencePiece does, or as Hugging Face's "
+                  "tokenizers do (default as its tokenizer_config.json says, else spiece)")
+      ->check(CLI::IsMember({"spiece", "tokenizers"}));
+}
+
 void add_length_flag(CLI::App& verb, int& max_length) {
   verb.add_option("--max-length", max_length, "Maximum tokens per text; longer texts are truncated")
       ->check(CLI::Range(1, 1 << 16))

@@ -22,6 +22,7 @@ enum class Takes { model, model_or_trace };
 
 void add_run_flags(CLI::App& verb, MeasureOptions& options, Takes takes);  // MODEL and the next two
 void add_text_flags(CLI::App& verb, MeasureOptions& options);              // the data, --max-length and --threads
+void add_tokenizer_flag(CLI::App& verb, std::string& reader);              // --tokenizer, for a bare spiece.model
 void add_length_flag(CLI::App& verb, int& max_length);
 void add_threads_flag(CLI::App& verb, int& threads);
 void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precision and --engine

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/model/locate.h"
 #include "exeunt/text/tokenizer.h"
@@ -13,6 +14,7 @@ namespace {
 
 struct TokenizeOptions {
   std::string model;
+  std::string reader;
   bool pair = false;
   EncodeOptions encode;
 };
@@ -36,7 +38,7 @@ void print_encoding(const Common& common, const Encoding& encoding, const Tokeni
 }
 
 void run(const Common& common, const TokenizeOptions& options) {
-  const auto tokenizer = load_tokenizer(model_folder(options.model));
+  const auto tokenizer = load_tokenizer(model_folder(options.model), spiece_reader_named(options.reader));
   std::string line;
   for (int64_t number = 1; std::getline(std::cin, line); ++number) {
     std::string_view text = line;
@@ -65,6 +67,7 @@ void add_tokenize(CommandLine& line) {
                              "exeunt tokenize models/mrpc --pair --json < pairs.tsv"},
                             [options, &common = line.common] { run(common, *options); });
   verb->add_option("MODEL", options->model, "Model folder, or org/name in the local Hugging Face cache")->required();
+  add_tokenizer_flag(*verb, options->reader);
   verb->add_flag("--pair", options->pair, "Each line holds two texts separated by a tab");
   verb->add_option("--max-length", options->encode.max_length,
                    "Maximum tokens per line, special tokens included; longer lines are truncated")

@@ -91,20 +91,38 @@ void Charsmap::check_units(const std::string& where) const {
   }
 }
 
-std::optional<std::string_view> Charsmap::find(std::string_view text) const noexcept {
+template <class Found>
+void Charsmap::walk(std::string_view text, const Found& found) const {
   size_t node = offset_of(units_[0]);
-  for (const char c : text) {
-    const auto byte = static_cast<uint8_t>(c);
+  for (size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<uint8_t>(text[at]);
     node ^= byte;
-    if (byte == 0 || node >= units_.size()) return std::nullopt;
+    if (byte == 0 || node >= units_.size()) return;
     const uint32_t unit = units_[node];
-    if (label_of(unit) != byte) return std::nullopt;
+    if (label_of(unit) != byte) return;
     node ^= offset_of(unit);
     if (!has_leaf(unit)) continue;
     const auto rest = std::string_view(replacements_).substr(value_of(units_[node]));
-    return rest.substr(0, rest.find('\0'));
+    if (!found(rest.substr(0, rest.find('\0')), at + 1)) return;
   }
-  return std::nullopt;
+}
+
+std::optional<std::string_view> Charsmap::find(std::string_view text) const noexcept {
+  std::optional<std::string_view> shortest;
+  walk(text, [&](std::string_view by, size_t) {
+    shortest = by;
+    return false;
+  });
+  return shortest;
+}
+
+std::optional<std::pair<std::string_view, size_t>> Charsmap::find_longest(std::string_view text) const noexcept {
+  std::optional<std::pair<std::string_view, size_t>> longest;
+  walk(text, [&](std::string_view by, size_t bytes) {
+    longest.emplace(by, bytes);
+    return true;
+  });
+  return longest;
 }
 
 bool Charsmap::touches_ascii(std::string_view text) const noexcept {

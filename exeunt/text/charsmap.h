@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "exeunt/text/normalized_text.h"
@@ -24,11 +25,17 @@ class Charsmap {
   // does; a prefix that is an entry hides longer ones.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const noexcept;
 
+  // The replacement of the *longest* prefix of `text` that has an entry, and that prefix's size, as in sentencepiece.
+  [[nodiscard]] std::optional<std::pair<std::string_view, size_t>> find_longest(std::string_view text) const noexcept;
+
   // False only if every ASCII character of `text` is unchanged. CR LF counts as one change.
   [[nodiscard]] bool touches_ascii(std::string_view text) const noexcept;
 
  private:
   void check_units(const std::string& where) const;
+  // Calls `found(replacement, bytes)` for each prefix of `text` with an entry, shortest first, while it returns true.
+  template <class Found>
+  void walk(std::string_view text, const Found& found) const;
 
   std::vector<uint32_t> units_;
   std::string replacements_;

@@ -23,6 +23,10 @@ struct BpeFiles {
 [[nodiscard]] std::unique_ptr<const Tokenizer> make_unigram_tokenizer(const SpieceModel& model,
                                                                       const TokenizerConfig& config,
                                                                       const std::string& where);
+// The same pieces cut by SentencePiece itself.
+[[nodiscard]] std::unique_ptr<const Tokenizer> make_spiece_tokenizer(const SpieceModel& model,
+                                                                     const TokenizerConfig& config,
+                                                                     const std::string& where);
 [[nodiscard]] std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(const BpeFiles& files,
                                                                        const TokenizerConfig& config);
 
@@ -30,7 +34,8 @@ struct BpeFiles {
 [[nodiscard]] std::unique_ptr<const Tokenizer> read_wordpiece_tokenizer(const std::filesystem::path& vocab_txt,
                                                                         const TokenizerConfig& config);
 [[nodiscard]] std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::path& spiece_model,
-                                                                      const TokenizerConfig& config);
+                                                                      const TokenizerConfig& config,
+                                                                      SpieceReader reader);
 [[nodiscard]] std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const std::filesystem::path& vocab_json,
                                                                        const std::filesystem::path& merges_txt,
                                                                        const TokenizerConfig& config);

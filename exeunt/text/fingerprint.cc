@@ -40,6 +40,8 @@ std::string tokenizer_sha256(const fs::path& folder) {
   }
   if (!any) throw_bad_file(folder.string(), "no tokenizer found");
   Sha256 hash;
+  // The same file gives other tokens in SentencePiece's hands.
+  if (has_bare_spiece(folder) && default_spiece_reader(folder) == SpieceReader::spiece) hash.add("sentencepiece\n");
   for (const std::string& name : names) hash.add(name + "\n" + sha256_file(folder / name) + "\n");
   return hash.hex();
 }

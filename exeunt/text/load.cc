@@ -37,14 +37,16 @@ fs::path find_spiece_model(const fs::path& folder) {
               "keep the right one, or name it spiece.model");
 }
 
-std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder) {
+std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder, std::optional<SpieceReader> reader) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
   const auto has = [&](const char* name) { return path_exists(folder / name); };
   if (has("tokenizer.json")) return from_json(folder / "tokenizer.json");
   const TokenizerConfig config = read_tokenizer_config(folder);
   if (has("vocab.txt")) return read_wordpiece_tokenizer(folder / "vocab.txt", config);
-  if (const fs::path model = find_spiece_model(folder); !model.empty()) return read_unigram_tokenizer(model, config);
+  if (const fs::path model = find_spiece_model(folder); !model.empty()) {
+    return read_unigram_tokenizer(model, config, reader.value_or(default_spiece_reader(folder)));
+  }
   if (has("vocab.json") && has("merges.txt")) {
     return read_byte_bpe_tokenizer(folder / "vocab.json", folder / "merges.txt", config);
   }
@@ -58,11 +60,34 @@ std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder) {
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> load_tokenizer(const fs::path& folder) {
+std::optional<SpieceReader> spiece_reader_named(std::string_view name) noexcept {
+  if (name == "spiece") return SpieceReader::spiece;
+  if (name == "tokenizers") return SpieceReader::tokenizers;
+  return std::nullopt;
+}
+
+bool has_bare_spiece(const fs::path& folder) {
+  return !path_exists(folder / "tokenizer.json") && !path_exists(folder / "vocab.txt") &&
+         !find_spiece_model(folder).empty();
+}
+
+SpieceReader default_spiece_reader(const fs::path& folder) {
+  const fs::path path = folder / "tokenizer_config.json";
+  if (!path_exists(path)) return SpieceReader::spiece;
+  const Json value = read_json(path, kMaxTokenizerJson);
+  JsonObject config(value, path.string());
+  if (config.has("backend")) {
+    return config.choice("backend", {"tokenizers", "sentencepiece"}) == "tokenizers" ? SpieceReader::tokenizers
+                                                                                     : SpieceReader::spiece;
+  }
+  return config.has("added_tokens_decoder") ? SpieceReader::tokenizers : SpieceReader::spiece;
+}
+
+std::unique_ptr<const Tokenizer> load_tokenizer(const fs::path& folder, std::optional<SpieceReader> reader) {
   return with_hint(
       "copy the tokenizer files from the model's source; three families are supported: WordPiece, "
       "unigram and byte-level BPE",
-      [&] { return from_folder(folder); });
+      [&] { return from_folder(folder, reader); });
 }
 
 }  // namespace exeunt

@@ -2,6 +2,7 @@
 #include "exeunt/text/normalizer.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
@@ -82,13 +83,41 @@ void apply(Lowercase, NormalizedText& text) {
   apply_lowercase(text);
 }
 
-void apply(StripAccents, NormalizedText& text) {
-  if (text.plain()) return;  // no mark is ASCII
+template <class Dropped>
+void drop(const Dropped& dropped, NormalizedText& text) {
+  if (text.plain()) return;  // nothing that is dropped is ASCII
   NormalizedText out(text.first());
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const Decoded next = decode_utf8(text.text().substr(at));
-    if (!unicode::is_mark(next.code_point)) out.append(text, at, at + next.bytes);
+    if (!dropped(next.code_point)) out.append(text, at, at + next.bytes);
+    at += next.bytes;
+  }
+  text = std::move(out);
+}
+
+void apply(StripAccents, NormalizedText& text) {
+  drop(unicode::is_mark, text);
+}
+
+void apply(StripCombining, NormalizedText& text) {
+  drop([](char32_t c) { return unicode::combining_rank(c) != 0; }, text);
+}
+
+void apply(JoinWords, NormalizedText& text) {
+  const auto is_blank = [](char32_t c) { return unicode::is_space(c) || (c >= 0x1C && c <= 0x1F); };
+  NormalizedText out(text.first());
+  out.reserve(text.size());
+  std::optional<Offset> blank;  // the first one since the last word
+  for (size_t at = 0; at < text.size();) {
+    const Decoded next = decode_utf8(text.text().substr(at));
+    if (is_blank(next.code_point)) {
+      if (!blank) blank = text.origin(at);
+    } else {
+      if (blank && !out.empty()) out.append(" ", *blank);
+      blank.reset();
+      out.append(text, at, at + next.bytes);
+    }
     at += next.bytes;
   }
   text = std::move(out);

@@ -23,6 +23,8 @@ struct BertCleanup {
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 struct Lowercase {};
 struct StripAccents {};
+struct JoinWords {};       // words with one space between them, by Python's idea of white space
+struct StripCombining {};  // drops code points with a combining class, as Python's unicodedata.combining says
 struct Strip {
   bool left = true, right = true;
 };
@@ -36,7 +38,7 @@ struct Replace {
 };
 
 using NormalizerStep = std::variant<BertCleanup, NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace,
-                                    std::shared_ptr<const Charsmap>>;
+                                    std::shared_ptr<const Charsmap>, JoinWords, StripCombining>;
 using Normalizer = std::vector<NormalizerStep>;
 
 // Reads the JSON form (null: no steps). An unknown kind or pattern is an error that names it.

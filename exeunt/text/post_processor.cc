@@ -169,7 +169,7 @@ PostProcessor parse_post_processor(const Json& value, const std::string& where) 
   return post;
 }
 
-std::pair<size_t, size_t> longest_first(size_t first, size_t second, size_t room) noexcept {
+std::pair<size_t, size_t> longest_first(size_t first, size_t second, size_t room, bool larger_half_first) noexcept {
   if (first + second <= room) return {first, second};
   const size_t shorter = std::min(first, second);
   size_t less = shorter;
@@ -178,7 +178,7 @@ std::pair<size_t, size_t> longest_first(size_t first, size_t second, size_t room
     less = room / 2;
     more = room - less;
   }
-  return first > second ? std::pair(more, less) : std::pair(less, more);
+  return first > second || (shorter > room / 2 && larger_half_first) ? std::pair(more, less) : std::pair(less, more);
 }
 
 Encoding finish(const PostProcessor& post, Tokens first, std::optional<Tokens> second, const EncodeOptions& options) {
@@ -193,7 +193,7 @@ Encoding finish(const PostProcessor& post, Tokens first, std::optional<Tokens> s
   }
   const size_t room = static_cast<size_t>(options.max_length) - specials;
   const size_t second_size = second ? second->ids.size() : 0;
-  const auto [keep_first, keep_second] = longest_first(first.ids.size(), second_size, room);
+  const auto [keep_first, keep_second] = longest_first(first.ids.size(), second_size, room, post.larger_half_first);
 
   Encoding out;
   out.truncated = keep_first < first.ids.size() || first.cut || keep_second < second_size || (second && second->cut);

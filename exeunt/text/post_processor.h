@@ -56,8 +56,9 @@ using Template = std::vector<TemplatePiece>;
 struct PostProcessor {
   Template single = {{TemplatePiece::Kind::first, {}, 0}};
   Template pair = {{TemplatePiece::Kind::first, {}, 0}, {TemplatePiece::Kind::second, {}, 1}};
-  bool trim_offsets = false;      // byte-level families: offsets exclude white space
-  bool add_prefix_space = false;  // from the post-processor; affects only trim_offsets
+  bool trim_offsets = false;       // byte-level families: offsets exclude white space
+  bool add_prefix_space = false;   // from the post-processor; affects only trim_offsets
+  bool larger_half_first = false;  // of a room with an odd size, as slow tokenizers divide it between two long texts
 };
 
 // White space at the ends of a token's text, in characters; Ġ represents a space.
@@ -78,7 +79,8 @@ struct Blanks {
 [[nodiscard]] PostProcessor parse_post_processor(const Json& value, const std::string& where);
 
 // How many tokens of each text are kept if both together may have `room`: the longer one is truncated first.
-[[nodiscard]] std::pair<size_t, size_t> longest_first(size_t first, size_t second, size_t room) noexcept;
+[[nodiscard]] std::pair<size_t, size_t> longest_first(size_t first, size_t second, size_t room,
+                                                      bool larger_half_first = false) noexcept;
 
 // Truncates, adds the special tokens, sets types. Throws Error (usage) if max_length has no room for the
 // special tokens.

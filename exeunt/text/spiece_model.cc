@@ -54,24 +54,31 @@ SentencePiece parse_piece(const ProtoField& message, const std::string& where) {
 struct Trainer {
   uint64_t model_type = 1;  // unigram, the default of the format
   int64_t unknown = 0;
+  bool byte_fallback = false;
 };
 
 void parse_trainer(const ProtoField& message, const std::string& where, Trainer& trainer) {
   ProtoReader reader(message.bytes, where + ": trainer_spec");
   while (const auto field = reader.next()) {
-    if (field->number != 3 && field->number != 40) continue;
+    if (field->number != 3 && field->number != 35 && field->number != 40) continue;
     reader.expect(*field, Type::varint);
+    if (field->number == 35) trainer.byte_fallback = field->value != 0;
     if (field->number == 3) trainer.model_type = field->value;
     if (field->number == 40) trainer.unknown = field->integer();
   }
 }
 
-void parse_normalizer(const ProtoField& message, const std::string& where, std::string& charsmap) {
+void parse_normalizer(const ProtoField& message, const std::string& where, SpieceModel& model) {
   ProtoReader reader(message.bytes, where + ": normalizer_spec");
+  bool* const flags[] = {&model.whitespace.dummy_prefix, &model.whitespace.remove_extra, &model.whitespace.escape};
   while (const auto field = reader.next()) {
-    if (field->number != 2) continue;
-    reader.expect(*field, Type::bytes);
-    charsmap = field->text();
+    if (field->number == 2) {
+      reader.expect(*field, Type::bytes);
+      model.charsmap = field->text();
+    } else if (field->number >= 3 && field->number <= 5) {
+      reader.expect(*field, Type::varint);
+      *flags[field->number - 3] = field->value != 0;
+    }
   }
 }
 
@@ -126,11 +133,12 @@ SpieceModel parse_spiece_model(std::span<const std::byte> bytes, const std::stri
     } else if (field->number == 2) {
       parse_trainer(*field, where, trainer);
     } else {
-      parse_normalizer(*field, where, model.charsmap);
+      parse_normalizer(*field, where, model);
     }
   }
   check_model(model, trainer, where);
   model.unknown = static_cast<int32_t>(trainer.unknown);
+  model.byte_fallback = trainer.byte_fallback;
   return model;
 }
 

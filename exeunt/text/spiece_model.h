@@ -24,6 +24,11 @@ struct SpieceModel {
   std::vector<SentencePiece> pieces;  // index = id
   int32_t unknown = 0;
   std::string charsmap;  // NormalizerSpec.precompiled_charsmap, may be empty
+  struct Whitespace {    // the rest of NormalizerSpec
+    bool dummy_prefix = true, remove_extra = true, escape = true;
+  };
+  Whitespace whitespace = {};
+  bool byte_fallback = false;
 };
 
 // Reads only known fields and validates all of them; fields of later versions are skipped. Throws Error (prefixed by

@@ -41,9 +41,22 @@ class Tokenizer {
   [[nodiscard]] virtual std::optional<int32_t> id(std::string_view token) const = 0;
 };
 
+// Who cuts texts by a spiece.model without tokenizer.json: SentencePiece, as in the original early-exit systems, or
+// what Hugging Face's tokenizers make of the file (docs/decisions/0009).
+enum class SpieceReader { spiece, tokenizers };
+[[nodiscard]] std::optional<SpieceReader> spiece_reader_named(std::string_view name) noexcept;
+
 // From a model folder: tokenizer.json if there is one, else vocab.txt, spiece.model (30k-clean.model), or
-// vocab.json + merges.txt; tokenizer_config.json and special_tokens_map.json are honoured. Throws Error.
-[[nodiscard]] std::unique_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
+// vocab.json + merges.txt; tokenizer_config.json and special_tokens_map.json are honoured. `reader`, for spiece.model
+// alone: as the folder says (default_spiece_reader) unless given. Throws Error.
+[[nodiscard]] std::unique_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder,
+                                                              std::optional<SpieceReader> reader = {});
+
+// True if the folder's tokenizer is a spiece.model without tokenizer.json, so that there are two ways to read it.
+[[nodiscard]] bool has_bare_spiece(const std::filesystem::path& folder);
+// What tokenizer_config.json says ("backend", as transformers 5 writes it); else `tokenizers` for a file that
+// transformers 4.34 or later wrote, which lists its added tokens, and `spiece` for older ones and for none.
+[[nodiscard]] SpieceReader default_spiece_reader(const std::filesystem::path& folder);
 
 // sha256 over the names and bytes of the files load_tokenizer reads there: equal hashes, equal tokens. It binds traces
 // and feature files to their tokenizer. Throws Error if there is none.

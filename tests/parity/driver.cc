@@ -45,7 +45,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
-    const auto tokenizer = exeunt::load_tokenizer(arguments[1]);
+    const auto tokenizer = exeunt::load_tokenizer(arguments[1], exeunt::SpieceReader::tokenizers);
     std::ios::sync_with_stdio(false);
     for (std::string line; std::getline(std::cin, line);) std::cout << answer(*tokenizer, line) << std::flush;
   } catch (const exeunt::Error& error) {

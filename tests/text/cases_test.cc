@@ -23,7 +23,7 @@ std::vector<Offset> pairs_of(const std::vector<uint32_t>& flat) {
 }
 
 TEST_P(Cases, GiveTheOraclesIdsTypesAndOffsets) {
-  const auto tokenizer = load_tokenizer(GetParam());
+  const auto tokenizer = load_tokenizer(GetParam(), SpieceReader::tokenizers);
   std::istringstream lines(read_text(GetParam() / "cases.jsonl"));
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {

@@ -31,7 +31,12 @@ TEST(Fingerprint, TokenizerJsonSpeaksForItself) {
 TEST(Fingerprint, KnowsSentencePieceByItsEnding) {
   const Scratch scratch;
   (void)scratch.write("30k-clean.model", "pieces");
-  EXPECT_EQ(tokenizer_sha256(scratch.path()), sha256_hex("30k-clean.model\n" + sha256_hex("pieces") + "\n"));
+  EXPECT_EQ(tokenizer_sha256(scratch.path()),
+            sha256_hex("sentencepiece\n30k-clean.model\n" + sha256_hex("pieces") + "\n"));
+  (void)scratch.write("tokenizer_config.json", R"({"backend": "tokenizers"})");
+  const std::string config = sha256_hex(R"({"backend": "tokenizers"})");
+  EXPECT_EQ(tokenizer_sha256(scratch.path()),
+            sha256_hex("30k-clean.model\n" + sha256_hex("pieces") + "\ntokenizer_config.json\n" + config + "\n"));
 }
 
 TEST(Fingerprint, AFolderWithoutATokenizerIsAnError) {

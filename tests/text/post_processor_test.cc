@@ -29,6 +29,9 @@ TEST(PostProcessor, TheLongerTextGivesFirst) {
   EXPECT_EQ(longest_first(5, 9, 8), Lengths(4, 4));
   EXPECT_EQ(longest_first(9, 5, 8), Lengths(4, 4));
   EXPECT_EQ(longest_first(9, 9, 9), Lengths(4, 5));
+  EXPECT_EQ(longest_first(9, 9, 9, true), Lengths(5, 4));
+  EXPECT_EQ(longest_first(8, 9, 9, true), Lengths(5, 4));
+  EXPECT_EQ(longest_first(3, 9, 9, true), Lengths(3, 6));
   EXPECT_EQ(longest_first(9, 8, 9), Lengths(5, 4));
   EXPECT_EQ(longest_first(2, 9, 9), Lengths(2, 7));
   EXPECT_EQ(longest_first(9, 2, 9), Lengths(7, 2));

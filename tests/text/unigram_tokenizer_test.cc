@@ -85,14 +85,16 @@ TEST(UnigramTokenizer, AModelWithoutItsSpecialTokensIsRefused) {
 TEST(UnigramTokenizer, FilesAreNamedInErrors) {
   const Scratch folder;
   const auto path = folder.write("spiece.model", "\x0a\x05");
-  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}); }).what(),
+  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}, SpieceReader::tokenizers); }).what(),
               HasSubstr("spiece.model: the protocol buffer is malformed or truncated at byte 0"));
   const std::filesystem::path cases = std::filesystem::path(EXEUNT_TEST_DATA) / "text/cases/unigram";
   std::filesystem::copy_file(cases / "spiece.model", path, std::filesystem::copy_options::overwrite_existing);
   folder.write("spiece.vocab", "<pad>\t0\n");
-  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}); }).what(),
+  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}, SpieceReader::tokenizers); }).what(),
               HasSubstr("spiece.vocab: got 1 lines, want"));
-  EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(folder.path() / "none.model", {}); }).what(),
+  EXPECT_THAT(error_of([&] {
+                (void)read_unigram_tokenizer(folder.path() / "none.model", {}, SpieceReader::tokenizers);
+              }).what(),
               HasSubstr("none.model"));
 }
 
