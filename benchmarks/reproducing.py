@@ -11,6 +11,9 @@
                                             without a trace keep the points they have)
     reproducing.py --replay EXEUNT TRACES   replays the papers' rules over the traces of `benchmarks/grid --settings papers` into
                                             paper-settings-replayed.json
+    reproducing.py --pretraining OURS TORCH DEVICE
+                                            log.jsonl of `exeunt pretrain` and what benchmarks/peers/torch_pretraining.py
+                                            printed, into pretraining.json; rates without the first 100 steps
     reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES DATA
                                             writes the built-in baseline of ELUE's score: quality from the models cut short,
                                             MFLOPs from ELUE's dev sets below DATA
@@ -20,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
 from panels import panels
 from result_tables import (SECTIONS, Results, cut_short_tables, fill_marks, first_difference, markdown, mean,
@@ -209,6 +213,20 @@ def make_own_replays(exeunt, traces):
     OWN_REPLAYS.write_text('[\n' + ',\n'.join(json.dumps(one) for one in out) + '\n]\n')
 
 
+def make_pretraining(ours, torch, device):
+    """Rates are medians over the lines of the log, behind what is recorded or compiled at first."""
+    def lines_of(path):
+        return [line for line in map(json.loads, Path(path).read_text().splitlines()) if 'token_losses' in line]
+    mine, theirs = lines_of(ours), lines_of(torch)
+    kept = ('step', 'tokens', 'token_losses', 'order_losses')
+    out = {'device': device, 'shape': '12 layers, hidden size 384', 'batch': '256 rows of 128 tokens',
+           'ours': {'tokens_per_second': median(line['tokens_per_second'] for line in mine if line['step'] > 100),
+                    'lines': [{name: line[name] for name in kept} for line in mine]},
+           'torch': {'tokens_per_second': theirs[-1]['tokens_per_second'], 'version': theirs[-1]['torch'],
+                     'lines': [{name: line[name] for name in kept} for line in theirs]}}
+    (RESULTS / 'pretraining.json').write_text(json.dumps(out, indent=1) + '\n')
+
+
 def replay(place, traces, wanted, rows_of, splits=('eval', 'held-out')):
     """One line for each trace of a whole model that is wanted."""
     out = []
@@ -284,6 +302,8 @@ def main():
         return make_papers(words[0], Path(words[1]))
     if mode == '--replay' and len(words) == 2:
         return make_own_replays(words[0], Path(words[1]))
+    if mode == '--pretraining' and len(words) == 3:
+        return make_pretraining(*words)
     if mode == '--baseline' and len(words) == 5:
         return make_baseline(*words)
     return __doc__ + f"\ntables: {', '.join(SECTIONS)}"

@@ -25,6 +25,7 @@ HELD_OUT_LOSS = 0.5  # points that a threshold may lose on held-out rows
 TRIAL_TASKS, TRIAL_SEEDS, BASELINE = ('MRPC', 'RTE'), 3, 'sum'  # of benchmarks/trials; `sum` is the recipe unchanged
 CLAIMS = {'pabee': ('patience',), 'elbert': ('window',)}  # rules said to be faster and better than full depth
 REAL_SPEEDUP = 1.2  # the least that counts as faster
+WATCHED_PRETRAINING, PRETRAINING_STRIDE = (1, 6, 12), 100  # exits and steps that are shown
 WATCHED_EXIT, FIRST_WATCHED, WATCHED_STRIDE = 6, 4, 2
 
 
@@ -274,6 +275,26 @@ def cut_short_tables(results):
     return [table(['task'] + [str(layer) for layer in range(1, LAYERS + 1)], rows, numbers=numbers)] if rows else []
 
 
+def pretraining_tables(results):
+    """Losses of some exits over tokens, ours beside the torch.compile loop's, and how many tokens a second both take."""
+    found = results.read('pretraining.json')
+    if not found:
+        return []
+    exits, rows = [layer for layer in WATCHED_PRETRAINING if layer <= len(found['ours']['lines'][0]['token_losses'])], []
+    theirs = {line['step']: line for line in found['torch']['lines']}
+    for line in found['ours']['lines']:
+        if line['step'] % PRETRAINING_STRIDE == 0 and line['step'] in theirs:
+            other = theirs[line['step']]
+            rows.append([str(line['step']), f"{line['tokens'] / 1e6:.1f}"] + [
+                f"{line[kind][layer - 1]:.2f} / {other[kind][layer - 1]:.2f}" for kind in ('token_losses', 'order_losses') for layer in exits])
+    ours, torch = (found[side]['tokens_per_second'] for side in ('ours', 'torch'))
+    header = ['step', 'million tokens'] + [f'{name}, exit {layer}' for name in ('hidden tokens', 'order') for layer in exits]
+    return [table(header, rows, remark=(
+        f"Ours / a torch.compile loop (PyTorch {found['torch']['version']}) on {found['device']}: {found['shape']} from scratch, "
+        f"bf16, {found['batch']}. {ours / 1e3:,.0f} thousand tokens a second, padding not counted, against {torch / 1e3:,.0f}: "
+        f"{ours / torch:.2f} times as many."))]
+
+
 def trial_tables(results):
     changes = {}
     for run in results.trials:
@@ -417,7 +438,7 @@ def attention_tables(results):
     return [table(['attention', 'launched as', 'run', 'times', 'ended in NaN', 'where'], rows)] if rows else []
 
 
-SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
+SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'pretraining': pretraining_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
             'policies': policy_tables, 'cut-short': cut_short_tables, 'tried': trial_tables, 'objectives': objective_tables,
             'watched': watched_tables, 'attention': attention_tables,
             'study': lambda results: study_tables.default_tables(results, table),

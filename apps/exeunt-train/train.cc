@@ -12,6 +12,7 @@
 #include "apps/exeunt-train/auto.h"
 #include "apps/exeunt-train/certify.h"
 #include "apps/exeunt-train/defaults.h"
+#include "apps/exeunt-train/pretrain.h"
 #include "apps/exeunt-train/summary.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
@@ -219,6 +220,7 @@ void add_train_verbs(CommandLine& line) {
     const TrainerAbout about = about_trainer();
     print_json({{"torch", about.torch}, {"gpus", about.gpus}, {"gloo", about.gloo}, {"nccl", about.nccl}});
   })->group("");
+  add_pretrain(line);
   add_train_verb(line, [&common = line.common](const TrainFlags& flags) { run(common, flags); });
 }
 

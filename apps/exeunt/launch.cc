@@ -91,7 +91,7 @@ Plan read_plan(int argc, char** argv) {
     }
   }
   if (plan.processes == 0) throw Error(Code::usage, "--nproc is required", kHint);
-  if (i >= argc || !is_trainers_verb(argv[i])) throw Error(Code::usage, "got no verb to launch", kHint);
+  if (i >= argc || std::strcmp(argv[i], "train") != 0) throw Error(Code::usage, "got no verb to launch", kHint);
   plan.verb = argv + i;
   return plan;
 }

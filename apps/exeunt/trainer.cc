@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "apps/exeunt/output.h"
+#include "apps/exeunt/pretrain_flags.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/base/error.h"
 
@@ -35,7 +36,7 @@ bool asks_for_help(int argc, char** argv) noexcept {
 }
 
 bool is_trainers_verb(std::string_view verb) noexcept {
-  return verb == "train";
+  return verb == "train" || verb == "pretrain";
 }
 
 fs::path find_trainer() {
@@ -83,6 +84,10 @@ int run_trainer(const std::vector<std::string>& arguments, bool silent) {
 
 void add_train(CommandLine& line) {
   add_train_verb(line, [](const TrainFlags&) {});
+}
+
+void add_pretrain(CommandLine& line) {
+  add_pretrain_verb(line, [](const PretrainFlags&) {});
 }
 
 }  // namespace exeunt::apps

@@ -11,7 +11,7 @@
 
 namespace exeunt::apps {
 
-[[nodiscard]] bool is_trainers_verb(std::string_view verb) noexcept;  // "train"
+[[nodiscard]] bool is_trainers_verb(std::string_view verb) noexcept;  // "train", "pretrain"
 
 // Help needs no trainer: the command knows its flags.
 [[nodiscard]] bool asks_for_help(int argc, char** argv) noexcept;
@@ -26,7 +26,8 @@ namespace exeunt::apps {
 // checkpoint. With `silent` its table of results is not shown. Returns its exit status. Throws Error.
 int run_trainer(const std::vector<std::string>& arguments, bool silent);
 
-// So that the command can explain and complete the verb.
+// So that the command can explain and complete the verbs.
 void add_train(CommandLine& line);
+void add_pretrain(CommandLine& line);
 
 }  // namespace exeunt::apps

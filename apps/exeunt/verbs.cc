@@ -25,6 +25,7 @@ void add_all_verbs(CommandLine& line) {
   add_data(line);
   add_prepare(line);
   add_train(line);
+  add_pretrain(line);
   add_launch(line);
   end_group(line, "Training");
   add_trace(line);

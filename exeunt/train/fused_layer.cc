@@ -173,6 +173,22 @@ struct TapFunction : torch::autograd::Function<TapFunction> {
   }
 };
 
+struct PlacesFunction : torch::autograd::Function<PlacesFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& rows, const Tensor& places) {
+    context->save_for_backward({places});
+    return {rows.view_as(rows), rows.reshape({-1, rows.size(-1)}).index_select(0, places)};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    // Made by the layer above for this one place, so it may be added to. Places that stand for nothing repeat the first
+    // and bring zeros.
+    Tensor back = gradients[0].contiguous();
+    back.view({-1, back.size(-1)})
+        .index_add_(0, context->get_saved_variables()[0], gradients[1].to(back.scalar_type()));
+    return {back, Tensor()};
+  }
+};
+
 }  // namespace
 
 FusedTrunk::FusedTrunk(const ModelSpec& spec, std::vector<std::vector<Tensor>> layers)
@@ -244,6 +260,11 @@ void FusedTrunk::begin(const TrunkBatch& batch) {
 Tensor FusedTrunk::layer(const Tensor& rows, int index) const {
   return LayerFunction::apply(rows, at::TensorList(layers_[static_cast<size_t>(index)]),
                               c10::static_intrusive_pointer_cast<Plan>(plan_), static_cast<int64_t>(index));
+}
+
+Tapped tap_places(const Tensor& rows, const Tensor& places) {
+  const variable_list out = PlacesFunction::apply(rows, places);
+  return {out[0], out[1]};
 }
 
 Tapped tap(const Tensor& rows, const Tensor& real, const std::optional<Tensor>& query) {

@@ -51,5 +51,7 @@ struct Tapped {
   Tensor rows, input;
 };
 [[nodiscard]] Tapped tap(const Tensor& rows, const Tensor& real, const std::optional<Tensor>& query);
+// The same for the rows at `places` [n] int64 of all texts' tokens in a row: [n, hidden] in the type of `rows`.
+[[nodiscard]] Tapped tap_places(const Tensor& rows, const Tensor& places);
 
 }  // namespace exeunt::nn

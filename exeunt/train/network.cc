@@ -259,21 +259,52 @@ std::vector<Tensor> NetworkImpl::exit_inputs(const TextBatch& batch, const Forwa
   return inputs;
 }
 
-std::vector<Tensor> NetworkImpl::fused_exit_inputs(const TextBatch& batch, const ForwardOptions& options) {
+void NetworkImpl::begin_trunk(const TextBatch& batch, const ForwardOptions& options) {
   if (!trunk_) {
     std::vector<std::vector<Tensor>> layers;
     for (int i = 0; i < spec_.layers; ++i) layers.push_back(layer(i)->parameters());
     trunk_ = std::make_unique<FusedTrunk>(spec_, std::move(layers));
   }
-  std::vector<Tensor> inputs(layout_.sites.size() + 1);
-  const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
   TrunkBatch common{.mask = mask_of(batch), .training = is_training() && !options.frozen};
   common.equilibrium = options.equilibrium && is_training();
   if (batch.ids.is_cuda()) common.seed = torch::empty({1}, batch.ids.options().dtype(torch::kLong)).random_();
   trunk_->begin(common);
-  Tensor rows = embeddings_(batch).to(trunk_->precision());
+}
+
+Tensor NetworkImpl::fused_embeddings(const TextBatch& batch, const ForwardOptions& options) {
+  const Tensor rows = embeddings_(batch).to(trunk_->precision());
   // Below the first layer equilibrium divides by the number of layers: S_0 / L.
-  if (common.equilibrium) rows = scale_gradient(rows, 1.0 / spec_.layers);
+  return options.equilibrium && is_training() ? scale_gradient(rows, 1.0 / spec_.layers) : rows;
+}
+
+std::vector<Tensor> NetworkImpl::rows_at(const TextBatch& batch, const Tensor& places, const std::vector<bool>& wanted,
+                                         const ForwardOptions& options) {
+  std::vector<Tensor> found(static_cast<size_t>(spec_.layers));
+  const bool fused = options.fused && fits_fused(batch.ids.size(1));
+  const bool equilibrium = options.equilibrium && is_training();
+  const Tensor mask = fused ? Tensor() : mask_of(batch);
+  if (fused) begin_trunk(batch, options);
+  Tensor rows = fused ? fused_embeddings(batch, options) : embeddings_(batch);
+  for (int i = 1; i <= spec_.layers; ++i) {
+    const auto place = static_cast<size_t>(i) - 1;
+    rows = fused ? trunk_->layer(rows, i - 1) : layer(i - 1)(rows, mask);
+    if (!fused && equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
+    if (wanted[place]) {
+      Tapped tapped =
+          fused ? tap_places(rows, places) : Tapped{rows, rows.reshape({-1, rows.size(-1)}).index_select(0, places)};
+      rows = tapped.rows;
+      found[place] = tapped.input;
+    }
+    if (!fused && equilibrium && i < spec_.layers) rows = scale_gradient(rows, spec_.layers - i);
+  }
+  return found;
+}
+
+std::vector<Tensor> NetworkImpl::fused_exit_inputs(const TextBatch& batch, const ForwardOptions& options) {
+  begin_trunk(batch, options);
+  std::vector<Tensor> inputs(layout_.sites.size() + 1);
+  const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
+  Tensor rows = fused_embeddings(batch, options);
   size_t next = 0;  // exit
   for (int i = 1; i <= last; ++i) {
     rows = trunk_->layer(rows, i - 1);

@@ -109,6 +109,12 @@ class NetworkImpl : public torch::nn::Module {
   // The last layer's rows and those below, [layers + 1] of [rows, tokens, hidden]: what tests compare.
   [[nodiscard]] std::vector<Tensor> hidden_rows(const TextBatch& batch);
 
+  // Rows at `places` [n] int64 of all texts' tokens in a row, as each of the `wanted` layers leaves them: [n, hidden];
+  // undefined for the others. Pretraining's heads read these.
+  [[nodiscard]] std::vector<Tensor> rows_at(const TextBatch& batch, const Tensor& places,
+                                            const std::vector<bool>& wanted, const ForwardOptions& options);
+  [[nodiscard]] Heads& heads() noexcept { return heads_; }
+
   [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const ExitLayout& layout() const noexcept { return layout_; }
   // Whether ForwardOptions::fused works for batches of so many tokens, where the parameters lie now.
@@ -117,6 +123,8 @@ class NetworkImpl : public torch::nn::Module {
  private:
   [[nodiscard]] Layer& layer(int index);
   [[nodiscard]] std::vector<Tensor> exit_inputs(const TextBatch& batch, const ForwardOptions& options);
+  void begin_trunk(const TextBatch& batch, const ForwardOptions& options);
+  [[nodiscard]] Tensor fused_embeddings(const TextBatch& batch, const ForwardOptions& options);
   [[nodiscard]] std::vector<Tensor> fused_exit_inputs(const TextBatch& batch, const ForwardOptions& options);
 
   ModelSpec spec_;

@@ -2,7 +2,6 @@
 #include "exeunt/train/run_state.h"
 
 #include <cmath>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/train/state_tensors.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {
@@ -19,36 +19,6 @@ namespace {
 constexpr const char* kTensors = "training.safetensors";
 constexpr const char* kState = "trainer_state.json";
 constexpr const char* kFormat = "exeunt.training/1";
-
-// Tensors on their way to a file; keeps the copies alive until it is written.
-class TensorList {
- public:
-  void add(const std::string& name, const Tensor& tensor) {
-    if (!tensor.defined()) return;
-    kept_.push_back(tensor.detach().to(torch::kCPU).contiguous());
-    const Tensor& copy = kept_.back();
-    const bool bytes = copy.scalar_type() == torch::kByte;
-    check(bytes || copy.scalar_type() == torch::kFloat, "training state is fp32 or bytes");
-    const std::span raw(static_cast<const std::byte*>(copy.data_ptr()), copy.nbytes());
-    list_.push_back(
-        {name, {.dtype = bytes ? DType::u8 : DType::f32, .shape = copy.sizes().vec(), .strides = {}, .bytes = raw}});
-  }
-  [[nodiscard]] const std::vector<NamedTensor>& list() const { return list_; }
-
- private:
-  std::vector<Tensor> kept_;
-  std::vector<NamedTensor> list_;
-};
-
-Tensor tensor_of(const TensorSet& set, const std::string& name) {
-  const TensorView* view = set.find(name);
-  if (view == nullptr) return {};
-  const bool bytes = view->dtype == DType::u8;
-  Tensor out = torch::empty(view->shape, bytes ? torch::kByte : torch::kFloat);
-  if (out.numel() == 0) return out;
-  copy_raw(*view, {static_cast<std::byte*>(out.data_ptr()), out.nbytes()});
-  return out;
-}
 
 torch::Device device_of(Stepper& stepper) {
   return stepper.network()->parameters().front().device();
@@ -71,7 +41,7 @@ void copy_into(const TensorSet& set, const std::string& name, Tensor& into) {
 }
 
 std::vector<std::string> write_state(const fs::path& folder, const RunState& state, Stepper& stepper) {
-  TensorList tensors;
+  StateTensors tensors;
   for (const AdamSlot& slot : stepper.adam().slots()) {
     tensors.add("adam.m." + slot.name, slot.m);
     tensors.add("adam.v." + slot.name, slot.v);

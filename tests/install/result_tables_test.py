@@ -212,6 +212,17 @@ class TableTest(Folder):
             ['RTE', '`pabee`, readers', 'all', '60.0', '`patience:1`', '70.0', '3.00×', '70.0 at 3.00×']])
         self.assertEqual(self.phrase('claims-held'), '0 of 2 cases over all exits, 1 of 1 over late exits and 1 of 1 over readers')
 
+    def test_puts_pretraining_beside_the_loop_it_is_compared_with(self):
+        def side(rate, first, **more):
+            return {'tokens_per_second': rate, **more, 'lines': [
+                {'step': step, 'tokens': 20000 * step, 'token_losses': [first, 2, 3], 'order_losses': [0.7, 0.6, 0.5]} for step in (50, 100, 200)]}
+        self.assertEqual(made.pretraining_tables(self.results()), [])
+        self.write('pretraining.json', {'device': 'a card', 'shape': 'S', 'batch': 'B', 'ours': side(1.5e6, 4), 'torch': side(1e6, 5, version='2')})
+        (one,) = made.pretraining_tables(self.results())
+        self.assertEqual(one['header'], ['step', 'million tokens', 'hidden tokens, exit 1', 'order, exit 1'])
+        self.assertEqual(one['rows'], [['100', '2.0', '4.00 / 5.00', '0.70 / 0.70'], ['200', '4.0', '4.00 / 5.00', '0.70 / 0.70']])
+        self.assertIn('1,500 thousand tokens a second, padding not counted, against 1,000: 1.50 times as many.', one['remark'])
+
     def test_becomes_markdown(self):
         first, second = made.table(['a', 'b'], [['1.2', '']], 'T', 'R.'), made.table(['c'], [['x']])
         self.assertEqual(made.markdown([first]), '### T\nR.\n\n| a | b |\n| --- | --- |\n| 1.2 |  |\n')
