@@ -179,7 +179,10 @@ void print_limits(const Calibrated& done) {
       "others\n",
       shares);
   constexpr double kNothing = 1.005;
-  if (1 / done.calibration.outcomes.front().report_cost < kNothing) {
+  if (done.data.certify.exits == 1) {
+    fmt::print(
+        "the model has no exit but its last layer's, so every text runs all layers; 'exeunt attach' gives it more\n");
+  } else if (1 / done.calibration.outcomes.front().report_cost < kNothing) {
     fmt::print(
         "this saves nothing: every text runs all layers; a larger --max-drop, more rows or a longer training may\n");
   }

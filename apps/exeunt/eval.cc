@@ -176,9 +176,11 @@ void run(const Common& common, const EvalFlags& flags) {
   const std::optional<ExitTrace> other =
       flags.against.empty() ? std::nullopt : std::optional(read_trace(flags.against));
   const std::vector<ExitScore> exits = scorer.each_exit();
-  const std::vector<YardstickScore> yardstick =
-      flags.yardstick.empty() ? std::vector<YardstickScore>{}
-                              : yardstick_for(flags.yardstick, flags.run, measured, scoring.metrics);
+  std::vector<Metric> metrics;
+  for (const Score& one : score.metrics) metrics.push_back(one.metric);
+  const std::vector<YardstickScore> yardstick = flags.yardstick.empty()
+                                                    ? std::vector<YardstickScore>{}
+                                                    : yardstick_for(flags.yardstick, flags.run, measured, metrics);
   const bool classes = measured.trace.labelled() && !measured.trace.info.regression;
   if (flags.each_class && !classes) throw Error(Code::usage, "--each-class needs labelled rows and a model of classes");
   if (common.json) {

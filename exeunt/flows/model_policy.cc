@@ -22,9 +22,13 @@ ResolvedPolicy resolve_measured(const Measured& measured, const Wish& wish, cons
 
 fs::path policy_path(const Checkpoint& model) {
   if (!path_exists(model.folder() / kManifestFile)) {
-    throw Error(Code::usage,
-                fmt::format("{}: only a folder in Exeunt's format keeps a policy", model.folder().string()),
-                fmt::format("make one first: exeunt convert {} --out FOLDER", model.folder().string()));
+    throw Error(
+        Code::usage, fmt::format("{}: only a folder in Exeunt's format keeps a policy", model.folder().string()),
+        model.exits().sites.size() > 1
+            ? fmt::format("make one first: exeunt convert {} --out FOLDER", model.folder().string())
+            : fmt::format("its only exit is the last layer's; exits of its own, and a policy for them: exeunt attach "
+                          "{} --texts FILE --out FOLDER",
+                          model.folder().string()));
   }
   return model.folder() / "policy.json";
 }
