@@ -56,8 +56,10 @@ void show(const Common& common, const PolicyFlags& flags) {
     rows.emplace_back("promise", promise_of(entry));
     if (entry.certificate) {
       const Certificate& c = *entry.certificate;
-      rows.emplace_back("certificate", fmt::format("{}, {} texts", name_of(c.method), c.rows));
+      rows.emplace_back("certificate", fmt::format("{}, {} {}", name_of(c.method), c.rows,
+                                                   names_of(CertifiedUnit{})[static_cast<size_t>(c.unit)]));
       if (c.max_length > 0) rows.back().second += fmt::format(", max-length {}", c.max_length);
+      if (c.tries > 0) rows.back().second += fmt::format(", tries known here: {}", c.tries);
     }
     print_pairs(rows);
     for (const PolicyPoint& point : entry.points) {
