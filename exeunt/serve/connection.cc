@@ -305,7 +305,10 @@ void Connection::on_written(const error_code& error) {
 void Connection::linger() {
   set_wait(Wait::linger);
   error_code ignored;
-  if (tls_) tls_->say_goodbye();
+  if (tls_) {
+    tls_->say_goodbye();
+    if (!reading_) tls_.reset();  // it holds more than all the rest, and nothing of it is needed any more
+  }
   socket_.shutdown(Socket::shutdown_send, ignored);
   begin_ = end_ = 0;
   linger_on();

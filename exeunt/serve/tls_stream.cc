@@ -103,12 +103,12 @@ void TlsStream::attempt_after(Wait wait, Step step, Handler done) {
 }
 
 void TlsStream::attempt_later(Step step, Handler done) {
-  asio::post(socket_.get_executor(),
-             [this, step = std::move(step), done = std::move(done)] { attempt(step, done); });
+  asio::post(socket_.get_executor(), [this, step = std::move(step), done = std::move(done)] { attempt(step, done); });
 }
 
 void TlsStream::handshake(Handler done) {
-  attempt_after(Wait::wait_read, [this] { return SSL_do_handshake(ssl_.get()); }, std::move(done));
+  attempt_after(
+      Wait::wait_read, [this] { return SSL_do_handshake(ssl_.get()); }, std::move(done));
 }
 
 void TlsStream::read_some(asio::mutable_buffer buffer, Handler done) {

@@ -24,8 +24,8 @@ class Server {
       : engine_(2),
         log_(false, {}),
         listener_({.port = 0, .max_connections = 64, .framing = {.body_bytes = 4096, .chunks = 64}, .signals = false}),
-        service_({fake_model(), engine_.runner(), [this](std::function<void()> work) { listener_.post(std::move(work)); },
-                  log_},
+        service_({fake_model(), engine_.runner(),
+                  [this](std::function<void()> work) { listener_.post(std::move(work)); }, log_},
                  {}, {.gate = {.loopback = true}, .log_requests = false}) {
     service_.use_keys(ApiKeys({std::string(kKey)}));
     std::thread([this] { (void)listener_.run(service_, log_, {}); }).detach();  // until the process ends
@@ -64,11 +64,13 @@ class Choices {
 };
 
 constexpr std::array<std::string_view, 24> kNames = {
-    "inputs",   "query",   "texts",      "truncate",       "exit",           "policy",         "max_layers", "deadline_ms",
-    "details",  "model",   "input",      "raw_scores",     "return_text",    "id",             "name",       "shape",
-    "datatype", "data",    "outputs",    "parameters",     "input_ids",      "attention_mask", "text",       "truncation_direction"};
-constexpr std::array<std::string_view, 12> kValues = {"1",     "-1",    "0.5",        "1e999",  "true",  "null",
-                                                      "\"a\"", "\"INT64\"", "\"BYTES\"", "\"full\"", "[1,2]", "\"entropy:0.5\""};
+    "inputs",      "query",       "texts",     "truncate",       "exit",     "policy",
+    "max_layers",  "deadline_ms", "details",   "model",          "input",    "raw_scores",
+    "return_text", "id",          "name",      "shape",          "datatype", "data",
+    "outputs",     "parameters",  "input_ids", "attention_mask", "text",     "truncation_direction"};
+constexpr std::array<std::string_view, 12> kValues = {"1",         "-1",       "0.5",   "1e999",
+                                                      "true",      "null",     "\"a\"", "\"INT64\"",
+                                                      "\"BYTES\"", "\"full\"", "[1,2]", "\"entropy:0.5\""};
 
 std::string json(Choices& choices, int depth = 0) {
   const size_t kind = depth > 5 ? 3 : choices.below(8);
@@ -121,23 +123,33 @@ std::string chunked(Choices& choices, std::string_view body) {
 
 std::string request_of(Choices& choices) {
   constexpr std::array<std::string_view, 6> methods = {"POST", "POST", "GET", "HEAD", "OPTIONS", "DELETE"};
-  constexpr std::array<std::string_view, 12> paths = {
-      "/predict", "/classify", "/rerank", "/v2/models/fake/infer", "/v2/models/fake/versions/1/infer", "/health",
-      "/info",    "/metrics",  "/",       "/playground.js",        "/v2/models/fake",                  "/openapi.json"};
-  constexpr std::array<std::string_view, 14> fields = {"Content-Type: application/json",
-                                                       "Content-Type: text/plain",
-                                                       "Content-Type: application/json; charset=utf-8",
-                                                       "Origin: https://evil.example",
-                                                       "Origin: http://localhost",
-                                                       "Connection: close",
-                                                       "Connection: keep-alive",
-                                                       "Expect: 100-continue",
-                                                       "X-Request-Timeout-Ms: 1",
-                                                       "X-Request-Id: an-id",
-                                                       "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-                                                       "Accept: text/html",
-                                                       "Host: other",
-                                                       "Authorization: Bearer wrong"};
+  constexpr std::array<std::string_view, 12> paths = {"/predict",
+                                                      "/classify",
+                                                      "/rerank",
+                                                      "/v2/models/fake/infer",
+                                                      "/v2/models/fake/versions/1/infer",
+                                                      "/health",
+                                                      "/info",
+                                                      "/metrics",
+                                                      "/",
+                                                      "/playground.js",
+                                                      "/v2/models/fake",
+                                                      "/openapi.json"};
+  constexpr std::array<std::string_view, 14> fields = {
+      "Content-Type: application/json",
+      "Content-Type: text/plain",
+      "Content-Type: application/json; charset=utf-8",
+      "Origin: https://evil.example",
+      "Origin: http://localhost",
+      "Connection: close",
+      "Connection: keep-alive",
+      "Expect: 100-continue",
+      "X-Request-Timeout-Ms: 1",
+      "X-Request-Id: an-id",
+      "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+      "Accept: text/html",
+      "Host: other",
+      "Authorization: Bearer wrong"};
   std::string out(choices.of(methods));
   out += ' ' + std::string(choices.of(paths)) + (choices.often() ? "" : "?" + choices.bytes()) +
          (choices.often() ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n");
@@ -185,9 +197,10 @@ void converse(uint16_t port, Choices& choices) {
 void check_alive(uint16_t port) {
   RawClient client(port);
   const std::string body = R"({"inputs":"hello there"})";
-  client.send(fmt::format("POST /predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n"
-                          "Content-Length: {}\r\n\r\n{}",
-                          kKey, body.size(), body));
+  client.send(
+      fmt::format("POST /predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n"
+                  "Content-Length: {}\r\n\r\n{}",
+                  kKey, body.size(), body));
   const auto response = client.receive();
   check(response && (response->status == 200 || response->status == 429), "an honest client is answered");
 }
