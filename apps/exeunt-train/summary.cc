@@ -140,16 +140,24 @@ std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingD
                     "measured against: --layers {} trains a model that ends there",
                     best_layer, metric, 100 * best, 100 * last, best_layer));
   }
+  return out;
+}
+
+std::string lost_to_yardstick(const OrderedJson& results, const TrainingData& data) {
+  const std::string metric(name_of(data.primary));
+  const OrderedJson exits = results.value("exits", OrderedJson::array());
+  if (exits.empty()) return {};
+  const OrderedJson reached = exits.back().value(metric, OrderedJson());
+  const double last = reached.is_number() ? reached.get<double>() : 0.0;
   const auto score_of = [&](const YardstickScore& other) { return primary_of(other.metrics, data.primary); };
   const auto other = std::max_element(data.yardstick.begin(), data.yardstick.end(),
                                       [&](const auto& a, const auto& b) { return score_of(a) < score_of(b); });
-  if (other != data.yardstick.end() && score_of(*other) > last) {
-    out.push_back(
-        fmt::format("the {} does better than the network, {} {:.2f} against {:.2f}: train longer (--epochs) or "
-                    "faster (--lr), bring more rows, or start from another encoder (--model)",
-                    other->name, metric, 100 * score_of(*other), 100 * last));
-  }
-  return out;
+  if (other == data.yardstick.end() || score_of(*other) <= last) return {};
+  return fmt::format(
+      "the {} does better than the network, {} {:.2f} against {:.2f}: train longer (--epochs) or faster (--lr), bring "
+      "more "
+      "rows, or start from another encoder (--model)",
+      other->name, metric, 100 * score_of(*other), 100 * last);
 }
 
 }  // namespace exeunt::apps

@@ -150,6 +150,8 @@ void run(const Common& asked, TrainFlags flags) {
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
   for (const std::string& text : verdicts_on(result.results, loaded.data)) notice(common, text);
   if (loaded.user_file) (void)certify_trained(common, flags, loaded.held_out_rows);
+  // The last line, so that nobody overlooks it.
+  if (const std::string text = lost_to_yardstick(result.results, loaded.data); !text.empty()) notice(common, text);
 }
 
 }  // namespace
