@@ -397,7 +397,9 @@ def attach_demo_tables(results):
     if not rows:
         return []
     rows.append(['mean'] + [f'{mean(values):.2f}×' if values else '–' for values in gains.values()])
-    return [table(['seed', 'fewer layers, attached to `plain`', 'jointly trained by `exeunt`'], rows)]
+    header = ['seed', 'fewer layers, attached to `plain`', 'jointly trained by `exeunt`']
+    columns = len(header) if gains['exeunt'] else len(header) - 1
+    return [table(header[:columns], [row[:columns] for row in rows])]
 
 
 def layers_of(results, **wanted):
@@ -427,6 +429,27 @@ def attach_trial_tables(results):
     return [table(['change', 'tasks', 'pairs', 'layers at 1 %, in percent', '2 %', '5 %'], rows)] if rows else []
 
 
+def attach_task_tables(results):
+    """The same by task, at 2 %: means over the seeds."""
+    base, joint, after = (layers_of(results, recipe=recipe, variant=variant)
+                          for recipe, variant in (('plain', AS_IT_IS), ('exeunt', 'joint'), ('exeunt', AS_IT_IS)))
+    changes = {name: layers_of(results, recipe='plain', variant=name) for name in ('lr 3e-4', 'lr 3e-3', 'temperature 2', 'both')}
+    rows = []
+    for task in ATTACH_TASKS:
+        seeds = [key for key in base if key[0] == task]
+
+        def layers(found):
+            return f'{mean(found[key][1] for key in seeds):.2f}' if seeds and all(key in found for key in seeds) else '–'
+
+        def gain(found):
+            both = [key for key in seeds if key in found]
+            return f'{mean(100 * (found[key][1] / base[key][1] - 1) for key in both):+.1f}' if both else '–'
+        if seeds:
+            rows.append([task, str(len(seeds)), layers(base)] + [gain(found) for found in changes.values()] + [layers(joint), layers(after)])
+    header = ['task', 'seeds', 'layers', *(f'{name}, %' for name in changes), 'layers, `exeunt`', '`exeunt`, then imitation']
+    return [table(header, rows)] if rows else []
+
+
 def attention_tables(results):
     groups = {}
     for run in results.attention:
@@ -446,7 +469,7 @@ SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_t
             'study-time': lambda results: study_tables.time_tables(results, table),
             'study-settings': lambda results: study_tables.setting_tables(results, table),
             'attached': attached_tables, 'attach-apart': apart_tables, 'attach-demo': attach_demo_tables,
-            'attach-tried': attach_trial_tables}
+            'attach-tried': attach_trial_tables, 'attach-by-task': attach_task_tables}
 
 
 def markdown(tables):

@@ -220,7 +220,7 @@ void add_attach(CommandLine& line) {
       ->capture_default_str();
   verb->add_option("--lr", job.heads.rate, "Highest learning rate of the exits")
       ->check(CLI::Range(1e-7, 1.0))
-      ->capture_default_str();
+      ->default_str("0.001; 0.003 for values and for ten labels or more");
   verb->add_option("--temperature", job.heads.temperature, "Temperature of the imitated probabilities")
       ->check(CLI::Range(0.1, 100.0))
       ->capture_default_str();

@@ -30,6 +30,8 @@ constexpr SplitShares kHeldOutShares{};               // and how that is divided
 constexpr double kRoom = 1.5;                         // rows to certify with, over those needed where none has a loss
 constexpr size_t kFewest = 50;                        // texts to learn from
 constexpr size_t kTimed = 400;                        // texts whose time is measured
+constexpr size_t kManyLabels = 10;
+constexpr double kRate = 1e-3, kHighRate = 3e-3;  // of the exits; the high one for values and many labels
 
 using Seconds = std::chrono::duration<double>;
 
@@ -283,6 +285,15 @@ class Attacher {
     if (drawn_.blank > 0) observer_.notice(fmt::format("{} rows without a text were left out", drawn_.blank));
   }
 
+  [[nodiscard]] HeadSettings heads() const {
+    HeadSettings settings = job_.heads;
+    settings.seed = job_.texts.seed;
+    const ExitLayout& exits = finished_.exits();
+    const bool high = exits.problem == Problem::regression || exits.labels.size() >= kManyLabels;
+    if (settings.rate == 0) settings.rate = high ? kHighRate : kRate;
+    return settings;
+  }
+
   [[nodiscard]] EngineOptions engine_options() const {
     return {.precision = job_.precision, .exceptions = exceptions_, .threads = job_.texts.threads};
   }
@@ -294,11 +305,9 @@ class Attacher {
     done_.threads = engine.threads();
     done_.regression = finished_.exits().problem == Problem::regression;
     Phases phases(observer_);
-    HeadSettings heads = job_.heads;
-    heads.seed = job_.texts.seed;
     const std::vector<AttachedExit> exits = learn_exits(
         engine, learned(), held_out().first(done_.parts.fit),
-        {.heads = heads,
+        {.heads = heads(),
          .threads = job_.texts.threads,
          .memory = job_.memory,
          .advance = [&](std::string_view what, int64_t steps, int64_t total) { phases.advance(what, steps, total); },
@@ -383,8 +392,7 @@ class Attacher {
     record.max_length = done_.max_length;
     record.engine = done_.engine;
     record.precision = done_.precision;
-    record.heads = job_.heads;
-    record.heads.seed = job_.texts.seed;
+    record.heads = heads();
     record.tool = version();
     record.created = now_rfc3339();
     return record;

@@ -26,8 +26,8 @@ struct AttachJob {
   std::filesystem::path out = {};
   bool force = false;  // replace exits that the model has
   Precision precision = Precision::fp32;
-  HeadSettings heads = {};
-  CalibrationPlan plan = {};  // budgets, delta and range of values
+  HeadSettings heads = {.rate = 0};  // rate 0: by what the model answers, see docs/reproducing.md
+  CalibrationPlan plan = {};         // budgets, delta and range of values
   size_t memory = AttachOptions{}.memory;
   // Called right before and after the folder is written, which must not be interrupted.
   std::function<void(bool writing)> writing = [](bool) {};
