@@ -24,10 +24,10 @@ def average(values):
 
 
 def spread(values):
-    """Mean, and how far the seeds are apart: 84.2 (83.1 to 85.0)."""
+    """Mean, and how far the seeds are apart: 84.2 (83.1 to 85.0, 3 seeds)."""
     values = list(values)
     text = f'{average(values):.1f}'
-    return text if len(values) < 2 else f'{text} ({min(values):.1f} to {max(values):.1f})'
+    return text if len(values) < 2 else f'{text} ({min(values):.1f} to {max(values):.1f}, {len(values)} seeds)'
 
 
 def grouped(runs, *names):

@@ -363,5 +363,38 @@ class AttachTables(unittest.TestCase):
         self.assertEqual(found['rows'], [['1', '2.50×', '2.25×'], ['mean', '2.50×', '2.25×']])
 
 
+class Study(unittest.TestCase):
+    """Two seeds with the defaults, one setting that was tried, and a run as it is typed."""
+
+    def setUp(self):
+        def run(part, seed, last, linear, tried='', **more):
+            return {'set': 'SMS-Spam', 'encoder': 'MiniLM', 'part': part, 'tried': tried, 'seed': seed,
+                    'settings': {'name': 'exeunt', 'seed': seed}, **more,
+                    'results': {'train_samples': 4459, 'exits': [{'layer': 1, 'accuracy': 0.5}, {'layer': 6, 'accuracy': last}],
+                                'yardstick': {'linear model': {'accuracy': linear}}}}
+        tested = {'promise': 'at most 2 % of answers differ from the fp32 model at full depth', 'speedup_ratio': 2.5,
+                  'agreement': 0.99, 'each_exit': [{'accuracy': 0.985}]}
+        self.study = [run('defaults', 42, 0.99, 0.97), run('defaults', 43, 0.98, 0.98), run('settings', 42, 0.96, 0.9, 'lr=1e-4'),
+                      run('typed', 42, 0.95, 0.9, tested=tested)]
+
+    def text(self, name):
+        return made.markdown(made.SECTIONS[name](self))
+
+    def test_defaults_stand_beside_the_linear_model_of_the_same_rows(self):
+        self.assertIn('| SMS-Spam | 4,459 | 97.5 | 98.5 (98.0 to 99.0, 2 seeds) | – | – |', self.text('study'))
+
+    def test_settings_are_not_mixed_with_defaults(self):
+        self.assertIn('| `lr=1e-4` | 96.0 |', self.text('study-settings'))
+        self.assertIn('| linear model | 90.0 |', self.text('study-settings'))
+
+    def test_a_typed_run_tells_its_promise_and_what_it_saves(self):
+        self.assertIn('| SMS-Spam, MiniLM | 4,459 | 98.5 | 2 % | 2.5 | 1.0 |', self.text('study-typed'))
+
+    def test_nothing_is_made_of_nothing(self):
+        self.study = []
+        for name in ('study', 'study-typed', 'study-settings', 'study-time'):
+            self.assertEqual(made.SECTIONS[name](self), [])
+
+
 if __name__ == '__main__':
     unittest.main()
