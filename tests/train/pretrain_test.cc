@@ -3,7 +3,9 @@
 // on.
 #include "exeunt/train/pretrain.h"
 
+#include <atomic>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "exeunt/base/files.h"
@@ -231,6 +233,7 @@ class PretrainRun : public testing::Test {
     options.keep_checkpoints = 0;
     options.device = "cpu";
     options.threads = 1;
+    options.progress = progress_on_stderr(true);
     return options;
   }
   Checkpoint base;
@@ -263,9 +266,6 @@ TEST_F(PretrainRun, ResumedGivesTheWeightsOfARunThatNeverStopped) {
   std::atomic<bool> stop = false;
   broken.stop = &stop;
   broken.save_every = 0;
-  broken.progress.write = [&](std::string_view) {};
-  int noticed = 0;
-  broken.notice = [&](std::string_view) { ++noticed; };
   stop = true;  // after the first step
   const PretrainResult stopped = pretrain(base, corpus, broken);
   EXPECT_TRUE(stopped.stopped);
