@@ -21,9 +21,8 @@ void end_pretraining(int signal) {
   std::signal(signal, SIG_DFL);  // the second one ends the program at once
 }
 
-// A checkpoint of the same family with another shape and no weights.
-Checkpoint reshaped(const Checkpoint& model, const PretrainFlags& flags) {
-  ModelSpec spec = model.spec();
+// The model's shape with what the flags change in it.
+ModelSpec reshaped(ModelSpec spec, const PretrainFlags& flags) {
   const auto take = [](int& size, int wanted) { size = wanted > 0 ? wanted : size; };
   const bool tied = spec.embedding == spec.hidden;
   take(spec.layers, flags.layers);
@@ -34,7 +33,7 @@ Checkpoint reshaped(const Checkpoint& model, const PretrainFlags& flags) {
   if (spec.hidden % spec.heads != 0) {
     throw Error(Code::usage, fmt::format("--hidden: got {}, want a multiple of the {} heads", spec.hidden, spec.heads));
   }
-  return {spec, ExitLayout{}, TensorSet{}, Origin{.folder = model.folder(), .where = "new model"}};
+  return spec;
 }
 
 void run_pretrain(const Common& common, const PretrainFlags& flags) {
@@ -45,13 +44,12 @@ void run_pretrain(const Common& common, const PretrainFlags& flags) {
   if (!flags.resume && !flags.overwrite) require_free(flags.out);
   const Checkpoint model = Checkpoint::open(flags.model);
   for (const std::string& line : model.notices()) notice(common, line);
-  const Checkpoint base = flags.scratch ? reshaped(model, flags) : model;
   const auto tokenizer = load_tokenizer(model.folder());
   PretrainOptions options;
   static_cast<PretrainSettings&>(options) = flags;
   options.out = flags.out;
-  options.scratch = flags.scratch;
-  options.shape = shape_for(*tokenizer, base.spec(), flags);
+  if (flags.scratch) options.scratch = reshaped(model.spec(), flags);
+  options.shape = shape_for(*tokenizer, options.scratch.value_or(model.spec()), flags);
   options.progress = progress_on_stderr(common.quiet);
   options.notice = [&](std::string_view text) { notice(common, text); };
   options.stop = &pretraining_stops;
@@ -59,7 +57,7 @@ void run_pretrain(const Common& common, const PretrainFlags& flags) {
                                     {.most = options.shape.room(), .threads = flags.threads});
   std::signal(SIGTERM, end_pretraining);
   std::signal(SIGINT, end_pretraining);
-  const PretrainResult result = pretrain(base, corpus, options);
+  const PretrainResult result = pretrain(model, corpus, options);
   if (common.json) return print_json(result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results);
   if (result.stopped) {
     fmt::print("stopped at step {}; continue with --resume\n", result.steps);

@@ -90,6 +90,7 @@ class Pretraining {
   const Checkpoint& base_;
   const Corpus& corpus_;
   const PretrainOptions& options_;
+  ModelSpec spec_;
   torch::Device device_;
   HeldOutRows rows_;
   int64_t per_epoch_ = 0, steps_ = 0;
@@ -119,16 +120,17 @@ Pretraining::Pretraining(const Checkpoint& base, const Corpus& corpus, const Pre
     : base_(base),
       corpus_(corpus),
       options_(options),
+      spec_(options.scratch.value_or(base.spec())),
       device_(device_for(options.device)),
       rows_(hold_out_documents(corpus, pack_rows(corpus, options.shape), options.hold_out)),
-      token_sums_(static_cast<size_t>(base.spec().layers)),
-      order_sums_(static_cast<size_t>(base.spec().layers)) {
+      token_sums_(static_cast<size_t>(spec_.layers)),
+      order_sums_(static_cast<size_t>(spec_.layers)) {
   if (options_.precision == "bf16" && !device_.is_cuda()) {
     throw Error(Code::usage, "--precision bf16 needs CUDA", "train in fp32 on the CPU");
   }
-  if (options_.groups > base.spec().layers) {
-    throw Error(Code::usage, fmt::format("--groups: got {}, want at most {}, one for each layer", options_.groups,
-                                         base.spec().layers));
+  if (options_.groups > spec_.layers) {
+    throw Error(Code::usage,
+                fmt::format("--groups: got {}, want at most {}, one for each layer", options_.groups, spec_.layers));
   }
   if (options_.threads > 0) torch::set_num_threads(options_.threads);
   per_epoch_ = static_cast<int64_t>(rows_.train.size()) / options_.batch;
@@ -145,11 +147,11 @@ Pretraining::Pretraining(const Checkpoint& base, const Corpus& corpus, const Pre
 
 void Pretraining::make_network() {
   const auto seed = static_cast<uint64_t>(options_.seed);
-  const ExitLayout layout = nn::pretrain_layout(base_.spec());
-  nn::TokenHead head(base_.spec());
+  const ExitLayout layout = nn::pretrain_layout(spec_);
+  nn::TokenHead head(spec_);
   nn::draw_weights(*head, seed);
   if (options_.scratch) {
-    nn::Network network(base_.spec(), layout);
+    nn::Network network(spec_, layout);
     nn::draw_weights(*network, seed);
     network_ = nn::PretrainNetwork(network, head);
   } else {
@@ -191,8 +193,8 @@ OrderedJson Pretraining::configuration() const {
   OrderedJson out = fields_json<PretrainSettings>(options_, kShapesWeights);
   out["steps"] = steps_;
   out["base"] = options_.scratch ? std::string("scratch") : weights_sha256(base_);
-  out["layers"] = base_.spec().layers;
-  out["hidden"] = base_.spec().hidden;
+  out["layers"] = spec_.layers;
+  out["hidden"] = spec_.hidden;
   out["corpus"] = corpus_sha256(corpus_);
   out["device"] = device_.is_cuda() ? "cuda" : "cpu";
   out["torch"] = nn::compat::version();
@@ -269,7 +271,7 @@ OrderedJson Pretraining::evaluate() {
   OrderedJson entry;
   const auto count = std::min(static_cast<int64_t>(rows_.held_out.size()), kEvalRows);
   if (count == 0) return entry;
-  Tensor sums = torch::zeros({2, base_.spec().layers}, torch::kDouble);
+  Tensor sums = torch::zeros({2, spec_.layers}, torch::kDouble);
   for (int64_t first = 0; first < count; first += options_.batch) {
     std::vector<int64_t> which;
     for (int64_t row = first; row < std::min<int64_t>(first + options_.batch, count); ++row) which.push_back(row);

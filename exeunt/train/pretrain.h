@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "exeunt/base/progress.h"
@@ -18,8 +19,8 @@ namespace exeunt {
 
 struct PretrainOptions : PretrainSettings {
   std::filesystem::path out;
-  bool scratch = false;      // the base gives a shape and a tokenizer, but no weights
-  PretrainShape shape = {};  // special tokens and sizes; see shape_for()
+  std::optional<ModelSpec> scratch = {};  // begin with random weights of this shape; the base gives the tokenizer
+  PretrainShape shape = {};               // special tokens and sizes; see shape_for()
   ProgressStyle progress = {};
   Notice notice = {};
   const std::atomic<bool>* stop = nullptr;  // set from outside: save a checkpoint and end

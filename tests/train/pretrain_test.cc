@@ -285,14 +285,17 @@ TEST_F(PretrainRun, ResumedGivesTheWeightsOfARunThatNeverStopped) {
 }
 
 TEST_F(PretrainRun, BeginsFromScratchWithEqualWeightsForEqualSeeds) {
+  ModelSpec smaller = base.spec();
+  --smaller.layers;
   PretrainOptions first = options("a"), second = options("b"), third = options("c");
-  first.scratch = second.scratch = third.scratch = true;
+  first.scratch = second.scratch = third.scratch = smaller;
   first.steps = second.steps = third.steps = 2;
   third.seed = 7;
   for (const PretrainOptions* one : {&first, &second, &third}) (void)pretrain(base, corpus, *one);
   const auto weights = [&](const char* name) { return read_text(folder.path() / name / "model/model.safetensors"); };
   EXPECT_EQ(weights("a"), weights("b"));
   EXPECT_NE(weights("a"), weights("c"));
+  EXPECT_EQ(Checkpoint::open((folder.path() / "a/model").string()).spec().layers, smaller.layers);
 }
 
 TEST_F(PretrainRun, RefusesSettingsThatCannotWork) {
