@@ -6,8 +6,11 @@
 
 They are too large for git and for mutation; `scripts/fuzz` runs each once, within the budget of time and memory.
 """
+import gzip
+import io
 import pathlib
 import sys
+import zipfile
 
 MIB = 1 << 20
 JSON = {'objects': '{}', 'lists': '[]', 'numbers': '1', 'texts': '""', 'nested': '{"a":{"b":[]}}'}
@@ -30,9 +33,21 @@ def http(body):
     return f'POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}'.encode()
 
 
+def npy(header):
+    return b'\x93NUMPY\x01\x00' + len(header).to_bytes(2, 'little') + header.encode()
+
+
+def zipped(entries):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, 'w') as archive:
+        for i in range(entries):
+            archive.writestr(f'a/data/{i}', b'x')
+    return out.getvalue()
+
+
 def seeds():
     for name, item in JSON.items():
-        yield 'safetensors', name, safetensors('{"x":' + listed(item, 15 * MIB) + '}')
+        yield 'safetensors', name, safetensors('{"x":' + listed(item, 7 * MIB) + '}')
         yield 'http', name, http('{"inputs":"a","z":' + listed(item, 3000) + '}')
         for target in ('config_json', 'policy_file', 'profile', 'scores', 'tokenizer_json'):
             yield target, name, ('{"x":' + listed(item, 4 * MIB) + '}').encode()
@@ -46,6 +61,26 @@ def seeds():
     yield 'tokenizer_json', 'doubling', ('{"version":"1.0","normalizer":' + steps + ',"model":' + model + '}').encode()
     tokens = ','.join(f'{{"id":{i + 2},"content":"t{i}"}}' for i in range(40_000))
     yield 'tokenizer_json', 'added', ('{"version":"1.0","added_tokens":[' + tokens + '],"model":' + model + '}').encode()
+    for name, item in JSON.items():
+        for target in ('features', 'trace'):
+            yield target, name, safetensors('{"__metadata__":' + listed(item, 7 * MIB) + '}')
+        yield 'shadow_log', name, (listed(item, 4000) + '\n').encode() * 250
+        yield 'shards', name, ('{"format":"exeunt.shard/1","x":' + listed(item, MIB) + '}\n').encode()
+    yield 'pickle', 'dicts', b'\x80\x02](' + b'}' * MIB + b'e.'
+    yield 'pickle', 'tuples', b'\x80\x02](' + b']\x85' * (MIB // 2) + b'e.'
+    yield 'pickle', 'memo', b'\x80\x02' + b''.join(b'Nr' + i.to_bytes(4, 'little') for i in range(150_000)) + b'.'
+    yield 'torch_legacy', 'dicts', b'\x80\x02](' + b'}' * MIB + b'e.'
+    yield 'npy', 'shape', npy("{'descr': '<f4', 'fortran_order': False, 'shape': (" + '1, ' * 20_000 + ')}')
+    yield 'torch_zip', 'entries', zipped(60_000)
+    yield 'spiece_model', 'pieces', b'\x0a\x03\x0a\x01x' * (4 * MIB // 5)
+    yield 'tf_index', 'zeros', bytes(MIB)
+    yield 'bpe', 'merges', b'a b\n' * (MIB // 4)
+    yield 'texts', 'lines', b'a\n' * (MIB // 2)
+    yield 'texts', 'line', b'a' * MIB
+    yield 'policy', 'digits', b'entropy:0.' + b'1' * 4000
+    yield 'socket', 'choices', bytes(range(256)) * 256
+    yield 'gunzip', 'zeros', gzip.compress(bytes(MIB), 9)
+    yield 'gunzip', 'members', gzip.compress(b'x') * 40_000
     yield 'csv', 'quotes', b'"' * MIB
     yield 'csv', 'commas', b'text,label\n' + b',' * MIB
     yield 'tsv', 'tabs', b'\t' * MIB
