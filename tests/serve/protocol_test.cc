@@ -357,6 +357,14 @@ TEST(Infer, ChecksShapesBeforeAnythingElse) {
       422);
 }
 
+// Or a few bytes would ask for many times the answer.
+TEST(Infer, NamesEachOutputOnce) {
+  const std::string request =
+      R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":["a"]}],"outputs":[{"name":"label"},{"name":")";
+  EXPECT_EQ(parsed(parse_infer, request + R"(scores"}]})").outputs.size(), 2U);
+  EXPECT_EQ(refused(parse_infer, request + R"(label"}]})").first, 422);
+}
+
 TEST(Infer, DescribesTheModel) {
   const OrderedJson out = oip_model_metadata(two_classes());
   EXPECT_EQ(out["name"], "m");

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -253,6 +254,18 @@ def check_keyless_memory(program, model, folder):
         expect(server.end() == 0, f'SIGTERM after {name}')
 
 
+def check_few_descriptors(program, model):
+    """Where few files may be open, idle clients give way, and the log says that fewer are held than was asked for."""
+    server = Server(program, model, '--no-request-log', preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)))
+    expect(server.has_logged('fewer connections than --max-connections'), 'a limit of 128 open files is not mentioned')
+    idle = [socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S) for _ in range(200)]
+    expect(server.ask('GET', '/health')[0] == 200, 'no health beside 200 idle clients with 128 open files')
+    expect(predict(server, 'A great film')[0] == 200, 'no answer beside 200 idle clients with 128 open files')
+    for each in idle:
+        each.close()
+    expect(server.end() == 0, 'SIGTERM after few descriptors')
+
+
 def all_accepted(process, count):
     return len(os.listdir(f'/proc/{process}/fd')) >= count
 
@@ -420,6 +433,7 @@ def main():
         check_tls_bodies(flags.program, model, folder)
         if not flags.no_memory:
             check_keyless_memory(flags.program, model, folder)
+        check_few_descriptors(flags.program, model)
         check_drain(flags.program, model, flags.drain_trials)
         check_readiness(flags.program, model)
         check_deaf_log(flags.program, model)
