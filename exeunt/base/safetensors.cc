@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensor files are little-endian, and so must the machine be");
 
-constexpr uint64_t kMaxHeader = uint64_t{16} << 20;
+constexpr uint64_t kMaxHeader = uint64_t{8} << 20;
 constexpr size_t kMaxTensors = 50'000;
 // A tensor is an object with a dtype, a shape and two offsets.
 constexpr size_t kMaxHeaderValues = kMaxTensors * (1 + 1 + (1 + 8) + (1 + 2));
@@ -95,7 +95,9 @@ TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view w
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_size);
   if (header.empty() || header.front() != '{')
     throw_bad_file(where, "the header does not start with '{{': no safetensors file");
-  const Json parsed = parse_json(header, std::string(where) + ": header", {.values = kMaxHeaderValues});
+  // The text stays mapped while it is read, and a list that grows is there twice: its values may take that much less.
+  const JsonLimits limits{.values = kMaxHeaderValues, .memory = kMaxJsonMemory - 3 * header.size()};
+  const Json parsed = parse_json(header, std::string(where) + ": header", limits);
   const auto data = bytes.subspan(8 + header_size);
   if (parsed.size() > kMaxTensors) throw_bad_file(where, "got {} tensors, want at most {}", parsed.size(), kMaxTensors);
 

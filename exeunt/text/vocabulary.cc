@@ -32,6 +32,8 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
   size_t bytes = 0;
   for (const auto& [token, id] : tokens) {
     check_id(token, id, largest_id_for(tokens.size()), where);
+    if (token.size() > kMaxTokenBytes)
+      throw_bad_file(where, "got a token of {} bytes, want at most {}", token.size(), kMaxTokenBytes);
     largest = std::max(largest, id);
     bytes += token.size();
   }

@@ -15,6 +15,7 @@ namespace exeunt {
 
 // Larger ids mean a corrupt file: no vocabulary of these families comes near.
 inline constexpr int32_t kMaxTokenId = (1 << 24) - 1;
+inline constexpr size_t kMaxTokenBytes = 4096;  // what is built over tokens takes many times their bytes
 
 class Vocabulary {
  public:

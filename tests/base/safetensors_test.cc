@@ -163,7 +163,7 @@ TEST(Safetensors, ManyTensorsTakeTimeInProportion) {
 
 // At the size limit of the header: what it holds is bounded while it is parsed.
 TEST(Safetensors, AHeaderCannotMultiplyInMemory) {
-  constexpr size_t kHeader = 16 << 20;
+  constexpr size_t kHeader = 8 << 20;
   std::string lists = R"({"x":[[])";
   while (lists.size() < kHeader - 8) lists += ",[]";
   EXPECT_THAT(safetensors_error(file_of(lists + "]}", 0)), HasSubstr("more than 700000 values"));

@@ -6,11 +6,6 @@
 #include <functional>
 #include <numeric>
 
-#include <malloc.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/tf_bundle.h"
@@ -18,6 +13,7 @@
 #include "tests/model/others.h"
 #include "tests/model/pickle_builder.h"
 #include "tests/model/tf_builder.h"
+#include "tests/peak_memory.h"
 #include "tests/repeated.h"
 #include "tests/scratch.h"
 
@@ -25,38 +21,6 @@ namespace exeunt {
 namespace {
 
 using std::literals::string_literals::operator""s;
-
-constexpr long kAllowance = 64 << 10;  // in KiB, as the kernel counts
-
-long peak() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss;
-}
-
-// By how many KiB the peak of a new process grows while it runs `read`; an Error is an answer like any other.
-long growth_of(const std::function<void()>& read) {
-  int ends[2];
-  if (::pipe(ends) != 0) return -1;
-  ::malloc_trim(0);  // what this process has freed would hide what the other takes
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const long before = peak();
-    try {
-      read();
-    } catch (const Error&) {
-    }
-    const long grown = peak() - before;
-    ::_exit(::write(ends[1], &grown, sizeof grown) == sizeof grown ? 0 : 1);
-  }
-  long grown = -1;
-  if (::read(ends[0], &grown, sizeof grown) != sizeof grown) grown = -1;
-  ::close(ends[0]);
-  ::close(ends[1]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status == 0 ? grown : -1;
-}
 
 class Memory : public testing::Test {
  protected:
@@ -69,7 +33,7 @@ class Memory : public testing::Test {
   void expect_within(const char* what, const std::string& name, const std::string& content,
                      const std::function<void(const std::filesystem::path&)>& read) {
     const auto path = scratch_.write(name, content);
-    const long grown = growth_of([&] { read(path); });
+    const long grown = peak_growth([&] { read(path); });
     RecordProperty(what, static_cast<int>(grown));
     EXPECT_GE(grown, 0) << what;
     EXPECT_LE(grown, static_cast<long>(content.size() >> 10) + kAllowance) << what;
@@ -128,6 +92,30 @@ TEST_F(Memory, ATableOfLongNamesStaysWithinTheAllowance) {
   expect_within("49,000 long names", "m.index", tf::table({.blocks = {block}}),
                 [](const auto& path) { (void)read_tf_checkpoint(path); });
   EXPECT_EQ(read_tf_checkpoint(scratch_.path() / "m").tensors.size(), 49001U);
+}
+
+// Headers of 8 MiB, as long as they may be; what is in them is read as JSON, whose values take more than their text.
+TEST_F(Memory, TheLongestSafetensorsHeadersStayWithinTheAllowance) {
+  constexpr size_t kHeader = (size_t{8} << 20) - 64;
+  const auto file = [](std::string header) {
+    header.resize(kHeader, ' ');
+    return little(header.size(), 8) + header;
+  };
+  const auto listed = [](const std::string& item) {
+    std::string all = item;
+    while (all.size() + item.size() + 16 < kHeader) all += ',' + item;
+    return "{\"x\":[" + all + "]}";
+  };
+  std::string tensors = "{", metadata = R"({"__metadata__":{)";
+  for (int i = 0; i < 50'000; ++i)
+    tensors += fmt::format(R"({}"k{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", i > 0 ? "," : "", i);
+  for (int i = 0; metadata.size() + 40 < kHeader; ++i) metadata += fmt::format(R"({}"k{}":"v")", i > 0 ? "," : "", i);
+  const auto read = [](const auto& path) { (void)read_safetensors(path); };
+  for (const char* item : {"[]", "{}", "1", R"("")", R"({"a":[1,2]})"})
+    expect_within(item, "f.safetensors", file(listed(item)), read);
+  expect_within("50,000 tensors", "f.safetensors", file(tensors + "}"), read);
+  expect_within("metadata", "f.safetensors", file(metadata + "}}"), read);
+  expect_within("one text", "f.safetensors", file(R"({"x":")" + std::string(kHeader - 16, 'x') + R"("})"), read);
 }
 
 // A BERT of one layer, nearly all of it in the two matrices of its inner part: 96 MiB.
@@ -212,7 +200,7 @@ TEST_F(Memory, AModelIsReadAndConvertedWithoutACopy) {
     const uintmax_t size = google ? save_wide_tensorflow(scratch.path()) : save_wide_safetensors(scratch.path());
     ASSERT_GT(size, uintmax_t{64} << 20);  // else a copy would go unseen
     const std::filesystem::path out = scratch.path() / "out";
-    const long grown = growth_of([&] { (void)write_exeunt_folder(Checkpoint::open(scratch.path()), out); });
+    const long grown = peak_growth([&] { (void)write_exeunt_folder(Checkpoint::open(scratch.path()), out); });
     EXPECT_TRUE(std::filesystem::exists(out)) << google;
     EXPECT_GE(grown, 0) << google;
     EXPECT_LE(grown, static_cast<long>(size >> 10) + kAllowance / 4) << google;  // less than one of the two matrices
