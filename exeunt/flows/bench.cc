@@ -152,8 +152,9 @@ int measure_pack_rows(const Checkpoint& model, const ProfilePlan& plan) {
     times[i] = time_lengths(engine, {.policy = leave_at(engine, 0)}, lengths, plan.seconds).best_ms;
   }
   const double limit = *std::min_element(times.begin(), times.end()) * kAboutAsFast;
-  const auto first = std::find_if(times.begin(), times.end(), [&](double time) { return time <= limit; });
-  return candidates[static_cast<size_t>(first - times.begin())];
+  size_t first = 0;
+  while (first + 1 < candidates.size() && times[first] > limit) ++first;
+  return candidates[first];
 }
 
 // Resident memory of this process, from the kernel; 0 where it does not say.
