@@ -237,16 +237,20 @@ def check_keyless_memory(program, model, folder):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
 
-        def connect():
-            raw = socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S)
-            each = context.wrap_socket(raw) if tls else raw
-            each.sendall(sent)
-            return each
+        def connect(number):
+            # All send when all are there: a client that is refused is not held for long.
+            raw = [socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S) for _ in range(number)]
+            clients = [context.wrap_socket(each) for each in raw] if tls else raw
+            expect(wait_until(lambda: all_accepted(server.process.pid, number)), f'{name}: not all were accepted')
+            for each in clients:
+                each.sendall(sent)
+            for each in clients if sent is body else ():
+                expect(each.recv(12) == b'HTTP/1.1 401', f'{name}: a client without a key is not refused')
+            return clients
 
-        first = [connect() for _ in range(10)]  # what the libraries keep for all of them
+        first = connect(10)  # what the libraries keep for all of them
         before = resident()
-        crowd = [connect() for _ in range(count)]
-        expect(wait_until(lambda: all_accepted(server.process.pid, count)), f'{name}: not all were accepted')
+        crowd = connect(count)
         kib = (resident() - before) / 1024 / count
         expect(kib <= most, f'{name}: {kib:.1f} KiB for each of {count} connections without a key, want at most {most}')
         for each in first + crowd:
