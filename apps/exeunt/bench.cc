@@ -18,7 +18,7 @@ namespace {
 
 struct BenchFlags {
   BenchPlan plan;
-  std::string precisions, threads = "1", lengths = "16,32,64,128", exit_at, heads, cls_first = "auto";
+  std::string precisions, poolers, threads = "1", lengths = "16,32,64,128", exit_at, heads, cls_first = "auto";
   std::string profile, lengths_of;
   int pad_to = 0;
   MeasureOptions run;  // data and length of --policy
@@ -40,6 +40,7 @@ BenchPlan plan_of(const BenchFlags& flags) {
     if (!precision) throw Error(Code::usage, fmt::format("--precision: got '{}', want fp32, bf16 or int8", name));
     plan.precisions.push_back(*precision);
   }
+  if (!flags.poolers.empty()) plan.poolers = precision_named(flags.poolers);
   plan.threads = whole_numbers(flags.threads, "--threads");
   plan.lengths = whole_numbers(flags.lengths, "--lengths");
   if (!flags.exit_at.empty()) plan.exit_at = whole_numbers(flags.exit_at, "--exit-at");
@@ -180,6 +181,9 @@ void add_bench(CommandLine& line) {
       ->capture_default_str();
   verb->add_option("--precision", flags->precisions, "Comma-separated: fp32, bf16, int8")
       ->default_str("the engine's choice");
+  verb->add_option("--poolers", flags->poolers, "Precision of the exits' poolers: fp32, bf16 or int8")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->default_str("precision.json's, else bf16 where the processor has it");
   verb->add_option("--threads", flags->threads, "Comma-separated thread counts")->capture_default_str();
   verb->add_option("--lengths", flags->lengths, "Comma-separated text lengths in tokens")->capture_default_str();
   verb->add_option("--batch", flags->plan.batch, "Texts that wait at once; times are of all of them")

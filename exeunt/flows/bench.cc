@@ -134,8 +134,12 @@ void with_engines(const Checkpoint& model, const BenchPlan& plan, const Act& act
   if (precisions.empty()) precisions.emplace_back();  // the model's default
   for (const std::optional<Precision> precision : precisions) {
     const Resolved resolved = resolve(model, {.precision = precision});
-    for (const int threads : plan.threads)
-      act(engine_options(resolved, {.threads = threads, .pack_rows = plan.pack_rows, .cls_first = plan.cls_first}));
+    for (const int threads : plan.threads) {
+      EngineOptions options =
+          engine_options(resolved, {.threads = threads, .pack_rows = plan.pack_rows, .cls_first = plan.cls_first});
+      if (plan.poolers) options.exceptions[std::string(kPoolers)] = *plan.poolers;
+      act(options);
+    }
   }
 }
 

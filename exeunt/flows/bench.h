@@ -64,6 +64,7 @@ struct BenchPlan {
   std::string model = "bert-base";       // a model, or the name of a known shape
   std::optional<BenchHeads> heads = {};  // of a known shape; none: the last, or every one where `exit_at` names layers
   std::vector<Precision> precisions = {};  // empty = bf16 if the processor supports it, else fp32
+  std::optional<Precision> poolers = {};   // none: precision.json's, else as the engine has them
   std::vector<int> threads = {1}, lengths = {16, 32, 64, 128};
   std::vector<int> exit_at = {};  // layers; empty = the last
   int batch = 1;

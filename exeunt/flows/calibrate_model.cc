@@ -109,6 +109,7 @@ class Precisions {
       plan.keep_wider = [&](const PrecisionSetting& setting, const ExitTrace&, double most) {
         return kept_wider(setting.precision, most);
       };
+      plan.poolers = model_.exits().poolers() > 0;
     }
     return choose_precision(parts_, plan);
   }

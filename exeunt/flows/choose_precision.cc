@@ -27,15 +27,27 @@ class Choosing {
     attempt({});
     for (const PrecisionSetting& candidate : plan_.candidates) {
       attempt(candidate);
-      const double most = kShareOfBudget * plan_.calibration.budgets.front();
-      if (!plan_.keep_wider || !candidate.exceptions.empty() || out_.trials.back().changed <= most) continue;
-      const Exceptions exceptions = plan_.keep_wider(candidate, fp32_.fit, most);
-      if (!exceptions.empty()) attempt({candidate.precision, exceptions});
+      attempt_with_wider_matrices();
+      attempt_with_narrow_poolers();
     }
     return std::move(out_);
   }
 
  private:
+  void attempt_with_wider_matrices() {
+    const PrecisionTrial& last = out_.trials.back();
+    const double most = kShareOfBudget * plan_.calibration.budgets.front();
+    if (!plan_.keep_wider || !last.setting.exceptions.empty() || last.changed <= most) return;
+    const Exceptions exceptions = plan_.keep_wider(last.setting, fp32_.fit, most);
+    if (!exceptions.empty()) attempt({last.setting.precision, exceptions});
+  }
+
+  void attempt_with_narrow_poolers() {
+    PrecisionSetting setting = out_.trials.back().setting;
+    if (!plan_.poolers || setting.precision != Precision::int8) return;
+    if (setting.exceptions.emplace(kPoolers, Precision::int8).second) attempt(setting);
+  }
+
   void attempt(const PrecisionSetting& setting) {
     const bool first = out_.trials.empty();
     CalibrationData data = fp32_;

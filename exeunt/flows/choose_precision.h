@@ -22,6 +22,7 @@ struct PrecisionPlan {
   std::function<double(const PrecisionSetting&, const PolicySpec&, const ExitTrace& fit)> milliseconds = {};
   // Finds matrices to keep wider, so that at most this share of the answers at full depth changes; none: not tried.
   std::function<Exceptions(const PrecisionSetting&, const ExitTrace& fp32, double max_changed)> keep_wider = {};
+  bool poolers = false;  // try the poolers in int8, too, where the layers are: every exit reads one of them
 };
 
 struct PrecisionTrial {

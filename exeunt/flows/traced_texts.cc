@@ -20,10 +20,13 @@ constexpr size_t kTimedTexts = 128;  // as many of the rows stand for all
 
 std::string str(const PrecisionSetting& setting) {
   const std::string name(name_of(setting.precision));
-  if (setting.exceptions.empty()) return name;
-  return fmt::format("{} with {} {} in {}", name, setting.exceptions.size(),
-                     setting.exceptions.size() == 1 ? "matrix" : "matrices",
-                     name_of(setting.exceptions.begin()->second));
+  Exceptions kept = setting.exceptions;
+  const bool narrow_poolers = kept.erase(std::string(kPoolers)) > 0;
+  const std::string poolers =
+      narrow_poolers ? fmt::format(", poolers in {}", name_of(setting.exceptions.find(kPoolers)->second)) : "";
+  if (kept.empty()) return name + poolers;
+  return fmt::format("{} with {} {} in {}{}", name, kept.size(), kept.size() == 1 ? "matrix" : "matrices",
+                     name_of(kept.begin()->second), poolers);
 }
 
 TracedTexts::TracedTexts(const Checkpoint& model, const MeasureOptions& options, std::vector<Dataset> sources)

@@ -22,7 +22,7 @@ struct PrecisionSetting {
 
   bool operator==(const PrecisionSetting&) const = default;
 };
-[[nodiscard]] std::string str(const PrecisionSetting& setting);  // "int8", "int8 with 3 matrices in bf16"
+[[nodiscard]] std::string str(const PrecisionSetting& setting);  // "int8 with 3 matrices in bf16, poolers in int8"
 
 // Rows are those of all sources, one source after the other, counted from 0.
 class TracedTexts {

@@ -21,10 +21,11 @@ Exceptions parse_exceptions(const Json& value, const std::string& where, const s
   if (!value.is_object()) throw_bad_file(where, "got {}, want an object of matrices and precisions", glimpse(value));
   Exceptions exceptions;
   for (const auto& [matrix, name] : value.items()) {
-    if (std::find(matrices.begin(), matrices.end(), matrix) == matrices.end()) {
+    if (!is_matrix(matrices, matrix)) {
       const std::string near = nearest(matrix, matrices);
-      const std::string hint = near.empty() ? fmt::format("they go from {} to {}", matrices.front(), matrices.back())
-                                            : fmt::format("did you mean '{}'?", near);
+      const std::string hint =
+          near.empty() ? fmt::format("they go from {} to {}, and poolers", matrices.front(), matrices.back())
+                       : fmt::format("did you mean '{}'?", near);
       throw_bad_file(where, Hint{hint}, "the model has no matrix '{}'", matrix.substr(0, 64));
     }
     const auto precision = name.is_string() ? precision_named(name.get_ref<const std::string&>()) : std::nullopt;
@@ -58,6 +59,10 @@ std::vector<std::string> matrix_names(const ModelSpec& spec) {
     last = prefix;
   }
   return names;
+}
+
+bool is_matrix(const std::vector<std::string>& of_layers, std::string_view matrix) {
+  return matrix == kPoolers || std::find(of_layers.begin(), of_layers.end(), matrix) != of_layers.end();
 }
 
 PrecisionMap parse_precision_map(std::string_view text, const std::string& where, const ModelSpec& spec) {

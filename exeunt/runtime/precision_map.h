@@ -2,7 +2,8 @@
 // precision.json: for each precision, the matrices of a model that run in another one.
 //   {"format": "exeunt.precision/1", "int8": {"layer.3.ffn2": "bf16", …}}
 // A matrix is named by its layer and what it does: qkv (query, key and value share one operand and one precision),
-// output, ffn1, ffn2. Layers that share their weights are named by their group: group.0.ffn2.
+// output, ffn1, ffn2. Layers that share their weights are named by their group: group.0.ffn2. The poolers of all exits
+// are named together; below fp32 they run in bf16, or fp32 where the processor lacks it, unless the map says otherwise.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +20,8 @@ namespace exeunt {
 
 inline constexpr std::string_view kPrecisionFile = "precision.json";
 
+inline constexpr std::string_view kPoolers = "poolers";
+
 using Exceptions = std::map<std::string, Precision, std::less<>>;
 
 struct PrecisionMap {
@@ -28,8 +31,10 @@ struct PrecisionMap {
   bool operator==(const PrecisionMap&) const = default;
 };
 
-// The matrices that can have an exception, in execution order: "layer.0.qkv", "layer.0.output" …
+// The matrices of the layers, in execution order: "layer.0.qkv", "layer.0.output" …
 [[nodiscard]] std::vector<std::string> matrix_names(const ModelSpec& spec);
+// Whether a map may name `matrix`: one of the layers', or the poolers.
+[[nodiscard]] bool is_matrix(const std::vector<std::string>& of_layers, std::string_view matrix);
 
 // Throws Error (bad_file) for unknown fields, precisions and matrices.
 [[nodiscard]] PrecisionMap read_precision_map(const std::filesystem::path& path, const ModelSpec& spec);

@@ -36,26 +36,29 @@ struct Made {
   std::map<Precision, double> changes = {}, layer_ms = {{Precision::fp32, 4}};
   CalibrationPlan calibration = {.budgets = {0.05}, .families = {"entropy"}};
   std::function<Exceptions(const PrecisionSetting&, const ExitTrace&, double)> keep_wider = {};
+  std::optional<double> narrow_poolers = {};  // try them in int8: how many times as long everything takes then
   size_t certify_rows = 1000;
 
   [[nodiscard]] PrecisionChoice choose(const std::vector<PrecisionSetting>& candidates) const {
     const CalibrationData parts{.fit = fp32,
                                 .certify = random_trace({.rows = certify_rows, .exits = 4, .classes = 3, .seed = 2}),
                                 .report = {}};
-    return choose_precision(parts,
-                            {.calibration = calibration,
-                             .candidates = candidates,
-                             .trace =
-                                 [&](const PrecisionSetting& setting) {
-                                   const double share = setting.exceptions.empty() ? changes.at(setting.precision) : 0;
-                                   return disturbed(fp32, share, static_cast<uint32_t>(setting.precision));
-                                 },
-                             .milliseconds =
-                                 [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace&) {
-                                   return layer_ms.at(setting.precision) *
-                                          LossMeter(fp32, RiskLoss::disagreement, {}).measure(policy).cost_fraction;
-                                 },
-                             .keep_wider = keep_wider});
+    return choose_precision(
+        parts, {.calibration = calibration,
+                .candidates = candidates,
+                .trace =
+                    [&](const PrecisionSetting& setting) {
+                      const double share = setting.exceptions.empty() ? changes.at(setting.precision) : 0;
+                      return disturbed(fp32, share, static_cast<uint32_t>(setting.precision));
+                    },
+                .milliseconds =
+                    [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace&) {
+                      const double share = setting.exceptions.contains(kPoolers) ? narrow_poolers.value() : 1;
+                      return share * layer_ms.at(setting.precision) *
+                             LossMeter(fp32, RiskLoss::disagreement, {}).measure(policy).cost_fraction;
+                    },
+                .keep_wider = keep_wider,
+                .poolers = narrow_poolers.has_value()});
   }
 };
 
@@ -121,6 +124,23 @@ TEST(ChoosePrecision, KeepsMatricesWiderWhereTheLowPrecisionUsesUpTheBudget) {
   made.changes = {{Precision::int8, 0.2}};
   const PrecisionSetting mapped{Precision::int8, {{"layer.1.ffn2", Precision::bf16}}};
   EXPECT_EQ(made.choose({mapped}).chosen().setting, mapped) << "a map that is there already is taken as it is";
+}
+
+TEST(ChoosePrecision, TakesPoolersInInt8WhereThatGains) {
+  Made made;
+  made.changes = {{Precision::bf16, 0}, {Precision::int8, 0}};
+  made.layer_ms = {{Precision::fp32, 4}, {Precision::bf16, 2}, {Precision::int8, 1}};
+  made.narrow_poolers = 0.9;
+  const PrecisionChoice choice = made.choose({kBf16, kInt8});
+  EXPECT_EQ(str(choice.chosen().setting), "int8, poolers in int8");
+  EXPECT_EQ(choice.trials.size(), 4U) << "none in bf16";
+
+  made.narrow_poolers = 0.99;
+  EXPECT_EQ(made.choose({kInt8}).chosen().setting, kInt8);
+
+  made.narrow_poolers = 0.9;
+  const PrecisionSetting mapped{Precision::int8, {{"layer.1.ffn2", Precision::bf16}}};
+  EXPECT_EQ(str(made.choose({mapped}).chosen().setting), "int8 with 1 matrix in bf16, poolers in int8");
 }
 
 // What was chosen, and turned out on the certify part to lose more than may be lost.

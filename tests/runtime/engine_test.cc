@@ -404,6 +404,10 @@ TEST(Engine, PrecisionExceptionsChangeTheMatrixTheyName) {
   for (const char* matrix : {"layer.0.qkv", "layer.0.output", "layer.0.ffn1", "layer.0.ffn2"}) {
     EXPECT_NE(logits({{matrix, Precision::fp32}}), plain) << matrix;
   }
+  EXPECT_NE(logits({{"poolers", Precision::int8}}), plain);
+  EXPECT_EQ(logits({{"poolers", Engine(checkpoint, {.precision = Precision::int8}).kernels().bf16 ? Precision::bf16
+                                                                                                  : Precision::fp32}}),
+            plain);
   const Error error = error_of([&] { (void)logits({{"layer.3.ffn2", Precision::fp32}}); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), HasSubstr("layer.3.ffn2"));

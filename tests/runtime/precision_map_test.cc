@@ -26,13 +26,14 @@ TEST(PrecisionMap, NamesSharedLayersByTheirGroup) {
 TEST(PrecisionMap, ComesBackAsItWasWritten) {
   const ModelSpec spec = small_spec();
   PrecisionMap map;
-  map.by_precision[Precision::int8] = {{"layer.1.ffn2", Precision::bf16}, {"layer.2.qkv", Precision::fp32}};
+  map.by_precision[Precision::int8] = {
+      {"layer.1.ffn2", Precision::bf16}, {"layer.2.qkv", Precision::fp32}, {"poolers", Precision::int8}};
   map.by_precision[Precision::bf16] = {{"layer.0.output", Precision::fp32}};
   const Scratch scratch;
   const auto path = scratch.write("precision.json", precision_map_text(map));
   EXPECT_EQ(read_precision_map(path, spec), map);
   EXPECT_EQ(find_precision_map(scratch.path(), spec), map);
-  EXPECT_EQ(map.exceptions(Precision::int8).size(), 2U);
+  EXPECT_EQ(map.exceptions(Precision::int8).size(), 3U);
   EXPECT_THAT(map.exceptions(Precision::fp32), IsEmpty());
 }
 
@@ -62,7 +63,8 @@ TEST(PrecisionMap, BrokenFilesAreRefusedWithTheirPlace) {
            Refusal{format + R"("int9":{}})", "int9", "int8"},
            Refusal{format + R"("int8":[]})", "m.json: int8: got a list", ""},
            Refusal{format + R"("int8":{"layer.3.ffn2":"bf16"}})", "no matrix 'layer.3.ffn2'", "did you mean"},
-           Refusal{format + R"("int8":{"word":"bf16"}})", "no matrix 'word'", "layer.0.qkv to layer.2.ffn2"},
+           Refusal{format + R"("int8":{"word":"bf16"}})", "no matrix 'word'",
+                   "layer.0.qkv to layer.2.ffn2, and poolers"},
            Refusal{format + R"("int8":{"layer.1.ffn2":"fp16"}})", "layer.1.ffn2: got \"fp16\"", ""},
            Refusal{format + R"("int8":{"layer.1.ffn2":3}})", "layer.1.ffn2: got 3", ""},
        }) {

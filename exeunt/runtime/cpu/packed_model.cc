@@ -201,17 +201,21 @@ void check_exceptions(const ModelSpec& spec, const Kernels& kernels, const Excep
   const std::vector<std::string> matrices = matrix_names(spec);
   for (const auto& [matrix, precision] : exceptions) {
     require_precision(kernels, precision);
-    if (std::find(matrices.begin(), matrices.end(), matrix) == matrices.end()) {
+    if (!is_matrix(matrices, matrix)) {
       throw Error(Code::usage, fmt::format("precision of '{}': the model has no such matrix", matrix),
-                  fmt::format("they go from {} to {}", matrices.front(), matrices.back()));
+                  fmt::format("they go from {} to {}, and poolers", matrices.front(), matrices.back()));
     }
   }
 }
 
+Precision precision_of(std::string_view matrix, const Exceptions& exceptions, Precision otherwise) {
+  const auto found = exceptions.find(matrix);
+  return found == exceptions.end() ? otherwise : found->second;
+}
+
 void plan_layers(PackedModel& model, const PackOptions& options, Packer& packer) {
-  const auto precision_of = [&](const std::string& matrix) {
-    const auto found = options.exceptions.find(matrix);
-    return found == options.exceptions.end() ? options.precision : found->second;
+  const auto precision = [&](const std::string& matrix) {
+    return precision_of(matrix, options.exceptions, options.precision);
   };
   size_t distinct = 0;
   for (int i = 0; i < model.spec.layers; ++i)
@@ -222,24 +226,25 @@ void plan_layers(PackedModel& model, const PackOptions& options, Packer& packer)
     if (static_cast<size_t>(model.spec.weights_of(i)) != next) continue;
     PackedLayer& layer = model.layers[next++];
     const std::string prefix = layer_prefix(model.spec, i) + ".";
-    packer.matrix(layer.query, precision_of(prefix + "qkv"), {prefix + "query"});
-    packer.matrix(layer.key_value, precision_of(prefix + "qkv"), {prefix + "key", prefix + "value"});
-    packer.matrix(layer.output, precision_of(prefix + "output"), {prefix + "output"});
+    packer.matrix(layer.query, precision(prefix + "qkv"), {prefix + "query"});
+    packer.matrix(layer.key_value, precision(prefix + "qkv"), {prefix + "key", prefix + "value"});
+    packer.matrix(layer.output, precision(prefix + "output"), {prefix + "output"});
     packer.norm(layer.attention_norm, prefix + "attention_norm");
-    packer.matrix(layer.ffn1, precision_of(prefix + "ffn1"), {prefix + "ffn1"});
-    packer.matrix(layer.ffn2, precision_of(prefix + "ffn2"), {prefix + "ffn2"});
+    packer.matrix(layer.ffn1, precision(prefix + "ffn1"), {prefix + "ffn1"});
+    packer.matrix(layer.ffn2, precision(prefix + "ffn2"), {prefix + "ffn2"});
     packer.norm(layer.ffn_norm, prefix + "ffn_norm");
   }
 }
 
-void plan_heads(PackedModel& model, Packer& packer) {
+void plan_heads(PackedModel& model, const PackOptions& options, Packer& packer) {
   model.readers.resize(static_cast<size_t>(model.exits.readers()));
   model.poolers.resize(static_cast<size_t>(model.exits.poolers()));
   model.classifiers.resize(static_cast<size_t>(model.exits.classifiers()));
   for (size_t r = 0; r < model.readers.size(); ++r)
     packer.floats(model.readers[r], fmt::format("exits.reader.{}.weight", r));
+  const Precision poolers = precision_of(kPoolers, options.exceptions, model.heads);
   for (size_t p = 0; p < model.poolers.size(); ++p)
-    packer.matrix(model.poolers[p], model.heads, {fmt::format("exits.pooler.{}", p)});
+    packer.matrix(model.poolers[p], poolers, {fmt::format("exits.pooler.{}", p)});
   for (size_t c = 0; c < model.classifiers.size(); ++c) {
     const std::string name = fmt::format("exits.classifier.{}", c);
     packer.plain(model.classifiers[c].outer, name);
@@ -280,7 +285,7 @@ PackedModel::PackedModel(const Checkpoint& checkpoint, const Kernels& table, con
   packer.norm(embedding_norm, "embeddings.norm");
   if (spec.embedding_projection) packer.matrix(project.emplace(), heads, {"embeddings.project"});
   plan_layers(*this, options, packer);
-  plan_heads(*this, packer);
+  plan_heads(*this, options, packer);
   region_ = packer.run(options.threads);
 }
 

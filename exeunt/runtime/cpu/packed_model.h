@@ -60,7 +60,7 @@ class PackedModel {
   const Kernels* kernels;
   Precision precision;
   Precision attention;  // below fp32: bf16 if the table supports it; else fp32
-  Precision heads;      // the same; classifiers are always fp32
+  Precision heads;      // the same, of poolers unless an exception names them; classifiers are always fp32
 
   PackedTable word = {}, position = {}, segment = {};
   PackedNorm embedding_norm = {};
