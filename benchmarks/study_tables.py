@@ -5,7 +5,7 @@ types it reaches and saves, and the settings that were tried."""
 import re
 
 SETS = ('SMS-Spam', 'BANKING77-300', 'BANKING77-1500', 'BANKING77-10000', 'CLINC150-300', 'CLINC150-1500', 'CLINC150-10000',
-        'feedback', 'SST-2', 'RTE', 'MRPC')
+        'feedback', 'SST-2', 'IMDb-1500', 'RTE', 'MRPC')
 ENCODERS = ('MiniLM', 'gte-small', 'tiny-en')
 
 
@@ -88,6 +88,15 @@ def time_tables(results, table):
         rows.append([run['encoder'], found['processor'], f"{found['seconds_per_step']:.2f}", f'{steps:.0f}',
                      f"{steps * found['seconds_per_step'] / 60:.1f}"])
     return [table(['encoder', 'processor, two threads', 'seconds per step', 'steps for 1,500 rows', 'minutes'], rows)] if rows else []
+
+
+def cpu_tables(results, table):
+    rows = []
+    for run in (run for run in results.study if run['part'] == 'cpu'):
+        tested = run['tested']
+        rows.append([f"{run['set']}, {run['encoder']}", run['results']['processor'], f"{run['seconds'] / 60:.1f}",
+                     f"{100 * tested['each_exit'][-1]['accuracy']:.1f}", f"{100 * tested['yardstick']['linear model']['accuracy']:.1f}"])
+    return [table(['data', 'processor, two threads', 'minutes in all', 'full depth', 'linear model'], rows)] if rows else []
 
 
 def setting_tables(results, table):

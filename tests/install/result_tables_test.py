@@ -375,7 +375,9 @@ class Study(unittest.TestCase):
         tested = {'promise': 'at most 2 % of answers differ from the fp32 model at full depth', 'speedup_ratio': 2.5,
                   'agreement': 0.99, 'each_exit': [{'accuracy': 0.985}]}
         self.study = [run('defaults', 42, 0.99, 0.97), run('defaults', 43, 0.98, 0.98), run('settings', 42, 0.96, 0.9, 'lr=1e-4'),
-                      run('typed', 42, 0.95, 0.9, tested=tested)]
+                      run('typed', 42, 0.95, 0.9, tested=tested),
+                      run('cpu', 42, 0.95, 0.9, seconds=264, tested=tested | {'yardstick': {'linear model': {'accuracy': 0.9}}})]
+        self.study[-1]['results']['processor'] = 'some processor'
 
     def text(self, name):
         return made.markdown(made.SECTIONS[name](self))
@@ -390,9 +392,12 @@ class Study(unittest.TestCase):
     def test_a_typed_run_tells_its_promise_and_what_it_saves(self):
         self.assertIn('| SMS-Spam, MiniLM | 4,459 | 98.5 | 2 % | 2.5 | 1.0 |', self.text('study-typed'))
 
+    def test_a_run_on_a_cpu_tells_its_time(self):
+        self.assertIn('| SMS-Spam, MiniLM | some processor | 4.4 | 98.5 | 90.0 |', self.text('study-cpu'))
+
     def test_nothing_is_made_of_nothing(self):
         self.study = []
-        for name in ('study', 'study-typed', 'study-settings', 'study-time'):
+        for name in ('study', 'study-typed', 'study-settings', 'study-time', 'study-cpu'):
             self.assertEqual(made.SECTIONS[name](self), [])
 
 
