@@ -104,12 +104,15 @@ class Packs:
         rows = []
         for name, batch in (('a lone text', 1), ('16 texts', 16)):
             common = ['--shape', self.flags.shape, '--precision', precision, '--lengths', 32, '--batch', batch]
-            best = self.best({'last': [*common, '--heads', 'last', '--cls-first', 'never'],
-                              'reader': [*common, '--heads', 'reader', '--cls-first', 'never']})
-            last, reader = best['last']['best_ms'], best['reader']['best_ms']
-            self.keep(part='exits', precision=precision, batch=batch, last_ms=last, reader_ms=reader)
-            rows.append((precision, name, f'{last:.2f}', f'{reader:.2f}', f'{100 * (reader / last - 1):+.1f} %'))
-        self.table(('precision', '32 tokens', 'one exit ms', 'an exit per layer ms', 'overhead'), rows)
+            poolers = ('bf16', 'int8') if precision == 'int8' else (precision,)
+            best = self.best({'last': [*common, '--heads', 'last', '--cls-first', 'never']} |
+                             {p: [*common, '--heads', 'reader', '--cls-first', 'never', '--poolers', p] for p in poolers})
+            last = best['last']['best_ms']
+            for p in poolers:
+                reader = best[p]['best_ms']
+                self.keep(part='exits', precision=precision, poolers=p, batch=batch, last_ms=last, reader_ms=reader)
+                rows.append((precision, p, name, f'{last:.2f}', f'{reader:.2f}', f'{100 * (reader / last - 1):+.1f} %'))
+        self.table(('precision', 'poolers', '32 tokens', 'one exit ms', 'an exit per layer ms', 'overhead'), rows)
 
 
 def show(files):
