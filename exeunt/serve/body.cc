@@ -73,6 +73,18 @@ void refuse_pairs(const JobRules& rules, std::string_view several) {
                 fmt::format("two texts that are not a pair: {}", several));
 }
 
+void take_options(JsonObject& fields, const JobRules& rules, Job& job) {
+  job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
+  if (const Json* direction = fields.find("truncation_direction")) {
+    if (*direction != "Left" && *direction != "Right") {
+      fields.fail("truncation_direction", glimpse(*direction), "\"Left\" or \"Right\"");
+    }
+    job.truncate_left = *direction == "Left";
+  }
+  if (fields.boolean_or("raw_scores", false)) job.scoring = Scoring::logits;
+  if (const Json* exit = fields.find("exit")) job.exit = parse_exit(*exit);
+}
+
 void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job) {
   for (std::string& text : texts) {
     check_text(text, field);

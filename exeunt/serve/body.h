@@ -43,6 +43,9 @@ void check_text(std::string_view text, std::string_view field);
 // A pair for a model that was trained on single texts would get an answer that means nothing: 422. `several` is how to
 // send two texts that are not a pair.
 void refuse_pairs(const JobRules& rules, std::string_view several);
+// The options that the routes of text-embeddings-inference and our own share: how to cut a text that is too long, what
+// to give as scores, and "exit".
+void take_options(JsonObject& fields, const JobRules& rules, Job& job);
 // The texts of a batch.
 void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job);
 

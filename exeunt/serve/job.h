@@ -45,6 +45,14 @@ struct ExitAsk {
 
 enum class Shape { predict, predict_batch, rerank, classify, infer };
 
+// What is given as the score of a label.
+enum class Scoring {
+  own,      // what the model means: probabilities, or the sigmoid of a single output
+  logits,   // as the model puts them out
+  sigmoid,  // of each logit
+  softmax
+};
+
 struct Job {
   Shape shape = Shape::predict;
   std::vector<JobText> texts = {};
@@ -52,7 +60,8 @@ struct Job {
   ExitAsk exit = {};
   bool truncate = true;
   bool truncate_left = false;
-  bool raw_scores = false;
+  Scoring scoring = Scoring::own;
+  std::optional<size_t> top = {};         // predict: how many labels of a text are given; none: all
   bool return_text = false;               // rerank
   std::optional<std::string> id = {};     // infer
   std::vector<std::string> outputs = {};  // infer: the requested names

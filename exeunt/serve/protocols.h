@@ -13,6 +13,10 @@ using ParseJob = Job (*)(const Json& body, const JobRules& rules);
 // "truncate", "truncation_direction", "raw_scores", "exit"}
 [[nodiscard]] Job parse_predict(const Json& body, const JobRules& rules);
 
+// Hugging Face's inference API, /: {"inputs": "a" | ["a", "b"] (two texts) | {"text": "a", "text_pair": "b"},
+// "parameters": {"top_k", "function_to_apply"}}, with the other fields of /predict. Answered with a list for each text.
+[[nodiscard]] Job parse_text_classification(const Json& body, const JobRules& rules);
+
 // text-embeddings-inference, /rerank: {"query": "q", "texts": ["a", "b"], "truncate", "truncation_direction",
 // "raw_scores", "return_text", "exit"}; 424 for a model with more than one output.
 [[nodiscard]] Job parse_rerank(const Json& body, const JobRules& rules);

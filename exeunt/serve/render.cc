@@ -94,11 +94,12 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
 }
 
 OrderedJson predictions(const RenderInput& input, const Answer& answer) {
-  const std::vector<float> scores = scores_of(answer, input.job.raw_scores);
+  const std::vector<float> scores = scores_of(answer, input.job.scoring);
   std::vector<int> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)]; });
+  if (input.job.top) order.resize(std::min(order.size(), *input.job.top));
   OrderedJson out = OrderedJson::array();
   for (const int label : order) {
     out.push_back({{"score", short_double(scores[static_cast<size_t>(label)])}, {"label", input.model.label(label)}});
@@ -110,7 +111,7 @@ OrderedJson predictions(const RenderInput& input, const Answer& answer) {
 
 OrderedJson ranks(const RenderInput& input) {
   std::vector<float> scores;
-  for (const Answer& answer : input.answers) scores.push_back(scores_of(answer, input.job.raw_scores).at(0));
+  for (const Answer& answer : input.answers) scores.push_back(scores_of(answer, input.job.scoring).at(0));
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
@@ -131,7 +132,7 @@ OrderedJson classification(const RenderInput& input) {
   int64_t tokens = 0;
   for (size_t i = 0; i < input.answers.size(); ++i) {
     const Answer& answer = input.answers[i];
-    const std::vector<float> scores = scores_of(answer, false);
+    const std::vector<float> scores = scores_of(answer);
     OrderedJson row;
     row["index"] = i;
     row["label"] = input.model.label(answer.evidence.label);
@@ -164,7 +165,8 @@ OrderedJson output_tensor(const std::string& name, const RenderInput& input) {
     if (name == "exit_layer") data.push_back(answer.layer);
     if (name == "details") data.push_back(dumped(exit_json(input, answer)));
     if (!wide) continue;
-    for (const float value : scores_of(answer, name == "logits")) data.push_back(short_double(value));
+    for (const float value : scores_of(answer, name == "logits" ? Scoring::logits : Scoring::own))
+      data.push_back(short_double(value));
   }
   out["data"] = std::move(data);
   return out;
@@ -192,10 +194,13 @@ double short_double(float value) noexcept {
   return out;
 }
 
-std::vector<float> scores_of(const Answer& answer, bool raw) {
-  if (raw) return answer.logits;
-  if (answer.logits.size() == 1) return {1 / (1 + std::exp(-answer.logits[0]))};
-  return answer.probabilities;
+std::vector<float> scores_of(const Answer& answer, Scoring scoring) {
+  if (scoring == Scoring::own && answer.logits.size() > 1) return answer.probabilities;
+  std::vector<float> out = answer.logits;
+  if (scoring == Scoring::softmax) probabilities({answer.logits.data(), static_cast<int>(out.size())}, out.data());
+  if (scoring == Scoring::own || scoring == Scoring::sigmoid)
+    for (float& score : out) score = 1 / (1 + std::exp(-score));
+  return out;
 }
 
 std::string render(const RenderInput& input) {

@@ -190,7 +190,7 @@ Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
 
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
   constexpr std::array<std::pair<std::string_view, ParseJob>, 5> posts = {{{"/predict", parse_predict},
-                                                                           {"/", parse_predict},
+                                                                           {"/", parse_text_classification},
                                                                            {"/invocations", parse_predict},
                                                                            {"/rerank", parse_rerank},
                                                                            {"/classify", parse_classify}}};
@@ -213,6 +213,7 @@ Service::Answered Service::route_get(const HttpRequest& request) const {
   if (path == "/ready" || path == "/ping") return health(true);
   if (path == "/info") return info_page();
   if (path == "/metrics") return metrics_page();
+  if (path == "/v1/models") return models_page();
   if (path == "/openapi.json" || path == "/api-doc/openapi.json") {
     HttpResponse response;
     response.page = serve_asset("openapi.json");
@@ -327,6 +328,32 @@ std::string Service::fixed_info() const {
   std::string text = out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   text.back() = ',';
   return text;
+}
+
+// As vLLM lists its models.
+HttpResponse Service::models_page() const {
+  const std::string& name = context_.model.name;
+  const OrderedJson permission{{"id", fmt::format("modelperm-{}", name)},
+                               {"object", "model_permission"},
+                               {"created", created_},
+                               {"allow_create_engine", false},
+                               {"allow_sampling", false},
+                               {"allow_logprobs", false},
+                               {"allow_search_indices", false},
+                               {"allow_view", true},
+                               {"allow_fine_tuning", false},
+                               {"organization", "*"},
+                               {"group", nullptr},
+                               {"is_blocking", false}};
+  const OrderedJson model{{"id", name},
+                          {"object", "model"},
+                          {"created", created_},
+                          {"owned_by", "exeunt"},
+                          {"root", name},
+                          {"parent", nullptr},
+                          {"max_model_len", context_.model.max_tokens},
+                          {"permission", OrderedJson::array({permission})}};
+  return json_page({{"object", "list"}, {"data", OrderedJson::array({model})}});
 }
 
 HttpResponse Service::info_page() const {

@@ -75,6 +75,7 @@ class Service {
   [[nodiscard]] HttpResponse metrics_page() const;
   [[nodiscard]] std::string fixed_info() const;
   [[nodiscard]] HttpResponse info_page() const;
+  [[nodiscard]] HttpResponse models_page() const;
   void seal(HttpResponse& response, const RequestInfo& info);
   RequestInfo info_of(const HttpRequest& request);
 
@@ -85,6 +86,9 @@ class Service {
   ApiKeys keys_ = {};
   IdSource ids_;
   Clock::time_point started_;
+  int64_t created_ = std::chrono::duration_cast<std::chrono::seconds>(  // for clients: seconds since 1970
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
   bool draining_ = false;
   Canary canary_;
   Shadow shadow_;

@@ -56,19 +56,6 @@ void check_pairs(const Job& job) {
                 "shorten the query, or send fewer texts at once");
 }
 
-// Shared by both routes.
-void take_common(JsonObject& fields, const JobRules& rules, Job& job) {
-  job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
-  if (const Json* direction = fields.find("truncation_direction")) {
-    if (*direction != "Left" && *direction != "Right") {
-      fields.fail("truncation_direction", glimpse(*direction), "\"Left\" or \"Right\"");
-    }
-    job.truncate_left = *direction == "Left";
-  }
-  job.raw_scores = fields.boolean_or("raw_scores", false);
-  if (const Json* exit = fields.find("exit")) job.exit = parse_exit(*exit);
-}
-
 }  // namespace
 
 Job parse_predict(const Json& body, const JobRules& rules) {
@@ -79,7 +66,7 @@ Job parse_predict(const Json& body, const JobRules& rules) {
     Job job;
     job.unknown_fields = count_unknown(body, known);
     take_inputs(fields.get("inputs"), rules, job);
-    take_common(fields, rules, job);
+    take_options(fields, rules, job);
     return job;
   });
 }
@@ -103,7 +90,7 @@ Job parse_rerank(const Json& body, const JobRules& rules) {
     check_batch(texts.size(), rules);
     add_texts(std::move(texts), "texts", job);
     check_pairs(job);
-    take_common(fields, rules, job);
+    take_options(fields, rules, job);
     job.return_text = fields.boolean_or("return_text", false);
     return job;
   });

@@ -40,7 +40,7 @@ void read_body(std::string_view body) {
   const ModelFacts ranker{.name = "m", .outputs = 1, .layers = 2, .exits = {1, 2}};
   read_or_refuse([&] {
     const Json json = parse_body(body);
-    for (const auto parse : {parse_predict, parse_classify, parse_infer}) {
+    for (const auto parse : {parse_predict, parse_text_classification, parse_classify, parse_infer}) {
       read_or_refuse([&] { check(parse(json, {.model = model}).texts.size() <= 32, "a batch is bounded"); });
     }
     read_or_refuse([&] { (void)parse_rerank(json, {.model = ranker}); });

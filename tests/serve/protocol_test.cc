@@ -120,7 +120,7 @@ TEST(Predict, TakesTheThreeFormsOfTheDocument) {
   job = parsed(parse_predict, R"({"inputs":["a","b"],"truncate":false,"raw_scores":true})");
   EXPECT_EQ(job.shape, Shape::predict);
   EXPECT_EQ(job.texts.at(0).pair, "b");
-  EXPECT_TRUE(job.raw_scores);
+  EXPECT_EQ(job.scoring, Scoring::logits);
   EXPECT_FALSE(job.truncate);
   job = parsed(parse_predict, R"({"inputs":["a"]})");
   EXPECT_EQ(job.shape, Shape::predict);
@@ -145,6 +145,57 @@ TEST(Predict, RefusesWhatItCannotMean) {
   EXPECT_EQ(refused(parse_predict, R"({"inputs":[["a"],["a"],["a"],["a"]]})").first, 413);
 }
 
+// What huggingface_hub (Python) and @huggingface/inference (JavaScript) send, and the options of their pipelines.
+TEST(TextClassification, TakesTheFormsOfTheInferenceApi) {
+  Job job = parsed(parse_text_classification, R"({"inputs":"I like you. I love you"})");
+  EXPECT_EQ(job.shape, Shape::predict_batch);
+  EXPECT_EQ(job.texts.at(0).text, "I like you. I love you");
+  EXPECT_EQ(job.unknown_fields, 0);
+  job = parsed(parse_text_classification,
+               R"({"inputs":["a","b"],"parameters":{"top_k":1,"function_to_apply":"sigmoid","x":1},
+                   "options":{"wait_for_model":true}})");
+  ASSERT_EQ(job.texts.size(), 2U);
+  EXPECT_EQ(job.texts[1].text, "b");
+  EXPECT_FALSE(job.texts[0].pair.has_value()) << "two texts, not a pair as on /predict";
+  EXPECT_EQ(job.top, 1U);
+  EXPECT_EQ(job.scoring, Scoring::sigmoid);
+  EXPECT_EQ(job.unknown_fields, 1);
+  job = parsed(parse_text_classification,
+               R"({"inputs":[{"text":"a","text_pair":"b"},["c","d"],["e"]],"parameters":{"top_k":null}})");
+  EXPECT_EQ(job.texts.at(0).pair, "b");
+  EXPECT_EQ(job.texts.at(1).pair, "d");
+  EXPECT_FALSE(job.texts.at(2).pair.has_value());
+  EXPECT_FALSE(job.top.has_value());
+  EXPECT_EQ(parsed(parse_text_classification, R"({"inputs":"a","parameters":null})").texts.size(), 1U);
+  ModelFacts single = two_classes();
+  single.texts = 1;
+  EXPECT_EQ(refused(parse_text_classification, R"({"inputs":{"text":"a","text_pair":"b"}})", single).first, 422);
+}
+
+TEST(TextClassification, RefusesWhatItCannotMean) {
+  for (const char* body :
+       {R"({})", R"({"inputs":3})", R"({"inputs":[3]})", R"({"inputs":[[]]})", R"({"inputs":[["a","b","c"]]})",
+        R"({"inputs":{"text_pair":"a"}})", R"({"inputs":{"text":1}})", R"({"inputs":"a","parameters":1})",
+        R"({"inputs":"a","parameters":{"top_k":0}})", R"({"inputs":"a","parameters":{"top_k":1.5}})",
+        R"({"inputs":"a","parameters":{"function_to_apply":"tanh"}})"}) {
+    EXPECT_EQ(refused(parse_text_classification, body).first, 422) << body;
+  }
+  EXPECT_EQ(refused(parse_text_classification, R"({"inputs":""})").first, 400);
+  EXPECT_EQ(refused(parse_text_classification, R"({"inputs":[]})").first, 400);
+  EXPECT_EQ(refused(parse_text_classification, R"({"inputs":["a","b","c","d"]})").first, 413);
+}
+
+TEST(TextClassification, AnswersWithAListForEachText) {
+  Job job = parsed(parse_text_classification, R"({"inputs":"a"})");
+  EXPECT_EQ(rendered(job, {answer({1, 2}, {0.27F, 0.73F})}),
+            R"([[{"score":0.73,"label":"yes"},{"score":0.27,"label":"no"}]])");
+  job.top = 1;
+  job.scoring = Scoring::sigmoid;
+  EXPECT_EQ(rendered(job, {answer({-1, 0}, {})}), R"([[{"score":0.5,"label":"yes"}]])");
+  job.scoring = Scoring::softmax;
+  EXPECT_EQ(rendered(job, {answer({5, 5}, {})}), R"([[{"score":0.5,"label":"no"}]])");
+}
+
 TEST(Exit, IsStrict) {
   const Job job =
       parsed(parse_predict,
@@ -167,7 +218,7 @@ TEST(Predict, AnswersSortedByScoreInTheDocumentsShape) {
   Job job = parsed(parse_predict, R"({"inputs":"a"})");
   EXPECT_EQ(rendered(job, {answer({1, 2}, {0.27F, 0.73F})}),
             R"([{"score":0.73,"label":"yes"},{"score":0.27,"label":"no"}])");
-  job.raw_scores = true;
+  job.scoring = Scoring::logits;
   EXPECT_EQ(rendered(job, {answer({2, 1}, {0.73F, 0.27F})}),
             R"([{"score":2.0,"label":"no"},{"score":1.0,"label":"yes"}])");
   job.shape = Shape::predict_batch;
@@ -252,7 +303,8 @@ TEST(Rerank, RanksPairsByTheirOneOutput) {
                                     std::optional<std::string_view>("Deep learning is...")));
   EXPECT_EQ(rendered(job, {answer({0}, {}), answer({40}, {})}, model),
             R"([{"index":1,"score":1.0},{"index":0,"score":0.5}])");
-  job.return_text = job.raw_scores = true;
+  job.return_text = true;
+  job.scoring = Scoring::logits;
   EXPECT_EQ(
       rendered(job, {answer({-1}, {}), answer({3}, {})}, model),
       R"([{"index":1,"text":"Deep learning is...","score":3.0},{"index":0,"text":"Deep Learning is not...","score":-1.0}])");

@@ -55,7 +55,7 @@ TEST(Service, AnswersEveryProtocol) {
   EXPECT_EQ(field_of(predict, "x-exit-policy"), "entropy:0.1");
   EXPECT_EQ(field_of(predict, "x-compute-type"), "cpu");
   EXPECT_EQ(field_of(predict, "x-compute-characters"), "2");
-  EXPECT_EQ(server.post("/", R"({"inputs":"ab"})").body, predict.body);
+  EXPECT_EQ(server.post("/", R"({"inputs":"ab"})").body, "[" + predict.body + "]");
   EXPECT_EQ(server.post("/invocations", R"({"inputs":"ab"})").body, predict.body);
   EXPECT_EQ(Json::parse(server.post("/predict", R"({"inputs":[["ab"],["a","b"]]})").body).size(), 2U);
   EXPECT_EQ(Json::parse(server.post("/classify", R"({"input":"abc"})").body)["data"][0]["label"], "odd");
@@ -68,6 +68,14 @@ TEST(Service, AnswersEveryProtocol) {
   EXPECT_EQ(server.post("/rerank", R"({"query":"a","texts":["b"]})").status, 424);
   EXPECT_EQ(server.get("/v2").status, 200);
   EXPECT_EQ(Json::parse(server.get("/v2/models/fake").body)["platform"], "exeunt");
+  const Json models = Json::parse(server.get("/v1/models").body);
+  EXPECT_EQ(models["object"], "list");
+  EXPECT_EQ(models["data"].size(), 1U);
+  EXPECT_EQ(models["data"][0]["id"], "fake");
+  EXPECT_EQ(models["data"][0]["object"], "model");
+  EXPECT_EQ(models["data"][0]["permission"][0]["object"], "model_permission");
+  EXPECT_GT(models["data"][0]["max_model_len"], 0);
+  EXPECT_EQ(server.post("/v1/models", "{}").status, 405);
   EXPECT_EQ(Json::parse(server.get("/v2/models/fake/ready").body)["ready"], true);
   EXPECT_EQ(Json::parse(server.get("/openapi.json").content())["openapi"], "3.0.3");
   EXPECT_EQ(Json::parse(server.get("/info").body)["policy"], "entropy:0.1");
