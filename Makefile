@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 .DEFAULT_GOAL := help
-.PHONY: help build test check demo bench fuzz parity format
+.PHONY: help build test check demo bench fuzz parity format wheel
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -39,6 +39,12 @@ fuzz:  ## fuzz every parser for FUZZ_SECONDS (60)
 parity:  ## compare the tokenizers with the npm package, 200,000 strings per family
 	@scripts/setup build node
 	@scripts/parity
+
+wheel:  ## build the Python package for this platform into build/wheel/dist
+	@scripts/setup
+	@cmake --preset wheel --log-level=WARNING > /dev/null
+	@cmake --build --preset wheel -j $(JOBS) --target exeunt exeunt_shared
+	@scripts/wheel build/wheel build/wheel/dist
 
 format:  ## run clang-format on every tracked source
 	@scripts/setup format

@@ -6,6 +6,7 @@ set(EXEUNT_TESTS "" CACHE STRING "Build only the tests of these folders, e.g. ba
 option(EXEUNT_BUILD_BENCHMARKS "Build the benchmarks" OFF)
 option(EXEUNT_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 option(EXEUNT_JOINED_SOURCES "Compile a folder's sources ten at a time, which halves the build" ON)
+option(EXEUNT_PORTABLE "Link everything but the C library into the command and libexeunt.so, for wheels" OFF)
 option(EXEUNT_WARNINGS_AS_ERRORS "Treat our own warnings as errors" OFF)
 set(EXEUNT_CUDA "AUTO" CACHE STRING "CUDA backend: ON, OFF, or AUTO (on where nvcc is present)")
 set_property(CACHE EXEUNT_CUDA PROPERTY STRINGS AUTO ON OFF)

@@ -8,6 +8,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/exits/outcome_json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
 #include "exeunt/flows/calibrate_model.h"
@@ -47,31 +48,9 @@ OrderedJson metrics_json(const PolicyScore& score) {
   return out;
 }
 
-OrderedJson interval_json(const std::optional<LossInterval>& interval) {
-  return interval ? OrderedJson{interval->low, interval->high} : OrderedJson(nullptr);
-}
-
-OrderedJson outcome_json(const BudgetOutcome& outcome, const PolicyScore& score) {
-  OrderedJson out;
-  out["policy"] = str(outcome.policy);
-  out["epsilon"] = outcome.epsilon;
-  out["losses"] = outcome.losses;
-  out["p_value"] = outcome.p_value;
-  out["certify_cost_fraction"] = outcome.certify_cost;
-  out["certify_risk"] = {{"texts", outcome.certify.texts}, {"requests", outcome.certify.requests}};
-  out["report_cost_fraction"] = outcome.report_cost;
-  out["report_risk"] = {{"texts", outcome.report.texts}, {"requests", outcome.report.requests}};
-  out["report_interval"] = interval_json(outcome.interval);
+OrderedJson point_json(const BudgetOutcome& outcome, const PolicyScore& score) {
+  OrderedJson out = outcome_json(outcome);
   out["report_metrics"] = metrics_json(score);
-  for (const GroupOutcome& group : outcome.groups) {
-    OrderedJson one{{"name", group.name}, {"rows", group.rows}, {"losses", group.losses}};
-    if (outcome.interval) {
-      one["report_rows"] = group.report_rows;
-      one["report_risk"] = {{"texts", group.report.texts}, {"requests", group.report.requests}};
-      one["report_interval"] = interval_json(group.interval);
-    }
-    out["groups"].push_back(std::move(one));
-  }
   return out;
 }
 
@@ -242,11 +221,9 @@ void run(const Common& common, const CalibrateFlags& flags) {
     out["tries"] = certificate.tries;
     out["points"] = OrderedJson::array();
     for (size_t i = 0; i < calibration.outcomes.size(); ++i)
-      out["points"].push_back(outcome_json(calibration.outcomes[i], done.scores[i + 1]));
+      out["points"].push_back(point_json(calibration.outcomes[i], done.scores[i + 1]));
     out["full_depth"] = {{"report_metrics", metrics_json(done.scores.front())}};
-    out["families"] = OrderedJson::array();
-    for (const FamilyTrial& trial : calibration.trials)
-      out["families"].push_back({{"family", trial.family}, {"cost_fraction", trial.cost_fraction}});
+    out["families"] = trials_json(calibration.trials);
     return print_json(out);
   }
   print_outcomes(done);

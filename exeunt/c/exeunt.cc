@@ -4,44 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "exeunt/base/error.h"
 #include "exeunt/base/version.h"
+#include "exeunt/c/handle.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/runtime/classifier.h"
 
+namespace exeunt::c {
 namespace {
 
-using exeunt::Answer;
-using exeunt::Code;
-using exeunt::Encoding;
-using exeunt::Error;
-
-constexpr int kAbiVersion = EXEUNT_ABI;
-
-// The object behind an exeunt_model, which stays an incomplete type in the interface.
-struct Model {
-  Model(const std::string& folder, const exeunt::ClassifierOptions& options)
-      : classifier(folder, options),
-        policy(str(classifier.policy())),
-        precision(name_of(classifier.engine().precision())),
-        engine(classifier.engine().name()),
-        promise(promise_json(classifier.resolved(), engine, classifier.notices()).dump()) {}
-
-  exeunt::Classifier classifier;
-  std::string policy, precision, engine, promise;
-};
-
-Model& of(exeunt_model* model) noexcept {
-  return *reinterpret_cast<Model*>(model);
-}
-const Model& of(const exeunt_model* model) noexcept {
-  return *reinterpret_cast<const Model*>(model);
-}
+constexpr size_t kMostPolicies = 64;  // kept ready; a program that makes up ever new ones must not fill the memory
 
 struct LastError {
   std::string message, hint;
@@ -49,6 +23,23 @@ struct LastError {
 LastError& last_error() {
   thread_local LastError last;
   return last;
+}
+
+}  // namespace
+
+Model::Model(const std::string& folder, const ClassifierOptions& options)
+    : classifier(folder, options),
+      policy(str(classifier.policy())),
+      precision(name_of(classifier.engine().precision())),
+      engine(classifier.engine().name()),
+      promise(promise_json(classifier.resolved(), engine, classifier.notices()).dump()) {}
+
+std::shared_ptr<const AskPolicy> Model::policy_named(const char* text) {
+  if (text == nullptr) return classifier.ask().policy;
+  const std::lock_guard lock(mutex_);
+  if (const auto found = bound_.find(text); found != bound_.end()) return found->second;
+  if (bound_.size() >= kMostPolicies) bound_.clear();
+  return bound_[text] = classifier.bind(text);
 }
 
 exeunt_status failed(exeunt_status status, const char* message, const char* hint) noexcept {
@@ -60,35 +51,14 @@ exeunt_status failed(exeunt_status status, const char* message, const char* hint
   return status;
 }
 
-// Runs `act` and turns whatever it throws into a status.
-template <class Act>
-exeunt_status guarded(Act&& act) noexcept {
-  try {
-    act();
-    return EXEUNT_OK;
-  } catch (const Error& error) {
-    return failed(static_cast<exeunt_status>(error.code()), error.what(), error.hint().c_str());
-  } catch (const std::bad_alloc&) {
-    return failed(EXEUNT_RESOURCES, "out of memory", "");
-  } catch (const std::exception& error) {
-    return failed(EXEUNT_FAILURE, error.what(), "this is a bug in exeunt; please report it");
-  } catch (...) {
-    return failed(EXEUNT_FAILURE, "unknown failure", "this is a bug in exeunt; please report it");
-  }
-}
+}  // namespace exeunt::c
 
-void require(bool condition, const char* what) {
-  if (!condition) throw Error(Code::usage, what);
-}
+using namespace exeunt::c;
 
-// The caller's struct may be shorter (an older header) or longer (a newer one) than ours.
-template <class Struct>
-Struct read_struct(const Struct* given, Struct defaults) {
-  if (given == nullptr) return defaults;
-  require(given->struct_size >= sizeof(size_t), "struct_size: got 0, want the size of the struct");
-  std::memcpy(&defaults, given, std::min(given->struct_size, sizeof(Struct)));
-  return defaults;
-}
+namespace {
+
+using exeunt::Answer;
+using exeunt::Encoding;
 
 void write_result(const exeunt_result& from, std::byte* to, size_t size) {
   std::memcpy(to + sizeof(size_t), reinterpret_cast<const std::byte*>(&from) + sizeof(size_t),
@@ -122,7 +92,7 @@ const char* exeunt_version(void) {
 }
 
 int exeunt_abi_version(void) {
-  return kAbiVersion;
+  return EXEUNT_ABI;
 }
 
 const char* exeunt_last_error(void) {

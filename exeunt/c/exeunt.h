@@ -89,6 +89,87 @@ EXEUNT_API exeunt_status exeunt_classify(exeunt_model* model, const char* text, 
 EXEUNT_API exeunt_status exeunt_classify_many(exeunt_model* model, const char* const* texts, const char* const* pairs,
                                               size_t count, exeunt_result* results);
 
+/* Arrays: one call for a batch, without a struct for each text. */
+
+EXEUNT_API int exeunt_output_count(const exeunt_model* model); /* logits of an exit; 1 for regression */
+EXEUNT_API int exeunt_exit_count(const exeunt_model* model);
+EXEUNT_API int exeunt_exit_layer(const exeunt_model* model,
+                                 int exit); /* after which layer, from 1; 0 if there is none */
+
+typedef struct exeunt_texts {
+  size_t struct_size;
+  size_t count;
+  const char* bytes;       /* the texts, one after another, as UTF-8; they may contain zeros */
+  const size_t* ends;      /* [count] where each of them ends in `bytes` */
+  const char* pair_bytes;  /* the second texts of pairs; null: there are none */
+  const size_t* pair_ends; /* [count] */
+} exeunt_texts;
+#define EXEUNT_TEXTS_INIT \
+  { sizeof(exeunt_texts), 0, NULL, NULL, NULL, NULL }
+
+/* Arrays of the caller with room for all texts. Those that are null are not written. */
+typedef struct exeunt_answers {
+  size_t struct_size;
+  int* labels;     /* [count] index, for exeunt_label(); -1 for regression */
+  float* scores;   /* [count, outputs] probabilities; the predicted values for regression */
+  float* logits;   /* [count, outputs] raw */
+  int* layers;     /* [count] the layer after which each text exited, from 1 */
+  int* tokens;     /* [count] */
+  char* truncated; /* [count] 1: truncated to max_length */
+} exeunt_answers;
+#define EXEUNT_ANSWERS_INIT \
+  { sizeof(exeunt_answers), NULL, NULL, NULL, NULL, NULL, NULL }
+
+/* `policy` is a text such as "entropy:0.2" that holds for this call; null: the model's. Tokenizing is shared among the
+ * threads, too. On failure no array is written. */
+EXEUNT_API exeunt_status exeunt_answer(exeunt_model* model, const char* policy, const exeunt_texts* texts,
+                                       const exeunt_answers* answers);
+
+/* What every exit says of every text: `logits` has room for [count, exits, outputs]; `tokens` for [count], or is null.
+ */
+EXEUNT_API exeunt_status exeunt_trace(exeunt_model* model, const exeunt_texts* texts, float* logits, int* tokens);
+
+/* The logits of all exits for some texts, from exeunt_trace() or from any other model in any framework. */
+typedef struct exeunt_logits {
+  size_t struct_size;
+  size_t rows;
+  int exits;           /* the last one is full depth */
+  int outputs;         /* classes; 1: regression */
+  const float* logits; /* [rows, exits, outputs] raw */
+  const float* gold;   /* [rows] label indices, or values for regression; NaN: not known; null: none is known */
+  const int* layers;   /* [exits] after which layer each exit sits, from 1; null: 1, 2, 3 … */
+} exeunt_logits;
+#define EXEUNT_LOGITS_INIT \
+  { sizeof(exeunt_logits), 0, 0, 0, NULL, NULL, NULL }
+
+/* What a policy would have answered: `exits` [rows] which exit, from 0, and `labels` [rows], each may be null. `policy`
+ * is a text such as "entropy:0.2", or the policy file of exeunt_calibrate(), with its exits and temperatures. */
+EXEUNT_API exeunt_status exeunt_replay(const exeunt_logits* logits, const char* policy, int* exits, int* labels);
+
+/* Strings that are returned in `json` are freed by exeunt_free(). */
+EXEUNT_API void exeunt_free(char* json); /* null is allowed */
+
+/* Many policies, as in "entropy:0..0.7/0.05": a JSON array of the format exeunt.sweep/1 (docs/formats.md). */
+EXEUNT_API exeunt_status exeunt_sweep(const exeunt_logits* logits, const char* policies, char** json);
+
+typedef struct exeunt_plan {
+  size_t struct_size;
+  const double* max_drop; /* [budgets] largest mean losses, such as 0.01; the smallest becomes the default policy */
+  size_t budgets;
+  double confidence;  /* 0: 0.95 */
+  const char* loss;   /* "disagreement", "zero_one_drop", "abs_diff"; null: what suits the model */
+  const char* method; /* "ltt-binomial", "ltt-hb", "wsr", "crc"; null: what suits the loss */
+  const char* rules;  /* to choose from: "entropy,patience"; null: those that suit the model */
+  unsigned seed;      /* of the split into rows that choose, certify and report */
+  int no_report;      /* 1: the rows that would report certify, too */
+  double low, high;   /* range of a regression's values; equal: that of the rows that choose */
+} exeunt_plan;
+#define EXEUNT_PLAN_INIT \
+  { sizeof(exeunt_plan), NULL, 0, 0, NULL, NULL, NULL, 42, 0, 0, 0 }
+
+/* A certified policy, as `exeunt calibrate` finds it: JSON of the format exeunt.calibration/1 (docs/formats.md). */
+EXEUNT_API exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* plan, char** json);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/runtime/classifier.h"
 
+#include <latch>
+
 #include "exeunt/base/error.h"
 
 namespace exeunt {
@@ -32,6 +34,49 @@ EncodeOptions Classifier::encode_options() const noexcept {
 Answer Classifier::answer(std::string_view text, std::optional<std::string_view> pair) {
   const Encoding encoding = tokenizer_->encode(text, pair, encode_options());
   return std::move(engine_->answer({&encoding, 1}, ask()).front());
+}
+
+std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierText> texts, const Ask& ask) {
+  std::vector<ClassifierAnswer> out(texts.size());
+  // Shared with the callbacks: the last of them may still be in count_down() when wait() returns.
+  const auto running = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(texts.size()));
+  size_t submitted = 0;
+  try {
+    for (; submitted < texts.size(); ++submitted) {
+      const ClassifierText& text = texts[submitted];
+      ClassifierAnswer& place = out[submitted];
+      engine_->submit(
+          [this, &text, &place] {
+            Encoding encoding = tokenizer_->encode(text.text, text.pair, encode_options());
+            place.truncated = encoding.truncated;
+            return encoding;
+          },
+          ask,
+          [running, &place](Answer&& answer) {
+            place.answer = std::move(answer);
+            running->count_down();
+          });
+    }
+  } catch (...) {  // those on their way write into `out`
+    running->count_down(static_cast<std::ptrdiff_t>(texts.size() - submitted));
+    running->wait();
+    throw;
+  }
+  running->wait();
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i].answer.ended == Ended::failed)
+      throw Error(Code::bad_file, fmt::format("text {}: {}", i, out[i].answer.error));
+  }
+  return out;
+}
+
+std::shared_ptr<const AskPolicy> Classifier::bind(const std::string& policy) const {
+  const Resolved resolved = resolve(checkpoint_, {.policy = policy,
+                                                  .precision = resolved_.precision,
+                                                  .exceptions = resolved_.exceptions,
+                                                  .max_length = resolved_.max_length,
+                                                  .kernels = &engine_->kernels()});
+  return engine_->bind(resolved.policy, resolved.exit_rates);
 }
 
 std::string Classifier::label(const Answer& answer) const {

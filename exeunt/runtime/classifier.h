@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,12 +26,26 @@ struct ClassifierOptions {
   int max_length = 0;       // maximum tokens per text; longer texts are truncated; 0: as Wish::max_length
 };
 
+struct ClassifierText {
+  std::string_view text;
+  std::optional<std::string_view> pair = {};
+};
+
+struct ClassifierAnswer {
+  Answer answer = {};
+  bool truncated = false;
+};
+
 class Classifier {
  public:
   // `model` is a folder or `org/name` in the local Hugging Face cache. Throws Error.
   explicit Classifier(const std::string& model, const ClassifierOptions& options = {});
 
   [[nodiscard]] Answer answer(std::string_view text, std::optional<std::string_view> pair = std::nullopt);
+  // Many texts, tokenized and run on the engine's threads. Throws Error (bad_file) for the first text that is invalid.
+  [[nodiscard]] std::vector<ClassifierAnswer> answer_all(std::span<const ClassifierText> texts, const Ask& ask);
+  // Another policy for `Ask`, resolved as the one at opening. Throws Error (usage) where it does not fit the model.
+  [[nodiscard]] std::shared_ptr<const AskPolicy> bind(const std::string& policy) const;
   // The name of an answer's label; its value for regression.
   [[nodiscard]] std::string label(const Answer& answer) const;
 

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface to what needs no model: policies replayed, compared and certified on logits that any framework made.
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "exeunt/base/json.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/base/version.h"
+#include "exeunt/c/handle.h"
+#include "exeunt/exits/calibrate.h"
+#include "exeunt/exits/losses.h"
+#include "exeunt/exits/outcome_json.h"
+#include "exeunt/exits/policy_text.h"
+#include "exeunt/exits/promise.h"
+#include "exeunt/exits/sweep.h"
+
+using namespace exeunt::c;
+
+namespace {
+
+using exeunt::Code;
+using exeunt::Error;
+using exeunt::ExitTrace;
+using exeunt::OrderedJson;
+using exeunt::PolicySpec;
+
+constexpr const char* kExternal = "external";  // what runs, and how, is not ours
+
+ExitTrace trace_of(const exeunt_logits* given) {
+  require(given != nullptr, "logits: got a null pointer");
+  const exeunt_logits from = read_struct(given, EXEUNT_LOGITS_INIT);
+  require(from.rows > 0 && from.exits > 0 && from.outputs > 0 && from.logits != nullptr,
+          "logits: want at least one row, exit and output");
+  require(from.exits <= exeunt::kMaxExits, "logits: more than 128 exits");
+  ExitTrace trace;
+  trace.rows = from.rows;
+  trace.exits = from.exits;
+  trace.width = from.outputs;
+  const auto exits = static_cast<size_t>(from.exits), outputs = static_cast<size_t>(from.outputs);
+  trace.logits.assign(from.logits, from.logits + from.rows * exits * outputs);
+  if (from.gold != nullptr) {
+    trace.gold.assign(from.gold, from.gold + from.rows);
+  } else {
+    trace.gold.assign(from.rows, std::numeric_limits<float>::quiet_NaN());
+  }
+  trace.index.resize(from.rows);
+  std::iota(trace.index.begin(), trace.index.end(), int64_t{0});
+  trace.info.regression = from.outputs == 1;
+  if (!trace.info.regression)
+    for (size_t c = 0; c < outputs; ++c) trace.info.labels.push_back(std::to_string(c));
+  trace.info.layers.resize(exits);
+  std::iota(trace.info.layers.begin(), trace.info.layers.end(), 1);
+  if (from.layers != nullptr) trace.info.layers.assign(from.layers, from.layers + exits);
+  trace.info.precision = trace.info.engine = kExternal;
+  trace.info.weights = trace.info.data = exeunt::sha256_hex(std::as_bytes(std::span(trace.logits)));
+  check_trace(trace, "logits");
+  return trace;
+}
+
+// A policy text, or a whole policy file with one entry.
+PolicySpec policy_of(const char* text) {
+  require(text != nullptr, "policy: got a null pointer");
+  if (text[0] != '{') return exeunt::parse_policy(text);
+  const exeunt::PolicyFile file = exeunt::parse_policy_file(text, "policy");
+  require(!file.entries.empty(), "policy: the file has no entry");
+  return file.entries.front().complete();
+}
+
+int label_of(std::span<const float> logits) {
+  return logits.size() == 1 ? -1 : exeunt::weigh({logits.data(), static_cast<int>(logits.size())}).label;
+}
+
+void hand_out(const OrderedJson& value, char** json) {
+  const std::string text = value.dump();
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  *json = copy;
+}
+
+exeunt::CalibrationPlan plan_of(const exeunt_plan& given) {
+  exeunt::CalibrationPlan plan;
+  if (given.budgets > 0) {
+    require(given.max_drop != nullptr, "max_drop: got a null pointer");
+    plan.budgets.assign(given.max_drop, given.max_drop + given.budgets);
+    std::sort(plan.budgets.begin(), plan.budgets.end());
+    for (const double budget : plan.budgets) require(budget > 0 && budget < 1, "max_drop: want shares above 0, below 1");
+  }
+  if (given.confidence != 0) {
+    require(given.confidence >= 0.5 && given.confidence < 1, "confidence: want 0.5 or more, below 1");
+    plan.delta = 1 - given.confidence;
+  }
+  if (given.loss != nullptr) plan.loss = exeunt::loss_named(given.loss);
+  if (given.method != nullptr) plan.method = exeunt::method_named(given.method);
+  if (given.rules != nullptr)
+    for (const std::string_view rule : exeunt::split(given.rules, ',')) plan.families.emplace_back(rule);
+  return plan;
+}
+
+// The share of rows whose early label is the gold one; nothing where gold is missing, or for regression.
+OrderedJson accuracy_of(const ExitTrace& trace, const exeunt::Replayer& replayer, const exeunt::Departures& departures) {
+  if (trace.info.regression || !trace.labelled()) return nullptr;
+  size_t right = 0;
+  for (size_t row = 0; row < trace.rows; ++row)
+    right += static_cast<float>(label_of(replayer.answer(departures, row))) == trace.gold[row] ? 1 : 0;
+  return static_cast<double>(right) / static_cast<double>(trace.rows);
+}
+
+}  // namespace
+
+void exeunt_free(char* json) {
+  std::free(json);
+}
+
+exeunt_status exeunt_replay(const exeunt_logits* logits, const char* policy, int* exits, int* labels) {
+  return guarded([&] {
+    const ExitTrace trace = trace_of(logits);
+    exeunt::Replayer replayer(trace);
+    const exeunt::Departures departures = replayer.run(policy_of(policy));
+    for (size_t row = 0; row < trace.rows; ++row) {
+      if (exits != nullptr) exits[row] = departures.exit[row];
+      if (labels != nullptr) labels[row] = label_of(replayer.answer(departures, row));
+    }
+  });
+}
+
+exeunt_status exeunt_sweep(const exeunt_logits* logits, const char* policies, char** json) {
+  if (json != nullptr) *json = nullptr;
+  return guarded([&] {
+    require(policies != nullptr && json != nullptr, "exeunt_sweep: got a null pointer, want policies and a place");
+    const ExitTrace trace = trace_of(logits);
+    const bool regression = trace.info.regression;
+    exeunt::Replayer replayer(trace);
+    exeunt::LossMeter meter(trace, regression ? exeunt::RiskLoss::abs_diff : exeunt::RiskLoss::disagreement,
+                            regression ? observed_range(trace) : std::nullopt);
+    OrderedJson rows = OrderedJson::array();
+    for (const PolicySpec& policy : exeunt::parse_sweep(policies)) {
+      const exeunt::LossMeter::Measured measured = meter.measure(policy);
+      const double losses = std::accumulate(measured.losses.begin(), measured.losses.end(), 0.0);
+      OrderedJson row;
+      row["policy"] = str(policy);
+      row["layers"] = measured.cost_fraction * trace.info.layers.back();
+      row["cost_fraction"] = measured.cost_fraction;
+      row["loss"] = losses / static_cast<double>(trace.rows);
+      row["accuracy"] = accuracy_of(trace, replayer, replayer.run(policy));
+      rows.push_back(std::move(row));
+    }
+    hand_out({{"format", "exeunt.sweep/1"}, {"settings", std::move(rows)}}, json);
+  });
+}
+
+exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* plan, char** json) {
+  if (json != nullptr) *json = nullptr;
+  return guarded([&] {
+    require(json != nullptr, "exeunt_calibrate: got a null pointer, want a place for the result");
+    const exeunt_plan given = read_struct(plan, EXEUNT_PLAN_INIT);
+    const ExitTrace trace = trace_of(logits);
+    exeunt::CalibrationPlan wanted = plan_of(given);
+    const exeunt::CalibrationData data = exeunt::split_for_calibration(
+        trace, given.seed, given.no_report != 0 ? exeunt::kNoReport : exeunt::SplitShares{});
+    if (trace.info.regression)
+      wanted.range = given.high > given.low ? std::pair(given.low, given.high) : observed_range(data.fit);
+    exeunt::Calibration done = exeunt::calibrate(data, wanted);
+    if (done.entry.certificate) {
+      done.entry.certificate->tool = fmt::format("libexeunt {}", exeunt::version());
+      done.entry.certificate->created = exeunt::now_rfc3339();
+    }
+    exeunt::PolicyFile file{.weights = trace.info.weights, .default_precision = kExternal};
+    file.put(done.entry);
+    OrderedJson out;
+    out["format"] = "exeunt.calibration/1";
+    out["policy"] = str(done.entry.policy);
+    out["promise"] = promise_of(done.entry);
+    out["exits"] = done.entry.exits;
+    out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
+    out["points"] = OrderedJson::array();
+    for (const exeunt::BudgetOutcome& outcome : done.outcomes) out["points"].push_back(outcome_json(outcome));
+    out["families"] = trials_json(done.trials);
+    out["policy_file"] = OrderedJson::parse(policy_file_text(file));
+    hand_out(out, json);
+  });
+}

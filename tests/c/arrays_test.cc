@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arrays of the C interface: batches, traces, replays, sweeps and calibrations.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "exeunt/c/exeunt.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kFolder = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
+
+class CArrays : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(exeunt_open(kFolder, nullptr, &model_), EXEUNT_OK) << exeunt_last_error(); }
+  void TearDown() override { exeunt_close(model_); }
+
+  exeunt_model* model_ = nullptr;
+};
+
+// Texts joined, with where they end.
+struct Joined {
+  explicit Joined(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      bytes += text;
+      ends.push_back(bytes.size());
+    }
+    given = EXEUNT_TEXTS_INIT;
+    given.count = texts.size();
+    given.bytes = bytes.c_str();
+    given.ends = ends.data();
+  }
+  std::string bytes;
+  std::vector<size_t> ends;
+  exeunt_texts given;
+};
+
+const std::vector<std::string> kTexts = {"a great film", "dull and boring", "a"};
+
+TEST_F(CArrays, AnswersABatchLikeEachTextAlone) {
+  const Joined texts(kTexts);
+  std::vector<int> labels(3), layers(3), tokens(3);
+  std::vector<float> scores(6), logits(6);
+  std::vector<char> truncated(3, 2);
+  exeunt_answers answers = EXEUNT_ANSWERS_INIT;
+  answers.labels = labels.data();
+  answers.layers = layers.data();
+  answers.tokens = tokens.data();
+  answers.scores = scores.data();
+  answers.logits = logits.data();
+  answers.truncated = truncated.data();
+  ASSERT_EQ(exeunt_output_count(model_), 2);
+  ASSERT_EQ(exeunt_answer(model_, "layer:1", &texts.given, &answers), EXEUNT_OK) << exeunt_last_error();
+
+  exeunt_options options = EXEUNT_OPTIONS_INIT;
+  options.policy = "layer:1";
+  exeunt_model* first = nullptr;
+  ASSERT_EQ(exeunt_open(kFolder, &options, &first), EXEUNT_OK);
+  for (size_t i = 0; i < 3; ++i) {
+    exeunt_result result = EXEUNT_RESULT_INIT;
+    std::vector<float> alone(2);
+    ASSERT_EQ(exeunt_classify(first, kTexts[i].c_str(), nullptr, &result, alone.data()), EXEUNT_OK);
+    EXPECT_EQ(labels[i], result.label);
+    EXPECT_EQ(layers[i], 1);
+    EXPECT_EQ(tokens[i], result.tokens);
+    EXPECT_EQ(truncated[i], 0);
+    EXPECT_EQ(scores[2 * i], alone[0]);
+    EXPECT_EQ(logits[2 * i], result.value);
+  }
+  exeunt_close(first);
+}
+
+TEST_F(CArrays, ReadsZerosPairsAndNoTexts) {
+  const Joined zero({std::string("a\0 great film", 13)}), pairs({"it was"});
+  exeunt_answers answers = EXEUNT_ANSWERS_INIT;
+  int tokens = 0;
+  answers.tokens = &tokens;
+  ASSERT_EQ(exeunt_answer(model_, nullptr, &zero.given, &answers), EXEUNT_OK) << exeunt_last_error();
+  EXPECT_EQ(tokens, 5) << "what lies behind a zero counts";
+  exeunt_texts both = zero.given;
+  both.pair_bytes = pairs.given.bytes;
+  both.pair_ends = pairs.given.ends;
+  ASSERT_EQ(exeunt_answer(model_, nullptr, &both, &answers), EXEUNT_OK);
+  EXPECT_EQ(tokens, 8);
+  const exeunt_texts none = EXEUNT_TEXTS_INIT;
+  EXPECT_EQ(exeunt_answer(model_, nullptr, &none, &answers), EXEUNT_OK);
+}
+
+TEST_F(CArrays, RefusesWhatDoesNotFit) {
+  const Joined texts(kTexts);
+  exeunt_answers answers = EXEUNT_ANSWERS_INIT;
+  EXPECT_EQ(exeunt_answer(nullptr, nullptr, &texts.given, &answers), EXEUNT_USAGE);
+  EXPECT_EQ(exeunt_answer(model_, nullptr, nullptr, &answers), EXEUNT_USAGE);
+  EXPECT_EQ(exeunt_answer(model_, nullptr, &texts.given, nullptr), EXEUNT_USAGE);
+  EXPECT_EQ(exeunt_answer(model_, "entropie:1", &texts.given, &answers), EXEUNT_USAGE);
+  EXPECT_THAT(exeunt_last_hint(), HasSubstr("entropy"));
+  Joined backwards({"a", "b"});
+  backwards.ends = {2, 1};
+  backwards.given.ends = backwards.ends.data();
+  EXPECT_EQ(exeunt_answer(model_, nullptr, &backwards.given, &answers), EXEUNT_USAGE);
+  EXPECT_EQ(exeunt_exit_layer(model_, exeunt_exit_count(model_)), 0);
+  EXPECT_EQ(exeunt_exit_layer(model_, -1), 0);
+  EXPECT_EQ(exeunt_exit_layer(nullptr, 0), 0);
+  EXPECT_EQ(exeunt_output_count(nullptr), 0);
+}
+
+TEST_F(CArrays, ReplaysATraceToTheLiveAnswers) {
+  const Joined texts(kTexts);
+  const int exits = exeunt_exit_count(model_);
+  std::vector<float> logits(static_cast<size_t>(3 * exits * 2));
+  std::vector<int> tokens(3);
+  ASSERT_EQ(exeunt_trace(model_, &texts.given, logits.data(), tokens.data()), EXEUNT_OK) << exeunt_last_error();
+  EXPECT_EQ(tokens[0], 5);
+  std::vector<int> layers;
+  for (int exit = 0; exit < exits; ++exit) layers.push_back(exeunt_exit_layer(model_, exit));
+  exeunt_logits trace = EXEUNT_LOGITS_INIT;
+  trace.rows = 3;
+  trace.exits = exits;
+  trace.outputs = 2;
+  trace.logits = logits.data();
+  trace.layers = layers.data();
+  for (const char* policy : {"full", "entropy:0.69", "layer:1", "patience:1"}) {
+    std::vector<int> replayed(3), replayed_exits(3), live(3), live_layers(3);
+    ASSERT_EQ(exeunt_replay(&trace, policy, replayed_exits.data(), replayed.data()), EXEUNT_OK) << exeunt_last_error();
+    exeunt_answers answers = EXEUNT_ANSWERS_INIT;
+    answers.labels = live.data();
+    answers.layers = live_layers.data();
+    ASSERT_EQ(exeunt_answer(model_, policy, &texts.given, &answers), EXEUNT_OK);
+    EXPECT_EQ(replayed, live) << policy;
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(layers[static_cast<size_t>(replayed_exits[i])], live_layers[i]) << policy;
+  }
+}
+
+// Two exits: the first is sure and right in nine of ten rows, unsure and wrong in the others.
+struct Made {
+  explicit Made(size_t rows) {
+    for (size_t row = 0; row < rows; ++row) {
+      const bool second = row % 2 == 1, early = row % 10 != 0;
+      const float full[] = {second ? 0.0F : 4.0F, second ? 4.0F : 0.0F};
+      logits.push_back(early ? full[0] : (second ? 0.1F : 0.0F));
+      logits.push_back(early ? full[1] : (second ? 0.0F : 0.1F));
+      logits.insert(logits.end(), full, full + 2);
+      gold.push_back(second ? 1 : 0);
+    }
+    given = EXEUNT_LOGITS_INIT;
+    given.rows = rows;
+    given.exits = given.outputs = 2;
+    given.logits = logits.data();
+    given.gold = gold.data();
+  }
+  std::vector<float> logits, gold;
+  exeunt_logits given;
+};
+
+TEST(CReplays, CertifiesAPolicyThatReplaysFromItsFile) {
+  const Made made(2000);
+  const double budgets[] = {0.05, 0.01};
+  exeunt_plan plan = EXEUNT_PLAN_INIT;
+  plan.max_drop = budgets;
+  plan.budgets = 2;
+  char* json = nullptr;
+  ASSERT_EQ(exeunt_calibrate(&made.given, &plan, &json), EXEUNT_OK) << exeunt_last_error();
+  const std::string text = json;
+  exeunt_free(json);
+  EXPECT_THAT(text, HasSubstr("\"format\":\"exeunt.calibration/1\""));
+  EXPECT_THAT(text, HasSubstr("at most 1 %"));
+  const size_t begin = text.find("\"policy_file\":") + 14;
+  const std::string file = text.substr(begin, text.size() - begin - 1);
+  std::vector<int> exits(2000), labels(2000);
+  ASSERT_EQ(exeunt_replay(&made.given, file.c_str(), exits.data(), labels.data()), EXEUNT_OK) << exeunt_last_error();
+  for (size_t row = 0; row < 2000; ++row) {
+    EXPECT_EQ(labels[row], static_cast<int>(made.gold[row]));
+    EXPECT_EQ(exits[row], row % 10 == 0 ? 1 : 0);
+  }
+}
+
+TEST(CReplays, SweepsWithAccuracyWhereGoldIsKnown) {
+  Made made(100);
+  char* json = nullptr;
+  ASSERT_EQ(exeunt_sweep(&made.given, "confidence:0.5|0.7", &json), EXEUNT_OK) << exeunt_last_error();
+  EXPECT_STREQ(json,
+               R"({"format":"exeunt.sweep/1","settings":[)"
+               R"({"policy":"confidence:0.5","layers":1.0,"cost_fraction":0.5,"loss":0.1,"accuracy":0.9},)"
+               R"({"policy":"confidence:0.7","layers":1.1,"cost_fraction":0.55,"loss":0.0,"accuracy":1.0}]})");
+  exeunt_free(json);
+  made.given.gold = nullptr;
+  ASSERT_EQ(exeunt_sweep(&made.given, "full", &json), EXEUNT_OK);
+  EXPECT_THAT(json, HasSubstr("\"accuracy\":null"));
+  exeunt_free(json);
+  exeunt_free(nullptr);
+}
+
+TEST(CReplays, RefusesLogitsThatAreNone) {
+  Made made(10);
+  char* json = reinterpret_cast<char*>(1);
+  EXPECT_EQ(exeunt_calibrate(&made.given, nullptr, &json), EXEUNT_FAILURE) << "too few rows";
+  EXPECT_EQ(json, nullptr);
+  EXPECT_EQ(exeunt_calibrate(nullptr, nullptr, &json), EXEUNT_USAGE);
+  EXPECT_EQ(exeunt_sweep(&made.given, nullptr, &json), EXEUNT_USAGE);
+  EXPECT_EQ(exeunt_replay(&made.given, nullptr, nullptr, nullptr), EXEUNT_USAGE);
+  EXPECT_EQ(exeunt_replay(&made.given, "{}", nullptr, nullptr), EXEUNT_BAD_FILE);
+  const double half = 1.5;
+  exeunt_plan plan = EXEUNT_PLAN_INIT;
+  plan.max_drop = &half;
+  plan.budgets = 1;
+  EXPECT_EQ(exeunt_calibrate(&made.given, &plan, &json), EXEUNT_USAGE);
+  made.logits[3] = std::nanf("");
+  EXPECT_EQ(exeunt_replay(&made.given, "full", nullptr, nullptr), EXEUNT_BAD_FILE);
+  made.given.exits = 0;
+  EXPECT_EQ(exeunt_replay(&made.given, "full", nullptr, nullptr), EXEUNT_USAGE);
+}
+
+}  // namespace
