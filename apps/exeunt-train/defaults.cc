@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "apps/exeunt/data_flags.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/calibrate.h"
 #include "exeunt/exits/risk.h"
@@ -25,8 +25,7 @@ namespace fs = std::filesystem;
 std::string default_model() {
   const char* chosen = std::getenv("EXEUNT_MODEL");
   if (chosen != nullptr && *chosen != '\0') return chosen;
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  const fs::path program = program_folder();
   for (const char* name : {"minilm", "tiny-en"}) {
     for (const char* up : {"..", "../.."}) {  // from bin, or from libexec/exeunt
       const fs::path folder = (program / up / "share/exeunt/models" / name).lexically_normal();

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -17,17 +16,10 @@
 #include "apps/exeunt/pretrain_flags.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/process.h"
 
 namespace exeunt::apps {
 namespace fs = std::filesystem;
-namespace {
-
-fs::path program_folder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
-}  // namespace
 
 bool asks_for_help(int argc, char** argv) noexcept {
   return std::any_of(argv, argv + argc, [](const char* word) {

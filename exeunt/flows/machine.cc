@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/flows/machine.h"
 
-#include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <spawn.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "exeunt/base/process.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -33,24 +29,6 @@ std::optional<uint64_t> number_in(const std::string& text) {
   const uint64_t value = std::strtoull(text.c_str(), &end, 10);
   if (end == text.c_str()) return std::nullopt;
   return value;
-}
-
-// Reads until the writer is done or the time is over; then nothing.
-std::optional<std::string> read_all(int descriptor, int seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::seconds(seconds);
-  std::string out;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    pollfd wait{.fd = descriptor, .events = POLLIN, .revents = 0};
-    if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) <= 0) return std::nullopt;
-    char buffer[4096];
-    const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return out;
-    out.append(buffer, static_cast<size_t>(count));
-    if (out.size() > size_t{1} << 20) return std::nullopt;
-  }
 }
 
 }  // namespace
@@ -110,31 +88,9 @@ fs::path program_on_path(const std::string& name) {
 }
 
 std::optional<std::string> output_of(const std::vector<std::string>& words, int seconds) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), ::environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  std::optional<std::string> out;
-  if (failed == 0) {
-    out = read_all(ends[0], seconds);
-    if (!out) ::kill(child, SIGKILL);
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (status != 0) out.reset();
-  }
-  ::close(ends[0]);
-  return out;
+  std::optional<ChildEnd> end = run_child(words, {.keep_output = true, .alone = true, .seconds = seconds});
+  if (!end || end->status != 0) return std::nullopt;
+  return std::move(end->output);
 }
 
 }  // namespace exeunt
