@@ -40,8 +40,8 @@ void run(const Common& common, const ConvertOptions& options) {
   Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
   for (const std::string& text : checkpoint.notices()) notice(common, text);
   const Dataset no_data;
-  checkpoint =
-      checkpoint.with_labels(label_names(checkpoint.exits(), options.columns.labels, no_data, observer(common)));
+  checkpoint = checkpoint.with_labels(
+      label_names(checkpoint.exits(), checkpoint.spec().family, options.columns.labels, no_data, observer(common)));
   const CardFor reader = options.to == "hf" ? CardFor::transformers : CardFor::exeunt;
   const auto card = card_writer(checkpoint, options.out, reader);
   const WriteOptions write{.replace = options.force, .beside = [&](const std::filesystem::path& folder) {

@@ -79,7 +79,8 @@ void require_attachable(const Checkpoint& model, const AttachJob& job) {
 std::optional<Dataset> labelled_rows(const AttachJob& job, Checkpoint& model, const Observer& observer) {
   if (job.labelled.path.empty()) return std::nullopt;
   Dataset data = data_for({.data = job.labelled}, model, observer);
-  model = model.with_labels(label_names(model.exits(), job.labelled.columns.labels, data, observer));
+  model =
+      model.with_labels(label_names(model.exits(), model.spec().family, job.labelled.columns.labels, data, observer));
   const bool regression = model.exits().problem == Problem::regression;
   if (data.labelled && data.regression != regression) {
     throw Error(Code::bad_file,

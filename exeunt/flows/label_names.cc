@@ -2,6 +2,7 @@
 #include "exeunt/flows/label_names.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,9 +50,13 @@ Names asked_names(const Names& own, const Names& asked, const Observer& observer
   return asked;
 }
 
-Names names_of_data(const Names& own, const Dataset& data, const Observer& observer) {
-  const std::string whose = data.task.empty() ? data.where : data.task;
+Names names_of_data(const Names& own, Family family, const Dataset& data, const Observer& observer) {
+  std::string whose = data.task.empty() ? data.where : data.task;
   Names names = data.labels;
+  if (family == Family::roberta && (data.task.starts_with("MNLI") || data.task == "AX")) {
+    std::swap(names[1], names[2]);
+    whose += " for RoBERTa";
+  }
   if (data.task.empty() && names.size() != own.size()) names = numbers_for(names, own.size());
   if (names.size() != own.size()) {
     throw Error(Code::bad_file,
@@ -83,14 +88,15 @@ bool generic_labels(const Names& labels) noexcept {
   return !labels.empty();
 }
 
-Names label_names(const ExitLayout& model, const Names& asked, const Dataset& data, const Observer& observer) {
+Names label_names(const ExitLayout& model, Family family, const Names& asked, const Dataset& data,
+                  const Observer& observer) {
   const Names& own = model.labels;
   if (own.empty() || data.regression) return own;
   if (!asked.empty()) return asked_names(own, asked, observer);
   const bool known =
       std::all_of(data.labels.begin(), data.labels.end(), [&](const auto& name) { return has(own, name); });
   if (known) return own;
-  if (generic_labels(own)) return names_of_data(own, data, observer);
+  if (generic_labels(own)) return names_of_data(own, family, data, observer);
   if (data.task.empty()) return own;
   Names names = spelled_as(data.labels, own);
   if (names != own) observer.notice(fmt::format("labels are spelled as {}'s: {}", data.task, fmt::join(names, ", ")));

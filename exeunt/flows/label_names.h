@@ -18,8 +18,9 @@ namespace exeunt {
 // The model's labels, under the names that fit `data`: those the user asks for; the task's or the data's in their order
 // if the model's are generic; the task's spelling if they differ from the task's in case alone. Each change is a
 // notice. Throws Error: usage if `asked` has another number of names, bad_file if labels and task have nothing in
-// common.
-[[nodiscard]] std::vector<std::string> label_names(const ExitLayout& model, const std::vector<std::string>& asked,
-                                                   const Dataset& data, const Observer& observer);
+// common. For RoBERTa the originals exchanged the last two labels of MNLI, as its published classifier has them.
+[[nodiscard]] std::vector<std::string> label_names(const ExitLayout& model, Family family,
+                                                   const std::vector<std::string>& asked, const Dataset& data,
+                                                   const Observer& observer);
 
 }  // namespace exeunt

@@ -47,7 +47,8 @@ ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const O
                 "pass a trace recorded in that precision with --trace");
   }
   Dataset data = data_for(options, model, observer);
-  model = model.with_labels(label_names(model.exits(), options.data.columns.labels, data, observer));
+  model =
+      model.with_labels(label_names(model.exits(), model.spec().family, options.data.columns.labels, data, observer));
   const fs::path tokenizer_folder = options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer);
   const auto tokenizer = load_tokenizer(tokenizer_folder);
   const auto run = [&](const Dataset& rows, std::optional<Precision> in, int max_length) {

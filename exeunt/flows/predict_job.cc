@@ -85,12 +85,13 @@ ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier
 // The labels to write. In a file for a server, each must be one of the task's.
 std::vector<std::string> written_labels(const PredictJob& job, const Classifier& classifier, const Dataset& data,
                                         const Observer& observer) {
-  const ExitLayout& exits = classifier.checkpoint().exits();
+  const Checkpoint& model = classifier.checkpoint();
   Dataset names;  // of the data, without its gold: answers under other names are still answers
   names.task = data.task;
   names.labels = data.labels;
   names.regression = data.regression;
-  std::vector<std::string> labels = label_names(exits, job.data.columns.labels, names, observer);
+  std::vector<std::string> labels =
+      label_names(model.exits(), model.spec().family, job.data.columns.labels, names, observer);
   const bool submission = job.form == AnswerForm::glue || job.form == AnswerForm::elue;
   if (submission && !data.task.empty()) require_task_labels(find_task(data.task), labels);
   return labels;

@@ -244,7 +244,8 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   require_heads(model);
   const std::filesystem::path path = policy_path(model);  // refuses a folder that is not ours before anything runs
   Dataset data = data_for(options.run, model, observer);
-  model = model.with_labels(label_names(model.exits(), options.run.data.columns.labels, data, observer));
+  model = model.with_labels(
+      label_names(model.exits(), model.spec().family, options.run.data.columns.labels, data, observer));
   const TracedTexts texts(model, options.run, {std::move(data)});
   const CalibrationData parts = split_rows(texts, options, observer);
   const std::vector<size_t> choose = rows_of(parts.fit);
