@@ -138,9 +138,12 @@ std::string times(const std::optional<double>& speedup) {
   return speedup ? fmt::format("{:.2f}x", *speedup) : "";
 }
 
+bool any_clock(const std::vector<Comparison>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Comparison& row) { return row.clock.has_value(); });
+}
+
 void print_comparisons(const std::vector<Comparison>& rows) {
-  const bool clocked =
-      std::any_of(rows.begin(), rows.end(), [](const Comparison& row) { return row.clock.has_value(); });
+  const bool clocked = any_clock(rows);
   std::vector<std::string> header{"published", "backbone", "on",   "metric", "theirs", "speed-up",
                                   "ours",      "speed-up", "with", "+-",     "verdict"};
   if (clocked) header.insert(header.begin() + 8, "by clock");
@@ -154,6 +157,9 @@ void print_comparisons(const std::vector<Comparison>& rows) {
     if (clocked) table.back().insert(table.back().begin() + 8, times(row.clock));
   }
   print_table(header, table);
+}
+
+void explain_columns(bool clocked) {
   if (clocked)
     fmt::print("\nby clock: full depth's time over the setting's, {} texts run in turns; speed-up counts layers\n",
                kTimedTexts);
@@ -193,12 +199,8 @@ OrderedJson trained_json(const Reached& reached) {
   return out;
 }
 
+// Every set of scores with the rows of its own: which settings a row was reached with stands above it.
 void show(const Common& common, const ReproduceFlags& flags, const Paper& paper, const std::vector<Reached>& all) {
-  std::vector<Comparison> rows;
-  for (const Reached& reached : all) {
-    std::vector<Comparison> some = compare(paper, reached);
-    rows.insert(rows.end(), some.begin(), some.end());
-  }
   if (common.json) {
     OrderedJson out;
     out["paper"] = std::string(paper.name);
@@ -212,18 +214,27 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
       out["from"] = flags.from;
       out["stored"] = OrderedJson::array();
     }
-    for (const Reached& reached : all) {
-      if (reached.seeds > 0) out["stored"].push_back(trained_json(reached));
-    }
     out["rows"] = OrderedJson::array();
-    for (const Comparison& row : rows) out["rows"].push_back(comparison_json(row));
+    for (const Reached& reached : all) {
+      const bool stored = reached.seeds > 0;
+      for (const Comparison& row : compare(paper, reached)) {
+        OrderedJson entry = comparison_json(row);
+        if (!flags.from.empty()) entry["stored"] = stored ? OrderedJson(out["stored"].size()) : OrderedJson(nullptr);
+        out["rows"].push_back(std::move(entry));
+      }
+      if (stored) out["stored"].push_back(trained_json(reached));
+    }
     return print_json(out);
   }
-  for (const Reached& reached : all) {
-    if (!reached.exits.empty()) fmt::print("{} on {}: {}\n", paper.name, reached.task, trained_text(reached));
+  bool clocked = false;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::vector<Comparison> rows = compare(paper, all[i]);
+    fmt::print("{}{} on {}: {}\n\n", i == 0 ? "" : "\n", paper.name, all[i].task,
+               all[i].exits.empty() ? "nothing of ours" : trained_text(all[i]));
+    print_comparisons(rows);
+    clocked = clocked || any_clock(rows);
   }
-  fmt::print("\n");
-  print_comparisons(rows);
+  explain_columns(clocked);
 }
 
 Json scores_of(const fs::path& file) {
