@@ -195,7 +195,7 @@ const std::vector<OldFlagRow>& training_flags() {
       {"--max-eval-samples", refused, true, "all rows are evaluated: name a shorter file with --eval-data"},
       {"--test-file", refused, true, "answer a file of texts with 'exeunt predict'"},
       {"--do-predict", refused, false, kTestSplit},
-      {"--do-infer", refused, false, kTestSplit},
+      {"--do-infer", dropped, false, kTestSplit},
       {"--testset", refused, false, kTestSplit},
       {"--not-save-model", refused, false, "a trained model is always written"},
       {"--load", refused, true, "use --resume, which finds the newest whole checkpoint in --out"},
@@ -258,6 +258,26 @@ void keep_all_checkpoints(std::vector<std::string>& words, Arguments& out) {
   out.notices.emplace_back("--save-steps keeps all checkpoints: --keep-checkpoints=0");
 }
 
+// And what they evaluated lay in --output_dir; --model_name_or_path was what it had been trained from. Today's
+// run_glue, which evaluates the latter, has none of the flags that tell the originals' programs.
+void evaluate_output_folder(std::vector<std::string>& words, Arguments& out) {
+  constexpr std::array<std::string_view, 3> kOriginals{"--per-gpu-eval-batch-size", "--eval-all-checkpoints",
+                                                       "--out-mode"};
+  const bool original = std::any_of(words.begin(), words.end(), [&](std::string word) {
+    return std::find(kOriginals.begin(), kOriginals.end(), dashed(word)) != kOriginals.end();
+  });
+  const std::string model = given(words, {"--model-name-or-path"}), trained = given(words, {"--output-dir"});
+  if (!original || model.empty() || trained.empty() || model == trained) return;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
+    if (dashed(word) != "--model-name-or-path") continue;
+    const bool joined_by_sign = word.find('=') != std::string::npos;
+    words[joined_by_sign ? i : i + 1] = joined_by_sign ? "--model-name-or-path=" + trained : trained;
+    break;
+  }
+  out.notices.push_back(fmt::format("{} is evaluated: the trained model lies in --output_dir", trained));
+}
+
 }  // namespace
 
 Arguments with_current_names(std::vector<std::string> words) {
@@ -265,6 +285,7 @@ Arguments with_current_names(std::vector<std::string> words) {
   const auto verb =
       std::find_if(words.begin(), words.end(), [](const std::string& word) { return !word.starts_with('-'); });
   const bool evaluates = verb != words.end() && (*verb == "eval" || *verb == "sweep");
+  if (evaluates) evaluate_output_folder(words, out);
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--") {
       out.words.insert(out.words.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());

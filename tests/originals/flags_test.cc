@@ -43,6 +43,22 @@ TEST(Flags, PabeesInferenceCommandIsOurSweep) {
   EXPECT_THAT(now.notices, Contains(HasSubstr("--learning_rate is not needed")));
 }
 
+// ElasticBERT's and ELBERT's scripts name what they had trained from, and evaluate what lies in --output_dir.
+TEST(Flags, WhatIsEvaluatedLiesInTheOutputFolder) {
+  const Arguments now =
+      with_current_names({"sweep", "--model_name_or_path", "fnlp/elasticbert-base", "--output_dir", "./ckpts/MRPC",
+                          "--per_gpu_eval_batch_size", "1", "--early_exit_entropy=0.3,0.4,0.5"});
+  EXPECT_THAT(now.words, ElementsAre("sweep", "./ckpts/MRPC", "--early-exit-entropy=0.3,0.4,0.5"));
+  EXPECT_THAT(now.notices, Contains("./ckpts/MRPC is evaluated: the trained model lies in --output_dir"));
+  EXPECT_THAT(with_current_names({"eval", "--model_name_or_path=base", "--output_dir=out", "--out_mode", "one"}).words,
+              ElementsAre("eval", "out"));
+  EXPECT_THAT(with_current_names({"eval", "--model_name_or_path=base", "--out_mode", "one"}).words,
+              ElementsAre("eval", "base"));
+  // run_glue of today evaluates the model it is given.
+  EXPECT_THAT(with_current_names({"eval", "--model_name_or_path", "out/mrpc", "--output_dir", "out/eval"}).words,
+              ElementsAre("eval", "out/mrpc"));
+}
+
 TEST(Flags, OfTrainingStayWhatTheyAreForOtherVerbs) {
   EXPECT_THAT(with_current_names({"calibrate", "m", "--seed", "3"}).words,
               ElementsAre("calibrate", "m", "--seed", "3"));
