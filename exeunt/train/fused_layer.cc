@@ -48,7 +48,7 @@ struct FusedTrunk::Weights {
 struct FusedTrunk::Plan : torch::CustomClassHolder {
   ModelSpec spec;
   TrunkBatch batch;
-  Tensor wide_mask;
+  compat::AttentionBounds bounds;
   std::vector<Weights> weights;
 
   [[nodiscard]] DropoutAt dropout(int layer, bool behind_ffn) const {
@@ -70,7 +70,7 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
     const Tensor x = rows.reshape({texts * tokens, hidden});
     const Tensor qkv = torch::addmm(w.qkv_bias, x, w.qkv.t()).view({texts, tokens, 3, heads, hidden / heads});
     const compat::AttentionTape attention =
-        compat::attend_forward(qkv, plan->wide_mask, plan->batch.training ? spec.attention_dropout : 0.0);
+        compat::attend_forward(qkv, plan->bounds, plan->batch.training ? spec.attention_dropout : 0.0);
     const Tensor joined = attention.out.reshape({texts * tokens, hidden});
     const AddNormTape first = add_norm({.residual = x,
                                         .x = torch::addmm(w.output_bias, joined, w.output.t()),
@@ -124,7 +124,7 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
     grad[kOutputBias] = norm1.x_sum;
     grad[kOutput] = compat::product_fp32(norm1.x.t(), joined.reshape({-1, hidden}));
     const Tensor context_back = torch::mm(norm1.x, w.output).view(joined.sizes());
-    const Tensor parts = compat::attend_backward(context_back, qkv, plan.wide_mask,
+    const Tensor parts = compat::attend_backward(context_back, qkv, plan.bounds,
                                                  {.out = joined,
                                                   .sums = saved[3],
                                                   .seed = saved[4],
@@ -252,7 +252,8 @@ void FusedTrunk::begin(const TrunkBatch& batch) {
   auto plan = c10::make_intrusive<Plan>();
   plan->spec = spec_;
   plan->batch = batch;
-  plan->wide_mask = compat::attention_mask(batch.mask.to(precision_), spec_.heads);
+  plan->bounds = {.cuts = batch.cuts, .longest = batch.longest};
+  if (batch.mask.defined()) plan->bounds.mask = compat::attention_mask(batch.mask.to(precision_), spec_.heads);
   plan->weights = weights_;
   plan_ = plan;
 }

@@ -14,7 +14,9 @@ namespace exeunt::nn {
 
 // What one batch has in common over all layers.
 struct TrunkBatch {
-  Tensor mask;       // [rows, 1, 1, tokens] fp32, added to the scores
+  Tensor mask = {};  // [rows, 1, 1, tokens], or [1, 1, tokens, tokens]: fp32, added to the scores
+  Tensor cuts = {};  // of texts in one long row (compat::AttentionBounds); a GPU then needs no mask
+  int64_t longest = 0;
   Tensor seed = {};  // [1] int64 of dropout
   bool training = false;
   bool equilibrium = false;

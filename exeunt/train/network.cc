@@ -93,10 +93,10 @@ EmbeddingsImpl::EmbeddingsImpl(const ModelSpec& spec)
 }
 
 Tensor EmbeddingsImpl::forward(const TextBatch& batch) {
-  const int64_t tokens = batch.ids.size(1);
-  const Tensor places =
-      torch::arange(position_offset_, position_offset_ + tokens, batch.ids.options().dtype(torch::kLong));
-  Tensor rows = word_(batch.ids) + segment_(batch.types) + position_(places).unsqueeze(0);
+  const Tensor positions = batch.positions.defined()
+                               ? batch.positions
+                               : torch::arange(batch.ids.size(1), batch.ids.options().dtype(torch::kLong)).unsqueeze(0);
+  Tensor rows = word_(batch.ids) + segment_(batch.types) + position_(positions + position_offset_);
   rows = dropped(norm_(rows), dropout_, is_training());
   return project_ ? project_(rows) : rows;
 }
@@ -178,9 +178,9 @@ HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& input) 
   return out;
 }
 
-HeadsImpl::Output HeadsImpl::forward_all(const std::vector<Tensor>& inputs) {
+HeadsImpl::Output HeadsImpl::forward_all(const std::vector<ExitSite>& sites, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> weights, biases, outer_weights, outer_biases;
-  for (const ExitSite& site : layout_.sites) {
+  for (const ExitSite& site : sites) {
     const torch::nn::Linear& pooler = poolers_[static_cast<size_t>(*site.pooler)];
     const torch::nn::Linear& classifier = classifiers_[static_cast<size_t>(site.classifier)];
     weights.push_back(pooler->weight);
@@ -212,6 +212,13 @@ Layer& NetworkImpl::layer(int index) {
 namespace {
 
 Tensor mask_of(const TextBatch& batch) {
+  if (batch.cuts.defined()) {  // a token sees those of its own text
+    const Tensor places = torch::arange(batch.ids.size(1), batch.cuts.options());
+    const Tensor ends = batch.cuts.narrow(0, 1, batch.cuts.size(0) - 1);
+    const Tensor text = torch::searchsorted(ends, places, /*out_int32=*/false, /*right=*/true);
+    const Tensor apart = text.unsqueeze(0).ne(text.unsqueeze(1));
+    return torch::zeros_like(apart, torch::kFloat).masked_fill(apart, kMasked).unsqueeze(0).unsqueeze(0);
+  }
   return torch::zeros_like(batch.real, torch::kFloat)
       .masked_fill(batch.real.logical_not(), kMasked)
       .unsqueeze(1)
@@ -265,8 +272,10 @@ void NetworkImpl::begin_trunk(const TextBatch& batch, const ForwardOptions& opti
     for (int i = 0; i < spec_.layers; ++i) layers.push_back(layer(i)->parameters());
     trunk_ = std::make_unique<FusedTrunk>(spec_, std::move(layers));
   }
-  TrunkBatch common{.mask = mask_of(batch), .training = is_training() && !options.frozen};
+  TrunkBatch common{.cuts = batch.cuts, .longest = batch.longest};
+  common.training = is_training() && !options.frozen;
   common.equilibrium = options.equilibrium && is_training();
+  if (!batch.cuts.defined() || !batch.ids.is_cuda()) common.mask = mask_of(batch);
   if (batch.ids.is_cuda()) common.seed = torch::empty({1}, batch.ids.options().dtype(torch::kLong)).random_();
   trunk_->begin(common);
 }
@@ -334,7 +343,7 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
   out.logits.resize(exits);
   if (layout_.lte) out.lte.resize(exits);
   if (options.together && heads_->alike() && !options.only && !options.frozen) {
-    const HeadsImpl::Output all = heads_->forward_all({inputs.begin(), inputs.end() - 1});
+    const HeadsImpl::Output all = heads_->forward_all(layout_.sites, {inputs.begin(), inputs.end() - 1});
     out.stacked = all.logits;
     out.logits = all.logits.unbind(0);
     if (layout_.lte) out.lte = all.lte.unbind(0);

@@ -16,11 +16,16 @@ namespace exeunt::nn {
 
 using torch::Tensor;
 
-// Texts side by side, padded to the longest of them.
+// Texts side by side, padded to the longest of them; or packed, one behind the other in one long row without padding
+// between them (pretraining).
 struct TextBatch {
   Tensor ids;    // [rows, tokens] int64
   Tensor types;  // [rows, tokens] int64
   Tensor real;   // [rows, tokens] bool: no padding
+  // Packed texts alone:
+  Tensor positions = {};  // [1, tokens] int64: of each token in its text
+  Tensor cuts = {};       // [texts + 1] int32: where each text begins, and the last ends
+  int64_t longest = 0;    // tokens of a text at most
 };
 
 struct ExitOutputs {
@@ -85,9 +90,9 @@ class HeadsImpl : public torch::nn::Module {
   // What the exit's pooler or classifier reads of `rows` [rows, tokens, hidden] of its layer.
   [[nodiscard]] Tensor input_of(const ExitSite& site, const Tensor& rows, const Tensor& real) const;
   [[nodiscard]] Output forward(const ExitSite& site, const Tensor& input);
-  // All exits of the layout at once, from their inputs; logits [exits, rows, outputs], lte [exits, rows].
+  // Several exits at once, from their inputs; logits [exits, rows, outputs], lte [exits, rows]. All must be alike.
   [[nodiscard]] bool alike() const noexcept { return alike_; }
-  [[nodiscard]] Output forward_all(const std::vector<Tensor>& inputs);
+  [[nodiscard]] Output forward_all(const std::vector<ExitSite>& sites, const std::vector<Tensor>& inputs);
   // The reader's query of an exit that reads row 0 and a reader or row 0 alone; nothing for other inputs.
   [[nodiscard]] std::optional<Tensor> query_of(const ExitSite& site) const;
 

@@ -219,8 +219,9 @@ void Pretraining::begin_step() {
   const Draw draw{.seed = static_cast<uint64_t>(options_.seed), .epoch = static_cast<uint64_t>(epoch_)};
   const PretrainBatch batch = make_pretrain_batch(corpus_, rows_.train, which, options_.shape, draw);
   for (const uint8_t real : batch.real) tokens_ += real;
-  queued_.push_back(
-      {stepper_->step(nn::pretrain_tensors(batch, options_.shape, device_.is_cuda())), step + 1, tokens_});
+  queued_.push_back({stepper_->step(nn::pretrain_tensors(batch, options_.shape,
+                                                         {.pinned = device_.is_cuda(), .packed = stepper_->packs()})),
+                     step + 1, tokens_});
   settle(device_.is_cuda() ? kStepsAhead : 0);
 }
 
@@ -278,7 +279,8 @@ OrderedJson Pretraining::evaluate() {
     const PretrainBatch batch =
         make_pretrain_batch(corpus_, rows_.held_out, which, options_.shape,
                             {.seed = static_cast<uint64_t>(options_.seed), .epoch = UINT64_MAX});
-    sums += stepper_->evaluate(nn::pretrain_tensors(batch, options_.shape, false)) * static_cast<double>(which.size());
+    sums += stepper_->evaluate(nn::pretrain_tensors(batch, options_.shape, {.packed = stepper_->packs()})) *
+            static_cast<double>(which.size());
   }
   sums /= static_cast<double>(count);
   const auto list = [&](int64_t part) {

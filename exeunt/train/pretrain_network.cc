@@ -70,9 +70,7 @@ std::vector<float> divided(std::vector<float> weights) {
   return weights;
 }
 
-}  // namespace
-
-PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape, bool pinned) {
+PretrainTensors padded_tensors(const PretrainBatch& batch, const PretrainShape& shape, bool pinned) {
   const int64_t rows = batch.rows, slots = rows * shape.slots();
   std::vector<int64_t> places;
   places.reserve(static_cast<size_t>(rows + slots));
@@ -81,23 +79,109 @@ PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape
   const Tensor real = host_tensor(batch.real, torch::kByte, {rows, shape.tokens}, false);
   Tensor shown = torch::empty({rows, shape.tokens}, torch::TensorOptions(torch::kBool).pinned_memory(pinned));
   shown.copy_(real);
-  return {.texts = {host_tensor(batch.ids, torch::kLong, {rows, shape.tokens}, pinned),
-                    host_tensor(batch.types, torch::kLong, {rows, shape.tokens}, pinned), shown},
-          .places = host_tensor(places, torch::kLong, {rows + slots}, pinned),
-          .gold = host_tensor(batch.gold, torch::kLong, {slots}, pinned),
-          .weight = host_tensor(divided(batch.weight), torch::kFloat, {slots}, pinned),
-          .order = host_tensor(batch.order, torch::kLong, {rows}, pinned),
-          .order_weight = host_tensor(divided(batch.order_weight), torch::kFloat, {rows}, pinned)};
+  PretrainTensors out;
+  out.texts = {host_tensor(batch.ids, torch::kLong, {rows, shape.tokens}, pinned),
+               host_tensor(batch.types, torch::kLong, {rows, shape.tokens}, pinned), shown};
+  out.places = host_tensor(places, torch::kLong, {rows + slots}, pinned);
+  out.gold = host_tensor(batch.gold, torch::kLong, {slots}, pinned);
+  out.weight = host_tensor(divided(batch.weight), torch::kFloat, {slots}, pinned);
+  return out;
 }
 
-PretrainTensors moved(const PretrainTensors& batch, const torch::Device& device) {
-  const auto there = [&](const Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); };
-  return {.texts = {there(batch.texts.ids), there(batch.texts.types), there(batch.texts.real)},
-          .places = there(batch.places),
-          .gold = there(batch.gold),
-          .weight = there(batch.weight),
-          .order = there(batch.order),
-          .order_weight = there(batch.order_weight)};
+constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+// Tokens of several texts, one text behind the other.
+struct PackedTokens {
+  std::vector<int64_t> ids, types, positions;
+  std::vector<int32_t> cuts{0};
+
+  [[nodiscard]] int64_t size() const noexcept { return static_cast<int64_t>(ids.size()); }
+  void add(int64_t id, int64_t type, int64_t position) {
+    ids.push_back(id);
+    types.push_back(type);
+    positions.push_back(position);
+  }
+  void end_text() { cuts.push_back(static_cast<int32_t>(ids.size())); }
+};
+
+PretrainTensors packed_tensors(const PretrainBatch& batch, const PretrainShape& shape, bool pinned) {
+  PackedTokens texts;
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    const auto first = static_cast<size_t>(row * shape.tokens);
+    for (size_t t = 0; t < static_cast<size_t>(shape.tokens) && batch.real[first + t] != 0; ++t) {
+      texts.add(batch.ids[first + t], batch.types[first + t], static_cast<int64_t>(t));
+    }
+    texts.end_text();
+  }
+  std::vector<int64_t> places(texts.cuts.begin(), texts.cuts.end() - 1), gold;  // first the texts' first tokens
+  std::vector<float> weight;
+  for (size_t slot = 0; slot < batch.places.size(); ++slot) {
+    if (batch.weight[slot] == 0) continue;
+    const int64_t row = batch.places[slot] / shape.tokens;
+    places.push_back(texts.cuts[static_cast<size_t>(row)] + batch.places[slot] % shape.tokens);
+    gold.push_back(batch.gold[slot]);
+    weight.push_back(batch.weight[slot]);
+  }
+  // The padding: always as many texts, none of them empty and none longer than the others may be.
+  const int64_t used = texts.size(), paddings = rounded_up(kPackedTokens, shape.tokens - 1) / (shape.tokens - 1);
+  int64_t left = rounded_up(used + paddings, kPackedTokens) - used;
+  for (int64_t padding = paddings; padding > 0; --padding) {
+    const int64_t length = left / padding;
+    for (int64_t t = 0; t < length; ++t) texts.add(shape.pad, 0, t);
+    texts.end_text();
+    left -= length;
+  }
+  const int64_t tokens = texts.size(), predictions = rounded_up(static_cast<int64_t>(gold.size()), kPackedPredictions);
+  places.resize(static_cast<size_t>(batch.rows + predictions), used);
+  gold.resize(static_cast<size_t>(predictions), 0);
+  weight.resize(static_cast<size_t>(predictions), 0);
+
+  Tensor real = torch::zeros({1, tokens}, torch::TensorOptions(torch::kBool).pinned_memory(pinned));
+  real.narrow(1, 0, used).fill_(true);
+  PretrainTensors out;
+  out.texts = {.ids = host_tensor(texts.ids, torch::kLong, {1, tokens}, pinned),
+               .types = host_tensor(texts.types, torch::kLong, {1, tokens}, pinned),
+               .real = real,
+               .positions = host_tensor(texts.positions, torch::kLong, {1, tokens}, pinned),
+               .cuts = host_tensor(texts.cuts, torch::kInt, {static_cast<int64_t>(texts.cuts.size())}, pinned),
+               .longest = shape.tokens};
+  out.places = host_tensor(places, torch::kLong, {batch.rows + predictions}, pinned);
+  out.gold = host_tensor(gold, torch::kLong, {predictions}, pinned);
+  out.weight = host_tensor(divided(weight), torch::kFloat, {predictions}, pinned);
+  return out;
+}
+
+std::vector<Tensor*> parts_of(PretrainTensors& batch) {
+  std::vector<Tensor*> out;
+  for (Tensor* part :
+       {&batch.texts.ids, &batch.texts.types, &batch.texts.real, &batch.texts.positions, &batch.texts.cuts,
+        &batch.places, &batch.gold, &batch.weight, &batch.order, &batch.order_weight}) {
+    if (part->defined()) out.push_back(part);
+  }
+  return out;
+}
+
+}  // namespace
+
+PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape, const PretrainPlace& place) {
+  const bool pinned = place.pinned;
+  PretrainTensors out = place.packed ? packed_tensors(batch, shape, pinned) : padded_tensors(batch, shape, pinned);
+  out.order = host_tensor(batch.order, torch::kLong, {batch.rows}, pinned);
+  out.order_weight = host_tensor(divided(batch.order_weight), torch::kFloat, {batch.rows}, pinned);
+  return out;
+}
+
+PretrainTensors moved(PretrainTensors batch, const torch::Device& device) {
+  for (Tensor* part : parts_of(batch)) *part = part->to(device, /*non_blocking=*/true);
+  return batch;
+}
+
+void copy_batch(PretrainTensors& to, PretrainTensors from) {
+  const std::vector<Tensor*> parts = parts_of(to), values = parts_of(from);
+  check(parts.size() == values.size(), "batches of one kind have the same parts");
+  for (size_t i = 0; i < parts.size(); ++i) parts[i]->copy_(*values[i], /*non_blocking=*/true);
 }
 
 TokenHeadImpl::TokenHeadImpl(const ModelSpec& spec) : activation_(spec.activation) {
@@ -140,22 +224,24 @@ Tensor PretrainNetworkImpl::losses(const PretrainTensors& batch, const std::vect
   const std::vector<Tensor> found = network_->rows_at(batch.texts, batch.places, active,
                                                       {.equilibrium = options.equilibrium, .fused = options.fused});
   const int64_t rows = batch.order.size(0), predictions = batch.gold.size(0);
-  std::vector<Tensor> hidden, orders;
+  std::vector<Tensor> hidden, first;
+  std::vector<ExitSite> sites;
   for (size_t i = 0; i < active.size(); ++i) {
     if (!active[i]) continue;
     hidden.push_back(found[i].narrow(0, rows, predictions));
-    const Tensor first = found[i].narrow(0, 0, rows).to(torch::kFloat);
-    const Tensor logits = network_->heads()->forward(network_->layout().sites[i], first).logits;
-    const Tensor right = torch::log_softmax(logits, -1).gather(1, batch.order.unsqueeze(1)).squeeze(1);
-    orders.push_back((right * batch.order_weight).sum().neg());
+    first.push_back(found[i].narrow(0, 0, rows).to(torch::kFloat));
+    sites.push_back(network_->layout().sites[i]);
   }
+  const auto exits = static_cast<int64_t>(sites.size());
+  const Tensor log_p = torch::log_softmax(network_->heads()->forward_all(sites, first).logits, -1);
+  const Tensor right = log_p.gather(2, batch.order.view({1, rows, 1}).expand({exits, rows, 1})).squeeze(2);
   const Tensor tokens = token_losses({.x = head_->transformed(torch::cat(hidden)),
                                       .table = table_,
                                       .bias = head_->bias(),
                                       .gold = batch.gold,
                                       .weight = batch.weight,
-                                      .groups = static_cast<int64_t>(hidden.size())});
-  return torch::stack({tokens, torch::stack(orders)});
+                                      .groups = exits});
+  return torch::stack({tokens, (right * batch.order_weight).sum(1).neg()});
 }
 
 std::vector<bool> active_exits(int layers, int groups, int64_t step) {

@@ -17,9 +17,18 @@ struct PretrainTensors {
   Tensor gold, weight;         // [predictions]
   Tensor order, order_weight;  // [rows]
 };
-// In the host's memory, pinned if `pinned`.
-[[nodiscard]] PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape, bool pinned);
-[[nodiscard]] PretrainTensors moved(const PretrainTensors& batch, const torch::Device& device);
+// Packed batches leave out all padding but what rounds their size up to a multiple, so that few sizes occur: the tokens
+// behind the last text are texts of padding, and the last predictions count nothing.
+inline constexpr int64_t kPackedTokens = 1024, kPackedPredictions = 256;
+struct PretrainPlace {
+  bool pinned = false, packed = false;
+};
+// In the host's memory.
+[[nodiscard]] PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape,
+                                               const PretrainPlace& place);
+[[nodiscard]] PretrainTensors moved(PretrainTensors batch, const torch::Device& device);
+// Into tensors of the same sizes, without waiting.
+void copy_batch(PretrainTensors& to, PretrainTensors from);
 
 // norm(act(dense x)), then one row of the word table for each token: BERT's head, tied to the embeddings.
 class TokenHeadImpl : public torch::nn::Module {

@@ -11,9 +11,8 @@
 namespace exeunt::nn {
 
 struct PretrainStepper::Recorded {
-  PretrainTensors inputs;      // what the recording reads
-  gpu::TensorWalk norm, adam;  // over the recording's gradients
-  std::vector<size_t> slots;   // of AdamW, that have one
+  PretrainTensors inputs;  // what the recording reads
+  RecordedAdam::Lists lists;
   std::unique_ptr<gpu::Recording> recording = {};
 };
 
@@ -56,9 +55,7 @@ PretrainStepper::PretrainStepper(PretrainNetwork network, const PretrainStepOpti
   const torch::NoGradGuard no_grad;
   pool_ = std::make_unique<gpu::Pool>();
   const auto like = parameters_.front().options().dtype(torch::kFloat).requires_grad(false);
-  numbers_ = torch::zeros({static_cast<int64_t>(adam_.slots().size()), 4}, like);
   report_ = torch::zeros({1 + 2 * static_cast<int64_t>(network_->network()->layout().sites.size())}, like);
-  factor_ = torch::ones({1}, like);
 }
 
 PretrainStepper::~PretrainStepper() = default;
@@ -84,6 +81,14 @@ Tensor PretrainStepper::gather(const PretrainTensors& batch, const std::vector<b
   return losses.detach();
 }
 
+std::vector<Tensor> PretrainStepper::given_gradients() const {
+  std::vector<Tensor> out;
+  for (const Tensor& parameter : parameters_) {
+    if (parameter.grad().defined()) out.push_back(parameter.grad());
+  }
+  return out;
+}
+
 void PretrainStepper::forget() {
   for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
 }
@@ -98,6 +103,10 @@ Tensor PretrainStepper::evaluate(const PretrainTensors& batch) {
   return network_->losses(there, all, {.equilibrium = false, .fused = fused}).to(torch::kCPU, torch::kDouble);
 }
 
+bool PretrainStepper::packs() {
+  return options_.bf16 && network_->network()->fits_fused(kPackedTokens);
+}
+
 PretrainStepper::Pending PretrainStepper::step(const PretrainTensors& batch) {
   const std::vector<bool> active = active_exits(network_->network()->spec().layers, options_.groups, done_);
   Pending pending = options_.record ? play(batch, active) : step_now(batch, active);
@@ -109,10 +118,7 @@ PretrainStepper::Pending PretrainStepper::step(const PretrainTensors& batch) {
 PretrainStepper::Pending PretrainStepper::step_now(const PretrainTensors& batch, const std::vector<bool>& active) {
   const Tensor losses = gather(moved(batch, parameters_.front().device()), active);
   const torch::NoGradGuard no_grad;
-  std::vector<Tensor> gradients;
-  for (const Tensor& parameter : parameters_) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  }
+  const std::vector<Tensor> gradients = given_gradients();
   const Tensor norm = torch::stack(at::_foreach_norm(gradients)).norm();
   if (options_.clip > 0) {
     const double factor = options_.clip / (norm.item<double>() + 1e-6);
@@ -127,47 +133,19 @@ PretrainStepper::Pending PretrainStepper::step_now(const PretrainTensors& batch,
   return pending;
 }
 
-// Everything a step does, as it is recorded: see StepGraphs::work.
+// Everything a step does, as it is recorded.
 void PretrainStepper::work(Recorded& entry, const std::vector<bool>& active) {
   const Tensor losses = gather(entry.inputs, active);
   const torch::NoGradGuard no_grad;
-  std::vector<gpu::ListEntry> clipped, learning;
-  std::vector<AdamSlot>& slots = adam_.slots();
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const Tensor& gradient = slots[i].parameter.grad();
-    if (!gradient.defined()) continue;
-    check(gradient.is_contiguous(), "gradients lie without gaps");
-    clipped.push_back({.gradient = gradient});
-    learning.push_back({.parameter = slots[i].parameter.detach(),
-                        .gradient = gradient,
-                        .m = slots[i].m,
-                        .v = slots[i].v,
-                        .slot = static_cast<int>(i)});
-    entry.slots.push_back(i);
-  }
-  entry.norm.set(clipped);
-  entry.adam.set(learning);
-  Tensor norm = report_.narrow(0, 0, 1);
-  entry.norm.clip_factor(options_.clip, norm, factor_);
-  entry.adam.adam(numbers_, factor_, adam_.options().beta1, adam_.options().beta2);
+  update_->work(entry.lists, given_gradients(), options_.clip, report_.narrow(0, 0, 1));
   report_.narrow(0, 1, losses.numel()).copy_(losses.reshape({-1}));
 }
 
 std::unique_ptr<PretrainStepper::Recorded> PretrainStepper::record(const PretrainTensors& batch,
                                                                    const std::vector<bool>& active) {
   const torch::Device device = parameters_.front().device();
-  {
-    const torch::NoGradGuard no_grad;
-    for (AdamSlot& slot : adam_.slots()) {
-      if (slot.m.defined()) continue;
-      slot.m = torch::zeros_like(slot.parameter, at::MemoryFormat::Contiguous);
-      slot.v = torch::zeros_like(slot.parameter, at::MemoryFormat::Contiguous);
-    }
-  }
-  auto entry = std::make_unique<Recorded>(Recorded{.inputs = moved(batch, device),
-                                                   .norm = gpu::TensorWalk(parameters_),
-                                                   .adam = gpu::TensorWalk(parameters_),
-                                                   .slots = {}});
+  if (!update_) update_.emplace(adam_, parameters_);  // not before: a run that goes on brings AdamW's state with it
+  auto entry = std::make_unique<Recorded>(Recorded{.inputs = moved(batch, device), .lists = update_->make_lists()});
   // A trial run that leaves no trace: neither gradients nor random numbers.
   const Tensor random = compat::random_state(device);
   gpu::warm_up(*pool_, [&] { (void)gather(entry->inputs, active); });
@@ -175,35 +153,20 @@ std::unique_ptr<PretrainStepper::Recorded> PretrainStepper::record(const Pretrai
   compat::set_random_state(device, random);
   entry->recording = std::make_unique<gpu::Recording>(*pool_, [&] { work(*entry, active); });
   forget();
-  entry->norm.upload();
-  entry->adam.upload();
+  entry->lists.upload();
   return entry;
 }
 
 PretrainStepper::Pending PretrainStepper::play(const PretrainTensors& batch, const std::vector<bool>& active) {
-  std::unique_ptr<Recorded>& entry = recorded_[active];
+  std::unique_ptr<Recorded>& entry = recorded_[{.active = active,
+                                                .rows = batch.order.numel(),
+                                                .tokens = batch.texts.ids.numel(),
+                                                .predictions = batch.gold.numel()}];
   if (!entry) entry = record(batch, active);
   const torch::NoGradGuard no_grad;
-  const auto fill = [](Tensor& to, const Tensor& from) { to.copy_(from, /*non_blocking=*/true); };
-  fill(entry->inputs.texts.ids, batch.texts.ids);
-  fill(entry->inputs.texts.types, batch.texts.types);
-  fill(entry->inputs.texts.real, batch.texts.real);
-  fill(entry->inputs.places, batch.places);
-  fill(entry->inputs.gold, batch.gold);
-  fill(entry->inputs.weight, batch.weight);
-  fill(entry->inputs.order, batch.order);
-  fill(entry->inputs.order_weight, batch.order_weight);
+  copy_batch(entry->inputs, batch);
   const double schedule = options_.schedule.at(done_);
-  const Tensor numbers = torch::zeros(numbers_.sizes(), torch::TensorOptions(torch::kFloat).pinned_memory(true));
-  for (const size_t i : entry->slots) {
-    const AdamW::Numbers found = adam_.count_update(adam_.slots()[i], schedule);
-    float* to = numbers.data_ptr<float>() + 4 * i;
-    to[0] = static_cast<float>(found.size);
-    to[1] = static_cast<float>(found.epsilon);
-    to[2] = static_cast<float>(found.before);
-    to[3] = static_cast<float>(found.after);
-  }
-  fill(numbers_, numbers);
+  update_->send_numbers(entry->lists, schedule);
   entry->recording->play();
   Pending pending;
   pending.sent_.emplace(report_);

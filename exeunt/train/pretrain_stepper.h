@@ -3,6 +3,7 @@
 // (step_graphs.h).
 #pragma once
 
+#include <compare>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "exeunt/train/adamw.h"
 #include "exeunt/train/gpu.h"
 #include "exeunt/train/pretrain_network.h"
+#include "exeunt/train/recorded_adam.h"
 #include "exeunt/train/schedule.h"
 
 namespace exeunt::nn {
@@ -47,6 +49,8 @@ class PretrainStepper {
     std::vector<bool> active_;
     double rate_ = 0;
   };
+  // Whether batches are to be packed: where layers are fused, padding would only cost time.
+  [[nodiscard]] bool packs();
   // `batch` lies in the host's memory.
   [[nodiscard]] Pending step(const PretrainTensors& batch);
 
@@ -60,9 +64,15 @@ class PretrainStepper {
 
  private:
   struct Recorded;
+  struct Shape {
+    std::vector<bool> active;
+    int64_t rows = 0, tokens = 0, predictions = 0;
+    auto operator<=>(const Shape&) const = default;
+  };
   [[nodiscard]] std::vector<AdamSlot> make_slots();
   // Forward and backward; both losses of the active exits, [2, active].
   [[nodiscard]] Tensor gather(const PretrainTensors& batch, const std::vector<bool>& active);
+  [[nodiscard]] std::vector<Tensor> given_gradients() const;
   void forget();
   void work(Recorded& entry, const std::vector<bool>& active);
   [[nodiscard]] std::unique_ptr<Recorded> record(const PretrainTensors& batch, const std::vector<bool>& active);
@@ -75,8 +85,9 @@ class PretrainStepper {
   AdamW adam_;
   int64_t done_ = 0;
   std::unique_ptr<gpu::Pool> pool_;  // where steps are recorded
-  Tensor numbers_, report_, factor_;
-  std::map<std::vector<bool>, std::unique_ptr<Recorded>> recorded_;
+  std::optional<RecordedAdam> update_;
+  Tensor report_;
+  std::map<Shape, std::unique_ptr<Recorded>> recorded_;
 };
 
 }  // namespace exeunt::nn

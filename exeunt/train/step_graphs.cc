@@ -25,55 +25,35 @@ StepReport PendingStep::report() {
 }
 
 struct StepGraphs::Entry {
-  TrainBatch inputs;           // what the recording reads
-  gpu::TensorWalk norm, adam;  // over the recording's gradients
-  std::vector<size_t> slots;   // of AdamW, that have one
+  TrainBatch inputs;  // what the recording reads
+  RecordedAdam::Lists lists;
   std::unique_ptr<gpu::Recording> recording = {};
 };
 
-StepGraphs::StepGraphs(Stepper& stepper) : stepper_(stepper) {
+namespace {
+
+std::vector<Tensor> all_parameters(Stepper& stepper) {
+  std::vector<Tensor> all = stepper.network()->parameters();
+  for (const Tensor& weight : stepper.objective().parameters()) all.push_back(weight);
+  return all;
+}
+
+}  // namespace
+
+StepGraphs::StepGraphs(Stepper& stepper) : stepper_(stepper), update_(stepper.adam(), all_parameters(stepper)) {
   const torch::NoGradGuard no_grad;
-  for (AdamSlot& slot : stepper_.adam().slots()) {
-    if (slot.m.defined()) continue;
-    slot.m = torch::zeros_like(slot.parameter, at::MemoryFormat::Contiguous);
-    slot.v = torch::zeros_like(slot.parameter, at::MemoryFormat::Contiguous);
-  }
-  parameters_ = stepper_.network()->parameters();
-  for (const Tensor& weight : stepper_.objective().parameters()) parameters_.push_back(weight);
-  const auto options = parameters_.front().options().dtype(torch::kFloat).requires_grad(false);
-  numbers_ = torch::zeros({static_cast<int64_t>(stepper_.adam().slots().size()), 4}, options);
-  report_ = torch::zeros({kReportSize}, options);
-  factor_ = torch::ones({1}, options);
+  const Tensor& any = stepper_.adam().slots().front().parameter;
+  report_ = torch::zeros({kReportSize}, any.options().dtype(torch::kFloat).requires_grad(false));
 }
 
 StepGraphs::~StepGraphs() = default;
 
-// Everything a step does, as it is recorded. The lists of gradients are filled in here and sent afterwards: a
-// recording's gradients lie at the same place whenever it is played.
+// Everything a step does, as it is recorded.
 void StepGraphs::work(Entry& entry, int64_t number) {
   const Tensor loss = stepper_.gather(entry.inputs, number, 1.0);
   stepper_.treat();
   const torch::NoGradGuard no_grad;
-  std::vector<gpu::ListEntry> clipped, learning;
-  for (const Tensor& gradient : stepper_.clipped_gradients()) clipped.push_back({.gradient = gradient.contiguous()});
-  std::vector<AdamSlot>& slots = stepper_.adam().slots();
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const Tensor& gradient = slots[i].parameter.grad();
-    if (!gradient.defined()) continue;
-    check(gradient.is_contiguous(), "gradients lie without gaps");
-    learning.push_back({.parameter = slots[i].parameter.detach(),
-                        .gradient = gradient,
-                        .m = slots[i].m,
-                        .v = slots[i].v,
-                        .slot = static_cast<int>(i)});
-    entry.slots.push_back(i);
-  }
-  entry.norm.set(clipped);
-  entry.adam.set(learning);
-  Tensor norm = report_.narrow(0, kNorm, 1);
-  entry.norm.clip_factor(stepper_.clip_limit(), norm, factor_);
-  const AdamOptions& options = stepper_.adam().options();
-  entry.adam.adam(numbers_, factor_, options.beta1, options.beta2);
+  update_.work(entry.lists, stepper_.clipped_gradients(), stepper_.clip_limit(), report_.narrow(0, kNorm, 1));
   report_[kLoss].copy_(loss);
   if (stepper_.loss_parts().defined()) {
     report_.narrow(0, kParts, 2).copy_(stepper_.loss_parts());
@@ -83,14 +63,12 @@ void StepGraphs::work(Entry& entry, int64_t number) {
 }
 
 std::unique_ptr<StepGraphs::Entry> StepGraphs::record(const TrainBatch& batch, int64_t number) {
-  const torch::Device device = parameters_.front().device();
+  const torch::Device device = report_.device();
   const auto there = [&](const Tensor& tensor) { return tensor.to(device); };
   const TextBatch& texts = batch.texts;
   auto entry = std::make_unique<Entry>(
       Entry{.inputs = {{there(texts.ids), there(texts.types), there(texts.real)}, there(batch.gold)},
-            .norm = gpu::TensorWalk(parameters_),
-            .adam = gpu::TensorWalk(parameters_),
-            .slots = {}});
+            .lists = update_.make_lists()});
   // A trial run that leaves no trace: neither gradients nor random numbers.
   const Tensor random = compat::random_state(device);
   gpu::warm_up(pool_, [&] {
@@ -101,8 +79,7 @@ std::unique_ptr<StepGraphs::Entry> StepGraphs::record(const TrainBatch& batch, i
   compat::set_random_state(device, random);
   entry->recording = std::make_unique<gpu::Recording>(pool_, [&] { work(*entry, number); });
   stepper_.forget();
-  entry->norm.upload();
-  entry->adam.upload();
+  entry->lists.upload();
   return entry;
 }
 
@@ -117,16 +94,7 @@ PendingStep StepGraphs::run(const TrainBatch& batch, int64_t number) {
   fill(entry->inputs.texts.real, batch.texts.real);
   fill(entry->inputs.gold, batch.gold);
   const double schedule = stepper_.schedule();
-  const Tensor numbers = torch::zeros(numbers_.sizes(), torch::TensorOptions(torch::kFloat).pinned_memory(true));
-  for (const size_t i : entry->slots) {
-    const AdamW::Numbers found = stepper_.adam().count_update(stepper_.adam().slots()[i], schedule);
-    float* to = numbers.data_ptr<float>() + 4 * i;
-    to[0] = static_cast<float>(found.size);
-    to[1] = static_cast<float>(found.epsilon);
-    to[2] = static_cast<float>(found.before);
-    to[3] = static_cast<float>(found.after);
-  }
-  fill(numbers_, numbers);
+  update_.send_numbers(entry->lists, schedule);
   entry->recording->play();
   stepper_.count_step();
   return {gpu::Sent(report_), stepper_.lr() * schedule};

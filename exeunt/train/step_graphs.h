@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exeunt/train/gpu.h"
+#include "exeunt/train/recorded_adam.h"
 #include "exeunt/train/stepper.h"
 
 namespace exeunt::nn {
@@ -49,9 +50,8 @@ class StepGraphs {
 
   Stepper& stepper_;
   gpu::Pool pool_;
-  std::vector<Tensor> parameters_;
-  Tensor numbers_;          // [slots, 4] of AdamW, for the step that is played
-  Tensor report_, factor_;  // loss, norm, and the projection's three; clipping's factor
+  RecordedAdam update_;
+  Tensor report_;  // loss, norm, and the projection's three
   std::map<Shape, std::unique_ptr<Entry>> entries_;
 };
 

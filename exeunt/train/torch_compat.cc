@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <mutex>
+#include <optional>
 
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
@@ -51,6 +52,12 @@ torch::Tensor attend(const Attention& input) {
 
 namespace {
 
+#if TORCH_VERSION_MAJOR >= 2
+std::optional<torch::Tensor> given(const torch::Tensor& tensor) {
+  return tensor.defined() ? std::optional<torch::Tensor>(tensor) : std::nullopt;
+}
+#endif
+
 // In plain operations: scores, shares, and the way back through them.
 AttentionTape attend_plainly(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout) {
   check(dropout == 0, "only a GPU drops attention here");
@@ -80,32 +87,35 @@ torch::Tensor attention_mask(const torch::Tensor& mask, int64_t heads) {
 
 // The memory-efficient kernel and not cuDNN's, which is no faster here and with which two of seventy runs ended in a
 // loss that was no number.
-AttentionTape attend_forward(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout) {
+AttentionTape attend_forward(const torch::Tensor& qkv, const AttentionBounds& bounds, double dropout) {
 #if TORCH_VERSION_MAJOR >= 2
   if (qkv.is_cuda()) {
+    const std::optional<torch::Tensor> cuts = given(bounds.cuts);
+    const std::optional<int64_t> longest = cuts ? std::optional<int64_t>(bounds.longest) : std::nullopt;
     const auto found =
-        at::_efficient_attention_forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, std::nullopt,
-                                         std::nullopt, std::nullopt, std::nullopt, dropout, 0, true);
+        at::_efficient_attention_forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), given(bounds.mask), cuts,
+                                         cuts, longest, longest, dropout, 0, true);
     return {std::get<0>(found), std::get<1>(found), std::get<2>(found), std::get<3>(found), dropout};
   }
 #endif
-  return attend_plainly(qkv, mask, dropout);
+  return attend_plainly(qkv, bounds.mask, dropout);
 }
 
-torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor& qkv, const torch::Tensor& mask,
+torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor& qkv, const AttentionBounds& bounds,
                               const AttentionTape& tape) {
 #if TORCH_VERSION_MAJOR >= 2
   if (qkv.is_cuda()) {
-    const int64_t tokens = qkv.size(1);
+    const std::optional<torch::Tensor> cuts = given(bounds.cuts);
+    const int64_t tokens = cuts ? bounds.longest : qkv.size(1);
     const auto found = at::_efficient_attention_backward(
-        gradient, qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, tape.out, std::nullopt, std::nullopt,
+        gradient, qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), given(bounds.mask), tape.out, cuts, cuts,
         tokens, tokens, tape.sums, tape.dropout, tape.seed, tape.offset, 0, false, std::nullopt, std::nullopt,
         std::nullopt, /*shared_storage_dqdkdv=*/true);
     // The three lie in one piece of memory, side by side for each token.
     return std::get<0>(found).as_strided(qkv.sizes(), qkv.strides());
   }
 #else
-  (void)mask;
+  (void)bounds;
 #endif
   return attend_plainly_back(gradient, qkv, tape);
 }

@@ -17,15 +17,20 @@ struct Attention {
 [[nodiscard]] torch::Tensor attend(const Attention& input);
 
 // The same with a backward pass of its own, for rows as one product returns them: qkv and its gradient [rows, tokens,
-// 3, heads, d], out and its gradient [rows, tokens, heads, d]. `mask` comes from attention_mask().
+// 3, heads, d], out and its gradient [rows, tokens, heads, d].
+struct AttentionBounds {
+  torch::Tensor mask = {};  // from attention_mask(); not needed on a GPU where there are cuts
+  torch::Tensor cuts = {};  // [texts + 1] int32: where each of the texts in one long row begins, and the last ends
+  int64_t longest = 0;      // tokens of such a text at most
+};
 struct AttentionTape {
   torch::Tensor out, sums, seed, offset;  // sums of exponentials and where the random numbers began
   double dropout = 0;
 };
 [[nodiscard]] torch::Tensor attention_mask(const torch::Tensor& mask, int64_t heads);
-[[nodiscard]] AttentionTape attend_forward(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout);
+[[nodiscard]] AttentionTape attend_forward(const torch::Tensor& qkv, const AttentionBounds& bounds, double dropout);
 [[nodiscard]] torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor& qkv,
-                                            const torch::Tensor& mask, const AttentionTape& tape);
+                                            const AttentionBounds& bounds, const AttentionTape& tape);
 
 // a · b with an fp32 result, whatever type both have.
 [[nodiscard]] torch::Tensor product_fp32(const torch::Tensor& a, const torch::Tensor& b);

@@ -65,9 +65,10 @@ struct Small {
     network = PretrainNetwork(inner, head);
     network->train();
   }
-  [[nodiscard]] PretrainTensors batch(uint64_t epoch = 0) const {
+  [[nodiscard]] PretrainTensors batch(uint64_t epoch = 0, bool packed = false) const {
     const std::vector<int64_t> which{0, 3, 5, 9};
-    return pretrain_tensors(make_pretrain_batch(corpus, rows, which, shape, {.seed = 1, .epoch = epoch}), shape, false);
+    return pretrain_tensors(make_pretrain_batch(corpus, rows, which, shape, {.seed = 1, .epoch = epoch}), shape,
+                            {.packed = packed});
   }
   ModelSpec spec;
   Corpus corpus;
@@ -172,6 +173,47 @@ TEST(PretrainNetwork, FusedLayersGiveTheGradientsOfThePlainOnes) {
   }
 }
 
+TEST(PretrainTensors, PackedHaveTheTextsOneBehindTheOther) {
+  const Small small(calm_spec());
+  const PretrainTensors padded = small.batch(), packed = small.batch(0, true);
+  const auto real = static_cast<int64_t>(padded.texts.real.sum().item<int64_t>());
+  EXPECT_EQ(packed.texts.ids.size(1), kPackedTokens);
+  EXPECT_EQ(packed.texts.real.sum().item<int64_t>(), real);
+  EXPECT_TRUE(
+      torch::equal(packed.texts.ids.narrow(1, 0, real).squeeze(0), padded.texts.ids.masked_select(padded.texts.real)));
+  EXPECT_EQ(packed.gold.numel(), kPackedPredictions);
+  EXPECT_NEAR(packed.weight.sum().item<double>(), 1, 1e-5);
+  // Every text, those of padding too, has at least one token and at most as many as a row.
+  const Tensor lengths = packed.texts.cuts.narrow(0, 1, packed.texts.cuts.size(0) - 1) -
+                         packed.texts.cuts.narrow(0, 0, packed.texts.cuts.size(0) - 1);
+  EXPECT_EQ(lengths.sum().item<int64_t>(), kPackedTokens);
+  EXPECT_GE(lengths.min().item<int64_t>(), 1);
+  EXPECT_LE(lengths.max().item<int64_t>(), small.shape.tokens);
+  // The places hold the same tokens.
+  const auto at = [](const PretrainTensors& batch) {
+    return batch.texts.ids.flatten()
+        .index_select(0, batch.places.narrow(0, 4, batch.gold.numel()))
+        .masked_select(batch.weight > 0);
+  };
+  EXPECT_TRUE(torch::equal(at(padded), at(packed)));
+}
+
+TEST(PretrainNetwork, PackedTextsGiveTheLossesAndGradientsOfPaddedOnes) {
+  for (const Family family : {Family::bert, Family::albert, Family::roberta}) {
+    Small small(calm_spec(family));
+    const std::vector<bool> some = active_exits(small.spec.layers, 2, 0);
+    const Tensor padded = small.network->losses(small.batch(), some, {.equilibrium = true});
+    padded.sum().backward();
+    const auto want = gradients_of(small.network);
+    for (const bool fused : {false, true}) {
+      const Tensor packed = small.network->losses(small.batch(0, true), some, {.equilibrium = true, .fused = fused});
+      packed.sum().backward();
+      EXPECT_TRUE(torch::allclose(padded, packed, 1e-5, 1e-6)) << fused;
+      expect_close(gradients_of(small.network), want, 2e-5);
+    }
+  }
+}
+
 TEST(PretrainGroups, TakeTurnsAndShareTheLastExit) {
   EXPECT_THAT(active_exits(4, 2, 0), ElementsAre(true, false, true, true));
   EXPECT_THAT(active_exits(4, 2, 1), ElementsAre(false, true, false, true));
@@ -205,13 +247,20 @@ TEST(PretrainStepper, RecordedStepsAreThoseLaunchedOneByOne) {
   spec.inner = 256;
   std::vector<std::vector<double>> losses;
   for (const bool record : {false, true}) {
-    Small small(spec);
-    small.network->to(torch::kCUDA);
-    PretrainStepper stepper(small.network, {.schedule = {.steps = 8, .warmup = 1}, .bf16 = true, .record = record});
-    losses.emplace_back();
-    for (uint64_t step = 0; step < 8; ++step) losses.back().push_back(stepper.step(small.batch(step)).report().loss());
+    for (const bool packed : {false, true}) {
+      Small small(spec);
+      small.network->to(torch::kCUDA);
+      PretrainStepper stepper(small.network, {.schedule = {.steps = 8, .warmup = 1}, .bf16 = true, .record = record});
+      EXPECT_TRUE(stepper.packs());
+      losses.emplace_back();
+      for (uint64_t step = 0; step < 8; ++step) {
+        losses.back().push_back(stepper.step(small.batch(step, packed)).report().loss());
+      }
+    }
   }
-  for (size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 2e-2) << i;
+  for (size_t way = 1; way < losses.size(); ++way) {
+    for (size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[0][i], losses[way][i], 2e-2) << way << " " << i;
+  }
 }
 
 class PretrainRun : public testing::Test {
