@@ -17,7 +17,7 @@ WHOLE_TASKS = ('RTE', 'MRPC', 'CoLA', 'STS-B', 'SST-2')
 SUBSET_TASKS = ('QNLI', 'MNLI', 'QQP')  # trained on a subset of the training rows
 RECIPES = ('plain', 'deebert', 'deebert-sd', 'pabee', 'elasticbert', 'romebert-sd', 'romebert', 'elbert', 'elbert-equal', 'berxit',
            'exeunt')
-CUT_SHORT = ('SST-2', 'MRPC', 'STS-B')
+CUT_SHORT = {'SST-2': '', 'MRPC': '', 'STS-B': '', 'IMDb': '', 'SNLI': ', 29,627 of 549,367 training rows'}  # and what is there of it
 MEASURES = {'MRPC': ('accuracy', 'f1'), 'QQP': ('accuracy', 'f1'), 'CoLA': ('matthews_correlation',),
             'STS-B': ('pearson', 'spearmanr')}  # whose mean is the task's score
 SST2_TRAIN_ROWS = 67349
@@ -25,6 +25,7 @@ HELD_OUT_LOSS = 0.5  # points that a threshold may lose on held-out rows
 TRIAL_TASKS, TRIAL_SEEDS, BASELINE = ('MRPC', 'RTE'), 3, 'sum'  # of benchmarks/trials; `sum` is the recipe unchanged
 CLAIMS = {'pabee': ('patience',), 'elbert': ('window',)}  # rules said to be faster and better than full depth
 REAL_SPEEDUP = 1.2  # the least that counts as faster
+OWN_PAPERS = ('deebert', 'romebert', 'pabee', 'elasticbert', 'elbert')
 WATCHED_PRETRAINING, PRETRAINING_STRIDE = (1, 6, 12), 100  # exits and steps that are shown
 WATCHED_EXIT, FIRST_WATCHED, WATCHED_STRIDE = 6, 4, 2
 
@@ -270,9 +271,10 @@ def policy_tables(results):
 def cut_short_tables(results):
     found = {task: {run['layers']: scores(task, run['results']['exits'][-1:]) for run in results.runs
                     if run['task'] == f'elue-{task}'} for task in CUT_SHORT}
-    rows = [[task] + layer_cells(at) for task, at in found.items() if at]
-    numbers = {task: [at[layer][0] for layer in sorted(at)] for task, at in found.items()}
-    return [table(['task'] + [str(layer) for layer in range(1, LAYERS + 1)], rows, numbers=numbers)] if rows else []
+    rows = [[task + CUT_SHORT[task]] + layer_cells(at) for task, at in found.items() if at]
+    rows.append(['SciTail', 'no training data here'] + [''] * (LAYERS - 1))
+    numbers = {task: [at[layer][0] for layer in sorted(at)] for task, at in found.items() if len(at) == LAYERS}
+    return [table(['task'] + [str(layer) for layer in range(1, LAYERS + 1)], rows, numbers=numbers)]
 
 
 def pretraining_tables(results):
@@ -489,6 +491,16 @@ def own_runs_phrase(results):
     return f"{len(results.own)} runs with {sum(run['steps'] for run in results.own):,} steps" if results.own else ''
 
 
+def own_missing_phrase(results):
+    """What there is less of than three seeds, on the tasks on which every paper's settings are to be seen."""
+    parts = []
+    for recipe in OWN_PAPERS:
+        seeds = {task: len({run['seed'] for run in results.own if (run['task'], run['recipe']) == (task, recipe)})
+                 for task in ('RTE', 'MRPC', 'SST-2')}
+        parts += [f'{task} of `{recipe}` ({count} of 3)' for task, count in seeds.items() if count < 3]
+    return 'seeds are missing on ' + ', '.join(parts) if parts else 'none of three seeds is missing on RTE, MRPC and SST-2'
+
+
 def torch_phrase(results):
     versions = {run.get('settings', {}).get('provenance', {}).get('torch') for run in results.runs} - {None, ''}
     return f"LibTorch {' and '.join(sorted(versions))}" if versions else ''
@@ -536,7 +548,7 @@ def apart_dev_phrase(results):
 
 
 PHRASES = {'runs': runs_phrase, 'torch': torch_phrase, 'seeds': seeds_phrase, 'held-out-rows': held_out_phrase,
-           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'own-runs': own_runs_phrase, 'attach-layers': apart_layers_phrase,
+           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'own-runs': own_runs_phrase, 'own-missing': own_missing_phrase, 'attach-layers': apart_layers_phrase,
            'attach-dev': apart_dev_phrase}
 
 OPEN, CLOSE, END = '<!-- from results: ', ' -->', '<!-- end of results -->'

@@ -155,7 +155,10 @@ def main():
     torch.manual_seed(42)
     config = json.loads((flags.model / 'config.json').read_text())
     config['num_hidden_layers'] = flags.layers or config['num_hidden_layers']
-    rows = Rows(flags.data, Tokenizer.from_file(str(flags.model / 'tokenizer.json')), flags.tokens)
+    tokenizer = Tokenizer.from_file(str(flags.model / 'tokenizer.json'))
+    tokenizer.no_padding()  # sentence encoders' files ask for both
+    tokenizer.no_truncation()
+    rows = Rows(flags.data, tokenizer, flags.tokens)
     source = rows.batches(flags.batch)
     prepared = [next(source) for _ in range(flags.steps)]  # before the clock starts
     model = Model(config).to(flags.device)
