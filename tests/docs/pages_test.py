@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs every command of a page: the lines of its ```sh blocks, in order, in one folder with tiny models and data. Trainings
-take two steps. A server runs until the next one or the end of the page. Flags in the first column of a table are known.
+take two steps, and models have three layers. A server runs until the next one or the end of the page. Flags in the first column of a table are known.
 
     pages_test.py EXEUNT REPOSITORY PAGE…
 """
@@ -51,7 +51,8 @@ def flags(text):
 
 def shortened(command):
     """The same with two steps where it trains, which leave checkpoints to go on from; scripts take TRAIN_FLAGS."""
-    if re.match(r'exeunt train', command) and '--save-every' not in command:
+    command = re.sub(r'(--num_(hidden|output)_layers) 12\b', r'\1 3', command)  # of the tiny models
+    if re.match(r'exeunt train', command) and not re.search('--save[-_](every|steps)', command):
         return f'{command} {TRAIN} --save-every 1'
     if re.match(r'(\w+=\S+ )*(exeunt (launch .*)?train|(sbatch )?deploy/\S*train)', command):
         return f'{command} {TRAIN}'

@@ -42,6 +42,15 @@ def _write_pairs(folder, rows, label_of, names=('sentence1', 'sentence2', 'label
                [(i, text, BAD[i % 6], label_of(label))[:len(wide)] for i, (text, label) in enumerate(_texts(count))])
 
 
+def _write_elue_pairs(folder, rows, labels):
+    for split, count in rows.items():
+        texts = [(text, BAD[i % 6], labels[i % len(labels)]) for i, (text, _) in enumerate(_texts(count))]
+        if split == 'test':
+            _table(folder / 'test.tsv', ('index', 'premise', 'hypothesis'), [(i, *row[:2]) for i, row in enumerate(texts)])
+        else:
+            _table(folder / f'{split}.tsv', ('premise', 'hypothesis', 'label'), texts)
+
+
 def _write_mnli(folder):
     columns = ['index', *(f'c{i}' for i in range(1, 8)), 'sentence1', 'sentence2']
     names = ('contradiction', 'entailment', 'neutral')
@@ -59,6 +68,9 @@ def write_data(folder):
     _write_single(elue / 'SST-2', rows)
     _write_mrpc(glue / 'MRPC', rows)
     _write_mrpc(elue / 'MRPC', rows)
+    _write_single(elue / 'IMDb', rows)
+    _write_elue_pairs(elue / 'SNLI', rows, '012')
+    _write_elue_pairs(elue / 'SciTail', rows, '01')
     _write_pairs(glue / 'RTE', {**rows, 'test': 3000}, lambda label: ('not_entailment', 'entailment')[label])
     _write_pairs(glue / 'STS-B', rows, lambda label: 4.5 * label, ('sentence1', 'sentence2', 'score'))
     _write_mnli(glue / 'MNLI')

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ElasticBERT's static finetune_elue.sh, ours inside: one exit, the best of the evaluations,
 # and the test split answered.
-# Run from the repository root; variables may be set outside (TASK_NAME=MRPC scripts/originals/elasticbert/finetune_elue.sh).
+# Run from the repository root; variables may be set outside (TASK_NAME=MRPC …/finetune-static/finetune_elue.sh).
 # TRAIN_FLAGS and EVAL_FLAGS are added to the commands.
 set -euo pipefail
 

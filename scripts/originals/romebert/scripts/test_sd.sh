@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # RomeBERT's test_sd.sh, ours inside: the test split answered at one threshold, as its TSV.
-# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/romebert/test_sd.sh).
+# Run from the repository root; variables may be set outside (DATASET=RTE scripts/originals/romebert/scripts/test_sd.sh).
 # EVAL_FLAGS is added to the commands.
 set -euo pipefail
 

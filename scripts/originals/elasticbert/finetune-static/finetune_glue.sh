@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ElasticBERT's static finetune_glue.sh, ours inside: one exit, the best of the evaluations,
 # and the test split answered.
-# Run from the repository root; variables may be set outside (TASK_NAME=SST-2 scripts/originals/elasticbert/finetune_glue.sh).
+# Run from the repository root; variables may be set outside (TASK_NAME=SST-2 …/finetune-static/finetune_glue.sh).
 # TRAIN_FLAGS and EVAL_FLAGS are added to the commands.
 set -euo pipefail
 

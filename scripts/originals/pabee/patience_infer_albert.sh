@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# PABEE's patience_infer_albert.sh and patience_infer_bert.sh, ours inside; the task may be an argument.
-# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/originals/pabee/infer.sh).
+# PABEE's patience_infer_albert.sh, ours inside: 'patience_infer_albert.sh MRPC' measures every checkpoint at every patience.
+# Run from the repository root; variables may be set outside (TASK_NAME=RTE scripts/originals/pabee/patience_infer_albert.sh).
 # EVAL_FLAGS is added to the commands.
 set -euo pipefail
 
@@ -9,7 +9,8 @@ GLUE_DIR=${GLUE_DIR:-./glue_data}
 TASK_NAME=${1:-${TASK_NAME:-MRPC}}
 PATIENCE=${PATIENCE:-3,4,5,6,7,8}
 REGRESSION_THRESHOLD=${REGRESSION_THRESHOLD:-0.1}  # STS-B: answers this near to each other count as equal
-OUT_DIR=${OUT_DIR:-./saved_models/pabee/$TASK_NAME}
+MODEL_TYPE=${MODEL_TYPE:-albert}    # or bert, as in patience_infer_bert.sh
+OUT_DIR=${OUT_DIR:-./saved_models/pabee/$MODEL_TYPE/$TASK_NAME}
 PRECISION=${PRECISION:-fp32}    # as the original; or bf16, int8
 EXEUNT=${EXEUNT:-build/release/bin/exeunt}
 
