@@ -7,8 +7,10 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "exeunt/base/error.h"
@@ -63,8 +65,78 @@ bool path_exists(const fs::path& path) noexcept {
   return fs::exists(path, ignored);
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+fs::path tree_of(const fs::path& folder) {
+  std::error_code missing;
+  const fs::path whole = fs::canonical(folder, missing);
+  if (missing) return folder;
+  const fs::path repository = whole.parent_path().parent_path();
+  const bool snapshot =
+      whole.parent_path().filename() == "snapshots" && repository.filename().string().starts_with("models--");
+  return snapshot ? repository : whole;
+}
+
+ReadPath ReadPath::in(const fs::path& folder, const fs::path& name) {
+  ReadPath out(folder / name);
+  const fs::path place = folder.empty() ? fs::path(".") : folder;
+  std::error_code missing;
+  out.root_ = tree_of(place);
+  const fs::path whole = fs::canonical(place, missing);
+  out.below_ = missing ? name : (whole / name).lexically_relative(out.root_);
+  return out;
+}
+
+namespace {
+
+constexpr int kToRead = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+// As openat(), but fails with EXDEV if `below` leads out of the folder `root`, and with ENOSYS where the kernel is old.
+int open_beneath(int root, const fs::path& below) {
+#ifdef SYS_openat2
+  open_how how{};
+  how.flags = kToRead;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  return static_cast<int>(::syscall(SYS_openat2, root, below.c_str(), &how, sizeof how));
+#else
+  (void)root, (void)below;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+}  // namespace
+
+int ReadPath::open(bool asked) const {
+  if (root_.empty()) return ::open(path_.c_str(), kToRead);
+  const int root = ::open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) return -1;
+  const auto beneath = [&](const fs::path& below) {
+    if (asked) return open_beneath(root, below);
+    errno = ENOSYS;
+    return -1;
+  };
+  int out = beneath(below_);
+  // A sandbox may forbid what it does not know. And an absolute link may lead back into the folder.
+  if (out < 0 && (errno == ENOSYS || errno == EPERM || errno == EXDEV)) {
+    std::error_code missing;
+    const fs::path real = fs::canonical(path_, missing);
+    const fs::path below = real.lexically_relative(root_);
+    if (!missing && (below.empty() || below.begin()->string() == "..")) {
+      ::close(root);
+      throw_bad_file(path_.string(), Hint{"copy the file into the folder if you trust it"},
+                     "leads to {}, outside the model folder", real.string());
+    }
+    errno = missing.value();
+    if (!missing) out = beneath(below);
+    if (out < 0 && (errno == ENOSYS || errno == EPERM)) out = ::open(real.c_str(), kToRead | O_NOFOLLOW);
+  }
+  const int error = errno;
+  ::close(root);
+  errno = error;
+  return out;
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open(const ReadPath& path) {
+  const int descriptor = path.open();
   if (descriptor < 0) throw_bad_file(path.string(), "cannot open: {}", std::strerror(errno));
   struct stat info {};
   if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -101,7 +173,7 @@ void drop_pages(std::span<const std::byte> part) noexcept {
   ::madvise(begin, (part.size() - before) / page * page, MADV_DONTNEED);  // a hint: failure is harmless
 }
 
-std::string read_text(const fs::path& path, size_t limit) {
+std::string read_text(const ReadPath& path, size_t limit) {
   const auto file = MappedFile::open(path);
   if (file->bytes().size() > limit) {
     throw_bad_file(path.string(), "got {} bytes, want at most {}", file->bytes().size(), limit);
@@ -140,6 +212,27 @@ void write_atomically(const fs::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+int open_to_append(const fs::path& path, unsigned mode) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, mode);
+  if (descriptor < 0 && errno == ELOOP) {
+    throw Error(Code::resources, fmt::format("{}: is a link, and logs are not written through links", path.string()),
+                "remove it, or name another file");
+  }
+  if (descriptor < 0) throw_write_error(path, "write");
+  return descriptor;
+}
+
+void append_text(const fs::path& path, std::string_view text) {
+  const int descriptor = open_to_append(path);
+  try {
+    write_all(descriptor, path, std::as_bytes(std::span(text)));
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  if (::close(descriptor) != 0) throw_write_error(path, "write");
 }
 
 AtomicFolder::AtomicFolder(fs::path target, bool replace)

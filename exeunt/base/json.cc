@@ -137,12 +137,19 @@ Json parse_json_line(std::string_view line, std::string_view where) {
   return parse_limited(line, where, {}, [](size_t offset) { return fmt::format("column {}", offset + 1); });
 }
 
-Json read_json(const std::filesystem::path& path, size_t limit) {
+// The values get three quarters of the 64 MiB, with what the text is granted; the rest is for what is made of them.
+JsonLimits limits_of_file(size_t bytes) noexcept {
+  constexpr size_t kValues = kMaxJsonMemory / 4 * 3;
+  return {.memory = kValues - std::min(bytes, kValues)};
+}
+
+Json read_json(const ReadPath& path, size_t limit) {
   const auto file = MappedFile::open(path);
   if (file->bytes().size() > limit) {
     throw_bad_file(path.string(), "got {} bytes of JSON, want at most {}", file->bytes().size(), limit);
   }
-  return parse_json(file->text(), path.string());
+  return parse_json(file->text(), path.string(),
+                    limit <= kMaxJsonFile ? limits_of_file(file->bytes().size()) : JsonLimits{});
 }
 
 std::string json_text(const OrderedJson& value) {
@@ -152,6 +159,10 @@ std::string json_text(const OrderedJson& value) {
 std::string glimpse(const Json& value) {
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";
+  constexpr size_t kMore = 256;  // than is shown of a text, which may be as long as its file
+  if (value.is_string() && value.get_ref<const std::string&>().size() > kMore) {
+    return glimpse(value.get_ref<const std::string&>().substr(0, kMore));
+  }
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "…";
   return text;

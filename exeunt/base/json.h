@@ -14,6 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "exeunt/base/files.h"
+
 namespace exeunt {
 
 using Json = nlohmann::json;                 // for reading: lookup is fast in objects with 50,000 keys
@@ -35,7 +37,11 @@ struct JsonLimits {
 [[nodiscard]] Json parse_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 // One document on one line (JSONL): `where` names that line, errors include only the column.
 [[nodiscard]] Json parse_json_line(std::string_view line, std::string_view where);
-[[nodiscard]] Json read_json(const std::filesystem::path& path, size_t limit = size_t{1} << 28);
+// A configuration, which with all its values takes at most the size of the file and 64 MiB.
+inline constexpr size_t kMaxJsonFile = size_t{16} << 20;
+[[nodiscard]] JsonLimits limits_of_file(size_t bytes) noexcept;  // that stays mapped meanwhile
+// With a `limit` beyond that of a configuration, the values may take the size of the text and 64 MiB.
+[[nodiscard]] Json read_json(const ReadPath& path, size_t limit = kMaxJsonFile);
 
 // Two-space indentation and a final newline.
 [[nodiscard]] std::string json_text(const OrderedJson& value);

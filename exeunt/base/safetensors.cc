@@ -122,7 +122,7 @@ TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view w
   return set;
 }
 
-TensorSet read_safetensors(const std::filesystem::path& path) {
+TensorSet read_safetensors(const ReadPath& path) {
   auto file = MappedFile::open(path);
   TensorSet set = parse_safetensors(file->bytes(), path.string());
   set.mapped.push_back(file->bytes());

@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "exeunt/base/files.h"
 #include "exeunt/base/tensor.h"
 
 namespace exeunt {
 
 // Maps one file and validates its whole header: types, sizes, no overlaps, no gaps, no duplicate names.
-[[nodiscard]] TensorSet read_safetensors(const std::filesystem::path& path);
+[[nodiscard]] TensorSet read_safetensors(const ReadPath& path);
 
 // The same for bytes in memory; the caller keeps them alive. `where` prefixes error messages.
 [[nodiscard]] TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view where);

@@ -67,7 +67,7 @@ std::string sha256_hex(std::string_view text) {
   return sha256_hex(std::as_bytes(std::span(text)));
 }
 
-std::string sha256_file(const std::filesystem::path& path) {
+std::string sha256_file(const ReadPath& path) {
   return sha256_hex(MappedFile::open(path)->bytes());
 }
 

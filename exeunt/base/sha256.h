@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "exeunt/base/files.h"
+
 namespace exeunt {
 
 class Sha256 {
@@ -29,6 +31,6 @@ class Sha256 {
 
 [[nodiscard]] std::string sha256_hex(std::span<const std::byte> bytes);
 [[nodiscard]] std::string sha256_hex(std::string_view text);
-[[nodiscard]] std::string sha256_file(const std::filesystem::path& path);
+[[nodiscard]] std::string sha256_file(const ReadPath& path);
 
 }  // namespace exeunt

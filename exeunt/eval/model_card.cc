@@ -106,11 +106,12 @@ std::string authors_lines(std::string_view metadata) {
   return out;
 }
 
-SourceCard read_source_card(const fs::path& path) {
+SourceCard read_source_card(const fs::path& folder) {
+  const fs::path path = folder / kCardFile;
   constexpr std::string_view kFence = "---\n", kFenceEnd = "\n---\n";
   std::error_code ignored;
   if (!path_exists(path) || fs::file_size(path, ignored) > kLargestCard) return {};
-  std::string all = replace_invalid_utf8(read_text(path, kLargestCard));
+  std::string all = replace_invalid_utf8(read_text(ReadPath::in(folder, kCardFile), kLargestCard));
   std::erase(all, '\r');
   std::string_view text = all;
   SourceCard card;
@@ -287,14 +288,16 @@ std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
 }  // namespace
 
 CardFacts card_facts(const fs::path& folder, const fs::path& source) {
-  const auto read = [](const fs::path& path) { return path_exists(path) ? read_json(path) : Json(); };
+  const auto read = [](const fs::path& from, const char* name) {
+    return path_exists(from / name) ? read_json(ReadPath::in(from, name)) : Json();
+  };
   CardFacts facts{.name = name_of_folder(folder)};
-  facts.attached = read(folder / "attach.json");
-  if (path_exists(folder / "policy.json")) facts.policy = read_policy_file(folder / "policy.json");
+  facts.attached = read(folder, "attach.json");
+  if (path_exists(folder / "policy.json")) facts.policy = read_policy_file(ReadPath::in(folder, "policy.json"));
   if (source.empty()) return facts;
-  facts.results = read(source / "all_results.json");
-  facts.recipe = read(source / "recipe.json");
-  SourceCard card = read_source_card(source / kCardFile);
+  facts.results = read(source, "all_results.json");
+  facts.recipe = read(source, "recipe.json");
+  SourceCard card = read_source_card(source);
   facts.author = std::move(card.author);
   facts.origin = std::move(card.text);
   return facts;

@@ -381,7 +381,7 @@ const std::vector<std::string>& policy_precisions() {
 }
 
 PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
-  Json json = parse_json(text, where);
+  Json json = parse_json(text, where, limits_of_file(text.size()));
   if (json.is_object() && json.contains("format") && json.at("format") == Json(kPolicyFormat1))
     json = upgraded(std::move(json));
   JsonObject object(json, where);
@@ -396,8 +396,12 @@ PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
   return file;
 }
 
-PolicyFile read_policy_file(const std::filesystem::path& path) {
-  return parse_policy_file(read_text(path, size_t{1} << 24), path.string());
+PolicyFile read_policy_file(const ReadPath& path) {
+  const auto file = MappedFile::open(path);
+  if (file->bytes().size() > kMaxJsonFile) {
+    throw_bad_file(path.string(), "got {} bytes, want at most {}", file->bytes().size(), kMaxJsonFile);
+  }
+  return parse_policy_file(file->text(), path.string());
 }
 
 std::string policy_file_text(const PolicyFile& file) {

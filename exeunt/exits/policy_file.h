@@ -138,7 +138,7 @@ struct PolicyFile {
 [[nodiscard]] const std::vector<std::string>& policy_precisions();  // fp32, bf16, int8, external
 
 // Throws Error (bad_file).
-[[nodiscard]] PolicyFile read_policy_file(const std::filesystem::path& path);
+[[nodiscard]] PolicyFile read_policy_file(const ReadPath& path);
 [[nodiscard]] PolicyFile parse_policy_file(std::string_view text, const std::string& where);
 [[nodiscard]] std::string policy_file_text(const PolicyFile& file);
 [[nodiscard]] OrderedJson certificate_json(const Certificate& certificate);

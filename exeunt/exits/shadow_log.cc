@@ -83,8 +83,7 @@ void ShadowLogRow::fields(Self& self, Visit&& visit) {
 }
 
 ShadowLogWriter::ShadowLogWriter(const std::filesystem::path& path, const ShadowLogHead& head, uint64_t most_bytes)
-    : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600)), most_bytes_(most_bytes) {
-  if (descriptor_ < 0) throw_system(path, "cannot write");
+    : descriptor_(open_to_append(path, 0600)), most_bytes_(most_bytes) {
   try {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       throw Error(Code::resources, fmt::format("{}: another server writes to it", path.string()),

@@ -78,10 +78,7 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
   }
   exits.width = static_cast<int>(fields.integer("width", 0, kMaxHidden));
   if (fields.find("inner") != nullptr) exits.inner = static_cast<int>(fields.integer("inner", 1, kMaxHidden));
-  exits.pooler.activation =
-      *pooler_activation_named(fields.choice("activation", strings_of(pooler_activation_names())));
-  exits.pooler.bias = fields.boolean_or("pooler_bias", true);
-  exits.pooler.norm = fields.boolean_or("pooler_norm", false);
+  (void)fields.choice("activation", {"tanh"});
   exits.lte = fields.boolean_or("lte", false);
   parse_ramp(fields, exits);
   fields.finish();
@@ -107,10 +104,7 @@ OrderedJson exits_json(const ExitLayout& exits) {
   }
   out["width"] = exits.width;
   out["inner"] = or_null(exits.inner);
-  out["activation"] = std::string(name_of(exits.pooler.activation));
-  // Only where a model needs them: files of others stay as they were.
-  if (!exits.pooler.bias) out["pooler_bias"] = false;
-  if (exits.pooler.norm) out["pooler_norm"] = true;
+  out["activation"] = "tanh";
   out["lte"] = exits.lte;
   out["last_ramp"] = nullptr;
   if (exits.last_ramp) {

@@ -60,15 +60,11 @@ void check_links(const fs::path& snapshot, const fs::path& repository, const std
   }
 }
 
-// A model folder is a tree of its own. A link out of it would have us read, and copy into our output, a file that only
-// its user may read, but whoever made the folder has chosen. A snapshot of a Hugging Face cache shares its repository.
+// A model folder is a tree of its own (see ReadPath). Links are looked at when it is named, so that the message comes
+// first, and again when its files are opened, since a folder may change meanwhile.
 void check_own_tree(const fs::path& folder) {
   constexpr size_t kMostEntries = 100'000;
-  const fs::path whole = fs::canonical(folder);
-  const fs::path repository = whole.parent_path().parent_path();
-  const bool snapshot =
-      whole.parent_path().filename() == "snapshots" && repository.filename().string().starts_with("models--");
-  const fs::path& root = snapshot ? repository : whole;
+  const fs::path whole = fs::canonical(folder), root = tree_of(folder);
   size_t entries = 0;
   for (const auto& entry : fs::recursive_directory_iterator(whole, fs::directory_options::skip_permission_denied)) {
     if (++entries > kMostEntries) throw_bad_file(folder.string(), "more than {} files: no model folder", kMostEntries);

@@ -66,7 +66,7 @@ void verify_manifest(const Manifest& manifest, const fs::path& folder, Verify ve
                   "the folder was changed or copied in part: copy or make it again");
     }
     if (verify == Verify::quick && bytes > kQuickLimit) continue;
-    const std::string hash = sha256_file(path);
+    const std::string hash = sha256_file(ReadPath::in(folder, name));
     if (hash != entry.sha256) {
       throw Error(Code::bad_file,
                   fmt::format("{}: got SHA-256 {}, want {} as the manifest says", path.string(), hash, entry.sha256),

@@ -26,12 +26,13 @@ constexpr std::string_view kMisfit = "weights and config.json must be of the sam
 
 Checkpoint open_exeunt_folder(const fs::path& folder, const OpenOptions& options) {
   const std::string manifest_where = (folder / kManifestFile).string();
-  const Manifest manifest = parse_manifest(read_json(folder / kManifestFile), manifest_where);
+  const Manifest manifest = parse_manifest(read_json(ReadPath::in(folder, kManifestFile)), manifest_where);
   for (const char* needed : {kConfigFile, kExitsFile, kWeightsFile}) {
     if (!manifest.contains(needed)) throw_bad_file(manifest_where, "does not list '{}'", needed);
   }
   verify_manifest(manifest, folder, options.verify ? Verify::full : Verify::quick);
-  const fs::path config = folder / kConfigFile, exits = folder / kExitsFile, weights = folder / kWeightsFile;
+  const ReadPath config = ReadPath::in(folder, kConfigFile), exits = ReadPath::in(folder, kExitsFile),
+                 weights = ReadPath::in(folder, kWeightsFile);
   const ModelSpec spec = parse_config(read_json(config), config.string()).spec;
   ExitLayout layout = parse_exits(read_json(exits), spec, exits.string());
   TensorSet tensors = with_hint(kDamaged, [&] { return read_safetensors(weights); });
@@ -45,12 +46,13 @@ Checkpoint open_exeunt_folder(const fs::path& folder, const OpenOptions& options
 }
 
 // The configuration beside the weights, and the family that its file name tells.
-std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
-  if (path_exists(folder / kConfigFile)) return {folder / kConfigFile, std::nullopt};
-  for (const fs::path& place : {folder, folder / "assets"}) {
-    const auto told = find_family(
-        [&](const FamilyRow& row) { return !row.config_file.empty() && path_exists(place / row.config_file); });
-    if (told) return {place / row_of(*told).config_file, told};
+std::pair<ReadPath, std::optional<Family>> find_config(const fs::path& folder) {
+  if (path_exists(folder / kConfigFile)) return {ReadPath::in(folder, kConfigFile), std::nullopt};
+  for (const fs::path place : {"", "assets"}) {
+    const auto told = find_family([&](const FamilyRow& row) {
+      return !row.config_file.empty() && path_exists(folder / place / row.config_file);
+    });
+    if (told) return {ReadPath::in(folder, place / row_of(*told).config_file), told};
   }
   throw Error(Code::bad_file, fmt::format("{}: got no config.json", folder.string()),
               "put the model's config.json (or Google's bert_config.json, albert_config.json) beside the weights");
@@ -58,9 +60,9 @@ std::pair<fs::path, std::optional<Family>> find_config(const fs::path& folder) {
 
 // ELBERT ships an exit_config.json that is empty and otherwise repeats config.json.
 void notice_exit_config(const fs::path& folder, Origin& origin) {
-  const fs::path path = folder / "exit_config.json";
-  if (!path_exists(path)) return;
-  const std::string content = read_text(path);
+  const ReadPath path = ReadPath::in(folder, "exit_config.json");
+  if (!path_exists(path.path())) return;
+  const std::string content = read_text(path, kMaxJsonFile);
   const bool blank = content.find_first_not_of(" \t\r\n") == std::string::npos;
   if (blank || parse_json(content, path.string()).empty())
     origin.notices.push_back("exit_config.json is empty: exit settings are taken from config.json");
@@ -79,8 +81,8 @@ Checkpoint open_other(const WeightsFile& weights) {
   source.config = read_json(config);
   source.config_where = config.string();
   source.guess = guess;
-  const fs::path exits = weights.folder / kExitsFile;
-  if (path_exists(exits)) source.exits = read_json(exits);
+  const ReadPath exits = ReadPath::in(weights.folder, kExitsFile);
+  if (path_exists(exits.path())) source.exits = read_json(exits);
   source.exits_where = exits.string();
   source.origin = {.folder = weights.folder, .where = weights.path.string()};
   notice_exit_config(weights.folder, source.origin);

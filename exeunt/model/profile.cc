@@ -104,8 +104,8 @@ Profile parse_profile(const Json& json, int layers, const std::string& where) {
   return profile;
 }
 
-Profile read_profile(const std::filesystem::path& path, int layers) {
-  return parse_profile(read_json(path, size_t{1} << 26), layers, path.string());
+Profile read_profile(const ReadPath& path, int layers) {
+  return parse_profile(read_json(path), layers, path.string());
 }
 
 OrderedJson profile_json(const Profile& profile) {

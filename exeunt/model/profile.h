@@ -38,7 +38,7 @@ struct Profile {
 
 // Strict, as all our files. `layers` is the model's number of layers. Throws Error (bad_file).
 [[nodiscard]] Profile parse_profile(const Json& json, int layers, const std::string& where);
-[[nodiscard]] Profile read_profile(const std::filesystem::path& path, int layers);
+[[nodiscard]] Profile read_profile(const ReadPath& path, int layers);
 [[nodiscard]] OrderedJson profile_json(const Profile& profile);
 
 // The entry of a precision for that many threads; 0 or none that fits = the one with the fewest. Null if the precision

@@ -261,7 +261,11 @@ TensorSet view_tf_tensors(const TfIndex& index, std::span<const TfShard> shards,
   return set;
 }
 
-TensorSet read_tf_checkpoint(const fs::path& path) {
+TensorSet read_tf_checkpoint(const fs::path& path, const fs::path& folder) {
+  const auto open = [&](const std::string& name) {
+    return MappedFile::open(folder.empty() ? ReadPath(name)
+                                           : ReadPath::in(folder, fs::path(name).lexically_relative(folder)));
+  };
   const fs::path prefix = checkpoint_prefix(path);
   const std::string index_name = prefix.string() + ".index";
   std::error_code ignored;
@@ -269,7 +273,7 @@ TensorSet read_tf_checkpoint(const fs::path& path) {
     throw_bad_file(prefix.string(), Hint{"convert it with tf.train.Saver(write_version=tf.train.SaverDef.V2)"},
                    "no {} beside it: it is a checkpoint of TensorFlow's version 1 or none at all",
                    fs::path(index_name).filename().string());
-  const TfIndex index = parse_tf_index(MappedFile::open(index_name)->bytes(), index_name);
+  const TfIndex index = parse_tf_index(open(index_name)->bytes(), index_name);
 
   // Shards that hold only what is left out need not be there.
   std::vector<TfShard> shards(index.shards);
@@ -278,7 +282,7 @@ TensorSet read_tf_checkpoint(const fs::path& path) {
     TfShard& shard = shards[entry.shard];
     if (is_optimizer_slot(entry.name) || !shard.where.empty()) continue;
     shard.where = fmt::format("{}.data-{:05}-of-{:05}", prefix.string(), entry.shard, index.shards);
-    const auto file = MappedFile::open(shard.where);
+    const auto file = open(shard.where);
     shard.bytes = file->bytes();
     owners.push_back(file);
   }

@@ -18,8 +18,8 @@ namespace exeunt {
 
 // Opens the checkpoint called `path`: its common prefix (model.ckpt-best), one of its files, or a folder that holds one
 // checkpoint. Shards are mapped and every checksum is verified. Names and shapes are the file's; state of the optimiser
-// (is_optimizer_slot) and text are skipped. Throws Error.
-[[nodiscard]] TensorSet read_tf_checkpoint(const std::filesystem::path& path);
+// (is_optimizer_slot) and text are skipped. With `folder`, the files must lie in it. Throws Error.
+[[nodiscard]] TensorSet read_tf_checkpoint(const std::filesystem::path& path, const std::filesystem::path& folder = {});
 
 // Moments and counters that training leaves in a checkpoint: ".../adam_m", "global_step" and their kind.
 [[nodiscard]] bool is_optimizer_slot(std::string_view name) noexcept;

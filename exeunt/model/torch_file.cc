@@ -152,7 +152,7 @@ TensorSet parse_torch(std::span<const std::byte> bytes, std::string_view where) 
   return text.starts_with(kZipMagic) ? parse_torch_zip(bytes, where) : parse_torch_legacy(bytes, where);
 }
 
-TensorSet read_torch(const std::filesystem::path& path) {
+TensorSet read_torch(const ReadPath& path) {
   auto file = MappedFile::open(path);
   TensorSet set = parse_torch(file->bytes(), path.string());
   set.mapped.push_back(file->bytes());

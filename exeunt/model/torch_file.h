@@ -4,18 +4,18 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 #include <string_view>
 
 #include "exeunt/base/crc.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/tensor.h"
 
 namespace exeunt {
 
 // Maps the file and returns the tensors of its state dict, which may be under "state_dict", "model_state_dict" or
 // "model"; names are unchanged. Everything else in the file is validated and skipped. Throws Error.
-[[nodiscard]] TensorSet read_torch(const std::filesystem::path& path);
+[[nodiscard]] TensorSet read_torch(const ReadPath& path);
 
 // The same for bytes in memory, which the caller keeps alive. `where` prefixes error messages.
 [[nodiscard]] TensorSet parse_torch(std::span<const std::byte> bytes, std::string_view where);

@@ -73,25 +73,25 @@ std::string other_format_hint(const fs::path& folder) {
 }
 
 // A clone without Git LFS has small text files in the place of large ones.
-void refuse_pointer(const fs::path& path) {
+void refuse_pointer(const ReadPath& path) {
   constexpr std::string_view kPointer = "version https://git-lfs";
   if (!MappedFile::open(path)->text().starts_with(kPointer)) return;
   throw_bad_file(path.string(), Hint{"fetch the file itself: git lfs pull, or 'hf download' of the model"},
                  "got a Git LFS pointer, want weights");
 }
 
-TensorSet read_real_safetensors(const fs::path& path) {
+TensorSet read_real_safetensors(const ReadPath& path) {
   refuse_pointer(path);
   return read_safetensors(path);
 }
 
-TensorSet read_real_torch(const fs::path& path) {
+TensorSet read_real_torch(const ReadPath& path) {
   refuse_pointer(path);
   return read_torch(path);
 }
 
 // Every tensor comes from the shard the index names, and must be there.
-TensorSet read_shards(const fs::path& index, TensorSet (*read)(const fs::path&)) {
+TensorSet read_shards(const ReadPath& index, TensorSet (*read)(const ReadPath&)) {
   const Json value = read_json(index);
   JsonObject fields(value, index.string());
   const Json& map = fields.get("weight_map");
@@ -105,7 +105,7 @@ TensorSet read_shards(const fs::path& index, TensorSet (*read)(const fs::path&))
   }
   TensorSet all;
   for (const auto& [shard, tensors] : by_shard) {
-    const fs::path path = index.parent_path() / shard;
+    const ReadPath path = ReadPath::in(index.path().parent_path(), shard);
     TensorSet part = read(path);
     for (const std::string& tensor : tensors) {
       const TensorView* view = part.find(tensor);
@@ -131,7 +131,7 @@ WeightsFile find_weights(const fs::path& model) {
                               model.string()),
                   "MODEL is a folder with weights in it; texts are named with --data");
     }
-    return {*kind, model, folder_of(model)};
+    return {*kind, model, folder_of(model), true};
   }
   for (const char* name :
        {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"}) {
@@ -146,17 +146,19 @@ WeightsFile find_weights(const fs::path& model) {
 }
 
 TensorSet read_weights(const WeightsFile& file) {
+  const ReadPath path =
+      file.named ? ReadPath(file.path) : ReadPath::in(file.folder, file.path.lexically_relative(file.folder));
   switch (file.kind) {
     case WeightsKind::safetensors:
-      return read_real_safetensors(file.path);
+      return read_real_safetensors(path);
     case WeightsKind::safetensors_index:
-      return read_shards(file.path, read_real_safetensors);
+      return read_shards(path, read_real_safetensors);
     case WeightsKind::torch:
-      return read_real_torch(file.path);
+      return read_real_torch(path);
     case WeightsKind::torch_index:
-      return read_shards(file.path, read_real_torch);
+      return read_shards(path, read_real_torch);
     case WeightsKind::tensorflow:
-      return read_tf_checkpoint(file.path);
+      return read_tf_checkpoint(file.path, file.named ? fs::path() : file.folder);
   }
   return {};
 }

@@ -15,6 +15,7 @@ struct WeightsFile {
   WeightsKind kind = WeightsKind::safetensors;
   std::filesystem::path path = {};    // the file, the index of its shards, or TensorFlow's .index
   std::filesystem::path folder = {};  // of the configuration and the tokenizer
+  bool named = false;                 // the file itself, by its user: it may lie anywhere
 };
 
 // `model` is a folder or one of its weight files. safetensors are preferred to PyTorch's files and these to

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/base/suggest.h"
@@ -65,8 +64,9 @@ bool is_matrix(const std::vector<std::string>& of_layers, std::string_view matri
   return matrix == kPoolers || std::find(of_layers.begin(), of_layers.end(), matrix) != of_layers.end();
 }
 
-PrecisionMap parse_precision_map(std::string_view text, const std::string& where, const ModelSpec& spec) {
-  const Json json = parse_json(text, where);
+namespace {
+
+PrecisionMap precision_map_of(const Json& json, const std::string& where, const ModelSpec& spec) {
   JsonObject fields(json, where);
   if (const std::string format = fields.string("format"); format != kFormat)
     throw_bad_file(where, "got format '{}', want '{}'", format.substr(0, 64), kFormat);
@@ -82,14 +82,19 @@ PrecisionMap parse_precision_map(std::string_view text, const std::string& where
   return map;
 }
 
-PrecisionMap read_precision_map(const std::filesystem::path& path, const ModelSpec& spec) {
-  return parse_precision_map(read_text(path), path.string(), spec);
+}  // namespace
+
+PrecisionMap parse_precision_map(std::string_view text, const std::string& where, const ModelSpec& spec) {
+  return precision_map_of(parse_json(text, where), where, spec);
+}
+
+PrecisionMap read_precision_map(const ReadPath& path, const ModelSpec& spec) {
+  return precision_map_of(read_json(path), path.string(), spec);
 }
 
 PrecisionMap find_precision_map(const std::filesystem::path& folder, const ModelSpec& spec) {
-  const std::filesystem::path path = folder / kPrecisionFile;
-  if (folder.empty() || !path_exists(path)) return {};
-  return read_precision_map(path, spec);
+  if (folder.empty() || !path_exists(folder / kPrecisionFile)) return {};
+  return read_precision_map(ReadPath::in(folder, kPrecisionFile), spec);
 }
 
 std::string precision_map_text(const PrecisionMap& map) {

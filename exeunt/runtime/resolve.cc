@@ -35,7 +35,7 @@ StoredPolicies find_policies(const fs::path& folder, const Wish& wish, WeightsOf
   source.named = names_file(wish.policy);
   source.path = source.named ? wish.policy : (folder / "policy.json").string();
   if (!source.named && (folder.empty() || !path_exists(source.path))) return source;
-  PolicyFile file = read_policy_file(source.path);
+  PolicyFile file = read_policy_file(source.named ? ReadPath(source.path) : ReadPath::in(folder, "policy.json"));
   const std::string weights = weights_of();
   if (file.weights == weights) {
     source.file = std::move(file);
@@ -49,9 +49,10 @@ StoredPolicies find_policies(const fs::path& folder, const Wish& wish, WeightsOf
 
 // What the model's profile says of this machine.
 int pack_rows_of(const Checkpoint& model, std::string_view precision, std::string_view isa) {
-  const fs::path path = model.folder() / kProfileFile;
-  if (model.folder().empty() || !path_exists(path)) return 0;
-  return measured_pack_rows(read_profile(path, model.spec().layers), cpu_features().name, precision, isa);
+  const fs::path& folder = model.folder();
+  if (folder.empty() || !path_exists(folder / kProfileFile)) return 0;
+  return measured_pack_rows(read_profile(ReadPath::in(folder, kProfileFile), model.spec().layers), cpu_features().name,
+                            precision, isa);
 }
 
 // The entry for what runs; nothing, and a notice, where there is none.
@@ -105,9 +106,8 @@ ResolvedPolicy decide(StoredPolicies source, const PolicyEntry* entry, const Run
 
 // A number that recipe.json tells of the model's training; 0 = not known.
 int trained_with(const fs::path& folder, const char* name) {
-  const fs::path path = folder / "recipe.json";
-  if (folder.empty() || !path_exists(path)) return 0;
-  const Json recipe = read_json(path);
+  if (folder.empty() || !path_exists(folder / "recipe.json")) return 0;
+  const Json recipe = read_json(ReadPath::in(folder, "recipe.json"));
   const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
   const Json value = run.is_object() ? run.value(name, Json()) : Json();
   return value.is_number_integer() ? std::clamp<int>(value.get<int>(), 0, 1 << 20) : 0;

@@ -213,8 +213,7 @@ std::unique_ptr<const Tokenizer> make_byte_bpe_tokenizer(const BpeFiles& files, 
   return make(std::move(parts), std::move(vocabulary), std::move(bpe), level);
 }
 
-std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const std::filesystem::path& vocab_json,
-                                                         const std::filesystem::path& merges_txt,
+std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const ReadPath& vocab_json, const ReadPath& merges_txt,
                                                          const TokenizerConfig& config) {
   const std::string vocab = read_text(vocab_json);
   const std::string merges = read_text(merges_txt);

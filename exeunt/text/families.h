@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "exeunt/base/files.h"
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/text/tokenizer_json.h"
 
@@ -31,13 +32,13 @@ struct BpeFiles {
                                                                        const TokenizerConfig& config);
 
 // vocab.txt; spiece.model (and compares a spiece.vocab next to it); vocab.json with merges.txt.
-[[nodiscard]] std::unique_ptr<const Tokenizer> read_wordpiece_tokenizer(const std::filesystem::path& vocab_txt,
+[[nodiscard]] std::unique_ptr<const Tokenizer> read_wordpiece_tokenizer(const ReadPath& vocab_txt,
                                                                         const TokenizerConfig& config);
 [[nodiscard]] std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::path& spiece_model,
                                                                       const TokenizerConfig& config,
                                                                       SpieceReader reader);
-[[nodiscard]] std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const std::filesystem::path& vocab_json,
-                                                                       const std::filesystem::path& merges_txt,
+[[nodiscard]] std::unique_ptr<const Tokenizer> read_byte_bpe_tokenizer(const ReadPath& vocab_json,
+                                                                       const ReadPath& merges_txt,
                                                                        const TokenizerConfig& config);
 
 }  // namespace exeunt

@@ -42,7 +42,7 @@ std::string tokenizer_sha256(const fs::path& folder) {
   Sha256 hash;
   // The same file gives other tokens in SentencePiece's hands.
   if (has_bare_spiece(folder) && default_spiece_reader(folder) == SpieceReader::spiece) hash.add("sentencepiece\n");
-  for (const std::string& name : names) hash.add(name + "\n" + sha256_file(folder / name) + "\n");
+  for (const std::string& name : names) hash.add(name + "\n" + sha256_file(ReadPath::in(folder, name)) + "\n");
   return hash.hex();
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxTokenizerJson = size_t{1} << 26;
 
-std::unique_ptr<const Tokenizer> from_json(const fs::path& path) {
+std::unique_ptr<const Tokenizer> from_json(const ReadPath& path) {
   const auto file = MappedFile::open(path);
   if (file->bytes().size() > kMaxTokenizerJson)
     throw_bad_file(path.string(), "got {} bytes, want at most {}", file->bytes().size(), kMaxTokenizerJson);
@@ -20,18 +20,6 @@ std::unique_ptr<const Tokenizer> from_json(const fs::path& path) {
   if (json.model_type == "Unigram") return make_unigram_tokenizer(std::move(json));
   if (json.model_type == "BPE") return make_byte_bpe_tokenizer(std::move(json));
   return make_wordpiece_tokenizer(std::move(json));
-}
-
-// SentencePiece models that are not read as ALBERT's is, though the files look alike: other ids, other normalisation.
-void refuse_other_spiece(const fs::path& folder) {
-  constexpr std::pair<const char*, const char*> kOthers[] = {{"spm.model", "DeBERTa"},
-                                                             {"sentencepiece.bpe.model", "XLM-RoBERTa or CamemBERT"}};
-  for (const auto& [name, family] : kOthers) {
-    if (!path_exists(folder / name)) continue;
-    throw Error(Code::bad_file,
-                fmt::format("{}: got {}, as {} has it, without tokenizer.json", folder.string(), name, family),
-                "make one: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes tokenizer.json");
-  }
 }
 
 // spiece.model, Google's 30k-clean.model, or the only other *.model in the folder.
@@ -56,15 +44,14 @@ std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder, std::option
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) throw_bad_file(folder.string(), "no such folder");
   const auto has = [&](const char* name) { return path_exists(folder / name); };
-  if (has("tokenizer.json")) return from_json(folder / "tokenizer.json");
+  if (has("tokenizer.json")) return from_json(ReadPath::in(folder, "tokenizer.json"));
   const TokenizerConfig config = read_tokenizer_config(folder);
-  if (has("vocab.txt")) return read_wordpiece_tokenizer(folder / "vocab.txt", config);
-  refuse_other_spiece(folder);
+  if (has("vocab.txt")) return read_wordpiece_tokenizer(ReadPath::in(folder, "vocab.txt"), config);
   if (const fs::path model = find_spiece_model(folder); !model.empty()) {
     return read_unigram_tokenizer(model, config, reader.value_or(default_spiece_reader(folder)));
   }
   if (has("vocab.json") && has("merges.txt")) {
-    return read_byte_bpe_tokenizer(folder / "vocab.json", folder / "merges.txt", config);
+    return read_byte_bpe_tokenizer(ReadPath::in(folder, "vocab.json"), ReadPath::in(folder, "merges.txt"), config);
   }
   if (has("vocab.json") || has("merges.txt")) {
     throw_bad_file(folder.string(), "got {} alone, want vocab.json and merges.txt",
@@ -88,8 +75,8 @@ bool has_bare_spiece(const fs::path& folder) {
 }
 
 SpieceReader default_spiece_reader(const fs::path& folder) {
-  const fs::path path = folder / "tokenizer_config.json";
-  if (!path_exists(path)) return SpieceReader::spiece;
+  const ReadPath path = ReadPath::in(folder, "tokenizer_config.json");
+  if (!path_exists(path.path())) return SpieceReader::spiece;
   const Json value = read_json(path, kMaxTokenizerJson);
   JsonObject config(value, path.string());
   if (config.has("backend")) {

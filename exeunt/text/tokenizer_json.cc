@@ -44,7 +44,7 @@ class ConfigReader {
  public:
   explicit ConfigReader(TokenizerConfig& config) : config_(config) {}
 
-  void read(const std::filesystem::path& path) {
+  void read(const ReadPath& path) {
     const Json value = read_json(path, size_t{1} << 26);
     JsonObject object(value, path.string());
     read_flag(object, "do_lower_case", config_.do_lower_case);
@@ -65,7 +65,7 @@ class ConfigReader {
   }
 
   // added_tokens.json of old folders: tokens and ids, no flags.
-  void read_ids(const std::filesystem::path& path) {
+  void read_ids(const ReadPath& path) {
     auto tokens = read_token_ids(read_json(path, size_t{1} << 26), path.string());
     std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     for (auto& [content, id] : tokens) {
@@ -158,9 +158,9 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
   ConfigReader reader(config);
   const auto exists = [&](const char* name) { return path_exists(folder / name); };
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    if (exists(name)) reader.read(folder / name);
+    if (exists(name)) reader.read(ReadPath::in(folder, name));
   }
-  if (exists("added_tokens.json")) reader.read_ids(folder / "added_tokens.json");
+  if (exists("added_tokens.json")) reader.read_ids(ReadPath::in(folder, "added_tokens.json"));
   return config;
 }
 

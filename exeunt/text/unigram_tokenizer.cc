@@ -181,11 +181,11 @@ std::unique_ptr<const Tokenizer> make_unigram_tokenizer(const SpieceModel& model
 
 std::unique_ptr<const Tokenizer> read_unigram_tokenizer(const std::filesystem::path& spiece_model,
                                                         const TokenizerConfig& config, SpieceReader reader) {
+  const std::filesystem::path folder = spiece_model.parent_path(), name = spiece_model.filename();
   const std::string where = spiece_model.string();
-  const SpieceModel model = parse_spiece_model(MappedFile::open(spiece_model)->bytes(), where);
-  std::filesystem::path vocab = spiece_model;
-  vocab.replace_extension(".vocab");
-  if (path_exists(vocab)) check_spiece_vocab(model, read_text(vocab), vocab.string());
+  const SpieceModel model = parse_spiece_model(MappedFile::open(ReadPath::in(folder, name))->bytes(), where);
+  const ReadPath vocab = ReadPath::in(folder, std::filesystem::path(name).replace_extension(".vocab"));
+  if (path_exists(vocab.path())) check_spiece_vocab(model, read_text(vocab), vocab.string());
   return reader == SpieceReader::spiece ? make_spiece_tokenizer(model, config, where)
                                         : make_unigram_tokenizer(model, config, where);
 }

@@ -69,7 +69,7 @@ std::string_view trim_end(std::string_view line) {
 
 // One token per line, its id the line's number from 0. White space at the end of a line is not part of the token; a
 // line without a token leaves its id unused.
-std::vector<std::pair<std::string, int32_t>> read_vocab_txt(const std::filesystem::path& path) {
+std::vector<std::pair<std::string, int32_t>> read_vocab_txt(const ReadPath& path) {
   const auto file = MappedFile::open(path);
   const std::string_view text = file->text();
   std::vector<std::pair<std::string, int32_t>> tokens;
@@ -148,8 +148,7 @@ std::unique_ptr<const Tokenizer> make_wordpiece_tokenizer(TokenizerJson json) {
   return std::make_unique<WordPieceTokenizer>(Pipeline(std::move(json.parts), std::move(vocabulary)), options, split);
 }
 
-std::unique_ptr<const Tokenizer> read_wordpiece_tokenizer(const std::filesystem::path& vocab_txt,
-                                                          const TokenizerConfig& config) {
+std::unique_ptr<const Tokenizer> read_wordpiece_tokenizer(const ReadPath& vocab_txt, const TokenizerConfig& config) {
   const std::string where = vocab_txt.string();
   Vocabulary vocabulary(read_vocab_txt(vocab_txt), where);
   const std::string cls = config.cls_token.value_or("[CLS]");

@@ -66,13 +66,7 @@ RunLog::RunLog(const fs::path& out, const OrderedJson& entries) : path_(out / "l
 }
 
 void RunLog::add(const OrderedJson& entry) {
-  std::ofstream file(path_, std::ios::app | std::ios::binary);
-  file << entry.dump() << "\n";
-  file.close();
-  if (!file) {
-    throw Error(Code::resources, fmt::format("{}: cannot write: {}", path_.string(), std::strerror(errno)),
-                "free some space or choose another --out");
-  }
+  append_text(path_, entry.dump() + "\n");
   events_.add(entry.at("step").get<int64_t>(), scalars_of(entry));
 }
 

@@ -19,6 +19,7 @@ namespace {
 constexpr const char* kTensors = "training.safetensors";
 constexpr const char* kState = "trainer_state.json";
 constexpr const char* kFormat = "exeunt.training/1";
+constexpr size_t kMaxStateBytes = size_t{1} << 28;  // it has the whole log of the run
 
 torch::Device device_of(Stepper& stepper) {
   return stepper.network()->parameters().front().device();
@@ -79,7 +80,7 @@ void save_state(const fs::path& path, const SavedWeights& weights, const RunStat
 LoadedState read_state(const fs::path& folder) {
   Checkpoint weights = Checkpoint::open(folder.string(), {.verify = true});
   const std::string where = (folder / kState).string();
-  const Json json = read_json(folder / kState);
+  const Json json = read_json(folder / kState, kMaxStateBytes);
   JsonObject fields(json, where);
   if (const std::string format = fields.string("format"); format != kFormat) {
     throw_bad_file(where, "got format '{}', want '{}'", format, kFormat);
@@ -87,7 +88,7 @@ LoadedState read_state(const fs::path& folder) {
   RunState state;
   read_fields(fields, state);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
-  const OrderedJson ordered = OrderedJson::parse(read_text(folder / kState));
+  const OrderedJson ordered = OrderedJson::parse(read_text(folder / kState, kMaxStateBytes));
   state.configuration = ordered.value("configuration", OrderedJson::object());
   state.log = ordered.value("log_history", OrderedJson::array());
   TensorSet tensors = read_safetensors(folder / kTensors);

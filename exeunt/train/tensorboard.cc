@@ -2,16 +2,13 @@
 #include "exeunt/train/tensorboard.h"
 
 #include <bit>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "exeunt/base/crc.h"
-#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 
 namespace exeunt {
 namespace {
@@ -85,18 +82,11 @@ EventFile::EventFile(const std::filesystem::path& folder) {
   path_ = folder / fmt::format("events.out.tfevents.{}.{}.exeunt", static_cast<int64_t>(now), ::getpid());
   std::string event = event_head(now, 0);
   put_bytes(event, 3, "brain.Event:2");
-  append(framed(event));
+  append_text(path_, framed(event));
 }
 
 void EventFile::add(int64_t step, const std::vector<Scalar>& scalars) {
-  append(event_record(now_seconds(), step, scalars));
-}
-
-void EventFile::append(std::string_view record) {
-  std::ofstream file(path_, std::ios::app | std::ios::binary);
-  file.write(record.data(), static_cast<std::streamsize>(record.size()));
-  file.close();
-  if (!file) throw Error(Code::resources, fmt::format("{}: cannot write: {}", path_.string(), std::strerror(errno)));
+  append_text(path_, event_record(now_seconds(), step, scalars));
 }
 
 }  // namespace exeunt

@@ -26,7 +26,6 @@ class EventFile {
   void add(int64_t step, const std::vector<Scalar>& scalars);
 
  private:
-  void append(std::string_view record);
   std::filesystem::path path_;
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/base/files.h"
 
+#include <cstring>
 #include <fstream>
+
+#include <unistd.h>
 
 #include "tests/scratch.h"
 
@@ -110,6 +113,82 @@ TEST(Files, AFolderThatAppearedInTheMeantimeIsKept) {
   }
   EXPECT_EQ(read_text(target / "a"), "theirs");
   EXPECT_EQ(entries(scratch.path()), 1U);
+}
+
+std::string read_through(const ReadPath& path, bool asked) {
+  const int descriptor = path.open(asked);
+  if (descriptor < 0) return std::strerror(errno);
+  std::string out(100, ' ');
+  const ssize_t got = ::read(descriptor, out.data(), out.size());
+  ::close(descriptor);
+  return out.substr(0, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+}
+
+// By the kernel, and by our own check where the kernel is old.
+TEST(ReadPath, AFileOfAFolderLiesInIt) {
+  const Scratch scratch;
+  const fs::path folder = scratch.path() / "model";
+  fs::create_directories(folder / "assets");
+  scratch.write("secret", "secret");
+  scratch.write("model/own", "own");
+  fs::create_symlink("own", folder / "near");
+  fs::create_symlink("../own", folder / "assets" / "up");
+  fs::create_symlink(folder / "own", folder / "absolute");
+  fs::create_symlink("../secret", folder / "out");
+  fs::create_symlink(scratch.path() / "secret", folder / "far");
+  fs::create_symlink("..", folder / "parent");
+  fs::create_symlink("/proc/self/cwd", folder / "magic");
+  fs::create_directory_symlink(folder, scratch.path() / "mine");  // a link of the user's own
+  for (const bool asked : {true, false}) {
+    for (const fs::path& place : {folder, scratch.path() / "mine"}) {
+      for (const char* name : {"own", "near", "assets/up", "absolute"})
+        EXPECT_EQ(read_through(ReadPath::in(place, name), asked), "own") << name << asked;
+      for (const char* name : {"out", "far", "parent/secret", "magic"}) {
+        const Error error = error_of([&] { (void)read_through(ReadPath::in(place, name), asked); });
+        EXPECT_EQ(error.code(), Code::bad_file);
+        EXPECT_THAT(error.what(), HasSubstr("outside the model folder")) << name << asked;
+      }
+      EXPECT_EQ(read_through(ReadPath::in(place, "none"), asked), "No such file or directory");
+    }
+  }
+  EXPECT_EQ(read_text(folder / "out"), "secret") << "a path that the user gives may lead anywhere";
+  EXPECT_THAT(error_of([&] { (void)read_text(ReadPath::in(folder, "out")); }).what(), HasSubstr("leads to"));
+}
+
+TEST(ReadPath, FilesOfASnapshotLieInItsRepository) {
+  const Scratch scratch;
+  const fs::path repository = scratch.path() / "models--org--name", snapshot = repository / "snapshots" / "abc";
+  fs::create_directories(repository / "blobs");
+  fs::create_directories(snapshot);
+  scratch.write("secret", "secret");
+  scratch.write("models--org--name/blobs/f00", "blob");
+  fs::create_symlink("../../blobs/f00", snapshot / "config.json");
+  fs::create_symlink("../../../secret", snapshot / "vocab.txt");
+  EXPECT_EQ(tree_of(snapshot), fs::canonical(repository));
+  for (const bool asked : {true, false}) {
+    EXPECT_EQ(read_through(ReadPath::in(snapshot, "config.json"), asked), "blob");
+    EXPECT_THAT(error_of([&] { (void)read_through(ReadPath::in(snapshot, "vocab.txt"), asked); }).what(),
+                HasSubstr("outside the model folder"));
+  }
+}
+
+TEST(Files, ALogGrowsAndIsNeverWrittenThroughALink) {
+  const Scratch scratch;
+  const fs::path log = scratch.path() / "log";
+  append_text(log, "a\n");
+  append_text(log, "b\n");
+  EXPECT_EQ(read_text(log), "a\nb\n");
+  scratch.write("precious", "precious");
+  for (const char* target : {"precious", "absent"}) {
+    fs::create_symlink(target, scratch.path() / "link");
+    const Error error = error_of([&] { append_text(scratch.path() / "link", "x"); });
+    EXPECT_EQ(error.code(), Code::resources);
+    EXPECT_THAT(error.what(), HasSubstr("is a link"));
+    fs::remove(scratch.path() / "link");
+  }
+  EXPECT_EQ(read_text(scratch.path() / "precious"), "precious");
+  EXPECT_FALSE(path_exists(scratch.path() / "absent"));
+  EXPECT_EQ(error_of([] { append_text("/dev/full", "x"); }).code(), Code::resources);
 }
 
 }  // namespace

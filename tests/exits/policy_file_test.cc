@@ -7,6 +7,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
+#include "tests/peak_memory.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -288,6 +289,38 @@ TEST(PolicyFile, IsWrittenUnderALock) {
   size_t left = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(scratch.path())) ++left;
   EXPECT_EQ(left, 1u) << "nothing but the file stays";
+}
+
+// Whatever it holds: one that is refused, and one whose only fault comes last.
+TEST(PolicyFile, TheLargestTakesItsSizeAndALittleMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take memory of their own";
+#endif
+  const Scratch scratch;
+  const auto filled = [](const std::string& before, const std::string& item, const std::string& after) {
+    std::string all = before + item;
+    all.reserve(kMaxJsonFile);
+    while (all.size() + item.size() + after.size() + 1 < kMaxJsonFile) all += ',' + item;
+    return all + after;
+  };
+  const Json whole = parse_json(policy_file_text(example()), "p");
+  const std::string entry = whole.at("entries").at(0).dump();
+  Json empty = whole;
+  empty["entries"] = Json::array();
+  std::string before = empty.dump();
+  const size_t at = before.find("\"entries\":[]") + 11;
+  const std::string after = before.substr(at);
+  before.resize(at);
+  for (const std::string& text : {filled("[", "[]", "]"), filled("[", "{}", "]"), filled("[", "1", "]"),
+                                  filled(before, "{}", after), filled(before, entry, after)}) {
+    const auto path = scratch.write("policy.json", text);
+    const long grown = peak_growth([&] { (void)read_policy_file(path); });
+    EXPECT_GE(grown, 0) << text.substr(0, 40);
+    EXPECT_LE(grown, static_cast<long>(text.size() >> 10) + kAllowance) << text.substr(0, 40);
+  }
+  scratch.write("policy.json", std::string(kMaxJsonFile + 1, ' '));
+  EXPECT_THAT(error_of([&] { (void)read_policy_file(scratch.path() / "policy.json"); }).what(),
+              HasSubstr("want at most 16777216"));
 }
 
 // The folder may have come from elsewhere, and the link lead anywhere.

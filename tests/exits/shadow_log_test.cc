@@ -70,6 +70,15 @@ TEST(ShadowLog, IsReadAsTheTraceThatWasWritten) {
   EXPECT_EQ(log.dropped, 3U);
 }
 
+TEST(ShadowLog, IsNeverWrittenThroughALink) {
+  const Scratch scratch;
+  scratch.write("precious", "");
+  std::filesystem::create_symlink("precious", scratch.path() / "log");
+  EXPECT_THAT(error_of([&] { ShadowLogWriter(scratch.path() / "log", head_example()); }).what(),
+              HasSubstr("is a link"));
+  EXPECT_EQ(log_text(scratch.path() / "precious"), "");
+}
+
 // Wherever a dying server stopped writing, whole lines stay readable, and the next server goes on after them.
 TEST(ShadowLog, MayBeCutAnywhere) {
   const Scratch scratch;

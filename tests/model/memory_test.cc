@@ -6,10 +6,16 @@
 #include <functional>
 #include <numeric>
 
+#include "exeunt/base/json.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/model/config.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/exits_file.h"
+#include "exeunt/model/manifest.h"
+#include "exeunt/model/profile.h"
 #include "exeunt/model/tf_bundle.h"
 #include "exeunt/model/torch_file.h"
+#include "exeunt/model/weights.h"
 #include "tests/model/others.h"
 #include "tests/model/pickle_builder.h"
 #include "tests/model/tf_builder.h"
@@ -116,6 +122,50 @@ TEST_F(Memory, TheLongestSafetensorsHeadersStayWithinTheAllowance) {
   expect_within("50,000 tensors", "f.safetensors", file(tensors + "}"), read);
   expect_within("metadata", "f.safetensors", file(metadata + "}}"), read);
   expect_within("one text", "f.safetensors", file(R"({"x":")" + std::string(kHeader - 16, 'x') + R"("})"), read);
+}
+
+// Every other file of a model folder is JSON of at most 16 MiB; whatever it holds, reading it takes no more than that.
+TEST_F(Memory, ConfigurationsOfTheLargestSizeStayWithinTheAllowance) {
+  const auto listed = [](const std::string& before, const std::string& item, const std::string& after) {
+    std::string all = before + item;
+    all.reserve(kMaxJsonFile);
+    while (all.size() + item.size() + after.size() + 1 < kMaxJsonFile) all += ',' + item;
+    return all + after;
+  };
+  std::string members = "{";
+  for (int i = 0; members.size() + 40 < kMaxJsonFile; ++i)
+    members += fmt::format("{}\"k{}\":{}", i > 0 ? "," : "", i, i);
+  const std::vector<std::pair<const char*, std::string>> contents = {
+      {"lists", listed("{\"x\":[", "[]", "]}")},
+      {"objects", listed("{\"x\":[", "{}", "]}")},
+      {"numbers", listed("[", "1", "]")},
+      {"texts", listed("[", "\"\"", "]")},
+      {"nested", listed("[", R"({"a":{"b":[]}})", "]")},
+      {"members", members + "}"},
+      {"one text", "\"" + std::string(kMaxJsonFile - 2, 'x') + "\""}};
+  using Read = std::function<void(const std::filesystem::path&)>;
+  const std::vector<std::pair<const char*, Read>> formats = {
+      {"manifest.json", [](const auto& path) { (void)parse_manifest(read_json(path), "m"); }},
+      {"config.json", [](const auto& path) { (void)parse_config(read_json(path), "c"); }},
+      {"exits.json", [](const auto& path) { (void)parse_exits(read_json(path), ModelSpec{}, "e"); }},
+      {"profile.json", [](const auto& path) { (void)read_profile(path, 12); }},
+      {"model.safetensors.index.json", [](const auto& path) {
+         (void)read_weights({WeightsKind::safetensors_index, path, path.parent_path()});
+       }}};
+  for (const auto& [name, read] : formats) {
+    for (const auto& [what, content] : contents)
+      expect_within(fmt::format("{}: {}", name, what).c_str(), name, content, read);
+    const auto path = scratch_.write(name, std::string(kMaxJsonFile + 1, ' '));
+    EXPECT_THAT(error_of([&, r = read] { r(path); }).what(), testing::HasSubstr("want at most 16777216")) << name;
+  }
+  // Labels of as many classes as there may be, twice, as in a config.json of transformers.
+  std::string labels = R"({"id2label":{)", ids = R"(},"label2id":{)";
+  for (int i = 0; i < kMaxOutputs; ++i) {
+    labels += fmt::format(R"({}"{}":"a label of a usual length {}")", i > 0 ? "," : "", i, i);
+    ids += fmt::format(R"({}"a label of a usual length {}":{})", i > 0 ? "," : "", i, i);
+  }
+  const auto path = scratch_.write("config.json", labels + ids + "}}");
+  EXPECT_NO_THROW((void)read_json(path));
 }
 
 // A BERT of one layer, nearly all of it in the two matrices of its inner part: 96 MiB.
