@@ -28,9 +28,7 @@ std::string head(std::string_view fields, std::string_view host = "localhost") {
 std::string request_of(std::string_view attack) {
   const std::string json = "Content-Type: application/json\r\n";
   if (attack == "objects" || attack == "origin" || attack == "host") {
-    std::string body = R"({"inputs":"a","z":[{})";
-    for (size_t i = 1; i < kObjects; ++i) body += ",{}";
-    body += "]}";
+    const std::string body = body_of_objects();
     const std::string length = "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
     if (attack == "origin") return head("Origin: https://evil.example\r\nContent-Type: text/plain\r\n" + length) + body;
     return head(json + length, attack == "host" ? "evil.example" : "localhost") + body;
@@ -61,6 +59,12 @@ const std::string& request_for(std::string_view attack) {
 }
 
 }  // namespace
+
+std::string body_of_objects() {
+  std::string body = R"({"inputs":"a","z":[{})";
+  for (size_t i = 1; i < kObjects; ++i) body += ",{}";
+  return body + "]}";
+}
 
 AttackCrowd::AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks, bool tls)
     : port_(port), tls_(tls ? SSL_CTX_new(TLS_client_method()) : nullptr), attackers_(static_cast<size_t>(sockets)) {

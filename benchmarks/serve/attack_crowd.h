@@ -25,6 +25,8 @@ inline constexpr std::array<std::string_view, 8> kAttacks = {"objects",  // a bo
                                                              "origin",   // as a page of another site
                                                              "host"};    // under a name of the attacker's own
 
+[[nodiscard]] std::string body_of_objects();  // of the first
+
 class AttackCrowd {
  public:
   // The sockets play `attacks` in turn; with `tls`, inside TLS.

@@ -28,6 +28,14 @@ constexpr auto kLingerPause = std::chrono::milliseconds(20);
 constexpr size_t kHeadBuffer = 4096, kBodyBuffer = 16384;
 // A client that has read nothing for this long may lose its place to another.
 constexpr auto kStalled = std::chrono::milliseconds(200);
+
+// Refused by its header or its framing. Who is turned away for now (429, 503) is not: that is no client's fault.
+bool is_refused(const HttpResponse& response) {
+  const int status = response.status;
+  if (status == 401 || status == 403) return true;
+  return response.close && status >= 400 && status < 500 && status != 408 && status != 429;
+}
+
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 // Takes what the kernel holds for a socket and throws it away; as recv(). TCP does so without copying it.
@@ -98,7 +106,7 @@ void Connection::set_wait(Wait wait) {
   wait_ = wait;
   since_ = Clock::now();
   const uint64_t round = ++timer_round_;
-  if (wait == Wait::answer) {  // the service has its own deadline
+  if (wait == Wait::answer || wait == Wait::turn) {  // they have times of their own
     timer_.cancel();
     return;
   }
@@ -165,7 +173,7 @@ void Connection::on_read(const error_code& error, size_t bytes) {
     return;
   }
   // A disconnect cancels the client's work; a client that has only stopped sending may still read its response.
-  if (error == asio::error::eof && wait_ == Wait::write) {
+  if (error == asio::error::eof && (wait_ == Wait::turn || wait_ == Wait::write)) {
     keep_ = false;
     return;
   }
@@ -173,7 +181,7 @@ void Connection::on_read(const error_code& error, size_t bytes) {
   begin_ = 0;
   end_ = bytes;
   // One read stays open while a request runs, to notice a disconnect; what it brings waits.
-  if (wait_ == Wait::answer || wait_ == Wait::write || inviting_) return;
+  if (wait_ == Wait::answer || wait_ == Wait::turn || wait_ == Wait::write || inviting_) return;
   consume();
 }
 
@@ -288,8 +296,26 @@ void Connection::respond(HttpResponse&& response) {
   head_ = head_text(response, keep_);
   const bool bare = response.head_only || response.status == 304 || response.status == 204;
   body_ = bare ? std::string() : std::move(response.body);
+  const std::string_view body = bare || response.page.empty() ? std::string_view(body_) : response.page;
+  if (is_refused(response) && !host_.service.draining()) return refuse_in_turn(body);
+  send(body);
+}
+
+// Nothing is read meanwhile, so that what the client sends on soon waits in its own kernel.
+void Connection::refuse_in_turn(std::string_view body) {
+  const RefusalPace::Turn turn = host_.refusal_turn();
+  if (turn.at <= Clock::now()) return send(body);
+  set_wait(Wait::turn);
+  pause_.expires_at(turn.at);
+  pause_.async_wait([self = shared_from_this(), body, answered = turn.answered](const error_code& cancelled) {
+    if (cancelled || !self->open_) return;
+    self->guarded([&] { answered ? self->send(body) : self->close(); });
+  });
+}
+
+void Connection::send(std::string_view body) {
   set_wait(Wait::write);
-  write(head_, bare || response.page.empty() ? std::string_view(body_) : response.page,
+  write(head_, body,
         [self = shared_from_this()](const error_code& error) { self->guarded([&] { self->on_written(error); }); });
 }
 

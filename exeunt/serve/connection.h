@@ -16,6 +16,7 @@
 
 #include "exeunt/serve/framing.h"
 #include "exeunt/serve/listener.h"
+#include "exeunt/serve/refusal_pace.h"
 #include "exeunt/serve/service.h"
 #include "exeunt/serve/tls_stream.h"
 
@@ -29,6 +30,7 @@ struct ConnectionHost {
   const ListenerOptions& options;
   std::function<void()> arm;              // the service's wake-up time may have changed
   std::function<void(Connection*)> gone;  // remove it from the list
+  std::function<RefusalPace::Turn()> refusal_turn;
   // Closes the connection whose body has been on its way for longest; false if there is no other.
   std::function<bool(const Connection*)> end_slowest_body;
 };
@@ -47,7 +49,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] std::optional<Clock::time_point> body_since() const;  // while a body is on its way
 
  private:
-  enum class Wait { handshake, idle, head, body, answer, write, linger };
+  enum class Wait { handshake, idle, head, body, answer, turn, write, linger };
 
   // A step that runs out of memory ends this connection and nothing else.
   template <class Step>
@@ -60,6 +62,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool charge_body();
   void dispatch();
   void respond(HttpResponse&& response);
+  void refuse_in_turn(std::string_view body);
+  void send(std::string_view body);
   void on_written(const boost::system::error_code& error);
   void linger();
   void linger_on();

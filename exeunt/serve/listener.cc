@@ -119,7 +119,10 @@ std::string peer_of(int socket) {
 
 struct Listener::State {
   explicit State(ListenerOptions o)
-      : options(std::move(o)), wanted_connections(options.max_connections), tls(load_tls(options)) {
+      : options(std::move(o)),
+        wanted_connections(options.max_connections),
+        tls(load_tls(options)),
+        refusals(options.refusals_per_second, options.refusals_at_once) {
     options.max_connections = connections_that_fit(wanted_connections);
   }
 
@@ -127,6 +130,7 @@ struct Listener::State {
   size_t wanted_connections;
   asio::io_context io{1};
   std::shared_ptr<asio::ssl::context> tls;
+  RefusalPace refusals;
   std::optional<Tcp::acceptor> tcp;
   std::optional<Local::acceptor> local;
   asio::steady_timer waker{io}, drainer{io}, retry{io};
@@ -461,6 +465,7 @@ bool Listener::run(Service& service, const Log& log, const std::function<void()>
                                       state.connections.erase(connection->shared_from_this());
                                       state.service->metrics().connections_open = state.connections.size();
                                     },
+                                    [&state] { return state.refusals.next(Clock::now()); },
                                     [&state](const Connection* but) { return state.end_slowest_body(but); }});
   if (state.options.max_connections < state.wanted_connections) {
     log({.level = "warn",

@@ -23,7 +23,11 @@ class Server {
   Server()
       : engine_(2),
         log_(false, {}),
-        listener_({.port = 0, .max_connections = 64, .framing = {.body_bytes = 4096, .chunks = 64}, .signals = false}),
+        listener_({.port = 0,
+                   .refusals_per_second = 0,  // all at once: most inputs are refused
+                   .max_connections = 64,
+                   .framing = {.body_bytes = 4096, .chunks = 64},
+                   .signals = false}),
         service_({fake_model(), engine_.runner(),
                   [this](std::function<void()> work) { listener_.post(std::move(work)); }, log_},
                  {}, {.gate = {.loopback = true}, .log_requests = false}) {

@@ -47,10 +47,11 @@ def zipped(entries):
 
 def seeds():
     for name, item in JSON.items():
-        yield 'safetensors', name, safetensors('{"x":' + listed(item, 7 * MIB) + '}')
+        yield 'safetensors', name, safetensors('{"x":' + listed(item, 8 * MIB - 64) + '}')
         yield 'http', name, http('{"inputs":"a","z":' + listed(item, 3000) + '}')
-        for target in ('config_json', 'policy_file', 'profile', 'scores', 'tokenizer_json'):
-            yield target, name, ('{"x":' + listed(item, 4 * MIB) + '}').encode()
+        for target in ('config_json', 'policy_file', 'profile', 'scores'):
+            yield target, name, ('{"x":' + listed(item, 16 * MIB - 64) + '}').encode()
+        yield 'tokenizer_json', name, ('{"x":' + listed(item, 64 * MIB - 64) + '}').encode()
         yield 'jsonl', name, (listed(item, MIB) + '\n').encode()
     tensor = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     yield 'safetensors', 'tensors', safetensors(members(49_000, tensor))
@@ -63,7 +64,7 @@ def seeds():
     yield 'tokenizer_json', 'added', ('{"version":"1.0","added_tokens":[' + tokens + '],"model":' + model + '}').encode()
     for name, item in JSON.items():
         for target in ('features', 'trace'):
-            yield target, name, safetensors('{"__metadata__":' + listed(item, 7 * MIB) + '}')
+            yield target, name, safetensors('{"__metadata__":' + listed(item, 8 * MIB - 64) + '}')
         yield 'shadow_log', name, (listed(item, 4000) + '\n').encode() * 250
         yield 'shards', name, ('{"format":"exeunt.shard/1","x":' + listed(item, MIB) + '}\n').encode()
     yield 'pickle', 'dicts', b'\x80\x02](' + b'}' * MIB + b'e.'

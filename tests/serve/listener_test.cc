@@ -307,6 +307,56 @@ TEST(ListenerTest, ARefusedClientReadsItsAnswerAfterSendingOn) {
   }
 }
 
+// One a second: whoever comes again and again waits, and those with a key do not.
+TEST(ListenerTest, RefusedClientsWaitForTheirTurn) {
+  RunningServer server({.listener = {.refusals_at_once = 1, .refusals_per_second = 1}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const std::string honest = post_text("/predict", kBody, "Authorization: Bearer a-good-key\r\n");
+  const auto begun = Clock::now();
+  std::vector<std::unique_ptr<RawClient>> clients(12);
+  for (auto& client : clients) {
+    client = std::make_unique<RawClient>(server.port());
+    client->send(post_text("/predict", kBody));
+  }
+  RawClient friendly(server.port());
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(friendly.send(honest));
+    const auto response = friendly.receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 200);
+  }
+  int answered = 0;
+  for (auto& client : clients) {
+    const auto response = client->receive();
+    if (response) {
+      EXPECT_EQ(response->status, 401);
+      ++answered;
+    }
+    EXPECT_TRUE(client->ends()) << "those that would wait for too long are not answered";
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  EXPECT_GE(answered, 2);
+  EXPECT_LE(answered, 1 + seconds);
+}
+
+// A client that only asks for what needs a key keeps its connection, and waits as well.
+TEST(ListenerTest, RefusedRequestsWithoutABodyWaitForTheirTurn) {
+  RunningServer server({.listener = {.refusals_at_once = 1, .refusals_per_second = 10}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  RawClient client(server.port());
+  const auto begun = Clock::now();
+  std::string all;
+  for (int i = 0; i < 4; ++i) all += "GET /info HTTP/1.1\r\nHost: x\r\n\r\n";
+  client.send(all);
+  client.stop_sending();  // it still reads
+  for (int i = 0; i < 4; ++i) {
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << i;
+    EXPECT_EQ(response->status, 401);
+  }
+  EXPECT_GE(Clock::now() - begun, 300ms);
+}
+
 TEST(ListenerTest, BodiesThatDawdleGiveWayToOthers) {
   RunningServer server({.listener = {.body_timeout = 1h}, .service = {.jobs = {.admission = {.bytes = 100'000}}}});
   const std::string body = R"({"inputs":")" + std::string(60'000, 'a') + R"("})";

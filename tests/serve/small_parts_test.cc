@@ -14,6 +14,7 @@
 #include "exeunt/serve/metrics.h"
 #include "exeunt/serve/promise_watch.h"
 #include "exeunt/serve/recent_hashes.h"
+#include "exeunt/serve/refusal_pace.h"
 #include "exeunt/serve/trace_context.h"
 #include "exeunt/serve/work_threads.h"
 #include "tests/scratch.h"
@@ -252,6 +253,25 @@ TEST(LoadController, GoesUpQuicklyAndComesDownSlowly) {
   LoadController fixed(1);
   EXPECT_EQ(fixed.update(now, 1.0), 0);
   EXPECT_EQ(fixed.update(now + 1h, 1.0), 0);
+}
+
+TEST(RefusalPace, AnswersSomeAtOnceThenSoManyASecond) {
+  using namespace std::chrono_literals;
+  RefusalPace pace(10, 3);
+  const RefusalPace::Time now = RefusalPace::Time(1h);
+  const auto waits = [&](RefusalPace::Time at) {
+    const RefusalPace::Turn turn = pace.next(at);
+    return std::pair((turn.at - at) / 1ms, turn.answered);
+  };
+  for (const int64_t wait : {0, 0, 0, 100, 200, 300}) EXPECT_EQ(waits(now), std::pair(wait, true));
+  EXPECT_EQ(waits(now + 250ms), std::pair(int64_t{150}, true));  // behind those that were given their turns
+  EXPECT_EQ(waits(now + 10s), std::pair(int64_t{0}, true));      // a quiet time gives the start back, and no more
+  for (const int64_t wait : {0, 0, 100}) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
+  for (int64_t wait = 200; wait <= 2000; wait += 100) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(waits(now + 10s), std::pair(int64_t{2000}, false)) << "no turn was given";
+  EXPECT_EQ(waits(now + 11s), std::pair(int64_t{1100}, true));
+  RefusalPace free(0, 1);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(free.next(now).at, now);
 }
 
 // One long piece of work does not keep the next one waiting.

@@ -188,6 +188,9 @@ def check_kubernetes(root, known, routes):
 
 
 def check_nginx(root):
+    text = open(os.path.join(root, 'deploy/nginx.conf'), encoding='utf-8').read()
+    again = ' '.join(re.findall(r'^\s*proxy_next_upstream\s+([^;]*);', text, re.M))
+    expect(again and 'non_idempotent' not in again, f'nginx.conf: a request that kills a replica is sent to the next ({again})')
     nginx = tool('nginx')
     if not nginx:
         return

@@ -270,6 +270,20 @@ def check_few_descriptors(program, model):
     expect(server.end() == 0, 'SIGTERM after few descriptors')
 
 
+def check_no_descriptors(program, model):
+    """Where the process around the server has taken the last descriptor, idle clients give way, too."""
+    server = Server(program, model, '--no-request-log')
+    most = max(int(number) for number in os.listdir(f'/proc/{server.process.pid}/fd')) + 1 + 8
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (most, most))
+    idle = [socket.create_connection(('127.0.0.1', server.port), timeout=LIMIT_S) for _ in range(40)]
+    expect(server.ask('GET', '/health')[0] == 200, 'no health beside 40 idle clients and without a free descriptor')
+    expect(predict(server, 'A great film')[0] == 200, 'no answer beside 40 idle clients and without a free descriptor')
+    expect(len(os.listdir(f'/proc/{server.process.pid}/fd')) <= most, 'the limit of open files was not in force')
+    for each in idle:
+        each.close()
+    expect(server.end() == 0, 'SIGTERM without a free descriptor')
+
+
 def all_accepted(process, count):
     return len(os.listdir(f'/proc/{process}/fd')) >= count
 
@@ -438,6 +452,7 @@ def main():
         if not flags.no_memory:
             check_keyless_memory(flags.program, model, folder)
         check_few_descriptors(flags.program, model)
+        check_no_descriptors(flags.program, model)
         check_drain(flags.program, model, flags.drain_trials)
         check_readiness(flags.program, model)
         check_deaf_log(flags.program, model)
