@@ -19,7 +19,6 @@
 #include "exeunt/exits/trace.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
-#include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/model/shapes.h"
 #include "exeunt/runtime/cpu/cpu_features.h"
@@ -48,7 +47,6 @@ ExitLayout bench_layout(const ModelSpec& spec, BenchHeads heads) {
   layout.outputs = 2;
   layout.labels = {"no", "yes"};
   layout.width = spec.hidden;
-  layout.pooler = row_of(spec.family).pooler;
   const int first = heads == BenchHeads::last ? spec.layers : 1;
   for (int layer = first; layer <= spec.layers; ++layer) {
     const int index = layer - first;
@@ -234,8 +232,7 @@ BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> len
 
 double nominal_operations(const Engine& engine, const BenchPoint& point) {
   const int layers = point.exit_at == 0 ? engine.spec().layers : point.exit_at;
-  const int64_t macs =
-      embedding_macs(engine.spec(), point.length) + first_layers_macs(engine.spec(), point.length, layers);
+  const int64_t macs = embedding_macs(engine.spec(), point.length) + layers * layer_macs(engine.spec(), point.length);
   return 2.0 * static_cast<double>(macs) * point.batch;
 }
 

