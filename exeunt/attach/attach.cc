@@ -102,7 +102,7 @@ class Learner {
     const ExitLayout& exits = engine_.exits();
     const size_t learned = learned_ * static_cast<size_t>(exits.outputs);
     if (options_.answers) options_.answers(std::span(logits).first(learned));
-    targets_.emplace(logits, exits.outputs, exits.problem == Problem::regression, options_.heads.temperature);
+    targets_.emplace(logits, exits, options_.heads.temperature);
   }
 
   // Groups of layers whose rows fit into memory, the deepest first: the first pass runs all layers for the last exit's

@@ -7,30 +7,42 @@
 namespace exeunt {
 namespace {
 
-// softmax(logits / temperature) into `out`; returns ln Σ exp(logits / temperature).
-double tempered(std::span<const float> logits, float temperature, std::span<float> out) {
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (size_t c = 0; c < logits.size(); ++c) {
-    out[c] = std::exp((logits[c] - largest) / temperature);
-    sum += out[c];
-  }
-  for (float& value : out) value = static_cast<float>(value / sum);
-  return std::log(sum) + static_cast<double>(largest) / temperature;
-}
-
 int best_of(std::span<const float> logits) {
   return static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
+// p ln(p / q), 0 where p is.
+double divergence(double p, double q) {
+  return p > 0 ? p * std::log(p / std::max(q, 1e-38)) : 0;
+}
+
 }  // namespace
 
-Imitation::Imitation(std::span<const float> teacher, int outputs, bool regression, double temperature)
-    : outputs_(outputs),
-      regression_(regression),
+// softmax(logits / T), and ln Σ exp(logits / T); or the sigmoid of each (logit - cut) / T.
+double Imitation::tempered(std::span<const float> logits, std::span<float> out) const {
+  if (several_) {
+    for (size_t c = 0; c < logits.size(); ++c)
+      out[c] = 1 / (1 + std::exp((cuts_.empty() ? 0 : cuts_[c]) / temperature_ - logits[c] / temperature_));
+    return 0;
+  }
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (size_t c = 0; c < logits.size(); ++c) {
+    out[c] = std::exp((logits[c] - largest) / temperature_);
+    sum += out[c];
+  }
+  for (float& value : out) value = static_cast<float>(value / sum);
+  return std::log(sum) + static_cast<double>(largest) / temperature_;
+}
+
+Imitation::Imitation(std::span<const float> teacher, const ExitLayout& exits, double temperature)
+    : outputs_(exits.outputs),
+      regression_(exits.problem == Problem::regression),
+      several_(exits.problem == Problem::multi_label),
+      cuts_(exits.cuts),
       temperature_(static_cast<float>(temperature)),
       targets_(teacher.size()) {
-  if (regression) {
+  if (regression_) {
     double squares = 0;
     for (const float value : teacher) mean_ += value / static_cast<double>(teacher.size());
     for (const float value : teacher) squares += (value - mean_) * (value - mean_);
@@ -39,12 +51,20 @@ Imitation::Imitation(std::span<const float> teacher, int outputs, bool regressio
     for (size_t i = 0; i < teacher.size(); ++i) targets_[i] = static_cast<float>((teacher[i] - mean_) / spread_);
     return;
   }
-  const auto width = static_cast<size_t>(outputs);
+  const auto width = static_cast<size_t>(outputs_);
   for (size_t i = 0; i < teacher.size(); i += width) {
     const std::span<const float> logits = teacher.subspan(i, width);
-    tempered(logits, temperature_, std::span(targets_).subspan(i, width));
-    labels_.push_back(best_of(logits));
+    tempered(logits, std::span(targets_).subspan(i, width));
+    if (!several_) labels_.push_back(best_of(logits));
+    for (size_t c = 0; several_ && c < width; ++c) given_.push_back(logits[c] > (cuts_.empty() ? 0 : cuts_[c]) ? 1 : 0);
   }
+}
+
+bool Imitation::same_labels(std::span<const float> logits, size_t text) const {
+  if (!several_) return best_of(logits) == labels_[text];
+  for (size_t c = 0; c < logits.size(); ++c)
+    if ((logits[c] > (cuts_.empty() ? 0 : cuts_[c])) != (given_[text * logits.size() + c] == 1)) return false;
+  return true;
 }
 
 std::span<const float> Imitation::target(size_t text) const noexcept {
@@ -65,16 +85,18 @@ double Imitation::loss(std::span<const size_t> texts, std::span<const float> stu
       if (!gradient.empty()) gradient[i] = 2 * difference / count;
       continue;
     }
-    const double total = tempered(logits, temperature_, own);
-    double divergence = 0;
+    const double total = tempered(logits, own);
+    double lost = 0;
     for (size_t c = 0; c < width; ++c) {
-      if (wanted[c] > 0) {
-        divergence += wanted[c] * (std::log(static_cast<double>(wanted[c])) -
-                                   (static_cast<double>(logits[c]) / temperature_ - total));
+      if (several_) {
+        lost += divergence(wanted[c], own[c]) + divergence(1 - wanted[c], 1 - static_cast<double>(own[c]));
+      } else if (wanted[c] > 0) {
+        lost += wanted[c] *
+                (std::log(static_cast<double>(wanted[c])) - (static_cast<double>(logits[c]) / temperature_ - total));
       }
       if (!gradient.empty()) gradient[i * width + c] = temperature_ * (own[c] - wanted[c]) / count;
     }
-    sum += divergence * temperature_ * temperature_;
+    sum += lost * temperature_ * temperature_;
   }
   return sum;
 }
@@ -84,8 +106,7 @@ double Imitation::agreement(std::span<const size_t> texts, std::span<const float
   double sum = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::span<const float> logits = student.subspan(i * width, width);
-    sum += regression_ ? std::abs(logits[0] - target(texts[i])[0])
-                       : static_cast<double>(best_of(logits) == labels_[texts[i]]);
+    sum += regression_ ? std::abs(logits[0] - target(texts[i])[0]) : static_cast<double>(same_labels(logits, texts[i]));
   }
   return sum;
 }

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an attached exit learns: to answer as the last exit of the finished model does, without labels.
 //   classes   T² KL(softmax(z_L / T) ‖ softmax(z_i / T)), mean over the texts
+//   several   T² Σ KL of the yes or no of each label, by sigmoid((z - cut) / T), mean over the texts
 //   values    (y_i − y_L)², mean over the texts, both in units of the spread of y_L (see Imitation::finish)
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "exeunt/attach/head.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 
 class Imitation {
  public:
-  // `teacher` [texts, outputs]: the logits of the last exit.
-  Imitation(std::span<const float> teacher, int outputs, bool regression, double temperature);
+  // `teacher` [texts, outputs]: the logits of the last exit of `exits`.
+  Imitation(std::span<const float> teacher, const ExitLayout& exits, double temperature);
 
   [[nodiscard]] size_t texts() const noexcept { return targets_.size() / static_cast<size_t>(outputs_); }
 
@@ -22,7 +25,8 @@ class Imitation {
   // loss by the logits goes to `gradient` of the same shape; an empty one is not computed.
   double loss(std::span<const size_t> texts, std::span<const float> student, std::span<float> gradient) const;
 
-  // How many of `texts` get the last exit's label; for values, the summed |y_i − y_L| in units of the spread.
+  // How many of `texts` get the last exit's label, or all of its several ones; for values, the summed |y_i − y_L| in
+  // units of the spread.
   [[nodiscard]] double agreement(std::span<const size_t> texts, std::span<const float> student) const;
 
   // A head learns values with mean 0 and spread 1, whatever their unit; this makes it answer in the model's unit.
@@ -33,12 +37,18 @@ class Imitation {
  private:
   [[nodiscard]] std::span<const float> target(size_t text) const noexcept;
 
+  // Probabilities of logits into `out`; returns what the logarithm of a probability lacks of its logit, for classes.
+  double tempered(std::span<const float> logits, std::span<float> out) const;
+  [[nodiscard]] bool same_labels(std::span<const float> logits, size_t text) const;
+
   int outputs_;
-  bool regression_;
+  bool regression_, several_;
+  std::vector<float> cuts_;  // several: as ExitLayout has them
   float temperature_;
   double mean_ = 0, spread_ = 1;
-  std::vector<float> targets_;  // [texts, outputs] probabilities at the temperature; or values with spread 1
-  std::vector<int> labels_ = {};
+  std::vector<float> targets_;       // [texts, outputs] probabilities at the temperature; or values with spread 1
+  std::vector<int> labels_ = {};     // [texts] of one label each
+  std::vector<uint8_t> given_ = {};  // [texts, outputs] of several
 };
 
 }  // namespace exeunt

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "exeunt/c/handle.h"
+#include "exeunt/runtime/labels.h"
 
 using namespace exeunt::c;
 
@@ -72,7 +73,12 @@ exeunt_status exeunt_answer(exeunt_model* model, const char* policy, const exeun
     for (size_t i = 0; i < out.size(); ++i) {
       const exeunt::Answer& answer = out[i].answer;
       const std::vector<float>& scores = regression ? answer.logits : answer.probabilities;
-      if (to.labels != nullptr) to.labels[i] = regression ? -1 : answer.evidence.label;
+      if (to.labels != nullptr) to.labels[i] = best_label(classifier.checkpoint().exits(), answer.logits);
+      if (to.given != nullptr) {
+        std::fill_n(to.given + i * outputs, outputs, 0);
+        for (const int label : labels_of(classifier.checkpoint().exits(), answer.logits))
+          to.given[i * outputs + static_cast<size_t>(label)] = 1;
+      }
       if (to.scores != nullptr) std::copy(scores.begin(), scores.end(), to.scores + i * outputs);
       if (to.logits != nullptr) std::copy(answer.logits.begin(), answer.logits.end(), to.logits + i * outputs);
       if (to.layers != nullptr) to.layers[i] = answer.layer;

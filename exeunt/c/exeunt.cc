@@ -11,6 +11,7 @@
 #include "exeunt/base/version.h"
 #include "exeunt/c/handle.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/runtime/labels.h"
 
 namespace exeunt::c {
 namespace {
@@ -68,7 +69,7 @@ void write_result(const exeunt_result& from, std::byte* to, size_t size) {
 exeunt_result result_of(const exeunt::Classifier& classifier, const Answer& answer, bool truncated) {
   exeunt_result out = EXEUNT_RESULT_INIT;
   const bool regression = classifier.checkpoint().exits().problem == exeunt::Problem::regression;
-  out.label = regression ? -1 : answer.evidence.label;
+  out.label = regression ? -1 : best_label(classifier.checkpoint().exits(), answer.logits);
   out.score = regression ? answer.evidence.confidence : answer.probabilities[static_cast<size_t>(out.label)];
   out.value = answer.evidence.value;
   out.exit_layer = answer.layer;
@@ -124,6 +125,19 @@ exeunt_status exeunt_open(const char* folder, const exeunt_options* options, exe
 
 void exeunt_close(exeunt_model* model) {
   delete reinterpret_cast<Model*>(model);
+}
+
+const char* exeunt_problem(const exeunt_model* model) {
+  if (model == nullptr) return nullptr;
+  switch (of(model).classifier.checkpoint().exits().problem) {
+    case exeunt::Problem::regression:
+      return "regression";
+    case exeunt::Problem::multi_label:
+      return "multi_label_classification";
+    case exeunt::Problem::classification:
+      break;
+  }
+  return "single_label_classification";
 }
 
 int exeunt_label_count(const exeunt_model* model) {

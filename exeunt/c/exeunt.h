@@ -43,7 +43,7 @@ typedef struct exeunt_options {
 
 typedef struct exeunt_result {
   size_t struct_size;
-  int label;      /* index, for exeunt_label(); -1 for regression */
+  int label;      /* index, for exeunt_label(); of several labels the most probable; -1 for regression */
   float score;    /* probability of that label; 1 for regression */
   float value;    /* the predicted value for regression; else the first logit */
   int exit_layer; /* the layer after which the text exited, from 1 */
@@ -66,6 +66,9 @@ EXEUNT_API exeunt_status exeunt_open(const char* folder, const exeunt_options* o
 EXEUNT_API void exeunt_close(exeunt_model* model); /* null is allowed */
 
 /* Strings live as long as the model. */
+/* What its outputs mean, as transformers calls it: "single_label_classification", "multi_label_classification" (each
+ * label is given or not), "regression". */
+EXEUNT_API const char* exeunt_problem(const exeunt_model* model);
 EXEUNT_API int exeunt_label_count(const exeunt_model* model);              /* 0 for regression */
 EXEUNT_API const char* exeunt_label(const exeunt_model* model, int index); /* null if there is none */
 EXEUNT_API const char* exeunt_policy(const exeunt_model* model);           /* the policy in use, as text */
@@ -116,9 +119,10 @@ typedef struct exeunt_answers {
   int* layers;     /* [count] the layer after which each text exited, from 1 */
   int* tokens;     /* [count] */
   char* truncated; /* [count] 1: truncated to max_length */
+  char* given;     /* [count, outputs] 1: the text has this label; several at once in multi-label models */
 } exeunt_answers;
 #define EXEUNT_ANSWERS_INIT \
-  { sizeof(exeunt_answers), NULL, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(exeunt_answers), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* `policy` is a text such as "entropy:0.2" that holds for this call; null: the model's. Tokenizing is shared among the
  * threads, too. On failure no array is written. */
@@ -134,15 +138,19 @@ typedef struct exeunt_logits {
   size_t struct_size;
   size_t rows;
   int exits;           /* the last one is full depth */
-  int outputs;         /* classes; 1: regression */
+  int outputs;         /* classes; 1: regression, unless several */
   const float* logits; /* [rows, exits, outputs] raw */
-  const float* gold;   /* [rows] label indices, or values for regression; NaN: not known; null: none is known */
-  const int* layers;   /* [exits] after which layer each exit sits, from 1; null: 1, 2, 3 … */
+  /* [rows] label indices, or values for regression; several: [rows, outputs] 1 or 0; NaN: not known; null: none is */
+  const float* gold;
+  const int* layers;        /* [exits] after which layer each exit sits, from 1; null: 1, 2, 3 … */
+  int several;              /* 1: each label is given or not, by the sigmoid of its output */
+  const double* thresholds; /* several: [outputs] the probabilities above which labels are given; null: 0.5 */
 } exeunt_logits;
 #define EXEUNT_LOGITS_INIT \
-  { sizeof(exeunt_logits), 0, 0, 0, NULL, NULL, NULL }
+  { sizeof(exeunt_logits), 0, 0, 0, NULL, NULL, NULL, 0, NULL }
 
-/* What a policy would have answered: `exits` [rows] which exit, from 0, and `labels` [rows], each may be null. `policy`
+/* What a policy would have answered: `exits` [rows] which exit, from 0, and `labels` [rows] (the number
+ * of a set where there may be several), each may be null. `policy`
  * is a text such as "entropy:0.2", or the policy file of exeunt_calibrate(), with its exits and temperatures. */
 EXEUNT_API exeunt_status exeunt_replay(const exeunt_logits* logits, const char* policy, int* exits, int* labels);
 

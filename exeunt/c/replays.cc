@@ -40,14 +40,20 @@ ExitTrace trace_of(const exeunt_logits* given) {
   trace.width = from.outputs;
   const auto exits = static_cast<size_t>(from.exits), outputs = static_cast<size_t>(from.outputs);
   trace.logits.assign(from.logits, from.logits + from.rows * exits * outputs);
+  trace.info.several = from.several != 0;
+  for (size_t c = 0; from.thresholds != nullptr && c < outputs; ++c) {
+    require(from.thresholds[c] > 0 && from.thresholds[c] < 1, "thresholds: want probabilities above 0, below 1");
+    trace.info.cuts.push_back(exeunt::cut_of(from.thresholds[c]));
+  }
+  const size_t known = from.rows * trace.gold_width();
   if (from.gold != nullptr) {
-    trace.gold.assign(from.gold, from.gold + from.rows);
+    trace.gold.assign(from.gold, from.gold + known);
   } else {
-    trace.gold.assign(from.rows, std::numeric_limits<float>::quiet_NaN());
+    trace.gold.assign(known, std::numeric_limits<float>::quiet_NaN());
   }
   trace.index.resize(from.rows);
   std::iota(trace.index.begin(), trace.index.end(), int64_t{0});
-  trace.info.regression = from.outputs == 1;
+  trace.info.regression = from.outputs == 1 && !trace.info.several;
   if (!trace.info.regression)
     for (size_t c = 0; c < outputs; ++c) trace.info.labels.push_back(std::to_string(c));
   trace.info.layers.resize(exits);
@@ -68,8 +74,8 @@ PolicySpec policy_of(const char* text) {
   return file.entries.front().complete();
 }
 
-int label_of(std::span<const float> logits) {
-  return logits.size() == 1 ? -1 : exeunt::weigh({logits.data(), static_cast<int>(logits.size())}).label;
+int label_of(const ExitTrace& trace, std::span<const float> logits) {
+  return trace.info.regression ? -1 : exeunt::answer_number(trace.reading(logits));
 }
 
 void hand_out(const OrderedJson& value, char** json) {
@@ -86,7 +92,8 @@ exeunt::CalibrationPlan plan_of(const exeunt_plan& given) {
     require(given.max_drop != nullptr, "max_drop: got a null pointer");
     plan.budgets.assign(given.max_drop, given.max_drop + given.budgets);
     std::sort(plan.budgets.begin(), plan.budgets.end());
-    for (const double budget : plan.budgets) require(budget > 0 && budget < 1, "max_drop: want shares above 0, below 1");
+    for (const double budget : plan.budgets)
+      require(budget > 0 && budget < 1, "max_drop: want shares above 0, below 1");
   }
   if (given.confidence != 0) {
     require(given.confidence >= 0.5 && given.confidence < 1, "confidence: want 0.5 or more, below 1");
@@ -100,11 +107,11 @@ exeunt::CalibrationPlan plan_of(const exeunt_plan& given) {
 }
 
 // The share of rows whose early label is the gold one; nothing where gold is missing, or for regression.
-OrderedJson accuracy_of(const ExitTrace& trace, const exeunt::Replayer& replayer, const exeunt::Departures& departures) {
+OrderedJson accuracy_of(const ExitTrace& trace, const exeunt::Replayer& replayer,
+                        const exeunt::Departures& departures) {
   if (trace.info.regression || !trace.labelled()) return nullptr;
   size_t right = 0;
-  for (size_t row = 0; row < trace.rows; ++row)
-    right += static_cast<float>(label_of(replayer.answer(departures, row))) == trace.gold[row] ? 1 : 0;
+  for (size_t row = 0; row < trace.rows; ++row) right += trace.right(row, replayer.answer(departures, row)) ? 1 : 0;
   return static_cast<double>(right) / static_cast<double>(trace.rows);
 }
 
@@ -121,7 +128,7 @@ exeunt_status exeunt_replay(const exeunt_logits* logits, const char* policy, int
     const exeunt::Departures departures = replayer.run(policy_of(policy));
     for (size_t row = 0; row < trace.rows; ++row) {
       if (exits != nullptr) exits[row] = departures.exit[row];
-      if (labels != nullptr) labels[row] = label_of(replayer.answer(departures, row));
+      if (labels != nullptr) labels[row] = label_of(trace, replayer.answer(departures, row));
     }
   });
 }

@@ -68,8 +68,9 @@ CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_
 
 // The name of a row's label, or its number: what runs with other label orders can be compared by.
 std::string gold_text(const ExitTrace& trace, size_t row) {
-  const float gold = trace.gold[row];
+  const float gold = trace.gold[row * trace.gold_width()];
   if (std::isnan(gold)) return "none";
+  if (trace.info.several) return "some";
   return trace.info.regression ? fmt::format("{}", gold) : trace.info.labels.at(static_cast<size_t>(gold));
 }
 
@@ -209,8 +210,7 @@ std::vector<float> Trial::answers_of(Replayer& replayer, const ExitTrace& trace,
   answers.reserve(trace.rows);
   for (size_t row = 0; row < trace.rows; ++row) {
     const std::span<const float> logits = replayer.answer(departures, row);
-    const auto label = std::max_element(logits.begin(), logits.end()) - logits.begin();
-    answers.push_back(trace.info.regression ? logits[0] : static_cast<float>(label));
+    answers.push_back(trace.info.regression ? logits[0] : static_cast<float>(answer_number(trace.reading(logits))));
   }
   return answers;
 }
@@ -463,6 +463,11 @@ class Contest {
 }  // namespace
 
 Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed, const CountTry& count_try) {
+  for (const RunOnTrial& run : runs)
+    if (run.trace->info.several)
+      throw Error(Code::usage,
+                  "recommend compares models that give one answer, and this one gives several labels at once",
+                  "use sweep, eval and calibrate");
   require_fit(runs, goal);
   Terms terms = settle(runs, goal);
   const auto rows = static_cast<int64_t>(runs[0].trace->rows);

@@ -23,14 +23,28 @@ namespace {
 
 constexpr size_t kShownCharacters = 240;
 
+// The names of several labels; "none" if there is none.
+template <class Has>
+std::string set_text(const ExitTrace& trace, Has&& has) {
+  std::string out;
+  for (int c = 0; c < trace.width; ++c)
+    if (has(c)) out += (out.empty() ? "" : ", ") + trace.info.labels[static_cast<size_t>(c)];
+  return out.empty() ? "none" : out;
+}
+
 std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
   if (trace.info.regression) return fmt::format("{:.3f}", logits[0]);
-  const auto label = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const Reading reading = trace.reading(logits);
+  if (trace.info.several) return set_text(trace, [&](int c) { return has_label(reading.logits, reading.cuts, c); });
+  const auto label = static_cast<size_t>(answer_number(reading));
   return label < trace.info.labels.size() ? trace.info.labels[label] : fmt::format("{}", label);
 }
 
-std::string gold_text(const ExitTrace& trace, float gold) {
+std::string shown_gold(const ExitTrace& trace, size_t row) {
+  const float gold = trace.gold[row * trace.gold_width()];
   if (std::isnan(gold)) return {};
+  if (trace.info.several)
+    return set_text(trace, [&](int c) { return trace.gold[row * trace.gold_width() + static_cast<size_t>(c)] == 1; });
   if (trace.info.regression) return fmt::format("{:.3f}", gold);
   const auto label = static_cast<size_t>(gold);
   return label < trace.info.labels.size() ? trace.info.labels[label] : fmt::format("{}", label);
@@ -372,7 +386,7 @@ ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
                    .layer = trace.info.layers[static_cast<size_t>(exit)],
                    .answer = answer_text(trace, trace.at(row, exit)),
                    .full_depth = answer_text(trace, trace.at(row, trace.exits - 1)),
-                   .gold = gold_text(trace, trace.gold[row]),
+                   .gold = shown_gold(trace, row),
                    .right = std::nullopt};
     if (!out.gold.empty() && !trace.info.regression) out.right = out.answer == out.gold;
     return out;

@@ -8,6 +8,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/exits/policy_text.h"
+#include "exeunt/tasks/set_report.h"
 
 namespace exeunt {
 namespace {
@@ -48,6 +49,16 @@ double loss_of(std::span<const float> logits, float gold, bool classes) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - peak);
   return std::log(sum) - (logits[static_cast<size_t>(gold)] - peak);
+}
+
+// Mean over the labels of the cross entropy of yes and no, as PyTorch's BCEWithLogitsLoss.
+double set_loss(std::span<const float> logits, std::span<const float> gold) {
+  double sum = 0;
+  for (size_t c = 0; c < logits.size(); ++c) {
+    const double z = logits[c];
+    sum += std::max(z, 0.0) - z * gold[c] + std::log1p(std::exp(-std::fabs(z)));
+  }
+  return sum / static_cast<double>(logits.size());
 }
 
 }  // namespace
@@ -91,7 +102,10 @@ double primary_of(const std::vector<Score>& scores, Metric primary) {
 
 Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
     : trace_(trace), options_(std::move(options)), replayer_(trace, options_.last) {
-  if (options_.metrics.empty()) options_.metrics = default_metrics(trace.info.regression, trace.info.labels.size());
+  if (options_.metrics.empty() || trace.info.several) {
+    options_.metrics =
+        trace.info.several ? set_metrics() : default_metrics(trace.info.regression, trace.info.labels.size());
+  }
   full_depth_.reserve(trace.rows);
   for (size_t row = 0; row < trace.rows; ++row) full_depth_.push_back(answer_of(trace.at(row, trace.exits - 1)));
   lengths_ = trace.lengths;
@@ -106,12 +120,28 @@ Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
 // A label's index, or a regression value, as metrics take them.
 float Scorer::answer_of(std::span<const float> logits) const noexcept {
   if (trace_.info.regression) return logits[0];
-  return static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return static_cast<float>(answer_number(trace_.reading(logits)));
 }
 
-std::vector<Score> Scorer::quality(std::span<const float> predicted) const {
+std::vector<Score> Scorer::quality(std::span<const float> predicted, const LogitsOf& logits_of) const {
   if (!trace_.labelled()) return {};
-  return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
+  if (!trace_.info.several) return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
+  return score_sets(options_.metrics, sets(logits_of), gold_sets(), static_cast<size_t>(trace_.width));
+}
+
+std::vector<uint8_t> Scorer::sets(const LogitsOf& logits_of) const {
+  std::vector<uint8_t> out;
+  for (size_t row = 0; row < trace_.rows; ++row) {
+    const Reading reading = trace_.reading(logits_of(row));
+    for (int c = 0; c < trace_.width; ++c) out.push_back(has_label(reading.logits, reading.cuts, c) ? 1 : 0);
+  }
+  return out;
+}
+
+std::vector<uint8_t> Scorer::gold_sets() const {
+  std::vector<uint8_t> out;
+  for (const float gold : trace_.gold) out.push_back(gold == 1 ? 1 : 0);
+  return out;
 }
 
 double Scorer::agreement_of(std::span<const float> predicted) const noexcept {
@@ -135,7 +165,7 @@ PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures
     ++out.histogram[departures.exit[row]];
     predicted.push_back(answer_of(replayer_.answer(departures, row)));
   }
-  out.metrics = quality(predicted);
+  out.metrics = quality(predicted, [&](size_t row) { return replayer_.answer(departures, row); });
   out.agreement = agreement_of(predicted);
   out.cost = layer_cost(out.histogram, trace_.info.layers);
   if (!trace_.lengths.empty() && trace_.rows > 0) add_costs(out, policy, departures);
@@ -145,6 +175,10 @@ PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures
 ClassReport Scorer::classes(const PolicySpec& policy) {
   check(trace_.labelled() && !trace_.info.regression, "classes have labels");
   const Departures departures = replayer_.run(policy);
+  if (trace_.info.several) {
+    return set_report(sets([&](size_t row) { return replayer_.answer(departures, row); }), gold_sets(),
+                      static_cast<size_t>(trace_.width));
+  }
   std::vector<float> predicted;
   for (size_t row = 0; row < trace_.rows; ++row) predicted.push_back(answer_of(replayer_.answer(departures, row)));
   return class_report(predicted, trace_.gold, trace_.info.labels.size());
@@ -185,14 +219,18 @@ std::vector<ExitScore> Scorer::each_exit() const {
     for (size_t row = 0; row < trace_.rows; ++row) {
       const auto logits = trace_.at(row, exit);
       predicted[row] = answer_of(logits);
-      if (labelled) loss += loss_of(logits, trace_.gold[row], classes);
+      if (labelled && trace_.info.several) {
+        loss += set_loss(logits, std::span(trace_.gold).subspan(row * trace_.gold_width(), trace_.gold_width()));
+      } else if (labelled) {
+        loss += loss_of(logits, trace_.gold[row], classes);
+      }
       if (classes && labelled) {
-        const Evidence evidence = weigh(Reading{logits.data(), trace_.width, 1.0F, 0.0F});
-        bins.add(evidence.confidence, predicted[row] == trace_.gold[row]);
+        const Evidence evidence = weigh(trace_.reading(logits));
+        bins.add(evidence.confidence, trace_.right(row, logits));
       }
     }
     out.push_back({.layer = trace_.info.layers[static_cast<size_t>(exit)],
-                   .metrics = quality(predicted),
+                   .metrics = quality(predicted, [&](size_t row) { return trace_.at(row, exit); }),
                    .agreement = agreement_of(predicted),
                    .calibration_error = classes && labelled ? bins.error(trace_.rows) : 0});
     if (labelled && trace_.rows > 0) out.back().loss = loss / static_cast<double>(trace_.rows);

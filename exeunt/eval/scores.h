@@ -73,14 +73,18 @@ class Scorer {
   [[nodiscard]] PolicyScore score(const PolicySpec& policy);
   [[nodiscard]] PolicyScore score(const PolicySpec& policy, const Departures& departures) const;
   [[nodiscard]] std::vector<ExitScore> each_exit() const;
-  // Of a policy's answers. The trace is labelled and of classes.
+  // Of a policy's answers. The trace is labelled and of classes; of several labels, each is reported on its own.
   [[nodiscard]] ClassReport classes(const PolicySpec& policy);
   [[nodiscard]] const std::vector<Metric>& metrics() const noexcept { return options_.metrics; }
   [[nodiscard]] const ExitTrace& trace() const noexcept { return trace_; }
 
  private:
   [[nodiscard]] float answer_of(std::span<const float> logits) const noexcept;
-  [[nodiscard]] std::vector<Score> quality(std::span<const float> predicted) const;
+  using LogitsOf = std::function<std::span<const float>(size_t row)>;
+  [[nodiscard]] std::vector<Score> quality(std::span<const float> predicted, const LogitsOf& logits_of) const;
+  // Several labels, [rows, labels]: what logits give, and the gold ones.
+  [[nodiscard]] std::vector<uint8_t> sets(const LogitsOf& logits_of) const;
+  [[nodiscard]] std::vector<uint8_t> gold_sets() const;
   [[nodiscard]] double agreement_of(std::span<const float> predicted) const noexcept;
   void add_costs(PolicyScore& score, const PolicySpec& policy, const Departures& departures) const;
 

@@ -9,15 +9,17 @@
 
 namespace exeunt {
 
-// p = softmax(z / temperature), natural logarithms. One output (regression) has a value and no probabilities.
+// p = softmax(z / temperature), natural logarithms. One output (regression) has a value and no probabilities. Where a
+// text may have several labels, the answer is a set of them, p[c] = sigmoid((z[c] - cut[c]) / temperature) is the
+// probability that label c belongs to it, and labels count as independent: p of a set is a product.
 struct Evidence {
-  int label = 0;           // argmax; the lowest index among equals
+  int label = 0;           // argmax, the lowest index among equals; of several labels, the number of their set
   float value = 0;         // raw z[0]: the prediction for regression
   float entropy = 0;       // H(p) = -sum p ln p
-  float nentropy = 0;      // H(p) / ln C, from 0 to 1
+  float nentropy = 0;      // H(p) / ln C, from 0 to 1; C = 2^L for sets of L labels
   float impurity = 0;      // Gini's: 1 - sum p^2, from 0 to 1 - 1 / C
-  float confidence = 1;    // the largest p
-  float margin = 1;        // the largest p minus the second largest
+  float confidence = 1;    // the largest p; of several labels, that of their set
+  float margin = 1;        // the largest p minus the second largest; of several labels, that of the least certain one
   float first = 1;         // p[0]
   float least = 1;         // the smallest p
   float shift = INFINITY;  // Jensen-Shannon divergence to the exit evaluated before; infinite at the first
@@ -29,7 +31,42 @@ struct Reading {
   int classes;
   float temperature = 1;
   float lte = 0;
+  bool several = false;         // labels at once
+  const float* cuts = nullptr;  // several: [classes] the logits above which labels are given; null: 0
 };
+
+// The logit of a probability, above which a label with that threshold is given, and back. Thresholds are written with
+// up to six digits, which survive both ways.
+[[nodiscard]] inline float cut_of(double threshold) noexcept {
+  return static_cast<float>(std::log(threshold / (1 - threshold)));
+}
+[[nodiscard]] inline double threshold_of(float cut) noexcept {
+  return std::round(1e6 / (1 + std::exp(-static_cast<double>(cut)))) / 1e6;
+}
+
+// Of a model whose texts may have several labels: is this label given?
+EXEUNT_HOST_DEVICE inline bool has_label(const float* logits, const float* cuts, int label) noexcept {
+  return logits[label] > (cuts == nullptr ? 0.0F : cuts[label]);
+}
+
+// A number that stands for the set of labels that is given: that of equal sets is equal, and that of two others once in
+// 16 million pairs. It is small enough to be exact in a float. Losses compare sets label by label.
+EXEUNT_HOST_DEVICE inline int set_number(const Reading& reading) noexcept {
+  unsigned hash = 0x811c9dc5U;  // FNV-1a
+  for (int c = 0; c < reading.classes; ++c)
+    hash = (hash ^ (has_label(reading.logits, reading.cuts, c) ? 1U : 0U)) * 0x01000193U;
+  return static_cast<int>((hash ^ hash >> 24) & 0xffffffU);
+}
+
+// What is answered: the label with the largest logit, the lowest index among equals; of several labels, their set's
+// number. Evidence::label without the rest.
+EXEUNT_HOST_DEVICE inline int answer_number(const Reading& reading) noexcept {
+  if (reading.several) return set_number(reading);
+  int best = 0;
+  for (int c = 1; c < reading.classes; ++c)
+    if (reading.logits[c] > reading.logits[best]) best = c;
+  return best;
+}
 
 // Floats that `weigh` keeps of an exit for the next one to compute `shift`: a mark and the probabilities.
 EXEUNT_HOST_DEVICE constexpr int memory_floats(int classes) {
@@ -60,15 +97,49 @@ EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading
   return begun ? twice / 2 : INFINITY;
 }
 
+// Several labels: sums over independent yes-or-no questions, one for each label.
+EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memory) noexcept {
+  Evidence e;
+  e.value = reading.logits[0];
+  e.lte = reading.lte;
+  e.label = set_number(reading);
+  float confidence = 0, purity = 1, least = 1, twice = 0;  // the logarithm of the confidence
+  for (int c = 0; c < reading.classes; ++c) {
+    const float d = (reading.logits[c] - (reading.cuts == nullptr ? 0.0F : reading.cuts[c])) / reading.temperature;
+    const float power = std::exp(-std::fabs(d));  // of the less probable answer over the other
+    const float p = 1 / (1 + power), q = power / (1 + power);
+    e.entropy += std::log1p(power) + (power > 0 ? q * std::fabs(d) : 0.0F);
+    confidence -= std::log1p(power);
+    purity *= p * p + q * q;
+    if (p - q < e.margin) e.margin = p - q;
+    if (q < least) least = q;
+    const float given = d > 0 ? p : q;
+    if (c == 0) e.first = given;
+    if (memory != nullptr) {
+      twice += divergence_term(memory[1 + c], given) + divergence_term(1 - memory[1 + c], 1 - given);
+      memory[1 + c] = given;
+    }
+  }
+  e.nentropy = e.entropy / (static_cast<float>(reading.classes) * 0.69314718F);
+  e.confidence = std::exp(confidence);
+  e.impurity = 1 - purity;
+  e.least = least;
+  if (memory != nullptr) {
+    e.shift = memory[0] != 0 ? twice / 2 : INFINITY;
+    memory[0] = 1;
+  }
+  return e;
+}
+
 // Stable for any finite logits: every exponent is at most zero, and what underflows counts as p = 0.
 // `memory` is null if no rule needs `shift`; all zeros before the first exit.
 EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory = nullptr) noexcept {
+  if (reading.several) return weigh_set(reading, memory);
   Evidence e;
   e.value = reading.logits[0];
   e.lte = reading.lte;
   if (reading.classes < 2) return e;
-  for (int c = 1; c < reading.classes; ++c)
-    if (reading.logits[c] > reading.logits[e.label]) e.label = c;
+  e.label = answer_number(reading);
 
   const float peak = reading.logits[e.label];
   // Over all classes but the label: sum e^d, sum e^2d, sum e^d d, max d, min e^d.
@@ -95,8 +166,13 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
   return e;
 }
 
-// All probabilities of an exit with two classes or more, into out [classes].
+// All probabilities of an exit with two classes or more, or of each of several labels, into out [classes]. Cuts do not
+// change them: a label is given if its probability is above its threshold.
 EXEUNT_HOST_DEVICE inline void probabilities(const Reading& reading, float* out) noexcept {
+  if (reading.several) {
+    for (int c = 0; c < reading.classes; ++c) out[c] = 1 / (1 + std::exp(-reading.logits[c] / reading.temperature));
+    return;
+  }
   float peak = reading.logits[0], total = 0;
   for (int c = 1; c < reading.classes; ++c)
     if (reading.logits[c] > peak) peak = reading.logits[c];

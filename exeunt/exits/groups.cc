@@ -33,6 +33,7 @@ Grouping::Grouping(const GroupPlan& plan, const CalibrationData& data) : plan_(p
   if (plan.by.empty()) return;
   if (plan.by == "label") {
     if (data.fit.info.regression) refuse("a model that predicts numbers has no labels");
+    if (data.fit.info.several) refuse("a text of this model may have several");
     gold_ = data.fit.labelled() && data.certify.labelled() && data.report.labelled();
     names_ = data.fit.info.labels;
   } else if (plan.by == "length") {

@@ -11,18 +11,13 @@
 namespace exeunt {
 namespace {
 
-std::ptrdiff_t label_of(std::span<const float> logits) {
-  return std::max_element(logits.begin(), logits.end()) - logits.begin();
-}
-
 // The loss of an answer to a row; `width` is the width of the regression range.
 double loss_of(const ExitTrace& trace, size_t row, std::span<const float> answer, RiskLoss loss, double width) {
   const std::span<const float> full = trace.full_depth(row);
   if (loss == RiskLoss::abs_diff)
     return std::min(1.0, std::abs(static_cast<double>(answer[0]) - static_cast<double>(full[0])) / width);
-  if (loss == RiskLoss::disagreement) return label_of(answer) == label_of(full) ? 0 : 1;
-  const auto gold = static_cast<std::ptrdiff_t>(trace.gold[row]);
-  return (label_of(answer) == gold ? 0 : 1) - (label_of(full) == gold ? 0 : 1);
+  if (loss == RiskLoss::disagreement) return trace.same_answer(answer, full) ? 0 : 1;
+  return (trace.right(row, answer) ? 0 : 1) - (trace.right(row, full) ? 0 : 1);
 }
 
 }  // namespace

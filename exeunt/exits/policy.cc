@@ -20,7 +20,8 @@ namespace {
 void check_sites(const ExitSites& sites) {
   check(!sites.layers.empty() && sites.layers.size() <= kMaxExits, "a model with exits has 1 to kMaxExits of them");
   check(std::is_sorted(sites.layers.begin(), sites.layers.end(), std::less_equal<>()), "exits rise strictly");
-  check(sites.outputs >= 1 && (sites.outputs == 1) == sites.regression, "one output is a regression, more are classes");
+  check(sites.outputs >= 1 && (sites.several || (sites.outputs == 1) == sites.regression),
+        "one output is a regression, more are classes");
 }
 
 int site_of(const ExitSites& sites, int layer) {
@@ -107,7 +108,7 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   check_sites(sites);
   check_spec(spec);
   const RuleInfo& info = info_of(spec.rule);
-  const Ground ground{sites.regression, sites.outputs, sites.lte};
+  const Ground ground{sites.regression, sites.outputs, sites.lte, sites.several};
   if (const auto why = info.misfit(spec.params.data(), ground); !why.empty()) {
     refuse(spec, fmt::format("does not fit this model: {}", why),
            sites.regression ? fmt::format("a regression leaves by one of {}", fmt::join(rules_for(ground), ", ")) : "");
@@ -119,6 +120,8 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   policy.rule = spec.rule;
   policy.count = static_cast<int>(evaluated.size());
   policy.classes = sites.outputs;
+  policy.several = sites.several;
+  policy.cuts = sites.cuts;
   std::copy(spec.params.begin(), spec.params.end(), policy.params);
   info.settle(policy.params, ground);
   std::fill(std::begin(policy.nth), std::end(policy.nth), -1);

@@ -30,7 +30,9 @@ struct ExitSites {
   int outputs = 0;
   bool regression = false;
   bool lte = false;
-  bool ramp = false;  // DeeBERT's bug: the last layer's untrained ramp answers if the rule exits there
+  bool ramp = false;            // DeeBERT's bug: the last layer's untrained ramp answers if the rule exits there
+  bool several = false;         // labels at once
+  const float* cuts = nullptr;  // several: Reading::cuts; they outlive every policy bound to them
 };
 
 struct Policy {
@@ -40,6 +42,8 @@ struct Policy {
   int state_floats = 0;  // per text, moves with it, all zero at its start; `memory` included
   int memory = -1;       // offset of the previous probabilities in the state; -1 = not needed
   bool ramp = false;     // the last layer's ramp is asked before the last exit
+  bool several = false;  // as ExitSites has them
+  const float* cuts = nullptr;
   float params[kMaxParams] = {};
   int site[kMaxExits] = {};           // [count] which of the model's exits is evaluated nth
   int nth[kMaxExits] = {};            // [exits of the model] the reverse; -1 = not evaluated
@@ -105,7 +109,8 @@ struct ExitOutput {
 // The evidence of the nth evaluated exit, for `step` with the same state.
 EXEUNT_HOST_DEVICE inline Evidence weigh(const Policy& policy, int nth, const ExitOutput& output,
                                          float* state) noexcept {
-  const Reading reading{output.logits, policy.classes, policy.temperature[nth], output.lte};
+  const Reading reading{output.logits, policy.classes, policy.temperature[nth],
+                        output.lte,    policy.several, policy.cuts};
   return weigh(reading, policy.memory < 0 ? nullptr : state + policy.memory);
 }
 

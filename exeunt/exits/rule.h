@@ -41,6 +41,7 @@ struct Ground {
   bool regression = false;
   int classes = 2;
   bool lte = false;
+  bool several = false;  // labels at once
 };
 
 using Params = std::array<float, kMaxParams>;
@@ -50,6 +51,10 @@ struct Scope {
   int classes = 2;
   int exits = 1;    // evaluated
   float range = 0;  // of regression labels
+  bool several = false;
+
+  // The largest entropy of an answer: that of C classes, or of sets of L labels.
+  [[nodiscard]] double most_entropy() const { return several ? classes * std::log(2.0) : std::log(classes); }
 };
 
 // Rounded to four significant digits: people read, type and compare settings, and 0.2481 chooses as well as 0.24808498.

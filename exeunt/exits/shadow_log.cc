@@ -66,6 +66,8 @@ void ShadowLogHead::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "max_length", .help = "Maximum tokens per text", .required = true}, self.max_length);
   visit(Field{.name = "last_head", .help = "Which head answers at the last layer"}, self.last_head);
   visit(Field{.name = "regression", .required = true}, self.regression);
+  visit(Field{.name = "several", .help = "Labels at once", .omit_empty = true}, self.several);
+  visit(Field{.name = "cuts", .help = "Logits above which several labels are given", .omit_empty = true}, self.cuts);
   visit(Field{.name = "outputs", .help = "Logits per exit", .low = 1, .high = 1 << 20, .required = true}, self.outputs);
   visit(Field{.name = "labels", .help = "One per output; empty for regression"}, self.labels);
   visit(Field{.name = "layers", .help = "After which the exits sit", .low = 1, .required = true}, self.layers);
@@ -154,6 +156,8 @@ ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
   trace.info.max_length = head.max_length;
   trace.info.last_head = head.last_head;
   trace.info.regression = head.regression;
+  trace.info.several = head.several;
+  trace.info.cuts = head.cuts;
   trace.info.labels = head.labels;
   trace.info.layers = head.layers;
   trace.info.split = "server";
@@ -184,7 +188,7 @@ ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
     append(trace.reference, row.reference);
     trace.row_hash.push_back(hash);
     trace.lengths.push_back(row.tokens);
-    trace.gold.push_back(std::numeric_limits<float>::quiet_NaN());
+    trace.gold.insert(trace.gold.end(), trace.gold_width(), std::numeric_limits<float>::quiet_NaN());
     trace.index.push_back(static_cast<int64_t>(trace.rows++));
     log.dropped += row.dropped;
   }

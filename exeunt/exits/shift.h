@@ -12,7 +12,8 @@
 
 namespace exeunt {
 
-// How many rows full depth gives each answer, in the order of the labels; empty for a regression.
+// How many rows full depth gives each answer, in the order of the labels; empty for a regression and
+// for several labels.
 [[nodiscard]] std::vector<int64_t> full_depth_answers(const ExitTrace& trace);
 
 struct Shift {

@@ -39,17 +39,30 @@ Slope slope_at(const ExitTrace& trace, int exit, std::span<const int> targets, d
   return {total.value / rows, total.first / rows, total.second / rows};
 }
 
-}  // namespace
-
-double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const int> targets, double temperature) {
-  return slope_at(trace, exit, targets, 1 / temperature).value;
+// The same for sets: of each label, l(b) = ln(1 + e^(-b s d)) with d = z - cut and s = 1 where full depth gives the
+// label, -1 where not; l' = -s d q, l'' = d^2 q (1 - q) with q = 1 / (1 + e^(b s d)).
+Slope set_slope_at(const ExitTrace& trace, int exit, double b) {
+  Slope total;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const Reading own = trace.reading(trace.at(row, exit)), full = trace.reading(trace.full_depth(row));
+    for (int c = 0; c < trace.width; ++c) {
+      const double d = static_cast<double>(own.logits[c]) - (own.cuts == nullptr ? 0.0F : own.cuts[c]);
+      const double signed_d = has_label(full.logits, full.cuts, c) ? d : -d, x = -b * signed_d;
+      const double q = 1 / (1 + std::exp(-x));
+      total.value += std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+      total.first -= signed_d * q;
+      total.second += d * d * q * (1 - q);
+    }
+  }
+  const auto rows = static_cast<double>(trace.rows);
+  return {total.value / rows, total.first / rows, total.second / rows};
 }
 
-float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets, double shrink) {
-  check(targets.size() == trace.rows && trace.width > 1, "one target label per row");
-  const double weight = shrink / static_cast<double>(trace.rows);
+// Of slope(b), mean over `rows` rows, with the weight of the prior; b = 1 / T.
+template <class SlopeAt>
+float best_temperature(SlopeAt&& slope_of, double weight) {
   const auto slope_with = [&](double b) {  // of l(b) + weight (ln b)^2, whose minimum is sought
-    Slope slope = slope_at(trace, exit, targets, b);
+    Slope slope = slope_of(b);
     slope.first += 2 * weight * std::log(b) / b;
     slope.second += 2 * weight * (1 - std::log(b)) / (b * b);
     return slope;
@@ -70,6 +83,18 @@ float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> tar
   return static_cast<float>(1 / b);
 }
 
+}  // namespace
+
+double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const int> targets, double temperature) {
+  return slope_at(trace, exit, targets, 1 / temperature).value;
+}
+
+float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets, double shrink) {
+  check(targets.size() == trace.rows && trace.width > 1, "one target label per row");
+  return best_temperature([&](double b) { return slope_at(trace, exit, targets, b); },
+                          shrink / static_cast<double>(trace.rows));
+}
+
 std::vector<int> labels_at(const ExitTrace& trace, int exit) {
   std::vector<int> labels;
   labels.reserve(trace.rows);
@@ -83,6 +108,13 @@ std::vector<int> labels_at(const ExitTrace& trace, int exit) {
 std::vector<float> decision_temperatures(const ExitTrace& trace) {
   std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
   if (trace.info.regression) return temperatures;
+  if (trace.info.several) {
+    const double weight = kShrink / static_cast<double>(trace.rows);
+    for (int exit = 0; exit + 1 < trace.exits; ++exit)
+      temperatures[static_cast<size_t>(exit)] =
+          best_temperature([&](double b) { return set_slope_at(trace, exit, b); }, weight);
+    return temperatures;
+  }
   std::vector<int> targets;
   for (size_t row = 0; row < trace.rows; ++row) {
     const std::span<const float> full = trace.full_depth(row);
@@ -95,7 +127,7 @@ std::vector<float> decision_temperatures(const ExitTrace& trace) {
 
 std::vector<float> score_temperatures(const ExitTrace& trace) {
   std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
-  if (trace.info.regression || !trace.labelled()) return temperatures;
+  if (trace.info.regression || trace.info.several || !trace.labelled()) return temperatures;
   const std::vector<int> targets(trace.gold.begin(), trace.gold.end());
   for (int exit = 0; exit < trace.exits; ++exit)
     temperatures[static_cast<size_t>(exit)] = fit_temperature(trace, exit, targets);

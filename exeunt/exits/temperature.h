@@ -23,7 +23,8 @@ inline constexpr float kMinTemperature = 0.05F, kMaxTemperature = 20.0F;
 // regression.
 [[nodiscard]] std::vector<float> decision_temperatures(const ExitTrace& trace);
 
-// For probabilities that are shown, one per exit: fitted to the gold labels; 1 without them and for regression.
+// For probabilities that are shown, one per exit: fitted to the gold labels; 1 without them, for regression, and for
+// several labels, whose thresholds are shares of the probabilities as they are.
 [[nodiscard]] std::vector<float> score_temperatures(const ExitTrace& trace);
 
 // Mean negative log-likelihood of `targets` at one exit, in nats.

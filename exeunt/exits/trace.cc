@@ -27,7 +27,7 @@ void check_shape(const ExitTrace& trace, std::string_view where) {
     if (got != wanted) throw_bad_file(where, "{}: got {} values, want {}", name, got, wanted);
   };
   want("logits", trace.logits.size(), trace.rows * exits * width);
-  want("gold", trace.gold.size(), trace.rows);
+  want("gold", trace.gold.size(), trace.rows * trace.gold_width());
   want("index", trace.index.size(), trace.rows);
   if (!trace.lte.empty()) want("lte", trace.lte.size(), trace.rows * exits);
   if (!trace.ramp.empty()) want("ramp", trace.ramp.size(), trace.rows * width);
@@ -47,8 +47,10 @@ void check_info(const ExitTrace& trace, std::string_view where) {
       std::adjacent_find(info.layers.begin(), info.layers.end(), std::greater_equal<>()) != info.layers.end())
     throw_bad_file(where, "exits: got {}, want increasing layers from 1", fmt::join(info.layers, ","));
   if (info.regression && trace.width != 1) throw_bad_file(where, "got a regression of {} outputs, want 1", trace.width);
-  if (!info.regression && trace.width < 2)
+  if (!info.regression && !info.several && trace.width < 2)
     throw_bad_file(where, "got a classification of {} output, want at least 2", trace.width);
+  if (!info.cuts.empty() && (!info.several || info.cuts.size() != static_cast<size_t>(trace.width)))
+    throw_bad_file(where, "thresholds: got {}, want one for each of several labels", info.cuts.size());
   const size_t labels = info.regression ? 0 : static_cast<size_t>(trace.width);
   if (info.labels.size() != labels) throw_bad_file(where, "labels: got {}, want {}", info.labels.size(), labels);
   std::set<std::string_view> seen;
@@ -77,8 +79,13 @@ void check_logits(const ExitTrace& trace, std::string_view where) {
 }
 
 void check_rows(const ExitTrace& trace, std::string_view where) {
+  for (size_t i = 0; trace.info.several && i < trace.gold.size(); ++i) {
+    const float gold = trace.gold[i];
+    if (!std::isnan(gold) && gold != 0 && gold != 1)
+      throw_bad_file(where, "gold: got {} in row {}, want 0, 1 or NaN for each label", gold, i / trace.gold_width());
+  }
   for (size_t row = 0; row < trace.rows; ++row) {
-    const float gold = trace.gold[row];
+    const float gold = trace.info.several ? 0 : trace.gold[row];
     const bool label = gold >= 0 && gold < static_cast<float>(trace.width) && gold == std::floor(gold);
     if (!std::isnan(gold) && !(trace.info.regression ? std::isfinite(gold) : label)) {
       throw_bad_file(where, "gold: got {} in row {}, want {}", gold, row,
@@ -100,7 +107,29 @@ bool ExitTrace::labelled() const noexcept {
 }
 
 ExitSites ExitTrace::sites() const {
-  return {info.layers, width, info.regression, !lte.empty()};
+  return {.layers = info.layers,
+          .outputs = width,
+          .regression = info.regression,
+          .lte = !lte.empty(),
+          .several = info.several,
+          .cuts = info.cuts.empty() ? nullptr : info.cuts.data()};
+}
+
+bool ExitTrace::same_answer(std::span<const float> one, std::span<const float> other) const noexcept {
+  if (!info.several) return answer_number(reading(one)) == answer_number(reading(other));
+  const Reading first = reading(one), second = reading(other);
+  for (int c = 0; c < width; ++c)
+    if (has_label(first.logits, first.cuts, c) != has_label(second.logits, second.cuts, c)) return false;
+  return true;
+}
+
+bool ExitTrace::right(size_t row, std::span<const float> answer) const noexcept {
+  const Reading given = reading(answer);
+  if (!info.several) return static_cast<float>(answer_number(given)) == gold[row];
+  for (int c = 0; c < width; ++c)
+    if (has_label(given.logits, given.cuts, c) != (gold[row * gold_width() + static_cast<size_t>(c)] == 1))
+      return false;
+  return true;
 }
 
 void check_trace(const ExitTrace& trace, std::string_view where) {
@@ -212,7 +241,7 @@ ExitTrace select_rows(const ExitTrace& trace, std::span<const size_t> rows) {
   part.logits = pick_rows(trace.logits, rows, exits * width);
   part.lte = pick_rows(trace.lte, rows, exits);
   part.ramp = pick_rows(trace.ramp, rows, width);
-  part.gold = pick_rows(trace.gold, rows, 1);
+  part.gold = pick_rows(trace.gold, rows, trace.gold_width());
   part.lengths = pick_rows(trace.lengths, rows, 1);
   part.index = pick_rows(trace.index, rows, 1);
   part.reference = pick_rows(trace.reference, rows, width);

@@ -30,6 +30,8 @@ struct TraceInfo {
   std::string precision, engine;
   std::string tool, created;
   bool regression = false;
+  bool several = false;             // labels at once
+  std::vector<float> cuts;          // several: the logits above which labels are given; empty = 0
   std::vector<std::string> labels;  // one name per class, in the model's order; empty for regression
   std::vector<int> layers;          // of the exits
   int max_length = 0;               // 0 = not known
@@ -46,7 +48,7 @@ struct ExitTrace {
   std::vector<float> logits;       // [rows, exits, width] raw, before temperature
   std::vector<float> lte;          // [rows, exits], or empty: no such head
   std::vector<float> ramp;         // [rows, width], or empty: DeeBERT's ramp of the last layer
-  std::vector<float> gold;         // [rows] label index or value; NaN = none
+  std::vector<float> gold;         // [rows] label index or value; several: [rows, width] 1 or 0; NaN = none
   std::vector<int32_t> lengths;    // [rows] tokens, or empty: not known
   std::vector<int64_t> index;      // [rows] row in the source
   std::vector<float> reference;    // [rows, width] fp32 at full depth, or empty: not known
@@ -62,6 +64,15 @@ struct ExitTrace {
     const auto w = static_cast<size_t>(width);
     return reference.empty() ? at(row, exits - 1) : std::span(reference).subspan(row * w, w);
   }
+  // An exit's logits as evidence is made of them.
+  [[nodiscard]] Reading reading(std::span<const float> z, float temperature = 1, float lte_score = 0) const noexcept {
+    return {z.data(), width, temperature, lte_score, info.several, info.cuts.empty() ? nullptr : info.cuts.data()};
+  }
+  // Do two rows of logits give the same answer: the same label, or the same set of labels? Not for a regression.
+  [[nodiscard]] bool same_answer(std::span<const float> one, std::span<const float> other) const noexcept;
+  // Is the answer the gold one? The row has gold.
+  [[nodiscard]] bool right(size_t row, std::span<const float> answer) const noexcept;
+  [[nodiscard]] size_t gold_width() const noexcept { return info.several ? static_cast<size_t>(width) : 1; }
   [[nodiscard]] float lte_at(size_t row, int exit) const noexcept {
     return lte.empty() ? 0.0F : lte[row * static_cast<size_t>(exits) + static_cast<size_t>(exit)];
   }

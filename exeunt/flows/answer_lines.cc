@@ -8,13 +8,14 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/eval/sweep_table.h"
+#include "exeunt/runtime/labels.h"
 
 namespace exeunt {
 namespace {
 
 constexpr std::array<std::string_view, 5> kForms = {"tsv", "csv", "jsonl", "glue", "elue"};
-constexpr std::array<std::string_view, 7> kOurs = {"index",      "label",      "score", "scores",
-                                                   "exit_layer", "layers_run", "value"};
+constexpr std::array<std::string_view, 8> kOurs = {"index",  "label",      "labels",     "score",
+                                                   "scores", "exit_layer", "layers_run", "value"};
 
 // A label in a table whose fields have no quoting.
 std::string plain_field(std::string text) {
@@ -72,6 +73,8 @@ std::vector<std::string> AnswerLines::columns() const {
   names.insert(names.end(), keep_.begin(), keep_.end());
   if (exits_.problem == Problem::regression) {
     names.emplace_back("value");
+  } else if (exits_.problem == Problem::multi_label) {
+    names.insert(names.end(), {"labels", "scores"});
   } else {
     names.insert(names.end(), {"label", "score"});
   }
@@ -94,12 +97,19 @@ std::string AnswerLines::head() const {
   return {};
 }
 
+template <class TextOf>
+std::string AnswerLines::given(const Answer& answer, TextOf&& text_of) const {
+  std::string out;
+  for (const int label : labels_of(exits_, answer.logits))
+    out += (out.empty() ? "" : "|") + text_of(static_cast<size_t>(label));
+  return out;
+}
+
 // The label's name; for a regression its value, held to the range of the labels where that is known.
 std::string AnswerLines::label_of(const Prediction& text) const {
   const Evidence& evidence = text.answer.evidence;
-  if (exits_.problem == Problem::classification) {
-    return plain_field(exits_.labels.at(static_cast<size_t>(evidence.label)));
-  }
+  if (exits_.problem != Problem::regression)
+    return plain_field(given(text.answer, [&](size_t label) { return exits_.labels.at(label); }));
   double value = evidence.value;
   if (exits_.range) value = std::clamp(value, exits_.range->first, exits_.range->second);
   return fmt::format("{:.3f}", value);
@@ -110,13 +120,21 @@ std::string AnswerLines::json_line(const Prediction& text) const {
   out["index"] = text.index;
   for (size_t i = 0; i < keep_.size(); ++i) out[keep_[i]] = text.kept.at(i);
   if (text.blank) {
-    out[exits_.problem == Problem::regression ? "value" : "label"] = nullptr;
+    out[exits_.problem == Problem::regression    ? "value"
+        : exits_.problem == Problem::multi_label ? "labels"
+                                                 : "label"] = nullptr;
     return out.dump() + "\n";
   }
   if (exits_.problem == Problem::regression) {
     out["value"] = text.answer.evidence.value;
   } else {
-    out["label"] = exits_.labels.at(static_cast<size_t>(text.answer.evidence.label));
+    if (exits_.problem == Problem::multi_label) {
+      out["labels"] = OrderedJson::array();
+      for (const int label : labels_of(exits_, text.answer.logits))
+        out["labels"].push_back(exits_.labels.at(static_cast<size_t>(label)));
+    } else {
+      out["label"] = exits_.labels.at(static_cast<size_t>(text.answer.evidence.label));
+    }
     out["scores"] = OrderedJson::object();
     for (size_t i = 0; i < exits_.labels.size(); ++i) out["scores"][exits_.labels[i]] = text.answer.probabilities.at(i);
   }
@@ -137,8 +155,9 @@ std::vector<std::string> AnswerLines::fields_of(const Prediction& text) const {
   if (exits_.problem == Problem::regression) {
     fields.push_back(fmt::format("{:.6g}", answer.evidence.value));
   } else {
-    fields.push_back(exits_.labels.at(static_cast<size_t>(answer.evidence.label)));
-    fields.push_back(fmt::format("{:.6f}", answer.probabilities.at(static_cast<size_t>(answer.evidence.label))));
+    fields.push_back(given(answer, [&](size_t label) { return exits_.labels.at(label); }));
+    fields.push_back(
+        given(answer, [&](size_t label) { return fmt::format("{:.6f}", answer.probabilities.at(label)); }));
   }
   fields.push_back(fmt::format("{}", answer.layer));
   fields.push_back(fmt::format("{}", answer.layers_run));

@@ -13,9 +13,12 @@
 
 namespace exeunt {
 
-//   tsv    index, label, score (its probability), exit_layer, layers_run; regression: value for label and score
+//   tsv    index, label, score (its probability), exit_layer, layers_run; regression: value for label and score;
+//   several
+//          labels: labels and their scores, with | between them
 //   csv    the same, separated by commas
-//   jsonl  {"index", "label", "scores": {label: probability}, "exit_layer", "layers_run"}; regression: "value"
+//   jsonl  {"index", "label", "scores": {label: probability}, "exit_layer", "layers_run"}; regression: "value"; several
+//          labels: "labels": [label, …]
 //   glue   index, prediction
 //   elue   index, pred, modules: what each text ran, with input shapes
 // Columns of the source that are kept stand behind the index in the first three; one with the name of an answer's
@@ -38,6 +41,9 @@ class AnswerLines {
 
  private:
   [[nodiscard]] std::string label_of(const Prediction& text) const;
+  // Of the labels that an answer gives: what `text_of` says of each, with | between them.
+  template <class TextOf>
+  [[nodiscard]] std::string given(const Answer& answer, TextOf&& text_of) const;
   [[nodiscard]] std::string json_line(const Prediction& text) const;
   [[nodiscard]] std::vector<std::string> columns() const;  // of a table
   [[nodiscard]] std::vector<std::string> fields_of(const Prediction& text) const;

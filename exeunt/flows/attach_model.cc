@@ -19,6 +19,7 @@
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/tries.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/runtime/labels.h"
 #include "exeunt/runtime/resolve.h"
 
 namespace exeunt {
@@ -82,6 +83,12 @@ std::optional<Dataset> labelled_rows(const AttachJob& job, Checkpoint& model, co
   model =
       model.with_labels(label_names(model.exits(), model.spec().family, job.labelled.columns.labels, data, observer));
   const bool regression = model.exits().problem == Problem::regression;
+  if (data.labelled && data.several != (model.exits().problem == Problem::multi_label)) {
+    throw Error(Code::bad_file,
+                fmt::format("the rows of {} have {}, and the model gives {}", data.where,
+                            data.several ? "several labels" : "one label", data.several ? "one" : "several at once"),
+                data.several ? "" : "--several reads \"a|b\" and lists, --label-columns a,b a column for each label");
+  }
   if (data.labelled && data.regression != regression) {
     throw Error(Code::bad_file,
                 fmt::format("the model predicts {}, but {} holds {}", regression ? "a number" : "classes", data.where,
@@ -96,15 +103,15 @@ void require_different_answers(std::span<const float> logits, const ExitLayout& 
   const auto width = static_cast<size_t>(exits.outputs);
   const auto answer = [&](size_t row) {
     const std::span<const float> own = logits.subspan(row * width, width);
-    return exits.problem == Problem::regression
-               ? own[0]
-               : static_cast<float>(std::max_element(own.begin(), own.end()) - own.begin());
+    return exits.problem == Problem::regression ? own[0]
+                                                : static_cast<float>(answer_number(reading_of(exits, own.data())));
   };
   for (size_t row = 1; row * width < logits.size(); ++row) {
     if (answer(row) != answer(0)) return;
   }
-  const std::string same = exits.problem == Problem::regression
-                               ? fmt::format("the value {:g}", answer(0))
+  const std::string same = exits.problem == Problem::regression ? fmt::format("the value {:g}", answer(0))
+                           : exits.problem == Problem::multi_label
+                               ? "the same labels"
                                : fmt::format("'{}'", exits.labels[static_cast<size_t>(answer(0))]);
   throw Error(Code::failure, fmt::format("the model answers {} to every text", same),
               "bring texts of every class the model knows");
@@ -176,7 +183,7 @@ std::pair<double, double> values_range(const ExitTrace& trace) {
 ExitTrace labelled_part(const ExitTrace& trace) {
   std::vector<size_t> rows;
   for (size_t row = 0; row < trace.rows; ++row) {
-    if (!std::isnan(trace.gold[row])) rows.push_back(row);
+    if (!std::isnan(trace.gold[row * trace.gold_width()])) rows.push_back(row);
   }
   return select_rows(trace, rows);
 }
@@ -190,10 +197,7 @@ std::vector<ExitReport> exit_reports(const ExitTrace& report) {
     double sum = 0;
     for (size_t row = 0; row < report.rows; ++row) {
       const std::span<const float> early = report.at(row, exit), full = report.at(row, report.exits - 1);
-      const auto label = [](std::span<const float> logits) {
-        return std::max_element(logits.begin(), logits.end()) - logits.begin();
-      };
-      sum += report.info.regression ? std::abs(early[0] - full[0]) : static_cast<double>(label(early) == label(full));
+      sum += report.info.regression ? std::abs(early[0] - full[0]) : report.same_answer(early, full) ? 1.0 : 0.0;
     }
     ExitReport line{.layer = report.info.layers[static_cast<size_t>(exit)],
                     .agreement = sum / static_cast<double>(report.rows)};

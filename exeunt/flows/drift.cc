@@ -26,7 +26,7 @@ void require_pair(const ExitTrace& before, const ExitTrace& after) {
 
 float answer_of(const ExitTrace& trace, std::span<const float> logits) {
   if (trace.info.regression) return logits[0];
-  return static_cast<float>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return static_cast<float>(answer_number(trace.reading(logits)));
 }
 
 Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {

@@ -2,6 +2,7 @@
 #include "exeunt/flows/make_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -21,12 +22,27 @@ namespace {
 
 void require_fit(const Checkpoint& model, const Dataset& data) {
   const bool regression = model.exits().problem == Problem::regression;
+  const bool several = model.exits().problem == Problem::multi_label;
+  if (data.labelled && several != data.several) {
+    throw Error(Code::bad_file,
+                fmt::format("the model gives {}, but the rows of the data have {}",
+                            several ? "several labels at once" : "one answer", data.several ? "several" : "one"),
+                several ? "--several reads \"a|b\" and lists, --label-columns a,b a column for each label"
+                        : "omit --several and --label-columns");
+  }
   if (data.labelled && regression != data.regression) {
     throw Error(Code::bad_file,
                 fmt::format("the model predicts {}, but the data holds {}", regression ? "a number" : "classes",
                             data.regression ? "numbers" : "classes"),
                 "choose the task the model was trained for");
   }
+}
+
+// 1 for each label that the row has, 0 for the others; unknown where the data has no labels.
+void put_gold(const Dataset& data, const Example& example, std::vector<float>& gold) {
+  const size_t labels = data.labels.size();
+  gold.insert(gold.end(), labels, std::isnan(example.gold) ? example.gold : 0.0F);
+  for (const int label : example.given) gold[gold.size() - labels + static_cast<size_t>(label)] = 1;
 }
 
 TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOptions& options, int max_length) {
@@ -39,6 +55,8 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   info.tool = version();
   info.created = now_rfc3339();
   info.regression = model.exits().problem == Problem::regression;
+  info.several = model.exits().problem == Problem::multi_label;
+  info.cuts = model.exits().cuts;
   info.labels = model.exits().labels;
   info.layers = exit_sites(model.exits()).layers;
   info.max_length = max_length;
@@ -123,6 +141,7 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   require_heads(model);
   require_fit(model, data);
   if (data.labelled && !data.regression) reorder_labels(data, model.exits().labels);
+  if (!data.labelled) data.labels = model.exits().labels;
   const Resolved resolved = resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
                                             .exceptions = options.exceptions,
                                             .max_length = options.max_length});
@@ -162,7 +181,11 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
     }
   }
   for (const Example& example : data.examples) {
-    trace.gold.push_back(example.gold);
+    if (trace.info.several) {
+      put_gold(data, example, trace.gold);
+    } else {
+      trace.gold.push_back(example.gold);
+    }
     trace.index.push_back(example.index);
   }
   check_trace(trace, data.task.empty() ? "trace" : data.task);

@@ -145,6 +145,7 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const O
   const auto take_labels = [&](UserColumns& columns) {
     if (!generic_labels(model.exits().labels)) columns.labels = model.exits().labels;
     columns.regression = model.exits().problem == Problem::regression;
+    columns.several = model.exits().problem == Problem::multi_label && columns.label_columns.empty();
   };
   DataSource source = options.data;
   if (source.columns.labels.empty() && !source.columns.regression) take_labels(source.columns);

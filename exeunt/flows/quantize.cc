@@ -44,7 +44,7 @@ Answered answers_of(const ExitTrace& trace, const PolicySpec& policy) {
 }
 
 double quality(const ExitTrace& trace, const std::vector<float>& predicted) {
-  if (!trace.labelled()) return 0;
+  if (!trace.labelled() || trace.info.several) return 0;
   const Metric metric = trace.info.regression ? Metric::pearson : Metric::accuracy;
   return score(std::span(&metric, 1), predicted, trace.gold).front().value;
 }

@@ -254,7 +254,9 @@ OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, 
     const std::vector<std::string> labels = regression ? std::vector<std::string>{"LABEL_0"} : exits.labels;
     for (size_t i = 0; i < labels.size(); ++i) out["id2label"][std::to_string(i)] = labels[i];
     for (size_t i = 0; i < labels.size(); ++i) out["label2id"][labels[i]] = i;
-    out["problem_type"] = regression ? "regression" : "single_label_classification";
+    out["problem_type"] = regression                              ? "regression"
+                          : exits.problem == Problem::multi_label ? "multi_label_classification"
+                                                                  : "single_label_classification";
   }
   out["torch_dtype"] = dtype == DType::f16 ? "float16" : dtype == DType::bf16 ? "bfloat16" : "float32";
   return out;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/exits_file.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "exeunt/base/error.h"
 #include "exeunt/model/layout.h"
 
@@ -54,6 +57,25 @@ std::pair<double, double> parse_range(JsonObject& fields, const Json& range) {
   return {range[0].get<double>(), range[1].get<double>()};
 }
 
+// Written with six digits, which survive the way to a logit and back.
+std::vector<float> parse_thresholds(JsonObject& fields, const Json& thresholds) {
+  std::vector<float> cuts;
+  const auto fits = [](const Json& one) { return one.is_number() && one > 0 && one < 1; };
+  if (!thresholds.is_array() || !std::all_of(thresholds.begin(), thresholds.end(), fits))
+    fields.fail("thresholds", glimpse(thresholds), "a list of numbers between 0 and 1, or null");
+  for (const Json& one : thresholds) {
+    const double share = one.get<double>();
+    cuts.push_back(static_cast<float>(std::log(share / (1 - share))));
+  }
+  return cuts;
+}
+
+OrderedJson thresholds_json(const std::vector<float>& cuts) {
+  OrderedJson out = OrderedJson::array();
+  for (const float cut : cuts) out.push_back(std::round(1e6 / (1 + std::exp(-static_cast<double>(cut)))) / 1e6);
+  return out;
+}
+
 }  // namespace
 
 ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::string& where) {
@@ -64,9 +86,10 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
                 "the file was written by another version");
   }
   ExitLayout exits;
-  exits.problem = *problem_named(fields.choice("problem", {"classification", "regression"}));
+  exits.problem = *problem_named(fields.choice("problem", {"classification", "regression", "multi_label"}));
   exits.outputs = static_cast<int>(fields.integer("outputs", 0, kMaxOutputs));
   exits.labels = fields.strings("labels");
+  if (const Json* thresholds = fields.find("thresholds")) exits.cuts = parse_thresholds(fields, *thresholds);
   if (const Json* range = fields.find("range")) exits.range = parse_range(fields, *range);
   exits.input = *pool_input_named(fields.choice("pool_input", strings_of(pool_input_names())));
   const Json& sites = fields.get("exits");
@@ -93,6 +116,7 @@ OrderedJson exits_json(const ExitLayout& exits) {
   out["problem"] = std::string(name_of(exits.problem));
   out["outputs"] = exits.outputs;
   out["labels"] = exits.labels;
+  if (exits.problem == Problem::multi_label && !exits.cuts.empty()) out["thresholds"] = thresholds_json(exits.cuts);
   out["range"] = exits.range ? OrderedJson{exits.range->first, exits.range->second} : OrderedJson(nullptr);
   out["pool_input"] = std::string(name_of(exits.input));
   out["exits"] = OrderedJson::array();

@@ -17,6 +17,8 @@
 namespace exeunt {
 namespace {
 
+constexpr std::string_view kMultiLabel = "multi_label_classification";  // as transformers has it
+
 struct DerivedExits {
   ExitLayout exits;
   std::vector<std::string> notices;
@@ -170,14 +172,12 @@ class Deriver {
 
   void name_outputs() {
     const std::string& type = config_.heads.problem_type;
-    if (type == "multi_label_classification") {
-      throw Error(Code::bad_file,
-                  fmt::format("{}: field 'problem_type': got '{}', want regression or "
-                              "single_label_classification",
-                              where_, type),
-                  "several labels at once are not supported");
+    if (!type.empty() && type != "regression" && type != "single_label_classification" && type != kMultiLabel) {
+      throw_bad_file(where_, "field 'problem_type': got '{}', want regression, single_label_classification or {}", type,
+                     kMultiLabel);
     }
-    if (exits_.outputs == 1) {
+    if (type == kMultiLabel) exits_.problem = Problem::multi_label;
+    if (exits_.outputs == 1 && type != kMultiLabel) {
       exits_.problem = Problem::regression;
       return;
     }

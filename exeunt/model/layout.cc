@@ -23,13 +23,17 @@ void check_outputs(const ExitLayout& exits, std::string_view where) {
       throw_bad_file(where, "got {} labels, want none for a regression", exits.labels.size());
     }
   } else {
-    if (exits.outputs < 2 || exits.outputs > kMaxOutputs) {
-      throw_bad_file(where, "got {} outputs, want 2 to {} for a classification", exits.outputs, kMaxOutputs);
+    const int least = exits.problem == Problem::multi_label ? 1 : 2;
+    if (exits.outputs < least || exits.outputs > kMaxOutputs) {
+      throw_bad_file(where, "got {} outputs, want {} to {} for a classification", exits.outputs, least, kMaxOutputs);
     }
     if (exits.labels.size() != static_cast<size_t>(exits.outputs)) {
       throw_bad_file(where, "got {} labels, want one for each of the {} outputs", exits.labels.size(), exits.outputs);
     }
     if (exits.range) throw_bad_file(where, "got a range of labels, want none for a classification");
+  }
+  if (!exits.cuts.empty() && (exits.problem != Problem::multi_label || exits.cuts.size() != exits.labels.size())) {
+    throw_bad_file(where, "got {} thresholds, want one for each label of several, or none", exits.cuts.size());
   }
   std::set<std::string_view> seen;
   for (const std::string& label : exits.labels) {

@@ -11,7 +11,7 @@ namespace {
 // Names in the order of the enumerations.
 constexpr std::array<std::string_view, 3> kActivations{"gelu", "gelu_new", "relu"};
 constexpr std::array<std::string_view, 6> kPoolInputs{"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
-constexpr std::array<std::string_view, 2> kProblems{"classification", "regression"};
+constexpr std::array<std::string_view, 3> kProblems{"classification", "regression", "multi_label"};
 constexpr std::array<std::string_view, 2> kLastRamps{"final", "ramp"};
 
 template <class Enum, size_t n>

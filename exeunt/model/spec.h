@@ -14,7 +14,11 @@ namespace exeunt {
 enum class Family { bert, roberta, albert, elasticbert };
 enum class Activation { gelu, gelu_new, relu };  // gelu: erf form; gelu_new: tanh form
 enum class PoolInput { cls, mean, max, cls_mean, cls_max, mean_max };
-enum class Problem { classification, regression };
+enum class Problem {
+  classification,  // one label of several
+  regression,      // one output as it is: a value, or the score of a reranker
+  multi_label      // each label is given or not, by the sigmoid of its output
+};
 enum class LastRamp { final, ramp };  // which head answers at the last layer of an imported DeeBERT checkpoint
 
 [[nodiscard]] std::string_view name_of(Family family) noexcept;
@@ -69,8 +73,10 @@ struct ExitSite {
 
 struct ExitLayout {
   Problem problem = Problem::classification;
-  int outputs = 0;                                      // C
-  std::vector<std::string> labels = {};                 // in output order; empty for regression
+  int outputs = 0;                       // C
+  std::vector<std::string> labels = {};  // in output order; empty for regression
+  // multi_label: the logits above which labels are given, ln(t / (1 - t)) of their thresholds t; empty = 0 (t = 0.5)
+  std::vector<float> cuts = {};
   std::optional<std::pair<double, double>> range = {};  // of regression labels
   PoolInput input = PoolInput::cls;
   std::vector<ExitSite> sites = {};  // ascending `after`; the last is after the last layer; empty = no heads yet

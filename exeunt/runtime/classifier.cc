@@ -4,6 +4,7 @@
 #include <latch>
 
 #include "exeunt/base/error.h"
+#include "exeunt/runtime/labels.h"
 
 namespace exeunt {
 
@@ -82,7 +83,10 @@ std::shared_ptr<const AskPolicy> Classifier::bind(const std::string& policy) con
 std::string Classifier::label(const Answer& answer) const {
   const ExitLayout& exits = checkpoint_.exits();
   if (exits.problem == Problem::regression) return fmt::format("{:g}", answer.evidence.value);
-  return exits.labels.at(static_cast<size_t>(answer.evidence.label));
+  std::string out;
+  for (const int label : labels_of(exits, answer.logits))
+    out += (out.empty() ? "" : ", ") + exits.labels.at(static_cast<size_t>(label));
+  return out;
 }
 
 }  // namespace exeunt

@@ -46,7 +46,7 @@ class Classifier {
   [[nodiscard]] std::vector<ClassifierAnswer> answer_all(std::span<const ClassifierText> texts, const Ask& ask);
   // Another policy for `Ask`, resolved as the one at opening. Throws Error (usage) where it does not fit the model.
   [[nodiscard]] std::shared_ptr<const AskPolicy> bind(const std::string& policy) const;
-  // The name of an answer's label; its value for regression.
+  // The name of an answer's label, or of several with commas between them; its value for regression.
   [[nodiscard]] std::string label(const Answer& answer) const;
 
   [[nodiscard]] Ask ask() const { return {.policy = policy_}; }

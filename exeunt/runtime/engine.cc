@@ -80,7 +80,9 @@ ExitSites exit_sites(const ExitLayout& layout) {
                   .outputs = layout.outputs,
                   .regression = layout.problem == Problem::regression,
                   .lte = layout.lte,
-                  .ramp = layout.compat_last_ramp == LastRamp::ramp};
+                  .ramp = layout.compat_last_ramp == LastRamp::ramp,
+                  .several = layout.problem == Problem::multi_label,
+                  .cuts = layout.cuts.empty() ? nullptr : layout.cuts.data()};
   for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
   return sites;
 }
@@ -321,6 +323,8 @@ ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<voi
   trace.info.engine = name();
   trace.info.precision = name_of(precision());
   trace.info.regression = exits().problem == Problem::regression;
+  trace.info.several = exits().problem == Problem::multi_label;
+  trace.info.cuts = exits().cuts;
   trace.info.labels = exits().labels;
   trace.info.layers = exit_sites(exits()).layers;
   trace.rows = texts.size();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "exeunt/base/utf8.h"
+#include "exeunt/exits/evidence.h"
 #include "exeunt/model/spec.h"
 
 namespace exeunt::serve {
@@ -11,6 +12,16 @@ namespace exeunt::serve {
 std::string ModelFacts::label(int index) const {
   const auto i = static_cast<size_t>(index);
   return i < labels.size() ? labels[i] : fmt::format("LABEL_{}", index);
+}
+
+std::string ModelFacts::answer(int index, const std::vector<float>& logits) const {
+  if (!several) return label(index);
+  std::string out;
+  for (int c = 0; c < outputs; ++c) {
+    if (!has_label(logits.data(), cuts.empty() ? nullptr : cuts.data(), c)) continue;
+    out += (out.empty() ? "" : ",") + label(c);
+  }
+  return out;
 }
 
 size_t most_values(const JobRules& rules) noexcept {

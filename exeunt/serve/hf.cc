@@ -7,8 +7,7 @@
 namespace exeunt::serve {
 namespace {
 
-constexpr std::string_view kWantTexts =
-    R"(a string, {"text": string, "text_pair": string}, or a list of these)";
+constexpr std::string_view kWantTexts = R"(a string, {"text": string, "text_pair": string}, or a list of these)";
 
 [[noreturn]] void refuse_inputs(std::string got) {
   throw invalid(fmt::format("body: field 'inputs': got {}, want {}", got, kWantTexts));

@@ -27,12 +27,12 @@ OrderedJson numbers(std::span<const float> values) {
 }
 
 // At the exit's score temperature, which exits that the policy skips have, too.
-std::vector<float> probabilities_of(const ExitDetail& detail, const AskPolicy* policy) {
-  if (detail.logits.size() < 2) return {};
+std::vector<float> probabilities_of(const ExitDetail& detail, const ModelFacts& model, const AskPolicy* policy) {
+  if (model.regression) return {};
   const bool scaled = policy != nullptr && !policy->spec.score_temperature.empty();
   const float temperature = scaled ? policy->spec.score_temperature[static_cast<size_t>(detail.exit)] : 1.0F;
   std::vector<float> out(detail.logits.size());
-  probabilities({detail.logits.data(), static_cast<int>(out.size()), temperature}, out.data());
+  probabilities({detail.logits.data(), static_cast<int>(out.size()), temperature, 0, model.several}, out.data());
   return out;
 }
 
@@ -77,8 +77,8 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
     if (input.model.regression) {
       row["value"] = short_double(e.value);
     } else {
-      row["label"] = input.model.label(e.label);
-      row["probabilities"] = numbers(probabilities_of(detail, input.policy));
+      row["label"] = input.model.answer(e.label, detail.logits);
+      row["probabilities"] = numbers(probabilities_of(detail, input.model, input.policy));
       row["entropy"] = short_double(e.entropy);
       row["confidence"] = short_double(e.confidence);
       row["margin"] = short_double(e.margin);
@@ -135,7 +135,7 @@ OrderedJson classification(const RenderInput& input) {
     const std::vector<float> scores = scores_of(answer);
     OrderedJson row;
     row["index"] = i;
-    row["label"] = input.model.label(answer.evidence.label);
+    row["label"] = input.model.answer(answer.evidence.label, answer.logits);
     row["probs"] = numbers(scores);
     row["num_classes"] = scores.size();
     if (input.job.exit.details) row["exit"] = exit_json(input, answer);
@@ -161,7 +161,7 @@ OrderedJson output_tensor(const std::string& name, const RenderInput& input) {
   out["shape"] = wide ? std::vector<int64_t>{rows, input.model.outputs} : std::vector<int64_t>{rows};
   out["datatype"] = wide ? "FP32" : name == "exit_layer" ? "INT32" : "BYTES";
   for (const Answer& answer : input.answers) {
-    if (name == "label") data.push_back(input.model.label(answer.evidence.label));
+    if (name == "label") data.push_back(input.model.answer(answer.evidence.label, answer.logits));
     if (name == "exit_layer") data.push_back(answer.layer);
     if (name == "details") data.push_back(dumped(exit_json(input, answer)));
     if (!wide) continue;
@@ -195,7 +195,7 @@ double short_double(float value) noexcept {
 }
 
 std::vector<float> scores_of(const Answer& answer, Scoring scoring) {
-  if (scoring == Scoring::own && answer.logits.size() > 1) return answer.probabilities;
+  if (scoring == Scoring::own && !answer.probabilities.empty()) return answer.probabilities;
   std::vector<float> out = answer.logits;
   if (scoring == Scoring::softmax) probabilities({answer.logits.data(), static_cast<int>(out.size())}, out.data());
   if (scoring == Scoring::own || scoring == Scoring::sigmoid)

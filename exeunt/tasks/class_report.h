@@ -22,12 +22,14 @@ struct ConfusedPair {
 
 struct ClassReport {
   std::vector<ClassFigures> classes;  // in label order
-  std::vector<int64_t> confusion;     // [classes, classes] rows with this gold and this answer
+  std::vector<int64_t> confusion;     // [classes, classes] rows with this gold and this answer; empty for sets
   double macro_f1 = 0;                // mean over the classes that occur, as gold or as answer
   double micro_f1 = 0;                // over all rows: the accuracy
   double weighted_f1 = 0;             // mean, weighted by support
 
-  [[nodiscard]] int64_t at(size_t gold, size_t answer) const { return confusion[gold * classes.size() + answer]; }
+  [[nodiscard]] int64_t at(size_t gold, size_t answer) const {
+    return confusion.empty() ? 0 : confusion[gold * classes.size() + answer];
+  }
   // The most frequent mistakes, at most `count`; of equally frequent ones the first by gold.
   [[nodiscard]] std::vector<ConfusedPair> worst(size_t count) const;
 };

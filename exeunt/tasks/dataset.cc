@@ -200,6 +200,17 @@ Dataset read_split(const Task& task, Split split, const fs::path& folder, const 
 void reorder_labels(Dataset& data, const std::vector<std::string>& labels) {
   if (data.regression || data.labels == labels) return;
   const LabelIndex index(labels);
+  for (Example& example : data.examples) {
+    if (!data.several) break;
+    for (int& label : example.given)
+      label = static_cast<int>(index.gold(data.labels[static_cast<size_t>(label)],
+                                          fmt::format("{}: row {}", data.where, example.index + 1)));
+    std::sort(example.given.begin(), example.given.end());
+  }
+  if (data.several) {
+    data.labels = labels;
+    return;
+  }
   std::vector<float> moved;  // per old label, its new index, computed on demand
   moved.assign(data.labels.size(), std::numeric_limits<float>::quiet_NaN());
   for (Example& example : data.examples) {

@@ -16,13 +16,16 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-constexpr std::array<std::pair<Metric, std::string_view>, 6> kNames = {{
+constexpr std::array<std::pair<Metric, std::string_view>, 9> kNames = {{
     {Metric::accuracy, "accuracy"},
     {Metric::f1, "f1"},
     {Metric::matthews_correlation, "matthews_correlation"},
     {Metric::pearson, "pearson"},
     {Metric::spearmanr, "spearmanr"},
     {Metric::combined_score, "combined_score"},
+    {Metric::exact_match, "exact_match"},
+    {Metric::micro_f1, "micro_f1"},
+    {Metric::macro_f1, "macro_f1"},
 }};
 
 // Neumaier's compensated sum: the error stays a few ulps however many terms there are.
@@ -199,6 +202,9 @@ std::vector<Score> score(std::span<const Metric> metrics, std::span<const float>
         value = spearmanr(predicted_values, gold_values);
         break;
       case Metric::combined_score:
+      case Metric::exact_match:  // of sets, which are scored elsewhere
+      case Metric::micro_f1:
+      case Metric::macro_f1:
         continue;
     }
     sum += value;
@@ -210,6 +216,10 @@ std::vector<Score> score(std::span<const Metric> metrics, std::span<const float>
     out.insert(out.begin() + (place - metrics.begin()), {Metric::combined_score, mean});
   }
   return out;
+}
+
+std::vector<Metric> set_metrics() {
+  return {Metric::exact_match, Metric::micro_f1, Metric::macro_f1};
 }
 
 std::vector<Metric> default_metrics(bool regression, size_t labels) {

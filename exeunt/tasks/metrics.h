@@ -9,7 +9,17 @@
 
 namespace exeunt {
 
-enum class Metric { accuracy, f1, matthews_correlation, pearson, spearmanr, combined_score };
+enum class Metric {
+  accuracy,
+  f1,
+  matthews_correlation,
+  pearson,
+  spearmanr,
+  combined_score,
+  exact_match,  // of sets of labels: set_report.h
+  micro_f1,
+  macro_f1
+};
 
 [[nodiscard]] std::string_view name_of(Metric metric) noexcept;  // the key in every JSON output
 [[nodiscard]] std::optional<Metric> metric_named(std::string_view name) noexcept;
@@ -40,6 +50,8 @@ struct Score {
 [[nodiscard]] std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted,
                                        std::span<const float> gold, int positive = 1);
 
+// Those of sets of labels.
+[[nodiscard]] std::vector<Metric> set_metrics();
 // The metrics for data without a known task.
 [[nodiscard]] std::vector<Metric> default_metrics(bool regression, size_t labels);
 

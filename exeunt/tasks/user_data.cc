@@ -9,6 +9,7 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/tasks/gold_reader.h"
 #include "exeunt/tasks/rows.h"
+#include "exeunt/tasks/set_reader.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -17,7 +18,7 @@ namespace {
 class UserReader {
  public:
   UserReader(const UserColumns& columns, const OnBadRow& on_bad_row)
-      : columns_(columns), on_bad_row_(on_bad_row), gold_(columns) {}
+      : columns_(columns), on_bad_row_(on_bad_row), gold_(columns), sets_(columns) {}
 
   // Any number of tables and texts, one after the other.
   void add_table(std::string_view bytes, const std::string& where, UserFormat format);
@@ -33,11 +34,16 @@ class UserReader {
   void refuse_bad() const;
   void say_left_out(const std::string& where);
   [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
+  [[nodiscard]] bool several() const { return columns_.several || !columns_.label_columns.empty(); }
+  void take_set(Example& example, const Row& row);
+  void take_set(Example& example, const Json& object, const std::string& place);
 
   const UserColumns& columns_;
   const OnBadRow& on_bad_row_;
   GoldReader gold_;
-  std::string where_;  // the file being read
+  SetReader sets_;                    // where there may be several labels
+  std::vector<size_t> label_places_;  // of columns_.label_columns
+  std::string where_;                 // the file being read
   UserFormat format_ = UserFormat::csv;
   std::vector<std::string> names_;  // its header
   size_t text_ = 0, pair_ = 0, label_ = 0;
@@ -54,7 +60,48 @@ void UserReader::find_columns(const Row& header) {
   if (out_.columns.empty()) out_.columns = names_;
   text_ = find_column(header, where_, columns_.text);
   if (!columns_.pair.empty()) pair_ = find_column(header, where_, columns_.pair);
-  if (!columns_.label.empty()) label_ = find_column(header, where_, columns_.label);
+  label_places_.clear();
+  for (const std::string& name : columns_.label_columns) label_places_.push_back(find_column(header, where_, name));
+  if (!columns_.label.empty() && columns_.label_columns.empty()) label_ = find_column(header, where_, columns_.label);
+}
+
+void UserReader::take_set(Example& example, const Row& row) {
+  if (columns_.label_columns.empty()) {
+    example.given = sets_.read(split_labels(row.fields[label_]), place_of(where_, row.line, label_, columns_.label));
+    return;
+  }
+  std::vector<std::string> given;
+  for (size_t i = 0; i < label_places_.size(); ++i) {
+    const std::string& name = columns_.label_columns[i];
+    if (is_given(row.fields[label_places_[i]], place_of(where_, row.line, label_places_[i], name)))
+      given.push_back(name);
+  }
+  example.given = sets_.read(given, place_of(where_, row.line));
+}
+
+void UserReader::take_set(Example& example, const Json& object, const std::string& place) {
+  std::vector<std::string> given;
+  for (const std::string& name : columns_.label_columns) {
+    const auto found = object.find(name);
+    if (found == object.end()) throw_bad_file(place, "no field {}", shown(name));
+    if (is_given(found->is_string() ? found->get<std::string>() : found->dump(),
+                 fmt::format("{}: field {}", place, shown(name))))
+      given.push_back(name);
+  }
+  if (columns_.label_columns.empty()) {
+    const auto found = object.find(columns_.label);
+    if (found != object.end() && found->is_array()) {
+      for (const Json& one : *found) {
+        if (!one.is_string() && !one.is_number())
+          throw_bad_file(fmt::format("{}: field {}", place, shown(columns_.label)), "got {}, want a list of labels",
+                         glimpse(one));
+        given.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+      }
+    } else {
+      given = split_labels(text_of(object, columns_.label, place));
+    }
+  }
+  example.given = sets_.read(given, fmt::format("{}: field {}", place, shown(columns_.label)));
 }
 
 // A row without a text is left out, whatever its label. The others have one.
@@ -81,8 +128,10 @@ void UserReader::take_fields(const Row& row) {
   Example example;
   example.text = row.fields[text_];
   if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
-  take(std::move(example), row.line,
-       [&] { return gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label)); });
+  if (several() && !is_blank(example.text, example.pair)) take_set(example, row);
+  take(std::move(example), row.line, [&] {
+    return several() ? 0.0F : gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
+  });
 }
 
 std::string UserReader::text_of(const Json& object, const std::string& name, std::string_view where) const {
@@ -107,7 +156,9 @@ void UserReader::take_object(const Row& row) {
   Example example;
   example.text = text_of(object, columns_.text, place);
   if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
+  if (several() && !is_blank(example.text, example.pair)) take_set(example, object, place);
   take(std::move(example), row.line, [&] {
+    if (several()) return 0.0F;
     const std::string label = text_of(object, columns_.label, place);
     return gold_.read(label, fmt::format("{}: field {}", place, shown(columns_.label)));
   });
@@ -182,6 +233,7 @@ void UserReader::add_text(std::string_view bytes, const std::string& where, cons
     check_utf8(Row{.fields = {bytes}, .line = 1}, where, {});
     Example example;
     example.text = bytes.substr(0, bytes.find_last_not_of("\r\n") + 1);
+    if (several()) throw_bad_file(where, "folders of texts have one label each, want a table for several");
     take(std::move(example), 1, [&] { return gold_.read(label, where); });
   } catch (const Error& error) {
     note_bad(error);
@@ -193,7 +245,7 @@ Dataset UserReader::finish(const std::string& where) {
   refuse_bad();
   say_left_out(where);
   out_.labelled = !columns_.label.empty();
-  if (out_.labelled && !out_.examples.empty()) gold_.finish(out_, where);
+  if (out_.labelled && !out_.examples.empty()) several() ? sets_.finish(out_, where) : gold_.finish(out_, where);
   out_.where = where;
   return std::move(out_);
 }
@@ -285,6 +337,8 @@ std::string flags_for(const UserColumns& columns) {
   if (columns.separator != usual.separator)
     add("--separator", columns.separator == '\t' ? "tab" : std::string(1, columns.separator), "");
   add("--labels", fmt::format("{}", fmt::join(columns.labels, ",")), "");
+  add("--label-columns", fmt::format("{}", fmt::join(columns.label_columns, ",")), "");
+  if (columns.several) out += " --several";
   if (columns.skip_bad) out += " --skip-bad";
   return columns.regression.value_or(false) ? out + " --regression" : out;
 }

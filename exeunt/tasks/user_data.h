@@ -23,9 +23,11 @@ struct UserColumns {
   std::optional<bool> regression;
   // In index order. By default all that occur, by value if all are integers, else by bytes.
   std::vector<std::string> labels;
-  std::optional<UserFormat> format;  // default: by the file extension, .csv .tsv .jsonl .ndjson
-  char separator = ',';              // of CSV
-  bool skip_bad = false;             // leave rows out that cannot be used, instead of refusing the file
+  std::optional<UserFormat> format;             // default: by the file extension, .csv .tsv .jsonl .ndjson
+  bool several = false;                         // a row may have several labels: a list in JSONL, "a|b" in tables
+  std::vector<std::string> label_columns = {};  // several: a column for each label, with 1 or 0, instead of `label`
+  char separator = ',';                         // of CSV
+  bool skip_bad = false;                        // leave rows out that cannot be used, instead of refusing the file
 };
 
 // `name` as data_files() takes it. Empty lines are skipped; rows whose text is blank are skipped, counted and reported

@@ -63,6 +63,10 @@ Texts read_texts(const TrainingSource& source, const Notice& notice, const Task*
   } else {
     UserColumns columns = source.columns;
     texts.train = read_user_data(source.data, columns);
+    if (texts.train.several) {
+      throw Error(Code::usage, "training on rows with several labels at once is not supported",
+                  "fine-tune the model elsewhere and give it exits: exeunt attach MODEL --texts FILE");
+    }
     for (const std::string& text : texts.train.notices) notice(text);
     if (source.columns.labels.empty()) question_labels(source, notice, texts.train);
     for (const std::string& text : warnings_of(inspect(texts.train), texts.train, DataUse::learn)) notice(text);

@@ -134,7 +134,8 @@ TEST_P(HeadTest, AgreesWithPlainLoopsAndTheirDifferences) {
   std::vector<float> teacher(batch.rows.size() * outputs), keep(batch.rows.size() * width);
   for (float& value : teacher) value = 2 * normal(random);
   for (float& value : keep) value = random() % 5 == 0 ? 0.0F : 1.25F;
-  const Imitation targets(teacher, shape.outputs, GetParam().regression, kTemperature);
+  const Problem problem = GetParam().regression ? Problem::regression : Problem::classification;
+  const Imitation targets(teacher, {.problem = problem, .outputs = shape.outputs}, kTemperature);
   const std::vector<size_t> texts{0, 1, 2, 3, 4};
 
   Doubles all(weights.all().begin(), weights.all().end());

@@ -10,7 +10,7 @@ namespace {
 
 TEST(Imitation, OfEqualLogitsLosesNothing) {
   const std::vector<float> teacher{1, 2, 3, -4, 0, 2};
-  const Imitation targets(teacher, 3, false, 2);
+  const Imitation targets(teacher, {.outputs = 3}, 2);
   std::vector<float> gradient(6);
   EXPECT_EQ(targets.texts(), 2U);
   EXPECT_NEAR(targets.loss(std::vector<size_t>{0, 1}, teacher, gradient), 0, 1e-6);
@@ -19,13 +19,13 @@ TEST(Imitation, OfEqualLogitsLosesNothing) {
 }
 
 TEST(Imitation, CountsTextsWithTheSameLabel) {
-  const Imitation targets(std::vector<float>{1, 2, 3, 1}, 2, false, 1);
+  const Imitation targets(std::vector<float>{1, 2, 3, 1}, {.outputs = 2}, 1);
   EXPECT_EQ(targets.agreement(std::vector<size_t>{0, 1}, std::vector<float>{0, 5, 0, 5}), 1);
   EXPECT_EQ(targets.agreement(std::vector<size_t>{1}, std::vector<float>{5, 0}), 1);
 }
 
 TEST(Imitation, IsFiniteWhereTheTeacherIsSure) {
-  const Imitation targets(std::vector<float>{500, -500}, 2, false, 1);
+  const Imitation targets(std::vector<float>{500, -500}, {.outputs = 2}, 1);
   std::vector<float> gradient(2);
   EXPECT_NEAR(targets.loss(std::vector<size_t>{0}, std::vector<float>{-80, 80}, gradient), 160, 1e-3);
   EXPECT_NEAR(gradient[0], -1, 1e-6);
@@ -34,7 +34,7 @@ TEST(Imitation, IsFiniteWhereTheTeacherIsSure) {
 
 TEST(Imitation, FinishesValuesInTheModelsUnit) {
   const std::vector<float> teacher{10, 14, 18};
-  const Imitation targets(teacher, 1, true, 1);
+  const Imitation targets(teacher, {.problem = Problem::regression, .outputs = 1}, 1);
   const double spread = std::sqrt(32.0 / 3);
   EXPECT_NEAR(targets.spread(), spread, 1e-6);
   HeadArray head({.hidden = 2, .width = 2, .outputs = 1});
@@ -47,7 +47,7 @@ TEST(Imitation, FinishesValuesInTheModelsUnit) {
 }
 
 TEST(Imitation, OfOneValueAloneKeepsItsUnit) {
-  const Imitation targets(std::vector<float>{4, 4}, 1, true, 1);
+  const Imitation targets(std::vector<float>{4, 4}, {.problem = Problem::regression, .outputs = 1}, 1);
   EXPECT_EQ(targets.spread(), 1);
 }
 

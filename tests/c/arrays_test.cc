@@ -183,10 +183,9 @@ TEST(CReplays, SweepsWithAccuracyWhereGoldIsKnown) {
   Made made(100);
   char* json = nullptr;
   ASSERT_EQ(exeunt_sweep(&made.given, "confidence:0.5|0.7", &json), EXEUNT_OK) << exeunt_last_error();
-  EXPECT_STREQ(json,
-               R"({"format":"exeunt.sweep/1","settings":[)"
-               R"({"policy":"confidence:0.5","layers":1.0,"cost_fraction":0.5,"loss":0.1,"accuracy":0.9},)"
-               R"({"policy":"confidence:0.7","layers":1.1,"cost_fraction":0.55,"loss":0.0,"accuracy":1.0}]})");
+  EXPECT_STREQ(json, R"({"format":"exeunt.sweep/1","settings":[)"
+                     R"({"policy":"confidence:0.5","layers":1.0,"cost_fraction":0.5,"loss":0.1,"accuracy":0.9},)"
+                     R"({"policy":"confidence:0.7","layers":1.1,"cost_fraction":0.55,"loss":0.0,"accuracy":1.0}]})");
   exeunt_free(json);
   made.given.gold = nullptr;
   ASSERT_EQ(exeunt_sweep(&made.given, "full", &json), EXEUNT_OK);

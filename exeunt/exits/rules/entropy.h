@@ -2,6 +2,8 @@
 // entropy:S: leave when H(p) < S (DeeBERT, RomeBERT, ElasticBERT; BranchyNet before them).
 #pragma once
 
+#include <algorithm>
+
 #include "exeunt/exits/rule.h"
 
 namespace exeunt {
@@ -13,7 +15,9 @@ struct EntropyRule : BelowDefaults {
   static constexpr std::span<const ParamInfo> kParams = kList;
   static constexpr bool kUsual = true;
 
-  static std::vector<Params> candidates(const Scope& scope) { return thresholds_up_to(std::log(scope.classes)); }
+  static std::vector<Params> candidates(const Scope& scope) {
+    return thresholds_up_to(std::min(16.0, scope.most_entropy()));
+  }
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
     return e.entropy < args.exit_value;

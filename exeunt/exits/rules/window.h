@@ -39,7 +39,8 @@ struct WindowRule : RuleDefaults {
   }
 
   static void settle(float* params, const Ground& ground) noexcept {
-    if (static_cast<int>(params[5]) == automatic) params[5] = ground.classes > 2 ? argmax_consistent : class0;
+    if (static_cast<int>(params[5]) == automatic)
+      params[5] = ground.classes > 2 || ground.several ? argmax_consistent : class0;
   }
 
   static std::vector<Params> candidates(const Scope& scope) {

@@ -7,6 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/runtime/check_text.h"
 #include "exeunt/runtime/cpu/register_peak.h"
+#include "exeunt/runtime/labels.h"
 
 namespace exeunt {
 namespace {
@@ -119,7 +120,7 @@ bool AnswerRun::look(const LayerEnd& end) {
   if (nth < 0) {
     const bool scaled = ask_.policy && !ask_.policy->spec.temperature.empty();
     const float temperature = scaled ? ask_.policy->spec.temperature[static_cast<size_t>(end.site)] : 1.0F;
-    best_.evidence = weigh({end.logits, outputs, temperature, end.lte});
+    best_.evidence = weigh(reading_of(model_.exits, end.logits, temperature, end.lte));
   } else {
     const bool by_ramp = asks_ramp(*policy, nth);
     if (by_ramp) state_before_ = state_;
@@ -190,7 +191,7 @@ void AnswerRun::finish() {
       const bool scaled = ask_.policy && !ask_.policy->spec.score_temperature.empty();
       const float temperature = scaled ? ask_.policy->spec.score_temperature[site] : 1.0F;
       out.probabilities.resize(out.logits.size());
-      probabilities({out.logits.data(), model_.exits.outputs, temperature}, out.probabilities.data());
+      probabilities(reading_of(model_.exits, out.logits.data(), temperature), out.probabilities.data());
     }
   }
   done_(std::move(out));
