@@ -24,12 +24,14 @@
 #include "exeunt/exits/policy.h"
 #include "exeunt/exits/trace.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/device.h"
 #include "exeunt/runtime/precision.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {
 
-struct Kernels;
+class Backend;
+struct TextSource;
 
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
@@ -43,13 +45,14 @@ enum class ClsFirst : uint8_t {
   always,  // at every exit that allows it
 };
 
-// Raised whenever the kernels of an instruction set compute other bits than before: a certificate of other bits does
-// not hold.
+// EngineTraits of the CPU: raised whenever the kernels of an instruction set compute other bits than before: a
+// certificate of other bits does not hold.
 inline constexpr int kNumerics = 1;
 [[nodiscard]] std::string engine_name(const Kernels& kernels);  // "cpu/avx512"
 
 struct EngineOptions {
-  std::optional<Precision> precision = {};                        // none: bf16 where the processor has it, else fp32
+  Device device = {};
+  std::optional<Precision> precision = {};                        // none: bf16 where the device has it, else fp32
   std::map<std::string, Precision, std::less<>> exceptions = {};  // "layer.3.ffn2" → bf16: precision.json
   int threads = 0;                                                // 0 = as many as this process may use
   bool split = true;                                              // idle threads help with a text
@@ -127,6 +130,7 @@ class Engine {
   using MakeEncoding = std::function<Encoding()>;  // tokenises on the thread that runs the text
 
   explicit Engine(const Checkpoint& checkpoint, const EngineOptions& options = {});  // throws Error
+  explicit Engine(std::unique_ptr<Backend> backend);
   ~Engine();  // cancels waiting texts, finishes running ones
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -140,6 +144,7 @@ class Engine {
   Ticket submit(Encoding text, const Ask& ask, Done done);
   Ticket submit(MakeEncoding text, const Ask& ask, Done done);
 
+  // Throws Error, also for a text that failed: a lost GPU, no memory.
   [[nodiscard]] std::vector<Answer> answer(std::span<const Encoding> texts, const Ask& ask = {});
   // Every exit of every text at full depth. Gold and index are left empty; info has engine, precision, labels, layers.
   // `advance` is called after every text, one call at a time.
@@ -161,16 +166,18 @@ class Engine {
   [[nodiscard]] const ModelSpec& spec() const noexcept;
   [[nodiscard]] const ExitLayout& exits() const noexcept;
   [[nodiscard]] Precision precision() const noexcept;
-  [[nodiscard]] const Kernels& kernels() const noexcept;
-  [[nodiscard]] std::string name() const;  // "cpu/avx512"
+  [[nodiscard]] const Kernels& kernels() const noexcept;  // the CPU's, wherever the model runs
+  [[nodiscard]] const EngineTraits& traits() const noexcept;
+  [[nodiscard]] const std::string& name() const noexcept { return traits().name; }  // "cpu/avx512"
   [[nodiscard]] int threads() const noexcept;
   [[nodiscard]] int pack_rows() const noexcept;
   [[nodiscard]] size_t waiting() const noexcept;       // texts submitted and not begun
   [[nodiscard]] size_t weight_bytes() const noexcept;  // packed
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  Ticket enqueue(TextSource source, const Ask& ask, Done done);
+
+  std::unique_ptr<Backend> backend_;
 };
 
 }  // namespace exeunt

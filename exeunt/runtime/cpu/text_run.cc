@@ -12,27 +12,11 @@
 namespace exeunt {
 namespace {
 
-// The site after `layer`, from 1; -1: there is none.
-int site_after(const ExitLayout& exits, int layer) noexcept {
-  for (size_t i = 0; i < exits.sites.size(); ++i) {
-    if (exits.sites[i].after == layer) return static_cast<int>(i);
-  }
-  return -1;
-}
-
 bool reads_first_row(const ExitLayout& exits, int site) {
   return site >= 0 && !reads_all_rows(exits, exits.sites[static_cast<size_t>(site)]);
 }
 
 }  // namespace
-
-int deepest_exit(const ExitLayout& exits, int max_layers) noexcept {
-  int deepest = -1;
-  for (const ExitSite& site : exits.sites) {
-    if (site.after <= max_layers) ++deepest;
-  }
-  return deepest;
-}
 
 double leaving_share(const AskPolicy& policy, int nth) noexcept {
   const int count = policy.bound.count;
@@ -48,32 +32,26 @@ double leaving_share(const AskPolicy& policy, int nth) noexcept {
   return there > rate ? rate / there : rate > 0 ? 1 : 0;
 }
 
-AnswerRun::AnswerRun(Setting setting, TextSource source, const Ask& ask, Engine::Done done)
-    : setting_(std::move(setting)),
-      model_(*setting_.model),
-      source_(std::move(source)),
-      ask_(ask),
-      done_(std::move(done)),
-      stop_(deepest_exit(model_.exits, ask.max_layers)) {
+AnswerRun::AnswerRun(const PackedModel& model, const std::atomic<bool>& closing, AnswerJob job)
+    : model_(model), closing_(closing), job_(std::move(job)), stop_(stop_site(model.exits, job_.ask)) {
   best_.logits.resize(static_cast<size_t>(model_.exits.outputs));
-  if (ask_.details) best_.details.reserve(model_.exits.sites.size());
-  if (!ask_.policy) return;
-  const Policy& policy = ask_.policy->bound;
-  stop_ = std::min(stop_, static_cast<int>(policy.site[policy.count - 1]));
-  state_.resize(static_cast<size_t>(policy.state_floats));
+  if (job_.ask.details) best_.details.reserve(model_.exits.sites.size());
+  if (!job_.ask.policy) return;
+  state_.resize(static_cast<size_t>(job_.ask.policy->bound.state_floats));
   state_before_.resize(state_.size());
 }
 
 bool AnswerRun::prepare() {
-  if (setting_.closing->load(std::memory_order_relaxed) || setting_.cancelled->load(std::memory_order_relaxed)) {
+  if (closing_.load(std::memory_order_relaxed) || job_.cancelled->load(std::memory_order_relaxed)) {
     best_.ended = Ended::cancelled;
     return false;
   }
-  if (!source_.make) return true;
+  TextSource& source = job_.source;
+  if (!source.make) return true;
   try {
-    source_.own = source_.make();
-    check_text(model_.spec, source_.own.ids, source_.own.types);
-    source_.make = {};
+    source.own = source.make();
+    check_text(model_.spec, source.own.ids, source.own.types);
+    source.make = {};
     return true;
   } catch (...) {
     fail(std::current_exception());
@@ -82,14 +60,14 @@ bool AnswerRun::prepare() {
 }
 
 bool AnswerRun::over(Clock::time_point now) {
-  if (setting_.cancelled->load(std::memory_order_relaxed)) {
+  if (job_.cancelled->load(std::memory_order_relaxed)) {
     best_.ended = Ended::cancelled;
     return true;
   }
-  if (ask_.deadline == kNoDeadline) return false;
+  if (job_.ask.deadline == kNoDeadline) return false;
   // With an answer at hand, do not begin a layer that would not end in time.
   const auto need = best_.site >= 0 ? (now - start_) / best_.layers_run : Clock::duration{0};
-  if (ask_.deadline - now > need) return false;
+  if (job_.ask.deadline - now > need) return false;
   best_.ended = Ended::deadline;
   return true;
 }
@@ -99,28 +77,26 @@ ExitVisit AnswerRun::visit(int layer) {
   best_.layers_run = layer;
   const int site = site_after(model_.exits, layer);
   if (site < 0) return {};
-  const int nth = ask_.policy ? ask_.policy->bound.nth[site] : -1;
-  if (site != stop_ && ask_.deadline == kNoDeadline && nth < 0) return {};
+  const int nth = job_.ask.policy ? job_.ask.policy->bound.nth[site] : -1;
+  if (site != stop_ && job_.ask.deadline == kNoDeadline && nth < 0) return {};
   return {.site = site,
           .first_row = reads_first_row(model_.exits, site),
           .certain = site == stop_,
           .leaves = site == stop_ ? 1
                     : nth < 0     ? 0
-                                  : leaving_share(*ask_.policy, nth)};
+                                  : leaving_share(*job_.ask.policy, nth)};
 }
 
 // Looks at one exit; says whether the policy lets the text leave there.
 bool AnswerRun::look(const LayerEnd& end) {
-  const Policy* policy = ask_.policy ? &ask_.policy->bound : nullptr;
+  const Policy* policy = job_.ask.policy ? &job_.ask.policy->bound : nullptr;
   const int nth = policy != nullptr ? policy->nth[end.site] : -1;
   const int outputs = model_.exits.outputs;
   std::copy_n(end.logits, outputs, best_.logits.begin());
   best_.site = end.site;
   bool leaves = false;
   if (nth < 0) {
-    const bool scaled = ask_.policy && !ask_.policy->spec.temperature.empty();
-    const float temperature = scaled ? ask_.policy->spec.temperature[static_cast<size_t>(end.site)] : 1.0F;
-    best_.evidence = weigh(reading_of(model_.exits, end.logits, temperature, end.lte));
+    best_.evidence = weigh(reading_of(model_.exits, end.logits, decision_temperature(job_.ask, end.site), end.lte));
   } else {
     const bool by_ramp = asks_ramp(*policy, nth);
     if (by_ramp) state_before_ = state_;
@@ -138,12 +114,12 @@ bool AnswerRun::look(const LayerEnd& end) {
       best_.evidence = ramp;
     }
   }
-  if (nth >= 0 && ask_.policy->counts) {
+  if (nth >= 0 && job_.ask.policy->counts) {
     const auto at = static_cast<size_t>(nth);
-    ask_.policy->counts->reached[at].fetch_add(1, std::memory_order_relaxed);
-    if (leaves) ask_.policy->counts->left[at].fetch_add(1, std::memory_order_relaxed);
+    job_.ask.policy->counts->reached[at].fetch_add(1, std::memory_order_relaxed);
+    if (leaves) job_.ask.policy->counts->left[at].fetch_add(1, std::memory_order_relaxed);
   }
-  if (ask_.details) {
+  if (job_.ask.details) {
     best_.details.push_back({.exit = end.site, .layer = end.layer, .logits = best_.logits, .evidence = best_.evidence});
   }
   return leaves;
@@ -154,47 +130,27 @@ bool AnswerRun::after(const LayerEnd& end) {
   if (end.site < 0) return false;
   const bool leaves = look(end);
   if (!leaves && end.site != stop_) return false;
-  const int last = static_cast<int>(model_.exits.sites.size()) - 1;
-  const bool own =
-      leaves || (end.site < last && ask_.policy && end.site == ask_.policy->bound.site[ask_.policy->bound.count - 1]);
-  best_.ended = own ? Ended::policy : end.site == last ? Ended::last_exit : Ended::max_layers;
+  best_.ended = ended_at(model_.exits, job_.ask, end.site, leaves);
   return true;
 }
 
 void AnswerRun::fail(const std::exception_ptr& why) {
-  best_.ended = Ended::failed;
-  try {
-    std::rethrow_exception(why);
-  } catch (const std::exception& error) {
-    error_ = error.what();
-  } catch (...) {
-    error_ = "unknown failure";
-  }
+  failure_ = why;
 }
 
 void AnswerRun::finish() {
+  if (failure_) return job_.done(failed_answer(failure_));
   Answer out{.ended = best_.ended};
-  if (best_.ended == Ended::failed) {
-    out.error = std::move(error_);
-    return done_(std::move(out));
-  }
   out.layers_run = best_.layers_run;
   out.tokens = best_.tokens;
   if (best_.ended != Ended::cancelled && best_.site >= 0) {
-    const auto site = static_cast<size_t>(best_.site);
     out.exit = best_.site;
-    out.layer = model_.exits.sites[site].after;
     out.evidence = best_.evidence;
     out.logits = std::move(best_.logits);
     out.details = std::move(best_.details);
-    if (model_.exits.problem != Problem::regression) {
-      const bool scaled = ask_.policy && !ask_.policy->spec.score_temperature.empty();
-      const float temperature = scaled ? ask_.policy->spec.score_temperature[site] : 1.0F;
-      out.probabilities.resize(out.logits.size());
-      probabilities(reading_of(model_.exits, out.logits.data(), temperature), out.probabilities.data());
-    }
+    complete(out, model_.exits, job_.ask);
   }
-  done_(std::move(out));
+  job_.done(std::move(out));
 }
 
 bool FullRun::prepare() {

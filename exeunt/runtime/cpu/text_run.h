@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "exeunt/runtime/backend.h"
 #include "exeunt/runtime/cpu/exit_heads.h"
-#include "exeunt/runtime/engine.h"
 
 namespace exeunt {
 
@@ -53,33 +53,20 @@ class TextRun {
   virtual void finish() = 0;                                  // hands over the result; the last call
 };
 
-// The deepest exit that sits after at most `max_layers` layers; -1: there is none.
-[[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
-
 // The fraction of texts reaching the nth evaluated exit that leave there.
 [[nodiscard]] double leaving_share(const AskPolicy& policy, int nth) noexcept;
-
-// What a submitted text is: its tokens, or how to make them.
-struct TextSource {
-  Encoding own = {};
-  const Encoding* borrowed = nullptr;  // outlives the run
-  Engine::MakeEncoding make = {};
-};
 
 // A text that answers as its policy says.
 class AnswerRun final : public TextRun {
  public:
-  // The ask fits the model. `closing` and `cancelled` end it; the model and `closing` outlive it.
-  struct Setting {
-    const PackedModel* model = nullptr;
-    const std::atomic<bool>* closing = nullptr;
-    std::shared_ptr<const std::atomic<bool>> cancelled = {};
-  };
-  AnswerRun(Setting setting, TextSource source, const Ask& ask, Engine::Done done);
+  // `closing` ends it; the model and `closing` outlive it.
+  AnswerRun(const PackedModel& model, const std::atomic<bool>& closing, AnswerJob job);
 
   [[nodiscard]] bool prepare() override;
-  [[nodiscard]] const Encoding& text() const override { return source_.borrowed ? *source_.borrowed : source_.own; }
-  [[nodiscard]] Deadline deadline() const override { return ask_.deadline; }
+  [[nodiscard]] const Encoding& text() const override {
+    return job_.source.borrowed ? *job_.source.borrowed : job_.source.own;
+  }
+  [[nodiscard]] Deadline deadline() const override { return job_.ask.deadline; }
   void start(Clock::time_point now) override { start_ = now; }
   [[nodiscard]] bool over(Clock::time_point now) override;
   [[nodiscard]] ExitVisit visit(int layer) override;
@@ -99,28 +86,22 @@ class AnswerRun final : public TextRun {
   };
   bool look(const LayerEnd& end);
 
-  Setting setting_;
   const PackedModel& model_;
-  TextSource source_;
-  Ask ask_;
-  Engine::Done done_;
+  const std::atomic<bool>& closing_;
+  AnswerJob job_;
   int stop_;                                           // the last site that may answer
   std::vector<float> state_ = {}, state_before_ = {};  // of the policy, and at the previous exit
   Clock::time_point start_ = {};
   Best best_ = {};
-  std::string error_ = {};
+  std::exception_ptr failure_ = {};
 };
 
 // A text through every layer, with all its exits.
 class FullRun final : public TextRun {
  public:
-  struct Wants {
-    bool rows = false;  // row 0 after every layer
-    bool alone = false;
-  };
   using Done = std::function<void(Engine::FullPass&&, const std::exception_ptr&)>;
   // The model and the text outlive it.
-  FullRun(const PackedModel& model, const Encoding& text, Wants wants, Done done)
+  FullRun(const PackedModel& model, const Encoding& text, PassWants wants, Done done)
       : model_(model), text_(text), wants_(wants), done_(std::move(done)) {}
 
   [[nodiscard]] bool prepare() override;
@@ -134,7 +115,7 @@ class FullRun final : public TextRun {
  private:
   const PackedModel& model_;
   const Encoding& text_;
-  Wants wants_;
+  PassWants wants_;
   Done done_;
   Engine::FullPass out_ = {};
   double begun_ = 0;

@@ -4,11 +4,17 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace exeunt {
+
+class Backend;
+class Checkpoint;
+struct Device;
+struct EngineOptions;
+struct EngineTraits;
 
 struct CudaDevice {
   int index = 0;
@@ -20,14 +26,17 @@ struct CudaDevice {
 
 struct CudaDevices {
   std::vector<CudaDevice> devices = {};
-  std::string reason = {};  // why there is none; empty if there is one
+  std::string reason = {};                // why there is none; empty if there is one
+  std::string driver = {}, runtime = {};  // the CUDA versions that the driver supports and that this build has: "13.0"
 };
 
 [[nodiscard]] bool cuda_built() noexcept;
 [[nodiscard]] CudaDevices cuda_devices();
 
-// out[i] = in[i] · factor, computed on the first device: shows that code built here runs there.
-// Throws Error (resources) if there is no device; without the CUDA backend the error names the option to build it.
-void cuda_scale(std::span<const float> in, float factor, std::span<float> out);
+// Of a GPU that is there (find_device). Throws Error (resources).
+[[nodiscard]] EngineTraits cuda_traits(const Device& device);
+// The backend of an engine (backend.h) on the GPU options.device, which is there. Throws Error: resources if the model
+// does not fit into its memory, without CUDA with the option to build it.
+[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(const Checkpoint& checkpoint, const EngineOptions& options);
 
 }  // namespace exeunt

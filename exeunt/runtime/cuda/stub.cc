@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stub for builds without CUDA.
 #include "exeunt/base/error.h"
+#include "exeunt/runtime/backend.h"
 #include "exeunt/runtime/cuda/cuda.h"
 
 namespace exeunt {
 namespace {
 
 constexpr const char* kAbsent = "this build has no CUDA backend";
+
+[[noreturn]] void absent() {
+  throw Error(Code::resources, kAbsent, "build with -DEXEUNT_CUDA=ON on a machine that has nvcc");
+}
 
 }  // namespace
 
@@ -15,11 +20,15 @@ bool cuda_built() noexcept {
 }
 
 CudaDevices cuda_devices() {
-  return {.devices = {}, .reason = kAbsent};
+  return {.reason = kAbsent};
 }
 
-void cuda_scale(std::span<const float>, float, std::span<float>) {
-  throw Error(Code::resources, kAbsent, "build with -DEXEUNT_CUDA=ON on a machine that has nvcc");
+EngineTraits cuda_traits(const Device&) {
+  absent();
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const Checkpoint&, const EngineOptions&) {
+  absent();
 }
 
 }  // namespace exeunt

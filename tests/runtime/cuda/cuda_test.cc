@@ -2,18 +2,19 @@
 // The CUDA door as this build has it: with a GPU, without one, or as the stub.
 #include "exeunt/runtime/cuda/cuda.h"
 
-#include <numeric>
-
+#include "exeunt/runtime/device.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Cuda, EitherHasDevicesOrSaysWhyNot) {
   const CudaDevices found = cuda_devices();
   EXPECT_EQ(found.devices.empty(), !found.reason.empty());
+  EXPECT_EQ(found.runtime.empty(), !cuda_built());
   for (const CudaDevice& device : found.devices) {
     EXPECT_FALSE(device.name.empty());
     EXPECT_GE(device.major, 7);
@@ -22,19 +23,21 @@ TEST(Cuda, EitherHasDevicesOrSaysWhyNot) {
   }
 }
 
-TEST(Cuda, ScalesOnTheDeviceOrFailsWithOneError) {
-  std::vector<float> in(1000), out(1000, -1.0F);
-  std::iota(in.begin(), in.end(), 1.0F);
-  if (cuda_devices().devices.empty()) {
-    const Error error = error_of([&] { cuda_scale(in, 2, out); });
-    EXPECT_EQ(error.code(), Code::resources);
-    EXPECT_THAT(error.what(), HasSubstr("CUDA"));
-    EXPECT_EQ(out[0], -1.0F);
+TEST(Cuda, AnEngineIsNamedAfterTheDeviceOrThereIsOneErrorThatSaysWhyNot) {
+  const CudaDevices found = cuda_devices();
+  const Device first = parse_device("cuda"), none = parse_device("cuda:4000");
+  if (!found.devices.empty()) {
+    EXPECT_THAT(engine_traits(first).name, StartsWith("cuda/sm_"));
+    EXPECT_GT(engine_traits(first).numerics, 0);
+    EXPECT_EQ(find_device(parse_device("auto")), first);
+    EXPECT_THAT(error_of([&] { (void)find_device(none); }).what(), HasSubstr("device cuda:4000: this machine has "));
     return;
   }
-  cuda_scale(in, 2, out);
-  for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], 2 * in[i]);
-  EXPECT_THAT(error_of([&] { cuda_scale(in, 2, std::span(out).first(10)); }).what(), HasSubstr("shorter"));
+  const Error error = error_of([&] { (void)engine_traits(first); });
+  EXPECT_EQ(error.code(), Code::resources);
+  EXPECT_THAT(error.what(), HasSubstr("device cuda:0: " + found.reason));
+  EXPECT_THAT(error.hint(), HasSubstr("--device cpu"));
+  EXPECT_EQ(find_device(parse_device("auto")), Device{});
 }
 
 }  // namespace

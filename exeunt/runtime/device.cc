@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/runtime/device.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/cuda/cuda.h"
+#include "exeunt/runtime/engine.h"
+
+namespace exeunt {
+
+Device parse_device(std::string_view text) {
+  if (text == "cpu") return {};
+  if (text == "auto") return {.kind = Device::Kind::automatic};
+  if (text == "cuda") return {.kind = Device::Kind::cuda};
+  constexpr std::string_view kNumbered = "cuda:";
+  if (text.starts_with(kNumbered)) {
+    Device device{.kind = Device::Kind::cuda};
+    const char* const end = text.data() + text.size();
+    const auto [stop, status] = std::from_chars(text.data() + kNumbered.size(), end, device.index);
+    if (status == std::errc() && stop == end && device.index >= 0) return device;
+  }
+  throw Error(Code::usage, fmt::format("device: got '{}', want cpu, cuda, cuda:N or auto", text));
+}
+
+std::string str(const Device& device) {
+  switch (device.kind) {
+    case Device::Kind::cpu:
+      return "cpu";
+    case Device::Kind::cuda:
+      return fmt::format("cuda:{}", device.index);
+    case Device::Kind::automatic:
+      return "auto";
+  }
+  return {};
+}
+
+Device find_device(const Device& wanted) {
+  if (wanted.kind == Device::Kind::cpu) return wanted;
+  if (wanted.kind == Device::Kind::automatic) {
+    const bool usable = cuda_built() && !cuda_devices().devices.empty();
+    return usable ? Device{.kind = Device::Kind::cuda} : Device{};
+  }
+  if (!cuda_built()) {
+    throw Error(Code::resources, fmt::format("device {}: this build has no CUDA backend", str(wanted)),
+                "build with -DEXEUNT_CUDA=ON on a machine that has nvcc, or run with --device cpu");
+  }
+  const CudaDevices found = cuda_devices();
+  if (found.devices.empty()) {
+    throw Error(Code::resources, fmt::format("device {}: {}", str(wanted), found.reason),
+                "'exeunt doctor' says what was found; --device cpu runs without a GPU");
+  }
+  if (wanted.index >= static_cast<int>(found.devices.size())) {
+    throw Error(Code::resources, fmt::format("device {}: this machine has {} GPU{}, numbered from 0", str(wanted),
+                                             found.devices.size(), found.devices.size() == 1 ? "" : "s"));
+  }
+  return wanted;
+}
+
+bool supports(const EngineTraits& engine, Precision precision) noexcept {
+  return precision == Precision::fp32 || (precision == Precision::bf16 ? engine.bf16 : engine.int8);
+}
+
+EngineTraits engine_traits(const Device& device, const Kernels* kernels) {
+  const Device found = find_device(device);
+  if (found.kind == Device::Kind::cuda) return cuda_traits(found);
+  const Kernels& table = kernels != nullptr ? *kernels : choose_kernels();
+  return {.name = engine_name(table), .numerics = kNumerics, .bf16 = table.bf16};
+}
+
+}  // namespace exeunt
