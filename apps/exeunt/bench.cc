@@ -154,6 +154,8 @@ void run(const Common& common, const BenchFlags& flags) {
   out["shape"] = plan.model;
   out["cpu"] = cpu_features().name;
   out["isa"] = std::string(choose_kernels().name);
+  out["device"] = str(find_device(plan.device));
+  out["engine"] = done.engine;
   out["layers"] = model.spec().layers;
   out["hidden"] = model.spec().hidden;
   out["ready_ms"] = done.ready_ms;
@@ -184,6 +186,7 @@ void add_bench(CommandLine& line) {
   verb->add_option("--poolers", flags->poolers, "Precision of the exits' poolers: fp32, bf16 or int8")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->default_str("precision.json's, else bf16 where the processor has it");
+  add_device_flag(*verb, flags->plan.device);
   verb->add_option("--threads", flags->threads, "Comma-separated thread counts")->capture_default_str();
   verb->add_option("--lengths", flags->lengths, "Comma-separated text lengths in tokens")->capture_default_str();
   verb->add_option("--batch", flags->plan.batch, "Texts that wait at once; times are of all of them")

@@ -150,8 +150,11 @@ void show_machine(const Common& common) {
   const CpuFeatures cpu = cpu_features();
   const Kernels& kernels = choose_kernels();
   const CudaDevices cuda = cuda_devices();
-  std::vector<std::string> devices;
-  for (const CudaDevice& device : cuda.devices) devices.push_back(device.name);
+  std::vector<std::string> devices, texts;
+  for (const CudaDevice& device : cuda.devices) {
+    devices.push_back(device.name);
+    texts.push_back(fmt::format("cuda:{} {} (sm_{}{})", device.index, device.name, device.major, device.minor));
+  }
   if (common.json) {
     OrderedJson out;
     out["version"] = std::string(version());
@@ -162,6 +165,8 @@ void show_machine(const Common& common) {
     for (const std::string_view flag : flag_names(cpu)) out["cpu"]["features"].push_back(std::string(flag));
     out["cpu"]["kernels"] = std::string(kernels.name);
     out["cuda"]["built"] = cuda_built();
+    out["cuda"]["runtime"] = cuda.runtime.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.runtime);
+    out["cuda"]["driver"] = cuda.driver.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.driver);
     out["cuda"]["devices"] = devices;
     out["cuda"]["reason"] = cuda.reason.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.reason);
     return print_json(out);
@@ -170,7 +175,7 @@ void show_machine(const Common& common) {
                {"processor", fmt::format("{} ({}, {} threads)", cpu.name, cpu.architecture, cpu.threads)},
                {"features", fmt::format("{}", fmt::join(flag_names(cpu), " "))},
                {"kernels", fmt::format("{}", kernels.name)},
-               {"cuda", devices.empty() ? "none: " + cuda.reason : fmt::format("{}", fmt::join(devices, ", "))}});
+               {"cuda", texts.empty() ? "none: " + cuda.reason : fmt::format("{}", fmt::join(texts, ", "))}});
 }
 
 void run(const Common& common, const InfoOptions& options) {

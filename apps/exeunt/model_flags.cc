@@ -90,6 +90,15 @@ void add_threads_flag(CLI::App& verb, int& threads) {
       ->capture_default_str();
 }
 
+CLI::Option* add_device_flag(CLI::App& verb, Device& device) {
+  return verb
+      .add_option_function<std::string>(
+          "--device", [&device](const std::string& text) { device = parse_device(text); },
+          "Where the model runs: cpu, cuda, cuda:N, or auto: the first GPU if there is one, else the CPU")
+      ->type_name("DEVICE")
+      ->default_str("cpu");
+}
+
 void add_text_flags(CLI::App& verb, MeasureOptions& options) {
   add_data_flags(verb, options.data);
   CLI::Option* data = verb.get_option("--data");
@@ -107,14 +116,15 @@ void add_trace_flags(CLI::App& verb, MeasureOptions& options) {
 void add_precision_flags(CLI::App& verb, MeasureOptions& options) {
   verb.add_option("--precision", options.precision, "fp32, bf16, int8, or external for imported arrays")
       ->check(CLI::IsMember(policy_precisions()))
-      ->default_str("the trace's, else that of policy.json, else bf16 where the CPU supports it")
+      ->default_str("the trace's, else that of policy.json, else bf16 where the device supports it")
       ->type_name("P");
+  add_device_flag(verb, options.device);
   verb.add_option_function<std::string>(
           "--engine", [&options](const std::string& name) { options.reference = name == "reference"; },
           "cpu, or reference: a plain fp32 implementation, exact and slow")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->type_name("NAME")
-      ->default_str("cpu");
+      ->default_str("that of --device");
 }
 
 void add_new_rows_flag(CLI::App& verb, MeasureOptions& options) {
@@ -142,7 +152,8 @@ void add_engine_flags(CLI::App& verb, EngineOptions& options) {
           "--precision", [&options](const std::string& name) { options.precision = precision_named(name); },
           "fp32, bf16 or int8")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
-      ->default_str("the model's, else bf16 where the CPU supports it");
+      ->default_str("the model's, else bf16 where the device supports it");
+  add_device_flag(verb, options.device);
   add_threads_flag(verb, options.threads);
 }
 

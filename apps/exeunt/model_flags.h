@@ -25,12 +25,13 @@ void add_text_flags(CLI::App& verb, MeasureOptions& options);              // th
 void add_tokenizer_flag(CLI::App& verb, std::string& reader);              // --tokenizer, for a bare spiece.model
 void add_length_flag(CLI::App& verb, int& max_length);
 void add_threads_flag(CLI::App& verb, int& threads);
-void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precision and --engine
+CLI::Option* add_device_flag(CLI::App& verb, Device& device);
+void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precision, --device and --engine
 void add_trace_flags(CLI::App& verb, MeasureOptions& options);      // these and --trace
 void add_new_rows_flag(CLI::App& verb, MeasureOptions& options);    // --strict-new
 void add_profile_flag(CLI::App& verb, MeasureOptions& options);
 void add_score_flags(CLI::App& verb, MeasureOptions& options);  // --profile and --compat
-void add_engine_flags(CLI::App& verb, EngineOptions& options);  // --precision and --threads
+void add_engine_flags(CLI::App& verb, EngineOptions& options);  // --precision, --device and --threads
 
 // Many settings of policies: texts with ranges and lists, and the originals' flags.
 struct SettingFlags {

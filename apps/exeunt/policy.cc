@@ -114,7 +114,7 @@ void set(const Common& common, const PolicyFlags& flags) {
       flags.precision.empty() ? std::string(name_of(resolve(model, {}).precision)) : flags.precision;
   PolicyFile file = policies_at(path, weights_sha256(model), precision);
   const std::string engine = engine_name(choose_kernels());
-  PolicySpec policy = policy_of_words(common, flags, model, file.find("cpu", engine, precision));
+  PolicySpec policy = policy_of_words(common, flags, model, file.find(engine, precision));
   policy.exits = layer_list(flags.exits, "--exits");
   const ExitSites sites = exit_sites(model.exits());
   (void)bind(policy, sites);  // throws if it does not fit

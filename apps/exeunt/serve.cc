@@ -11,6 +11,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/serve/server.h"
@@ -226,6 +227,7 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
       ->envname("DTYPE")
       ->check(CLI::IsMember({"float16", "float32", "bfloat16"}))
       ->group(kGroup);
+  add_device_flag(verb, flags.server.engine.device)->group(kGroup);
   verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = all the machine has")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()

@@ -119,6 +119,7 @@ exeunt_status exeunt_open(const char* folder, const exeunt_options* options, exe
     require(given.threads >= 0 && given.max_length >= 0, "threads and max_length: want 0 or more");
     wanted.engine.threads = given.threads;
     wanted.max_length = given.max_length;
+    if (given.device != nullptr) wanted.engine.device = exeunt::parse_device(given.device);
     *model = reinterpret_cast<exeunt_model*>(new Model(folder, wanted));
   });
 }

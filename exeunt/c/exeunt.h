@@ -25,7 +25,7 @@ typedef enum exeunt_status {
   EXEUNT_OK = 0,
   EXEUNT_FAILURE = 1,
   EXEUNT_USAGE = 2,     /* invalid argument */
-  EXEUNT_RESOURCES = 3, /* out of memory, or a precision this processor lacks */
+  EXEUNT_RESOURCES = 3, /* out of memory, a precision this processor lacks, or no such GPU */
   EXEUNT_BAD_FILE = 4   /* invalid model file, or text */
 } exeunt_status;
 
@@ -37,9 +37,10 @@ typedef struct exeunt_options {
   const char* precision; /* "fp32", "bf16", "int8"; null: the model's default, else the engine's choice */
   int threads;           /* 0: one per available processor */
   int max_length;        /* maximum tokens per text; 0: the certificate's, else the training's, else 128 */
+  const char* device;    /* "cpu", "cuda", "cuda:1", or "auto": a GPU if there is one; null: "cpu" */
 } exeunt_options;
 #define EXEUNT_OPTIONS_INIT \
-  { sizeof(exeunt_options), NULL, NULL, 0, 0 }
+  { sizeof(exeunt_options), NULL, NULL, 0, 0, NULL }
 
 typedef struct exeunt_result {
   size_t struct_size;
@@ -73,7 +74,7 @@ EXEUNT_API int exeunt_label_count(const exeunt_model* model);              /* 0 
 EXEUNT_API const char* exeunt_label(const exeunt_model* model, int index); /* null if there is none */
 EXEUNT_API const char* exeunt_policy(const exeunt_model* model);           /* the policy in use, as text */
 EXEUNT_API const char* exeunt_precision(const exeunt_model* model);        /* "bf16" */
-EXEUNT_API const char* exeunt_engine(const exeunt_model* model);           /* "cpu/avx512" */
+EXEUNT_API const char* exeunt_engine(const exeunt_model* model);           /* "cpu/avx512", "cuda/sm_90" */
 
 /* What the model promises as it was opened, in one sentence: "at most 2 % of answers differ from the fp32 model at full
  * depth, confidence 95 %"; or "none (WHY)". */

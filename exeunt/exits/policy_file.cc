@@ -327,9 +327,13 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
 
 }  // namespace
 
+std::string_view device_of(std::string_view engine) noexcept {
+  const size_t slash = engine.find('/');
+  return slash == std::string_view::npos ? "cpu" : engine.substr(0, slash);
+}
+
 void set_origin(PolicyEntry& entry, const TraceInfo& info) {
-  const size_t slash = info.engine.find('/');
-  entry.device = slash == std::string::npos ? "cpu" : info.engine.substr(0, slash);
+  entry.device = device_of(info.engine);
   entry.engine = info.engine;
   entry.numerics = info.numerics;
   entry.precision = info.precision;
@@ -340,14 +344,13 @@ void set_origin(PolicyEntry& entry, const TraceInfo& info) {
   entry.certificate->last_head = info.last_head;
 }
 
-const PolicyEntry* PolicyFile::find(std::string_view device, std::string_view engine,
-                                    std::string_view precision) const {
+const PolicyEntry* PolicyFile::find(std::string_view engine, std::string_view precision) const {
   const PolicyEntry* best = nullptr;
   const auto closeness = [&](const PolicyEntry& entry) {
-    return entry.engine == engine ? 3 : entry.engine.empty() ? 2 : 1;
+    return entry.device != device_of(engine) ? 0 : entry.engine == engine ? 3 : entry.engine.empty() ? 2 : 1;
   };
   for (const PolicyEntry& entry : entries) {
-    if (entry.device != device || entry.precision != precision) continue;
+    if (entry.precision != precision) continue;
     if (best == nullptr || closeness(entry) > closeness(*best)) best = &entry;
   }
   return best;

@@ -96,7 +96,7 @@ struct PolicyPoint {
 struct PolicyEntry {
   std::string device = "cpu";
   std::string engine = {};  // "cpu/neon", as Engine::name() has it; empty = not known
-  int numerics = 0;         // kNumerics of that engine; 0 = not known
+  int numerics = 0;         // EngineTraits::numerics; 0 = not known
   std::string precision = {};
   std::optional<std::string> precision_map = {};  // sha256
   std::vector<int> exits = {};
@@ -115,6 +115,9 @@ struct PolicyEntry {
   static void fields(Self& self, Visit&& visit);
 };
 
+// The kind of device that an engine runs on, by its name: "cpu/neon" is the CPU's, and so is a name without a device.
+[[nodiscard]] std::string_view device_of(std::string_view engine) noexcept;
+
 // Writes down what a trace says of the conditions under which an entry was measured: engine, numerics, precision and
 // its map, and in its certificate tokenizer, max-length and last head.
 void set_origin(PolicyEntry& entry, const TraceInfo& info);
@@ -124,10 +127,9 @@ struct PolicyFile {
   std::string default_precision;
   std::vector<PolicyEntry> entries = {};
 
-  // The entry for a device, engine and precision; else one of the device whose engine is not known; else another
-  // engine's, whose policy may run without its promise; null if there is none.
-  [[nodiscard]] const PolicyEntry* find(std::string_view device, std::string_view engine,
-                                        std::string_view precision) const;
+  // The entry for an engine and precision; else one of its device whose engine is not known; else another engine's, or
+  // another device's, whose policy may run without its promise; null if there is none.
+  [[nodiscard]] const PolicyEntry* find(std::string_view engine, std::string_view precision) const;
   // Adds an entry, in place of one for the same engine and precision or for an engine that is not known.
   PolicyEntry& put(PolicyEntry entry);
 

@@ -51,9 +51,9 @@ std::string no_promise(std::string_view why) {
 std::string broken_condition(const PolicyEntry& entry, const RunConditions& run) {
   if (!entry.certificate) return {};
   const Certificate& certificate = *entry.certificate;
-  if (!entry.engine.empty() && entry.engine != run.engine)
-    return fmt::format("certified on {}, not on {}; 'exeunt calibrate --transfer' certifies it here", entry.engine,
-                       run.engine);
+  if (entry.device != device_of(run.engine) || (!entry.engine.empty() && entry.engine != run.engine))
+    return fmt::format("certified on {}, not on {}; 'exeunt calibrate --transfer' certifies it here",
+                       entry.engine.empty() ? entry.device : entry.engine, run.engine);
   if (entry.numerics > 0 && run.numerics > 0 && entry.numerics != run.numerics)
     return fmt::format("certified with version {} of the arithmetic of {}, running with {}", entry.numerics, run.engine,
                        run.numerics);

@@ -35,7 +35,7 @@ struct TraceInfo {
   std::vector<std::string> labels;  // one name per class, in the model's order; empty for regression
   std::vector<int> layers;          // of the exits
   int max_length = 0;               // 0 = not known
-  int numerics = 0;                 // kNumerics of the engine; 0 = not known
+  int numerics = 0;                 // EngineTraits::numerics; 0 = not known
   std::optional<std::string> precision_map =
       {};                                // of the matrices in another precision; "" = none are; null: not known
   LastHead last_head = LastHead::final;  // as the model has it

@@ -127,16 +127,22 @@ void require_plan(const BenchPlan& plan, const ModelSpec& spec) {
   require_range(plan.exit_at, "--exit-at", spec.layers);
 }
 
+void require_cpu(const BenchPlan& plan, std::string_view flag) {
+  if (find_device(plan.device).kind == Device::Kind::cpu) return;
+  throw Error(Code::usage, fmt::format("{} measures the CPU's kernels: got --device {}", flag, str(plan.device)));
+}
+
 // Calls `act` with an engine for every precision and number of threads.
 template <class Act>
 void with_engines(const Checkpoint& model, const BenchPlan& plan, const Act& act) {
   std::vector<std::optional<Precision>> precisions(plan.precisions.begin(), plan.precisions.end());
   if (precisions.empty()) precisions.emplace_back();  // the model's default
   for (const std::optional<Precision> precision : precisions) {
-    const Resolved resolved = resolve(model, {.precision = precision});
+    const Resolved resolved = resolve(model, {.precision = precision, .engine = engine_traits(plan.device)});
     for (const int threads : plan.threads) {
-      EngineOptions options =
-          engine_options(resolved, {.threads = threads, .pack_rows = plan.pack_rows, .cls_first = plan.cls_first});
+      EngineOptions options = engine_options(
+          resolved,
+          {.device = plan.device, .threads = threads, .pack_rows = plan.pack_rows, .cls_first = plan.cls_first});
       if (plan.poolers) options.exceptions[std::string(kPoolers)] = *plan.poolers;
       act(options);
     }
@@ -310,11 +316,13 @@ BenchRows bench_points(const Checkpoint& model, const BenchPlan& plan) {
   require_plan(plan, model.spec());
   BenchRows out;
   with_engines(model, plan, [&](const EngineOptions& options) {
-    const double peak = register_peak(choose_kernels().name, *options.precision);
+    const bool on_cpu = find_device(plan.device).kind == Device::Kind::cpu;
+    const double peak = on_cpu ? register_peak(choose_kernels().name, *options.precision) : 0;
     const auto start = std::chrono::steady_clock::now();
     Engine engine(model, options);
     out.ready_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     out.weight_bytes = static_cast<int64_t>(engine.weight_bytes());
+    out.engine = engine.name();
     for (const int length : plan.lengths) {
       for (const int depth : plan.exit_at.empty() ? std::vector<int>{0} : plan.exit_at) {
         BenchRow row{.precision = *options.precision, .threads = options.threads};
@@ -341,6 +349,7 @@ BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, co
   BenchRows out;
   with_engines(model, plan, [&](const EngineOptions& options) {
     Engine engine(model, options);
+    out.engine = engine.name();
     BenchRow row{.precision = *options.precision, .threads = options.threads};
     row.point.length = static_cast<int>(tokens / static_cast<int64_t>(lengths.size()));
     row.times = time_lengths(engine, {.policy = leave_at(engine, 0)}, lengths, plan.seconds);
@@ -357,7 +366,8 @@ std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan
   std::vector<PolicyTimes> out;
   with_engines(model, plan, [&](const EngineOptions& options) {
     // With the exits and temperatures that the model would run them with.
-    const auto entry = resolve(model, {.policy = "full", .precision = options.precision}).entry;
+    const Wish wish{.policy = "full", .precision = options.precision, .engine = engine_traits(plan.device)};
+    const auto entry = resolve(model, wish).entry;
     std::vector<PolicySpec> complete(policies.begin(), policies.end());
     if (entry)
       for (PolicySpec& policy : complete) policy = entry->complete(policy);
@@ -368,6 +378,7 @@ std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan
 }
 
 std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan) {
+  require_cpu(plan, "--profile");
   require_plan(plan, model.spec());
   KernelProfile profile(choose_kernels());
   BenchPlan one = plan;  // its first precision and number of threads
@@ -391,6 +402,7 @@ std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan) {
 std::filesystem::path write_profile(const Checkpoint& model, const BenchPlan& plan) {
   if (model.folder().empty())
     throw Error(Code::usage, "--save goes with a model: profile.json is kept in its folder", "name a model folder");
+  require_cpu(plan, "--save");
   require_plan(plan, model.spec());
   Profile profile{
       .device = cpu_features().name, .tool = std::string(version()), .created = now_rfc3339(), .entries = {}};

@@ -63,7 +63,8 @@ struct ProfilePlan {
 struct BenchPlan {
   std::string model = "bert-base";       // a model, or the name of a known shape
   std::optional<BenchHeads> heads = {};  // of a known shape; none: the last, or every one where `exit_at` names layers
-  std::vector<Precision> precisions = {};  // empty = bf16 if the processor supports it, else fp32
+  Device device = {};
+  std::vector<Precision> precisions = {};  // empty = bf16 if the device supports it, else fp32
   std::optional<Precision> poolers = {};   // none: precision.json's, else as the engine has them
   std::vector<int> threads = {1}, lengths = {16, 32, 64, 128};
   std::vector<int> exit_at = {};  // layers; empty = the last
@@ -84,6 +85,7 @@ struct BenchRow {
 struct BenchRows {
   std::vector<BenchRow> rows = {};
   // Of the last engine that was built.
+  std::string engine = {};
   double ready_ms = 0;
   int64_t weight_bytes = 0, resident_bytes = 0;  // resident 0: the system does not say
 };

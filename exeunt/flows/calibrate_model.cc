@@ -16,7 +16,7 @@
 #include "exeunt/flows/new_rows.h"
 #include "exeunt/flows/quantize.h"
 #include "exeunt/flows/tries.h"
-#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/device.h"
 
 namespace exeunt {
 namespace {
@@ -88,6 +88,7 @@ class Precisions {
              const std::vector<size_t>& rows, const Observer& observer)
       : options_(options),
         model_(*measured.model),
+        engine_(engine_traits(options.run.device)),
         map_(find_precision_map(model_.folder(), model_.spec())),
         texts_(texts_of(options, measured)),
         parts_(parts),
@@ -99,7 +100,7 @@ class Precisions {
     plan.trace = [&](const PrecisionSetting& setting) { return texts_.trace(setting, places(parts_.fit_rows)); };
     if (const auto named = precision_named(options_.run.precision))
       return named_precision(parts_, {*named, map_.exceptions(*named)}, plan);
-    plan.candidates = faster_precisions(model_);
+    plan.candidates = faster_precisions(model_, engine_);
     plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace& fit) {
       if (!options_.run.profile.empty()) return predicted(policy, fit);
       return texts_.milliseconds(setting, policy, places(parts_.fit_rows));
@@ -164,7 +165,7 @@ class Precisions {
     std::vector<size_t> first(few.size());
     std::iota(first.begin(), first.end(), size_t{0});
     const QuantizePlan plan{.matrices = matrix_names(model_.spec()),
-                            .higher = choose_kernels().bf16 ? Precision::bf16 : Precision::fp32,
+                            .higher = engine_.bf16 ? Precision::bf16 : Precision::fp32,
                             .max_changed = most,
                             .max_drop = 1,
                             .trials = kSearchTrials,
@@ -178,6 +179,7 @@ class Precisions {
 
   const CalibrateOptions& options_;
   const Checkpoint& model_;
+  EngineTraits engine_;
   PrecisionMap map_;
   TracedTexts texts_;
   const CalibrationData& parts_;
@@ -212,7 +214,7 @@ CertifiedUnit unit_for(const CalibrateOptions& options, const std::filesystem::p
   if (options.unit) return *options.unit;
   if (options.run.from_server.empty()) return CertifiedUnit::texts;
   const PolicyFile file = policies_at(path, info.weights, info.precision);
-  const PolicyEntry* entry = file.find("cpu", info.engine, info.precision);
+  const PolicyEntry* entry = file.find(info.engine, info.precision);
   return entry != nullptr && entry->certificate ? entry->certificate->unit : CertifiedUnit::texts;
 }
 

@@ -8,7 +8,7 @@
 #include "exeunt/exits/risk.h"
 #include "exeunt/flows/quantize.h"
 #include "exeunt/flows/tries.h"
-#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/device.h"
 
 namespace exeunt {
 namespace {
@@ -115,11 +115,12 @@ CertifiedChoice certify_choice(const PrecisionSetting& setting, CalibrationData 
   return out;
 }
 
-std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model) {
+std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model, const EngineTraits& engine) {
   const PrecisionMap map = find_precision_map(model.folder(), model.spec());
   std::vector<PrecisionSetting> out;
-  if (choose_kernels().bf16) out.push_back({Precision::bf16, map.exceptions(Precision::bf16)});
-  out.push_back({Precision::int8, map.exceptions(Precision::int8)});
+  for (const Precision precision : {Precision::bf16, Precision::int8}) {
+    if (supports(engine, precision)) out.push_back({precision, map.exceptions(precision)});
+  }
   return out;
 }
 

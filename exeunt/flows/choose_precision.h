@@ -61,7 +61,7 @@ struct CertifiedChoice {
                                              const std::function<CalibrationData()>& fp32, CalibrationPlan plan,
                                              const Observer& observer);
 
-// The candidates of this machine for a model: the faster precisions, with the exceptions of its precision.json.
-[[nodiscard]] std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model);
+// The candidates of an engine for a model: the faster precisions, with the exceptions of its precision.json.
+[[nodiscard]] std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model, const EngineTraits& engine);
 
 }  // namespace exeunt

@@ -153,12 +153,21 @@ Finding trainer(const fs::path& program) {
 Finding cuda() {
   const CudaDevices found = cuda_devices();
   Finding out{.name = "GPU"};
-  std::vector<std::string> names;
-  for (const CudaDevice& device : found.devices) names.push_back(device.name);
-  out.details = {{"built", cuda_built()}, {"devices", names}};
-  out.text = names.empty()
-                 ? fmt::format("none ({}); models run on the processor, only training uses GPUs", found.reason)
-                 : fmt::format("{}", fmt::join(names, ", "));
+  out.details = {{"built", cuda_built()}, {"runtime", found.runtime}, {"driver", found.driver}};
+  out.details["devices"] = OrderedJson::array();
+  std::vector<std::string> texts;
+  for (const CudaDevice& device : found.devices) {
+    out.details["devices"].push_back(device.name);
+    texts.push_back(fmt::format("cuda:{} {} (sm_{}{}, {})", device.index, device.name, device.major, device.minor,
+                                size_text(device.bytes)));
+  }
+  if (!texts.empty()) {
+    out.text =
+        fmt::format("{}; driver for CUDA {}, built with {}", fmt::join(texts, ", "), found.driver, found.runtime);
+    return out;
+  }
+  const std::string_view how = cuda_built() ? "" : ": build with -DEXEUNT_CUDA=ON where nvcc is";
+  out.text = fmt::format("none ({}{}); models run on the processor", found.reason, how);
   return out;
 }
 

@@ -94,11 +94,11 @@ using Advance = std::function<void(int64_t)>;
 using RunBlock = std::function<ExitTrace(Texts, const Advance&)>;
 
 RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, const Resolved& resolved, TraceInfo& info) {
-  const EngineOptions chosen = engine_options(resolved, {.threads = options.threads});
+  const EngineOptions chosen = engine_options(resolved, {.device = options.device, .threads = options.threads});
   const auto engine = std::make_shared<Engine>(model, chosen);
   info.engine = engine->name();
   info.precision = name_of(engine->precision());
-  info.numerics = kNumerics;
+  info.numerics = engine->traits().numerics;
   info.precision_map = precision_map_sha256(chosen.exceptions).value_or("");
   return [engine](Texts texts, const Advance& advance) { return engine->trace(texts, advance); };
 }
@@ -107,6 +107,8 @@ RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, Trac
   if (options.precision.value_or(Precision::fp32) != Precision::fp32) {
     throw Error(Code::usage, fmt::format("the reference runs in fp32: got precision {}", name_of(*options.precision)));
   }
+  if (options.device != Device{})
+    throw Error(Code::usage, fmt::format("the reference runs on the CPU: got device {}", str(options.device)));
   const auto reference = std::make_shared<Reference>(model);
   info.engine = "reference";
   info.precision = name_of(Precision::fp32);
@@ -144,7 +146,8 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   if (!data.labelled) data.labels = model.exits().labels;
   const Resolved resolved = resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
                                             .exceptions = options.exceptions,
-                                            .max_length = options.max_length});
+                                            .max_length = options.max_length,
+                                            .engine = engine_traits(options.reference ? Device{} : options.device)});
   const EncodeOptions encode{.max_length = resolved.max_length};
 
   ExitTrace trace;

@@ -9,6 +9,7 @@
 
 #include "exeunt/exits/trace.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/device.h"
 #include "exeunt/runtime/precision_map.h"
 #include "exeunt/tasks/dataset.h"
 #include "exeunt/text/tokenizer.h"
@@ -16,8 +17,9 @@
 namespace exeunt {
 
 struct TraceOptions {
-  int max_length = 0;                         // 0: as Wish::max_length
-  int threads = 0;                            // 0 = as many as the machine has
+  int max_length = 0;  // 0: as Wish::max_length
+  int threads = 0;     // 0 = as many as the machine has
+  Device device = {};
   std::optional<Precision> precision = {};    // none: the model's default (resolve.h)
   std::optional<Exceptions> exceptions = {};  // matrices in another precision; none: precision.json's
   bool reference = false;                     // the plain fp32 reference instead of the engine

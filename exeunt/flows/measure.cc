@@ -56,6 +56,7 @@ ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const O
     return make_trace(model, *tokenizer, rows,
                       {.max_length = max_length,
                        .threads = options.threads,
+                       .device = options.device,
                        .precision = in,
                        .reference = options.reference,
                        .tokenizer = tokenizer_folder,

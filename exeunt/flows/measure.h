@@ -15,6 +15,7 @@
 #include "exeunt/exits/trace.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/profile.h"
+#include "exeunt/runtime/device.h"
 #include "exeunt/tasks/user_data.h"
 
 namespace exeunt {
@@ -35,6 +36,7 @@ struct MeasureOptions {
   DataSource data = {};
   int max_length = 0;  // 0: the certificate's, else the training's, else 128
   int threads = 0;
+  Device device = {};
   std::string trace = {};        // a trace of `model`, made before
   std::string from_server = {};  // a shadow log of `model`, taken for its trace
   std::string precision = {};    // empty = the model's default, and whatever a trace alone has

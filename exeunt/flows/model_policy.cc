@@ -43,8 +43,8 @@ PolicyFile policies_at(const fs::path& path, const std::string& weights, const s
 
 std::string promise_at(const fs::path& path, const TraceInfo& info) {
   const PolicyFile file = policies_at(path, info.weights, info.precision);
-  const PolicyEntry* entry = file.find("cpu", info.engine, info.precision);
-  if (entry == nullptr || !entry->certificate) return {};
+  const PolicyEntry* entry = file.find(info.engine, info.precision);
+  if (entry == nullptr || !entry->certificate || entry->device != device_of(info.engine)) return {};
   return fmt::format("{}: {}", str(entry->policy), promise_of(*entry));
 }
 

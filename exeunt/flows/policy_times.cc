@@ -29,8 +29,10 @@ void run_once(Engine& engine, std::span<const Encoding> texts, Runner& runner, b
 }
 
 Resolved resolved_for(const MeasureOptions& options, const Checkpoint& model) {
-  return resolve(model,
-                 {.policy = "full", .precision = precision_named(options.precision), .max_length = options.max_length});
+  return resolve(model, {.policy = "full",
+                         .precision = precision_named(options.precision),
+                         .max_length = options.max_length,
+                         .engine = engine_traits(options.device)});
 }
 
 double median(std::vector<double> values) {
@@ -86,7 +88,8 @@ std::vector<Encoding> encoded_texts(const MeasureOptions& options, const Checkpo
 PolicyTimes time_policies(const MeasureOptions& options, const Checkpoint& model, std::span<const PolicySpec> policies,
                           const TimingPlan& plan, const Observer& observer) {
   const std::vector<Encoding> texts = encoded_texts(options, model, plan.texts, observer);
-  Engine engine(model, engine_options(resolved_for(options, model), {.threads = options.threads}));
+  Engine engine(model,
+                engine_options(resolved_for(options, model), {.device = options.device, .threads = options.threads}));
   return time_policies(engine, texts, policies, plan);
 }
 

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 // A certified entry of this precision: that of the engine that measured, else any.
 PolicyEntry entry_to_transfer(const fs::path& path, const TraceInfo& info) {
   const PolicyFile file = policies_at(path, info.weights, info.precision);
-  const PolicyEntry* found = file.find("cpu", info.engine, info.precision);
+  const PolicyEntry* found = file.find(info.engine, info.precision);
   if (found == nullptr || !found->certificate) {
     const auto any = std::find_if(file.entries.begin(), file.entries.end(), [&](const PolicyEntry& entry) {
       return entry.precision == info.precision && entry.certificate;

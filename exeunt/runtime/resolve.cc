@@ -10,7 +10,7 @@
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/profile.h"
-#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
 namespace {
@@ -48,18 +48,19 @@ StoredPolicies find_policies(const fs::path& folder, const Wish& wish, WeightsOf
 }
 
 // What the model's profile says of this machine.
-int pack_rows_of(const Checkpoint& model, std::string_view precision, std::string_view isa) {
+int pack_rows_of(const Checkpoint& model, std::string_view precision, std::string_view engine) {
+  constexpr std::string_view kCpu = "cpu/";
   const fs::path& folder = model.folder();
-  if (folder.empty() || !path_exists(folder / kProfileFile)) return 0;
+  if (!engine.starts_with(kCpu) || folder.empty() || !path_exists(folder / kProfileFile)) return 0;
   return measured_pack_rows(read_profile(ReadPath::in(folder, kProfileFile), model.spec().layers), cpu_features().name,
-                            precision, isa);
+                            precision, engine.substr(kCpu.size()));
 }
 
 // The entry for what runs; nothing, and a notice, where there is none.
 const PolicyEntry* usable_entry(StoredPolicies& source, const RunConditions& run, std::string_view precision,
                                 bool own_policy) {
   if (!source.file) return nullptr;
-  const PolicyEntry* entry = source.file->find("cpu", run.engine, precision);
+  const PolicyEntry* entry = source.file->find(run.engine, precision);
   if (entry != nullptr) return entry;
   if (source.named) throw_bad_file(source.path, "no entry for {}", precision);
   if (own_policy)
@@ -131,10 +132,20 @@ int trained_texts(const fs::path& folder) {
   return trained_with(folder, "texts");
 }
 
-Precision default_precision(const PolicyFile* policies, const Kernels& kernels) {
-  const Precision own = kernels.bf16 ? Precision::bf16 : Precision::fp32;
-  const auto named = policies == nullptr ? std::nullopt : precision_named(policies->default_precision);
-  return !named || *named == Precision::bf16 ? own : *named;  // the file may come from another machine
+Precision default_precision(const PolicyFile* policies, const EngineTraits& engine) {
+  const Precision own = engine.bf16 ? Precision::bf16 : Precision::fp32;
+  if (policies == nullptr) return own;
+  std::string_view name = policies->default_precision;
+  bool here = false, elsewhere = false;
+  const PolicyEntry* latest = nullptr;
+  for (const PolicyEntry& entry : policies->entries) {
+    const bool same_device = entry.device == device_of(engine.name);
+    if (same_device) latest = &entry;
+    if (entry.precision == name) (same_device ? here : elsewhere) = true;
+  }
+  if (elsewhere && !here && latest != nullptr) name = latest->precision;
+  const auto named = precision_named(name);
+  return named && supports(engine, *named) ? *named : own;  // the file may come from another machine
 }
 
 std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view precision) {
@@ -144,15 +155,15 @@ std::optional<std::string> precision_map_of(const Checkpoint& model, std::string
 }
 
 Resolved resolve(const Checkpoint& model, const Wish& wish) {
-  const Kernels& kernels = wish.kernels != nullptr ? *wish.kernels : choose_kernels();
+  const EngineTraits engine = wish.engine ? *wish.engine : engine_traits({});
   StoredPolicies source = find_policies(model.folder(), wish, [&] { return weights_sha256(model); });
   Resolved out;
-  out.precision = wish.precision ? *wish.precision : default_precision(source.file ? &*source.file : nullptr, kernels);
+  out.precision = wish.precision ? *wish.precision : default_precision(source.file ? &*source.file : nullptr, engine);
   out.exceptions =
       wish.exceptions ? *wish.exceptions : find_precision_map(model.folder(), model.spec()).exceptions(out.precision);
-  out.pack_rows = pack_rows_of(model, name_of(out.precision), kernels.name);
-  RunConditions run{.engine = engine_name(kernels),
-                    .numerics = kNumerics,
+  out.pack_rows = pack_rows_of(model, name_of(out.precision), engine.name);
+  RunConditions run{.engine = engine.name,
+                    .numerics = engine.numerics,
                     .precision_map = precision_map_sha256(out.exceptions).value_or(""),
                     .last_head = last_head_of(model)};
   const bool own_policy = wish.policy.empty() || names_file(wish.policy);

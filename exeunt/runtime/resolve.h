@@ -27,7 +27,7 @@ struct Wish {
   std::optional<Precision> precision = {};
   std::optional<Exceptions> exceptions = {};  // none: those of precision.json
   int max_length = 0;                         // 0 = the certificate's, else the training's, else kDefaultMaxLength
-  const Kernels* kernels = nullptr;           // null: choose_kernels()
+  std::optional<EngineTraits> engine = {};    // none: the CPU's, with choose_kernels()
 };
 
 struct ResolvedPolicy {
@@ -60,9 +60,10 @@ struct Resolved : ResolvedPolicy {
 // `options` with the precision and exceptions that were resolved, and the rows of a pack unless they set them.
 [[nodiscard]] EngineOptions engine_options(const Resolved& resolved, EngineOptions options = {});
 
-// The default of the model's policies if the kernels support that precision; else bf16 if they support it; else fp32.
-// `policies` were made for the model's weights; null = there are none.
-[[nodiscard]] Precision default_precision(const PolicyFile* policies, const Kernels& kernels);
+// The default of the model's policies if the engine supports that precision; else bf16 if it supports it; else fp32.
+// Where that default was chosen on another device, it is the precision that was calibrated last on this one. `policies`
+// were made for the model's weights; null = there are none.
+[[nodiscard]] Precision default_precision(const PolicyFile* policies, const EngineTraits& engine);
 
 // How many texts each row of the model's training had, 1 or 2 (pairs), from its recipe.json; 0 = not known.
 [[nodiscard]] int trained_texts(const std::filesystem::path& folder);

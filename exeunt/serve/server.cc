@@ -107,7 +107,7 @@ ShadowLogHead log_head(const Served& served, const EngineOptions& engine) {
           .engine = served.engine.name(),
           .precision = std::string(name_of(served.engine.precision())),
           .precision_map = precision_map_sha256(engine.exceptions).value_or(""),
-          .numerics = kNumerics,
+          .numerics = served.engine.traits().numerics,
           .max_length = served.facts.max_tokens,
           .last_head = exits.compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final,
           .regression = served.facts.regression,
@@ -129,6 +129,7 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
   const double range = loss_range(certificate, served.facts);
   auto engines = std::make_unique<ShadowEngine>(served.model, served.engine,
                                                 ShadowEngineOptions{.reference = reference,
+                                                                    .device = options.engine.device,
                                                                     .kernels = options.engine.kernels,
                                                                     .log = options.shadow_log,
                                                                     .log_head = log_head(served, options.engine)});
@@ -185,7 +186,7 @@ bool run_server(ServerOptions options, const Log& log) {
   const Resolved resolved = resolve(model, {.policy = options.policy.value_or(""),
                                             .precision = options.engine.precision,
                                             .max_length = options.max_length,
-                                            .kernels = options.engine.kernels});
+                                            .engine = engine_traits(options.engine.device, options.engine.kernels)});
   for (const std::string& notice : resolved.notices) log({.message = notice, .fields = {}});
   auto engine = std::make_unique<Engine>(model, engine_options(resolved, options.engine));
   const std::string precision(name_of(engine->precision()));
@@ -204,7 +205,7 @@ bool run_server(ServerOptions options, const Log& log) {
                 [e = engine.get()](const PolicySpec& policy, std::vector<float> rates) {
                   return e->bind(policy, std::move(rates));
                 },
-                tokenizer.get(), "cpu"};
+                tokenizer.get(), std::string(device_of(engine->name()))};
   const MemoryReserve reserve;  // only from here on: loading may fail
   Service service(
       {std::move(facts), std::move(runner), [&listener](std::function<void()> work) { listener.post(std::move(work)); },

@@ -39,7 +39,8 @@ ShadowEngine::ShadowEngine(const Checkpoint& model, Engine& served, const Shadow
   if (served.precision() == Precision::fp32 || !(by_fp32_ || log_)) return;
   run_at_low_priority([&] {  // its thread inherits that
     own_ = std::make_unique<Engine>(
-        model, EngineOptions{.precision = Precision::fp32, .threads = 1, .kernels = options.kernels});
+        model, EngineOptions{
+                   .device = options.device, .precision = Precision::fp32, .threads = 1, .kernels = options.kernels});
   });
 }
 

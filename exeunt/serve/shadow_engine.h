@@ -15,6 +15,7 @@ namespace exeunt::serve {
 
 struct ShadowEngineOptions {
   LossReference reference = LossReference::fp32;
+  Device device = {};
   const Kernels* kernels = nullptr;
   std::string log = {};  // file; empty = none
   ShadowLogHead log_head = {};

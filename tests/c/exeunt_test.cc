@@ -202,6 +202,13 @@ TEST(CInterface, SaysWhatFailedAndWhatToDo) {
   EXPECT_THAT(exeunt_last_hint(), HasSubstr("entropy"));
 
   options = EXEUNT_OPTIONS_INIT;
+  options.device = "gpu";
+  EXPECT_EQ(exeunt_open(kModel, &options, &model), EXEUNT_USAGE);
+  EXPECT_THAT(exeunt_last_error(), HasSubstr("got 'gpu', want cpu, cuda, cuda:N or auto"));
+  options.device = "cuda:4000";
+  EXPECT_EQ(exeunt_open(kModel, &options, &model), EXEUNT_RESOURCES);
+  EXPECT_THAT(exeunt_last_error(), HasSubstr("device cuda:4000: "));
+  options = EXEUNT_OPTIONS_INIT;
   options.precision = "fp8";
   EXPECT_EQ(exeunt_open(kModel, &options, &model), EXEUNT_USAGE);
   EXPECT_THAT(exeunt_last_error(), HasSubstr("fp32, bf16 or int8"));

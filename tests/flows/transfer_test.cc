@@ -19,10 +19,11 @@ CalibrateOptions options_for(const SmallModel& model) {
 }
 
 // As if the policy of a model had been certified on a machine with other instructions.
-PolicyFile certified_elsewhere(const SmallModel& model) {
+PolicyFile certified_elsewhere(const SmallModel& model, const std::string& engine = "cpu/other") {
   (void)calibrate_model(options_for(model), quiet());
   PolicyFile file = read_policy_file(model.folder / "policy.json");
-  file.entries.at(0).engine = "cpu/other";
+  file.entries.at(0).device = device_of(engine);
+  file.entries.at(0).engine = engine;
   write_atomically(model.folder / "policy.json", policy_file_text(file));
   return file;
 }
@@ -57,6 +58,23 @@ TEST(Transfer, CertifiesOnThisEngineWhatWasCertifiedOnAnother) {
   EXPECT_TRUE(resolved().certificate);
   EXPECT_THAT(resolved().promise, HasSubstr("at most 20 % of answers differ"));
   EXPECT_EQ(done.calibration.outcomes.size(), 2U);
+}
+
+TEST(Transfer, CertifiesOnTheCpuWhatWasCertifiedOnAGpu) {
+  const SmallModel model;
+  const PolicyFile before = certified_elsewhere(model, "cuda/sm_90");
+  const auto resolved = [&](const EngineTraits& engine) {
+    return resolve(Checkpoint::open(model.folder), {.precision = Precision::fp32, .engine = engine});
+  };
+  const EngineTraits here = engine_traits({}), gpu{.name = "cuda/sm_90", .numerics = before.entries[0].numerics};
+  EXPECT_TRUE(resolved(gpu).certificate);
+  EXPECT_THAT(resolved(here).promise, HasSubstr("none (certified on cuda/sm_90, not on cpu/"));
+  (void)transfer_policy(options_for(model), quiet());
+  const PolicyFile after = read_policy_file(model.folder / "policy.json");
+  ASSERT_EQ(after.entries.size(), 2U) << "the GPU's entry stays";
+  EXPECT_EQ(after.entries[1].device, "cpu");
+  EXPECT_TRUE(resolved(here).certificate);
+  EXPECT_TRUE(resolved(gpu).certificate);
 }
 
 TEST(Transfer, TestsEveryGroupAgain) {

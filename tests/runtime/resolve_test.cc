@@ -192,9 +192,7 @@ TEST(Resolve, ThePrecisionIsBf16WhereTheKernelsHaveItWithoutAPolicy) {
   const Checkpoint model = Checkpoint::open(kImported);
   EXPECT_EQ(resolve(model, {}).precision, choose_kernels().bf16 ? Precision::bf16 : Precision::fp32);
   EXPECT_EQ(resolve(model, {.precision = Precision::int8}).precision, Precision::int8);
-  Kernels without = choose_kernels(), with = without;
-  without.bf16 = false;
-  with.bf16 = true;
+  const EngineTraits without{.name = "cpu/other", .bf16 = false}, with{.name = "cpu/other", .bf16 = true};
   PolicyFile file{.weights = {}, .default_precision = "bf16", .entries = {}};
   EXPECT_EQ(default_precision(&file, without), Precision::fp32);
   EXPECT_EQ(default_precision(&file, with), Precision::bf16);
@@ -203,6 +201,66 @@ TEST(Resolve, ThePrecisionIsBf16WhereTheKernelsHaveItWithoutAPolicy) {
   EXPECT_EQ(default_precision(&file, without), Precision::fp32);
   file.default_precision = "fp32";
   EXPECT_EQ(default_precision(&file, with), Precision::fp32);
+  file.default_precision = "int8";
+  EXPECT_EQ(default_precision(&file, with), Precision::int8);
+  EXPECT_EQ(default_precision(&file, {.name = "cuda/sm_90", .bf16 = true, .int8 = false}), Precision::bf16);
+}
+
+// A stand-in for a GPU's engine: what is resolved does not depend on one being there.
+const EngineTraits kGpu{.name = "cuda/sm_90", .numerics = 7, .bf16 = true, .int8 = false};
+
+TEST(Resolve, APolicyCertifiedOnTheCpuRunsOnAGpuWithoutItsPromise) {
+  CertifiedFolder folder;
+  const Resolved there = folder.run({.engine = kGpu});
+  EXPECT_EQ(str(there.policy), "entropy:0.1") << "still runs";
+  EXPECT_FALSE(there.certificate);
+  EXPECT_EQ(there.promise,
+            fmt::format("none (certified on {}, not on cuda/sm_90; 'exeunt calibrate --transfer' certifies it here)",
+                        engine_name(choose_kernels())));
+  EXPECT_THAT(there.notices, Contains(HasSubstr(there.promise)));
+
+  // Not even where the file does not say which of the CPU's engines it was.
+  folder.entry().engine.clear();
+  folder.entry().numerics = 0;
+  folder.save();
+  EXPECT_TRUE(folder.run().certificate);
+  EXPECT_THAT(folder.run({.engine = kGpu}).promise, HasSubstr("none (certified on cpu, not on cuda/sm_90"));
+}
+
+TEST(Resolve, EveryDeviceHasTheCertificateThatWasMadeOnIt) {
+  CertifiedFolder folder;
+  PolicyEntry on_gpu = folder.entry();
+  on_gpu.device = "cuda";
+  on_gpu.engine = kGpu.name;
+  on_gpu.numerics = kGpu.numerics;
+  on_gpu.precision = "bf16";
+  on_gpu.policy = on_gpu.points[0].policy = parse_policy("entropy:0.2");
+  folder.file.put(on_gpu);
+  folder.file.default_precision = "bf16";  // as the calibration on the GPU chose
+  folder.save();
+  const Resolved there = folder.run({.engine = kGpu}), here = folder.run();
+  EXPECT_EQ(there.precision, Precision::bf16);
+  EXPECT_EQ(str(there.policy), "entropy:0.2");
+  EXPECT_TRUE(there.certificate);
+  EXPECT_EQ(here.precision, Precision::fp32) << "the precision that was calibrated here";
+  EXPECT_EQ(str(here.policy), "entropy:0.1");
+  EXPECT_TRUE(here.certificate);
+  EngineTraits newer = kGpu;
+  newer.numerics = 8;
+  EXPECT_EQ(folder.run({.engine = newer}).promise,
+            "none (certified with version 7 of the arithmetic of cuda/sm_90, running with 8)");
+}
+
+TEST(Resolve, TheCpusProfileSaysNothingOfAGpu) {
+  const CertifiedFolder folder;
+  const auto layers = static_cast<size_t>(Checkpoint::open(folder.path).spec().layers);
+  ProfileEntry entry{.precision = "fp32", .isa = "sm_90", .lengths = {8}};
+  entry.embedding_ms = entry.exit_ms = {1};
+  entry.layer_ms.assign(layers, {1});
+  entry.pack_rows = 96;
+  write_atomically(folder.path / kProfileFile,
+                   json_text(profile_json({.device = cpu_features().name, .entries = {entry}})));
+  EXPECT_EQ(folder.run({.precision = Precision::fp32, .engine = kGpu}).pack_rows, 0);
 }
 
 TEST(Resolve, TakesTheExceptionsOfThePrecisionItRunsIn) {
