@@ -64,11 +64,15 @@ std::string stage_text(const StageSpec& stage, const StagePlan& plan, int accumu
   return text;
 }
 
-std::string device_text(const RunStart& start, const std::string& precision) {
+std::string device_text(const RunStart& start, const std::string& asked) {
   std::string text = start.device;
   if (text == "cpu") text += fmt::format(", {} thread{}", start.threads, start.threads == 1 ? "" : "s");
   if (start.processes > 1) text += fmt::format(", {} processes", start.processes);
-  return fmt::format("{}, {}, LibTorch {}", text, precision, start.torch);
+  const std::string_view by_default = asked == "auto" && start.precision == "bf16" ? " (--precision fp32: slower)" : "";
+  text = fmt::format("{}, {}{}, LibTorch {}", text, start.precision, by_default, start.torch);
+  if (start.deterministic_cost)
+    text += fmt::format("; repeats bit for bit, which takes {:.2f} times as long", *start.deterministic_cost);
+  return text;
 }
 
 }  // namespace

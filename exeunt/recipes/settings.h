@@ -25,7 +25,8 @@ inline constexpr unsigned kShapesWeights = 1, kThisStart = 2;
 
 // Of `train` and `pretrain` alike.
 struct RunSettings {
-  std::string precision = "fp32";
+  std::string precision = "auto";
+  bool deterministic = false;
   int log_every = 50, save_every = 500, keep_checkpoints = 2;
   bool resume = false, overwrite = false;
   std::string device = "auto";
@@ -34,13 +35,16 @@ struct RunSettings {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    static constexpr std::array<std::string_view, 2> kTrainingPrecisions{"fp32", "bf16"};
+    static constexpr std::array<std::string_view, 3> kTrainingPrecisions{"auto", "fp32", "bf16"};
     static constexpr std::array<std::string_view, 3> kTrainingDevices{"auto", "cpu", "cuda"};
     visit(shapes_weights({.name = "precision",
-                          .help = "fp32, or bf16 on CUDA",
+                          .help = "Of matrix products; auto = bf16 on a GPU that has it, else fp32",
                           .flag = "--precision",
                           .choices = kTrainingPrecisions}),
           self.precision);
+    visit(shapes_weights({"deterministic", "On CUDA: a run that was resumed repeats bit for bit, at a cost it measures",
+                          "--deterministic"}),
+          self.deterministic);
     visit(this_start({"log_every", "Steps between lines of log.jsonl; 0 = none", "--log-every", 0}), self.log_every);
     visit(this_start({"save_every", "Steps between checkpoints; 0 = none", "--save-every", 0}), self.save_every);
     visit(this_start({"keep_checkpoints", "Checkpoints to keep; 0 = all", "--keep-checkpoints", 0}),

@@ -79,6 +79,13 @@ c10::DeviceIndex use(int place) {
   return index;
 }
 
+bool has_bf16(c10::DeviceIndex index) {
+  constexpr int kAmpere = 8;
+  int major = 0;
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+  return major >= kAmpere;
+}
+
 bool takes_width(int64_t columns, int64_t inner) {
   return kernels::knows_width(columns) && inner % 128 == 0;
 }

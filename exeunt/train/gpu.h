@@ -16,6 +16,7 @@ namespace exeunt::nn::gpu {
 [[nodiscard]] bool present();  // built with CUDA
 // Uses GPU `place` of this machine, modulo their number; returns its index.
 c10::DeviceIndex use(int place);
+[[nodiscard]] bool has_bf16(c10::DeviceIndex index);  // whether that GPU multiplies bf16 matrices
 // Whether the kernels below take rows of this width (and an inner width) in bf16.
 [[nodiscard]] bool takes_width(int64_t columns, int64_t inner);
 

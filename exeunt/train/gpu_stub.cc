@@ -22,6 +22,9 @@ bool present() {
 c10::DeviceIndex use(int) {
   return 0;
 }
+bool has_bf16(c10::DeviceIndex) {
+  return false;
+}
 bool takes_width(int64_t, int64_t) {
   return false;
 }

@@ -12,6 +12,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/train/new_heads.h"
+#include "exeunt/train/placement.h"
 #include "exeunt/train/pretrain_stepper.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/state_tensors.h"
@@ -89,7 +90,7 @@ class Pretraining {
 
   const Checkpoint& base_;
   const Corpus& corpus_;
-  const PretrainOptions& options_;
+  PretrainOptions options_;  // with the precision that was chosen
   ModelSpec spec_;
   torch::Device device_;
   HeldOutRows rows_;
@@ -108,26 +109,17 @@ class Pretraining {
   int64_t logged_tokens_ = 0, first_tokens_ = 0;
 };
 
-torch::Device device_for(const std::string& name) {
-  if (name == "cpu" || (name == "auto" && !nn::compat::has_cuda())) return torch::kCPU;
-  if (!nn::compat::has_cuda()) {
-    throw Error(Code::resources, "no CUDA device is available", "leave --device out to train on the CPU");
-  }
-  return {torch::kCUDA, nn::gpu::use(0)};
-}
-
 Pretraining::Pretraining(const Checkpoint& base, const Corpus& corpus, const PretrainOptions& options)
     : base_(base),
       corpus_(corpus),
       options_(options),
       spec_(options.scratch.value_or(base.spec())),
-      device_(device_for(options.device)),
+      device_(nn::choose_device(options.device, 0)),
       rows_(hold_out_documents(corpus, pack_rows(corpus, options.shape), options.hold_out)),
       token_sums_(static_cast<size_t>(spec_.layers)),
       order_sums_(static_cast<size_t>(spec_.layers)) {
-  if (options_.precision == "bf16" && !device_.is_cuda()) {
-    throw Error(Code::usage, "--precision bf16 needs CUDA", "train in fp32 on the CPU");
-  }
+  options_.precision = nn::precision_on(device_, options.precision);
+  nn::repeat_bit_for_bit(device_, options_.deterministic);
   if (options_.groups > spec_.layers) {
     throw Error(Code::usage,
                 fmt::format("--groups: got {}, want at most {}, one for each layer", options_.groups, spec_.layers));
@@ -380,9 +372,9 @@ PretrainResult Pretraining::go() {
   if (options_.resume) (void)resume();
   write_settings(options_.out, configuration());
   log_.emplace(options_.out, entries_);
-  notice(fmt::format("{} tokens in {} documents: {} rows to train on, {} held out; {} steps of {} rows",
+  notice(fmt::format("{} tokens in {} documents: {} rows to train on, {} held out; {} steps of {} rows, {} on {}",
                      corpus_.ids.size(), corpus_.size(), rows_.train.size(), rows_.held_out.size(), steps_,
-                     options_.batch));
+                     options_.batch, options_.precision, device_.str()));
   progress_.emplace("pretrain", steps_, options_.progress);
   progress_->advance(stepper_->steps_done());
   started_ = logged_at_ = steady_clock::now();

@@ -18,6 +18,7 @@
 #include "exeunt/train/evaluate.h"
 #include "exeunt/train/group.h"
 #include "exeunt/train/new_heads.h"
+#include "exeunt/train/placement.h"
 #include "exeunt/train/prototypes.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
@@ -30,14 +31,6 @@ namespace {
 
 using nn::Tensor;
 using std::chrono::steady_clock;
-
-torch::Device choose_device(const std::string& name) {
-  if (name == "cpu" || (name == "auto" && !nn::compat::has_cuda())) return torch::kCPU;
-  if (!nn::compat::has_cuda()) {
-    throw Error(Code::resources, "no CUDA device is available", "leave --device out to train on the CPU");
-  }
-  return {torch::kCUDA, nn::gpu::use(nn::World::place_on_machine())};
-}
 
 // Of the labels that are numbers; one that is not will be named when its loss is seen.
 double mean_of(const std::vector<float>& gold) {
@@ -75,13 +68,12 @@ class Run {
       : base_(base),
         data_(data),
         options_(options),
-        device_(choose_device(options.device)),
+        device_(nn::choose_device(options.device, nn::World::place_on_machine())),
         world_(nn::World::join(device_.is_cuda())),
         base_sha256_(weights_sha256(base)) {
     require_rows();
-    if (options_.precision == "bf16" && !device_.is_cuda()) {
-      throw Error(Code::usage, "--precision bf16 needs CUDA", "train in fp32 on the CPU");
-    }
+    options_.precision = nn::precision_on(device_, options.precision);
+    nn::repeat_bit_for_bit(device_, options_.deterministic);
     if (options_.threads > 0) torch::set_num_threads(options_.threads);
     const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
     const auto seed = static_cast<uint64_t>(options_.recipe.seed);
@@ -127,6 +119,7 @@ class Run {
   [[nodiscard]] LearnedRows learned(const Checkpoint* resumed) const;
   void tell_start();
   [[nodiscard]] double estimated_seconds();
+  [[nodiscard]] std::optional<double> deterministic_cost();
   bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
   bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
   [[nodiscard]] nn::BatchShape shape() const;
@@ -145,7 +138,7 @@ class Run {
 
   const Checkpoint& base_;
   const TrainingData& data_;
-  const TrainOptions& options_;
+  TrainOptions options_;  // with the precision that was chosen
   torch::Device device_;
   nn::World world_;
   std::string base_sha256_;
@@ -244,6 +237,15 @@ double Run::estimated_seconds() {
   return seconds;
 }
 
+// How many times as long steps take that repeat bit for bit; nothing where they take the same operations.
+std::optional<double> Run::deterministic_cost() {
+  if (!options_.deterministic || !device_.is_cuda()) return std::nullopt;
+  nn::repeat_bit_for_bit(device_, false);
+  const double without = estimated_seconds();
+  nn::repeat_bit_for_bit(device_, true);
+  return without > 0 ? std::optional(estimated_seconds() / without) : std::nullopt;
+}
+
 void Run::tell_start() {
   if (!options_.started || !writes()) return;
   const bool alone = world_.size() == 1;  // others would wait for the one that measures
@@ -251,10 +253,12 @@ void Run::tell_start() {
   options_.started({.stages = plans_,
                     .exits = layout,
                     .device = device_.str(),
+                    .precision = options_.precision,
                     .torch = nn::compat::version(),
                     .threads = torch::get_num_threads(),
                     .processes = world_.size(),
-                    .seconds = options_.estimate && alone ? std::optional(estimated_seconds()) : std::nullopt});
+                    .seconds = options_.estimate && alone ? std::optional(estimated_seconds()) : std::nullopt,
+                    .deterministic_cost = alone ? deterministic_cost() : std::nullopt});
 }
 
 TrainResult Run::go() {

@@ -22,11 +22,13 @@ struct StagePlan {
 struct RunStart {
   const std::vector<StagePlan>& stages;
   const ExitLayout& exits;
-  std::string device;  // as LibTorch calls it: cpu, cuda:0
-  std::string torch;   // LibTorch's version
-  int threads = 1;     // on the CPU
+  std::string device;     // as LibTorch calls it: cpu, cuda:0
+  std::string precision;  // that was chosen: fp32 or bf16
+  std::string torch;      // LibTorch's version
+  int threads = 1;        // on the CPU
   int processes = 1;
-  std::optional<double> seconds = {};  // that the steps will take, where it was estimated
+  std::optional<double> seconds = {};             // that the steps will take, where it was estimated
+  std::optional<double> deterministic_cost = {};  // how many times as long they take because they repeat
 };
 
 // Throws Error (usage) if an epoch is too short for one step.

@@ -109,8 +109,10 @@ torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor
     const int64_t tokens = cuts ? bounds.longest : qkv.size(1);
     const auto found = at::_efficient_attention_backward(
         gradient, qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), given(bounds.mask), tape.out, cuts, cuts,
-        tokens, tokens, tape.sums, tape.dropout, tape.seed, tape.offset, 0, false, std::nullopt, std::nullopt,
-        std::nullopt, /*shared_storage_dqdkdv=*/true);
+        tokens, tokens, tape.sums, tape.dropout, tape.seed, tape.offset, 0, false, std::nullopt,
+        // Parts of the keys are added in the order in which they are done, unless there is one part.
+        at::globalContext().deterministicAlgorithms() ? std::optional<int64_t>(1) : std::nullopt, std::nullopt,
+        /*shared_storage_dqdkdv=*/true);
     // The three lie in one piece of memory, side by side for each token.
     return std::get<0>(found).as_strided(qkv.sizes(), qkv.strides());
   }
@@ -147,6 +149,13 @@ void set_random_state(const torch::Device& device, const torch::Tensor& state) {
   at::Generator generator = generator_of(device);
   const std::lock_guard lock(generator.mutex());
   generator.set_state(state);
+}
+
+void set_deterministic(bool on) {
+  at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/false);
+#if TORCH_VERSION_MAJOR >= 2
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nobody reads such memory; filling takes time
+#endif
 }
 
 std::string version() {

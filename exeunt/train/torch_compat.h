@@ -51,6 +51,9 @@ class Autocast {
 [[nodiscard]] torch::Tensor random_state(const torch::Device& device);
 void set_random_state(const torch::Device& device, const torch::Tensor& state);
 
+// Operations that could add in any order take one that repeats, or fail.
+void set_deterministic(bool on);
+
 [[nodiscard]] std::string version();  // "1.13.1"
 [[nodiscard]] bool has_cuda();        // built with CUDA, and a GPU answers
 

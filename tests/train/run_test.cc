@@ -12,6 +12,7 @@
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/exits/trace.h"
 #include "exeunt/runtime/engine.h"
+#include "exeunt/train/stage_plan.h"
 #include "tests/train/small_run.h"
 
 namespace exeunt {
@@ -227,6 +228,41 @@ fs::path resumed(const Trial& run, const std::string& from) {
   fs::copy(run.options.out / from, again.out / from, fs::copy_options::recursive);
   (void)train(run.base, run.data, again);
   return again.out;
+}
+
+// The CPU's precision is fp32 whatever it says, a GPU's bf16; what is stored is what it was.
+TEST(Run, KeepsThePrecisionThatTheDeviceGaveIt) {
+  Trial run("pabee");
+  run.options.max_steps = 1;
+  EXPECT_EQ(run.options.precision, "auto");
+  std::string told;
+  run.options.started = [&](const RunStart& start) { told = start.precision; };
+  (void)run.train();
+  EXPECT_EQ(told, "fp32");
+  EXPECT_EQ(read_json(run.options.out / "run.json").at("precision"), "fp32");
+}
+
+// Recorded steps, the order of additions, and the random numbers of dropout come back, too.
+TEST(Run, ResumesBitForBitOnAGpuIfAskedTo) {
+  if (about_trainer().gpus == 0) GTEST_SKIP() << "needs a GPU";
+  for (const char* recipe : {"pabee", "romebert", "exeunt"}) {
+    Trial run(recipe);
+    TrainOptions& options = run.options;
+    options.device = "cuda";
+    options.deterministic = true;
+    options.max_steps = 12;
+    options.save_every = 1;
+    options.keep_checkpoints = 0;
+    std::optional<double> cost;
+    options.started = [&](const RunStart& start) { cost = start.deterministic_cost; };
+    (void)run.train();
+    ASSERT_TRUE(cost);
+    EXPECT_GT(*cost, 0);
+    const std::string want = read_text(options.out / "model.safetensors");
+    for (const char* from : {"checkpoint-3", "checkpoint-8"}) {
+      EXPECT_TRUE(read_text(resumed(run, from) / "model.safetensors") == want) << recipe << " " << from;
+    }
+  }
 }
 
 TEST(Run, ResumesWithTheTeacherThatAMovingAverageHasBecome) {
