@@ -47,9 +47,11 @@ class Packs {
   using Flag = std::shared_ptr<std::atomic<bool>>;
   [[nodiscard]] std::unique_ptr<TextRun> answering(const Encoding& text, const Ask& ask, Answer& out,
                                                    Flag cancelled = std::make_shared<std::atomic<bool>>(false)) {
-    return std::make_unique<AnswerRun>(AnswerRun::Setting{&model_, &closing_, std::move(cancelled)},
-                                       TextSource{.own = {}, .borrowed = &text, .make = {}}, ask,
-                                       [&out](Answer&& answer) { out = std::move(answer); });
+    return std::make_unique<AnswerRun>(model_, closing_,
+                                       AnswerJob{.source = {.borrowed = &text},
+                                                 .ask = ask,
+                                                 .done = [&out](Answer&& answer) { out = std::move(answer); },
+                                                 .cancelled = std::move(cancelled)});
   }
   [[nodiscard]] const PackedModel& model() const { return model_; }
   [[nodiscard]] std::atomic<double>& row_seconds() { return row_seconds_; }
