@@ -18,7 +18,8 @@ namespace {
 
 struct BenchFlags {
   BenchPlan plan;
-  std::string precisions, poolers, threads = "1", lengths = "16,32,64,128", exit_at, heads, cls_first = "auto";
+  std::string precisions, poolers, threads = "1", lengths = "16,32,64,128", batches = "1", exit_at, heads;
+  std::string cls_first = "auto";
   std::string profile, lengths_of;
   int pad_to = 0;
   MeasureOptions run;  // data and length of --policy
@@ -43,6 +44,7 @@ BenchPlan plan_of(const BenchFlags& flags) {
   if (!flags.poolers.empty()) plan.poolers = precision_named(flags.poolers);
   plan.threads = whole_numbers(flags.threads, "--threads");
   plan.lengths = whole_numbers(flags.lengths, "--lengths");
+  plan.batches = whole_numbers(flags.batches, "--batch");
   if (!flags.exit_at.empty()) plan.exit_at = whole_numbers(flags.exit_at, "--exit-at");
   if (!flags.heads.empty()) plan.heads = bench_heads_named(flags.heads);
   plan.cls_first = flags.cls_first == "auto"    ? ClsFirst::automatic
@@ -62,6 +64,7 @@ OrderedJson row_json(const BenchRow& row) {
   out["length"] = row.point.length;
   out["batch"] = row.point.batch;
   out["exit_at"] = row.point.exit_at == 0 ? OrderedJson(nullptr) : OrderedJson(row.point.exit_at);
+  out["average_layers"] = row.average_layers;
   out["best_ms"] = row.times.best_ms;
   out["p50_ms"] = row.times.p50_ms;
   out["p90_ms"] = row.times.p90_ms;
@@ -73,15 +76,19 @@ OrderedJson row_json(const BenchRow& row) {
   return out;
 }
 
+std::string exit_text(const BenchPoint& point) {
+  if (point.exit_mean > 0) return fmt::format("~{}", point.exit_mean);
+  return point.exit_at == 0 ? "last" : std::to_string(point.exit_at);
+}
+
 void print_rows(const std::vector<BenchRow>& rows) {
   std::vector<std::vector<std::string>> cells;
   for (const BenchRow& row : rows) {
-    cells.push_back(
-        {std::string(name_of(row.precision)), std::to_string(row.threads), std::to_string(row.point.length),
-         std::to_string(row.point.batch), row.point.exit_at == 0 ? "last" : std::to_string(row.point.exit_at),
-         fmt::format("{:.2f}", row.times.best_ms), fmt::format("{:.2f}", row.times.p50_ms),
-         fmt::format("{:.2f}", row.times.p90_ms), fmt::format("{:.1f}", texts_per_second(row)),
-         fmt::format("{:.0f}", row.gops), row.peak_share > 0 ? fmt::format("{:.0f}", 100 * row.peak_share) : "-"});
+    cells.push_back({std::string(name_of(row.precision)), std::to_string(row.threads), std::to_string(row.point.length),
+                     std::to_string(row.point.batch), exit_text(row.point), fmt::format("{:.2f}", row.times.best_ms),
+                     fmt::format("{:.2f}", row.times.p50_ms), fmt::format("{:.2f}", row.times.p90_ms),
+                     fmt::format("{:.1f}", texts_per_second(row)), fmt::format("{:.0f}", row.gops),
+                     row.peak_share > 0 ? fmt::format("{:.0f}", 100 * row.peak_share) : "-"});
   }
   print_table({"precision", "threads", "length", "batch", "exit", "best ms", "p50 ms", "p90 ms", "texts/s", "Gop/s",
                "% of peak"},
@@ -189,8 +196,7 @@ void add_bench(CommandLine& line) {
   add_device_flag(*verb, flags->plan.device);
   verb->add_option("--threads", flags->threads, "Comma-separated thread counts")->capture_default_str();
   verb->add_option("--lengths", flags->lengths, "Comma-separated text lengths in tokens")->capture_default_str();
-  verb->add_option("--batch", flags->plan.batch, "Texts that wait at once; times are of all of them")
-      ->check(CLI::Range(1, 65536))
+  verb->add_option("--batch", flags->batches, "Comma-separated: texts that wait at once; times are of all of them")
       ->capture_default_str();
   verb->add_option("--pack-rows", flags->plan.pack_rows,
                    "Run waiting texts together up to this many tokens; 1 = each alone")
@@ -198,6 +204,11 @@ void add_bench(CommandLine& line) {
       ->default_str("the profile's, else what suits the processor");
   verb->add_option("--exit-at", flags->exit_at, "Comma-separated layers after which texts exit")
       ->default_str("the last");
+  verb->add_option("--exit-mean", flags->plan.exit_mean,
+                   "Let texts exit in equal parts after each of the layers 1 to 2 N - 1, N on average")
+      ->check(CLI::Range(1, 1 << 10))
+      ->type_name("N")
+      ->excludes("--exit-at");
   verb->add_option("--heads", flags->heads,
                    "Exits of a known shape: last, every (read row 0) or reader (read all rows)")
       ->check(CLI::IsMember({"last", "every", "reader"}));
@@ -208,7 +219,8 @@ void add_bench(CommandLine& line) {
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   verb->add_option("--lengths-of", flags->lengths_of,
-                   "Use the text lengths of a trace instead of --lengths; reports the mean");
+                   "Use the text lengths of a trace, or of a .txt file with one per line, instead of --lengths; all "
+                   "of them wait at once, and times are of one text on average");
   verb->add_option("--pad-to", flags->pad_to, "With --lengths-of: pad every text to this length")
       ->check(CLI::Range(1, 1 << 16));
   verb->add_option("--profile", flags->profile, "Write a Chrome trace of every kernel");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -69,20 +70,6 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
 }
 
-std::vector<Encoding> random_texts(const ModelSpec& spec, std::span<const int> lengths) {
-  std::vector<Encoding> texts(lengths.size());
-  WeightStream stream;
-  for (size_t t = 0; t < texts.size(); ++t) {
-    const auto length = static_cast<size_t>(lengths[t]);
-    for (size_t i = 0; i < length; ++i) {
-      texts[t].ids.push_back(static_cast<int32_t>((stream.next() + 1) * 0.5F * static_cast<float>(spec.vocab - 1)));
-    }
-    texts[t].types.assign(length, 0);
-    texts[t].offsets.resize(length);
-  }
-  return texts;
-}
-
 double processor_ms() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -125,6 +112,50 @@ void require_plan(const BenchPlan& plan, const ModelSpec& spec) {
   require_range(plan.threads, "--threads", 4096);
   require_range(plan.lengths, "--lengths", spec.max_tokens());
   require_range(plan.exit_at, "--exit-at", spec.layers);
+  require_range(plan.batches, "--batch", 65536);
+}
+
+std::vector<BenchPoint> points_of(const BenchPlan& plan) {
+  std::vector<BenchPoint> out;
+  for (const int length : plan.lengths) {
+    for (const int batch : plan.batches) {
+      for (const int depth : plan.exit_at.empty() ? std::vector<int>{0} : plan.exit_at) {
+        out.push_back(
+            {.length = length, .batch = batch, .exit_at = depth, .exit_mean = plan.exit_mean, .seconds = plan.seconds});
+      }
+    }
+  }
+  return out;
+}
+
+std::shared_ptr<const AskPolicy> policy_at(Engine& engine, const BenchPoint& point, std::span<const Encoding> texts) {
+  return point.exit_mean > 0 ? leave_evenly(engine, texts, point.exit_mean) : leave_at(engine, point.exit_at);
+}
+
+double average_layers(Engine& engine, const Ask& ask, std::span<const Encoding> texts) {
+  int64_t layers = 0;
+  for (const Answer& answer : engine.answer(texts, ask)) layers += answer.layer;
+  return static_cast<double>(layers) / static_cast<double>(texts.size());
+}
+
+// Of a trace, or of a text file with one number per line.
+std::vector<int> lengths_in(const std::string& path) {
+  if (!path.ends_with(".txt")) {
+    const ExitTrace trace = read_trace(path);
+    return {trace.lengths.begin(), trace.lengths.end()};
+  }
+  std::vector<int> out;
+  const std::string text = read_text(path);
+  for (size_t begin = 0, line = 1; begin < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    int length = 0;
+    const auto [stop, status] = std::from_chars(text.data() + begin, text.data() + end, length);
+    if (status != std::errc() || stop != text.data() + end || length < 1)
+      throw_bad_file(path, "line {}: got '{}', want a length", line, text.substr(begin, end - begin));
+    out.push_back(length);
+    begin = end + 1;
+  }
+  return out;
 }
 
 void require_cpu(const BenchPlan& plan, std::string_view flag) {
@@ -202,6 +233,53 @@ Checkpoint random_model(const ModelSpec& spec, BenchHeads heads) {
   return {spec, layout, std::move(set), {.where = "random weights"}};
 }
 
+std::vector<Encoding> random_texts(const ModelSpec& spec, std::span<const int> lengths) {
+  std::vector<Encoding> texts(lengths.size());
+  WeightStream stream;
+  for (size_t t = 0; t < texts.size(); ++t) {
+    const auto length = static_cast<size_t>(lengths[t]);
+    for (size_t i = 0; i < length; ++i) {
+      texts[t].ids.push_back(static_cast<int32_t>((stream.next() + 1) * 0.5F * static_cast<float>(spec.vocab - 1)));
+    }
+    texts[t].types.assign(length, 0);
+    texts[t].offsets.resize(length);
+  }
+  return texts;
+}
+
+std::shared_ptr<const AskPolicy> leave_evenly(Engine& engine, std::span<const Encoding> texts, int mean) {
+  const std::vector<ExitSite>& sites = engine.exits().sites;
+  const int deepest = 2 * mean - 1;
+  bool fits = mean >= 1 && deepest <= static_cast<int>(sites.size()) && engine.exits().problem != Problem::regression;
+  for (int i = 0; fits && i < deepest; ++i) fits = sites[static_cast<size_t>(i)].after == i + 1;
+  if (!fits) {
+    throw Error(Code::usage,
+                fmt::format("--exit-mean: got {}, want an exit that classifies after each of {} layers", mean,
+                            std::max(1, deepest)),
+                "with --shape, --heads every puts one after each layer");
+  }
+  const ExitTrace trace = engine.trace(texts);
+  const auto width = static_cast<size_t>(trace.width);
+  const auto entropy = [&](size_t text, size_t exit) {
+    return weigh({trace.logits.data() + (text * sites.size() + exit) * width, trace.width}).entropy;
+  };
+  PolicySpec spec = parse_policy("entropy:0");  // no text has an entropy below 0
+  spec.per_exit.assign(sites.size(), 0);
+  std::vector<float> rates(sites.size(), 0);
+  std::vector<size_t> left(texts.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  for (size_t exit = 0, last = static_cast<size_t>(deepest) - 1; exit <= last && !left.empty(); ++exit) {
+    const size_t before = left.size(), leaving = (before + last - exit) / (last - exit + 1);
+    std::vector<float> sorted;
+    for (const size_t text : left) sorted.push_back(entropy(text, exit));
+    std::sort(sorted.begin(), sorted.end());
+    spec.per_exit[exit] = exit == last || leaving == before ? 16 : sorted[leaving];  // all are below 16
+    std::erase_if(left, [&](size_t text) { return entropy(text, exit) < spec.per_exit[exit]; });
+    rates[exit] = static_cast<float>(before - left.size()) / static_cast<float>(texts.size());
+  }
+  return engine.bind(spec, rates);
+}
+
 std::shared_ptr<const AskPolicy> leave_at(const Engine& engine, int layer) {
   const std::vector<ExitSite>& sites = engine.exits().sites;
   if (engine.exits().problem == Problem::regression) {  // has no entropy to go by
@@ -237,7 +315,8 @@ BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> len
 }
 
 double nominal_operations(const Engine& engine, const BenchPoint& point) {
-  const int layers = point.exit_at == 0 ? engine.spec().layers : point.exit_at;
+  const int depth = point.exit_mean > 0 ? point.exit_mean : point.exit_at;
+  const int layers = depth == 0 ? engine.spec().layers : depth;
   const int64_t macs = embedding_macs(engine.spec(), point.length) + layers * layer_macs(engine.spec(), point.length);
   return 2.0 * static_cast<double>(macs) * point.batch;
 }
@@ -304,7 +383,9 @@ Checkpoint open_for_bench(const BenchPlan& plan) {
   const bool known = std::any_of(shapes.begin(), shapes.end(), [&](const auto& s) { return s.name == plan.model; });
   if (known || (plan.model.find('/') == std::string::npos && !path_exists(plan.model))) {
     const KnownShape& shape = find_shape(plan.model);  // throws, with the nearest name
-    return random_model(shape.spec, plan.heads.value_or(plan.exit_at.empty() ? BenchHeads::last : BenchHeads::every));
+    return random_model(
+        shape.spec,
+        plan.heads.value_or(plan.exit_at.empty() && plan.exit_mean == 0 ? BenchHeads::last : BenchHeads::every));
   }
   if (plan.heads) throw Error(Code::usage, "--heads goes with a known shape; a model has its own exits");
   Checkpoint model = Checkpoint::open(plan.model);
@@ -323,16 +404,17 @@ BenchRows bench_points(const Checkpoint& model, const BenchPlan& plan) {
     out.ready_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     out.weight_bytes = static_cast<int64_t>(engine.weight_bytes());
     out.engine = engine.name();
-    for (const int length : plan.lengths) {
-      for (const int depth : plan.exit_at.empty() ? std::vector<int>{0} : plan.exit_at) {
-        BenchRow row{.precision = *options.precision, .threads = options.threads};
-        row.point = {.length = length, .batch = plan.batch, .exit_at = depth, .seconds = plan.seconds};
-        row.times = time_texts(engine, {.policy = leave_at(engine, depth)}, row.point);
-        const double per_second = nominal_operations(engine, row.point) / row.times.best_ms * 1e3;
-        row.gops = per_second / 1e9;
-        if (peak > 0) row.peak_share = per_second / (peak * options.threads);
-        out.rows.push_back(row);
-      }
+    for (const BenchPoint& point : points_of(plan)) {
+      BenchRow row{.precision = *options.precision, .threads = options.threads, .point = point};
+      const std::vector<int> lengths(static_cast<size_t>(point.batch), point.length);
+      const std::vector<Encoding> texts = random_texts(engine.spec(), lengths);
+      const Ask ask{.policy = policy_at(engine, point, texts)};
+      row.average_layers = average_layers(engine, ask, texts);
+      row.times = time_texts(engine, ask, point);
+      const double per_second = nominal_operations(engine, point) / row.times.best_ms * 1e3;
+      row.gops = per_second / 1e9;
+      if (peak > 0) row.peak_share = per_second / (peak * options.threads);
+      out.rows.push_back(row);
     }
     out.resident_bytes = resident_bytes();
   });
@@ -340,10 +422,9 @@ BenchRows bench_points(const Checkpoint& model, const BenchPlan& plan) {
 }
 
 BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, const std::string& trace, int pad_to) {
-  std::vector<int> lengths;
-  for (const int32_t length : read_trace(trace).lengths)
-    lengths.push_back(pad_to > 0 ? pad_to : std::min(length, model.spec().max_tokens()));
+  std::vector<int> lengths = lengths_in(trace);
   if (lengths.empty()) throw_bad_file(trace, "the trace has no lengths");
+  for (int& length : lengths) length = pad_to > 0 ? pad_to : std::min(length, model.spec().max_tokens());
   require_range(plan.threads, "--threads", 4096);
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   BenchRows out;
@@ -352,7 +433,12 @@ BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, co
     out.engine = engine.name();
     BenchRow row{.precision = *options.precision, .threads = options.threads};
     row.point.length = static_cast<int>(tokens / static_cast<int64_t>(lengths.size()));
-    row.times = time_lengths(engine, {.policy = leave_at(engine, 0)}, lengths, plan.seconds);
+    row.point.exit_at = plan.exit_at.empty() ? 0 : plan.exit_at.front();
+    row.point.exit_mean = plan.exit_mean;
+    const std::vector<Encoding> texts = random_texts(engine.spec(), lengths);
+    const Ask ask{.policy = policy_at(engine, row.point, texts)};
+    row.average_layers = average_layers(engine, ask, texts);
+    row.times = time_encoded(engine, ask, texts, plan.seconds);
     row.gops = nominal_operations(engine, row.point) / row.times.best_ms / 1e6;
     out.rows.push_back(row);
   });
@@ -388,7 +474,7 @@ std::string kernel_trace(const Checkpoint& model, const BenchPlan& plan) {
     options.kernels = &profile.table();
     Engine engine(model, options);
     const BenchPoint point{.length = plan.lengths.back(),
-                           .batch = plan.batch,
+                           .batch = plan.batches.front(),
                            .exit_at = plan.exit_at.empty() ? 0 : plan.exit_at.front(),
                            .seconds = 0};
     const Ask ask{.policy = leave_at(engine, point.exit_at)};

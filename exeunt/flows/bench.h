@@ -30,9 +30,15 @@ enum class BenchHeads : uint8_t {
 // the exit rates that go with it. Throws Error (usage) if there is no exit.
 [[nodiscard]] std::shared_ptr<const AskPolicy> leave_at(const Engine& engine, int layer);
 
+// A policy by which these texts leave in equal parts after each of the layers 1 to 2 · mean − 1: thresholds taken from
+// their own entropies, as an early-exiting model's texts leave at different layers. Throws Error (usage) if the model
+// has no exits there, or predicts numbers.
+[[nodiscard]] std::shared_ptr<const AskPolicy> leave_evenly(Engine& engine, std::span<const Encoding> texts, int mean);
+
 struct BenchPoint {
   int length = 128, batch = 1;
-  int exit_at = 0;  // layer; 0 = the last
+  int exit_at = 0;    // layer; 0 = the last
+  int exit_mean = 0;  // instead: leave_evenly() with this mean; 0 = no
   double seconds = 1;
 };
 
@@ -67,10 +73,11 @@ struct BenchPlan {
   std::vector<Precision> precisions = {};  // empty = bf16 if the device supports it, else fp32
   std::optional<Precision> poolers = {};   // none: precision.json's, else as the engine has them
   std::vector<int> threads = {1}, lengths = {16, 32, 64, 128};
+  std::vector<int> batches = {1};
   std::vector<int> exit_at = {};  // layers; empty = the last
-  int batch = 1;
-  int pack_rows = 0;   // 0 = as the model runs
-  double seconds = 1;  // for each figure
+  int exit_mean = 0;              // instead: leave_evenly() with this mean
+  int pack_rows = 0;              // 0 = as the model runs
+  double seconds = 1;             // for each figure
   ClsFirst cls_first = ClsFirst::automatic;
 };
 
@@ -80,6 +87,7 @@ struct BenchRow {
   BenchPoint point = {};
   BenchTimes times = {};
   double gops = 0, peak_share = 0;  // share 0: the peak is not known
+  double average_layers = 0;        // after which the texts left
 };
 
 struct BenchRows {
@@ -89,6 +97,9 @@ struct BenchRows {
   double ready_ms = 0;
   int64_t weight_bytes = 0, resident_bytes = 0;  // resident 0: the system does not say
 };
+
+// Texts of random tokens, the same for equal lengths.
+[[nodiscard]] std::vector<Encoding> random_texts(const ModelSpec& spec, std::span<const int> lengths);
 
 // A model with heads, or a random one of a known shape. Throws Error.
 [[nodiscard]] Checkpoint open_for_bench(const BenchPlan& plan);

@@ -14,12 +14,12 @@ namespace exeunt {
 namespace {
 
 // The texts: a file or a pipe read piece by piece, or a split of a task.
-struct TextSource {
+struct TextFeed {
   std::unique_ptr<TextStream> stream = {};
   Dataset data = {};
   size_t at = 0;
 
-  explicit TextSource(const PredictJob& job) {
+  explicit TextFeed(const PredictJob& job) {
     if (!job.texts.empty()) {
       if (job.file != "-" || !job.data.task.empty())
         throw Error(Code::usage, "got both texts and a file, want one of them");
@@ -102,7 +102,7 @@ std::vector<std::string> written_labels(const PredictJob& job, const Classifier&
 PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
                                const Observer& observer) {
   Classifier classifier(job.model, job.classifier);  // before the first text is waited for
-  TextSource source(job);
+  TextFeed source(job);
   observer.notices(classifier.notices());
   const Ask ask = classifier.ask();
   const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound,

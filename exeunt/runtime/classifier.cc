@@ -76,7 +76,7 @@ std::shared_ptr<const AskPolicy> Classifier::bind(const std::string& policy) con
                                                   .precision = resolved_.precision,
                                                   .exceptions = resolved_.exceptions,
                                                   .max_length = resolved_.max_length,
-                                                  .kernels = &engine_->kernels()});
+                                                  .engine = engine_->traits()});
   return engine_->bind(resolved.policy, resolved.exit_rates);
 }
 

@@ -37,6 +37,44 @@ TEST(Bench, TextsLeaveAtTheLayerAskedFor) {
   EXPECT_EQ(error_of([&] { (void)leave_at(one, 2); }).code(), Code::usage);
 }
 
+TEST(Bench, TextsLeaveEvenlyAroundTheLayerAskedFor) {
+  const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
+  Engine engine(model, {.precision = Precision::fp32, .threads = 1});
+  std::vector<int> lengths;
+  for (int i = 0; i < 90; ++i) lengths.push_back(3 + i % 30);
+  const std::vector<Encoding> texts = random_texts(model.spec(), lengths);
+  std::vector<int> left(5);
+  for (const Answer& answer : engine.answer(texts, {.policy = leave_evenly(engine, texts, 2)})) ++left.at(answer.layer);
+  EXPECT_EQ(left, (std::vector<int>{0, 30, 30, 30, 0}));
+  left.assign(5, 0);
+  for (const Answer& answer : engine.answer(texts, {.policy = leave_evenly(engine, texts, 1)})) ++left.at(answer.layer);
+  EXPECT_EQ(left, (std::vector<int>{0, 90, 0, 0, 0}));
+  EXPECT_EQ(error_of([&] { (void)leave_evenly(engine, texts, 3); }).code(), Code::usage);
+  Engine one(random_model(tiny_spec(), BenchHeads::last), {.precision = Precision::fp32, .threads = 1});
+  EXPECT_EQ(error_of([&] { (void)leave_evenly(one, texts, 2); }).code(), Code::usage);
+}
+
+TEST(Bench, BatchesLengthsAndExitsAreCombined) {
+  const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
+  BenchPlan plan;
+  plan.precisions = {Precision::fp32};
+  plan.lengths = {4, 8};
+  plan.batches = {1, 6};
+  plan.exit_mean = 2;
+  plan.seconds = 0;
+  const BenchRows done = bench_points(model, plan);
+  ASSERT_EQ(done.rows.size(), 4U);
+  EXPECT_EQ(done.rows[1].point.batch, 6);
+  EXPECT_EQ(done.rows[1].average_layers, 2);
+  EXPECT_EQ(done.engine.substr(0, 4), "cpu/");
+  const Scratch folder;
+  const std::string lengths = folder.write("lengths.txt", "3\n5\n4\n").string();
+  EXPECT_EQ(bench_trace_lengths(model, plan, lengths, 0).rows.at(0).point.length, 4);
+  const std::string wrong = folder.write("wrong.txt", "3\nfive\n").string();
+  EXPECT_THAT(error_of([&] { (void)bench_trace_lengths(model, plan, wrong, 0); }).what(),
+              testing::HasSubstr("line 2: got 'five', want a length"));
+}
+
 TEST(Bench, AProfileIsOneThatItsReadersTake) {
   const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
   ProfilePlan plan;
