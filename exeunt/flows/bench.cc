@@ -26,6 +26,7 @@
 #include "exeunt/runtime/cpu/kernel_profile.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cpu/register_peak.h"
+#include "exeunt/runtime/labels.h"
 #include "exeunt/runtime/resolve.h"
 
 namespace exeunt {
@@ -261,7 +262,7 @@ std::shared_ptr<const AskPolicy> leave_evenly(Engine& engine, std::span<const En
   const ExitTrace trace = engine.trace(texts);
   const auto width = static_cast<size_t>(trace.width);
   const auto entropy = [&](size_t text, size_t exit) {
-    return weigh({trace.logits.data() + (text * sites.size() + exit) * width, trace.width}).entropy;
+    return weigh(reading_of(engine.exits(), trace.logits.data() + (text * sites.size() + exit) * width)).entropy;
   };
   PolicySpec spec = parse_policy("entropy:0");  // no text has an entropy below 0
   spec.per_exit.assign(sites.size(), 0);
