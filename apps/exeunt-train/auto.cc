@@ -66,12 +66,14 @@ std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags
 // What this is going to cost, before it is spent.
 void announce(const Common& common, bool print, RecipeComparison& comparison, const LoadedData& loaded) {
   int64_t steps = 0, texts = 0;
+  double cost = 0;
   std::vector<std::string> names, done;
   for (const ComparedRecipe& candidate : comparison.candidates()) {
     (candidate.done ? done : names).push_back(candidate.name);
     if (candidate.done) continue;
     steps += candidate.work.steps;
     texts += candidate.work.texts;
+    cost += candidate.work.cost;
   }
   const auto say = [&](const std::string& text) {
     if (print) {
@@ -84,8 +86,7 @@ void announce(const Common& common, bool print, RecipeComparison& comparison, co
   if (!done.empty()) say(fmt::format("already trained: {}", fmt::join(done, ", ")));
   if (names.empty()) return;
   say(fmt::format("{} to train: {}; {} steps, {} texts in all, about {} on this machine", names.size(),
-                  fmt::join(names, ", "), steps, texts,
-                  duration_text(comparison.seconds_per_text() * static_cast<double>(texts))));
+                  fmt::join(names, ", "), steps, texts, duration_text(comparison.seconds_per_text() * cost)));
 }
 
 // The winner gets its promise from rows that did not choose it, where there are any.

@@ -80,8 +80,7 @@ void take_elbert_config(const Common& common, const Checkpoint& model, TrainFlag
 // What the run would take on this machine. With --budget, epochs are lowered to fit into it.
 double fit_into_budget(const Common& common, const TrainFlags& flags, const Checkpoint& model, const LoadedData& loaded,
                        TrainOptions& options) {
-  const auto work = static_cast<double>(workload_of(model, loaded.data, options).texts);
-  const double seconds = seconds_per_text(model, loaded.data, options) * work;
+  const double seconds = seconds_per_text(model, loaded.data, options) * workload_of(model, loaded.data, options).cost;
   if (flags.budget.empty()) return seconds;
   constexpr double kForTheRest = 0.9;  // reading, evaluating and writing take time, too
   const double budget = kForTheRest * seconds_of(flags.budget, "--budget");

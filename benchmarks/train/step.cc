@@ -76,7 +76,7 @@ class Loop {
     device_ = torch::Device(flags.device);
     network_->to(device_);
     stepper_ = std::make_unique<nn::Stepper>(
-        network_, recipe_, recipe_.stages.back(),
+        network_, recipe_, recipe_.stages.front(),
         nn::StepperOptions{.lr = 2e-5, .schedule = {.steps = 1000000}, .bf16 = !flags.fp32 && device_.is_cuda()});
     if (!flags.no_graphs && nn::gpu::present()) graphs_ = std::make_unique<nn::StepGraphs>(*stepper_);
     for (Batch& batch :

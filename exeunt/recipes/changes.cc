@@ -66,6 +66,7 @@ Recipe changed(Recipe recipe, const RecipeChanges& changes, const std::string& w
   try {
     patch_fields(changes.recipe, where, recipe);
     for (StageSpec& stage : recipe.stages) {
+      if (!stage.flags) continue;
       patch_fields(changes.stage, where, stage);
       ObjectiveSpec& objective = stage.objective;
       ObjectiveSpec::fields(objective, [&](const Field& field, auto& value) {

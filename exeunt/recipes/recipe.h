@@ -227,8 +227,9 @@ struct StageSpec {
   int eval_every = 0;
   std::optional<int> early_stop = {};
   KeepBest keep_best = KeepBest::none;
+  bool flags = true;
 
-  // A field with a flag can be changed on the command line, for all stages at once.
+  // A field with a flag can be changed on the command line, for all stages at once but those that `flags` excludes.
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "objective", .help = "The loss; see below", .required = true}, self.objective);
@@ -253,6 +254,8 @@ struct StageSpec {
     visit(Field{"keep_best", "Keep the weights of the best evaluation, by the last exit or the mean of all",
                 "--keep-best"},
           self.keep_best);
+    visit(Field{.name = "flags", .help = "Whether flags such as `--lr` change this stage, too; `--set` always does"},
+          self.flags);
   }
 };
 
@@ -317,7 +320,7 @@ void check_recipe(const Recipe& recipe, const std::string& where);
 
 // What the command line changes in a recipe.
 struct RecipeChanges {
-  // Fields by name: of the recipe, of every stage, and of every objective that has them.
+  // Fields by name: of the recipe, of every stage that takes flags, and of every objective there that has them.
   Json recipe = Json::object(), stage = Json::object(), objective = Json::object();
   std::vector<std::string> set = {};  // FIELD=VALUE, e.g. "stages.0.objective.gamma=0.5"; applied last
 };

@@ -90,6 +90,7 @@ class Run {
     }
     for (const StageSpec& stage : options_.recipe.stages) {
       plans_.push_back(plan_stage(stage, data_, options_, base_.spec().family));
+      if (stage.train == Trainable::exits && layout.sites.size() == 1) plans_.back().steps = 0;  // there are none
       total_steps_ += plans_.back().steps;
     }
     policy_ = native_policy(options_.recipe, layout);
@@ -113,6 +114,8 @@ class Run {
             .torch = nn::compat::version(),
             .processes = world_.size()};
   }
+  // The last stage that --epochs and --lr change: what is said of the fit is said of it.
+  [[nodiscard]] size_t fitted_stage() const;
   [[nodiscard]] Checkpoint weights() const;
   [[nodiscard]] SavedWeights saved() const { return {weights(), recipe_text(facts()), *learned_}; }
   [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
@@ -161,6 +164,13 @@ class Run {
   int64_t first_step_ = 0;
 };
 
+size_t Run::fitted_stage() const {
+  const std::vector<StageSpec>& stages = options_.recipe.stages;
+  size_t last = stages.size() - 1;
+  while (last > 0 && !stages[last].flags) --last;
+  return last;
+}
+
 Checkpoint Run::weights() const {
   return nn::to_checkpoint(*network_, {.folder = base_.folder(), .where = "trained model", .policy = policy_});
 }
@@ -204,6 +214,7 @@ double Run::estimated_seconds() {
   double seconds = 0;
   for (size_t i = 0; i < plans_.size(); ++i) {
     const StageSpec& stage = options_.recipe.stages[i];
+    if (plans_[i].steps == 0) continue;
     nn::Stepper stepper(
         network_, options_.recipe, stage,
         {.lr = plans_[i].lr, .schedule = plans_[i].schedule, .world = &world_, .bf16 = options_.precision == "bf16"});
@@ -540,11 +551,11 @@ TrainResult Run::finish() {
     for (const Score& score : other.metrics)
       results["yardstick"][other.name][std::string(name_of(score.metric))] = score.value;
   }
-  results["epoch"] =
-      static_cast<double>(plans_.back().steps * options_.accumulation) / static_cast<double>(plans_.back().batches);
+  const StagePlan& fitted = plans_[fitted_stage()];
+  results["epoch"] = static_cast<double>(fitted.steps * options_.accumulation) / static_cast<double>(fitted.batches);
   results["train_loss"] = steps > 0 ? state_.loss_sum / static_cast<double>(steps) : 0.0;
   for (const auto& [epoch, loss] : epoch_losses_) {
-    if (epoch.first + 1 == static_cast<int64_t>(plans_.size())) results["train_epoch_losses"].push_back(loss.value());
+    if (epoch.first == static_cast<int64_t>(fitted_stage())) results["train_epoch_losses"].push_back(loss.value());
   }
   results["train_runtime"] = seconds;
   results["train_samples"] = data_.train.rows();

@@ -8,6 +8,11 @@
 #include "exeunt/base/error.h"
 
 namespace exeunt {
+namespace {
+
+constexpr double kForwards = 1.0 / 3;  // of a step: a frozen backbone has no pass backwards, which costs twice as much
+
+}  // namespace
 
 StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const TrainOptions& options, Family family) {
   const TrainingCase which{.family = family,
@@ -22,9 +27,9 @@ StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const Tra
                             options.accumulation),
                 "lower --accumulation or --batch");
   }
-  plan.steps = options.max_steps > 0
-                   ? options.max_steps
-                   : static_cast<int64_t>(static_cast<double>(steps_an_epoch) * number_for(stage.epochs, which));
+  const double epochs = number_for(stage.epochs, which);
+  plan.steps = options.max_steps > 0 && epochs > 0 ? options.max_steps
+                                                   : static_cast<int64_t>(static_cast<double>(steps_an_epoch) * epochs);
   double warmup = options.warmup_steps >= 0 ? options.warmup_steps : stage.warmup * static_cast<double>(plan.steps);
   if (options.whole_warmup) warmup = std::floor(warmup);
   plan.schedule = {.steps = plan.steps, .warmup = warmup};
@@ -36,7 +41,10 @@ Workload workload_of(const Checkpoint& base, const TrainingData& data, const Tra
   for (const StageSpec& stage : options.recipe.stages) {
     const StagePlan plan = plan_stage(stage, data, options, base.spec().family);
     work.steps += plan.steps;
-    work.texts += plan.steps * stage.batch * options.accumulation;
+    const int64_t texts = plan.steps * stage.batch * options.accumulation;
+    const bool frozen = stage.train == Trainable::exits && options.recipe.compat.frozen == Frozen::eval;
+    work.texts += texts;
+    work.cost += static_cast<double>(texts) * (frozen ? kForwards : 1);
   }
   return work;
 }

@@ -35,9 +35,11 @@ struct RunStart {
 [[nodiscard]] StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const TrainOptions& options,
                                    Family family);
 
-// How much work a training is, over all stages: optimiser steps, and texts that go through the model.
+// How much work a training is, over all stages: optimiser steps, texts that go through the model, and their cost in
+// texts of a stage that trains everything.
 struct Workload {
   int64_t steps = 0, texts = 0;
+  double cost = 0;
 };
 [[nodiscard]] Workload workload_of(const Checkpoint& base, const TrainingData& data, const TrainOptions& options);
 

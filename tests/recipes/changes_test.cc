@@ -67,6 +67,19 @@ TEST(RecipeChanges, OfAnObjectiveReachThoseThatHaveTheField) {
   EXPECT_EQ(changed_recipe("elbert", changes).stages[0].objective.lr, 0.5);
 }
 
+// Rates and epochs for the model are not those for new exits on a frozen one.
+TEST(RecipeChanges, ByFlagsLeaveAStageAloneThatTakesNone) {
+  RecipeChanges changes;
+  changes.stage = {{"lr", 1e-4}, {"epochs", 2}};
+  changes.objective = {{"temperature", 5}};
+  const Recipe before = find_recipe("attach"), after = changed_recipe("attach", changes);
+  EXPECT_EQ(after.stages[0].lr.value, 1e-4);
+  EXPECT_EQ(after.stages[0].epochs.value, 2);
+  EXPECT_EQ(fields_json(after.stages[1]), fields_json(before.stages[1]));
+  changes.set = {"stages.1.lr=0.5"};
+  EXPECT_EQ(changed_recipe("attach", changes).stages[1].lr.value, 0.5);
+}
+
 TEST(RecipeChanges, ThatMakeNoSenseAreErrorsOfTheCommandLine) {
   const auto set = [](const std::string& text) {
     RecipeChanges changes;

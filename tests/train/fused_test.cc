@@ -85,13 +85,14 @@ TEST(Fused, LeavesOtherPoolInputsToThePlainLayers) {
 // Without dropout a recorded step differs from a launched one by bf16's rounding and the order of sums alone.
 TEST(StepGraphs, TakeTheStepsOfTheStepper) {
   if (!compat::has_cuda() || !gpu::present()) GTEST_SKIP() << "no GPU";
-  for (const char* name : {"exeunt", "romebert", "berxit", "deebert", "plain"}) {
+  for (const auto& [name, stage] :
+       {std::pair{"exeunt", 0}, {"romebert", 0}, {"berxit", 0}, {"deebert", 0}, {"plain", 0}, {"attach", 1}}) {
     Pair launched({name, Family::bert}, true), recorded({name, Family::bert}, true);
     const StepperOptions options{.lr = 1e-3, .schedule = {.steps = 100, .warmup = 4}, .bf16 = true};
     launched.network->to(torch::kCUDA);
     recorded.network->to(torch::kCUDA);
-    Stepper one(launched.network, launched.recipe, launched.recipe.stages[0], options);
-    Stepper two(recorded.network, recorded.recipe, recorded.recipe.stages[0], options);
+    Stepper one(launched.network, launched.recipe, launched.recipe.stages.at(stage), options);
+    Stepper two(recorded.network, recorded.recipe, recorded.recipe.stages.at(stage), options);
     StepGraphs graphs(two);
     const TextBatch& texts = launched.batch;
     const TrainBatch there{{texts.ids.cuda(), texts.types.cuda(), texts.real.cuda()}, launched.gold.cuda()};

@@ -11,6 +11,7 @@
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/family.h"
 #include "exeunt/train/stepper.h"
+#include "exeunt/train/torch_compat.h"
 #include "tests/train/batches.h"
 
 namespace exeunt::nn {
@@ -76,12 +77,12 @@ class GoldenRecipe : public ::testing::TestWithParam<std::string> {
   }
 
   // Batch `n` of the file: always as many texts.
-  TrainBatch batch(size_t n) const {
+  TrainBatch batch(size_t n, const torch::Device& device) const {
     const auto lengths = golden_values<int32_t>(set_, "lengths");
     const size_t rows = lengths.size() / 10;
     const TextBatch all = golden_batch(set_, network_->spec().pad_id);
     const auto from = static_cast<int64_t>(n * rows), count = static_cast<int64_t>(rows);
-    const auto cut = [&](const Tensor& tensor) { return tensor.narrow(0, from, count); };
+    const auto cut = [&](const Tensor& tensor) { return tensor.narrow(0, from, count).to(device); };
     const Tensor gold = cut(golden("gold"));
     return {{cut(all.ids), cut(all.types), cut(all.real)},
             case_.at("regression").get<bool>() ? gold : gold.to(torch::kLong)};
@@ -94,8 +95,42 @@ class GoldenRecipe : public ::testing::TestWithParam<std::string> {
       ASSERT_EQ(item.value().grad().defined(), wanted) << item.key();
       if (!wanted) continue;
       const Tensor want = golden("gradient." + item.key());
-      const double worst = (item.value().grad() - want).abs().max().item<double>();
+      const double worst = (item.value().grad().cpu() - want).abs().max().item<double>();
       EXPECT_LE(worst, kGradientTolerance * std::max(1.0, want.abs().max().item<double>())) << item.key();
+    }
+  }
+
+  // Trains from the file's first weights as its script did, and compares.
+  void expect_golden(const torch::Device& device) {
+    const Tensor losses = golden("losses");
+    const int64_t steps = case_.at("steps"), accumulation = case_.at("accumulation");
+    network_->to(device);
+    size_t next = 0;
+    int64_t step = 0;
+    for (const StageSpec& stage : recipe_.stages) {
+      if (step == losses.size(0)) break;  // the file has the stages that this recipe alone has
+      const Schedule schedule{.steps = steps, .warmup = stage.warmup * static_cast<double>(steps)};
+      Stepper stepper(network_, recipe_, stage, {.lr = case_.at("lr"), .schedule = schedule});
+      for (int64_t number = 0; number < steps * accumulation;) {
+        for (int64_t k = 0; k < accumulation; ++k) {
+          (void)stepper.add(batch(next++, device), number++, 1.0 / static_cast<double>(accumulation));
+        }
+        if (step == 0) expect_gradients(stepper);
+        const double want = losses[step++].item<double>();
+        EXPECT_NEAR(stepper.step().loss, want, kLossTolerance * std::max(1.0, std::abs(want))) << "step " << step;
+      }
+      if (set_.find("final_weights") != nullptr) {
+        const Tensor weights = stepper.objective().parameters().front().detach().cpu();
+        EXPECT_LE((weights - golden("final_weights")).abs().max().item<double>(), 1e-4);
+      }
+    }
+    EXPECT_EQ(step, losses.size(0));
+    for (const auto& item : network_->named_parameters()) {
+      // A key's bias shifts all scores of a row alike, so its true gradient is zero; Adam magnifies what rounding
+      // leaves.
+      if (item.key().ends_with("key.bias")) continue;
+      const double worst = (item.value().detach().cpu() - golden("final." + item.key())).abs().max().item<double>();
+      EXPECT_LE(worst, kWeightTolerance) << item.key();
     }
   }
 
@@ -106,33 +141,12 @@ class GoldenRecipe : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(GoldenRecipe, AgreesInLossesGradientsAndWeights) {
-  const Tensor losses = golden("losses");
-  const int64_t steps = case_.at("steps"), accumulation = case_.at("accumulation");
-  size_t next = 0;
-  int64_t step = 0;
-  for (const StageSpec& stage : recipe_.stages) {
-    const Schedule schedule{.steps = steps, .warmup = stage.warmup * static_cast<double>(steps)};
-    Stepper stepper(network_, recipe_, stage, {.lr = case_.at("lr"), .schedule = schedule});
-    for (int64_t number = 0; number < steps * accumulation;) {
-      for (int64_t k = 0; k < accumulation; ++k) {
-        (void)stepper.add(batch(next++), number++, 1.0 / static_cast<double>(accumulation));
-      }
-      if (step == 0) expect_gradients(stepper);
-      const double want = losses[step++].item<double>();
-      EXPECT_NEAR(stepper.step().loss, want, kLossTolerance * std::max(1.0, std::abs(want))) << "step " << step;
-    }
-    if (set_.find("final_weights") != nullptr) {
-      const Tensor weights = stepper.objective().parameters().front().detach();
-      EXPECT_LE((weights - golden("final_weights")).abs().max().item<double>(), 1e-4);
-    }
-  }
-  EXPECT_EQ(step, losses.size(0));
-  for (const auto& item : network_->named_parameters()) {
-    // A key's bias shifts all scores of a row alike, so its true gradient is zero; Adam magnifies what rounding leaves.
-    if (item.key().ends_with("key.bias")) continue;
-    const double worst = (item.value() - golden("final." + item.key())).detach().abs().max().item<double>();
-    EXPECT_LE(worst, kWeightTolerance) << item.key();
-  }
+  expect_golden(torch::kCPU);
+}
+
+TEST_P(GoldenRecipe, AgreesOnAGpu) {
+  if (!compat::has_cuda()) GTEST_SKIP() << "no GPU";
+  expect_golden(torch::kCUDA);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenRecipe, ::testing::ValuesIn(case_names()),

@@ -123,6 +123,30 @@ TEST(Run, TrainsWhatTheRuntimeThenComputes) {
   }
 }
 
+// What is said of the fit is about the stage that --epochs and --lr change.
+TEST(Run, TellsTheEpochsOfTheStageThatFlagsChange) {
+  Trial run("attach");
+  run.options.recipe.stages[0].epochs = {.value = 2};
+  run.options.recipe.stages[1].epochs = {.value = 3};
+  const OrderedJson results = run.train().results;
+  EXPECT_EQ(results.at("epoch"), 2);
+  EXPECT_EQ(results.at("train_epoch_losses").size(), 2U);
+  run.options.recipe.stages[1].flags = true;
+  run.options.overwrite = true;
+  EXPECT_EQ(run.train().results.at("epoch"), 3);
+}
+
+TEST(Run, LeavesOutAStageForExitsThatAModelOfOneLayerDoesNotHave) {
+  Trial run("attach");
+  ModelSpec spec = run.base.spec();
+  spec.layers = 1;
+  run.base = make_model(spec, ExitLayout{});
+  run.options.recipe.stages[0].epochs = {.value = 1};
+  run.options.estimate = true;
+  EXPECT_EQ(run.train().steps, 3) << "90 rows by 32, once";
+  EXPECT_EQ(Checkpoint::open(run.options.out.string()).exits().sites.size(), 1U);
+}
+
 TEST(Run, LogsLearnedWeightsAndTheLossOfEveryEvaluation) {
   Trial run("elbert");
   run.options.max_steps = 4;
