@@ -167,6 +167,12 @@ void print_limits(const Calibrated& done) {
   }
 }
 
+// Where all rows have labels, the promise may be about accuracy.
+void print_other_loss(const Calibrated& done) {
+  if (done.calibration.entry.certificate->loss != RiskLoss::disagreement || !done.data.certify.labelled()) return;
+  fmt::print("{}\n", kAccuracyOffer);
+}
+
 void print_promise(const Calibrated& done) {
   const PolicyEntry& entry = done.calibration.entry;
   const Certificate& certificate = *entry.certificate;
@@ -186,6 +192,7 @@ void print_promise(const Calibrated& done) {
         done.data.certify.labelled() ? " and scores" : "", done.data.fit.rows);
   }
   print_limits(done);
+  print_other_loss(done);
   fmt::print("known tries on these texts: {}\n", certificate.tries);
   const std::vector<FamilyTrial>& trials = done.calibration.trials;
   if (trials.size() > 1) {

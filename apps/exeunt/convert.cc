@@ -7,7 +7,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/eval/model_card.h"
+#include "exeunt/flows/folder_card.h"
 #include "exeunt/flows/label_names.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
@@ -45,11 +45,10 @@ void run(const Common& common, const ConvertOptions& options) {
   const CardFor reader = options.to == "hf" ? CardFor::transformers : CardFor::exeunt;
   const auto card = card_writer(checkpoint, options.out, reader);
   const WriteOptions write{.replace = options.force, .beside = [&](const std::filesystem::path& folder) {
-                             std::vector<std::string> names = card(folder);
-                             if (!options.reader.empty()) {
-                               const auto more = write_reader(folder, options.reader);
-                               names.insert(names.end(), more.begin(), more.end());
-                             }
+                             std::vector<std::string> names;
+                             if (!options.reader.empty()) names = write_reader(folder, options.reader);
+                             const auto more = card(folder);  // last: it describes what is there
+                             names.insert(names.end(), more.begin(), more.end());
                              return names;
                            }};
   const auto notices = options.to == "hf" ? export_hugging_face(checkpoint, options.out, write)

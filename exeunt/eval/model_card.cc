@@ -22,12 +22,6 @@ namespace {
 
 constexpr size_t kLargestCard = size_t{1} << 24;
 
-// "runs/sst2/" is called sst2.
-std::string name_of_folder(const fs::path& folder) {
-  const fs::path path = (folder / "").lexically_normal().parent_path();
-  return path.filename().string();
-}
-
 // A text as YAML and JSON both read it.
 std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -188,11 +182,12 @@ std::string exit_table(const Checkpoint& model, const Json& results) {
                      head, rule, out, kTokens, scores);
 }
 
-std::string promise(const PolicyEntry& entry) {
-  if (!entry.certificate) return fmt::format("Promise: {}.", promise_of(entry));
+// `sentence`: what it promises as things are.
+std::string promise(const PolicyEntry& entry, const std::string& sentence) {
+  if (!entry.certificate || sentence != promise_of(entry)) return fmt::format("Promise: {}.", sentence);
   const Certificate& c = *entry.certificate;
-  std::string out = fmt::format("Promise: {} ({}, {} texts, data `{:.12}`), on texts drawn like those",
-                                promise_of(entry), name_of(c.method), c.rows, c.certify.data);
+  std::string out = fmt::format("Promise: {} ({}, {} texts, data `{:.12}`), on texts drawn like those", sentence,
+                                name_of(c.method), c.rows, c.certify.data);
   if (c.max_length > 0) out += fmt::format(" and truncated to {} tokens", c.max_length);
   return out + ". It says nothing of other texts.";
 }
@@ -203,11 +198,14 @@ std::string policy_part(const CardFacts& facts) {
            "`exeunt policy set`).\n";
   }
   std::string out;
-  for (const PolicyEntry& entry : facts.policy->entries) {
+  const std::vector<PolicyEntry>& entries = facts.policy->entries;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const PolicyEntry& entry = entries[i];
+    const std::string sentence = i < facts.promises.size() ? facts.promises[i] : promise_of(entry);
     out += fmt::format("**{}**{}{}: `{}` over the exits {}. {}\n\n", entry.precision,
                        entry.engine.empty() ? "" : " on " + entry.engine,
                        entry.precision == facts.policy->default_precision ? " (default)" : "", str(entry.policy),
-                       fmt::join(entry.exits, ", "), promise(entry));
+                       fmt::join(entry.exits, ", "), promise(entry, sentence));
     if (entry.points.size() < 2) continue;
     out += "| budget | policy | layers used |\n| ---: | --- | ---: |\n";
     for (const PolicyPoint& point : entry.points) {
@@ -287,6 +285,11 @@ std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
 
 }  // namespace
 
+std::string name_of_folder(const fs::path& folder) {
+  const fs::path path = (folder / "").lexically_normal().parent_path();
+  return path.filename().string();
+}
+
 CardFacts card_facts(const fs::path& folder, const fs::path& source) {
   const auto read = [](const fs::path& from, const char* name) {
     return path_exists(from / name) ? read_json(ReadPath::in(from, name)) : Json();
@@ -319,22 +322,6 @@ void write_card(const fs::path& folder, const Checkpoint& model, const CardFacts
   const fs::path path = folder / kCardFile;
   if (path_exists(path) && read_text(path, kLargestCard).find(kCardMark) == std::string::npos) return;
   write_atomically(path, model_card(model, facts));
-}
-
-std::function<std::vector<std::string>(const fs::path&)> card_writer(const Checkpoint& model, const fs::path& out,
-                                                                     CardFor reader) {
-  return [&model, out, reader](const fs::path& folder) -> std::vector<std::string> {
-    CardFacts facts = card_facts(folder, model.folder());
-    facts.name = name_of_folder(out);
-    facts.reader = reader;
-    write_card(folder, model, facts);
-    return {};  // people edit it, so no manifest lists it
-  };
-}
-
-void refresh_card(const Checkpoint& model) {
-  const fs::path& folder = model.folder();
-  if (path_exists(folder / kCardFile)) write_card(folder, model, card_facts(folder, folder));
 }
 
 }  // namespace exeunt

@@ -224,6 +224,8 @@ void add_help(const Told& told, std::vector<std::string>& notes) {
         told.layers_of(what.best()).front(), what.fastest));
   }
   if (!told.goal.drop) return;
+  if (told.asker == Asker::recommend && what.labelled && what.loss == RiskLoss::disagreement)
+    notes.emplace_back(kAccuracyOffer);
   const auto rows = static_cast<int64_t>(what.choose_rows + what.certify_rows + what.report_rows);
   if (!what.uncertified.empty()) notes.push_back(fmt::format("not certified: {}", what.uncertified));
   if (what.certify_rows == 0 && told.goal.certify) {

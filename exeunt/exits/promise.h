@@ -16,6 +16,11 @@ namespace exeunt {
 // The same of an entry; "none (not certified)" if it has no certificate.
 [[nodiscard]] std::string promise_of(const PolicyEntry& entry);
 
+// What is said beside a promise about changed answers where the rows have labels.
+inline constexpr std::string_view kAccuracyOffer =
+    "these rows have labels: --loss zero_one_drop would promise accuracy instead (changed answers count only by what "
+    "they lose or gain); on the same rows that is another try";
+
 // "none (WHY)": how a missing promise is worded.
 [[nodiscard]] std::string no_promise(std::string_view why);
 

@@ -6,9 +6,9 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
-#include "exeunt/eval/model_card.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
+#include "exeunt/flows/folder_card.h"
 #include "exeunt/model/manifest.h"
 
 namespace exeunt {

@@ -10,9 +10,9 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/eval/model_card.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/replay.h"
+#include "exeunt/flows/folder_card.h"
 #include "exeunt/flows/label_names.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
@@ -296,7 +296,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   out.out = write_exceptions(model, options.precision, exceptions);  // before the policy, which is bound to it
   if (out.calibration)
     keep_policy(PolicyLock(path), path, {.trace = fresh.certify, .model = model}, out.calibration->entry);
-  write_card(model.folder(), model, card_facts(model.folder(), model.folder()));
+  write_card(model.folder(), model, facts_of_folder(model.folder(), model, model.folder()));
   if (!out.outcome.within) {
     observer.notice(fmt::format("--max-drift or --max-loss is exceeded: {:.2f} % of answers or exits still change",
                                 100 * out.outcome.chosen.changed));

@@ -193,6 +193,31 @@ ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, c
                 model != nullptr ? model->native_policy() : std::nullopt);
 }
 
+std::vector<std::string> stored_promises(const PolicyFile& policies, const Checkpoint& model, const fs::path& folder) {
+  const bool certified = std::any_of(policies.entries.begin(), policies.entries.end(),
+                                     [](const PolicyEntry& entry) { return entry.certificate.has_value(); });
+  const bool others = certified && policies.weights != weights_sha256(model);
+  const std::string tokenizer = certified ? tokenizer_sha256(folder) : "";
+  const PrecisionMap map = find_precision_map(folder, model.spec());
+  std::vector<std::string> out;
+  for (const PolicyEntry& entry : policies.entries) {
+    if (!entry.certificate) {
+      out.push_back(promise_of(entry));
+      continue;
+    }
+    RunConditions run{.engine = entry.engine,
+                      .numerics = entry.numerics,
+                      .max_length = entry.certificate->max_length,
+                      .tokenizer = tokenizer,
+                      .last_head = last_head_of(model)};
+    if (const auto precision = precision_named(entry.precision))
+      run.precision_map = precision_map_sha256(map.exceptions(*precision)).value_or("");
+    const std::string broken = others ? "made for other weights" : broken_condition(entry, run);
+    out.push_back(broken.empty() ? promise_of(entry) : no_promise(broken));
+  }
+  return out;
+}
+
 OrderedJson promise_json(const Resolved& resolved, std::string_view engine, const std::vector<std::string>& notices) {
   OrderedJson out;
   out["format"] = "exeunt.promise/1";

@@ -53,6 +53,12 @@ struct Resolved : ResolvedPolicy {
 // trace is at hand; then a policy can come from the wish alone.
 [[nodiscard]] ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const Wish& wish);
 
+// What each entry of policy.json promises on the engine it was certified on, as the files of `folder` are now: "none
+// (WHY)" where weights, tokenizer or precision map are no longer those of its certificate. For what describes a folder
+// rather than a run, such as its card.
+[[nodiscard]] std::vector<std::string> stored_promises(const PolicyFile& policies, const Checkpoint& model,
+                                                       const std::filesystem::path& folder);
+
 // What runs and what it promises as the format exeunt.promise/1, for other programs; docs/formats.md has it.
 [[nodiscard]] OrderedJson promise_json(const Resolved& resolved, std::string_view engine,
                                        const std::vector<std::string>& notices);

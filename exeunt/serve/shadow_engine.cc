@@ -30,7 +30,8 @@ double loss_range(const Certificate* certificate, const ModelFacts& model) {
   const double range = certified ? certificate->range[1] - certificate->range[0] : model.range;
   if (range > 0) return range;
   throw Error(Code::usage, "--shadow: neither the certificate nor the model has a range of values to measure losses by",
-              "certify it anew with 'exeunt calibrate', which stores the range");
+              "certify the model with 'exeunt calibrate' first (its --range LOW,HIGH names the range), or leave "
+              "--shadow out");
 }
 
 ShadowEngine::ShadowEngine(const Checkpoint& model, Engine& served, const ShadowEngineOptions& options)

@@ -217,7 +217,7 @@ bool RecipeComparison::keep(const ComparedRecipe& winner, const Recommendation& 
     const PolicyLock lock(options_.out / "policy.json");
     lock.write(file);
   }
-  refresh_card(Checkpoint::open(options_.out));
+  write_card(options_.out, Checkpoint::open(options_.out), card_facts(options_.out, options_.out));
   return new_policy;
 }
 
