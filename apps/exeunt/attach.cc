@@ -11,6 +11,7 @@
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
 #include "exeunt/flows/attach_model.h"
+#include "exeunt/flows/calibrate_model.h"
 
 namespace exeunt::apps {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 struct AttachFlags {
   AttachJob job;
   std::vector<std::string> budgets{"2%"};
-  std::string format, precision = "fp32", range, out;
+  std::string format, precision, range, out;
   double confidence = 0.95;
   bool tab_pair = false;
 };
@@ -46,7 +47,7 @@ AttachJob job_of(const AttachFlags& flags) {
     throw Error(Code::usage, "--texts is required", "a file with one text per line, or CSV, TSV or JSONL");
   job.texts.columns = text_columns(flags);
   job.out = flags.out.empty() ? default_out(job.model) : flags.out;
-  job.precision = *precision_named(flags.precision);
+  job.precision = precision_named(flags.precision);
   job.plan.budgets.clear();
   for (const std::string& text : flags.budgets) {
     for (const std::string& one : comma_list(text)) job.plan.budgets.push_back(share_of(one, "--max-drop"));
@@ -96,7 +97,8 @@ void print_attached_json(const Attached& done, double confidence) {
                   {"certify", done.parts.certify},
                   {"report", done.parts.report}};
   out["engine"] = done.engine;
-  out["precision"] = done.precision;
+  out["precision"] = name_of(done.setting.precision);
+  out["exceptions"] = done.setting.exceptions.size();
   out["threads"] = done.threads;
   out["max_length"] = done.max_length;
   out["confidence"] = confidence;
@@ -108,7 +110,8 @@ void print_attached_json(const Attached& done, double confidence) {
                             {done.regression ? "mean_difference" : "agreement", exit.agreement},
                             {"metrics", metrics_of(exit.metrics)}});
   }
-  out["full_depth"] = {{"milliseconds", done.full_milliseconds}, {"metrics", metrics_of(done.full.metrics)}};
+  out["full_depth"] = {
+      {"precision", "fp32"}, {"milliseconds", done.full_milliseconds}, {"metrics", metrics_of(done.full.metrics)}};
   out["budgets"] = OrderedJson::array();
   for (const BudgetReport& budget : done.budgets) out["budgets"].push_back(budget_json(budget));
   out["seconds"] = done.seconds;
@@ -158,19 +161,27 @@ void print_budgets(const Attached& done) {
   print_table(header, rows);
 }
 
+// What runs, what it promises and what that gains.
+std::string headline(const Attached& done) {
+  const PolicyEntry& entry = done.calibration.entry;
+  return exeunt::headline(done.setting, entry, done.full_milliseconds / done.budgets.front().milliseconds);
+}
+
 void run(const Common& common, const AttachFlags& flags) {
   const Attached done = attach_model(job_of(flags), observer(common));
   if (common.json) return print_attached_json(done, flags.confidence);
   print_exits(done);
   fmt::print("\n");
   print_budgets(done);
-  fmt::print("\npromise: {}\n", promise_of(done.calibration.entry));
+  fmt::print("\n{}\n", headline(done));
   if (done.regression) fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
   fmt::print(
       "texts: {} learned, {} chose settings, {} certified, {} measured the figures above ({} rows, {} distinct)\n",
       done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);
-  fmt::print("full depth answers as before, bit for bit; times: {}, {}, {} threads\n", done.engine, done.precision,
-             done.threads);
+  fmt::print(
+      "full depth in fp32 answers as before, bit for bit; times on {}, {} threads: full depth in fp32, policies in "
+      "{}\n",
+      done.engine, done.threads, str(done.setting));
   fmt::print("wrote {} in {}\n", done.out.string(), clock_text(done.seconds));
   fmt::print("next: exeunt serve {0}   or   exeunt predict {0} texts.txt\n", done.out.string());
 }
@@ -214,7 +225,7 @@ void add_attach(CommandLine& line) {
   add_threads_flag(*verb, job.texts.threads);
   verb->add_option("--precision", flags->precision, "Precision in which the model runs and is certified")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
-      ->capture_default_str();
+      ->default_str("runs in fp32; certified in the fastest that keeps the promise");
   verb->add_option("--epochs", job.heads.epochs, "Passes over the learned texts; the best one's exits are kept")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

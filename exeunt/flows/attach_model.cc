@@ -5,15 +5,18 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <numeric>
+#include <tuple>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/eval/model_card.h"
 #include "exeunt/exits/certify.h"
 #include "exeunt/exits/risk.h"
 #include "exeunt/flows/attach_record.h"
+#include "exeunt/flows/certify_model.h"
+#include "exeunt/flows/folder_card.h"
 #include "exeunt/flows/label_names.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
@@ -31,6 +34,7 @@ constexpr SplitShares kHeldOutShares{};               // and how that is divided
 constexpr double kRoom = 1.5;                         // rows to certify with, over those needed where none has a loss
 constexpr size_t kFewest = 50;                        // texts to learn from
 constexpr size_t kTimed = 400;                        // texts whose time is measured
+constexpr size_t kSearch = 400;                       // … and that search for matrices to keep wider
 constexpr size_t kManyLabels = 10;
 constexpr double kRate = 1e-3, kHighRate = 3e-3;  // of the exits; the high one for values and many labels
 
@@ -262,7 +266,7 @@ class Attacher {
     const std::optional<Dataset> labelled = labelled_rows(job_, source_, observer_);
     finished_ = finished_model(source_);
     const Resolved run =
-        resolve(source_, {.policy = "full", .precision = job_.precision, .max_length = job_.texts.max_length});
+        resolve(source_, {.policy = "full", .precision = precision(), .max_length = job_.texts.max_length});
     exceptions_ = run.exceptions;
     DrawOptions options = job_.texts;
     options.max_length = run.max_length;
@@ -299,14 +303,12 @@ class Attacher {
     return settings;
   }
 
-  [[nodiscard]] EngineOptions engine_options() const {
-    return {.precision = job_.precision, .exceptions = exceptions_, .threads = job_.texts.threads};
-  }
+  // In which the frozen model runs.
+  [[nodiscard]] Precision precision() const { return job_.precision.value_or(Precision::fp32); }
 
   void learn() {
-    Engine engine(finished_, engine_options());
+    Engine engine(finished_, {.precision = precision(), .exceptions = exceptions_, .threads = job_.texts.threads});
     done_.engine = engine.name();
-    done_.precision = name_of(engine.precision());
     done_.threads = engine.threads();
     done_.regression = finished_.exits().problem == Problem::regression;
     Phases phases(observer_);
@@ -320,37 +322,54 @@ class Attacher {
     model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits));
   }
 
-  void certify() {
+  // The texts that were not learned, in the order of their parts.
+  [[nodiscard]] Dataset held_out_rows() const {
     Dataset data;
     data.sha256 = drawn_.sha256;
     data.regression = done_.regression;
     data.labels = finished_.exits().labels;
     data.examples.assign(drawn_.texts.begin() + static_cast<ptrdiff_t>(done_.parts.learn), drawn_.texts.end());
     for (size_t row = 0; row < data.examples.size(); ++row) data.examples[row].index = static_cast<int64_t>(row);
+    return data;
+  }
+
+  void certify() {
     Phases phases(observer_);
-    const auto rows = static_cast<int64_t>(data.examples.size());
-    const ExitTrace trace = make_trace(*model_, *tokenizer_, std::move(data),
+    const auto rows = static_cast<int64_t>(held_out().size());
+    const ExitTrace trace = make_trace(*model_, *tokenizer_, held_out_rows(),
                                        {.max_length = done_.max_length,
                                         .threads = job_.texts.threads,
-                                        .precision = job_.precision,
-                                        .exceptions = exceptions_,
+                                        .precision = Precision::fp32,
+                                        .exceptions = Exceptions{},
                                         .tokenizer = source_.folder(),
                                         .advance = [&](int64_t texts) { phases.advance("certifying", texts, rows); }});
     phases.end();
     std::vector<size_t> all(trace.rows);
-    for (size_t row = 0; row < all.size(); ++row) all[row] = row;
+    std::iota(all.begin(), all.end(), size_t{0});
+    const auto part = [&](size_t first, size_t count) {
+      const std::span<const size_t> own = std::span<const size_t>(all).subspan(first, count);
+      return std::pair{select_rows(trace, own),
+                       PartRows{.row = {own.begin(), own.end()}, .repeats = std::vector<int>(count, 1)}};
+    };
     const AttachParts& parts = done_.parts;
-    const std::span<const size_t> numbers(all);
-    data_ = {.fit = select_rows(trace, numbers.first(parts.fit)),
-             .certify = select_rows(trace, numbers.subspan(parts.fit, parts.certify)),
-             .report = select_rows(trace, numbers.subspan(parts.fit + parts.certify)),
-             .seed = job_.texts.seed};
+    std::tie(fp32_.fit, fp32_.fit_rows) = part(0, parts.fit);
+    std::tie(fp32_.certify, fp32_.certify_rows) = part(parts.fit, parts.certify);
+    std::tie(fp32_.report, fp32_.report_rows) = part(parts.fit + parts.certify, parts.report);
+    fp32_.seed = job_.texts.seed;
     CalibrationPlan plan = job_.plan;
     if (done_.regression) choose_range(plan);
-    count_try(data_, plan, observer_);
-    done_.calibration = calibrate(data_, plan);
-    done_.exits = exit_reports(data_.report);
-    done_.full = score_of(data_.report, PolicySpec{});
+    const MeasureOptions run{
+        .max_length = done_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
+    const TracedTexts texts(*model_, run, {held_out_rows()});
+    const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
+                                   observer_);
+    CertifiedChoice certified = certifier.run(plan);
+    done_.setting = certified.setting;
+    done_.precisions = std::move(certified.trials);
+    done_.calibration = std::move(certified.calibration);
+    data_ = std::move(certified.data);
+    done_.exits = exit_reports(fp32_.report);
+    done_.full = score_of(fp32_.report, PolicySpec{});
     learned_.emplace(learned_texts(source_, learned(), done_.max_length));
     say_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
   }
@@ -362,17 +381,24 @@ class Attacher {
     } else if (plan.range) {
       done_.range_from = "--range";
     } else {
-      plan.range = values_range(data_.fit);
-      done_.range_from = fmt::format("full-depth values of {} texts", data_.fit.rows);
+      plan.range = values_range(fp32_.fit);
+      done_.range_from = fmt::format("full-depth values of {} texts", fp32_.fit.rows);
     }
     done_.range = *plan.range;
   }
 
   void measure_times() {
-    Engine engine(*model_, engine_options());
+    const auto engine_in = [&](const PrecisionSetting& setting) {
+      return Engine(*model_,
+                    {.precision = setting.precision, .exceptions = setting.exceptions, .threads = job_.texts.threads});
+    };
     const std::span<const Encoding> report = held_out().subspan(done_.parts.fit + done_.parts.certify);
     const std::span<const Encoding> timed = report.first(std::min(report.size(), kTimed));
-    done_.full_milliseconds = time_of(engine, timed, PolicySpec{}, {});
+    {
+      Engine fp32 = engine_in({});
+      done_.full_milliseconds = time_of(fp32, timed, PolicySpec{}, {});
+    }
+    Engine engine = engine_in(done_.setting);
     const std::span<const Example> examples =
         std::span(drawn_.texts).subspan(done_.parts.learn + done_.parts.fit + done_.parts.certify);
     for (size_t i = 0; i < done_.calibration.outcomes.size(); ++i) {
@@ -381,7 +407,7 @@ class Attacher {
       report_line.milliseconds = time_of(engine, timed, outcome.policy, done_.calibration.entry.points[i].exit_rates);
       if (done_.regression) {
         const OrderKept kept =
-            order_kept(examples, values_of(data_.report, PolicySpec{}), values_of(data_.report, outcome.policy));
+            order_kept(examples, values_of(fp32_.report, PolicySpec{}), values_of(data_.report, outcome.policy));
         if (kept.questions > 0) report_line.order = kept;
       }
       done_.budgets.push_back(std::move(report_line));
@@ -396,7 +422,7 @@ class Attacher {
     record.reported = static_cast<int64_t>(done_.parts.report);
     record.max_length = done_.max_length;
     record.engine = done_.engine;
-    record.precision = done_.precision;
+    record.precision = name_of(precision());
     record.heads = heads();
     record.tool = version();
     record.created = now_rfc3339();
@@ -408,8 +434,10 @@ class Attacher {
     const auto beside = [&](const fs::path& folder) -> std::vector<std::string> {
       learned_->write(folder / kLearnedFile);
       write_atomically(folder / kAttachFile, record);
-      if (!exceptions_.empty()) {  // the certificate holds with these alone
-        write_atomically(folder / "precision.json", read_text(source_.folder() / "precision.json"));
+      if (!done_.setting.exceptions.empty()) {  // the certificate holds with these alone
+        PrecisionMap map = find_precision_map(source_.folder(), source_.spec());
+        map.by_precision[done_.setting.precision] = done_.setting.exceptions;
+        write_atomically(folder / kPrecisionFile, precision_map_text(map));
       }
       Measured measured;
       measured.trace = data_.certify;
@@ -417,7 +445,7 @@ class Attacher {
       const fs::path policy = folder / "policy.json";
       const PolicyLock lock(policy);
       keep_policy(lock, policy, measured, done_.calibration.entry);
-      CardFacts facts = card_facts(folder, source_.folder());
+      CardFacts facts = facts_of_folder(folder, *model_, source_.folder());
       facts.name = job_.out.filename().string();
       write_card(folder, *model_, facts);
       return {kLearnedFile, kAttachFile};
@@ -435,7 +463,7 @@ class Attacher {
   Exceptions exceptions_ = {};
   DrawnTexts drawn_ = {};
   std::unique_ptr<const Checkpoint> model_ = {};
-  CalibrationData data_ = {};
+  CalibrationData fp32_ = {}, data_ = {};  // the parts in fp32, and in the precision that is certified
   std::optional<LearnedRows> learned_ = {};
   Attached done_ = {};
 };

@@ -13,6 +13,7 @@
 #include "exeunt/attach/attach.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/exits/calibrate.h"
+#include "exeunt/flows/choose_precision.h"
 #include "exeunt/flows/draw_texts.h"
 #include "exeunt/flows/measure.h"
 
@@ -25,7 +26,9 @@ struct AttachJob {
   DataSource labelled = {};  // more texts, with labels, which only report; no path = none
   std::filesystem::path out = {};
   bool force = false;  // replace exits that the model has
-  Precision precision = Precision::fp32;
+  // In which the model runs and is certified; none: it runs in fp32, and the precision that is expected to answer
+  // fastest is certified, as in calibrate_model().
+  std::optional<Precision> precision = {};
   HeadSettings heads = {.rate = 0};  // rate 0: by what the model answers, see docs/reproducing.md
   CalibrationPlan plan = {};         // budgets, delta and range of values
   size_t memory = AttachOptions{}.memory;
@@ -62,14 +65,16 @@ struct Attached {
   int64_t rows = 0, distinct = 0, blank = 0, truncated = 0;
   AttachParts parts = {};
   int max_length = 0, threads = 0;
-  std::string engine = {}, precision = {};
+  std::string engine = {};
   bool regression = false;
   std::pair<double, double> range = {};  // of values, where it is a regression
   std::string range_from = {};           // where that range is from, in words
   std::vector<ExitReport> exits = {};
   PolicyScore full = {};
-  double full_milliseconds = 0;
+  double full_milliseconds = 0;  // in fp32
   std::vector<BudgetReport> budgets = {};
+  PrecisionSetting setting = {};                // certified,
+  std::vector<PrecisionTrial> precisions = {};  // and those it was chosen from; empty = it was named
   Calibration calibration = {};
   double seconds = 0;
 };

@@ -12,16 +12,14 @@
 #include "exeunt/exits/losses.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
+#include "exeunt/flows/certify_model.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/new_rows.h"
 #include "exeunt/flows/quantize.h"
 #include "exeunt/flows/tries.h"
-#include "exeunt/runtime/device.h"
 
 namespace exeunt {
 namespace {
-
-constexpr int kSearchTrials = 24;  // passes over the fit texts in the search for matrices to keep wider
 
 MeasureOptions unlabelled_texts(const CalibrateOptions& options) {
   MeasureOptions texts = options.run;
@@ -80,112 +78,29 @@ void say_losses(const Calibrated& done, const Observer& observer) {
   }
 }
 
-// The precision to certify in, and the parts in it.
-class Precisions {
- public:
-  // `parts` and what was measured are in fp32; `rows` are the places among the texts of the rows that were split.
-  Precisions(const CalibrateOptions& options, const Measured& measured, const CalibrationData& parts,
-             const std::vector<size_t>& rows, const Observer& observer)
-      : options_(options),
-        model_(*measured.model),
-        engine_(engine_traits(options.run.device)),
-        map_(find_precision_map(model_.folder(), model_.spec())),
-        texts_(texts_of(options, measured)),
-        parts_(parts),
-        rows_(rows),
-        observer_(observer) {}
+// Times by the profile that the user names, which must know the precision of the rows.
+double predicted(const CalibrateOptions& options, const Checkpoint& model, const PolicySpec& policy,
+                 const ExitTrace& fit, const Observer& observer) {
+  Measured measured{.trace = fit, .model = model};
+  measured.profile = profile_of(options.run, measured, observer);
+  if (!measured.profile) {
+    throw Error(Code::usage, fmt::format("{}: has no times in {}", options.run.profile, fit.info.precision),
+                "measure them with 'exeunt bench MODEL --save', or leave --profile out to measure here");
+  }
+  return *Scorer(fit, scorer_options(measured)).score(policy).predicted_ms;
+}
 
-  [[nodiscard]] PrecisionChoice choose(const CalibrationPlan& calibration) const {
-    PrecisionPlan plan{.calibration = calibration};
-    plan.trace = [&](const PrecisionSetting& setting) { return texts_.trace(setting, places(parts_.fit_rows)); };
-    if (const auto named = precision_named(options_.run.precision))
-      return named_precision(parts_, {*named, map_.exceptions(*named)}, plan);
-    plan.candidates = faster_precisions(model_, engine_);
-    plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace& fit) {
-      if (!options_.run.profile.empty()) return predicted(policy, fit);
-      return texts_.milliseconds(setting, policy, places(parts_.fit_rows));
+CertifyOptions certify_options(const CalibrateOptions& options, const Checkpoint& model, const Observer& observer) {
+  CertifyOptions out{.device = options.run.device,
+                     .named = precision_named(options.run.precision),
+                     .keep_wider = options.out.empty()};  // only the model's own policy may change its precision.json
+  if (!options.run.profile.empty()) {
+    out.predicted = [&](const PolicySpec& policy, const ExitTrace& fit) {
+      return predicted(options, model, policy, fit, observer);
     };
-    // Only where the policy is the model's own may its precision.json change.
-    if (options_.out.empty()) {
-      plan.keep_wider = [&](const PrecisionSetting& setting, const ExitTrace&, double most) {
-        return kept_wider(setting.precision, most);
-      };
-      plan.poolers = model_.exits().poolers() > 0;
-    }
-    return choose_precision(parts_, plan);
   }
-
-  // All parts in one precision, each with fp32 as its reference; `fit` is that part in it.
-  [[nodiscard]] CalibrationData traced(const PrecisionSetting& setting, const ExitTrace& fit) const {
-    CalibrationData out = parts_;
-    out.fit = fit;
-    set_reference(out.fit, parts_.fit);
-    const auto run = [&](ExitTrace& part, const PartRows& rows) {
-      const ExitTrace fp32 = part;
-      if (part.rows > 0 && setting != PrecisionSetting{}) part = texts_.trace(setting, places(rows), observer_);
-      set_reference(part, fp32);
-    };
-    run(out.certify, out.certify_rows);
-    run(out.report, out.report_rows);
-    return out;
-  }
-
-  // Whether precision.json does not have the exceptions of a setting yet.
-  [[nodiscard]] bool new_exceptions(const PrecisionSetting& setting) const {
-    return setting.precision != Precision::fp32 && setting.exceptions != map_.exceptions(setting.precision);
-  }
-
-  // How many times faster than fp32 at full depth, on texts that chose nothing where there are any.
-  [[nodiscard]] double speedup(const PrecisionSetting& setting, const PolicySpec& policy) const {
-    const std::vector<size_t> rows = places(parts_.report.rows > 0 ? parts_.report_rows : parts_.certify_rows);
-    return texts_.milliseconds({}, {}, rows) / texts_.milliseconds(setting, policy, rows);
-  }
-
- private:
-  // By the profile that the user names, which must know this precision.
-  [[nodiscard]] double predicted(const PolicySpec& policy, const ExitTrace& fit) const {
-    Measured measured{.trace = fit, .model = model_};
-    measured.profile = profile_of(options_.run, measured, observer_);
-    if (!measured.profile) {
-      throw Error(Code::usage, fmt::format("{}: has no times in {}", options_.run.profile, fit.info.precision),
-                  "measure them with 'exeunt bench MODEL --save', or leave --profile out to measure here");
-    }
-    return *Scorer(fit, scorer_options(measured)).score(policy).predicted_ms;
-  }
-
-  [[nodiscard]] std::vector<size_t> places(const PartRows& part) const {
-    std::vector<size_t> out;
-    for (const size_t row : part.row) out.push_back(rows_[row]);
-    return out;
-  }
-
-  [[nodiscard]] Exceptions kept_wider(Precision precision, double most) const {
-    const std::vector<size_t> rows = places(parts_.fit_rows);
-    const std::span<const size_t> few(rows.data(), std::min(rows.size(), kRankingTexts));
-    std::vector<size_t> first(few.size());
-    std::iota(first.begin(), first.end(), size_t{0});
-    const QuantizePlan plan{.matrices = matrix_names(model_.spec()),
-                            .higher = engine_.bf16 ? Precision::bf16 : Precision::fp32,
-                            .max_changed = most,
-                            .max_drop = 1,
-                            .trials = kSearchTrials,
-                            .trace =
-                                [&](const Exceptions& exceptions, bool part) {
-                                  return texts_.trace({precision, exceptions}, part ? few : std::span(rows));
-                                },
-                            .say = observer_.notice};
-    return choose_exceptions(parts_.fit, select_rows(parts_.fit, first), plan).exceptions;
-  }
-
-  const CalibrateOptions& options_;
-  const Checkpoint& model_;
-  EngineTraits engine_;
-  PrecisionMap map_;
-  TracedTexts texts_;
-  const CalibrationData& parts_;
-  const std::vector<size_t>& rows_;
-  const Observer& observer_;
-};
+  return out;
+}
 
 // The range of a regression's values: the model's or the task's, else the user's, else the one that the fit part shows.
 std::optional<std::pair<double, double>> range_for(const CalibrateOptions& options, const Measured& measured,
@@ -253,12 +168,15 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
   return plan;
 }
 
-std::string headline(const Calibrated& done) {
-  const PolicyEntry& entry = done.calibration.entry;
-  if (!done.speedup) return fmt::format("promise: {}", promise_of(entry));
+std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup) {
   const std::string depth =
       str(entry.policy) == "full" ? "at full depth" : fmt::format("exits after {}", fmt::join(entry.exits, ", "));
-  return fmt::format("{}, {}: {}; {:.1f} times faster", str(done.setting), depth, promise_of(entry), *done.speedup);
+  return fmt::format("{}, {}: {}; {:.1f} times faster", str(setting), depth, promise_of(entry), speedup);
+}
+
+std::string headline(const Calibrated& done) {
+  const PolicyEntry& entry = done.calibration.entry;
+  return done.speedup ? headline(done.setting, entry, *done.speedup) : fmt::format("promise: {}", promise_of(entry));
 }
 
 Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer) {
@@ -279,25 +197,20 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   plan.range = range_for(options, measured, parts.fit, observer);
   plan.unit = unit_for(options, done.out, measured.trace.info);
   plan.group = groups_of(options, measured);
-  const bool named = !options.run.precision.empty();
-
-  std::optional<Precisions> precisions;
+  std::optional<TracedTexts> texts;
+  std::optional<ModelCertifier> certifier;
   done.data = parts;
   if (engine) {
-    precisions.emplace(options, measured, parts, rows, observer);
-    const PrecisionChoice choice = precisions->choose(plan);
-    done.setting = choice.chosen().setting;
-    if (!named) done.precisions = choice.trials;
-    done.data = precisions->traced(choice.chosen().setting, choice.fit);
-  }
-  if (engine && !named) {
-    CertifiedChoice certified = certify_choice(
-        done.setting, std::move(done.data), [&] { return precisions->traced({}, parts.fit); }, plan, observer);
+    texts.emplace(texts_of(options, measured));
+    certifier.emplace(*measured.model, *texts, parts, rows, certify_options(options, *measured.model, observer),
+                      observer);
+    CertifiedChoice certified = certifier->run(plan);
     done.setting = std::move(certified.setting);
+    done.precisions = std::move(certified.trials);
     done.data = std::move(certified.data);
     done.calibration = std::move(certified.calibration);
   } else {
-    count_try(done.data, plan, observer, named);
+    count_try(done.data, plan, observer, !options.run.precision.empty());
     done.calibration = calibrate(done.data, plan);
   }
 
@@ -305,8 +218,8 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   const ExitTrace full_depth = reported(parts), early = reported(done.data);
   done.scores.push_back(Scorer(full_depth, scorer_options(measured)).score(PolicySpec{}));
   if (engine) {
-    done.speedup = precisions->speedup(done.setting, done.calibration.outcomes.front().policy);
-    if (precisions->new_exceptions(done.setting))  // before the policy, which is bound to them
+    done.speedup = certifier->speedup(done.setting, done.calibration.outcomes.front().policy);
+    if (certifier->new_exceptions(done.setting))  // before the policy, which is bound to them
       write_exceptions(*measured.model, done.setting.precision, done.setting.exceptions);
     measured.trace = done.data.certify;
     measured.profile = profile_of(options.run, measured, observer);

@@ -46,7 +46,9 @@ struct Calibrated {
 // where the data has no such column.
 [[nodiscard]] GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured);
 
-// What runs, what it promises and what that gains, in one line; of a trace, the promise alone.
+// What runs, what it promises and how many times faster than fp32 at full depth that is, in one line; of a trace, the
+// promise alone.
+[[nodiscard]] std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup);
 [[nodiscard]] std::string headline(const Calibrated& done);
 
 // A model is certified against its answers in fp32 at full depth, in the precision of the options, else in the one that

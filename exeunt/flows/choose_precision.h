@@ -53,6 +53,7 @@ struct CertifiedChoice {
   PrecisionSetting setting = {};
   CalibrationData data = {};
   Calibration calibration = {};
+  std::vector<PrecisionTrial> trials = {};  // that the choice was made from; empty where a precision was named
 };
 
 // Certifies `data`, which are the parts in `setting`. Where they refute it even at full depth, `fp32` is certified
