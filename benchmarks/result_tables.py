@@ -431,6 +431,25 @@ def attach_trial_tables(results):
     return [table(['change', 'tasks', 'pairs', 'layers at 1 %, in percent', '2 %', '5 %'], rows)] if rows else []
 
 
+def attach_stage_tables(results):
+    """Recipe `exeunt` with a last stage of imitation beside joint training alone, on rows that were not trained on."""
+    found = {}
+    for run in results.attach('stage'):
+        found.setdefault(run['variant'], {})[run['task'], run['seed']] = [point['layers'] for point in run['points']]
+    joint, rows = found.pop('joint', {}), []
+
+    def gain(some, keys, i):
+        gains = [100 * (some[key][i] / joint[key][i] - 1) for key in keys]
+        spread = (mean((value - mean(gains)) ** 2 for value in gains) / max(1, len(gains) - 1)) ** 0.5
+        return f'{mean(gains):+.1f} ± {spread:.1f}' if len(gains) > 1 else f'{mean(gains):+.1f}'
+    for name, some in found.items():
+        for task in (None, *ATTACH_TASKS):
+            keys = [key for key in some if key in joint and task in (None, key[0])]
+            if keys:
+                rows.append([name if task is None else '', task or 'all', str(len(keys))] + [gain(some, keys, i) for i in range(3)])
+    return [table(['last stage', 'task', 'runs', 'layers at 1 %, in percent', '2 %', '5 %'], rows)] if rows else []
+
+
 def attach_task_tables(results):
     """The same by task, at 2 %: means over the seeds."""
     base, joint, after = (layers_of(results, recipe=recipe, variant=variant)
@@ -472,7 +491,7 @@ SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_t
             'study-cpu': lambda results: study_tables.cpu_tables(results, table),
             'study-settings': lambda results: study_tables.setting_tables(results, table),
             'attached': attached_tables, 'attach-apart': apart_tables, 'attach-demo': attach_demo_tables,
-            'attach-tried': attach_trial_tables, 'attach-by-task': attach_task_tables}
+            'attach-tried': attach_trial_tables, 'attach-by-task': attach_task_tables, 'attach-stage': attach_stage_tables}
 
 
 def markdown(tables):

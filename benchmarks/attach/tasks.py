@@ -86,6 +86,12 @@ def write_rows(path, rows):
         writer.writerows(rows)
 
 
+def read_rows(path):
+    """(text, pair, label) of each row of a file of ours or of examples/feedback."""
+    with open(path, encoding='utf-8', newline='') as file:
+        return [(row['text'], row.get('pair') or '', row['label']) for row in csv.DictReader(file)]
+
+
 def write_task(data, task, folder):
     """Writes the task's files below `folder`; returns the names of those that there are."""
     rows, spec, apart = rows_of(data, task), TASKS[task], []
