@@ -181,7 +181,8 @@ def exit_tables(results):
         rows = exit_rows(task, RECIPES, lambda recipe, task=task: results.of(task, recipe))
         if rows:
             tables.append(table(['recipe', 'seeds'] + [str(layer) for layer in range(1, LAYERS + 1)], rows,
-                                f"{task}: {measure_names(task)}{', a subset of the training rows' if task in SUBSET_TASKS else ''}"))
+                                f"{task}: {measure_names(task)}{', a subset of the training rows' if task in SUBSET_TASKS else ''}"
+                                f"{', matched (no dev file of MNLI-mm is here)' if task == 'MNLI' else ''}"))
     return tables
 
 

@@ -157,11 +157,15 @@ void write_answers(View view, const std::filesystem::path& folder, const Swept& 
   write_view_files(view, folder, view_runs(swept));
 }
 
-void write_files(const SweepFlags& flags, const Swept& swept) {
+void write_files(const Common& common, const SweepFlags& flags, const Swept& swept) {
   const auto under = [&](const std::string& folder) {
     return swept.checkpoint.empty() ? fs::path(folder) : fs::path(folder) / swept.checkpoint;
   };
-  if (!flags.npy.empty()) write_deebert_arrays(under(flags.npy), view_runs(swept), swept.exits);
+  const bool scored = !swept.rows.front().score.metrics.empty();
+  if (!flags.npy.empty() && scored) write_deebert_arrays(under(flags.npy), view_runs(swept), swept.exits);
+  if (!flags.npy.empty() && !scored)
+    notice(common, fmt::format("{}: no arrays are written: they hold scores, which rows without gold labels have not",
+                               flags.npy));
   if (!flags.stats.empty()) {
     write_elbert_stats(under(flags.stats), swept.measured->trace, swept.policies.front(),
                        replay(swept.measured->trace, swept.policies.front(), swept.measured->trace.info.last_head));
@@ -250,7 +254,7 @@ void run(const Common& common, const SweepFlags& flags) {
   if (flags.measure)
     for (Swept& swept : all) measure_times(flags.run, swept, observer(common));
   tell_replayed(common, flags, view);
-  for (const Swept& swept : all) write_files(flags, swept);
+  for (const Swept& swept : all) write_files(common, flags, swept);
   if (!flags.test_files.empty()) answer_by_best(common, flags, *view, all);
   if (view) {
     for (const Swept& swept : all) {

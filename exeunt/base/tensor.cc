@@ -110,6 +110,19 @@ bool TensorView::contiguous() const noexcept {
   return true;
 }
 
+TensorView row_slice(const TensorView& view, int64_t first, int64_t count) {
+  check(!view.shape.empty() && first >= 0 && count >= 0 && first + count <= view.shape[0],
+        "row_slice: rows of the view");
+  int64_t stride = 1;
+  for (size_t axis = 1; axis < view.shape.size(); ++axis) stride *= view.shape[axis];
+  if (!view.strides.empty()) stride = view.strides[0];
+  TensorView part = view;
+  part.shape[0] = count;
+  part.bytes = view.bytes.subspan(static_cast<size_t>(first * stride) * size_of(view.dtype));
+  if (view.strides.empty()) part.bytes = part.bytes.first(static_cast<size_t>(count * stride) * size_of(view.dtype));
+  return part;
+}
+
 TensorView transposed(const TensorView& view) {
   check(view.shape.size() == 2, "only a matrix can be transposed");
   const bool plain = view.strides.empty();

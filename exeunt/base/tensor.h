@@ -43,6 +43,9 @@ template <class Value>
 // The transposed view of the same bytes. `view` must have two dimensions.
 [[nodiscard]] TensorView transposed(const TensorView& view);
 
+// Rows [first, first + count) of the same bytes.
+[[nodiscard]] TensorView row_slice(const TensorView& view, int64_t first, int64_t count);
+
 // Elements in row-major order. `out` has exactly view.elements() elements.
 void copy_to_float(const TensorView& view, std::span<float> out);  // any floating type, converted
 void copy_raw(const TensorView& view, std::span<std::byte> out);   // elements() * size_of(dtype) bytes, unconverted

@@ -20,6 +20,7 @@
 #include "exeunt/exits/trace.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/model/cost.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/model/shapes.h"
 #include "exeunt/runtime/cpu/cpu_features.h"
@@ -49,6 +50,7 @@ ExitLayout bench_layout(const ModelSpec& spec, BenchHeads heads) {
   layout.outputs = 2;
   layout.labels = {"no", "yes"};
   layout.width = spec.hidden;
+  layout.pooler = row_of(spec.family).pooler;
   const int first = heads == BenchHeads::last ? spec.layers : 1;
   for (int layer = first; layer <= spec.layers; ++layer) {
     const int index = layer - first;
@@ -318,7 +320,8 @@ BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> len
 double nominal_operations(const Engine& engine, const BenchPoint& point) {
   const int depth = point.exit_mean > 0 ? point.exit_mean : point.exit_at;
   const int layers = depth == 0 ? engine.spec().layers : depth;
-  const int64_t macs = embedding_macs(engine.spec(), point.length) + layers * layer_macs(engine.spec(), point.length);
+  const int64_t macs =
+      embedding_macs(engine.spec(), point.length) + first_layers_macs(engine.spec(), point.length, layers);
   return 2.0 * static_cast<double>(macs) * point.batch;
 }
 

@@ -41,18 +41,18 @@ Family family_of(JsonObject& fields, std::optional<Family> guess) {
               fmt::format("add it: one of {}", known_families()));
 }
 
-Activation activation_of(JsonObject& fields, Activation absent) {
+Activation activation_of(JsonObject& fields, std::string_view field, Activation absent) {
   // The same functions go by several names.
   constexpr std::pair<std::string_view, Activation> kNames[] = {{"gelu", Activation::gelu},
                                                                 {"gelu_python", Activation::gelu},
                                                                 {"gelu_new", Activation::gelu_new},
                                                                 {"gelu_pytorch_tanh", Activation::gelu_new},
                                                                 {"relu", Activation::relu}};
-  const std::string name = fields.string_or("hidden_act", std::string(name_of(absent)));
+  const std::string name = fields.string_or(field, std::string(name_of(absent)));
   for (const auto& [known, activation] : kNames) {
     if (known == name) return activation;
   }
-  fields.fail("hidden_act", "'" + name + "'", "one of gelu, gelu_new, relu");
+  fields.fail(field, "'" + name + "'", "one of gelu, gelu_new, relu");
 }
 
 float dropout_of(JsonObject& fields, std::string_view name, double absent) {
@@ -63,6 +63,18 @@ float dropout_of(JsonObject& fields, std::string_view name, double absent) {
 
 int size_of_field(JsonObject& fields, std::string_view name, int64_t high, int64_t absent) {
   return static_cast<int>(fields.integer_or(name, 1, high, absent));
+}
+
+float base_of(JsonObject& fields, std::string_view name, double absent) {
+  const double base = fields.number_or(name, absent);
+  if (!(base > 1 && base < 1e12)) fields.fail(name, fmt::format("{}", base), "a number above 1");
+  return static_cast<float>(base);
+}
+
+// A field that only one value of is supported.
+void require_flag(JsonObject& fields, std::string_view name, bool absent, bool wanted) {
+  if (fields.boolean_or(name, absent) == wanted) return;
+  fields.fail(name, wanted ? "false" : "true", wanted ? "true" : "false: no other kind is supported");
 }
 
 // Fields that change the arithmetic must be rejected, not ignored.
@@ -77,6 +89,107 @@ void refuse_unsupported(JsonObject& fields) {
   }
 }
 
+// Where transformers 5 writes one base per kind of layer, earlier versions wrote two fields.
+void read_rotary(JsonObject& fields, ModelSpec& spec) {
+  if (fields.find("rope_scaling") != nullptr) {
+    fields.fail("rope_scaling", glimpse(*fields.find("rope_scaling")), "null: positions cannot be scaled");
+  }
+  const Json* kinds = fields.find("rope_parameters");
+  if (kinds == nullptr) {
+    spec.rotary_base = base_of(fields, "global_rope_theta", spec.rotary_base);
+    spec.local_rotary_base = base_of(fields, "local_rope_theta", spec.local_rotary_base);
+    return;
+  }
+  JsonObject by_kind(*kinds, fields.where() + ": rope_parameters");
+  for (const auto& [kind, base] :
+       {std::pair{"full_attention", &spec.rotary_base}, std::pair{"sliding_attention", &spec.local_rotary_base}}) {
+    const Json* given = by_kind.find(kind);
+    if (given == nullptr) continue;
+    JsonObject one(*given, by_kind.where() + ": " + kind);
+    const std::string type = one.string_or("rope_type", "default");
+    if (type != "default") one.fail("rope_type", "'" + type + "'", "'default': positions cannot be scaled");
+    *base = base_of(one, "rope_theta", *base);
+  }
+}
+
+// Which layers attend to all tokens: every nth, from the first on. transformers 5 writes the kind of every layer.
+int read_global_every(JsonObject& fields, const ModelSpec& spec) {
+  const Json* kinds = fields.find("layer_types");
+  if (kinds == nullptr) return size_of_field(fields, "global_attn_every_n_layers", kMaxLayers, spec.global_every);
+  const auto layers = static_cast<size_t>(spec.layers);
+  const auto global = [&](size_t i) { return (*kinds)[i] == "full_attention"; };
+  constexpr std::string_view kWanted =
+      "full_attention in every nth layer from the first on, sliding_attention in the others";
+  if (!kinds->is_array() || kinds->size() != layers) {
+    fields.fail("layer_types", glimpse(*kinds), fmt::format("a list of {} kinds, as many as there are layers", layers));
+  }
+  size_t every = 1;
+  while (every < layers && !global(every)) ++every;
+  for (size_t i = 0; i < layers; ++i) {
+    const bool local = (*kinds)[i] == "sliding_attention";
+    if (global(i) != (i % every == 0) || local == global(i)) fields.fail("layer_types", glimpse(*kinds), kWanted);
+  }
+  return static_cast<int>(every);
+}
+
+void read_modernbert(JsonObject& fields, ModelSpec& spec) {
+  for (const std::string_view name : {"norm_bias", "attention_bias", "mlp_bias"}) {
+    require_flag(fields, name, false, false);
+  }
+  if (spec.head_width() % 2 != 0) {
+    fields.fail("num_attention_heads", std::to_string(spec.heads),
+                fmt::format("one that leaves each an even part of hidden_size, {}", spec.hidden));
+  }
+  spec.window = static_cast<int>(fields.integer_or("local_attention", 2, kMaxPositions, 2 * spec.window) / 2);
+  read_rotary(fields, spec);
+  spec.global_every = read_global_every(fields, spec);
+}
+
+// "p2c|c2p" or a list of the two.
+bool asks_both_ways(const Json& value) {
+  std::string text;
+  if (value.is_string()) text = value.get<std::string>();
+  if (value.is_array()) {
+    for (const Json& item : value)
+      text += (text.empty() ? "" : "|") + (item.is_string() ? item.get<std::string>() : "");
+  }
+  return text == "p2c|c2p" || text == "c2p|p2c";
+}
+
+// What all of DeBERTa-v3 has, of the many kinds its code can do.
+void read_deberta(JsonObject& fields, ModelSpec& spec) {
+  require_flag(fields, "relative_attention", false, true);
+  require_flag(fields, "share_att_key", false, true);
+  require_flag(fields, "position_biased_input", true, false);
+  const Json* ways = fields.find("pos_att_type");
+  if (ways == nullptr || !asks_both_ways(*ways)) {
+    fields.fail("pos_att_type", ways == nullptr ? "none" : glimpse(*ways), "'p2c|c2p'");
+  }
+  const std::string norm = fields.string_or("norm_rel_ebd", "none");
+  if (norm != "layer_norm") fields.fail("norm_rel_ebd", "'" + norm + "'", "'layer_norm'");
+  if (const int64_t kernel = fields.integer_or("conv_kernel_size", 0, kMaxPositions, 0); kernel != 0) {
+    fields.fail("conv_kernel_size", std::to_string(kernel), "0: layers with a convolution are not supported");
+  }
+  for (const std::string_view name : {"embedding_size", "pooler_hidden_size", "attention_head_size"}) {
+    if (fields.find(name) == nullptr) continue;
+    const int64_t size = fields.integer(name, 1, kMaxHidden);
+    const int wanted = name == "attention_head_size" ? spec.head_width() : spec.hidden;
+    if (size != wanted) fields.fail(name, std::to_string(size), fmt::format("{}, as hidden_size asks for", wanted));
+  }
+  // -1 stands for "none" and for "as many as there are positions".
+  const int64_t buckets = fields.integer_or("position_buckets", -1, kMaxPositions, -1);
+  const int64_t farthest = fields.integer_or("max_relative_positions", -1, kMaxPositions, -1);
+  if (buckets < 4 || buckets % 2 != 0) {
+    fields.fail("position_buckets", std::to_string(buckets), "an even number from 4 on: distances go into buckets");
+  }
+  spec.relative_buckets = static_cast<int>(buckets);
+  spec.relative_distance = farthest < 1 ? spec.positions : static_cast<int>(farthest);
+  if (spec.relative_distance <= spec.relative_buckets / 2 + 1) {
+    fields.fail("max_relative_positions", std::to_string(spec.relative_distance),
+                fmt::format("more than {}, half of position_buckets and one", spec.relative_buckets / 2 + 1));
+  }
+}
+
 // The shortest decimal that rounds to this float: 1e-12F is written as 1e-12.
 double tidy(float value) {
   return std::strtod(fmt::format("{}", value).c_str(), nullptr);
@@ -85,17 +198,20 @@ double tidy(float value) {
 ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
   const ModelSpec& absent = row.spec;
   ModelSpec spec = absent;
+  const FieldNames& names = row.fields;
   spec.vocab = size_of_field(fields, "vocab_size", kMaxVocab, absent.vocab);
-  spec.hidden = size_of_field(fields, "hidden_size", kMaxHidden, absent.hidden);
-  spec.layers = size_of_field(fields, "num_hidden_layers", kMaxLayers, absent.layers);
-  spec.heads = size_of_field(fields, "num_attention_heads", kMaxHidden, absent.heads);
-  spec.inner = size_of_field(fields, "intermediate_size", kMaxInner, absent.inner);
+  spec.hidden = size_of_field(fields, names.hidden, kMaxHidden, absent.hidden);
+  spec.layers = size_of_field(fields, names.layers, kMaxLayers, absent.layers);
+  spec.heads = size_of_field(fields, names.heads, kMaxHidden, absent.heads);
+  spec.inner = size_of_field(fields, names.inner, kMaxInner, absent.inner);
   spec.positions = size_of_field(fields, "max_position_embeddings", kMaxPositions, absent.positions);
-  spec.segments = size_of_field(fields, "type_vocab_size", kMaxSegments, absent.segments);
+  if (!names.segments.empty()) {
+    const int least = absent.segments == 0 ? 0 : 1;
+    spec.segments = static_cast<int>(fields.integer_or(names.segments, least, kMaxSegments, absent.segments));
+  }
   spec.embedding = spec.hidden;
   if (spec.hidden % spec.heads != 0) {
-    fields.fail("num_attention_heads", std::to_string(spec.heads),
-                fmt::format("a divisor of hidden_size, {}", spec.hidden));
+    fields.fail(names.heads, std::to_string(spec.heads), fmt::format("a divisor of {}, {}", names.hidden, spec.hidden));
   }
   spec.pad_id = static_cast<int>(fields.integer_or("pad_token_id", 0, spec.vocab - 1, absent.pad_id));
   if (absent.position_offset != 0) spec.position_offset = spec.pad_id + 1;
@@ -105,6 +221,7 @@ ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
   }
   if (spec.embedding_projection) {
     spec.embedding = size_of_field(fields, "embedding_size", kMaxHidden, absent.embedding);
+    if (row.embeddings.projected_if_needed) spec.embedding_projection = spec.embedding != spec.hidden;
   }
   if (absent.groups != 0) {
     spec.groups = size_of_field(fields, "num_hidden_groups", spec.layers, absent.groups);
@@ -112,14 +229,18 @@ ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
     if (within != 1)
       fields.fail("inner_group_num", std::to_string(within), "1, the only value ALBERT was released with");
   }
-  const double eps = fields.number_or("layer_norm_eps", 1e-12);
-  if (!(eps > 0 && eps < 1)) fields.fail("layer_norm_eps", fmt::format("{}", eps), "a small number above 0");
-  spec.norm_eps = static_cast<float>(eps);
-  spec.activation = activation_of(fields, absent.activation);
-  spec.hidden_dropout = dropout_of(fields, "hidden_dropout_prob", tidy(absent.hidden_dropout));
-  spec.attention_dropout = dropout_of(fields, "attention_probs_dropout_prob", tidy(absent.attention_dropout));
+  if (!names.norm_eps.empty()) {
+    const double eps = fields.number_or(names.norm_eps, tidy(absent.norm_eps));
+    if (!(eps > 0 && eps < 1)) fields.fail(names.norm_eps, fmt::format("{}", eps), "a small number above 0");
+    spec.norm_eps = static_cast<float>(eps);
+  }
+  spec.activation = activation_of(fields, names.activation, absent.activation);
+  spec.hidden_dropout = dropout_of(fields, names.hidden_dropout, tidy(absent.hidden_dropout));
+  spec.attention_dropout = dropout_of(fields, names.attention_dropout, tidy(absent.attention_dropout));
   spec.classifier_dropout =
-      dropout_of(fields, row.classifier_dropout, row.classifier_dropout_absent.value_or(spec.hidden_dropout));
+      dropout_of(fields, names.classifier_dropout, row.classifier_dropout_absent.value_or(spec.hidden_dropout));
+  if (absent.window != 0) read_modernbert(fields, spec);
+  if (absent.relative_buckets != 0) read_deberta(fields, spec);
   return spec;
 }
 
@@ -189,26 +310,78 @@ std::string first_architecture(JsonObject& fields) {
   return list->front().get<std::string>();
 }
 
+// What the family's own head is, as far as its configuration says.
+void read_head(JsonObject& fields, const FamilyRow& row, HeadHints& heads) {
+  heads.pooler = row.pooler;
+  if (!row.head_activation.empty()) {
+    const std::string name = fields.string_or(row.head_activation, std::string(name_of(row.pooler.activation)));
+    const auto activation = pooler_activation_named(name);
+    if (!activation) {
+      fields.fail(row.head_activation, "'" + name + "'",
+                  fmt::format("one of {}", fmt::join(pooler_activation_names(), ", ")));
+    }
+    heads.pooler.activation = *activation;
+  }
+  if (!row.pools_mean) return;
+  heads.pooler.bias = fields.boolean_or("classifier_bias", false);
+  const std::string input = fields.string_or("classifier_pooling", "cls");
+  if (input != "cls" && input != "mean") fields.fail("classifier_pooling", "'" + input + "'", "one of cls, mean");
+  heads.input = *pool_input_named(input);
+}
+
+void add_modernbert(OrderedJson& out, const ModelSpec& spec) {
+  out["norm_bias"] = out["attention_bias"] = out["mlp_bias"] = false;
+  out["embedding_dropout"] = tidy(spec.hidden_dropout);
+  out["local_attention"] = 2 * spec.window;
+  out["global_attn_every_n_layers"] = spec.global_every;
+  out["layer_types"] = OrderedJson::array();
+  for (int i = 0; i < spec.layers; ++i) {
+    out["layer_types"].push_back(spec.is_local(i) ? "sliding_attention" : "full_attention");
+  }
+  const auto rope = [](float base) { return OrderedJson{{"rope_type", "default"}, {"rope_theta", tidy(base)}}; };
+  out["global_rope_theta"] = tidy(spec.rotary_base);
+  out["local_rope_theta"] = tidy(spec.local_rotary_base);
+  out["rope_parameters"] = {{"full_attention", rope(spec.rotary_base)},
+                            {"sliding_attention", rope(spec.local_rotary_base)}};
+}
+
+void add_deberta(OrderedJson& out, const ModelSpec& spec) {
+  out["relative_attention"] = out["share_att_key"] = true;
+  out["position_biased_input"] = false;
+  out["pos_att_type"] = {"p2c", "c2p"};
+  out["norm_rel_ebd"] = "layer_norm";
+  out["position_buckets"] = spec.relative_buckets;
+  out["max_relative_positions"] = spec.relative_distance;
+  out["pooler_hidden_size"] = spec.hidden;
+}
+
 void add_sizes(OrderedJson& out, const ModelSpec& spec) {
+  const FamilyRow& row = row_of(row_of(spec.family).exported_as);
+  const FieldNames& names = row_of(spec.family).fields;
+  const auto put = [&](std::string_view name, const OrderedJson& value) {
+    if (!name.empty()) out[std::string(name)] = value;
+  };
   out["vocab_size"] = spec.vocab;
-  if (spec.embedding_projection) out["embedding_size"] = spec.embedding;
-  out["hidden_size"] = spec.hidden;
-  out["num_hidden_layers"] = spec.layers;
+  if (row.spec.embedding_projection) out["embedding_size"] = spec.embedding;
+  put(names.hidden, spec.hidden);
+  put(names.layers, spec.layers);
   if (spec.groups != 0) {
     out["num_hidden_groups"] = spec.groups;
     out["inner_group_num"] = 1;
   }
-  out["num_attention_heads"] = spec.heads;
-  out["intermediate_size"] = spec.inner;
+  put(names.heads, spec.heads);
+  put(names.inner, spec.inner);
   out["max_position_embeddings"] = spec.positions;
-  out["type_vocab_size"] = spec.segments;
+  put(names.segments, spec.segments);
   out["pad_token_id"] = spec.pad_id;
-  out["layer_norm_eps"] = tidy(spec.norm_eps);
-  out["hidden_act"] = std::string(name_of(spec.activation));
-  out["hidden_dropout_prob"] = tidy(spec.hidden_dropout);
-  out["attention_probs_dropout_prob"] = tidy(spec.attention_dropout);
-  out[std::string(row_of(spec.family).classifier_dropout)] = tidy(spec.classifier_dropout);
-  out["position_embedding_type"] = "absolute";
+  put(names.norm_eps, tidy(spec.norm_eps));
+  put(names.activation, std::string(name_of(spec.activation)));
+  put(names.hidden_dropout, tidy(spec.hidden_dropout));
+  put(names.attention_dropout, tidy(spec.attention_dropout));
+  put(names.classifier_dropout, tidy(spec.classifier_dropout));
+  if (spec.position_table) out["position_embedding_type"] = "absolute";
+  if (spec.window != 0) add_modernbert(out, spec);
+  if (spec.relative_buckets != 0) add_deberta(out, spec);
 }
 
 }  // namespace
@@ -222,6 +395,7 @@ ModelConfig parse_config(const Json& value, const std::string& where, std::optio
   config.heads.labels = read_labels(fields);
   config.heads.problem_type = fields.string_or("problem_type", "");
   config.heads.architecture = first_architecture(fields);
+  read_head(fields, row_of(family), config.heads);
   if (config.spec.layer_poolers && fields.has("num_output_layers")) {
     const int64_t exits = fields.integer("num_output_layers", 1, kMaxLayers);
     if (exits > config.spec.layers) {
@@ -249,6 +423,13 @@ OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, 
   out["model_type"] = std::string(name_of(exported_as));
   if (exported_as != spec.family) out[std::string(kFamilyField)] = std::string(name_of(spec.family));
   add_sizes(out, spec);
+  const FamilyRow& row = row_of(exported_as);
+  const PoolerShape pooler = exits.sites.empty() ? row.pooler : exits.pooler;
+  if (!row.head_activation.empty()) out[std::string(row.head_activation)] = std::string(name_of(pooler.activation));
+  if (row.pools_mean) {
+    out["classifier_pooling"] = exits.input == PoolInput::mean ? "mean" : "cls";
+    out["classifier_bias"] = pooler.bias;
+  }
   if (!exits.sites.empty()) {
     const bool regression = exits.problem == Problem::regression;
     const std::vector<std::string> labels = regression ? std::vector<std::string>{"LABEL_0"} : exits.labels;

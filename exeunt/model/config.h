@@ -30,6 +30,8 @@ struct HeadHints {
   std::string problem_type = {};          // Hugging Face's word, or empty
   std::string architecture = {};          // first of `architectures`, or empty
   std::optional<int> output_layers = {};  // ElasticBERT: exits at this many last layers
+  PoolerShape pooler = {};                // of the family's own head, and what it reads
+  PoolInput input = PoolInput::cls;
   std::optional<ElbertFields> elbert = {};
 };
 

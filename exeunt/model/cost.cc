@@ -51,19 +51,41 @@ int64_t embedding_macs(const ModelSpec& spec, int64_t tokens) noexcept {
   return spec.embedding_projection ? norm + tokens * spec.embedding * spec.hidden : norm;
 }
 
-// 4sd² (query, key, value, output) + 2sdf (feed-forward) + 2s²d (scores and their use) + 2hs² (scaling and softmax)
-// + 4sd (two norms). ALBERT's layer comes to the same sum.
-int64_t layer_macs(const ModelSpec& spec, int64_t tokens) noexcept {
+namespace {
+
+// Pairs of tokens within `window` of each other.
+int64_t pairs_within(int64_t tokens, int64_t window) noexcept {
+  const int64_t w = std::min(window, tokens - 1);
+  return tokens + 2 * (w * tokens - w * (w + 1) / 2);
+}
+
+}  // namespace
+
+// 4sd² (query, key, value, output) + 2sdf (feed-forward, 3sdf with a gate) + 2pd (scores of p = s² pairs of tokens, and
+// their use) + 2hp (scaling and softmax) + 4sd (two norms). ALBERT's layer comes to the same sum. DeBERTa's queries and
+// keys also meet every distance: 2sdr with r = 2s − 1 of them, or as many as there are buckets.
+int64_t layer_macs(const ModelSpec& spec, int64_t tokens, int index) noexcept {
   const int64_t s = tokens, d = spec.hidden, f = spec.inner, h = spec.heads;
-  return 4 * s * d * d + 2 * s * d * f + 2 * h * s * s + 2 * s * s * d + 4 * s * d;
+  const int64_t p = spec.is_local(index) ? pairs_within(s, spec.window) : s * s;
+  const int64_t r = std::min(2 * s - 1, int64_t{2} * spec.relative_buckets);
+  const int64_t norms = spec.has_attention_norm(index) ? 4 : 2;
+  return 4 * s * d * d + (spec.gated ? 3 : 2) * s * d * f + 2 * h * p + 2 * p * d + norms * s * d + 2 * s * d * r;
+}
+
+int64_t first_layers_macs(const ModelSpec& spec, int64_t tokens, int layers) noexcept {
+  int64_t macs = 0;
+  for (int i = 0; i < layers; ++i) macs += layer_macs(spec, tokens, i);
+  return macs;
 }
 
 // A reader scores every row and sums them (2sd), and its pooler reads twice the width. Mean and max pooling are not
-// modules, so the counter does not see them.
+// modules, so the counter does not see them. A final norm is that of the rows that are read.
 int64_t exit_macs(const ModelSpec& spec, const ExitLayout& exits, const ExitSite& site, int64_t tokens) noexcept {
   const int64_t d = spec.hidden, w = exits.width, outputs = exits.outputs;
   int64_t macs = site.reader ? 2 * tokens * d : 0;
+  if (spec.pre_norm) macs += 2 * d * (site.reader || exits.input != PoolInput::cls ? tokens : 1);
   if (site.pooler) macs += (site.reader ? 2 * d : d) * w;
+  if (site.pooler && !site.reader && exits.pooler.norm) macs += 2 * w;
   return macs + (exits.inner ? w * *exits.inner + *exits.inner * outputs : w * outputs);
 }
 
@@ -73,7 +95,7 @@ int64_t lte_macs(const ExitLayout& exits) noexcept {
 
 int64_t departure_macs(const ModelSpec& spec, const ExitLayout& exits, const Departure& departure) {
   check(departure.after >= 1 && departure.after <= spec.layers, "a text leaves after one of the layers");
-  int64_t macs = embedding_macs(spec, departure.tokens) + departure.after * layer_macs(spec, departure.tokens);
+  int64_t macs = embedding_macs(spec, departure.tokens) + first_layers_macs(spec, departure.tokens, departure.after);
   for (const ExitSite& site : exits.sites) {
     if (site.after > departure.after) break;
     const auto& asked = departure.evaluated;

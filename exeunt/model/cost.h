@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of a model: parameters, and multiply-accumulates as ElasticBERT's counter counts them, which ELUE's score
 // uses. A linear map counts inputs × outputs without bias, LayerNorm 2 per element, attention's softmax and scaling
-// 2·h·s²; embeddings, activations and dropout count nothing. One multiply-accumulate is two FLOPs.
+// 2 per head and score; embeddings, rotations, gates, activations and dropout count nothing. A local layer counts the
+// scores within its window alone. One multiply-accumulate is two FLOPs.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct ParameterCount {
 
 // Of one text of `tokens` tokens.
 [[nodiscard]] int64_t embedding_macs(const ModelSpec& spec, int64_t tokens) noexcept;
-[[nodiscard]] int64_t layer_macs(const ModelSpec& spec, int64_t tokens) noexcept;
+[[nodiscard]] int64_t layer_macs(const ModelSpec& spec, int64_t tokens, int index = 0) noexcept;  // from 0
+[[nodiscard]] int64_t first_layers_macs(const ModelSpec& spec, int64_t tokens, int layers) noexcept;
 [[nodiscard]] int64_t exit_macs(const ModelSpec& spec, const ExitLayout& exits, const ExitSite& site,
                                 int64_t tokens) noexcept;
 [[nodiscard]] int64_t lte_macs(const ExitLayout& exits) noexcept;  // of the learning-to-exit head, per evaluated exit

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/exeunt_folder.h"
 
+#include <deque>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -32,6 +34,8 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "merges.txt",
                                            "spiece.model",
                                            "spiece.vocab",
+                                           "spm.model",
+                                           "sentencepiece.bpe.model",
                                            "30k-clean.model",
                                            "30k-clean.vocab"};
 
@@ -176,36 +180,69 @@ std::string architecture_of(const ModelSpec& spec, bool with_head) {
   return fmt::format("{}{}", exported_row(spec).class_name, with_head ? "ForSequenceClassification" : "Model");
 }
 
-// transformers' one head reads row 0 through a tanh pooler as wide as the encoder.
+// transformers' one head reads row 0, ModernBERT's perhaps the mean, through the family's pooler, as wide as the
+// encoder.
 bool last_exit_fits(const Checkpoint& checkpoint) {
   const ExitLayout& exits = checkpoint.exits();
-  if (exits.sites.empty() || exits.input != PoolInput::cls || exits.inner) return false;
+  const FamilyRow& row = exported_row(checkpoint.spec());
+  if (exits.sites.empty() || exits.inner) return false;
+  if (exits.input != PoolInput::cls && !(row.pools_mean && exits.input == PoolInput::mean)) return false;
+  PoolerShape wanted = row.pooler;  // but for what its configuration says
+  if (!row.head_activation.empty()) wanted.activation = exits.pooler.activation;
+  if (row.pools_mean) wanted.bias = exits.pooler.bias;
   const ExitSite& last = exits.sites.back();
-  return last.pooler && !last.reader && exits.width == checkpoint.spec().hidden;
+  return last.pooler && !last.reader && exits.width == checkpoint.spec().hidden && exits.pooler == wanted;
 }
 
 // The last exit under the names transformers gives its one head.
 void add_last_exit(const Checkpoint& checkpoint, const std::string& prefix, std::vector<NamedTensor>& tensors) {
   const ExitSite& last = checkpoint.exits().sites.back();
   const FamilyRow& row = exported_row(checkpoint.spec());
-  const std::string pooler(row.head_pooler.empty() ? prefix + std::string(row.poolers.front()) : row.head_pooler);
-  const std::string classifier(row.head_classifier.empty() ? "classifier" : row.head_classifier);
+  const std::string pooler(row.head.pooler.empty() ? prefix + std::string(row.poolers.front()) : row.head.pooler);
+  const std::string classifier(row.head.classifier.empty() ? "classifier" : row.head.classifier);
+  const auto add = [&](const std::string& theirs, const std::string& ours) {
+    if (const TensorView* view = checkpoint.find(ours)) tensors.push_back({theirs, *view});
+  };
   for (const std::string ending : {".weight", ".bias"}) {
-    tensors.push_back({pooler + ending, checkpoint.get(fmt::format("exits.pooler.{}{}", *last.pooler, ending))});
-    tensors.push_back(
-        {classifier + ending, checkpoint.get(fmt::format("exits.classifier.{}{}", last.classifier, ending))});
+    add(pooler + ending, fmt::format("exits.pooler.{}{}", *last.pooler, ending));
+    add(classifier + ending, fmt::format("exits.classifier.{}{}", last.classifier, ending));
+    add(std::string(row.head.norm) + ending, fmt::format("exits.pooler.{}.norm{}", *last.pooler, ending));
   }
 }
 
-std::vector<NamedTensor> hugging_face_tensors(const Checkpoint& checkpoint, bool with_head) {
+// Parts of one tensor there, one below the other. `owned` keeps its bytes.
+using Bytes = std::vector<std::byte>;
+NamedTensor joined(const std::string& name, const std::vector<TensorView>& parts, std::deque<Bytes>& owned) {
+  TensorView whole{.dtype = parts.front().dtype, .shape = parts.front().shape, .strides = {}, .bytes = {}};
+  whole.shape.front() = 0;
+  Bytes& bytes = owned.emplace_back();
+  for (const TensorView& part : parts) {
+    const size_t before = bytes.size(), size = static_cast<size_t>(part.elements()) * size_of(part.dtype);
+    bytes.resize(before + size);
+    copy_raw(part, std::span(bytes).subspan(before));
+    whole.shape.front() += part.shape.front();
+  }
+  whole.bytes = bytes;
+  return {name, whole};
+}
+
+std::vector<NamedTensor> hugging_face_tensors(const Checkpoint& checkpoint, bool with_head, std::deque<Bytes>& owned) {
   const ModelSpec& spec = checkpoint.spec();
-  const std::string prefix = with_head ? fmt::format("{}.", exported_row(spec).name) : "";
+  const std::string prefix = with_head ? fmt::format("{}.", exported_row(spec).prefix) : "";
   std::vector<NamedTensor> tensors;
+  std::map<std::string, std::vector<TensorView>> parts;
   for (const TensorInfo& info : schema(spec, checkpoint.exits())) {
     const TensorView* view = checkpoint.find(info.name);
     if (view == nullptr) continue;
     const bool exit = info.name.starts_with("exits.");
-    tensors.push_back({exit ? info.name : prefix + info.aliases.front(), *view});
+    const std::string name = exit ? info.name : prefix + info.aliases.front();
+    if (info.of_rows == 0) {
+      tensors.push_back({name, *view});
+      continue;
+    }
+    std::vector<TensorView>& found = parts[name];
+    found.push_back(*view);
+    if (info.first_row + info.shape.front() == info.of_rows) tensors.push_back(joined(name, found, owned));
   }
   if (with_head) add_last_exit(checkpoint, prefix, tensors);
   // ElasticBERT's pooler of the last layer is the one a plain BERT has.
@@ -244,7 +281,8 @@ std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const
   const DType dtype = checkpoint.get("embeddings.word.weight").dtype;
   writer.text(kConfigFile, json_text(hugging_face_config(checkpoint.spec(), checkpoint.exits(), architecture, dtype)));
   writer.text(kExitsFile, json_text(exits_json(checkpoint.exits())));
-  (void)writer.weights(hugging_face_tensors(checkpoint, with_head), {{"format", "pt"}});
+  std::deque<Bytes> owned;
+  (void)writer.weights(hugging_face_tensors(checkpoint, with_head, owned), {{"format", "pt"}});
   writer.tokenizer();
   writer.recipe(options.recipe);
   writer.learned();

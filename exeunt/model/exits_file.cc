@@ -101,7 +101,10 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
   }
   exits.width = static_cast<int>(fields.integer("width", 0, kMaxHidden));
   if (fields.find("inner") != nullptr) exits.inner = static_cast<int>(fields.integer("inner", 1, kMaxHidden));
-  (void)fields.choice("activation", {"tanh"});
+  exits.pooler.activation =
+      *pooler_activation_named(fields.choice("activation", strings_of(pooler_activation_names())));
+  exits.pooler.bias = fields.boolean_or("pooler_bias", true);
+  exits.pooler.norm = fields.boolean_or("pooler_norm", false);
   exits.lte = fields.boolean_or("lte", false);
   parse_ramp(fields, exits);
   fields.finish();
@@ -128,7 +131,10 @@ OrderedJson exits_json(const ExitLayout& exits) {
   }
   out["width"] = exits.width;
   out["inner"] = or_null(exits.inner);
-  out["activation"] = "tanh";
+  out["activation"] = std::string(name_of(exits.pooler.activation));
+  // Only where a model needs them: files of others stay as they were.
+  if (!exits.pooler.bias) out["pooler_bias"] = false;
+  if (exits.pooler.norm) out["pooler_norm"] = true;
   out["lte"] = exits.lte;
   out["last_ramp"] = nullptr;
   if (exits.last_ramp) {

@@ -31,8 +31,61 @@ constexpr LayerNames kAlbertLayer{.before = "encoder.albert_layer_groups.",
                                   .ffn2 = "ffn_output",
                                   .ffn_norm = "full_layer_layer_norm"};
 
+constexpr LayerNames kDistilBertLayer{.before = "transformer.layer.",
+                                      .behind = ".",
+                                      .query = "attention.q_lin",
+                                      .key = "attention.k_lin",
+                                      .value = "attention.v_lin",
+                                      .output = "attention.out_lin",
+                                      .attention_norm = "sa_layer_norm",
+                                      .ffn1 = "ffn.lin1",
+                                      .ffn2 = "ffn.lin2",
+                                      .ffn_norm = "output_layer_norm"};
+constexpr LayerNames kModernBertLayer{.before = "layers.",
+                                      .behind = ".",
+                                      .query = "attn.Wqkv",
+                                      .key = "attn.Wqkv",
+                                      .value = "attn.Wqkv",
+                                      .output = "attn.Wo",
+                                      .attention_norm = "attn_norm",
+                                      .ffn1 = "mlp.Wi",
+                                      .gate = "mlp.Wi",
+                                      .ffn2 = "mlp.Wo",
+                                      .ffn_norm = "mlp_norm"};
+constexpr LayerNames kDebertaLayer{.before = "encoder.layer.",
+                                   .behind = ".",
+                                   .query = "attention.self.query_proj",
+                                   .key = "attention.self.key_proj",
+                                   .value = "attention.self.value_proj",
+                                   .output = "attention.output.dense",
+                                   .attention_norm = "attention.output.LayerNorm",
+                                   .ffn1 = "intermediate.dense",
+                                   .ffn2 = "output.dense",
+                                   .ffn_norm = "output.LayerNorm"};
+
+constexpr FieldNames kDistilBertFields{.hidden = "dim",
+                                       .layers = "n_layers",
+                                       .heads = "n_heads",
+                                       .inner = "hidden_dim",
+                                       .segments = {},
+                                       .norm_eps = {},
+                                       .activation = "activation",
+                                       .hidden_dropout = "dropout",
+                                       .attention_dropout = "attention_dropout",
+                                       .classifier_dropout = "seq_classif_dropout"};
+constexpr FieldNames kAlbertFieldNames{.classifier_dropout = "classifier_dropout_prob"};
+// Its dropouts of embeddings and feed-forward halves are 0 in every released model.
+constexpr FieldNames kModernBertFields{.segments = {},
+                                       .norm_eps = "norm_eps",
+                                       .activation = "hidden_activation",
+                                       .hidden_dropout = "mlp_dropout",
+                                       .attention_dropout = "attention_dropout"};
+constexpr FieldNames kDebertaFields{.classifier_dropout = "cls_dropout"};
+
 constexpr std::array<string_view, 1> kBertPooler{"pooler.dense"};
 constexpr std::array<string_view, 2> kAlbertPoolers{"pooler", "pooler.dense"};  // transformers' name, Google's
+
+constexpr HeadNames kRobertaHead{.pooler = "classifier.dense", .classifier = "classifier.out_proj"};
 
 constexpr std::array<string_view, 3> kAlbertFields{"num_hidden_groups", "inner_group_num", "embedding_size"};
 constexpr std::array<string_view, 2> kElasticFields{"max_output_layers", "num_output_layers"};
@@ -61,6 +114,57 @@ constexpr ModelSpec albert_spec() {
   return spec;
 }
 
+constexpr ModelSpec with_vocabulary(ModelSpec spec, Family family, int vocab) {
+  spec.family = family;
+  spec.vocab = vocab;
+  return spec;
+}
+
+constexpr ModelSpec distilbert_spec() {
+  ModelSpec spec = kBertSpec;
+  spec.family = Family::distilbert;
+  spec.layers = 6;
+  spec.segments = 0;
+  return spec;
+}
+
+constexpr ModelSpec electra_spec() {
+  ModelSpec spec{.family = Family::electra, .layers = 12, .hidden = 256, .heads = 4, .inner = 1024, .vocab = 30522};
+  spec.embedding = 128;
+  spec.embedding_projection = true;
+  return spec;
+}
+
+constexpr ModelSpec modernbert_spec() {
+  ModelSpec spec{.family = Family::modernbert, .layers = 22, .hidden = 768, .heads = 12, .inner = 1152, .vocab = 50368};
+  spec.embedding = 768;
+  spec.positions = 8192;
+  spec.position_table = false;
+  spec.segments = 0;
+  spec.pad_id = 50283;
+  spec.norm_eps = 1e-5F;
+  spec.biases = spec.norm_biases = false;
+  spec.pre_norm = spec.gated = true;
+  spec.rotary_base = 160000;
+  spec.local_rotary_base = 10000;
+  spec.window = 64;
+  spec.global_every = 3;
+  spec.hidden_dropout = spec.attention_dropout = spec.classifier_dropout = 0;
+  return spec;
+}
+
+constexpr ModelSpec deberta_spec() {
+  ModelSpec spec{.family = Family::deberta_v2, .layers = 24, .hidden = 1536, .heads = 24, .inner = 6144};
+  spec.vocab = 128100;
+  spec.embedding = 1536;
+  spec.position_table = false;
+  spec.segments = 0;
+  spec.norm_eps = 1e-7F;
+  spec.relative_buckets = 256;
+  spec.relative_distance = 512;
+  return spec;
+}
+
 constexpr ModelSpec elasticbert_spec() {
   ModelSpec spec = kBertSpec;
   spec.family = Family::elasticbert;
@@ -69,8 +173,9 @@ constexpr ModelSpec elasticbert_spec() {
 }
 
 // In the order of the enumeration.
-constexpr std::array<FamilyRow, 4> kFamilies{{
+constexpr std::array<FamilyRow, 10> kFamilies{{
     {.name = "bert",
+     .prefix = "bert",
      .class_name = "Bert",
      .spec = kBertSpec,
      .exported_as = Family::bert,
@@ -78,32 +183,94 @@ constexpr std::array<FamilyRow, 4> kFamilies{{
      .layer = kBertLayer,
      .poolers = kBertPooler},
     {.name = "roberta",
+     .prefix = "roberta",
      .class_name = "Roberta",
      .spec = roberta_spec(),
      .exported_as = Family::roberta,
      .layer = kBertLayer,
      .poolers = kBertPooler,
-     .head_pooler = "classifier.dense",
-     .head_classifier = "classifier.out_proj"},
+     .head = kRobertaHead},
     {.name = "albert",
+     .prefix = "albert",
      .class_name = "Albert",
      .spec = albert_spec(),
-     .classifier_dropout = "classifier_dropout_prob",
+     .fields = kAlbertFieldNames,
      .classifier_dropout_absent = 0.1,
      .exported_as = Family::albert,
      .config_file = "albert_config.json",
      .telling_fields = kAlbertFields,
      .telling_tensor = "encoder.embedding_hidden_mapping_in.weight",
      .layer = kAlbertLayer,
-     .embedding_projection = "encoder.embedding_hidden_mapping_in",
+     .embeddings = {.projection = "encoder.embedding_hidden_mapping_in"},
      .poolers = kAlbertPoolers},
     {.name = "elasticbert",
+     .prefix = "elasticbert",
      .spec = elasticbert_spec(),
      .exported_as = Family::bert,
      .telling_fields = kElasticFields,
      .telling_tensor = "encoder.pooler.0.dense.weight",
      .layer = kBertLayer,
      .poolers = kBertPooler},
+    {.name = "distilbert",
+     .prefix = "distilbert",
+     .class_name = "DistilBert",
+     .spec = distilbert_spec(),
+     .fields = kDistilBertFields,
+     .classifier_dropout_absent = 0.2,
+     .exported_as = Family::distilbert,
+     .layer = kDistilBertLayer,
+     .head = {.pooler = "pre_classifier"},
+     .pooler = {.activation = PoolerActivation::relu}},
+    {.name = "electra",
+     .prefix = "electra",
+     .class_name = "Electra",
+     .spec = electra_spec(),
+     .exported_as = Family::electra,
+     .layer = kBertLayer,
+     .embeddings = {.projection = "embeddings_project", .projected_if_needed = true},
+     .head = kRobertaHead,
+     .pooler = {.activation = PoolerActivation::gelu}},
+    {.name = "xlm-roberta",
+     .prefix = "roberta",
+     .class_name = "XLMRoberta",
+     .spec = with_vocabulary(roberta_spec(), Family::xlm_roberta, 30522),
+     .exported_as = Family::xlm_roberta,
+     .layer = kBertLayer,
+     .poolers = kBertPooler,
+     .head = kRobertaHead},
+    {.name = "camembert",
+     .prefix = "roberta",
+     .class_name = "Camembert",
+     .spec = with_vocabulary(roberta_spec(), Family::camembert, 30522),
+     .exported_as = Family::camembert,
+     .layer = kBertLayer,
+     .poolers = kBertPooler,
+     .head = kRobertaHead},
+    {.name = "modernbert",
+     .prefix = "model",
+     .class_name = "ModernBert",
+     .spec = modernbert_spec(),
+     .fields = kModernBertFields,
+     .classifier_dropout_absent = 0.0,
+     .exported_as = Family::modernbert,
+     .layer = kModernBertLayer,
+     .embeddings = {.word = "embeddings.tok_embeddings", .norm = "embeddings.norm"},
+     .final_norm = "final_norm",
+     .head = {.pooler = "head.dense", .norm = "head.norm"},
+     .pooler = {.activation = PoolerActivation::gelu, .bias = false, .norm = true},
+     .head_activation = "classifier_activation",
+     .pools_mean = true},
+    {.name = "deberta-v2",
+     .prefix = "deberta",
+     .class_name = "DebertaV2",
+     .spec = deberta_spec(),
+     .fields = kDebertaFields,
+     .exported_as = Family::deberta_v2,
+     .layer = kDebertaLayer,
+     .embeddings = {.relative = "encoder.rel_embeddings", .relative_norm = "encoder.LayerNorm"},
+     .head = {.pooler = "pooler.dense"},
+     .pooler = {.activation = PoolerActivation::gelu},
+     .head_activation = "pooler_hidden_act"},
 }};
 
 constexpr bool rows_are_in_order() {

@@ -13,31 +13,55 @@
 
 namespace exeunt {
 
-// Names of one layer's tensors in transformers' files: "{before}3{behind}{query}.weight".
+// Names of one layer's tensors in transformers' files: "{before}3{behind}{query}.weight". Equal names are parts of one
+// tensor, one below the other: ModernBERT's query, key and value.
 struct LayerNames {
-  std::string_view before, behind, query, key, value, output, attention_norm, ffn1, ffn2, ffn_norm;
+  std::string_view before, behind, query, key, value, output, attention_norm, ffn1, gate = {}, ffn2, ffn_norm;
 
   [[nodiscard]] std::string of(int layer, std::string_view part) const;
 };
 
+struct EmbeddingNames {
+  std::string_view word = "embeddings.word_embeddings", norm = "embeddings.LayerNorm", projection = {};
+  bool projected_if_needed = false;                    // ELECTRA: only where the sizes differ
+  std::string_view relative = {}, relative_norm = {};  // DeBERTa's table of distances
+};
+
+// Names of fields in config.json. Without a name, the value is always the row's.
+struct FieldNames {
+  std::string_view hidden = "hidden_size", layers = "num_hidden_layers", heads = "num_attention_heads",
+                   inner = "intermediate_size", segments = "type_vocab_size", norm_eps = "layer_norm_eps",
+                   activation = "hidden_act", hidden_dropout = "hidden_dropout_prob",
+                   attention_dropout = "attention_probs_dropout_prob", classifier_dropout = "classifier_dropout";
+};
+
+// transformers' sequence classifier, where it is not the pretrained pooler and "classifier".
+struct HeadNames {
+  std::string_view pooler = {}, norm = {}, classifier = {};
+};
+
 struct FamilyRow {
-  std::string_view name;             // model_type; followed by a dot, the prefix of its tensors
+  std::string_view name;             // model_type
+  std::string_view prefix;           // of its tensors, followed by a dot
   std::string_view class_name = {};  // how transformers' classes begin; empty where exported_as is another
   // The features of the backbone, and what transformers assumes for fields that config.json does not have.
   // embedding_projection: reads `embedding_size`; groups: `num_hidden_groups`; position_offset: pad_id + 1.
   ModelSpec spec;
-  std::string_view classifier_dropout = "classifier_dropout";  // the field's name
-  std::optional<double> classifier_dropout_absent = {};        // what it then is; nothing: the hidden dropout
-  Family exported_as;                                          // the family transformers is to take it for
+  FieldNames fields = {};
+  std::optional<double> classifier_dropout_absent = {};  // what it then is; nothing: the hidden dropout
+  Family exported_as;                                    // the family transformers is to take it for
   // Files without `model_type` tell their family by the name of the configuration, a field in it, or a tensor.
   std::string_view config_file = {};
   std::span<const std::string_view> telling_fields = {};
   std::string_view telling_tensor = {};
   const LayerNames& layer;
-  std::string_view embedding_projection = {};
-  std::span<const std::string_view> poolers;  // the pretrained pooler, transformers' name first
-  // transformers' sequence classifier, if its names differ from the pretrained pooler's and "classifier".
-  std::string_view head_pooler = {}, head_classifier = {};
+  EmbeddingNames embeddings = {};
+  std::string_view final_norm = {};
+  std::span<const std::string_view> poolers = {};  // the pretrained pooler, transformers' name first
+  HeadNames head = {};
+  PoolerShape pooler = {};                // of that head
+  std::string_view head_activation = {};  // the field that names its activation; empty: it is always the row's
+  bool pools_mean = false;                // `classifier_pooling` says whether it reads row 0 or the mean of all rows
 };
 
 [[nodiscard]] std::span<const FamilyRow> families() noexcept;

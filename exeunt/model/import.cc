@@ -104,10 +104,11 @@ class Deriver {
     return has(fmt::format("encoder.pooler.{}.dense.weight", spec_.layers - 1));
   }
 
-  // RoBERTa's two linear maps, "classifier.dense" and "classifier.out_proj", in place of pooler and "classifier".
+  // RoBERTa's "classifier.dense" and "classifier.out_proj", DistilBERT's "pre_classifier" and "classifier" …
   [[nodiscard]] bool has_named_head() const {
-    const std::string_view classifier = row_of(spec_.family).head_classifier;
-    return !classifier.empty() && has(std::string(classifier) + ".weight");
+    const HeadNames& names = row_of(spec_.family).head;
+    if (!names.classifier.empty()) return has(std::string(names.classifier) + ".weight");
+    return !names.pooler.empty() && has(std::string(names.pooler) + ".weight") && has("classifier.weight");
   }
 
   [[nodiscard]] bool has_elbert_head() const {
@@ -152,10 +153,11 @@ class Deriver {
 
   // One head at the last layer: *ForSequenceClassification, or ElasticBERT's static use.
   void one_head() {
-    const FamilyRow& row = row_of(spec_.family);
-    const std::string pooler(row.head_pooler), classifier(has_named_head() ? row.head_classifier : "classifier");
-    const bool pooled = has_named_head() ? has(pooler + ".weight")
-                                         : has("pooler.dense.weight") || has("pooler.weight") || has_layer_poolers();
+    const HeadNames& names = row_of(spec_.family).head;
+    const bool named = has_named_head();
+    const std::string classifier(named && !names.classifier.empty() ? names.classifier : "classifier");
+    const bool pooled = named ? has(std::string(names.pooler) + ".weight")
+                              : has("pooler.dense.weight") || has("pooler.weight") || has_layer_poolers();
     const std::string& architecture = config_.heads.architecture;
     const bool other_task = architecture.ends_with("ForTokenClassification") ||
                             architecture.ends_with("ForMultipleChoice") ||
@@ -166,6 +168,8 @@ class Deriver {
     }
     ExitSite site{.after = spec_.layers};
     if (pooled) site.pooler = 0;
+    if (named) exits_.pooler = config_.heads.pooler;
+    exits_.input = config_.heads.input;
     exits_.sites = {site};
     exits_.outputs = rows_of(classifier + ".weight");
   }
@@ -206,6 +210,24 @@ class Deriver {
   std::vector<std::string> notices_;
 };
 
+// Whether a tensor belongs to the head that transformers keeps beside the backbone, without its prefix.
+bool is_head_name(const FamilyRow& row, std::string_view name) {
+  const auto within = [&](std::string_view part) { return !part.empty() && name.starts_with(part); };
+  return name.starts_with("classifier") || within(row.head.pooler) || within(row.head.norm);
+}
+
+// The rows of a tensor that is a part of a larger one there: ModernBERT's query, key and value.
+TensorView part_of(const SourceTensor& source, const TensorInfo& info, std::string_view where) {
+  if (info.of_rows == 0) return source.view;
+  std::vector<int64_t> whole = info.shape;
+  whole.front() = info.of_rows;
+  if (source.view.shape != whole) {
+    throw_bad_file(where, "tensor '{}': got shape {}, want {}", source.name, shape_text(source.view.shape),
+                   shape_text(whole));
+  }
+  return row_slice(source.view, info.first_row, info.shape.front());
+}
+
 // The first name under which the source holds a tensor: ours (an exported folder's exits.*), then the aliases.
 const std::string* name_in(const SourceTensors& source, const TensorInfo& info) {
   if (source.find(info.name) != nullptr) return &info.name;
@@ -216,7 +238,7 @@ const std::string* name_in(const SourceTensors& source, const TensorInfo& info) 
 }
 
 // The name of a missing tensor in this file: the alias of the system whose heads the file has.
-std::string expected_name(const SourceTensors& source, const TensorInfo& info) {
+std::string expected_name(const SourceTensors& source, const FamilyRow& row, const TensorInfo& info) {
   const std::string* best = &info.aliases.back();
   for (const std::string& alias : info.aliases) {
     const std::string stem = alias.substr(0, alias.find_first_of("0123456789"));
@@ -225,7 +247,7 @@ std::string expected_name(const SourceTensors& source, const TensorInfo& info) {
     best = &alias;
     break;
   }
-  return (best->starts_with("classifier") ? "" : source.prefix) + *best;
+  return (is_head_name(row, *best) ? "" : source.prefix) + *best;
 }
 
 // Number of layers in the file beyond those of the configuration.
@@ -252,9 +274,9 @@ bool is_truncated(std::string_view name, const ModelSpec& spec) {
 
 // An exported folder has its last exit twice: as exits.* and under transformers' names. The same goes for ElasticBERT's
 // last pooler.
-bool is_copy(std::string_view name, bool has_exits, bool layer_poolers) {
-  if (layer_poolers && name.starts_with("pooler.dense.")) return true;
-  return has_exits && (name.starts_with("pooler.") || name.starts_with("classifier."));
+bool is_copy(std::string_view name, bool has_exits, const ModelSpec& spec) {
+  if (spec.layer_poolers && name.starts_with("pooler.dense.")) return true;
+  return has_exits && (name.starts_with("pooler.") || is_head_name(row_of(spec.family), name));
 }
 
 void notice_leftovers(const SourceTensors& source, const ModelSpec& spec, const std::set<std::string_view>& taken,
@@ -267,7 +289,7 @@ void notice_leftovers(const SourceTensors& source, const ModelSpec& spec, const 
   const bool has_exits = source.find("exits.classifier.0.weight") != nullptr;
   std::vector<std::string_view> left;
   for (const auto& [name, tensor] : source.tensors) {
-    if (taken.contains(name) || is_truncated(name, spec) || is_copy(name, has_exits, spec.layer_poolers)) continue;
+    if (taken.contains(name) || is_truncated(name, spec) || is_copy(name, has_exits, spec)) continue;
     left.push_back(tensor.name);
   }
   if (left.empty()) return;
@@ -318,12 +340,12 @@ Checkpoint import_checkpoint(ImportSource source) {
   for (const TensorInfo& info : schema(config.spec, exits)) {
     const std::string* name = name_in(names, info);
     if (name == nullptr) {
-      if (!info.aliases.empty()) origin.names[info.name] = expected_name(names, info);
+      if (!info.aliases.empty()) origin.names[info.name] = expected_name(names, row_of(config.spec.family), info);
       continue;
     }
     const auto found = names.tensors.find(*name);
     taken.insert(found->first);
-    ours.tensors[info.name] = found->second.view;
+    ours.tensors[info.name] = part_of(found->second, info, origin.where);
     if (found->second.name != info.name) origin.names[info.name] = found->second.name;
   }
   notice_leftovers(names, config.spec, taken, origin);

@@ -23,7 +23,9 @@ bool starts_with_any(std::string_view name, std::span<const std::string_view> st
 
 std::string_view prefix_of(std::string_view name) {
   const std::string_view start = name.substr(0, name.find('.'));
-  return start.size() < name.size() && family_named(start) ? name.substr(0, start.size() + 1) : "";
+  const bool known = start.size() < name.size() &&
+                     std::ranges::any_of(families(), [&](const FamilyRow& row) { return row.prefix == start; });
+  return known ? name.substr(0, start.size() + 1) : "";
 }
 
 // The first PyTorch checkpoints used TensorFlow's names for LayerNorm's parameters.

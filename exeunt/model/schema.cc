@@ -23,6 +23,7 @@ class SchemaBuilder {
     embeddings();
     const int sets = spec_.groups == 0 ? spec_.layers : spec_.groups;
     for (int set = 0; set < sets; ++set) layer(set);
+    if (spec_.pre_norm) norm("final_norm", spec_.hidden, {std::string(row_.final_norm)});
     if (exits_.sites.empty()) {
       backbone_poolers();
     } else {
@@ -40,24 +41,45 @@ class SchemaBuilder {
     out_.push_back(std::move(info));
   }
 
-  void linear(const std::string& name, int64_t rows, int64_t columns, const Names& aliases) {
+  void linear(const std::string& name, int64_t rows, int64_t columns, const Names& aliases, bool bias = true) {
     tensor(name, ".weight", {rows, columns}, aliases);
-    tensor(name, ".bias", {rows}, aliases);
+    if (bias) tensor(name, ".bias", {rows}, aliases);
   }
 
   void norm(const std::string& name, int64_t size, const Names& aliases) {
     tensor(name, ".weight", {size}, aliases);
-    tensor(name, ".bias", {size}, aliases);
+    if (spec_.norm_biases) tensor(name, ".bias", {size}, aliases);
+  }
+
+  // Our tensors `parts` of [rows, columns] each, which are one tensor there.
+  void fused(const std::string& ours, const Names& parts, int64_t rows, int64_t columns, const Names& aliases) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const size_t first = out_.size();
+      linear(ours + parts[i], rows, columns, aliases, spec_.biases);
+      for (size_t at = first; at < out_.size() && parts.size() > 1; ++at) {
+        out_[at].first_row = static_cast<int64_t>(i) * rows;
+        out_[at].of_rows = static_cast<int64_t>(parts.size()) * rows;
+      }
+    }
   }
 
   void embeddings() {
     const int64_t width = spec_.embedding;
-    tensor("embeddings.word", ".weight", {spec_.vocab, width}, {"embeddings.word_embeddings"});
-    tensor("embeddings.position", ".weight", {spec_.positions, width}, {"embeddings.position_embeddings"});
-    tensor("embeddings.segment", ".weight", {spec_.segments, width}, {"embeddings.token_type_embeddings"});
-    norm("embeddings.norm", width, {"embeddings.LayerNorm"});
+    const EmbeddingNames& names = row_.embeddings;
+    tensor("embeddings.word", ".weight", {spec_.vocab, width}, {std::string(names.word)});
+    if (spec_.position_table) {
+      tensor("embeddings.position", ".weight", {spec_.positions, width}, {"embeddings.position_embeddings"});
+    }
+    if (spec_.segments > 0) {
+      tensor("embeddings.segment", ".weight", {spec_.segments, width}, {"embeddings.token_type_embeddings"});
+    }
+    norm("embeddings.norm", width, {std::string(names.norm)});
     if (spec_.embedding_projection) {
-      linear("embeddings.project", spec_.hidden, width, {std::string(row_.embedding_projection)});
+      linear("embeddings.project", spec_.hidden, width, {std::string(names.projection)});
+    }
+    if (spec_.relative_buckets > 0) {
+      tensor("relative", ".weight", {int64_t{2} * spec_.relative_buckets, spec_.hidden}, {std::string(names.relative)});
+      norm("relative.norm", spec_.hidden, {std::string(names.relative_norm)});
     }
   }
 
@@ -66,13 +88,17 @@ class SchemaBuilder {
     const std::string ours = fmt::format("{}.{}.", spec_.groups != 0 ? "group" : "layer", set);
     const LayerNames& names = row_.layer;
     const auto theirs = [&](std::string_view part) { return Names{names.of(set, part)}; };
-    linear(ours + "query", d, d, theirs(names.query));
-    linear(ours + "key", d, d, theirs(names.key));
-    linear(ours + "value", d, d, theirs(names.value));
-    linear(ours + "output", d, d, theirs(names.output));
-    norm(ours + "attention_norm", d, theirs(names.attention_norm));
-    linear(ours + "ffn1", f, d, theirs(names.ffn1));
-    linear(ours + "ffn2", d, f, theirs(names.ffn2));
+    if (names.query == names.key) {
+      fused(ours, {"query", "key", "value"}, d, d, theirs(names.query));
+    } else {
+      fused(ours, {"query"}, d, d, theirs(names.query));
+      fused(ours, {"key"}, d, d, theirs(names.key));
+      fused(ours, {"value"}, d, d, theirs(names.value));
+    }
+    fused(ours, {"output"}, d, d, theirs(names.output));
+    if (spec_.has_attention_norm(set)) norm(ours + "attention_norm", d, theirs(names.attention_norm));
+    fused(ours, spec_.gated ? Names{"ffn1", "gate"} : Names{"ffn1"}, f, d, theirs(names.ffn1));
+    fused(ours, {"ffn2"}, d, f, theirs(names.ffn2));
     norm(ours + "ffn_norm", d, theirs(names.ffn_norm));
   }
 
@@ -85,7 +111,7 @@ class SchemaBuilder {
         if (i + 1 == spec_.layers) aliases.push_back("pooler.dense");
         linear(fmt::format("pooler.{}", i), spec_.hidden, spec_.hidden, aliases);
       }
-    } else {
+    } else if (!row_.poolers.empty()) {
       linear("pooler", spec_.hidden, spec_.hidden, pooler_names());
     }
     required_ = true;
@@ -98,8 +124,13 @@ class SchemaBuilder {
       tensor(fmt::format("exits.reader.{}", r), ".weight", {spec_.hidden}, {});
     }
     for (int p = 0; p < exits_.poolers(); ++p) {
-      const int64_t columns = pooler_has_reader(exits_, p) ? int64_t{2} * spec_.hidden : spec_.hidden;
-      linear(fmt::format("exits.pooler.{}", p), exits_.width, columns, pooler_aliases(p));
+      const bool reader = pooler_has_reader(exits_, p);
+      const int64_t columns = reader ? int64_t{2} * spec_.hidden : spec_.hidden;
+      const std::string name = fmt::format("exits.pooler.{}", p);
+      linear(name, exits_.width, columns, pooler_aliases(p), reader || exits_.pooler.bias);
+      if (reader || !exits_.pooler.norm) continue;
+      const bool last = exits_.sites.back().pooler == p && !row_.head.norm.empty();
+      norm(name + ".norm", exits_.width, last ? Names{std::string(row_.head.norm)} : Names{});
     }
     for (int c = 0; c < exits_.classifiers(); ++c) {
       const std::string name = fmt::format("exits.classifier.{}", c);
@@ -135,7 +166,7 @@ class SchemaBuilder {
       if (!last) names.push_back(fmt::format("encoder.highway.{}.pooler.dense", after - 1));
       if (spec_.layer_poolers) names.push_back(fmt::format("encoder.pooler.{}.dense", after - 1));
     }
-    if (last && !row_.head_pooler.empty()) names.emplace_back(row_.head_pooler);
+    if (last && !row_.head.pooler.empty()) names.emplace_back(row_.head.pooler);
     if (last) add(names, pooler_names());
     return names;
   }
@@ -152,7 +183,7 @@ class SchemaBuilder {
       names.push_back(fmt::format("classifiers.{}", users.front()));
       if (!last) names.push_back(fmt::format("encoder.highway.{}.classifier", after - 1));
     }
-    if (last && !row_.head_classifier.empty()) names.emplace_back(row_.head_classifier);
+    if (last && !row_.head.classifier.empty()) names.emplace_back(row_.head.classifier);
     if (last) names.push_back("classifier");
     return names;
   }

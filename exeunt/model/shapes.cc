@@ -42,6 +42,25 @@ ModelSpec albert(Size size, Activation activation) {
   return spec;
 }
 
+ModelSpec multilingual(Family family, Size size, int vocab) {
+  ModelSpec spec = sized(family, size, vocab);
+  spec.positions = 514;
+  spec.segments = 1;
+  spec.norm_eps = 1e-5F;
+  return spec;
+}
+
+ModelSpec electra(Size size, int embedding) {
+  ModelSpec spec = sized(Family::electra, size, 30522);
+  spec.embedding = embedding;
+  spec.embedding_projection = embedding != size.hidden;
+  return spec;
+}
+
+ModelSpec deberta(Size size) {
+  return sized(Family::deberta_v2, size, 128100);
+}
+
 std::vector<KnownShape> make_shapes() {
   constexpr Size kBase{12, 768, 12, 3072}, kLarge{24, 1024, 16, 4096}, kXlarge{24, 2048, 16, 8192},
       kXxlarge{12, 4096, 64, 16384};
@@ -63,6 +82,19 @@ std::vector<KnownShape> make_shapes() {
           {"albert-base", albert(kBase, kV2)},
           {"elasticbert-base", sized(Family::elasticbert, kBase, 30522)},
           {"elasticbert-large", sized(Family::elasticbert, kLarge, 30522)},
+          {"distilbert-base", sized(Family::distilbert, {6, 768, 12, 3072}, 30522)},
+          {"electra-small", electra({12, 256, 4, 1024}, 128)},
+          {"electra-base", electra(kBase, 768)},
+          {"electra-large", electra(kLarge, 1024)},
+          {"xlm-roberta-base", multilingual(Family::xlm_roberta, kBase, 250002)},
+          {"xlm-roberta-large", multilingual(Family::xlm_roberta, kLarge, 250002)},
+          {"camembert-base", multilingual(Family::camembert, kBase, 32005)},
+          {"modernbert-base", row_of(Family::modernbert).spec},
+          {"modernbert-large", sized(Family::modernbert, {28, 1024, 16, 2624}, 50368)},
+          {"deberta-v3-xsmall", deberta({12, 384, 6, 1536})},
+          {"deberta-v3-small", deberta({6, 768, 12, 3072})},
+          {"deberta-v3-base", deberta(kBase)},
+          {"deberta-v3-large", deberta(kLarge)},
           {"minilm-l6", bert({6, 384, 12, 1536}, 30522)},
           {"minilm-l12", bert({12, 384, 12, 1536}, 30522)},
           {"gte-small", bert({12, 384, 12, 1536}, 30522)}};

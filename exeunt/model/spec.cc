@@ -10,6 +10,7 @@ namespace {
 
 // Names in the order of the enumerations.
 constexpr std::array<std::string_view, 3> kActivations{"gelu", "gelu_new", "relu"};
+constexpr std::array<std::string_view, 3> kPoolerActivations{"tanh", "relu", "gelu"};
 constexpr std::array<std::string_view, 6> kPoolInputs{"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
 constexpr std::array<std::string_view, 3> kProblems{"classification", "regression", "multi_label"};
 constexpr std::array<std::string_view, 2> kLastRamps{"final", "ramp"};
@@ -39,6 +40,9 @@ int count_of(const std::vector<ExitSite>& sites, Pick pick) noexcept {
 std::string_view name_of(Activation activation) noexcept {
   return name_in(kActivations, activation);
 }
+std::string_view name_of(PoolerActivation activation) noexcept {
+  return name_in(kPoolerActivations, activation);
+}
 std::string_view name_of(PoolInput input) noexcept {
   return name_in(kPoolInputs, input);
 }
@@ -49,6 +53,9 @@ std::string_view name_of(LastRamp ramp) noexcept {
   return name_in(kLastRamps, ramp);
 }
 
+std::optional<PoolerActivation> pooler_activation_named(std::string_view name) noexcept {
+  return named_in<PoolerActivation>(kPoolerActivations, name);
+}
 std::optional<PoolInput> pool_input_named(std::string_view name) noexcept {
   return named_in<PoolInput>(kPoolInputs, name);
 }
@@ -61,6 +68,9 @@ std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept {
 
 std::span<const std::string_view> pool_input_names() noexcept {
   return kPoolInputs;
+}
+std::span<const std::string_view> pooler_activation_names() noexcept {
+  return kPoolerActivations;
 }
 
 int ExitLayout::readers() const noexcept {

@@ -11,8 +11,20 @@
 
 namespace exeunt {
 
-enum class Family { bert, roberta, albert, elasticbert };
+enum class Family {
+  bert,
+  roberta,
+  albert,
+  elasticbert,
+  distilbert,
+  electra,
+  xlm_roberta,
+  camembert,
+  modernbert,
+  deberta_v2
+};
 enum class Activation { gelu, gelu_new, relu };  // gelu: erf form; gelu_new: tanh form
+enum class PoolerActivation { tanh, relu, gelu };
 enum class PoolInput { cls, mean, max, cls_mean, cls_max, mean_max };
 enum class Problem {
   classification,  // one label of several
@@ -23,16 +35,19 @@ enum class LastRamp { final, ramp };  // which head answers at the last layer of
 
 [[nodiscard]] std::string_view name_of(Family family) noexcept;
 [[nodiscard]] std::string_view name_of(Activation activation) noexcept;
+[[nodiscard]] std::string_view name_of(PoolerActivation activation) noexcept;
 [[nodiscard]] std::string_view name_of(PoolInput input) noexcept;  // "cls", "cls+mean" …
 [[nodiscard]] std::string_view name_of(Problem problem) noexcept;
 [[nodiscard]] std::string_view name_of(LastRamp ramp) noexcept;
 
 // The inverse; nothing for an unknown name.
 [[nodiscard]] std::optional<Family> family_named(std::string_view name) noexcept;
+[[nodiscard]] std::optional<PoolerActivation> pooler_activation_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<PoolInput> pool_input_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<Problem> problem_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept;
 [[nodiscard]] std::span<const std::string_view> pool_input_names() noexcept;
+[[nodiscard]] std::span<const std::string_view> pooler_activation_names() noexcept;
 
 // Largest sizes a file may have. They bound allocations and keep every cost exact in 64 bits.
 inline constexpr int kMaxLayers = 512, kMaxHidden = 16384, kMaxInner = 131072, kMaxPositions = 131072;
@@ -42,16 +57,28 @@ inline constexpr int kMaxVocab = 1 << 24, kMaxSegments = 65536, kMaxOutputs = 65
 struct ModelSpec {
   Family family = Family::bert;
   int layers = 0, hidden = 0, heads = 0, inner = 0, vocab = 0;
-  int positions = 512;  // rows of the position table; the first usable one is position_offset
-  int segments = 2;
+  int positions = 512;                // rows of the position table; the first usable one is position_offset
+  bool position_table = true;         // learned positions are added to the embeddings; else `positions` is a mere limit
+  int segments = 2;                   // 0: no token types
   int embedding = 0;                  // width of the embedding tables: `hidden` unless they are projected to it
-  bool embedding_projection = false;  // ALBERT
+  bool embedding_projection = false;  // ALBERT, ELECTRA
   int groups = 0;                     // ALBERT: sets of shared layer weights; 0 = every layer has its own
   int pad_id = 0;
   int position_offset = 0;     // RoBERTa: pad_id + 1
   bool layer_poolers = false;  // ElasticBERT: a pretrained pooler after every layer instead of one
   float norm_eps = 1e-12F;
   Activation activation = Activation::gelu;
+  bool biases = true, norm_biases = true;  // of the layers' matrices, and of all norms; in neither of ModernBERT's
+  // ModernBERT: norms before attention (but in the first layer) and before the feed-forward half instead of after them,
+  // and a final one, through which every exit reads the rows of its layer.
+  bool pre_norm = false;
+  bool gated = false;           // ModernBERT: ffn2(act(ffn1 a) · gate a)
+  float rotary_base = 0;        // ModernBERT: queries and keys are turned by their positions; 0: they are not
+  float local_rotary_base = 0;  // the same in layers with a window
+  int window = 0;               // ModernBERT: tokens to either side that a local layer attends to; 0: no such layer
+  int global_every = 1;         // every so-manyth layer, from the first on, attends to all tokens
+  int relative_buckets = 0;     // DeBERTa: buckets of distances to either side; 0: no relative positions
+  int relative_distance = 0;    // from here on all distances are in the last bucket
 
   // For training only.
   float hidden_dropout = 0.1F, attention_dropout = 0.1F, classifier_dropout = 0.1F;
@@ -60,6 +87,15 @@ struct ModelSpec {
       false;  // ALBERT: the scripts exempt "LayerNorm" from weight decay; this norm is named otherwise
 
   [[nodiscard]] int max_tokens() const noexcept { return positions - position_offset; }
+  [[nodiscard]] int head_width() const noexcept { return hidden / heads; }
+  // Whether layer `index` (from 0) attends only to tokens within the window.
+  [[nodiscard]] bool is_local(int index) const noexcept { return window > 0 && index % global_every != 0; }
+  // The norm before layer `index`'s attention or after it.
+  [[nodiscard]] bool has_attention_norm(int index) const noexcept { return !pre_norm || index > 0; }
+  // BERT's layer, which some engines are made for: norms after each half, absolute positions, biases.
+  [[nodiscard]] bool has_plain_layers() const noexcept {
+    return biases && norm_biases && !pre_norm && !gated && rotary_base == 0 && window == 0 && relative_buckets == 0;
+  }
   // The set of weights that layer `index` (from 0) uses.
   [[nodiscard]] int weights_of(int index) const noexcept { return groups == 0 ? index : index * groups / layers; }
 };
@@ -69,6 +105,16 @@ struct ExitSite {
   int after = 0;
   std::optional<int> reader = {}, pooler = {};
   int classifier = 0;
+};
+
+// A pooler without a reader, as the family's own head has it: v = norm(activation(W x + b)). One behind a reader is
+// always tanh(W x + b).
+struct PoolerShape {
+  PoolerActivation activation = PoolerActivation::tanh;
+  bool bias = true;
+  bool norm = false;
+
+  bool operator==(const PoolerShape&) const = default;
 };
 
 struct ExitLayout {
@@ -81,8 +127,9 @@ struct ExitLayout {
   PoolInput input = PoolInput::cls;
   std::vector<ExitSite> sites = {};  // ascending `after`; the last is after the last layer; empty = no heads yet
   int width = 0;                     // w, of the pooled vector
-  std::optional<int> inner = {};     // fc2: width between classifier and inner classifier
-  bool lte = false;                  // learning-to-exit head
+  PoolerShape pooler = {};
+  std::optional<int> inner = {};  // fc2: width between classifier and inner classifier
+  bool lte = false;               // learning-to-exit head
   struct Ramp {
     int pooler, classifier;
   };

@@ -25,6 +25,7 @@ struct OldFlagRow {
 
 constexpr std::string_view kTrainingOnly = "it changes nothing that is measured";
 constexpr std::string_view kAtTheEnd = "all exits are always evaluated at the end";
+constexpr std::string_view kPlots = "'exeunt sweep --npy' writes these arrays";
 constexpr std::string_view kByFolder = "the model's folder says it";
 constexpr std::string_view kNoHub = "no connection is opened; the trained model lies in --out";
 constexpr std::string_view kTestSplit = "answer a test split with 'exeunt predict' or 'exeunt submit'";
@@ -63,6 +64,12 @@ const std::vector<OldFlagRow>& measuring_flags() {
       {"--eval-each-highway", renamed, false, "--each-exit"},
       {"--output-dir", renamed, true, "--out"},
   };
+  return rows;
+}
+
+// Of `eval` alone.
+const std::vector<OldFlagRow>& eval_flags() {
+  static const std::vector<OldFlagRow> rows{{"--plot-data-dir", dropped, true, kPlots}};
   return rows;
 }
 
@@ -186,7 +193,7 @@ const std::vector<OldFlagRow>& training_flags() {
       {"--token", dropped, true, kNoHub},
       {"--dataloader-num-workers", dropped, true, "texts are prepared before the first step"},
       {"--overwrite-cache", dropped, false, "features are bound to their data by hashes"},
-      {"--plot-data-dir", dropped, true, "'exeunt sweep --npy' writes these arrays"},
+      {"--plot-data-dir", dropped, true, kPlots},
       {"--log-dir", dropped, true, "logs lie in --out"},
       {"--fp16-opt-level", dropped, true, "there is one kind of mixed precision, --precision bf16"},
       {"--local-rank", dropped, true, "the environment says it"},
@@ -285,6 +292,7 @@ Arguments with_current_names(std::vector<std::string> words) {
   const auto verb =
       std::find_if(words.begin(), words.end(), [](const std::string& word) { return !word.starts_with('-'); });
   const bool evaluates = verb != words.end() && (*verb == "eval" || *verb == "sweep");
+  const bool eval = evaluates && *verb == "eval";
   if (evaluates) evaluate_output_folder(words, out);
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--") {
@@ -293,7 +301,8 @@ Arguments with_current_names(std::vector<std::string> words) {
     }
     std::string& word = words[i];
     const std::string typed = word.substr(0, word.find('=')), name = dashed(word);
-    const OldFlagRow* row = evaluates ? find_row(evaluation_flags(), name) : nullptr;
+    const OldFlagRow* row = eval ? find_row(eval_flags(), name) : nullptr;
+    if (row == nullptr && evaluates) row = find_row(evaluation_flags(), name);
     if (row == nullptr) row = find_row(measuring_flags(), name);
     if (row == nullptr) {
       out.words.push_back(std::move(word));

@@ -319,6 +319,7 @@ ExitLayout layout_of(const Recipe& recipe, const ModelSpec& spec, const Outcome&
   layout.range = outcome.range;
   layout.input = heads.input;
   layout.width = spec.hidden;
+  layout.pooler = row_of(spec.family).pooler;
   layout.inner = heads.inner;
   layout.lte = heads.lte;
   const std::vector<int> layers = exit_layers(recipe, spec);

@@ -20,7 +20,7 @@ void check_text(const ModelSpec& spec, std::span<const int32_t> ids, std::span<c
       throw Error(Code::bad_file, fmt::format("text: token {}: got id {}, want 0 to {}", t + 1, ids[t], spec.vocab - 1),
                   "the tokenizer does not belong to this model");
     }
-    if (types[t] >= spec.segments) {
+    if (spec.segments > 0 && types[t] >= spec.segments) {
       throw Error(Code::bad_file,
                   fmt::format("text: token {}: got type {}, want 0 to {}", t + 1, types[t], spec.segments - 1),
                   "the tokenizer does not belong to this model");

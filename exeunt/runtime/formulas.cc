@@ -62,6 +62,17 @@ void activate(Activation activation, std::span<float> values) noexcept {
   }
 }
 
+void activate(PoolerActivation activation, std::span<float> values) noexcept {
+  switch (activation) {
+    case PoolerActivation::tanh:
+      return tanh_all(values);
+    case PoolerActivation::relu:
+      return activate(Activation::relu, values);
+    case PoolerActivation::gelu:
+      return activate(Activation::gelu, values);
+  }
+}
+
 void tanh_all(std::span<float> values) noexcept {
   for (float& value : values) value = std::tanh(value);
 }
@@ -92,10 +103,56 @@ void layer_norm(std::span<float> rows, const NormWeights& norm) noexcept {
   }
 }
 
+namespace {
+
+float dot(const float* a, const float* b, size_t n) noexcept {
+  float sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add_distances(const AttentionInput& input, size_t head, size_t row, std::span<float> scores) {
+  const auto hidden = static_cast<size_t>(input.hidden);
+  const size_t width = hidden / static_cast<size_t>(input.heads), column = head * width;
+  const float* query = input.query.data() + row * hidden + column;
+  for (size_t other = 0; other < scores.size(); ++other) {
+    const auto distance = static_cast<int>(row) - static_cast<int>(other);
+    const size_t at = static_cast<size_t>(input.buckets->row(distance)) * hidden + column;
+    scores[other] += dot(query, input.distance_keys.data() + at, width);
+    scores[other] += dot(input.key.data() + other * hidden + column, input.distance_queries.data() + at, width);
+  }
+}
+
+void hide_beyond(int window, size_t row, std::span<float> scores) noexcept {
+  if (window == 0) return;
+  for (size_t other = 0; other < scores.size(); ++other) {
+    const size_t apart = row > other ? row - other : other - row;
+    if (apart > static_cast<size_t>(window)) scores[other] = -INFINITY;
+  }
+}
+
+}  // namespace
+
+void rotate(std::span<float> rows, int hidden, const Rotation& rotation) noexcept {
+  const auto width = static_cast<size_t>(hidden), half = static_cast<size_t>(rotation.pairs());
+  for (size_t t = 0; t * width < rows.size(); ++t) {
+    const float *cosine = rotation.cosines(static_cast<int>(t)), *sine = rotation.sines(static_cast<int>(t));
+    for (size_t head = 0; head < width; head += 2 * half) {
+      float *low = rows.data() + t * width + head, *high = low + half;
+      for (size_t i = 0; i < half; ++i) {
+        const float a = low[i], b = high[i];
+        low[i] = a * cosine[i] - b * sine[i];
+        high[i] = b * cosine[i] + a * sine[i];
+      }
+    }
+  }
+}
+
 std::vector<float> attend(const AttentionInput& input) {
   const auto hidden = static_cast<size_t>(input.hidden), heads = static_cast<size_t>(input.heads);
   const size_t rows = input.query.size() / hidden, width = hidden / heads;
-  const float root = std::sqrt(static_cast<float>(width));
+  const bool relative = input.buckets != nullptr;
+  const float root = std::sqrt(static_cast<float>(relative ? 3 * width : width));
   std::vector<float> context(rows * hidden, 0.0F), scores(rows), keys(width * rows);
   for (size_t head = 0; head < heads; ++head) {
     const size_t column = head * width;
@@ -108,7 +165,9 @@ std::vector<float> attend(const AttentionInput& input) {
         const float q = input.query[t * hidden + column + c];
         for (size_t other = 0; other < rows; ++other) scores[other] += q * keys[c * rows + other];
       }
+      if (relative) add_distances(input, head, t, scores);
       for (float& score : scores) score /= root;
+      hide_beyond(input.window, t, scores);
       softmax(scores);
       float* out = context.data() + t * hidden + column;
       for (size_t other = 0; other < rows; ++other) {

@@ -16,50 +16,94 @@
 namespace exeunt {
 namespace {
 
+// Biases that a model does not have are zeros here.
+std::vector<float> floats_or_zeros(const Checkpoint& checkpoint, const std::string& name, int64_t size) {
+  const TensorView* view = checkpoint.find(name);
+  return view != nullptr ? to_floats(*view) : std::vector<float>(static_cast<size_t>(size), 0.0F);
+}
+
 Linear linear(const Checkpoint& checkpoint, const std::string& name) {
-  return {checkpoint.get(name + ".weight"), checkpoint.get(name + ".bias")};
+  const TensorView& weight = checkpoint.get(name + ".weight");
+  const std::vector<float> bias = floats_or_zeros(checkpoint, name + ".bias", weight.shape[0]);
+  return {weight, view_of(DType::f32, bias)};
 }
 
 NormWeights norm(const Checkpoint& checkpoint, const std::string& name) {
-  return {.weight = to_floats(checkpoint.get(name + ".weight")),
-          .bias = to_floats(checkpoint.get(name + ".bias")),
+  const TensorView& weight = checkpoint.get(name + ".weight");
+  return {.weight = to_floats(weight),
+          .bias = floats_or_zeros(checkpoint, name + ".bias", weight.shape[0]),
           .epsilon = checkpoint.spec().norm_eps};
 }
 
 struct Embeddings {
   explicit Embeddings(const Checkpoint& checkpoint)
-      : word(to_floats(checkpoint.get("embeddings.word.weight"))),
-        position(to_floats(checkpoint.get("embeddings.position.weight"))),
-        segment(to_floats(checkpoint.get("embeddings.segment.weight"))),
-        norm(exeunt::norm(checkpoint, "embeddings.norm")) {
-    if (checkpoint.spec().embedding_projection) project = linear(checkpoint, "embeddings.project");
+      : word(to_floats(checkpoint.get("embeddings.word.weight"))), norm(exeunt::norm(checkpoint, "embeddings.norm")) {
+    const ModelSpec& spec = checkpoint.spec();
+    if (spec.position_table) position = to_floats(checkpoint.get("embeddings.position.weight"));
+    if (spec.segments > 0) segment = to_floats(checkpoint.get("embeddings.segment.weight"));
+    if (spec.embedding_projection) project = linear(checkpoint, "embeddings.project");
   }
 
-  std::vector<float> word, position, segment;
+  std::vector<float> word, position = {}, segment = {};
   NormWeights norm;
   std::optional<Linear> project = {};
 };
 
+// What layers know of positions, beside the embeddings.
+struct Positions {
+  explicit Positions(const Checkpoint& checkpoint) {
+    const ModelSpec& spec = checkpoint.spec();
+    if (spec.rotary_base > 0) {
+      rotation.emplace(spec.rotary_base, spec.head_width(), spec.positions);
+      local_rotation.emplace(spec.local_rotary_base, spec.head_width(), spec.positions);
+    }
+    if (spec.relative_buckets > 0) {
+      buckets.emplace(spec);
+      distances = to_floats(checkpoint.get("relative.weight"));
+      layer_norm(distances, norm(checkpoint, "relative.norm"));
+    }
+  }
+
+  std::optional<Rotation> rotation = {}, local_rotation = {};
+  std::optional<DistanceBuckets> buckets = {};
+  std::vector<float> distances = {};  // [2 · buckets, hidden]
+};
+
 struct Layer {
-  Layer(const Checkpoint& checkpoint, const std::string& prefix)
+  Layer(const Checkpoint& checkpoint, const std::string& prefix, const Positions& positions)
       : query(linear(checkpoint, prefix + ".query")),
         key(linear(checkpoint, prefix + ".key")),
         value(linear(checkpoint, prefix + ".value")),
         output(linear(checkpoint, prefix + ".output")),
-        attention_norm(norm(checkpoint, prefix + ".attention_norm")),
         ffn1(linear(checkpoint, prefix + ".ffn1")),
         ffn2(linear(checkpoint, prefix + ".ffn2")),
-        ffn_norm(norm(checkpoint, prefix + ".ffn_norm")) {}
+        ffn_norm(norm(checkpoint, prefix + ".ffn_norm")) {
+    if (checkpoint.find(prefix + ".attention_norm.weight") != nullptr) {
+      attention_norm = norm(checkpoint, prefix + ".attention_norm");
+    }
+    if (checkpoint.spec().gated) gate = linear(checkpoint, prefix + ".gate");
+    if (!positions.distances.empty()) {
+      distance_keys = key(positions.distances);
+      distance_queries = query(positions.distances);
+    }
+  }
 
   Linear query, key, value, output;
-  NormWeights attention_norm;
+  std::optional<NormWeights> attention_norm = {};
   Linear ffn1, ffn2;
+  std::optional<Linear> gate = {};
   NormWeights ffn_norm;
+  std::vector<float> distance_keys = {}, distance_queries = {};
 };
 
 struct Classifier {
   Linear outer;
   std::optional<Linear> inner;  // fc2: logits = inner(tanh(outer v))
+};
+
+struct Pooler {
+  Linear map;
+  std::optional<NormWeights> norm;
 };
 
 struct Heads {
@@ -69,8 +113,11 @@ struct Heads {
       readers.push_back(to_floats(checkpoint.get(fmt::format("exits.reader.{}.weight", r))));
     }
     for (int p = 0; p < layout.poolers(); ++p) {
-      poolers.push_back(linear(checkpoint, fmt::format("exits.pooler.{}", p)));
+      const std::string name = fmt::format("exits.pooler.{}", p);
+      poolers.push_back({linear(checkpoint, name), std::nullopt});
+      if (checkpoint.find(name + ".norm.weight") != nullptr) poolers.back().norm = norm(checkpoint, name + ".norm");
     }
+    if (checkpoint.spec().pre_norm) final_norm = norm(checkpoint, "final_norm");
     for (int c = 0; c < layout.classifiers(); ++c) {
       const std::string name = fmt::format("exits.classifier.{}", c);
       classifiers.push_back({linear(checkpoint, name), std::nullopt});
@@ -80,7 +127,8 @@ struct Heads {
   }
 
   std::vector<std::vector<float>> readers = {};
-  std::vector<Linear> poolers = {};
+  std::optional<NormWeights> final_norm = {};
+  std::vector<Pooler> poolers = {};
   std::vector<Classifier> classifiers = {};
   std::optional<Linear> lte = {};
 };
@@ -91,9 +139,16 @@ std::vector<float> embed(const Embeddings& tables, const ModelSpec& spec, std::s
   std::vector<float> rows(ids.size() * width);
   for (size_t t = 0; t < ids.size(); ++t) {
     const float* word = tables.word.data() + static_cast<size_t>(ids[t]) * width;
-    const float* position = tables.position.data() + (t + static_cast<size_t>(spec.position_offset)) * width;
-    const float* segment = tables.segment.data() + types[t] * width;
-    for (size_t c = 0; c < width; ++c) rows[t * width + c] = word[c] + segment[c] + position[c];
+    float* row = rows.data() + t * width;
+    std::copy_n(word, width, row);
+    if (!tables.segment.empty()) {
+      const float* segment = tables.segment.data() + types[t] * width;
+      for (size_t c = 0; c < width; ++c) row[c] += segment[c];
+    }
+    if (!tables.position.empty()) {
+      const float* position = tables.position.data() + (t + static_cast<size_t>(spec.position_offset)) * width;
+      for (size_t c = 0; c < width; ++c) row[c] += position[c];
+    }
   }
   layer_norm(rows, tables.norm);
   return tables.project ? (*tables.project)(rows) : rows;
@@ -103,17 +158,57 @@ void add_to(std::span<float> sum, std::span<const float> other) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
 }
 
-std::vector<float> run_layer(const Layer& layer, const ModelSpec& spec, std::span<const float> rows) {
-  const std::vector<float> query = layer.query(rows), key = layer.key(rows), value = layer.value(rows);
-  const std::vector<float> context =
-      attend({.query = query, .key = key, .value = value, .hidden = spec.hidden, .heads = spec.heads});
-  std::vector<float> attention = layer.output(context);
-  add_to(attention, rows);
-  layer_norm(attention, layer.attention_norm);
+std::vector<float> normed(std::span<const float> rows, const std::optional<NormWeights>& norm) {
+  std::vector<float> out(rows.begin(), rows.end());
+  if (norm) layer_norm(out, *norm);
+  return out;
+}
 
-  std::vector<float> inner = layer.ffn1(attention);
+// What attention adds to `rows`, before any norm that follows.
+std::vector<float> attention_half(const Layer& layer, const ModelSpec& spec, const Positions& positions, bool local,
+                                  std::span<const float> rows) {
+  std::vector<float> query = layer.query(rows), key = layer.key(rows);
+  const std::vector<float> value = layer.value(rows);
+  if (positions.rotation) {
+    const Rotation& rotation = local ? *positions.local_rotation : *positions.rotation;
+    rotate(query, spec.hidden, rotation);
+    rotate(key, spec.hidden, rotation);
+  }
+  return layer.output(attend({.query = query,
+                              .key = key,
+                              .value = value,
+                              .hidden = spec.hidden,
+                              .heads = spec.heads,
+                              .window = local ? spec.window : 0,
+                              .buckets = positions.buckets ? &*positions.buckets : nullptr,
+                              .distance_keys = layer.distance_keys,
+                              .distance_queries = layer.distance_queries}));
+}
+
+std::vector<float> feed_forward_half(const Layer& layer, const ModelSpec& spec, std::span<const float> rows) {
+  std::vector<float> inner = layer.ffn1(rows);
   activate(spec.activation, inner);
-  std::vector<float> out = layer.ffn2(inner);
+  if (layer.gate) {
+    const std::vector<float> gate = (*layer.gate)(rows);
+    for (size_t i = 0; i < inner.size(); ++i) inner[i] *= gate[i];
+  }
+  return layer.ffn2(inner);
+}
+
+std::vector<float> run_layer(const Layer& layer, const ModelSpec& spec, const Positions& positions, int index,
+                             std::span<const float> rows) {
+  const bool local = spec.is_local(index);
+  if (spec.pre_norm) {
+    std::vector<float> attention = attention_half(layer, spec, positions, local, normed(rows, layer.attention_norm));
+    add_to(attention, rows);
+    std::vector<float> out = feed_forward_half(layer, spec, normed(attention, layer.ffn_norm));
+    add_to(out, attention);
+    return out;
+  }
+  std::vector<float> attention = attention_half(layer, spec, positions, local, rows);
+  add_to(attention, rows);
+  layer_norm(attention, *layer.attention_norm);
+  std::vector<float> out = feed_forward_half(layer, spec, attention);
   add_to(out, attention);
   layer_norm(out, layer.ffn_norm);
   return out;
@@ -122,12 +217,15 @@ std::vector<float> run_layer(const Layer& layer, const ModelSpec& spec, std::spa
 ReferenceExit run_exit(const Heads& heads, const ExitLayout& layout, const ExitSite& site, std::span<const float> rows,
                        int hidden) {
   ReferenceExit out{.after = site.after};
-  out.input = site.reader ? reader_input(rows, heads.readers[static_cast<size_t>(*site.reader)])
-                          : pool_input(rows, hidden, layout.input);
+  const std::vector<float> read = normed(rows, heads.final_norm);
+  out.input = site.reader ? reader_input(read, heads.readers[static_cast<size_t>(*site.reader)])
+                          : pool_input(read, hidden, layout.input);
   out.pooled = out.input;
   if (site.pooler) {
-    out.pooled = heads.poolers[static_cast<size_t>(*site.pooler)](out.input);
-    tanh_all(out.pooled);
+    const Pooler& pooler = heads.poolers[static_cast<size_t>(*site.pooler)];
+    out.pooled = pooler.map(out.input);
+    activate(site.reader ? PoolerActivation::tanh : layout.pooler.activation, out.pooled);
+    if (pooler.norm) layer_norm(out.pooled, *pooler.norm);
   }
   const Classifier& classifier = heads.classifiers[static_cast<size_t>(site.classifier)];
   out.logits = classifier.outer(out.pooled);
@@ -143,16 +241,23 @@ ReferenceExit run_exit(const Heads& heads, const ExitLayout& layout, const ExitS
 
 struct Reference::Weights {
   explicit Weights(const Checkpoint& checkpoint)
-      : spec(checkpoint.spec()), exits(checkpoint.exits()), embeddings(checkpoint), heads(checkpoint) {
+      : spec(checkpoint.spec()),
+        exits(checkpoint.exits()),
+        embeddings(checkpoint),
+        positions(checkpoint),
+        heads(checkpoint) {
     // Shared layers are read once.
     for (int i = 0; i < spec.layers; ++i) {
-      if (spec.weights_of(i) == static_cast<int>(layers.size())) layers.emplace_back(checkpoint, layer_prefix(spec, i));
+      if (spec.weights_of(i) == static_cast<int>(layers.size())) {
+        layers.emplace_back(checkpoint, layer_prefix(spec, i), positions);
+      }
     }
   }
 
   ModelSpec spec;
   ExitLayout exits;
   Embeddings embeddings;
+  Positions positions;
   std::vector<Layer> layers = {};
   Heads heads;
 };
@@ -178,7 +283,8 @@ ReferenceOutput Reference::run(std::span<const int32_t> ids, std::span<const uin
   std::vector<float> rows = embed(weights_->embeddings, spec, ids, types);
   if (options.keep_rows) out.rows.push_back(rows);
   for (int layer = 1; layer <= std::min(spec.layers, options.max_layers); ++layer) {
-    rows = run_layer(weights_->layers[static_cast<size_t>(spec.weights_of(layer - 1))], spec, rows);
+    const Layer& weights = weights_->layers[static_cast<size_t>(spec.weights_of(layer - 1))];
+    rows = run_layer(weights, spec, weights_->positions, layer - 1, rows);
     if (options.keep_rows) out.rows.push_back(rows);
     for (const ExitSite& site : layout.sites) {
       if (site.after == layer) out.exits.push_back(run_exit(weights_->heads, layout, site, rows, spec.hidden));

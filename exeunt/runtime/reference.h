@@ -3,6 +3,8 @@
 // definition. Every faster engine is tested against it. A text has no padding, so there is no mask.
 //   h_0 = norm(word + position + segment), projected to the hidden size if the model has an embedding projection
 //   a_i = norm(h + output(attend(query h, key h, value h)))   h_{i+1} = norm(a + ffn2(act(ffn1 a)))
+//   with norms before (pre_norm): a_i = h + output(attend(query n, key n, value n)), n = norm(h);
+//                                 h_{i+1} = a + ffn2(act(ffn1 m) · gate m), m = norm(a); exits read final_norm(h)
 //   exit: x = row 0, or what pool_input or a reader says; v = tanh(pooler x); logits = classifier v
 // All arithmetic is fp32 in one fixed order (see linear.h and formulas.h), so a result depends neither on other
 // texts nor on threads nor on the machine's vector width; only exp, erf and tanh are the C library's.

@@ -129,7 +129,7 @@ void take_tokens(const Tensors& tensors, const JobRules& rules, Job& job) {
     return numbers_of(found->second, high);
   };
   const std::vector<int64_t> mask = part("attention_mask", 1),
-                             types = part("token_type_ids", std::min(rules.model.segments, 256) - 1);
+                             types = part("token_type_ids", std::clamp(rules.model.segments, 1, 256) - 1);
   const auto width = static_cast<size_t>(ids.shape[1]);
   for (size_t row = 0; row < static_cast<size_t>(ids.shape[0]); ++row) {
     const size_t first = row * width;

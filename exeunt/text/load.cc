@@ -22,6 +22,18 @@ std::unique_ptr<const Tokenizer> from_json(const ReadPath& path) {
   return make_wordpiece_tokenizer(std::move(json));
 }
 
+// SentencePiece models that are not read as ALBERT's is, though the files look alike: other ids, other normalisation.
+void refuse_other_spiece(const fs::path& folder) {
+  constexpr std::pair<const char*, const char*> kOthers[] = {{"spm.model", "DeBERTa"},
+                                                             {"sentencepiece.bpe.model", "XLM-RoBERTa or CamemBERT"}};
+  for (const auto& [name, family] : kOthers) {
+    if (!path_exists(folder / name)) continue;
+    throw Error(Code::bad_file,
+                fmt::format("{}: got {}, as {} has it, without tokenizer.json", folder.string(), name, family),
+                "make one: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes tokenizer.json");
+  }
+}
+
 // spiece.model, Google's 30k-clean.model, or the only other *.model in the folder.
 fs::path find_spiece_model(const fs::path& folder) {
   std::vector<fs::path> found;
@@ -47,6 +59,7 @@ std::unique_ptr<const Tokenizer> from_folder(const fs::path& folder, std::option
   if (has("tokenizer.json")) return from_json(ReadPath::in(folder, "tokenizer.json"));
   const TokenizerConfig config = read_tokenizer_config(folder);
   if (has("vocab.txt")) return read_wordpiece_tokenizer(ReadPath::in(folder, "vocab.txt"), config);
+  refuse_other_spiece(folder);
   if (const fs::path model = find_spiece_model(folder); !model.empty()) {
     return read_unigram_tokenizer(model, config, reader.value_or(default_spiece_reader(folder)));
   }

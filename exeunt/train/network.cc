@@ -2,11 +2,13 @@
 #include "exeunt/train/network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 
 #include "exeunt/base/error.h"
 #include "exeunt/model/layout.h"
+#include "exeunt/model/positions.h"
 #include "exeunt/train/gradient.h"
 #include "exeunt/train/torch_compat.h"
 
@@ -19,8 +21,8 @@ using torch::indexing::Slice;
 // Added to the scores of padding. exp() of it is 0 in fp32, so padding leaves no trace in the result.
 constexpr double kMasked = -10000.0;
 
-torch::nn::LayerNorm norm_of(int size, float epsilon) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({size}).eps(epsilon));
+torch::nn::Linear linear_of(int inputs, int outputs, bool bias) {
+  return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(bias));
 }
 
 Tensor dropped(const Tensor& values, double rate, bool training) {
@@ -38,6 +40,25 @@ Tensor activated(Activation activation, const Tensor& values) {
   }
   check(false, "an activation has a formula");
   return values;
+}
+
+Tensor activated(PoolerActivation activation, const Tensor& values) {
+  switch (activation) {
+    case PoolerActivation::tanh:
+      return torch::tanh(values);
+    case PoolerActivation::relu:
+      return torch::relu(values);
+    case PoolerActivation::gelu:
+      return torch::gelu(values);
+  }
+  check(false, "a pooler's activation has a formula");
+  return values;
+}
+
+// Halves of every head exchanged, the new first one negated: what rotary positions multiply by the sines.
+Tensor exchanged(const Tensor& heads) {
+  const int64_t half = heads.size(-1) / 2;
+  return torch::cat({heads.narrow(-1, half, half).neg(), heads.narrow(-1, 0, half)}, -1);
 }
 
 Tensor mean_of(const Tensor& rows, const Tensor& real) {
@@ -81,52 +102,102 @@ Tensor reader_input(const Tensor& rows, const Tensor& real, const Tensor& query)
 
 }  // namespace
 
+NormImpl::NormImpl(const ModelSpec& spec, int64_t size) : epsilon_(spec.norm_eps) {
+  weight_ = register_parameter("weight", torch::ones({size}));
+  if (spec.norm_biases) bias_ = register_parameter("bias", torch::zeros({size}));
+}
+
+Tensor NormImpl::forward(const Tensor& rows) const {
+  return torch::layer_norm(rows, weight_.sizes(), weight_, bias_, epsilon_);
+}
+
 EmbeddingsImpl::EmbeddingsImpl(const ModelSpec& spec)
     : position_offset_(spec.position_offset), dropout_(spec.hidden_dropout) {
   word_ = register_module("word", torch::nn::Embedding(spec.vocab, spec.embedding));
-  position_ = register_module("position", torch::nn::Embedding(spec.positions, spec.embedding));
-  segment_ = register_module("segment", torch::nn::Embedding(spec.segments, spec.embedding));
-  norm_ = register_module("norm", norm_of(spec.embedding, spec.norm_eps));
+  if (spec.position_table) {
+    position_ = register_module("position", torch::nn::Embedding(spec.positions, spec.embedding));
+  }
+  if (spec.segments > 0) segment_ = register_module("segment", torch::nn::Embedding(spec.segments, spec.embedding));
+  norm_ = register_module("norm", Norm(spec, spec.embedding));
   if (spec.embedding_projection) {
     project_ = register_module("project", torch::nn::Linear(spec.embedding, spec.hidden));
   }
 }
 
 Tensor EmbeddingsImpl::forward(const TextBatch& batch) {
-  const Tensor positions = batch.positions.defined()
-                               ? batch.positions
-                               : torch::arange(batch.ids.size(1), batch.ids.options().dtype(torch::kLong)).unsqueeze(0);
-  Tensor rows = word_(batch.ids) + segment_(batch.types) + position_(positions + position_offset_);
+  Tensor rows = word_(batch.ids);
+  if (segment_) rows = rows + segment_(batch.types);
+  if (position_) {
+    const Tensor positions =
+        batch.positions.defined()
+            ? batch.positions
+            : torch::arange(batch.ids.size(1), batch.ids.options().dtype(torch::kLong)).unsqueeze(0);
+    rows = rows + position_(positions + position_offset_);
+  }
   rows = dropped(norm_(rows), dropout_, is_training());
   return project_ ? project_(rows) : rows;
 }
 
-LayerImpl::LayerImpl(const ModelSpec& spec) : spec_(spec) {
-  query_ = register_module("query", torch::nn::Linear(spec.hidden, spec.hidden));
-  key_ = register_module("key", torch::nn::Linear(spec.hidden, spec.hidden));
-  value_ = register_module("value", torch::nn::Linear(spec.hidden, spec.hidden));
-  output_ = register_module("output", torch::nn::Linear(spec.hidden, spec.hidden));
-  attention_norm_ = register_module("attention_norm", norm_of(spec.hidden, spec.norm_eps));
-  ffn1_ = register_module("ffn1", torch::nn::Linear(spec.hidden, spec.inner));
-  ffn2_ = register_module("ffn2", torch::nn::Linear(spec.inner, spec.hidden));
-  ffn_norm_ = register_module("ffn_norm", norm_of(spec.hidden, spec.norm_eps));
+LayerImpl::LayerImpl(const ModelSpec& spec, int index) : spec_(spec) {
+  query_ = register_module("query", linear_of(spec.hidden, spec.hidden, spec.biases));
+  key_ = register_module("key", linear_of(spec.hidden, spec.hidden, spec.biases));
+  value_ = register_module("value", linear_of(spec.hidden, spec.hidden, spec.biases));
+  output_ = register_module("output", linear_of(spec.hidden, spec.hidden, spec.biases));
+  if (spec.has_attention_norm(index)) attention_norm_ = register_module("attention_norm", Norm(spec, spec.hidden));
+  ffn1_ = register_module("ffn1", linear_of(spec.hidden, spec.inner, spec.biases));
+  if (spec.gated) gate_ = register_module("gate", linear_of(spec.hidden, spec.inner, spec.biases));
+  ffn2_ = register_module("ffn2", linear_of(spec.inner, spec.hidden, spec.biases));
+  ffn_norm_ = register_module("ffn_norm", Norm(spec, spec.hidden));
 }
 
-Tensor LayerImpl::forward(const Tensor& rows, const Tensor& mask) {
+// Of all pairs of a query and a key, [rows, heads, tokens, tokens], as runtime/formulas.h has it.
+Tensor LayerImpl::distance_scores(const Tensor& query, const Tensor& key, const LayerContext& context) {
+  const int64_t count = context.distances.size(0), heads = spec_.heads;
+  const std::vector<int64_t> pairs{query.size(0), heads, query.size(2), query.size(2)};
+  const auto meet = [&](const Tensor& x, torch::nn::Linear& map, const Tensor& at) {
+    const Tensor table = map(context.distances).view({count, heads, -1}).permute({1, 2, 0});  // [heads, width, count]
+    return torch::matmul(x, table).gather(-1, at.expand(pairs));
+  };
+  return meet(query, key_, context.distance_rows) + meet(key, query_, context.distance_rows.t()).transpose(-2, -1);
+}
+
+Tensor LayerImpl::attended(const Tensor& rows, const LayerContext& context) {
   const int64_t texts = rows.size(0), tokens = rows.size(1), heads = spec_.heads;
   const auto split = [&](const Tensor& values) {
     return values.view({texts, tokens, heads, spec_.hidden / heads}).transpose(1, 2);
   };
-  const Tensor context = compat::attend({.query = split(query_(rows)),
-                                         .key = split(key_(rows)),
-                                         .value = split(value_(rows)),
-                                         .mask = mask,
-                                         .dropout = is_training() ? spec_.attention_dropout : 0.0});
-  const Tensor joined = context.transpose(1, 2).reshape({texts, tokens, spec_.hidden});
-  const Tensor attention = attention_norm_(rows + dropped(output_(joined), spec_.hidden_dropout, is_training()));
-  Tensor out = ffn2_(activated(spec_.activation, ffn1_(attention)));
-  if (spec_.ffn_dropout) out = dropped(out, spec_.hidden_dropout, is_training());
-  return ffn_norm_(attention + out);
+  Tensor query = split(query_(rows)), key = split(key_(rows)), mask = context.mask;
+  if (context.cosines.defined()) {
+    query = query * context.cosines + exchanged(query) * context.sines;
+    key = key * context.cosines + exchanged(key) * context.sines;
+  }
+  if (context.distances.defined()) {
+    mask = mask + distance_scores(query, key, context) / std::sqrt(3.0 * spec_.head_width());
+    query = query / std::sqrt(3.0);
+  }
+  const Tensor found = compat::attend({.query = query,
+                                       .key = key,
+                                       .value = split(value_(rows)),
+                                       .mask = mask,
+                                       .dropout = is_training() ? spec_.attention_dropout : 0.0});
+  const Tensor joined = found.transpose(1, 2).reshape({texts, tokens, spec_.hidden});
+  return dropped(output_(joined), spec_.hidden_dropout, is_training());
+}
+
+Tensor LayerImpl::fed_forward(const Tensor& rows) {
+  Tensor inner = activated(spec_.activation, ffn1_(rows));
+  if (gate_) inner = inner * gate_(rows);
+  const Tensor out = ffn2_(inner);
+  return spec_.ffn_dropout ? dropped(out, spec_.hidden_dropout, is_training()) : out;
+}
+
+Tensor LayerImpl::forward(const Tensor& rows, const LayerContext& context) {
+  if (spec_.pre_norm) {
+    const Tensor attention = rows + attended(attention_norm_ ? attention_norm_(rows) : rows, context);
+    return attention + fed_forward(ffn_norm_(attention));
+  }
+  const Tensor attention = attention_norm_(rows + attended(rows, context));
+  return ffn_norm_(attention + fed_forward(attention));
 }
 
 HeadsImpl::HeadsImpl(const ModelSpec& spec, const ExitLayout& layout)
@@ -138,8 +209,13 @@ HeadsImpl::HeadsImpl(const ModelSpec& spec, const ExitLayout& layout)
     readers_.push_back(reader->register_parameter("weight", torch::zeros({spec.hidden})));
   }
   for (int p = 0; p < layout.poolers(); ++p) {
-    const int columns = pooler_has_reader(layout, p) ? 2 * spec.hidden : spec.hidden;
-    poolers_.push_back(poolers->register_module(std::to_string(p), torch::nn::Linear(columns, layout.width)));
+    const bool reader = pooler_has_reader(layout, p);
+    const int columns = reader ? 2 * spec.hidden : spec.hidden;
+    poolers_.push_back(
+        poolers->register_module(std::to_string(p), linear_of(columns, layout.width, reader || layout.pooler.bias)));
+    pooler_norms_.emplace_back(nullptr);
+    if (reader || !layout.pooler.norm) continue;
+    pooler_norms_.back() = poolers_.back()->register_module("norm", Norm(spec, layout.width));
   }
   for (int c = 0; c < layout.classifiers(); ++c) {
     const int rows = layout.inner.value_or(layout.outputs);
@@ -150,7 +226,8 @@ HeadsImpl::HeadsImpl(const ModelSpec& spec, const ExitLayout& layout)
   }
   if (layout.lte) lte_ = register_module("lte", torch::nn::Linear(layout.width, 1));
   const auto like_first = [&](const ExitSite& site) {
-    return site.pooler && site.reader.has_value() == layout.sites.front().reader.has_value();
+    return site.pooler && site.reader.has_value() == layout.sites.front().reader.has_value() &&
+           (site.reader || layout.pooler == PoolerShape{});
   };
   alike_ =
       layout.sites.size() > 1 && !layout.inner && std::all_of(layout.sites.begin(), layout.sites.end(), like_first);
@@ -168,7 +245,12 @@ std::optional<Tensor> HeadsImpl::query_of(const ExitSite& site) const {
 
 HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& input) {
   Tensor pooled = input;
-  if (site.pooler) pooled = torch::tanh(poolers_[static_cast<size_t>(*site.pooler)](pooled));
+  if (site.pooler) {
+    const auto pooler = static_cast<size_t>(*site.pooler);
+    const PoolerActivation activation = site.reader ? PoolerActivation::tanh : layout_.pooler.activation;
+    pooled = activated(activation, poolers_[pooler](pooled));
+    if (pooler_norms_[pooler]) pooled = pooler_norms_[pooler](pooled);
+  }
   pooled = dropped(pooled, dropout_, is_training());
   const auto classifier = static_cast<size_t>(site.classifier);
   Output out{.logits = classifiers_[classifier](pooled), .lte = {}, .pooled = pooled};
@@ -199,9 +281,16 @@ HeadsImpl::Output HeadsImpl::forward_all(const std::vector<ExitSite>& sites, con
 
 NetworkImpl::NetworkImpl(ModelSpec spec, ExitLayout layout) : spec_(spec), layout_(std::move(layout)) {
   embeddings_ = register_module("embeddings", Embeddings(spec_));
+  if (spec_.relative_buckets > 0) {
+    relative_ = register_module("relative", std::make_shared<torch::nn::Module>());
+    distances_ =
+        relative_->register_parameter("weight", torch::zeros({int64_t{2} * spec_.relative_buckets, spec_.hidden}));
+    distance_norm_ = relative_->register_module("norm", Norm(spec_, spec_.hidden));
+  }
   const int sets = spec_.groups == 0 ? spec_.layers : spec_.groups;
   const auto list = register_module(spec_.groups == 0 ? "layer" : "group", std::make_shared<torch::nn::Module>());
-  for (int i = 0; i < sets; ++i) layers_.push_back(list->register_module(std::to_string(i), Layer(spec_)));
+  for (int i = 0; i < sets; ++i) layers_.push_back(list->register_module(std::to_string(i), Layer(spec_, i)));
+  if (spec_.pre_norm) final_norm_ = register_module("final_norm", Norm(spec_, spec_.hidden));
   if (!layout_.sites.empty()) heads_ = register_module("exits", Heads(spec_, layout_));
 }
 
@@ -233,7 +322,51 @@ ExitSite ramp_site(const ExitLayout& layout) {
 
 }  // namespace
 
+NetworkImpl::Contexts NetworkImpl::contexts_of(const TextBatch& batch) {
+  const int64_t tokens = batch.ids.size(1);
+  const auto numbers = batch.ids.options().dtype(torch::kLong);
+  Contexts out;
+  out.everywhere.mask = mask_of(batch);
+  const Tensor places = torch::arange(tokens, numbers);
+  const Tensor distances = places.unsqueeze(1) - places.unsqueeze(0);
+  if (spec_.relative_buckets > 0) {
+    const DistanceBuckets buckets(spec_);
+    std::vector<int64_t> rows;
+    for (int64_t d = 1 - tokens; d < tokens; ++d) rows.push_back(buckets.row(static_cast<int>(d)));
+    const Tensor by_distance = torch::tensor(rows, torch::kLong).to(batch.ids.device());
+    out.everywhere.distance_rows =
+        by_distance.index_select(0, (distances + (tokens - 1)).reshape({-1})).view({tokens, tokens});
+    out.everywhere.distances = distance_norm_(distances_);
+  }
+  out.local = out.everywhere;
+  if (spec_.window > 0) {
+    const Tensor beyond = (distances.abs() > spec_.window).to(torch::kFloat) * kMasked;
+    out.local.mask = out.everywhere.mask + beyond;
+  }
+  const auto turn = [&](float base, LayerContext& context) {
+    const Rotation rotation(base, spec_.head_width(), static_cast<int>(tokens));
+    const int64_t pairs = rotation.pairs();
+    const auto table = [&](const float* from) {
+      const Tensor half = torch::empty({tokens, pairs}, torch::kFloat);
+      std::copy_n(from, tokens * pairs, half.data_ptr<float>());
+      return torch::cat({half, half}, 1).to(batch.ids.device());
+    };
+    context.cosines = table(rotation.cosines(0));
+    context.sines = table(rotation.sines(0));
+  };
+  if (spec_.rotary_base > 0) {
+    turn(spec_.rotary_base, out.everywhere);
+    turn(spec_.local_rotary_base, out.local);
+  }
+  return out;
+}
+
+Tensor NetworkImpl::run_layer(int index, const Tensor& rows, const Contexts& contexts) {
+  return layer(index)(rows, spec_.is_local(index) ? contexts.local : contexts.everywhere);
+}
+
 bool NetworkImpl::fits_fused(int64_t tokens) const {
+  if (!spec_.has_plain_layers()) return false;
   const bool places = layout_.input == PoolInput::cls && !layout_.last_ramp;
   if (!places || layout_.sites.empty()) return false;
   if (!parameters().front().is_cuda()) return true;
@@ -245,21 +378,21 @@ bool NetworkImpl::fits_fused(int64_t tokens) const {
 std::vector<Tensor> NetworkImpl::exit_inputs(const TextBatch& batch, const ForwardOptions& options) {
   std::vector<Tensor> inputs(layout_.sites.size() + 1);
   const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
-  const Tensor mask = mask_of(batch);
+  const Contexts contexts = contexts_of(batch);
   const bool equilibrium = options.equilibrium && is_training();
   Tensor rows = embeddings_(batch);
   size_t next = 0;  // exit
   for (int i = 1; i <= last; ++i) {
-    rows = layer(i - 1)(rows, mask);
+    rows = run_layer(i - 1, rows, contexts);
     if (equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
     if (next < layout_.sites.size() && layout_.sites[next].after == i) {
       if (!options.only || *options.only == static_cast<int>(next)) {
-        inputs[next] = heads_->input_of(layout_.sites[next], rows, batch.real);
+        inputs[next] = heads_->input_of(layout_.sites[next], as_read(rows), batch.real);
       }
       ++next;
     }
     if (i == spec_.layers && layout_.last_ramp && !options.only) {
-      inputs.back() = heads_->input_of(ramp_site(layout_), rows, batch.real);
+      inputs.back() = heads_->input_of(ramp_site(layout_), as_read(rows), batch.real);
     }
     if (equilibrium && i < last) rows = scale_gradient(rows, spec_.layers - i);
   }
@@ -291,12 +424,12 @@ std::vector<Tensor> NetworkImpl::rows_at(const TextBatch& batch, const Tensor& p
   std::vector<Tensor> found(static_cast<size_t>(spec_.layers));
   const bool fused = options.fused && fits_fused(batch.ids.size(1));
   const bool equilibrium = options.equilibrium && is_training();
-  const Tensor mask = fused ? Tensor() : mask_of(batch);
+  const Contexts contexts = fused ? Contexts{} : contexts_of(batch);
   if (fused) begin_trunk(batch, options);
   Tensor rows = fused ? fused_embeddings(batch, options) : embeddings_(batch);
   for (int i = 1; i <= spec_.layers; ++i) {
     const auto place = static_cast<size_t>(i) - 1;
-    rows = fused ? trunk_->layer(rows, i - 1) : layer(i - 1)(rows, mask);
+    rows = fused ? trunk_->layer(rows, i - 1) : run_layer(i - 1, rows, contexts);
     if (!fused && equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
     if (wanted[place]) {
       Tapped tapped =
@@ -362,9 +495,9 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
 }
 
 std::vector<Tensor> NetworkImpl::hidden_rows(const TextBatch& batch) {
-  const Tensor mask = mask_of(batch);
+  const Contexts contexts = contexts_of(batch);
   std::vector<Tensor> out{embeddings_(batch)};
-  for (int i = 0; i < spec_.layers; ++i) out.push_back(layer(i)(out.back(), mask));
+  for (int i = 0; i < spec_.layers; ++i) out.push_back(run_layer(i, out.back(), contexts));
   return out;
 }
 

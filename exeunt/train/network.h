@@ -49,6 +49,26 @@ struct ForwardOptions {
   bool frozen = false;
 };
 
+// LayerNorm, whose bias a model may lack.
+class NormImpl : public torch::nn::Module {
+ public:
+  NormImpl(const ModelSpec& spec, int64_t size);
+  [[nodiscard]] Tensor forward(const Tensor& rows) const;
+
+ private:
+  double epsilon_;
+  Tensor weight_, bias_;
+};
+TORCH_MODULE(Norm);
+
+// What a batch has in common over all layers of one kind, local or global.
+struct LayerContext {
+  Tensor mask;                      // [rows, 1, 1 or tokens, tokens], added to the scores
+  Tensor cosines = {}, sines = {};  // rotary positions, [tokens, head width]; undefined: none
+  Tensor distances = {};            // DeBERTa: the normed table, [2 · buckets, hidden]; undefined: none
+  Tensor distance_rows = {};        // [tokens, tokens] int64: which row of it a query and a key have
+};
+
 // Word, position and segment tables, norm, and ALBERT's projection to the hidden size.
 class EmbeddingsImpl : public torch::nn::Module {
  public:
@@ -59,22 +79,27 @@ class EmbeddingsImpl : public torch::nn::Module {
   int64_t position_offset_;
   double dropout_;
   torch::nn::Embedding word_{nullptr}, position_{nullptr}, segment_{nullptr};
-  torch::nn::LayerNorm norm_{nullptr};
+  Norm norm_{nullptr};
   torch::nn::Linear project_{nullptr};
 };
 TORCH_MODULE(Embeddings);
 
-// a = norm(h + output(attend(query h, key h, value h))), then norm(a + ffn2(act(ffn1 a))).
+// a = norm(h + output(attend(query h, key h, value h))), then norm(a + ffn2(act(ffn1 a))); or with norms before.
 class LayerImpl : public torch::nn::Module {
  public:
-  explicit LayerImpl(const ModelSpec& spec);
-  // `rows` [rows, tokens, hidden]; `mask` [rows, 1, 1, tokens], added to the scores.
-  [[nodiscard]] Tensor forward(const Tensor& rows, const Tensor& mask);
+  LayerImpl(const ModelSpec& spec, int index);  // from 0
+  // `rows` [rows, tokens, hidden].
+  [[nodiscard]] Tensor forward(const Tensor& rows, const LayerContext& context);
 
  private:
+  [[nodiscard]] Tensor attended(const Tensor& rows, const LayerContext& context);
+  [[nodiscard]] Tensor fed_forward(const Tensor& rows);
+  [[nodiscard]] Tensor distance_scores(const Tensor& query, const Tensor& key, const LayerContext& context);
+
   ModelSpec spec_;
-  torch::nn::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr}, ffn1_{nullptr}, ffn2_{nullptr};
-  torch::nn::LayerNorm attention_norm_{nullptr}, ffn_norm_{nullptr};
+  torch::nn::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr}, ffn1_{nullptr}, ffn2_{nullptr},
+      gate_{nullptr};
+  Norm attention_norm_{nullptr}, ffn_norm_{nullptr};
 };
 TORCH_MODULE(Layer);
 
@@ -102,6 +127,7 @@ class HeadsImpl : public torch::nn::Module {
   bool alike_ = false;  // every exit has a pooler and a classifier of the same shapes
   std::vector<Tensor> readers_;
   std::vector<torch::nn::Linear> poolers_, classifiers_, inner_;
+  std::vector<Norm> pooler_norms_;  // one per pooler, null where it has none
   torch::nn::Linear lte_{nullptr};
 };
 TORCH_MODULE(Heads);
@@ -127,6 +153,13 @@ class NetworkImpl : public torch::nn::Module {
 
  private:
   [[nodiscard]] Layer& layer(int index);
+  struct Contexts {
+    LayerContext everywhere, local;
+  };
+  [[nodiscard]] Contexts contexts_of(const TextBatch& batch);
+  [[nodiscard]] Tensor run_layer(int index, const Tensor& rows, const Contexts& contexts);
+  // Rows as exits read them: through the final norm, if there is one.
+  [[nodiscard]] Tensor as_read(const Tensor& rows) { return final_norm_ ? final_norm_(rows) : rows; }
   [[nodiscard]] std::vector<Tensor> exit_inputs(const TextBatch& batch, const ForwardOptions& options);
   void begin_trunk(const TextBatch& batch, const ForwardOptions& options);
   [[nodiscard]] Tensor fused_embeddings(const TextBatch& batch, const ForwardOptions& options);
@@ -135,7 +168,12 @@ class NetworkImpl : public torch::nn::Module {
   ModelSpec spec_;
   ExitLayout layout_;
   Embeddings embeddings_{nullptr};
+  // DeBERTa's table of distances; a module, so that its norm and its weight carry the schema's names.
+  std::shared_ptr<torch::nn::Module> relative_ = {};
+  Tensor distances_ = {};
+  Norm distance_norm_{nullptr};
   std::vector<Layer> layers_;
+  Norm final_norm_{nullptr};
   Heads heads_{nullptr};
   std::unique_ptr<FusedTrunk> trunk_;  // made when first used
 };

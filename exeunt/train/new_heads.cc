@@ -46,7 +46,9 @@ void draw_heads(NetworkImpl& network) {
   for (auto& item : network.named_parameters()) {
     if (item.key().find("exits.") != 0) continue;
     const bool drawn = item.key().ends_with(".weight") && item.key().find("exits.reader.") != 0;
-    if (drawn) {
+    if (item.key().ends_with("norm.weight")) {
+      item.value().fill_(1);
+    } else if (drawn) {
       item.value().normal_(0.0, kDeviation);
     } else {
       item.value().zero_();
@@ -75,7 +77,8 @@ int copy_poolers(NetworkImpl& network, const Checkpoint& base) {
 // Copies the head of the model's last exit where ours is to be like it. Returns whether it was.
 bool keep_last_head(NetworkImpl& network, const Checkpoint& base) {
   const ExitLayout &old = base.exits(), &now = network.layout();
-  if (old.sites.empty() || old.problem != now.problem || old.labels != now.labels || old.input != now.input)
+  if (old.sites.empty() || old.problem != now.problem || old.labels != now.labels || old.input != now.input ||
+      old.pooler != now.pooler)
     return false;
   if (old.compat_last_ramp == LastRamp::ramp) return false;
   const ExitSite &from = old.sites.back(), &to = now.sites.back();

@@ -11,6 +11,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/family.h"
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/placement.h"
 #include "exeunt/train/pretrain_stepper.h"
@@ -431,6 +432,12 @@ PretrainShape shape_for(const Tokenizer& tokenizer, const ModelSpec& spec, const
     }
     throw_bad_file("tokenizer", "got no token '{}', which pretraining needs", *names.begin());
   };
+  if (!spec.has_plain_layers() || row_of(spec.family).poolers.empty()) {
+    throw Error(Code::usage,
+                fmt::format("pretraining: got a model of the family {}, want a pooler and layers as BERT's",
+                            name_of(spec.family)),
+                "bert, roberta, albert, elasticbert, xlm-roberta and camembert can be pretrained");
+  }
   if (settings.tokens > spec.max_tokens()) {
     throw Error(Code::usage, fmt::format("--max-length: got {}, want at most {}, the model's positions",
                                          settings.tokens, spec.max_tokens()));

@@ -29,7 +29,12 @@ import torch
 import transformers
 from transformers import (AlbertConfig, AlbertForSequenceClassification, AlbertModel, AutoModel,
                           AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification, BertModel,
-                          RobertaConfig, RobertaForSequenceClassification, RobertaModel)
+                          CamembertConfig, CamembertModel, DebertaV2Config, DebertaV2ForSequenceClassification,
+                          DebertaV2Model, DistilBertConfig, DistilBertForSequenceClassification, DistilBertModel,
+                          ElectraConfig, ElectraForSequenceClassification, ElectraModel, ModernBertConfig,
+                          ModernBertForSequenceClassification, ModernBertModel, RobertaConfig,
+                          RobertaForSequenceClassification, RobertaModel, XLMRobertaConfig,
+                          XLMRobertaForSequenceClassification)
 
 LENGTHS = [1, 2, 3, 5, 8, 13, 21, 24]
 VOCAB, POSITIONS, LABELS = 40, 32, ["first", "second", "third"]
@@ -37,7 +42,16 @@ SIZE_LIMIT = 200_000  # bytes of one golden folder
 TOLERANCE = 1e-5
 
 FAMILIES = {"bert": (BertConfig, BertModel), "roberta": (RobertaConfig, RobertaModel),
-            "albert": (AlbertConfig, AlbertModel)}
+            "albert": (AlbertConfig, AlbertModel), "distilbert": (DistilBertConfig, DistilBertModel),
+            "electra": (ElectraConfig, ElectraModel), "xlm-roberta": (XLMRobertaConfig, None),
+            "camembert": (CamembertConfig, CamembertModel), "modernbert": (ModernBertConfig, ModernBertModel),
+            "deberta-v2": (DebertaV2Config, DebertaV2Model)}
+WITH_POOLER = {"bert", "roberta", "albert"}
+# Where a family's fields have other names, or none.
+RENAMED = {"distilbert": dict(hidden_size="dim", num_hidden_layers="n_layers", num_attention_heads="n_heads",
+                              intermediate_size="hidden_dim", hidden_act="activation", type_vocab_size=None,
+                              layer_norm_eps=None),
+           "modernbert": dict(hidden_act="hidden_activation", layer_norm_eps="norm_eps", type_vocab_size=None)}
 
 
 # Backbones ------------------------------------------------------------------------------------------------------------
@@ -47,11 +61,24 @@ def config_of(family, outputs=len(LABELS), **changes):
     fields = dict(vocab_size=VOCAB, hidden_size=12, num_hidden_layers=3, num_attention_heads=3, intermediate_size=20,
                   max_position_embeddings=POSITIONS, type_vocab_size=2, layer_norm_eps=1e-3, pad_token_id=0,
                   hidden_act="gelu")
-    if family == "roberta":
+    if family in ("roberta", "xlm-roberta", "camembert"):
         fields.update(type_vocab_size=1, pad_token_id=1, max_position_embeddings=POSITIONS + 2)
     if family == "albert":
         fields.update(embedding_size=7, hidden_act="gelu_new", num_hidden_groups=1, inner_group_num=1)
+    if family == "electra":
+        fields.update(embedding_size=7)
+    if family == "modernbert":  # a window of two tokens to either side, every third layer without one
+        fields.update(local_attention=4, global_attn_every_n_layers=3, cls_token_id=2, sep_token_id=3, bos_token_id=2,
+                      eos_token_id=3)
+    if family == "deberta-v2":  # four exact distances to either side, then logarithmic ones
+        fields.update(type_vocab_size=0, relative_attention=True, position_buckets=8, max_relative_positions=-1,
+                      norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"],
+                      position_biased_input=False, pooler_dropout=0.0, pooler_hidden_act="gelu")
     fields.update(changes)
+    for name, known in RENAMED.get(family, {}).items():
+        value = fields.pop(name)
+        if known:
+            fields[known] = value
     config = FAMILIES[family][0](**fields)
     config.num_labels = outputs
     config._attn_implementation = "eager"  # the plain formula, not a fused kernel
@@ -76,39 +103,57 @@ def randomise(model, seed, dtype=torch.float32):
 
 def backbone(family, seed, dtype=torch.float32, **changes):
     config = config_of(family, **changes)
-    return randomise(FAMILIES[family][1](config, add_pooling_layer=False), seed, dtype)
+    bare = dict(add_pooling_layer=False) if family in WITH_POOLER else {}
+    return randomise(FAMILIES[family][1](config, **bare), seed, dtype)
 
 
 def texts_for(config, seed, lengths=LENGTHS):
-    """Random texts: (ids, types) each. No id is the padding id; the second half has type 1."""
+    """Random texts: (ids, types) each. No id is the padding id; the second half has type 1, which models without
+    types are not to notice."""
     generator = torch.Generator().manual_seed(seed)
     texts = []
     for length in lengths:
         ids = torch.randint(2, config.vocab_size, (length,), generator=generator)
         types = torch.zeros(length, dtype=torch.long)
-        if config.type_vocab_size > 1:
+        if getattr(config, "type_vocab_size", 0) != 1:
             types[(length + 1) // 2:] = 1
         texts.append((ids, types))
     return texts
 
 
 def run(model, ids, types, mask=None):
+    """transformers' output, and the rows after the embeddings and after every layer."""
+    kind, states, hooks = model.config.model_type, [], []
+    inputs = dict(input_ids=ids, attention_mask=mask)
+    if kind not in ("distilbert", "modernbert"):
+        inputs["token_type_ids"] = types
+    if kind == "modernbert":  # its last hidden state has gone through the final norm: take the layers' own outputs
+        base = getattr(model, "model", model)
+        for part in [base.embeddings, *base.layers]:
+            hooks.append(part.register_forward_hook(
+                lambda _module, _args, out: states.append(out[0] if isinstance(out, tuple) else out)))
     with torch.no_grad():
-        out = model(input_ids=ids, token_type_ids=types, attention_mask=mask, output_hidden_states=True,
-                    return_dict=True)
+        out = model(**inputs, output_hidden_states=True, return_dict=True)
+    for hook in hooks:
+        hook.remove()
+    states = states or list(out.hidden_states)
     layers = model.config.num_hidden_layers
-    assert len(out.hidden_states) == layers + 1, (len(out.hidden_states), layers)
-    return out
+    assert len(states) == layers + 1, (len(states), layers)
+    return out, states
 
 
 def hidden_of(model, texts):
     """For each text the rows after the embeddings and after every layer, [L+1, s, d]; one text at a time."""
     hidden = []
     for ids, types in texts:
-        out = run(model, ids[None], types[None], torch.ones(1, len(ids), dtype=torch.long))
-        states = torch.stack([state[0] for state in out.hidden_states])
+        out, states = run(model, ids[None], types[None], torch.ones(1, len(ids), dtype=torch.long))
+        states = torch.stack([state[0] for state in states])
         last = getattr(out, "last_hidden_state", None)
-        assert last is None or torch.equal(states[-1], last[0])
+        if last is not None and model.config.model_type == "modernbert":
+            states_last = model.final_norm(states[-1])
+            assert (states_last - last[0]).abs().max() < 1e-6
+        else:
+            assert last is None or torch.equal(states[-1], last[0])
         hidden.append(states)
     return hidden
 
@@ -120,7 +165,7 @@ def check_padding(model, texts, hidden):
     ids = torch.stack([torch.nn.functional.pad(i, (0, longest - len(i)), value=padding) for i, _ in texts])
     types = torch.stack([torch.nn.functional.pad(t, (0, longest - len(t))) for _, t in texts])
     mask = torch.stack([(torch.arange(longest) < len(i)).long() for i, _ in texts])
-    batch = torch.stack(list(run(model, ids, types, mask).hidden_states), dim=1)  # [N, L+1, longest, d]
+    batch = torch.stack(run(model, ids, types, mask)[1], dim=1)  # [N, L+1, longest, d]
     for rows, states in zip(batch, hidden):
         difference = (rows[:, :states.shape[1]] - states).abs().max().item()
         assert difference < 1e-6, f"padding changes the result by {difference}"
@@ -143,15 +188,16 @@ def golden_hidden(model, texts):
 
 # Exit heads -----------------------------------------------------------------------------------------------------------
 
-def layout(sites, pool_input="cls", width=12, outputs=3, inner=None, lte=False, last_ramp=None):
-    """exits.json as a dict; sites: (after, reader, pooler, classifier)."""
+def layout(sites, pool_input="cls", width=12, outputs=3, inner=None, lte=False, last_ramp=None, pooler=None):
+    """exits.json as a dict; sites: (after, reader, pooler, classifier). `pooler`: what poolers without a reader have
+    other than tanh and a bias."""
     regression = outputs == 1
     return {"format": "exeunt.exits/1", "problem": "regression" if regression else "classification",
             "outputs": outputs, "labels": [] if regression else LABELS[:outputs],
             "range": [0.0, 5.0] if regression else None, "pool_input": pool_input,
             "exits": [{"after": a, "reader": r, "pooler": p, "classifier": c} for a, r, p, c in sites],
             "width": width, "inner": inner, "activation": "tanh", "lte": lte, "last_ramp": last_ramp,
-            "compat": {"last_ramp": "final"}}
+            "compat": {"last_ramp": "final"}, **(pooler or {})}
 
 
 def own(layers):
@@ -162,9 +208,10 @@ def random_heads(exits, hidden, seed):
     """Every tensor the layout names, under our names."""
     generator = torch.Generator().manual_seed(seed)
 
-    def linear(name, out, inputs):
+    def linear(name, out, inputs, bias=True):
         heads[name + ".weight"] = torch.randn(out, inputs, generator=generator) / inputs ** 0.5
-        heads[name + ".bias"] = 0.3 * torch.randn(out, generator=generator)
+        if bias:
+            heads[name + ".bias"] = 0.3 * torch.randn(out, generator=generator)
 
     heads, width, inner = {}, exits["width"], exits["inner"]
     sites = list(exits["exits"])
@@ -175,7 +222,11 @@ def random_heads(exits, hidden, seed):
         if reader is not None and f"exits.reader.{reader}.weight" not in heads:
             heads[f"exits.reader.{reader}.weight"] = torch.randn(hidden, generator=generator)
         if pooler is not None and f"exits.pooler.{pooler}.weight" not in heads:
-            linear(f"exits.pooler.{pooler}", width, hidden if reader is None else 2 * hidden)
+            plain = reader is None
+            linear(f"exits.pooler.{pooler}", width, hidden if plain else 2 * hidden,
+                   not plain or exits.get("pooler_bias", True))
+            if plain and exits.get("pooler_norm", False):
+                heads[f"exits.pooler.{pooler}.norm.weight"] = 1 + 0.2 * torch.randn(width, generator=generator)
         if f"exits.classifier.{classifier}.weight" not in heads:
             linear(f"exits.classifier.{classifier}", inner or exits["outputs"], width)
             if inner:
@@ -191,18 +242,27 @@ def pool(rows, kind):
 
 
 def affine(heads, name, x):
-    return heads[name + ".weight"].double() @ x + heads[name + ".bias"].double()
+    bias = heads.get(name + ".bias")
+    product = heads[name + ".weight"].double() @ x
+    return product if bias is None else product + bias.double()
 
 
-def head_output(exits, heads, site, rows):
-    """The pooled vector and the logits of one exit over rows [s, d]."""
+ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "gelu": torch.nn.functional.gelu}
+
+
+def head_output(exits, heads, site, rows, eps=None):
+    """The pooled vector and the logits of one exit over rows [s, d]. `eps`: of a pooler's norm."""
     x = pool(rows, exits["pool_input"])
     if site["reader"] is not None:
         query = heads[f"exits.reader.{site['reader']}.weight"].double()
         attention = torch.softmax(rows @ query, dim=0)
         x = torch.cat([rows[0], attention @ rows])
     if site["pooler"] is not None:
-        x = torch.tanh(affine(heads, f"exits.pooler.{site['pooler']}", x))
+        kind = exits["activation"] if site["reader"] is None else "tanh"
+        x = ACTIVATIONS[kind](affine(heads, f"exits.pooler.{site['pooler']}", x))
+        norm = heads.get(f"exits.pooler.{site['pooler']}.norm.weight")
+        if norm is not None:
+            x = torch.nn.functional.layer_norm(x, x.shape, norm.double(), eps=eps)
     name = f"exits.classifier.{site['classifier']}"
     logits = affine(heads, name, x)
     if exits["inner"]:
@@ -210,12 +270,12 @@ def head_output(exits, heads, site, rows):
     return x, logits
 
 
-def exit_outputs(exits, heads, hidden):
-    """Golden tensors of all exits over the texts' hidden states [L+1, s, d]."""
+def exit_outputs(exits, heads, hidden, eps=None):
+    """Golden tensors of all exits over what exits read of the texts' hidden states [L+1, s, d]."""
     golden = {"exits": torch.tensor([site["after"] for site in exits["exits"]], dtype=torch.int32)}
     if not exits["exits"]:
         return {}
-    outputs = [[head_output(exits, heads, site, states[site["after"]]) for site in exits["exits"]]
+    outputs = [[head_output(exits, heads, site, states[site["after"]], eps) for site in exits["exits"]]
                for states in hidden]
     golden["pooled"] = torch.stack([torch.stack([pooled for pooled, _ in text]) for text in outputs])
     golden["logits"] = torch.stack([torch.stack([logits for _, logits in text]) for text in outputs])
@@ -424,7 +484,11 @@ class Writer:
             write_json(os.path.join(folder, "exits.json"), exits)
         texts = texts_for(model.config, seed)
         hidden = golden_hidden(model, texts)
-        write_golden(os.path.join(folder, "golden.safetensors"), texts, hidden, exit_outputs(exits, heads, hidden))
+        read, eps = hidden, getattr(model.config, "norm_eps", None)
+        if hasattr(model, "final_norm"):  # exits read normed rows, as the model's own head does
+            final = copy.deepcopy(model.final_norm).double()
+            read = [final(states).detach() for states in hidden]
+        write_golden(os.path.join(folder, "golden.safetensors"), texts, hidden, exit_outputs(exits, heads, read, eps))
         self.finish(name)
 
     def pretrained(self, name, model, **options):
@@ -435,7 +499,7 @@ class Writer:
         hidden, extra = golden_hidden(model, texts), {}
         if "Classification" in type(model).__name__:
             exact = copy.deepcopy(model).double()
-            logits = [run(exact, ids[None], types[None]).logits for ids, types in texts]
+            logits = [run(exact, ids[None], types[None])[0].logits for ids, types in texts]
             extra = {"exits": torch.tensor([model.config.num_hidden_layers], dtype=torch.int32),
                      "logits": torch.stack(logits)}  # [N, 1, C]
         write_golden(os.path.join(folder, "golden.safetensors"), texts, hidden, extra)
@@ -534,11 +598,66 @@ def write_systems(w):
             elbert_config(albert.config, groups, heads=2, own_pooler=True))
 
 
+LARGER = dict(hidden_size=24, num_attention_heads=4, intermediate_size=56, num_hidden_layers=4)
+
+
+def own_heads_before_last(layers):
+    """Readers at every exit but the last, which has the head of the family."""
+    return [(i + 1, i, i, i) for i in range(layers - 1)] + [(layers, None, layers - 1, layers - 1)]
+
+
+def write_distilbert(w):
+    w.pretrained("hf_distilbert", randomise(DistilBertModel(config_of("distilbert", **LARGER)), 70))
+    w.pretrained("hf_distilbert_classifier",
+                 randomise(DistilBertForSequenceClassification(config_of("distilbert")), 71))
+    w.heads("heads_distilbert", backbone("distilbert", 72),
+            layout(own_heads_before_last(3), pooler=dict(activation="relu")))
+
+
+def write_electra(w):
+    w.pretrained("hf_electra", randomise(ElectraModel(config_of("electra", **LARGER)), 73))
+    w.pretrained("hf_electra_classifier",
+                 randomise(ElectraForSequenceClassification(config_of("electra", embedding_size=12)), 74))
+    w.heads("heads_electra", backbone("electra", 75), layout(own(3), pooler=dict(activation="gelu")))
+
+
+def write_multilingual_roberta(w):
+    w.pretrained("hf_xlm_roberta_classifier",
+                 randomise(XLMRobertaForSequenceClassification(config_of("xlm-roberta", layer_norm_eps=1e-5)), 76))
+    w.pretrained("hf_camembert", randomise(CamembertModel(config_of("camembert", **LARGER)), 77))
+
+
+def write_modernbert(w):
+    w.pretrained("hf_modernbert", randomise(ModernBertModel(config_of("modernbert", **LARGER)), 78))
+    for seed, pooling in enumerate(["cls", "mean"]):
+        config = config_of("modernbert", num_hidden_layers=4, classifier_pooling=pooling)
+        w.pretrained(f"hf_modernbert_{pooling}", randomise(ModernBertForSequenceClassification(config), 79 + seed))
+    w.heads("heads_modernbert", backbone("modernbert", 81, num_hidden_layers=5),
+            layout(own_heads_before_last(5), pooler=dict(activation="gelu", pooler_bias=False, pooler_norm=True)))
+
+
+def write_deberta(w):
+    w.pretrained("hf_deberta", randomise(DebertaV2Model(config_of("deberta-v2", **LARGER)), 82))
+    w.pretrained("hf_deberta_classifier", randomise(DebertaV2ForSequenceClassification(config_of("deberta-v2")), 83))
+    w.heads("heads_deberta", backbone("deberta-v2", 84),
+            layout(own_heads_before_last(3), pooler=dict(activation="gelu")))
+
+
+def write_buckets(out):
+    """DeBERTa's bucket of every distance from 0 on, for its usual sizes and for those of the golden models."""
+    from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+    sizes = [(256, 512), (8, 32), (32, 128), (256, 1024)]
+    write_json(os.path.join(out, "deberta_buckets.json"),
+               [{"buckets": buckets, "distances": farthest, "of": make_log_bucket_position(
+                   torch.arange(farthest), buckets, farthest).long().tolist()} for buckets, farthest in sizes])
+
+
 def write_all(out):
     writer = Writer(out)
-    write_families(writer)
-    write_layouts(writer)
-    write_systems(writer)
+    for write in [write_families, write_layouts, write_systems, write_distilbert, write_electra,
+                  write_multilingual_roberta, write_modernbert, write_deberta]:
+        write(writer)
+    write_buckets(out)
     print(f"{len(writer.names)} models, torch {torch.__version__}, transformers {transformers.__version__}, "
           f"safetensors {safetensors.__version__}, python {sys.version.split()[0]}")
 
@@ -571,7 +690,7 @@ def check_folder(folder, path):
         worst[name] = (torch.stack(rows) - golden[name].double()).abs().max().item()
     if "logits" in golden and "Classification" in (model.config.architectures or [""])[0]:
         head = load(folder, AutoModelForSequenceClassification)
-        logits = torch.cat([run(head, ids[None], types[None]).logits for ids, types in texts])
+        logits = torch.cat([run(head, ids[None], types[None])[0].logits for ids, types in texts])
         worst["last logits"] = (logits - golden["logits"][:, -1].double()).abs().max().item()
     print(f"{folder}: {len(texts)} texts, largest differences {worst}")
     if not all(value <= TOLERANCE for value in worst.values()):

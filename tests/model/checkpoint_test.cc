@@ -25,7 +25,7 @@ TEST(Checkpoint, HoldsEveryFamilyAndLayoutUnderOurNames) {
     const ModelSpec spec = tiny::spec(family);
     for (const ExitLayout& exits : {ExitLayout{}, tiny::own_heads(spec), tiny::everything(spec)}) {
       const Checkpoint checkpoint(spec, exits, tiny::tensors(spec, exits, DType::bf16));
-      EXPECT_EQ(checkpoint.get("embeddings.norm.bias").dtype, DType::bf16);
+      EXPECT_EQ(checkpoint.get("embeddings.norm.weight").dtype, DType::bf16);
       EXPECT_EQ(checkpoint.find("exits.lte.weight") != nullptr, exits.lte);
       EXPECT_EQ(checkpoint.spec().family, family);
     }

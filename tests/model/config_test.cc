@@ -68,7 +68,9 @@ TEST(Config, TellsTheFamilyOfOldFilesByTheirFields) {
   EXPECT_EQ(parse(R"({"model_type": "bert"})", Family::roberta).spec.family, Family::bert);
   const Error error = config_refusal("{}");
   EXPECT_STREQ(error.what(), "config.json: field 'model_type' is missing");
-  EXPECT_EQ(error.hint(), "add it: one of bert, roberta, albert, elasticbert");
+  EXPECT_EQ(error.hint(),
+            "add it: one of bert, roberta, albert, elasticbert, distilbert, electra, "
+            "xlm-roberta, camembert, modernbert, deberta-v2");
 }
 
 TEST(Config, ReadsLabelsInTheOrderOfTheirIndices) {
@@ -93,8 +95,8 @@ TEST(Config, RefusesLabelsThatAreNoList) {
 }
 
 TEST(Config, RefusesWhatWouldChangeTheArithmetic) {
-  EXPECT_THAT(config_refusal(R"({"model_type": "distilbert"})").what(),
-              HasSubstr("got 'distilbert', want one of bert, roberta, albert, elasticbert"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "gpt2"})").what(),
+              HasSubstr("got 'gpt2', want one of bert, roberta, albert, elasticbert"));
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "position_embedding_type": "relative_key"})").what(),
               HasSubstr("got 'relative_key', want 'absolute'"));
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "hidden_act": "silu"})").what(),
@@ -135,6 +137,104 @@ TEST(Config, ReadsElbertsFields) {
   EXPECT_EQ(elbert_policy(*fields.rule, 2), "window:0.2,6,bias_3,margin=0.1,range=0.3");
   EXPECT_THAT(config_refusal(R"({"model_type": "albert", "use_out_pooler": true, "pooler_input": "min"})").what(),
               HasSubstr("pooler_input"));
+}
+
+// As the families' own folders have them, down to fields of other names.
+TEST(Config, ReadsFieldsByTheNamesOfTheFamily) {
+  const ModelSpec distil = parse(R"({"model_type": "distilbert", "dim": 24, "n_layers": 2, "n_heads": 4,
+                                     "hidden_dim": 40, "activation": "relu", "dropout": 0.3, "hidden_size": 99})")
+                               .spec;
+  EXPECT_EQ(distil.hidden, 24);
+  EXPECT_EQ(distil.layers, 2);
+  EXPECT_EQ(distil.inner, 40);
+  EXPECT_EQ(distil.segments, 0);
+  EXPECT_EQ(distil.activation, Activation::relu);
+  EXPECT_FLOAT_EQ(distil.hidden_dropout, 0.3F);
+  EXPECT_FLOAT_EQ(distil.classifier_dropout, 0.2F);
+
+  EXPECT_TRUE(parse(R"({"model_type": "electra"})").spec.embedding_projection);
+  EXPECT_FALSE(
+      parse(R"({"model_type": "electra", "hidden_size": 768, "embedding_size": 768, "num_attention_heads": 12})")
+          .spec.embedding_projection);
+
+  const ModelSpec xlm = parse(R"({"model_type": "xlm-roberta", "vocab_size": 250002, "type_vocab_size": 1,
+                                  "max_position_embeddings": 514, "layer_norm_eps": 1e-05})")
+                            .spec;
+  EXPECT_EQ(xlm.position_offset, 2);
+  EXPECT_EQ(xlm.max_tokens(), 512);
+  EXPECT_EQ(xlm.vocab, 250002);
+}
+
+constexpr const char* kDeberta =
+    R"("model_type": "deberta-v2", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+       "intermediate_size": 3072, "relative_attention": true, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+       "share_att_key": true, "pos_att_type": "p2c|c2p", "max_relative_positions": -1,
+       "position_biased_input": false, "type_vocab_size": 0, "vocab_size": 128100)";
+
+TEST(Config, ReadsDebertaAndModernBertAsTheyArePublished) {
+  const ModelConfig deberta = parse(fmt::format("{{{}}}", kDeberta).c_str());
+  EXPECT_EQ(deberta.spec.relative_buckets, 256);
+  EXPECT_EQ(deberta.spec.relative_distance, 512);
+  EXPECT_EQ(deberta.spec.norm_eps, 1e-7F);
+  EXPECT_FALSE(deberta.spec.position_table);
+  EXPECT_EQ(deberta.heads.pooler.activation, PoolerActivation::gelu);
+
+  const ModelConfig before = parse(R"({"model_type": "modernbert", "global_rope_theta": 160000.0,
+      "local_rope_theta": 10000.0, "local_attention": 128, "global_attn_every_n_layers": 3,
+      "classifier_pooling": "mean"})");
+  EXPECT_EQ(before.spec.window, 64);
+  EXPECT_EQ(before.spec.global_every, 3);
+  EXPECT_EQ(before.spec.max_tokens(), 8192);
+  EXPECT_EQ(before.heads.input, PoolInput::mean);
+  EXPECT_EQ(before.heads.pooler, (PoolerShape{PoolerActivation::gelu, false, true}));
+  const ModelSpec now = parse(R"({"model_type": "modernbert", "num_hidden_layers": 5, "layer_types": ["full_attention",
+      "sliding_attention", "full_attention", "sliding_attention", "full_attention"], "rope_parameters":
+      {"full_attention": {"rope_type": "default", "rope_theta": 9000.0},
+       "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}})")
+                            .spec;
+  EXPECT_EQ(now.global_every, 2);
+  EXPECT_EQ(now.rotary_base, 9000.0F);
+  EXPECT_EQ(now.local_rotary_base, 500.0F);
+}
+
+TEST(Config, NamesTheFieldThatAsksForSomethingUnsupported) {
+  const auto deberta = [](const char* more) { return fmt::format("{{{}, {}}}", kDeberta, more); };
+  const auto modern = [](const char* more) { return fmt::format(R"({{"model_type": "modernbert", {}}})", more); };
+  const std::pair<std::string, const char*> cases[] = {
+      {deberta(R"("conv_kernel_size": 3)"), "field 'conv_kernel_size': got 3, want 0"},
+      {deberta(R"("embedding_size": 128)"), "field 'embedding_size': got 128, want 768"},
+      {deberta(R"("pooler_hidden_size": 10)"), "field 'pooler_hidden_size': got 10"},
+      {deberta(R"("pooler_hidden_act": "silu")"),
+       "field 'pooler_hidden_act': got 'silu', want one of tanh, relu, gelu"},
+      {R"({"model_type": "deberta-v2"})", "field 'relative_attention': got false, want true"},
+      {modern(R"("norm_bias": true)"), "field 'norm_bias': got true, want false"},
+      {modern(R"("mlp_bias": true)"), "field 'mlp_bias': got true"},
+      {modern(R"("classifier_pooling": "max")"), "field 'classifier_pooling': got 'max', want one of cls, mean"},
+      {modern(R"("rope_scaling": {"type": "yarn"})"), "field 'rope_scaling'"},
+      {modern(R"("rope_parameters": {"full_attention": {"rope_type": "yarn"}})"), "field 'rope_type': got 'yarn'"},
+      {modern(R"("num_hidden_layers": 2, "layer_types": ["full_attention"])"), "field 'layer_types'"},
+      {modern(R"("num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"])"),
+       "want full_attention in every nth layer from the first on"},
+      {modern(R"("num_attention_heads": 256)"),
+       "field 'num_attention_heads': got 256, want one that leaves each an even"},
+      {R"({"model_type": "deberta"})", "field 'model_type': got 'deberta', want one of bert,"},
+      {R"({"model_type": "distilbert", "n_heads": 5})", "field 'n_heads': got 5, want a divisor of dim, 768"},
+      {R"({"model_type": "electra", "position_embedding_type": "relative_key"})",
+       "field 'position_embedding_type': got 'relative_key', want 'absolute'"},
+      {R"({"model_type": "xlm-roberta", "is_decoder": true})", "field 'is_decoder': got true"},
+  };
+  for (const auto& [text, wanted] : cases) EXPECT_THAT(config_refusal(text.c_str()).what(), HasSubstr(wanted)) << text;
+  // Where the same key is given twice in these texts, JSON itself refuses it; these replace one of the fields.
+  for (const auto& [from, to, wanted] :
+       {std::tuple{"\"share_att_key\": true", "\"share_att_key\": false", "share_att_key"},
+        std::tuple{"p2c|c2p", "c2p", "field 'pos_att_type'"},
+        std::tuple{"layer_norm\"", "none\"", "field 'norm_rel_ebd'"},
+        std::tuple{"\"position_buckets\": 256", "\"position_buckets\": -1", "field 'position_buckets': got -1"},
+        std::tuple{"_input\": false", "_input\": true", "position_biased_input"}}) {
+    std::string text = fmt::format("{{{}}}", kDeberta);
+    text.replace(text.find(from), std::string_view(from).size(), to);
+    EXPECT_THAT(config_refusal(text.c_str()).what(), HasSubstr(wanted)) << text;
+  }
 }
 
 TEST(Config, WhatIsWrittenReadsAsTheSameSpec) {

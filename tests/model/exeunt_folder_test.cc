@@ -2,6 +2,7 @@
 // Folders written and read again: A → B → A must give the same bytes for every family, layout and type.
 #include "exeunt/model/exeunt_folder.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "exeunt/base/files.h"
@@ -41,7 +42,9 @@ std::vector<Case> cases() {
     for (const auto& [name, exits] : layouts) {
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
         if (dtype != DType::f32 && name != std::string_view("everything")) continue;
-        all.push_back({fmt::format("{}_{}_{}", name_of(family), name, name_of(dtype)), spec, exits, dtype});
+        std::string label = fmt::format("{}_{}_{}", name_of(family), name, name_of(dtype));
+        std::replace(label.begin(), label.end(), '-', '_');
+        all.push_back({std::move(label), spec, exits, dtype});
       }
     }
   }

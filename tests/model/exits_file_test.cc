@@ -77,7 +77,8 @@ TEST(ExitsFile, RefusesWrongTypesAndBrokenRules) {
       {[](Json& v) { v["exits"][2]["after"] = 0; }, "exits[2]: field 'after': got 0"},
       {[](Json& v) { v["exits"][2]["pooler"] = -1; }, "field 'pooler': got -1"},
       {[](Json& v) { v["exits"][2]["after"] = 2; }, "want rising layers"},
-      {[](Json& v) { v["activation"] = "relu"; }, "got 'relu', want one of tanh"},
+      {[](Json& v) { v["activation"] = "silu"; }, "got 'silu', want one of tanh, relu, gelu"},
+      {[](Json& v) { v["pooler_bias"] = 1; }, "field 'pooler_bias': got 1, want true or false"},
       {[](Json& v) { v["lte"] = 1; }, "want true or false"},
       {[](Json& v) { v["last_ramp"] = 1; }, "last_ramp: got 1, want an object"},
       {[](Json& v) { v["compat"]["last_ramp"] = "last"; }, "got 'last', want one of final, ramp"},
@@ -87,6 +88,16 @@ TEST(ExitsFile, RefusesWrongTypesAndBrokenRules) {
     EXPECT_EQ(error.code(), Code::bad_file);
     EXPECT_THAT(error.what(), HasSubstr(want));
   }
+}
+
+TEST(ExitsFile, KeepsTheShapeOfPoolersAndLeavesOutWhatBertHas) {
+  const ModelSpec spec = tiny::spec(Family::modernbert);
+  const ExitLayout exits = tiny::own_heads(spec);
+  const OrderedJson written = exits_json(exits);
+  EXPECT_EQ(written.at("activation"), "gelu");
+  EXPECT_EQ(parse_exits(parse_json(json_text(written), "x"), spec, "x").pooler, exits.pooler);
+  EXPECT_FALSE(exits_json(tiny::own_heads(tiny::spec(Family::bert))).contains("pooler_bias"));
+  EXPECT_FALSE(exits_json(tiny::own_heads(tiny::spec(Family::bert))).contains("pooler_norm"));
 }
 
 }  // namespace

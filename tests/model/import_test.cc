@@ -9,7 +9,10 @@ namespace {
 
 using others::Builder;
 using others::kHidden;
+using others::kInner;
 using others::kLayers;
+using others::kPositions;
+using others::kVocab;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -278,6 +281,91 @@ TEST(Import, TellsTheFamilyFromTheNamesOfOldFolders) {
   Builder bare;
   bare.bert("");
   EXPECT_THAT(import_refusal(bare, config).what(), HasSubstr("field 'model_type' is missing"));
+}
+
+// transformers' names of ModernBERT: query, key and value are one tensor, and so are the two halves of the gated inner
+// map.
+Builder modernbert(int64_t fused_rows = 3 * kHidden) {
+  Builder b;
+  b.tensor("model.embeddings.tok_embeddings.weight", {kVocab, kHidden});
+  b.tensor("model.embeddings.norm.weight", {kHidden});
+  for (int i = 0; i < kLayers; ++i) {
+    const std::string layer = fmt::format("model.layers.{}.", i);
+    if (i > 0) b.tensor(layer + "attn_norm.weight", {kHidden});
+    b.tensor(layer + "attn.Wqkv.weight", {fused_rows, kHidden});
+    b.tensor(layer + "attn.Wo.weight", {kHidden, kHidden});
+    b.tensor(layer + "mlp_norm.weight", {kHidden});
+    b.tensor(layer + "mlp.Wi.weight", {2 * kInner, kHidden});
+    b.tensor(layer + "mlp.Wo.weight", {kHidden, kInner});
+  }
+  b.tensor("model.final_norm.weight", {kHidden});
+  b.tensor("head.dense.weight", {kHidden, kHidden});
+  b.tensor("head.norm.weight", {kHidden});
+  return b;
+}
+
+TEST(Import, CutsModernBertsFusedTensorsAndReadsItsHead) {
+  Builder b = modernbert();
+  b.linear("classifier", 3, kHidden);
+  const Checkpoint checkpoint = import(b, others::config("modernbert", {{"classifier_pooling", "mean"}}));
+  EXPECT_THAT(checkpoint.notices(), IsEmpty());
+  const auto rows = [&](const char* name, int64_t first, int64_t count) {
+    return to_floats(row_slice(*b.set().find(name), first, count));
+  };
+  EXPECT_EQ(to_floats(checkpoint.get("layer.2.query.weight")), rows("model.layers.2.attn.Wqkv.weight", 0, kHidden));
+  EXPECT_EQ(to_floats(checkpoint.get("layer.2.value.weight")),
+            rows("model.layers.2.attn.Wqkv.weight", 2 * kHidden, kHidden));
+  EXPECT_EQ(to_floats(checkpoint.get("layer.2.gate.weight")), rows("model.layers.2.mlp.Wi.weight", kInner, kInner));
+  EXPECT_EQ(checkpoint.exits().input, PoolInput::mean);
+  EXPECT_TRUE(checkpoint.exits().pooler.norm);
+  EXPECT_EQ(to_floats(checkpoint.get("exits.pooler.0.norm.weight")), to_floats(*b.set().find("head.norm.weight")));
+
+  Builder narrow = modernbert(2 * kHidden);
+  EXPECT_THAT(import_refusal(narrow, others::config("modernbert")).what(),
+              HasSubstr("tensor 'model.layers.0.attn.Wqkv.weight': got shape [16, 8], want [24, 8]"));
+}
+
+TEST(Import, ReadsTheHeadOfAMaskedModelAsNone) {
+  Builder b = modernbert();
+  EXPECT_TRUE(import(b, others::config("modernbert")).exits().sites.empty());
+}
+
+TEST(Import, ReadsTheHeadsOfDistilBertAndElectra) {
+  Builder electra;
+  electra.bert("electra.");
+  electra.linear("classifier.dense", kHidden, kHidden);
+  electra.linear("classifier.out_proj", 3, kHidden);
+  const Checkpoint one = import(electra, others::config("electra", {{"embedding_size", kHidden}}));
+  EXPECT_EQ(one.exits().pooler.activation, PoolerActivation::gelu);
+  EXPECT_EQ(one.exits().outputs, 3);
+
+  Builder distil;
+  distil.tensor("distilbert.embeddings.word_embeddings.weight", {kVocab, kHidden});
+  distil.tensor("distilbert.embeddings.position_embeddings.weight", {kPositions, kHidden});
+  distil.norm("distilbert.embeddings.LayerNorm", kHidden);
+  for (int i = 0; i < kLayers; ++i) {
+    const std::string layer = fmt::format("distilbert.transformer.layer.{}.", i);
+    for (const char* part : {"q_lin", "k_lin", "v_lin", "out_lin"}) {
+      distil.linear(layer + "attention." + part, kHidden, kHidden);
+    }
+    distil.norm(layer + "sa_layer_norm", kHidden);
+    distil.linear(layer + "ffn.lin1", kInner, kHidden);
+    distil.linear(layer + "ffn.lin2", kHidden, kInner);
+    distil.norm(layer + "output_layer_norm", kHidden);
+  }
+  distil.linear("pre_classifier", kHidden, kHidden);
+  distil.linear("classifier", 3, kHidden);
+  const Json config = {{"model_type", "distilbert"},
+                       {"dim", kHidden},
+                       {"n_layers", kLayers},
+                       {"n_heads", 2},
+                       {"hidden_dim", kInner},
+                       {"vocab_size", kVocab},
+                       {"max_position_embeddings", kPositions}};
+  const Checkpoint two = import(distil, config);
+  EXPECT_THAT(two.notices(), IsEmpty());
+  EXPECT_EQ(two.exits().pooler.activation, PoolerActivation::relu);
+  EXPECT_EQ(to_floats(two.get("exits.pooler.0.weight")), to_floats(*distil.set().find("pre_classifier.weight")));
 }
 
 TEST(Import, ReadsATokenClassifierAsABareEncoder) {

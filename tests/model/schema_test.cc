@@ -96,12 +96,60 @@ TEST(Schema, NeverGivesOneAliasToTwoTensors) {
                                     tiny::shared_head(spec), tiny::raw_heads(spec), tiny::everything(spec)}) {
       std::set<std::string> seen;
       for (const TensorInfo& info : schema(spec, exits)) {
-        for (const std::string& alias : info.aliases) {
+        for (std::string alias : info.aliases) {
+          if (info.of_rows > 0) alias += fmt::format(" from row {}", info.first_row);
           EXPECT_TRUE(seen.insert(alias).second) << alias << " in " << name_of(family);
         }
       }
     }
   }
+}
+
+TEST(Schema, HasWhatAFamilyHasAndNothingElse) {
+  const auto names = [](const ModelSpec& spec, const ExitLayout& exits) {
+    std::set<std::string> out;
+    for (const TensorInfo& info : schema(spec, exits)) out.insert(info.name);
+    return out;
+  };
+  const ModelSpec distil = tiny::spec(Family::distilbert), modern = tiny::spec(Family::modernbert),
+                  deberta = tiny::spec(Family::deberta_v2);
+  EXPECT_FALSE(names(distil, {}).contains("embeddings.segment.weight"));
+  EXPECT_TRUE(names(distil, {}).contains("embeddings.position.weight"));
+  EXPECT_FALSE(names(distil, {}).contains("pooler.weight"));
+
+  const auto of_modern = names(modern, tiny::own_heads(modern));
+  for (const char* name : {"layer.0.gate.weight", "final_norm.weight", "layer.1.attention_norm.weight",
+                           "exits.pooler.3.norm.weight", "exits.classifier.3.bias"}) {
+    EXPECT_TRUE(of_modern.contains(name)) << name;
+  }
+  for (const char* name : {"layer.0.attention_norm.weight", "layer.1.attention_norm.bias", "layer.0.query.bias",
+                           "embeddings.position.weight", "embeddings.norm.bias", "exits.pooler.3.bias"}) {
+    EXPECT_FALSE(of_modern.contains(name)) << name;
+  }
+  // Behind a reader, a pooler is the same in every family.
+  const auto with_readers = names(modern, tiny::readers(modern));
+  EXPECT_TRUE(with_readers.contains("exits.pooler.0.bias"));
+  EXPECT_FALSE(with_readers.contains("exits.pooler.0.norm.weight"));
+
+  const auto of_deberta = by_name(deberta, {});
+  EXPECT_THAT(of_deberta.at("relative.weight").shape, ElementsAre(8, 8));
+  EXPECT_TRUE(of_deberta.contains("relative.norm.bias"));
+  EXPECT_FALSE(of_deberta.contains("embeddings.position.weight"));
+}
+
+TEST(Schema, CutsAFusedTensorIntoItsParts) {
+  const ModelSpec spec = tiny::spec(Family::modernbert);
+  const auto map = by_name(spec, {});
+  int64_t row = 0;
+  for (const char* part : {"query", "key", "value"}) {
+    const TensorInfo& info = map.at(fmt::format("layer.1.{}.weight", part));
+    EXPECT_EQ(info.first_row, row);
+    EXPECT_EQ(info.of_rows, 24);
+    EXPECT_THAT(info.aliases, ElementsAre("layers.1.attn.Wqkv.weight"));
+    row += 8;
+  }
+  EXPECT_EQ(map.at("layer.1.gate.weight").first_row, 12);
+  EXPECT_EQ(map.at("layer.1.output.weight").of_rows, 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Tiny random models of every family and head layout, made in memory.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -26,7 +27,13 @@ inline ModelSpec spec(Family family, int layers = 4) {
   spec.vocab = 11;
   spec.positions = 10;
   spec.embedding = spec.embedding_projection ? 4 : spec.hidden;
-  if (family == Family::roberta) {
+  spec.pad_id = std::min(spec.pad_id, 1);
+  if (spec.window > 0) spec.window = 2;
+  if (spec.relative_buckets > 0) {
+    spec.relative_buckets = 4;
+    spec.relative_distance = spec.positions;
+  }
+  if (spec.position_offset > 0) {
     spec.segments = 1;
     spec.norm_eps = 1e-5F;
   }
@@ -37,6 +44,7 @@ inline ModelSpec spec(Family family, int layers = 4) {
 template <class With>
 ExitLayout layout(const ModelSpec& spec, With with) {
   ExitLayout exits{.outputs = 3, .labels = {"no", "maybe", "yes"}, .width = spec.hidden};
+  exits.pooler = row_of(spec.family).pooler;
   for (int i = 0; i < spec.layers; ++i) {
     ExitSite site{.after = i + 1};
     with(site, i);

@@ -126,7 +126,7 @@ def softmax(x, axis):
     return e / e.sum(axis=axis, keepdims=True)
 
 
-def layer_normalization(x, weight, bias, axis, epsilon):
+def layer_normalization(x, weight, bias=np.float32(0), axis=-1, epsilon=1e-5):
     mean = x.mean(axis=axis, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=axis, keepdims=True)
     return ((x - mean) / np.sqrt(variance + np.float32(epsilon)) * weight + bias).astype(np.float32)
@@ -136,7 +136,7 @@ def reshape(x, shape):
     return x.reshape([x.shape[i] if side == 0 else side for i, side in enumerate(shape)])
 
 
-def gemm(a, b, c, transB=0):
+def gemm(a, b, c=np.float32(0), transB=0):
     return a @ (b.T if transB else b) + c
 
 
@@ -146,6 +146,8 @@ OPERATIONS = {
     'Erf': np.vectorize(math.erf, otypes=[np.float32]), 'Cast': lambda x, to: x.astype(TYPES[to]),
     'Shape': lambda x: np.array(x.shape, np.int64), 'Range': lambda a, b, step: np.arange(a, b, step, dtype=np.int64),
     'Gather': lambda x, at, axis: np.take(x, at, axis=axis), 'Gemm': gemm, 'Reshape': reshape,
+    'Abs': np.abs, 'Greater': np.greater, 'Expand': lambda x, shape: x * np.ones(shape, x.dtype),
+    'GatherElements': lambda x, at, axis: np.take_along_axis(x, at, axis=axis),
     'Transpose': lambda x, perm: np.transpose(x, perm), 'Concat': lambda *x, axis: np.concatenate(x, axis=axis),
     'Softmax': softmax, 'LayerNormalization': layer_normalization,
     'Squeeze': lambda x, axes: np.squeeze(x, tuple(axes)), 'Unsqueeze': lambda x, axes: np.expand_dims(x, tuple(axes)),

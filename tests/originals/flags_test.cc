@@ -64,6 +64,7 @@ TEST(Flags, OfTrainingStayWhatTheyAreForOtherVerbs) {
               ElementsAre("calibrate", "m", "--seed", "3"));
   EXPECT_THAT(with_current_names({"trace", "m", "--output_dir", "t"}).words, ElementsAre("trace", "m", "--out", "t"));
   EXPECT_THAT(with_current_names({"sweep", "m", "--plot_data_dir=p"}).words, ElementsAre("sweep", "m", "--npy=p"));
+  EXPECT_THAT(with_current_names({"eval", "m", "--plot_data_dir", "p"}).words, ElementsAre("eval", "m"));
   EXPECT_THAT(with_current_names({"reproduce", "pabee", "--", "--data_dir", "d"}).words,
               ElementsAre("reproduce", "pabee", "--", "--data_dir", "d"));
 }

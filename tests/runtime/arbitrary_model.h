@@ -2,6 +2,7 @@
 // Any small model and any text, for property tests: of the reference forward, and of every engine that must equal it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include <rapidcheck.h>
@@ -28,6 +29,25 @@ inline ModelSpec arbitrary_spec() {
   spec.groups = pick(0, 3) == 0 ? pick(1, spec.layers + 1) : 0;
   spec.activation = *rc::gen::element(Activation::gelu, Activation::gelu_new, Activation::relu);
   spec.norm_eps = *rc::gen::element(1e-12F, 1e-5F, 1e-3F);
+  if (pick(0, 4) == 0) spec.position_table = false;
+  if (pick(0, 4) == 0) spec.segments = 0;
+  spec.norm_biases = pick(0, 4) > 0;
+  spec.biases = pick(0, 4) > 0;
+  spec.gated = pick(0, 3) == 0;
+  // Where layers differ by their place, none can share its weights with another.
+  spec.pre_norm = spec.groups == 0 && pick(0, 3) == 0;
+  if (spec.head_width() % 2 == 0 && pick(0, 3) == 0) {
+    spec.rotary_base = 160000;
+    spec.local_rotary_base = 10000;
+  }
+  if (spec.groups == 0 && pick(0, 3) == 0) {
+    spec.window = pick(1, 12);
+    spec.global_every = pick(2, 4);
+  }
+  if (spec.biases && spec.norm_biases && spec.rotary_base == 0 && spec.window == 0 && pick(0, 3) == 0) {
+    spec.relative_buckets = 2 * pick(2, 8);
+    spec.relative_distance = spec.relative_buckets + pick(2, 40);
+  }
   return spec;
 }
 
@@ -71,6 +91,9 @@ inline ExitLayout arbitrary_exits(const ModelSpec& spec) {
   // The last exit may do without a reader if its pooler is its own.
   if (reader == Sharing::own && pooler == Sharing::own && pick(0, 2) == 0) layout.sites.back().reader.reset();
   layout.width = pooler == Sharing::none ? spec.hidden : pick(1, 40);
+  layout.pooler.activation = *rc::gen::element(PoolerActivation::tanh, PoolerActivation::relu, PoolerActivation::gelu);
+  layout.pooler.bias = pick(0, 3) > 0;
+  layout.pooler.norm = pick(0, 3) == 0;
   if (pick(0, 3) == 0) layout.inner = pick(1, 12);
   layout.lte = pick(0, 3) == 0;
   if (pooler != Sharing::none && pick(0, 3) == 0) {
@@ -83,7 +106,7 @@ inline Encoding arbitrary_text(const ModelSpec& spec) {
   Encoding text;
   for (int length = pick(1, spec.max_tokens() + 1); length > 0; --length) {
     text.ids.push_back(pick(0, spec.vocab));
-    text.types.push_back(static_cast<uint8_t>(pick(0, spec.segments)));
+    text.types.push_back(static_cast<uint8_t>(pick(0, std::max(spec.segments, 1))));
     text.offsets.emplace_back(0, 0);
   }
   return text;

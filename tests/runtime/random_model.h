@@ -2,6 +2,7 @@
 // Small models with random weights, for tests that hold for any weights.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -28,6 +29,15 @@ inline ModelSpec small_spec(Family family = Family::bert) {
   spec.positions = 24;
   if (spec.position_offset > 0) spec.segments = 1;
   if (spec.embedding_projection) spec.embedding = 7;
+  spec.pad_id = std::min(spec.pad_id, 1);
+  if (spec.window > 0) {
+    spec.window = 3;
+    spec.global_every = 2;
+  }
+  if (spec.relative_buckets > 0) {
+    spec.relative_buckets = 8;
+    spec.relative_distance = spec.positions;
+  }
   spec.hidden_dropout = spec.attention_dropout = 0.1F;
   return spec;
 }
@@ -38,6 +48,7 @@ inline ExitLayout own_exits(const ModelSpec& spec, int outputs = 3) {
   layout.outputs = outputs;
   for (int c = 0; c < outputs; ++c) layout.labels.push_back("label" + std::to_string(c));
   layout.width = spec.hidden;
+  layout.pooler = row_of(spec.family).pooler;
   for (int i = 0; i < spec.layers; ++i) layout.sites.push_back({.after = i + 1, .pooler = i, .classifier = i});
   return layout;
 }
@@ -53,7 +64,7 @@ inline Checkpoint make_model(const ModelSpec& spec, const ExitLayout& layout, co
     size_t count = 1;
     for (const int64_t side : info.shape) count *= static_cast<size_t>(side);
     auto values = std::make_shared<std::vector<float>>(count);
-    const bool embedding = info.name.find("embeddings.") == 0,
+    const bool embedding = info.name.find("embeddings.") == 0 || info.name == "relative.weight",
                gain = info.name.find("norm.weight") != std::string::npos;
     const float scale = info.shape.size() == 1 ? 0.2F
                         : embedding            ? 1.0F

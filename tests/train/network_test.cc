@@ -121,8 +121,14 @@ TEST_P(EveryFamily, ComesBackFromACheckpointBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryFamily,
-                         ::testing::Values(Family::bert, Family::roberta, Family::albert, Family::elasticbert),
-                         [](const auto& family) { return std::string(name_of(family.param)); });
+                         ::testing::Values(Family::bert, Family::roberta, Family::albert, Family::elasticbert,
+                                           Family::distilbert, Family::electra, Family::xlm_roberta, Family::camembert,
+                                           Family::modernbert, Family::deberta_v2),
+                         [](const auto& family) {
+                           std::string name(name_of(family.param));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST(Network, RunsNoLayerAboveTheOneExitAskedFor) {
   const ModelSpec spec = small_spec();

@@ -81,9 +81,10 @@ struct FloatAttention {
               .sums_stride = s.token_stride},
              rows, work.head_width);
     }
-    const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
+    const float scale = scale_of<V>(work);
     float inverse[B::kRows];
     for (int r = 0; r < rows; ++r) {
+      add_bias<V>(work, row + r, s.scores + static_cast<size_t>(r) * s.token_stride);
       inverse[r] = 1.0F / exp_all<V>(s.scores + static_cast<size_t>(r) * s.token_stride, work.tokens, scale);
     }
     for (size_t c = 0; c < s.width_stride; c += B::kColumns) {

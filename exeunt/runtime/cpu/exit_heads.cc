@@ -39,8 +39,14 @@ bool has_max(PoolInput input) {
 }  // namespace
 
 // `out` has room for two rows: a reader's is the second, and a mean or maximum is computed there.
-void ExitHeads::gather(const ExitSite& site, const LayerRows& rows, float* out) noexcept {
+void ExitHeads::gather(const ExitSite& site, const LayerRows& given, float* out) noexcept {
   const auto width = static_cast<size_t>(model_.spec.hidden);
+  LayerRows rows = given;
+  if (model_.final_norm.weight != nullptr) {
+    const bool all = reads_all_rows(model_.exits, site);
+    rows.all = all ? as_read(given) : nullptr;
+    rows.first = all ? rows.all : as_read({.first = given.first, .all = given.first, .tokens = 1});
+  }
   if (site.reader) {
     std::copy_n(rows.first, width, out);
     model_.kernels->read({.rows = rows.all,
@@ -59,7 +65,27 @@ void ExitHeads::gather(const ExitSite& site, const LayerRows& rows, float* out) 
   if (has_max(input)) add_max(rows, width, out, out + width);
 }
 
-void ExitHeads::pool(const PackedWeight& pooler, int texts) noexcept {
+const float* ExitHeads::as_read(const LayerRows& rows) noexcept {
+  if (model_.final_norm.weight == nullptr) return rows.all;
+  std::copy_n(rows.all, static_cast<size_t>(rows.tokens) * static_cast<size_t>(model_.spec.hidden), space_.normed);
+  normalize(model_.final_norm, model_.spec.hidden, space_.normed, rows.tokens);
+  return space_.normed;
+}
+
+void ExitHeads::normalize(const PackedNorm& norm, int columns, float* rows, int count) const noexcept {
+  model_.kernels->normalize({.data = rows,
+                             .stride = static_cast<size_t>(columns),
+                             .columns = columns,
+                             .weight = norm.weight,
+                             .bias = norm.bias,
+                             .epsilon = model_.spec.norm_eps,
+                             .next = {},
+                             .row = 0,
+                             .rows = count});
+}
+
+void ExitHeads::pool(const PackedPooler& packed, PoolerActivation activation, int texts) noexcept {
+  const PackedWeight& pooler = packed.map;
   const Operand operand{
       .precision = pooler.precision, .rows = kMostTexts, .columns = pooler.inputs, .data = space_.head_input};
   model_.kernels->pack_rows(space_.exit_input, 2 * static_cast<size_t>(model_.spec.hidden), operand, 0, texts);
@@ -70,8 +96,15 @@ void ExitHeads::pool(const PackedWeight& pooler, int texts) noexcept {
                    .out = space_.pooled,
                    .stride = static_cast<size_t>(pooler.outputs),
                    .rows = texts});
-  for (int n = 0; n < texts; ++n)
-    model_.kernels->tanh(space_.pooled + static_cast<size_t>(n) * static_cast<size_t>(pooler.outputs), pooler.outputs);
+  const int values = texts * pooler.outputs;
+  if (activation == PoolerActivation::tanh) {
+    for (int n = 0; n < texts; ++n)
+      model_.kernels->tanh(space_.pooled + static_cast<size_t>(n) * static_cast<size_t>(pooler.outputs),
+                           pooler.outputs);
+  } else {
+    activate(activation, {space_.pooled, static_cast<size_t>(values)});
+  }
+  if (packed.norm.weight != nullptr) normalize(packed.norm, pooler.outputs, space_.pooled, texts);
 }
 
 void ExitHeads::multiply(const PlainWeight& weight, const float* input, float* out) const noexcept {
@@ -87,10 +120,10 @@ void ExitHeads::run(const ExitSite& site, std::span<const LayerRows> texts, floa
   const float* pooled = space_.exit_input;
   size_t pooled_stride = input_stride;
   if (site.pooler) {
-    const PackedWeight& pooler = model_.poolers[static_cast<size_t>(*site.pooler)];
-    pool(pooler, static_cast<int>(texts.size()));
+    const PackedPooler& pooler = model_.poolers[static_cast<size_t>(*site.pooler)];
+    pool(pooler, site.reader ? PoolerActivation::tanh : model_.exits.pooler.activation, static_cast<int>(texts.size()));
     pooled = space_.pooled;
-    pooled_stride = static_cast<size_t>(pooler.outputs);
+    pooled_stride = static_cast<size_t>(pooler.map.outputs);
   }
   const PackedClassifier& classifier = model_.classifiers[static_cast<size_t>(site.classifier)];
   const auto outputs = static_cast<size_t>(model_.exits.outputs);

@@ -2,7 +2,9 @@
 #include "exeunt/runtime/cpu/forward.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "exeunt/base/half.h"
 #include "exeunt/runtime/cpu/share.h"
 
 namespace exeunt {
@@ -11,6 +13,33 @@ namespace {
 // Row-wise work: below this many elements, sharing does not pay.
 constexpr int64_t kRowsWorthSharing = int64_t{1} << 14;
 
+// One row's heads, each turned pair by pair (see formulas.h).
+void rotate_row(float* row, int columns, const Rotation& rotation, int position) {
+  const int half = rotation.pairs();
+  const float *cosine = rotation.cosines(position), *sine = rotation.sines(position);
+  for (int head = 0; head < columns; head += 2 * half) {
+    float *low = row + head, *high = low + half;
+    for (int i = 0; i < half; ++i) {
+      const float a = low[i], b = high[i];
+      low[i] = a * cosine[i] - b * sine[i];
+      high[i] = b * cosine[i] + a * sine[i];
+    }
+  }
+}
+
+void rotate_row(uint16_t* row, int columns, const Rotation& rotation, int position) {
+  const int half = rotation.pairs();
+  const float *cosine = rotation.cosines(position), *sine = rotation.sines(position);
+  for (int head = 0; head < columns; head += 2 * half) {
+    uint16_t *low = row + head, *high = low + half;
+    for (int i = 0; i < half; ++i) {
+      const float a = bf16_to_float(low[i]), b = bf16_to_float(high[i]);
+      low[i] = float_to_bf16(a * cosine[i] - b * sine[i]);
+      high[i] = float_to_bf16(b * cosine[i] + a * sine[i]);
+    }
+  }
+}
+
 }  // namespace
 
 // How attention is split: by heads, and also by rows if there are few heads; each text for itself.
@@ -18,11 +47,12 @@ struct Forward::AttentionCut {
   AttentionCut(const Forward& forward, const Rows& of)
       : rows(of), texts(of.first_of.empty() ? forward.texts_ : of.count) {
     const ModelSpec& spec = forward.model_.spec;
+    if (spec.window > 0 || spec.relative_buckets > 0) row_block = kAttentionBlock;
     int64_t work = 0;
     for (int n = 0; n < texts; ++n) work += int64_t{queries(forward, n)} * forward.tokens(text(n)) * spec.hidden;
     const int wanted = divide_up(wanted_parts(forward.member_, work), texts);
     for (int n = 0; n < texts; ++n) {
-      const Grid grid(spec.heads, queries(forward, n), kRowBlock, wanted);
+      const Grid grid(spec.heads, queries(forward, n), row_block, wanted);
       first[static_cast<size_t>(n) + 1] = first[static_cast<size_t>(n)] + grid.parts();
     }
     parts_wanted = wanted;
@@ -39,7 +69,7 @@ struct Forward::AttentionCut {
     return static_cast<int>(std::upper_bound(first.begin() + 1, first.begin() + texts, part) - first.begin()) - 1;
   }
 
-  static constexpr int kRowBlock = 32;
+  int row_block = 32;
   const Rows& rows;
   int texts, parts_wanted = 1;
   std::array<int, kMostTexts + 1> first = {};  // the first part of each text
@@ -69,7 +99,11 @@ void Forward::normalize(const PackedNorm& norm, const Rows& rows, const Operand&
   const int step = divide_up(rows.count, large ? std::min(rows.count, member_.hands()) : 1);
   member_.share(divide_up(rows.count, step), [&](int part, int) {
     const Range range = step_of(rows.count, step, part);
-    kernels_.normalize({.data = rows.stream,
+    if (model_.spec.pre_norm) {
+      std::copy_n(row(rows.stream, range.begin), static_cast<size_t>(range.count) * static_cast<size_t>(columns),
+                  row(space_.normed, range.begin));
+    }
+    kernels_.normalize({.data = model_.spec.pre_norm ? space_.normed : rows.stream,
                         .stride = static_cast<size_t>(columns),
                         .columns = columns,
                         .weight = norm.weight,
@@ -90,6 +124,23 @@ void Forward::quantize(const float* from, int columns, const Operand& out, Place
   });
 }
 
+void Forward::enter_layer(int layer, float* stream, const Operand& out, Place rows) noexcept {
+  const ModelSpec& spec = model_.spec;
+  if (!spec.pre_norm || !spec.has_attention_norm(layer)) return quantize(stream, spec.hidden, out, rows);
+  const PackedNorm& norm = model_.layer(layer).attention_norm;
+  std::copy_n(row(stream, rows.begin), static_cast<size_t>(rows.rows) * static_cast<size_t>(spec.hidden),
+              row(space_.normed, rows.begin));
+  kernels_.normalize({.data = space_.normed,
+                      .stride = static_cast<size_t>(spec.hidden),
+                      .columns = spec.hidden,
+                      .weight = norm.weight,
+                      .bias = norm.bias,
+                      .epsilon = spec.norm_eps,
+                      .next = out,
+                      .row = rows.begin,
+                      .rows = rows.rows});
+}
+
 void Forward::embed(const Encoding& text) noexcept {
   const ModelSpec& spec = model_.spec;
   const Place place{.begin = row_count_, .rows = static_cast<int>(text.ids.size())};
@@ -101,8 +152,8 @@ void Forward::embed(const Encoding& text) noexcept {
     float* row = out + (static_cast<size_t>(place.begin) + t) * width;
     std::fill_n(row, width, 0.0F);
     model_.word.add_row(static_cast<size_t>(text.ids[t]), width, row);
-    model_.segment.add_row(text.types[t], width, row);
-    model_.position.add_row(t + static_cast<size_t>(spec.position_offset), width, row);
+    if (spec.segments > 0) model_.segment.add_row(text.types[t], width, row);
+    if (spec.position_table) model_.position.add_row(t + static_cast<size_t>(spec.position_offset), width, row);
   }
   const Operand first = operand(model_.layer(0).query, space_.layer_input);
   const Operand next = model_.project ? operand(*model_.project, space_.project_input) : first;
@@ -127,7 +178,8 @@ void Forward::embed(const Encoding& text) noexcept {
 }
 
 // Of all rows. Query, key and value are concatenated: [rows, 3d].
-void Forward::project_qkv(const PackedLayer& layer, Qkv which) noexcept {
+void Forward::project_qkv(int index, Qkv which) noexcept {
+  const PackedLayer& layer = model_.layer(index);
   const bool half = model_.attention == Precision::bf16;
   const Product query{.weight = &layer.query,
                       .input = operand(layer.query, space_.layer_input),
@@ -138,38 +190,141 @@ void Forward::project_qkv(const PackedLayer& layer, Qkv which) noexcept {
   Product key_value = query;
   key_value.weight = &layer.key_value;
   key_value.out = attended(space_.qkv, 0, 1);
-  if (which == Qkv::query) return multiply(query);
-  if (which == Qkv::key_value) return multiply(key_value);
-  multiply_shared(kernels_, member_, query, key_value);
+  if (which == Qkv::query) multiply(query);
+  if (which == Qkv::key_value) multiply(key_value);
+  if (which == Qkv::all) multiply_shared(kernels_, member_, query, key_value);
+  if (model_.rotation) rotate(index, which);
 }
 
-void Forward::attend(const PackedLayer& layer, const Rows& rows) noexcept {
+// Queries and keys of all rows. Row 0 alone needs no turn: its angles are 0.
+void Forward::rotate(int index, Qkv which) noexcept {
   const ModelSpec& spec = model_.spec;
+  const Rotation& rotation = spec.is_local(index) ? *model_.local_rotation : *model_.rotation;
+  const int first = which == Qkv::key_value ? 1 : 0, last = which == Qkv::query ? 0 : 1;
+  const auto turn = [&](int at, int position) {
+    for (int part = first; part <= last; ++part) {
+      std::byte* to = attended(space_.qkv, at, part);
+      if (model_.attention == Precision::bf16) {
+        rotate_row(reinterpret_cast<uint16_t*>(to), spec.hidden, rotation, position);
+      } else {
+        rotate_row(reinterpret_cast<float*>(to), spec.hidden, rotation, position);
+      }
+    }
+  };
+  const bool large = int64_t{row_count_} * spec.hidden >= kRowsWorthSharing;
+  const int step = divide_up(row_count_, large ? std::min(row_count_, member_.hands()) : 1);
+  member_.share(divide_up(row_count_, step), [&](int part, int) {
+    const Range range = step_of(row_count_, step, part);
+    int text = 0;
+    for (int at = range.begin; at < range.begin + range.count; ++at) {
+      while (at >= places_[static_cast<size_t>(text)].begin + places_[static_cast<size_t>(text)].rows) ++text;
+      turn(at, at - places_[static_cast<size_t>(text)].begin);
+    }
+  });
+}
+
+// A local layer: block by block, with the keys that any query of the block may see. `work` has all of the text's keys.
+void Forward::attend_within_window(Attention work) const noexcept {
+  const int window = model_.spec.window, columns = kAttentionBlock + 2 * window;
+  const size_t element = work.precision == Precision::bf16 ? sizeof(uint16_t) : sizeof(float);
+  const Attention whole = work;
+  for (int begin = whole.row; begin < whole.row + whole.rows; begin += kAttentionBlock) {
+    const int before = begin - window, first = std::max(before, 0);
+    const size_t skipped = static_cast<size_t>(first) * whole.stride * element;
+    work.key = static_cast<const std::byte*>(whole.key) + skipped;
+    work.value = static_cast<const std::byte*>(whole.value) + skipped;
+    work.tokens = std::min(whole.tokens, before + columns) - first;
+    work.bias = model_.window_bias.data() + (first - before);
+    work.bias_stride = static_cast<size_t>(columns);
+    work.row = begin;
+    work.rows = std::min(kAttentionBlock, whole.row + whole.rows - begin);
+    kernels_.attend(work);
+  }
+}
+
+// DeBERTa: what distances add to the scores is computed for a block of queries of one head, then attention as ever.
+void Forward::attend_by_distance(const PackedLayer& layer, Attention work, const Workspace& scratch) const noexcept {
+  const ModelSpec& spec = model_.spec;
+  const Attention whole = work;
+  const int width = whole.head_width, tokens = whole.tokens, farthest = spec.max_tokens() - 1;
+  const int* distance_row = model_.distance_rows.data() + farthest;  // by distance, which may be below zero
+  const auto rows = static_cast<size_t>(2 * spec.relative_buckets), longest = static_cast<size_t>(spec.max_tokens());
+  // Of the table of distances, only the panels that this text meets.
+  const int panel_rows = kernels_.panel_outputs(model_.heads);
+  const int first = distance_row[1 - tokens] / panel_rows, last = distance_row[tokens - 1] / panel_rows;
+  const auto meet = [&](const PackedWeight& distances, const void* from, int count, const Operand& input, float* out) {
+    kernels_.pack_rows(static_cast<const float*>(from), whole.stride, input, 0, count);
+    kernels_.multiply({.weight = &distances,
+                       .input = input,
+                       .finish = Finish::store,
+                       .out = out,
+                       .stride = rows,
+                       .rows = count,
+                       .panel = first,
+                       .panels = last - first + 1});
+  };
+  const Operand keys{.precision = model_.heads, .rows = spec.max_tokens(), .columns = width, .data = scratch.head_keys};
+  const Operand queries{
+      .precision = model_.heads, .rows = kAttentionBlock, .columns = width, .data = scratch.head_queries};
+  work.scale = 1.0F / std::sqrt(3.0F * static_cast<float>(width));
+  work.bias = scratch.bias;
+  work.bias_stride = longest;
+  work.heads = 1;
+  for (int head = whole.head; head < whole.head + whole.heads; ++head) {
+    const auto column = static_cast<size_t>(head) * static_cast<size_t>(width);
+    work.head = head;
+    meet(layer.distance_queries[static_cast<size_t>(head)], static_cast<const float*>(whole.key) + column, tokens, keys,
+         scratch.key_distances);
+    for (int begin = whole.row; begin < whole.row + whole.rows; begin += kAttentionBlock) {
+      work.row = begin;
+      work.rows = std::min(kAttentionBlock, whole.row + whole.rows - begin);
+      const float* query = static_cast<const float*>(whole.query) + static_cast<size_t>(begin) * whole.stride + column;
+      meet(layer.distance_keys[static_cast<size_t>(head)], query, work.rows, queries, scratch.query_distances);
+      for (int r = 0; r < work.rows; ++r) {
+        const float* of_query = scratch.query_distances + static_cast<size_t>(r) * rows;
+        float* bias = scratch.bias + static_cast<size_t>(r) * longest;
+        for (int t = 0; t < tokens; ++t) {
+          const auto at = static_cast<size_t>(distance_row[begin + r - t]);
+          bias[t] = of_query[at] + scratch.key_distances[static_cast<size_t>(t) * rows + at];
+        }
+      }
+      kernels_.attend(work);
+    }
+  }
+}
+
+void Forward::attend(int index, const Rows& rows) noexcept {
+  const ModelSpec& spec = model_.spec;
+  const PackedLayer& layer = model_.layer(index);
+  const bool local = spec.is_local(index);
   const auto d = static_cast<size_t>(spec.hidden);
   const bool direct = layer.output.precision != Precision::int8;
   const AttentionCut cut(*this, rows);
   member_.share(cut.parts(), [&](int part, int member) {
     const int nth = cut.nth_of(part), text = cut.text(nth), begin = places_[static_cast<size_t>(text)].begin;
     const int out = rows.first_of.empty() ? begin : nth;  // where its queries and its results begin
-    const Grid grid(spec.heads, cut.queries(*this, nth), AttentionCut::kRowBlock, cut.parts_wanted);
+    const Grid grid(spec.heads, cut.queries(*this, nth), cut.row_block, cut.parts_wanted);
     const int own = part - cut.first[static_cast<size_t>(nth)];
     const Range across = grid.across_of(own), down = grid.down_of(own);
-    kernels_.attend({.precision = model_.attention,
-                     .query = attended(rows.query, out),
-                     .key = attended(space_.qkv, begin, 1),
-                     .value = attended(space_.qkv, begin, 2),
-                     .stride = 3 * d,
-                     .head_width = spec.hidden / spec.heads,
-                     .tokens = tokens(text),
-                     .context = direct ? nullptr : row(space_.context, out),
-                     .context_stride = d,
-                     .next = direct ? operand(layer.output, space_.context_input) : Operand{},
-                     .next_row = out,
-                     .head = across.begin,
-                     .heads = across.count,
-                     .row = down.begin,
-                     .rows = down.count,
-                     .scratch = spaces_[static_cast<size_t>(member)].attention});
+    const Workspace& scratch = spaces_[static_cast<size_t>(member)];
+    const Attention work{.precision = model_.attention,
+                         .query = attended(rows.query, out),
+                         .key = attended(space_.qkv, begin, 1),
+                         .value = attended(space_.qkv, begin, 2),
+                         .stride = 3 * d,
+                         .head_width = spec.head_width(),
+                         .tokens = tokens(text),
+                         .context = direct ? nullptr : row(space_.context, out),
+                         .context_stride = d,
+                         .next = direct ? operand(layer.output, space_.context_input) : Operand{},
+                         .next_row = out,
+                         .head = across.begin,
+                         .heads = across.count,
+                         .row = down.begin,
+                         .rows = down.count,
+                         .scratch = scratch.attention};
+    if (spec.relative_buckets > 0) return attend_by_distance(layer, work, scratch);
+    local ? attend_within_window(work) : kernels_.attend(work);
   });
   if (!direct) quantize(space_.context, spec.hidden, operand(layer.output, space_.context_input), {0, rows.count});
 }
@@ -177,8 +332,8 @@ void Forward::attend(const PackedLayer& layer, const Rows& rows) noexcept {
 void Forward::after_qkv(int index, const Rows& rows) noexcept {
   const ModelSpec& spec = model_.spec;
   const PackedLayer& layer = model_.layer(index);
-  const auto d = static_cast<size_t>(spec.hidden), f = static_cast<size_t>(spec.inner);
-  attend(layer, rows);
+  const auto d = static_cast<size_t>(spec.hidden);
+  attend(index, rows);
   multiply({.weight = &layer.output,
             .input = operand(layer.output, space_.context_input),
             .finish = Finish::add,
@@ -186,41 +341,72 @@ void Forward::after_qkv(int index, const Rows& rows) noexcept {
             .stride = d,
             .rows = rows.count});
   const Operand middle = operand(layer.ffn1, space_.ffn1_input);
-  normalize(layer.attention_norm, rows, middle);
-
-  const Operand inner = operand(layer.ffn2, space_.ffn2_input);
-  const bool direct = layer.ffn2.precision != Precision::int8;
-  multiply({.weight = &layer.ffn1,
-            .input = middle,
-            .finish = direct ? Finish::activate_next : Finish::activate,
-            .activation = spec.activation,
-            .out = direct ? nullptr : space_.inner,
-            .stride = f,
-            .next = direct ? inner : Operand{},
-            .rows = rows.count});
-  if (!direct) quantize(space_.inner, spec.inner, inner, {0, rows.count});
-  multiply({.weight = &layer.ffn2,
-            .input = inner,
-            .finish = Finish::add,
-            .out = rows.stream,
-            .stride = d,
-            .rows = rows.count});
+  normalize(spec.pre_norm ? layer.ffn_norm : layer.attention_norm, rows, middle);
+  feed_forward(layer, rows, middle);
 
   // Row 0 ahead of the others ends here: the next layer is run only for all rows.
   const bool more = index + 1 < spec.layers && rows.first_of.empty();
   const Operand next = more ? operand(model_.layer(index + 1).query, space_.layer_input) : Operand{};
-  normalize(layer.ffn_norm, rows, next);
+  if (!spec.pre_norm) return normalize(layer.ffn_norm, rows, next);
+  if (more) normalize(model_.layer(index + 1).attention_norm, rows, next);
+}
+
+void Forward::feed_forward(const PackedLayer& layer, const Rows& rows, const Operand& input) noexcept {
+  const ModelSpec& spec = model_.spec;
+  const auto f = static_cast<size_t>(spec.inner);
+  const Operand inner = operand(layer.ffn2, space_.ffn2_input);
+  const bool direct = layer.ffn2.precision != Precision::int8 && !layer.gate;
+  const Product first{.weight = &layer.ffn1,
+                      .input = input,
+                      .finish = direct ? Finish::activate_next : Finish::activate,
+                      .activation = spec.activation,
+                      .out = direct ? nullptr : space_.inner,
+                      .stride = layer.gate ? 2 * f : f,
+                      .next = direct ? inner : Operand{},
+                      .rows = rows.count};
+  if (layer.gate) {
+    Product gate = first;
+    gate.weight = &*layer.gate;
+    gate.finish = Finish::store;
+    gate.out = space_.inner + f;
+    multiply_shared(kernels_, member_, first, gate);
+    pass_gate(inner, rows.count);
+  } else {
+    multiply(first);
+    if (!direct) quantize(space_.inner, spec.inner, inner, {0, rows.count});
+  }
+  multiply({.weight = &layer.ffn2,
+            .input = inner,
+            .finish = Finish::add,
+            .out = rows.stream,
+            .stride = static_cast<size_t>(spec.hidden),
+            .rows = rows.count});
+}
+
+// [rows, 2f]: activated values and gates side by side; their products are what ffn2 reads.
+void Forward::pass_gate(const Operand& out, int rows) noexcept {
+  const auto f = static_cast<size_t>(model_.spec.inner);
+  const bool large = static_cast<int64_t>(f) * rows >= kRowsWorthSharing;
+  const int step = divide_up(rows, large ? std::min(rows, member_.hands()) : 1);
+  member_.share(divide_up(rows, step), [&](int part, int) {
+    const Range range = step_of(rows, step, part);
+    for (int r = range.begin; r < range.begin + range.count; ++r) {
+      float* values = space_.inner + static_cast<size_t>(r) * 2 * f;
+      for (size_t c = 0; c < f; ++c) values[c] *= values[f + c];
+    }
+    kernels_.pack_rows(space_.inner, 2 * f, out, range.begin, range.count);
+  });
 }
 
 void Forward::run_layer(int layer) noexcept {
   member_.summon();
-  project_qkv(model_.layer(layer), Qkv::all);
+  project_qkv(layer, Qkv::all);
   after_qkv(layer, all_rows());
 }
 
 void Forward::begin_layer(int layer) noexcept {
   member_.summon();
-  project_qkv(model_.layer(layer), Qkv::key_value);
+  project_qkv(layer, Qkv::key_value);
 }
 
 // These rows may overwrite everything but the residual stream, keys and values: all rows are recomputed if a text
@@ -234,7 +420,7 @@ void Forward::run_first_rows(int index, std::span<const int> texts) noexcept {
                       .rows = kMostTexts,
                       .columns = layer.query.inputs,
                       .data = space_.first_input};
-  kernels_.pack_rows(space_.first_rows, d, input, 0, count);
+  enter_layer(index, space_.first_rows, input, {0, count});
   multiply({.weight = &layer.query,
             .input = input,
             .finish = model_.attention == Precision::bf16 ? Finish::store_bf16 : Finish::store,
@@ -245,7 +431,7 @@ void Forward::run_first_rows(int index, std::span<const int> texts) noexcept {
 }
 
 void Forward::finish_layer(int layer) noexcept {
-  project_qkv(model_.layer(layer), Qkv::query);
+  project_qkv(layer, Qkv::query);
   after_qkv(layer, all_rows());
 }
 
@@ -270,8 +456,8 @@ void Forward::keep(std::span<const bool> stays, int layer, When when) noexcept {
   texts_ = kept;
   row_count_ = end;
   if (moved_from < 0) return;
-  quantize(space_.rows, model_.spec.hidden, operand(model_.layer(layer).query, space_.layer_input),
-           {moved_from, end - moved_from});
+  enter_layer(layer, space_.rows, operand(model_.layer(layer).query, space_.layer_input),
+              {moved_from, end - moved_from});
 }
 
 }  // namespace exeunt

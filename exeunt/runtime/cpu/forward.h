@@ -70,11 +70,19 @@ class Forward {
   [[nodiscard]] std::byte* attended(std::byte* rows, int at, int part = 0) const noexcept;
 
   enum class Qkv : uint8_t { all, query, key_value };
-  void project_qkv(const PackedLayer& layer, Qkv which) noexcept;
+  void project_qkv(int layer, Qkv which) noexcept;
+  void rotate(int layer, Qkv which) noexcept;
   void after_qkv(int layer, const Rows& rows) noexcept;
-  void attend(const PackedLayer& layer, const Rows& rows) noexcept;
+  void attend(int layer, const Rows& rows) noexcept;
+  void attend_within_window(Attention work) const noexcept;
+  void attend_by_distance(const PackedLayer& layer, Attention work, const Workspace& scratch) const noexcept;
+  void feed_forward(const PackedLayer& layer, const Rows& rows, const Operand& input) noexcept;
+  void pass_gate(const Operand& out, int rows) noexcept;
   void multiply(const Product& product) noexcept;
+  // In place, or in a copy where norms come before what reads them.
   void normalize(const PackedNorm& norm, const Rows& rows, const Operand& next) noexcept;
+  // The operand of a layer's query, key and value, of rows of the residual stream.
+  void enter_layer(int layer, float* stream, const Operand& out, Place rows) noexcept;
   void quantize(const float* from, int columns, const Operand& out, Place rows) noexcept;
   [[nodiscard]] Operand operand(const PackedWeight& weight, std::byte* data) const noexcept;
 

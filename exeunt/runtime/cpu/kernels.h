@@ -74,12 +74,16 @@ struct Normalization {
 };
 
 // Attention of one text, heads [head, head + heads), for the queries [row, row + rows) over all `tokens` keys:
-// context[r, h·d …] = softmax(q_r · k_t / √d) v. fp32 reads float, bf16 reads bf16 rows (Finish::store_bf16).
+// context[r, h·d …] = softmax((q_r · k_t + bias) · scale) v. fp32 reads float, bf16 reads bf16 rows
+// (Finish::store_bf16).
 struct Attention {
   Precision precision = Precision::fp32;                          // fp32 or bf16
   const void *query = nullptr, *key = nullptr, *value = nullptr;  // [tokens, stride], each from its own column 0
   size_t stride = 0;                                              // in elements, of all three
   int head_width = 0, tokens = 0;
+  float scale = 0;              // 0: 1 / √d
+  const float* bias = nullptr;  // [rows, tokens] from row `row` on, the same for all heads; null: none
+  size_t bias_stride = 0;
   float* context = nullptr;  // fp32 rows; null: directly into `next`
   size_t context_stride = 0;
   Operand next = {};
@@ -97,6 +101,9 @@ struct ReaderCall {
   float* scores = nullptr;  // [tokens], scratch
   float* out = nullptr;     // [columns]
 };
+
+// What masks a key, as a bias: its share of the sum vanishes in every precision.
+inline constexpr float kHidden = -1e30F;
 
 struct Kernels {
   std::string_view name;  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", …

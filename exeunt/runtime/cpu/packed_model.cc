@@ -13,17 +13,22 @@
 #include "exeunt/base/half.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/model/layout.h"
 #include "exeunt/model/schema.h"
+#include "exeunt/runtime/formulas.h"
+#include "exeunt/runtime/linear.h"
 
 namespace exeunt {
 namespace {
 
 // One packing job: the tensors it reads, its destination, and how to compute it. Jobs run in parallel.
 struct Job {
-  std::vector<std::string> tensors = {};  // weights, then biases, one below the other
-  PackedWeight* weight = nullptr;         // null: plain floats or a table's rows
+  std::vector<std::string> tensors = {};  // one below the other
+  std::vector<std::string> biases = {};   // of a matrix, as many; empty: zeros
+  PackedWeight* weight = nullptr;         // null: plain floats, a table's rows, or what `make` makes
   PackedTable* table = nullptr;
   const float** floats = nullptr;
+  std::function<void(std::byte*)> make = {};
   size_t place = 0, bytes = 0;
 };
 
@@ -49,7 +54,9 @@ class Packer {
       job.tensors.push_back(name + ".weight");
       outputs += checkpoint_.get(job.tensors.back()).shape[0];
     }
-    for (const std::string& name : names) job.tensors.push_back(name + ".bias");
+    if (checkpoint_.find(names.front() + ".bias") != nullptr) {
+      for (const std::string& name : names) job.biases.push_back(name + ".bias");
+    }
     out.precision = precision;
     out.inputs = static_cast<int>(checkpoint_.get(job.tensors.front()).shape[1]);
     out.outputs = static_cast<int>(outputs);
@@ -71,7 +78,33 @@ class Packer {
 
   void norm(PackedNorm& out, const std::string& name) {
     floats(out.weight, name + ".weight");
-    floats(out.bias, name + ".bias");
+    if (checkpoint_.find(name + ".bias") != nullptr) return floats(out.bias, name + ".bias");
+    const auto count = static_cast<size_t>(checkpoint_.get(name + ".weight").elements());
+    made(count * sizeof(float), [&out](std::byte* place) { out.bias = reinterpret_cast<const float*>(place); });
+  }
+
+  // What `map` makes of the rows of the distances, as one weight [rows, width] for each head.
+  void distances(std::vector<PackedWeight>& out, Precision precision, const std::string& map,
+                 const std::vector<float>& rows) {
+    const ModelSpec& spec = checkpoint_.spec();
+    const int count = 2 * spec.relative_buckets, width = spec.head_width();
+    out.assign(static_cast<size_t>(spec.heads), {.precision = precision, .inputs = width, .outputs = count});
+    const size_t bytes =
+        (kernels_.packed_bytes(precision, width, count) + kKernelAlignment - 1) / kKernelAlignment * kKernelAlignment;
+    made(bytes * out.size(), [this, &out, &rows, map, bytes, count, width](std::byte* place) {
+      const Linear linear(checkpoint_.get(map + ".weight"), checkpoint_.get(map + ".bias"));
+      const std::vector<float> mapped = linear(rows), zeros(static_cast<size_t>(count), 0.0F);
+      std::vector<float> head(static_cast<size_t>(count) * static_cast<size_t>(width));
+      const size_t stride = mapped.size() / static_cast<size_t>(count);
+      for (size_t h = 0; h < out.size(); ++h) {
+        for (size_t r = 0; r < static_cast<size_t>(count); ++r) {
+          std::copy_n(mapped.data() + r * stride + h * static_cast<size_t>(width), width,
+                      head.data() + r * static_cast<size_t>(width));
+        }
+        out[h].data = place + h * bytes;
+        kernels_.pack_weight(out[h], head.data(), zeros.data(), place + h * bytes);
+      }
+    });
   }
 
   void table(PackedTable& out, const std::string& name) {
@@ -90,6 +123,7 @@ class Packer {
       if (job.weight != nullptr) pack_matrix(job, out);
       if (job.floats != nullptr) pack_floats(job, out);
       if (job.table != nullptr) pack_table(job, out);
+      if (job.make) job.make(out);
       for (const std::string& name : job.tensors) drop(checkpoint_.get(name));
     });
     // Reading next to a dropped part may have brought some pages back.
@@ -103,6 +137,8 @@ class Packer {
     job.place = plan_.add(bytes);
     jobs_.push_back(std::move(job));
   }
+
+  void made(size_t bytes, std::function<void(std::byte*)> make) { add({.make = std::move(make)}, bytes); }
 
   void check_finite(const std::string& name, std::span<const float> values) const {
     if (all_finite(values)) return;
@@ -140,10 +176,10 @@ class Packer {
   }
 
   void pack_matrix(const Job& job, std::byte* out) const {
-    const std::span names(job.tensors);
     std::vector<float> own_weight, own_bias;
-    const float* weight = gather(names.first(names.size() / 2), own_weight);
-    const float* bias = gather(names.last(names.size() / 2), own_bias);
+    const float* weight = gather(job.tensors, own_weight);
+    if (job.biases.empty()) own_bias.resize(static_cast<size_t>(job.weight->outputs), 0.0F);
+    const float* bias = job.biases.empty() ? own_bias.data() : gather(job.biases, own_bias);
     job.weight->data = out;
     kernels_.pack_weight(*job.weight, weight, bias, out);
   }
@@ -213,7 +249,7 @@ Precision precision_of(std::string_view matrix, const Exceptions& exceptions, Pr
   return found == exceptions.end() ? otherwise : found->second;
 }
 
-void plan_layers(PackedModel& model, const PackOptions& options, Packer& packer) {
+void plan_layers(PackedModel& model, const PackOptions& options, const std::vector<float>& distances, Packer& packer) {
   const auto precision = [&](const std::string& matrix) {
     return precision_of(matrix, options.exceptions, options.precision);
   };
@@ -229,10 +265,45 @@ void plan_layers(PackedModel& model, const PackOptions& options, Packer& packer)
     packer.matrix(layer.query, precision(prefix + "qkv"), {prefix + "query"});
     packer.matrix(layer.key_value, precision(prefix + "qkv"), {prefix + "key", prefix + "value"});
     packer.matrix(layer.output, precision(prefix + "output"), {prefix + "output"});
-    packer.norm(layer.attention_norm, prefix + "attention_norm");
+    if (model.spec.has_attention_norm(i)) packer.norm(layer.attention_norm, prefix + "attention_norm");
     packer.matrix(layer.ffn1, precision(prefix + "ffn1"), {prefix + "ffn1"});
+    if (model.spec.gated) packer.matrix(layer.gate.emplace(), precision(prefix + "ffn1"), {prefix + "gate"});
     packer.matrix(layer.ffn2, precision(prefix + "ffn2"), {prefix + "ffn2"});
     packer.norm(layer.ffn_norm, prefix + "ffn_norm");
+    if (distances.empty()) continue;
+    packer.distances(layer.distance_keys, model.heads, prefix + "key", distances);
+    packer.distances(layer.distance_queries, model.heads, prefix + "query", distances);
+  }
+}
+
+// The table of distances as layers read it; empty without one.
+std::vector<float> normed_distances(const Checkpoint& checkpoint) {
+  if (checkpoint.spec().relative_buckets == 0) return {};
+  std::vector<float> rows = to_floats(checkpoint.get("relative.weight"));
+  layer_norm(rows, {.weight = to_floats(checkpoint.get("relative.norm.weight")),
+                    .bias = to_floats(checkpoint.get("relative.norm.bias")),
+                    .epsilon = checkpoint.spec().norm_eps});
+  return rows;
+}
+
+// What does not depend on the weights.
+void plan_positions(PackedModel& model) {
+  const ModelSpec& spec = model.spec;
+  if (spec.rotary_base > 0) {
+    model.rotation.emplace(spec.rotary_base, spec.head_width(), spec.max_tokens());
+    model.local_rotation.emplace(spec.local_rotary_base, spec.head_width(), spec.max_tokens());
+  }
+  if (spec.window > 0) {
+    const int columns = kAttentionBlock + 2 * spec.window;
+    for (int r = 0; r < kAttentionBlock; ++r) {
+      for (int c = 0; c < columns; ++c) {
+        model.window_bias.push_back(c < r || c > r + 2 * spec.window ? kHidden : 0.0F);
+      }
+    }
+  }
+  if (spec.relative_buckets > 0) {
+    const DistanceBuckets buckets(spec);
+    for (int d = 1 - spec.max_tokens(); d < spec.max_tokens(); ++d) model.distance_rows.push_back(buckets.row(d));
   }
 }
 
@@ -243,8 +314,12 @@ void plan_heads(PackedModel& model, const PackOptions& options, Packer& packer) 
   for (size_t r = 0; r < model.readers.size(); ++r)
     packer.floats(model.readers[r], fmt::format("exits.reader.{}.weight", r));
   const Precision poolers = precision_of(kPoolers, options.exceptions, model.heads);
-  for (size_t p = 0; p < model.poolers.size(); ++p)
-    packer.matrix(model.poolers[p], poolers, {fmt::format("exits.pooler.{}", p)});
+  for (size_t p = 0; p < model.poolers.size(); ++p) {
+    const std::string name = fmt::format("exits.pooler.{}", p);
+    packer.matrix(model.poolers[p].map, poolers, {name});
+    if (model.exits.pooler.norm && !pooler_has_reader(model.exits, static_cast<int>(p)))
+      packer.norm(model.poolers[p].norm, name + ".norm");
+  }
   for (size_t c = 0; c < model.classifiers.size(); ++c) {
     const std::string name = fmt::format("exits.classifier.{}", c);
     packer.plain(model.classifiers[c].outer, name);
@@ -274,17 +349,20 @@ PackedModel::PackedModel(const Checkpoint& checkpoint, const Kernels& table, con
       exits(checkpoint.exits()),
       kernels(&table),
       precision(options.precision),
-      attention(higher_precision(table, options.precision)),
+      attention(spec.relative_buckets > 0 ? Precision::fp32 : higher_precision(table, options.precision)),
       heads(higher_precision(table, options.precision)) {
   require_precision(table, precision);
   check_exceptions(spec, table, options.exceptions);
   Packer packer(checkpoint, table);
   packer.table(word, "embeddings.word.weight");
-  packer.table(position, "embeddings.position.weight");
-  packer.table(segment, "embeddings.segment.weight");
+  if (spec.position_table) packer.table(position, "embeddings.position.weight");
+  if (spec.segments > 0) packer.table(segment, "embeddings.segment.weight");
   packer.norm(embedding_norm, "embeddings.norm");
   if (spec.embedding_projection) packer.matrix(project.emplace(), heads, {"embeddings.project"});
-  plan_layers(*this, options, packer);
+  const std::vector<float> distances = normed_distances(checkpoint);
+  plan_positions(*this);
+  plan_layers(*this, options, distances, packer);
+  if (spec.pre_norm) packer.norm(final_norm, "final_norm");
   plan_heads(*this, options, packer);
   region_ = packer.run(options.threads);
 }

@@ -8,6 +8,7 @@
 
 #include "exeunt/base/tensor.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/model/positions.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cpu/region.h"
 #include "exeunt/runtime/precision_map.h"
@@ -21,7 +22,7 @@ struct PackOptions {
 };
 
 struct PackedNorm {
-  const float *weight = nullptr, *bias = nullptr;  // [columns]
+  const float *weight = nullptr, *bias = nullptr;  // [columns]; biases that a model lacks are zeros
 };
 
 // An embedding table, from which rows are only gathered, in the checkpoint's type.
@@ -35,7 +36,15 @@ struct PackedTable {
 struct PackedLayer {
   PackedWeight query = {}, key_value = {};  // [d, d]; [2d, d], keys first
   PackedWeight output = {}, ffn1 = {}, ffn2 = {};
+  std::optional<PackedWeight> gate = {};
   PackedNorm attention_norm = {}, ffn_norm = {};
+  // DeBERTa: keys and queries of all distances, [2 · buckets, d / heads] of each head.
+  std::vector<PackedWeight> distance_keys = {}, distance_queries = {};
+};
+
+struct PackedPooler {
+  PackedWeight map = {};
+  PackedNorm norm = {};  // null: none
 };
 
 // A matrix that is applied to one row only and usually has few outputs: row-major, as in the checkpoint.
@@ -49,6 +58,10 @@ struct PackedClassifier {
   std::optional<PlainWeight> inner = {};
 };
 
+// Rows of queries that attention with a bias takes at once. Blocks begin at multiples of it in every text, so that a
+// result does not depend on how the work is split.
+inline constexpr int kAttentionBlock = 64;
+
 class PackedModel {
  public:
   // Throws Error: bad_file for a non-finite weight (with the tensor's name), resources for a precision the table lacks,
@@ -59,15 +72,23 @@ class PackedModel {
   ExitLayout exits;
   const Kernels* kernels;
   Precision precision;
-  Precision attention;  // below fp32: bf16 if the table supports it; else fp32
-  Precision heads;      // the same, of poolers unless an exception names them; classifiers are always fp32
+  Precision attention;  // below fp32: bf16 if the table supports it; else fp32, and always where distances count
+  Precision heads;      // below fp32: bf16 if the table supports it; of poolers unless an exception names them;
+                        // classifiers are always fp32
 
-  PackedTable word = {}, position = {}, segment = {};
+  PackedTable word = {}, position = {}, segment = {};  // null data: no such table
   PackedNorm embedding_norm = {};
   std::optional<PackedWeight> project = {};
   std::vector<PackedLayer> layers = {};  // distinct ones: spec.weights_of() says which a layer uses
+  PackedNorm final_norm = {};            // null: none
+  std::optional<Rotation> rotation = {}, local_rotation = {};
+  // A local layer attends a block of kAttentionBlock queries at a time to the keys from `window` before the first to
+  // `window` after the last: [kAttentionBlock, kAttentionBlock + 2 · window], kHidden where they are too far apart.
+  std::vector<float> window_bias = {};
+  // The row of the table of distances for a query d tokens behind its key, at place d + max_tokens − 1.
+  std::vector<int> distance_rows = {};
   std::vector<const float*> readers = {};
-  std::vector<PackedWeight> poolers = {};
+  std::vector<PackedPooler> poolers = {};
   std::vector<PackedClassifier> classifiers = {};
   std::optional<PlainWeight> lte = {};
 

@@ -109,6 +109,21 @@ float exp_all(float* values, int n, float scale) {
 }
 
 template <class V>
+float scale_of(const Attention& work) {
+  return work.scale > 0 ? work.scale : 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
+}
+
+// The bias of attention's row `row`, added to its scores.
+template <class V>
+void add_bias(const Attention& work, int row, float* scores) {
+  if (work.bias == nullptr) return;
+  const float* bias = work.bias + static_cast<size_t>(row - work.row) * work.bias_stride;
+  int t = 0;
+  for (; t + V::kWidth <= work.tokens; t += V::kWidth) V::store(scores + t, V::load(scores + t) + V::load(bias + t));
+  for (; t < work.tokens; ++t) scores[t] += bias[t];
+}
+
+template <class V>
 void tanh_all(float* values, int n) {
   int i = 0;
   for (; i + V::kWidth <= n; i += V::kWidth) V::store(values + i, tanh<V>(V::load(values + i)));

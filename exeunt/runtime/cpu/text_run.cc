@@ -191,7 +191,7 @@ ExitVisit RowsRun::visit(int layer) {
 bool RowsRun::after(const LayerEnd& end) {
   if (end.layer == 0) return false;
   const auto values = static_cast<size_t>(end.rows.tokens) * static_cast<size_t>(model_.spec.hidden);
-  take_(end.layer, {end.rows.all, values});
+  take_(end.layer, {end.heads->as_read(end.rows), values});
   if (end.site >= 0) logits_.assign(end.logits, end.logits + model_.exits.outputs);
   return end.layer == depth_;
 }

@@ -23,8 +23,8 @@ bool any_int8(const PackedModel& model, PackedWeight PackedLayer::*weight) {
 
 size_t head_operand_bytes(const PackedModel& model) {
   size_t bytes = 0;
-  for (const PackedWeight& pooler : model.poolers)
-    bytes = std::max(bytes, model.kernels->operand_bytes(pooler.precision, kMostTexts, pooler.inputs));
+  for (const PackedPooler& pooler : model.poolers)
+    bytes = std::max(bytes, model.kernels->operand_bytes(pooler.map.precision, kMostTexts, pooler.map.inputs));
   return bytes;
 }
 
@@ -61,12 +61,26 @@ Workspace::Workspace(const PackedModel& model, int pack_rows) : capacity(std::ma
   }
   layout.add(qkv, most_rows * 3 * d * attended);
   if (any_int8(model, &PackedLayer::output)) layout.add(context, most_rows * d);
-  if (any_int8(model, &PackedLayer::ffn2)) layout.add(inner, most_rows * static_cast<size_t>(spec.inner));
+  const auto f = static_cast<size_t>(spec.inner);
+  if (spec.gated || any_int8(model, &PackedLayer::ffn2)) layout.add(inner, most_rows * (spec.gated ? 2 * f : f));
+  if (spec.pre_norm) layout.add(normed, most_rows * d);
   layout.add(layer_input, operand_bytes(model, &PackedLayer::query, capacity));
   layout.add(context_input, operand_bytes(model, &PackedLayer::output, capacity));
   layout.add(ffn1_input, operand_bytes(model, &PackedLayer::ffn1, capacity));
   layout.add(ffn2_input, operand_bytes(model, &PackedLayer::ffn2, capacity));
   layout.add(attention, model.kernels->attention_scratch(model.attention, spec.max_tokens(), spec.hidden / spec.heads));
+  if (spec.relative_buckets > 0) {
+    const auto longest = static_cast<size_t>(spec.max_tokens()),
+               rows_of_distances = static_cast<size_t>(2 * spec.relative_buckets);
+    const auto head_operand = [&](int count) {
+      return model.kernels->operand_bytes(model.heads, count, spec.head_width());
+    };
+    layout.add(head_keys, head_operand(spec.max_tokens()));
+    layout.add(head_queries, head_operand(kAttentionBlock));
+    layout.add(key_distances, longest * rows_of_distances);
+    layout.add(query_distances, kAttentionBlock * rows_of_distances);
+    layout.add(bias, kAttentionBlock * longest);
+  }
   layout.add(first_rows, texts * d);
   layout.add(first_query, texts * 3 * d * attended);
   layout.add(first_input, operand_bytes(model, &PackedLayer::query, kMostTexts));

@@ -48,7 +48,7 @@ TEST(PackedModel, KeepsAttentionAndHeadsInTheHigherPrecision) {
     const PackedModel model(checkpoint, *way.kernels, {.precision = way.precision});
     const bool half = way.precision != Precision::fp32 && way.kernels->bf16;
     EXPECT_EQ(model.attention, half ? Precision::bf16 : Precision::fp32) << way.name();
-    EXPECT_EQ(model.poolers[0].precision, model.attention);
+    EXPECT_EQ(model.poolers[0].map.precision, model.attention);
     EXPECT_EQ(model.layers[0].ffn1.precision, way.precision);
   }
 }

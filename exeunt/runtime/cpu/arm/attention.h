@@ -168,7 +168,7 @@ struct Attending {
 
   // Scores become unnormalised probabilities; the sum is divided out at the end.
   __attribute__((flatten)) void share(int rows, float (&inverse)[kTileRows]) const {
-    const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
+    const float scale = scale_of<Lanes>(work);
     for (int r = 0; r < rows; ++r) {
       float* row = scores + static_cast<size_t>(r) * room.scores_stride;
       std::byte* to = shares + static_cast<size_t>(r) * kUnit;
@@ -270,6 +270,9 @@ struct Attending {
         const int rows = end - row < kTileRows ? end - row : kTileRows;
         float inverse[kTileRows] = {};
         one.score(row, rows);
+        for (int r = 0; r < rows; ++r) {
+          add_bias<Lanes>(work, row + r, one.scores + static_cast<size_t>(r) * one.room.scores_stride);
+        }
         one.share(rows, inverse);
         one.sum_values(row, rows, inverse);
       }

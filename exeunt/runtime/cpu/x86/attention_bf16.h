@@ -220,9 +220,11 @@ struct Bf16Attention {
             .rows = rows,
             .pairs = s.inner / 2,
             .columns = s.tokens});
-    const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
+    const float scale = scale_of<V>(work);
     float sums[M::kRows];
     int r = 0;
+    for (; r < rows; ++r) add_bias<V>(work, row + r, s.scores + r * s.token_stride);
+    r = 0;
     for (; r + 4 <= rows; r += 4) {
       share<4>(s.scores + r * s.token_stride, s.shares + r * s.share_stride, s, work.tokens, scale, sums + r);
     }
