@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of one exit for one text. This is the only place where logits become probabilities.
+// The output of one exit for one text. This is the only place where logits become probabilities; host and device get
+// the same bits from it.
 #pragma once
 
 #include <cmath>
-#include <limits>
 
 #include "exeunt/exits/host_device.h"
+#include "exeunt/exits/portable_math.h"
 
 namespace exeunt {
 
@@ -78,8 +79,8 @@ EXEUNT_HOST_DEVICE inline float divergence_term(float p, float q) noexcept {
   const float sum = p + q;
   if (!(sum > 0)) return 0;
   const float tilt = (p - q) / sum;
-  const float left = p > 0 ? p * std::log1p(tilt) : 0.0F;
-  const float right = q > 0 ? q * std::log1p(-tilt) : 0.0F;
+  const float left = p > 0 ? p * portable::log1p(tilt) : 0.0F;
+  const float right = q > 0 ? q * portable::log1p(-tilt) : 0.0F;
   return left + right > 0 ? left + right : 0.0F;
 }
 
@@ -88,7 +89,7 @@ EXEUNT_HOST_DEVICE inline float divergence_term(float p, float q) noexcept {
 EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading, float peak, float scale) noexcept {
   float twice = 0;
   for (int c = 0; c < reading.classes; ++c) {
-    const float p = std::exp((reading.logits[c] - peak) / reading.temperature) * scale;
+    const float p = portable::exp((reading.logits[c] - peak) / reading.temperature) * scale;
     twice += divergence_term(memory[1 + c], p);
     memory[1 + c] = p;
   }
@@ -106,10 +107,10 @@ EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memo
   float confidence = 0, purity = 1, least = 1, twice = 0;  // the logarithm of the confidence
   for (int c = 0; c < reading.classes; ++c) {
     const float d = (reading.logits[c] - (reading.cuts == nullptr ? 0.0F : reading.cuts[c])) / reading.temperature;
-    const float power = std::exp(-std::fabs(d));  // of the less probable answer over the other
+    const float power = portable::exp(-std::fabs(d));  // of the less probable answer over the other
     const float p = 1 / (1 + power), q = power / (1 + power);
-    e.entropy += std::log1p(power) + (power > 0 ? q * std::fabs(d) : 0.0F);
-    confidence -= std::log1p(power);
+    e.entropy += portable::log1p(power) + (power > 0 ? q * std::fabs(d) : 0.0F);
+    confidence -= portable::log1p(power);
     purity *= p * p + q * q;
     if (p - q < e.margin) e.margin = p - q;
     if (q < least) least = q;
@@ -121,7 +122,7 @@ EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memo
     }
   }
   e.nentropy = e.entropy / (static_cast<float>(reading.classes) * 0.69314718F);
-  e.confidence = std::exp(confidence);
+  e.confidence = portable::exp(confidence);
   e.impurity = 1 - purity;
   e.least = least;
   if (memory != nullptr) {
@@ -147,7 +148,7 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
   for (int c = 0; c < reading.classes; ++c) {
     if (c == e.label) continue;
     const float d = (reading.logits[c] - peak) / reading.temperature;  // -inf if the gap exceeds fp32
-    const float power = std::exp(d);
+    const float power = portable::exp(d);
     rest += power;
     squares += power * power;
     if (power > 0) weighted += power * d;
@@ -155,13 +156,13 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
     if (power < least) least = power;
   }
   const float total = 1 + rest;
-  e.entropy = std::log1p(rest) - weighted / total;  // keeps its digits where p is almost 1
-  e.nentropy = e.entropy / std::log(static_cast<float>(reading.classes));
+  e.entropy = portable::log1p(rest) - weighted / total;  // keeps its digits where p is almost 1
+  e.nentropy = e.entropy / portable::log(static_cast<float>(reading.classes));
   e.impurity = (rest * (2 + rest) - squares) / (total * total);
   e.confidence = 1 / total;
-  e.margin = -std::expm1(second) / total;
+  e.margin = -portable::expm1(second) / total;
   e.least = least / total;
-  e.first = std::exp((reading.logits[0] - peak) / reading.temperature) / total;
+  e.first = portable::exp((reading.logits[0] - peak) / reading.temperature) / total;
   if (memory != nullptr) e.shift = shift_from(memory, reading, peak, 1 / total);
   return e;
 }
@@ -170,14 +171,15 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
 // change them: a label is given if its probability is above its threshold.
 EXEUNT_HOST_DEVICE inline void probabilities(const Reading& reading, float* out) noexcept {
   if (reading.several) {
-    for (int c = 0; c < reading.classes; ++c) out[c] = 1 / (1 + std::exp(-reading.logits[c] / reading.temperature));
+    for (int c = 0; c < reading.classes; ++c)
+      out[c] = 1 / (1 + portable::exp(-reading.logits[c] / reading.temperature));
     return;
   }
   float peak = reading.logits[0], total = 0;
   for (int c = 1; c < reading.classes; ++c)
     if (reading.logits[c] > peak) peak = reading.logits[c];
   for (int c = 0; c < reading.classes; ++c)
-    total += out[c] = std::exp((reading.logits[c] - peak) / reading.temperature);
+    total += out[c] = portable::exp((reading.logits[c] - peak) / reading.temperature);
   for (int c = 0; c < reading.classes; ++c) out[c] /= total;
 }
 
