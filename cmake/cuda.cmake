@@ -4,9 +4,9 @@ set(EXEUNT_HAVE_CUDA OFF)
 if(EXEUNT_CUDA STREQUAL "AUTO" AND (CMAKE_CROSSCOMPILING OR EXEUNT_SANITIZE))
   message(STATUS "CUDA backend: off in a cross build and under sanitizers")
 elseif(EXEUNT_CUDA)
-  # Machine code for Hopper, and PTX that any GPU from Turing on can compile.
+  # Machine code for Hopper with the instructions that only it has, and PTX that any GPU from Ampere on can compile.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90)
+    set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90a-real)
   endif()
   find_program(EXEUNT_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
   if(EXEUNT_NVCC AND NOT DEFINED ENV{CUDACXX})

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's weights in the memory of a GPU, once, for all batches.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/runtime/cuda/kernels.h"
+#include "exeunt/runtime/precision.h"
+
+namespace exeunt::cuda {
+
+struct Matrix {
+  const void* weight = nullptr;  // [outputs, inputs]
+  const float* bias = nullptr;
+  int inputs = 0, outputs = 0;
+};
+
+struct LayerWeights {
+  Matrix qkv = {}, output = {}, ffn1 = {}, ffn2 = {};
+  Norm attention_norm = {}, ffn_norm = {};
+};
+
+class DeviceModel {
+ public:
+  // Throws Error: bad_file for a non-finite weight, resources if there is no memory.
+  DeviceModel(const Checkpoint& checkpoint, Precision precision, const Chip& chip);
+
+  ModelSpec spec;
+  ExitLayout exits;
+  Precision precision;
+  Chip chip;
+  Number number;  // of activations and matrices
+
+  const float *word = nullptr, *position = nullptr, *segment = nullptr;
+  Norm embedding_norm = {};
+  std::optional<Matrix> project = {};
+  std::vector<LayerWeights> layers = {};  // distinct ones: spec.weights_of() says which a layer uses
+  std::vector<const float*> readers = {};
+  std::vector<Matrix> poolers = {};
+  struct Classifier {
+    Affine outer = {}, inner = {};
+  };
+  std::vector<Classifier> classifiers = {};
+  Affine lte = {};
+  const float* cuts = nullptr;  // as ExitLayout has them; null: none
+
+  [[nodiscard]] const LayerWeights& layer(int index) const {
+    return layers[static_cast<size_t>(spec.weights_of(index))];
+  }
+  [[nodiscard]] size_t bytes() const noexcept { return memory_.size(); }
+
+ private:
+  DeviceMemory memory_ = {}, cuts_ = {};
+};
+
+}  // namespace exeunt::cuda

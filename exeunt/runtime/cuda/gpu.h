@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory, streams, events and graphs of a GPU, released by their destructors; every failure is an Error (resources).
+// The sources that decide what runs include this and no header of CUDA.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+struct CUstream_st;
+struct CUevent_st;
+struct CUgraphExec_st;
+
+namespace exeunt::cuda {
+
+using Stream = CUstream_st*;
+
+// What kernels need to know of a GPU.
+struct Chip {
+  int index = 0;
+  int major = 0, minor = 0;
+  int processors = 1;
+  [[nodiscard]] bool hopper() const noexcept { return major == 9; }  // has wgmma and the tensor copy engine
+};
+[[nodiscard]] Chip chip_of(int index);
+// Makes `index` the GPU of the calling thread.
+void use_gpu(int index);
+[[nodiscard]] size_t free_bytes();
+
+// Owns one pointer to memory. `Free` is one of the functions below.
+void free_device(void* data) noexcept;
+void free_pinned(void* data) noexcept;
+template <void (*Free)(void*) noexcept>
+class Memory {
+ public:
+  Memory() = default;
+  Memory(void* data, size_t bytes) : data_(data), bytes_(bytes) {}
+  Memory(Memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Memory() {
+    if (data_ != nullptr) Free(data_);
+  }
+  [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
+  [[nodiscard]] size_t size() const noexcept { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+using DeviceMemory = Memory<free_device>;
+using PinnedMemory = Memory<free_pinned>;  // of the host, reachable by the GPU's copy engines
+[[nodiscard]] DeviceMemory device_memory(size_t bytes, std::string_view what);
+[[nodiscard]] PinnedMemory pinned_memory(size_t bytes, std::string_view what);
+
+class OwnStream {
+ public:
+  OwnStream();
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  [[nodiscard]] Stream get() const noexcept { return stream_; }
+  void wait() const;  // until all that was enqueued is done; throws what failed
+
+ private:
+  Stream stream_ = nullptr;
+};
+
+// A recorded sequence of kernels that is launched as one.
+class Graph {
+ public:
+  // Records what `enqueue` puts into `stream`; nothing of it runs.
+  Graph(Stream stream, const std::function<void()>& enqueue);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void launch(Stream stream) const;
+
+ private:
+  CUgraphExec_st* graph_ = nullptr;
+};
+
+// While `stream` records: a value that is 0 when the graph starts and that a kernel sets (cudaGraphSetConditional) …
+using Condition = uint64_t;
+[[nodiscard]] Condition make_condition(Stream stream);
+// … and what runs only if it is not 0 then: all that `enqueue` puts into `inner`, a stream of its own.
+void enqueue_if(Condition condition, Stream stream, Stream inner, const std::function<void()>& enqueue);
+
+void copy_to_device(void* to, const void* from, size_t bytes, Stream stream);
+void copy_to_host(void* to, const void* from, size_t bytes, Stream stream);
+void fill_zero(void* to, size_t bytes, Stream stream);
+// Throws if the last kernel did not start.
+void check_launch(std::string_view what);
+
+}  // namespace exeunt::cuda

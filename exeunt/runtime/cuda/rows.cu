@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to rows one by one: embeddings, norms, what exits read, and moving those that stay.
+#include <algorithm>
+#include <type_traits>
+
+#include "exeunt/runtime/cuda/numbers.cuh"
+
+namespace exeunt::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+
+// One warp per row. A lane holds kVectors times eight neighbours: columns ≤ 256 kVectors, a multiple of 8.
+template <int kVectors>
+struct RowInRegisters {
+  Eight part[kVectors];
+
+  template <class Read>
+  __device__ void load(int columns, int lane, Read read) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int at = (i * 32 + lane) * 8;
+      if (at < columns) part[i] = read(at);
+    }
+  }
+  // (x − mean) / √(variance + ε) · weight + bias
+  template <class T>
+  __device__ void normalize(int columns, int lane, float epsilon, const RowInRegisters& weight,
+                            const RowInRegisters& bias, T* out) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if ((i * 32 + lane) * 8 < columns)
+        for (float x : part[i].v) sum += x;
+    }
+    const float mean = warp_sum(sum) / static_cast<float>(columns);
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if ((i * 32 + lane) * 8 < columns)
+        for (float x : part[i].v) squares += (x - mean) * (x - mean);
+    }
+    const float scale = 1.0F / sqrtf(warp_sum(squares) / static_cast<float>(columns) + epsilon);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int at = (i * 32 + lane) * 8;
+      if (at >= columns) continue;
+      Eight y;
+#pragma unroll
+      for (int c = 0; c < 8; ++c) y.v[c] = (part[i].v[c] - mean) * scale * weight.part[i].v[c] + bias.part[i].v[c];
+      store_eight(out + at, y);
+    }
+  }
+};
+
+// The same for any number of columns, with `read` called three times for each.
+template <class T, class Read>
+__device__ void normalize_any(int columns, int lane, const Norm& norm, T* out, Read read) {
+  float sum = 0;
+  for (int c = lane; c < columns; c += 32) sum += read(c);
+  const float mean = warp_sum(sum) / static_cast<float>(columns);
+  float squares = 0;
+  for (int c = lane; c < columns; c += 32) squares += (read(c) - mean) * (read(c) - mean);
+  const float scale = 1.0F / sqrtf(warp_sum(squares) / static_cast<float>(columns) + norm.epsilon);
+  for (int c = lane; c < columns; c += 32) {
+    store(out + c, (read(c) - mean) * scale * norm.weight[c] + norm.bias[c]);
+  }
+}
+
+// A warp normalises row after row, with the weights in registers. kVectors = 0: any number of columns.
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kWarps * 32) add_norm_rows(AddNormJob job) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, rows = job.live->rows;
+  int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  if (row >= rows) return;
+  const auto columns = static_cast<size_t>(job.columns);
+  const T *a = static_cast<const T*>(job.a), *b = static_cast<const T*>(job.b);
+  T* out = static_cast<T*>(job.out);
+  if constexpr (kVectors > 0) {
+    RowInRegisters<kVectors> weight, bias;
+    weight.load(job.columns, lane, [&](int c) { return load_eight(job.norm.weight + c); });
+    bias.load(job.columns, lane, [&](int c) { return load_eight(job.norm.bias + c); });
+    for (; row < rows; row += static_cast<int>(gridDim.x) * kWarps) {
+      const size_t at = static_cast<size_t>(row) * columns;
+      RowInRegisters<kVectors> held, other;
+      held.load(job.columns, lane, [&](int c) { return load_eight(a + at + c); });
+      other.load(job.columns, lane, [&](int c) { return load_eight(b + at + c); });
+#pragma unroll
+      for (int i = 0; i < kVectors; ++i) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) held.part[i].v[c] += other.part[i].v[c];
+      }
+      held.normalize(job.columns, lane, job.norm.epsilon, weight, bias, out + at);
+    }
+  } else {
+    for (; row < rows; row += static_cast<int>(gridDim.x) * kWarps) {
+      const size_t at = static_cast<size_t>(row) * columns;
+      // `out` may be `b`: each lane reads its columns before it writes them.
+      normalize_any(job.columns, lane, job.norm, out + at, [&](int c) { return wide(a[at + c]) + wide(b[at + c]); });
+    }
+  }
+}
+
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kWarps * 32) embed_rows(EmbedJob job) {
+  const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (row >= job.live->rows) return;
+  const auto columns = static_cast<size_t>(job.columns);
+  const float* word = job.word + static_cast<size_t>(job.ids[row]) * columns;
+  const float* segment = job.segment == nullptr ? nullptr : job.segment + static_cast<size_t>(job.types[row]) * columns;
+  const float* position =
+      job.position == nullptr ? nullptr : job.position + static_cast<size_t>(job.positions[row]) * columns;
+  T* out = static_cast<T*>(job.out) + static_cast<size_t>(row) * columns;
+  if constexpr (kVectors > 0) {
+    RowInRegisters<kVectors> held, weight, bias;
+    weight.load(job.columns, lane, [&](int c) { return load_eight(job.norm.weight + c); });
+    bias.load(job.columns, lane, [&](int c) { return load_eight(job.norm.bias + c); });
+    held.load(job.columns, lane, [&](int c) {
+      Eight x = load_eight(word + c);
+      for (const float* other : {segment, position}) {
+        if (other == nullptr) continue;
+        const Eight y = load_eight(other + c);
+        for (int i = 0; i < 8; ++i) x.v[i] += y.v[i];
+      }
+      return x;
+    });
+    held.normalize(job.columns, lane, job.norm.epsilon, weight, bias, out);
+  } else {
+    normalize_any(job.columns, lane, job.norm, out, [&](int c) {
+      return word[c] + (segment == nullptr ? 0.0F : segment[c]) + (position == nullptr ? 0.0F : position[c]);
+    });
+  }
+}
+
+// Calls `run` with how many vectors of eight a lane holds, as a constant; 0 where registers do not suit.
+template <class Run>
+void with_vectors(int columns, Run run) {
+  using std::integral_constant;
+  const int vectors = columns % 8 == 0 ? (columns + 255) / 256 : 0;
+  if (vectors == 1) return run(integral_constant<int, 1>{});
+  if (vectors == 2) return run(integral_constant<int, 2>{});
+  if (vectors == 3) return run(integral_constant<int, 3>{});
+  if (vectors == 4) return run(integral_constant<int, 4>{});
+  if (vectors > 4 && vectors <= 8) return run(integral_constant<int, 8>{});
+  run(integral_constant<int, 0>{});
+}
+
+// One block per text; a thread sums a column from the first row to the last.
+template <class T>
+__global__ void pool_texts(PoolJob job) {
+  extern __shared__ float scores[];  // [tokens], with a reader
+  __shared__ float largest, total;
+  const int text = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
+  if (text >= job.list.live->texts) return;
+  const int begin = job.list.begin[text], tokens = job.list.begin[text + 1] - begin;
+  const auto columns = static_cast<size_t>(job.columns);
+  const T* rows = static_cast<const T*>(job.rows) + static_cast<size_t>(begin) * columns;
+  if (job.reader == nullptr) {
+    float* out = job.out + static_cast<size_t>(text) * columns;
+    const bool mean =
+        job.input == PoolInput::mean || job.input == PoolInput::cls_mean || job.input == PoolInput::mean_max;
+    const bool most =
+        job.input == PoolInput::max || job.input == PoolInput::cls_max || job.input == PoolInput::mean_max;
+    const bool first =
+        job.input == PoolInput::cls || job.input == PoolInput::cls_mean || job.input == PoolInput::cls_max;
+    for (int c = thread; c < job.columns; c += threads) {
+      float sum = wide(rows[c]), top = sum;
+      for (int t = 1; t < tokens; ++t) {
+        const float x = wide(rows[static_cast<size_t>(t) * columns + static_cast<size_t>(c)]);
+        sum += x;
+        top = fmaxf(top, x);
+      }
+      float value = first ? wide(rows[c]) : 0.0F;
+      if (mean) value += sum / static_cast<float>(tokens);
+      if (most) value += top;
+      out[c] = value;
+    }
+    return;
+  }
+  const int lane = thread % 32, warp = thread / 32, warps = threads / 32;
+  for (int t = warp; t < tokens; t += warps) {
+    float sum = 0;
+    for (int c = lane; c < job.columns; c += 32)
+      sum += wide(rows[static_cast<size_t>(t) * columns + static_cast<size_t>(c)]) * job.reader[c];
+    sum = warp_sum(sum);
+    if (lane == 0) scores[t] = sum;
+  }
+  __syncthreads();
+  if (warp == 0) {
+    float top = -INFINITY;
+    for (int t = lane; t < tokens; t += 32) top = fmaxf(top, scores[t]);
+    top = warp_max(top);
+    float sum = 0;
+    for (int t = lane; t < tokens; t += 32) sum += expf(scores[t] - top);
+    sum = warp_sum(sum);
+    if (lane == 0) {
+      largest = top;
+      total = sum;
+    }
+  }
+  __syncthreads();
+  for (int t = thread; t < tokens; t += threads) scores[t] = expf(scores[t] - largest) / total;
+  __syncthreads();
+  float* out = job.out + static_cast<size_t>(text) * 2 * columns;
+  for (int c = thread; c < job.columns; c += threads) {
+    float sum = 0;
+    for (int t = 0; t < tokens; ++t)
+      sum += scores[t] * wide(rows[static_cast<size_t>(t) * columns + static_cast<size_t>(c)]);
+    out[c] = wide(rows[c]);
+    out[columns + static_cast<size_t>(c)] = sum;
+  }
+}
+
+// Blocks (text, part): a text's rows are one run of bytes, before and after.
+template <class Unit>
+__global__ void compact_rows(CompactJob job) {
+  const int text = static_cast<int>(blockIdx.x);
+  if (text >= job.after.live->texts) return;
+  const int begin = job.after.begin[text], rows = job.after.begin[text + 1] - begin;
+  const size_t units = job.row_bytes / sizeof(Unit);
+  const Unit* from = static_cast<const Unit*>(job.rows) + static_cast<size_t>(job.before.begin[job.from[text]]) * units;
+  Unit* to = static_cast<Unit*>(job.out) + static_cast<size_t>(begin) * units;
+  const size_t count = static_cast<size_t>(rows) * units;
+  for (size_t i = blockIdx.y * blockDim.x + threadIdx.x; i < count; i += static_cast<size_t>(gridDim.y) * blockDim.x)
+    to[i] = from[i];
+}
+
+template <class T>
+__global__ void first_rows(FirstRowsJob job) {
+  const int text = static_cast<int>(blockIdx.x);
+  if (text >= job.list.live->texts) return;
+  const T* row =
+      static_cast<const T*>(job.rows) + static_cast<size_t>(job.list.begin[text]) * static_cast<size_t>(job.columns);
+  float* out = job.out + static_cast<size_t>(job.list.slot[text]) * job.stride;
+  for (int c = static_cast<int>(threadIdx.x); c < job.columns; c += static_cast<int>(blockDim.x)) out[c] = wide(row[c]);
+}
+
+template <class From, class To>
+__global__ void convert(const From* from, To* to, size_t count) {
+  const size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
+  if (i < count) store(to + i, wide(from[i]));
+}
+
+}  // namespace
+
+void embed(const EmbedJob& job, Stream stream) {
+  const unsigned blocks = blocks_of(static_cast<size_t>(job.max_rows), kWarps);
+  with_type(job.number, [&]<class T>(T*) {
+    with_vectors(job.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+      embed_rows<T, kVectors><<<blocks, kWarps * 32, 0, stream>>>(job);
+    });
+  });
+  check_launch("starting the embeddings");
+}
+
+void add_norm(const AddNormJob& job, Stream stream) {
+  constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
+  const unsigned blocks = std::min(kMostBlocks, blocks_of(static_cast<size_t>(job.max_rows), kWarps));
+  with_type(job.number, [&]<class T>(T*) {
+    with_vectors(job.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+      add_norm_rows<T, kVectors><<<blocks, kWarps * 32, 0, stream>>>(job);
+    });
+  });
+  check_launch("starting a norm");
+}
+
+void pool(const PoolJob& job, Stream stream) {
+  const size_t shared = job.reader != nullptr ? static_cast<size_t>(job.max_tokens) * sizeof(float) : 0;
+  with_type(job.number, [&]<class T>(T*) {
+    if (shared > 48 * 1024)
+      cudaFuncSetAttribute(pool_texts<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    pool_texts<T><<<static_cast<unsigned>(job.max_texts), 256, shared, stream>>>(job);
+  });
+  check_launch("starting a reader");
+}
+
+void compact(const CompactJob& job, Stream stream) {
+  const dim3 blocks(static_cast<unsigned>(job.max_texts), 8);
+  if (job.row_bytes % 16 == 0) {
+    compact_rows<uint4><<<blocks, 256, 0, stream>>>(job);
+  } else {
+    compact_rows<uint16_t><<<blocks, 256, 0, stream>>>(job);
+  }
+  check_launch("starting to move rows");
+}
+
+void keep_first_rows(const FirstRowsJob& job, Stream stream) {
+  with_type(job.number,
+            [&]<class T>(T*) { first_rows<T><<<static_cast<unsigned>(job.max_texts), 256, 0, stream>>>(job); });
+  check_launch("starting to keep rows");
+}
+
+void widen(Number number, const void* from, float* to, size_t count, Stream stream) {
+  if (count == 0) return;
+  with_type(number, [&]<class T>(T*) {
+    convert<T, float><<<blocks_of(count, 256), 256, 0, stream>>>(static_cast<const T*>(from), to, count);
+  });
+  check_launch("starting a conversion");
+}
+
+void narrow(Number number, const float* from, void* to, size_t count, Stream stream) {
+  if (count == 0) return;
+  with_type(number, [&]<class T>(T*) {
+    convert<float, T><<<blocks_of(count, 256), 256, 0, stream>>>(from, static_cast<T*>(to), count);
+  });
+  check_launch("starting a conversion");
+}
+
+}  // namespace exeunt::cuda

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of the CUDA engine one by one: the fast ones against the plain ones, and the plain ones against
+// runtime/formulas.h. Skipped without a GPU.
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "exeunt/base/half.h"
+#include "exeunt/runtime/cuda/cuda.h"
+#include "exeunt/runtime/cuda/kernels.h"
+#include "exeunt/runtime/formulas.h"
+
+namespace exeunt::cuda {
+namespace {
+
+#define SKIP_WITHOUT_GPU() \
+  if (cuda_devices().devices.empty()) GTEST_SKIP() << cuda_devices().reason
+
+std::vector<float> draw(size_t count, uint32_t seed, float scale = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> out(count);
+  for (float& x : out) x = bf16_to_float(float_to_bf16(normal(random)));
+  return out;
+}
+
+// An array on the device, of floats or of numbers.
+class Array {
+ public:
+  Array(Number number, const std::vector<float>& values) : number_(number), count_(values.size()) {
+    memory_ = device_memory(count_ * bytes_of(number), "a test");
+    const DeviceMemory wide = device_memory(count_ * sizeof(float), "a test");
+    const OwnStream stream;
+    copy_to_device(wide.data(), values.data(), count_ * sizeof(float), stream.get());
+    narrow(number, reinterpret_cast<const float*>(wide.data()), memory_.data(), count_, stream.get());
+    stream.wait();
+  }
+  Array(Number number, size_t count) : Array(number, std::vector<float>(count, 12345.0F)) {}
+
+  [[nodiscard]] void* data() const { return memory_.data(); }
+  [[nodiscard]] float* floats() const { return reinterpret_cast<float*>(memory_.data()); }
+  [[nodiscard]] std::vector<float> values() const {
+    const DeviceMemory wide = device_memory(count_ * sizeof(float), "a test");
+    const OwnStream stream;
+    widen(number_, memory_.data(), reinterpret_cast<float*>(wide.data()), count_, stream.get());
+    std::vector<float> out(count_);
+    copy_to_host(out.data(), wide.data(), count_ * sizeof(float), stream.get());
+    stream.wait();
+    return out;
+  }
+
+ private:
+  Number number_;
+  size_t count_;
+  DeviceMemory memory_ = {};
+};
+
+template <class T>
+DeviceMemory on_device(const std::vector<T>& values) {
+  DeviceMemory memory = device_memory(values.size() * sizeof(T), "a test");
+  const OwnStream stream;
+  copy_to_device(memory.data(), values.data(), values.size() * sizeof(T), stream.get());
+  stream.wait();
+  return memory;
+}
+
+double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - want[i], 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::isnan(difference) ? INFINITY : std::sqrt(difference / std::max(size, 1e-30));
+}
+
+struct Sizes {
+  int rows, inputs, outputs;
+};
+constexpr int kPlainly = -2;
+
+// Empty where the shape does not fit.
+
+std::vector<float> product_of(const Sizes& sizes, int max_rows, Number number, Finish finish, int shape) {
+  const auto count = [](int a, int b) { return static_cast<size_t>(a) * static_cast<size_t>(b); };
+  const std::vector<float> x = draw(count(max_rows, sizes.inputs), 1);
+  const Array input(number, x);
+  const Array weight(number,
+                     draw(count(sizes.outputs, sizes.inputs), 2, 1.0F / std::sqrt(static_cast<float>(sizes.inputs))));
+  const Array bias(Number::fp32, draw(static_cast<size_t>(sizes.outputs), 3));
+  const Array out(number, count(max_rows, sizes.outputs));
+  const DeviceMemory live = on_device(std::vector<Live>{{.texts = 1, .rows = sizes.rows, .tiles = 1}});
+  const Product job{.number = number,
+                    .input = input.data(),
+                    .weight = weight.data(),
+                    .bias = bias.floats(),
+                    .out = out.data(),
+                    .inputs = sizes.inputs,
+                    .outputs = sizes.outputs,
+                    .finish = finish,
+                    .live = reinterpret_cast<const Live*>(live.data()),
+                    .max_rows = max_rows};
+  if (shape >= 0 && !shape_fits(job, shape)) return {};
+  const OwnStream stream;
+  if (shape == kPlainly) {
+    multiply_plainly(job, stream.get());
+  } else {
+    multiply_by_tensor_cores(job, chip_of(0), shape, stream.get());
+  }
+  stream.wait();
+  std::vector<float> all = out.values();
+  for (size_t i = count(sizes.rows, sizes.outputs); i < all.size(); ++i)
+    EXPECT_EQ(all[i], bf16_to_float(float_to_bf16(12345.0F))) << "beyond the last row";
+  all.resize(count(sizes.rows, sizes.outputs));
+  return all;
+}
+
+TEST(CudaKernels, MultipliesPlainlyAsTheFormulaSays) {
+  SKIP_WITHOUT_GPU();
+  for (const Sizes sizes : {Sizes{1, 1, 1}, Sizes{7, 12, 20}, Sizes{70, 100, 65}}) {
+    const std::vector<float> got = product_of(sizes, sizes.rows, Number::fp32, Finish::gelu, kPlainly);
+    const auto rows = static_cast<size_t>(sizes.rows), inputs = static_cast<size_t>(sizes.inputs),
+               outputs = static_cast<size_t>(sizes.outputs);
+    const std::vector<float> x = draw(rows * inputs, 1),
+                             w = draw(outputs * inputs, 2, 1.0F / std::sqrt(static_cast<float>(inputs))),
+                             b = draw(outputs, 3);
+    std::vector<float> want;
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t o = 0; o < outputs; ++o) {
+        double sum = b[o];
+        for (size_t c = 0; c < inputs; ++c) sum += static_cast<double>(x[r * inputs + c]) * w[o * inputs + c];
+        want.push_back(gelu(static_cast<float>(sum)));
+      }
+    }
+    EXPECT_LT(relative_error(got, want), 1e-6) << sizes.rows;
+  }
+}
+
+TEST(CudaKernels, MultipliesByTensorCoresInEveryShapeWithTheSameBits) {
+  SKIP_WITHOUT_GPU();
+  if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
+  for (const Sizes sizes : {Sizes{1, 64, 8}, Sizes{130, 128, 64}, Sizes{300, 200, 136}, Sizes{257, 768, 768},
+                            Sizes{128, 3072, 768}, Sizes{70, 2200, 40}, Sizes{1000, 768, 2304}}) {
+    for (const Finish finish : {Finish::none, Finish::gelu}) {
+      const std::vector<float> plain = product_of(sizes, sizes.rows, Number::bf16, finish, kPlainly);
+      std::vector<float> before;
+      for (int shape = 0; shape < static_cast<int>(std::size(kShapes)); ++shape) {
+        SCOPED_TRACE(std::to_string(sizes.rows) + " x " + std::to_string(sizes.inputs) + " x " +
+                     std::to_string(sizes.outputs) + ", shape " + std::to_string(shape));
+        const std::vector<float> got = product_of(sizes, sizes.rows + 64, Number::bf16, finish, shape);
+        if (got.empty()) continue;
+        EXPECT_LT(relative_error(got, plain), 3e-3);
+        if (!before.empty()) {
+          EXPECT_EQ(got, before);
+        }
+        before = got;
+      }
+    }
+  }
+}
+
+struct Lengths {
+  std::vector<int> begin = {0};
+  std::vector<Tile> tiles = {};
+  explicit Lengths(const std::vector<int>& lengths) {
+    for (const int length : lengths) {
+      for (int first = 0; first < length; first += kTileRows)
+        tiles.push_back({.text = static_cast<int>(begin.size()) - 1, .first = first});
+      begin.push_back(begin.back() + length);
+    }
+  }
+};
+
+std::vector<float> attention_of(const std::vector<int>& lengths, int hidden, int heads, Number number, bool fast) {
+  const Lengths texts(lengths);
+  const int rows = texts.begin.back(), count = static_cast<int>(lengths.size());
+  const auto values = static_cast<size_t>(rows) * static_cast<size_t>(hidden);
+  const Array qkv(number, draw(3 * values, 5));
+  const Array out(number, values);
+  const DeviceMemory live =
+      on_device(std::vector<Live>{{.texts = count, .rows = rows, .tiles = static_cast<int>(texts.tiles.size())}});
+  const DeviceMemory begin = on_device(texts.begin), tiles = on_device(texts.tiles);
+  const AttentionJob job{.number = number,
+                         .qkv = qkv.data(),
+                         .hidden = hidden,
+                         .heads = heads,
+                         .out = out.data(),
+                         .list = {.live = reinterpret_cast<Live*>(live.data()),
+                                  .begin = reinterpret_cast<int*>(begin.data()),
+                                  .tiles = reinterpret_cast<Tile*>(tiles.data())},
+                         .room = {.texts = count, .rows = rows},
+                         .max_tokens = *std::max_element(lengths.begin(), lengths.end())};
+  const OwnStream stream;
+  fast ? attend_by_tensor_cores(job, stream.get()) : attend_plainly(job, stream.get());
+  stream.wait();
+  return out.values();
+}
+
+TEST(CudaKernels, AttendsWithinTextsOfAnyLength) {
+  SKIP_WITHOUT_GPU();
+  const std::vector<int> lengths = {1, 5, 16, 17, 63, 64, 65, 128, 200, 3};
+  const int hidden = 24, heads = 2;
+  const std::vector<float> got = attention_of(lengths, hidden, heads, Number::fp32, false);
+  const std::vector<float> qkv = draw(got.size() * 3, 5);
+  size_t row = 0;
+  std::vector<float> want;
+  for (const int length : lengths) {
+    std::vector<float> parts[3];
+    for (int t = 0; t < length; ++t, ++row) {
+      for (size_t p = 0; p < 3; ++p) {
+        const auto from = qkv.begin() + static_cast<ptrdiff_t>((row * 3 + p) * hidden);
+        parts[p].insert(parts[p].end(), from, from + hidden);
+      }
+    }
+    const std::vector<float> context =
+        exeunt::attend({.query = parts[0], .key = parts[1], .value = parts[2], .hidden = hidden, .heads = heads});
+    want.insert(want.end(), context.begin(), context.end());
+  }
+  EXPECT_LT(relative_error(got, want), 1e-6);
+}
+
+TEST(CudaKernels, AttendsByTensorCoresAsPlainly) {
+  SKIP_WITHOUT_GPU();
+  const std::vector<int> lengths = {1, 5, 16, 17, 63, 64, 65, 128, 129, 200, 511, 3};
+  for (const int width : {32, 64, 128}) {
+    SCOPED_TRACE(width);
+    const std::vector<float> plain = attention_of(lengths, 3 * width, 3, Number::bf16, false);
+    const std::vector<float> fast = attention_of(lengths, 3 * width, 3, Number::bf16, true);
+    EXPECT_LT(relative_error(fast, plain), 1e-2);
+  }
+}
+
+TEST(CudaKernels, NormalizesRowsOfAnyWidth) {
+  SKIP_WITHOUT_GPU();
+  for (const int columns : {7, 8, 12, 128, 384, 768, 1024, 2048, 4096}) {
+    SCOPED_TRACE(columns);
+    const size_t rows = 11, width = static_cast<size_t>(columns);
+    const std::vector<float> a = draw(rows * width, 1), b = draw(rows * width, 2), gain = draw(width, 3),
+                             shift = draw(width, 4);
+    std::vector<float> want = a;
+    for (size_t i = 0; i < want.size(); ++i) want[i] += b[i];
+    layer_norm(want, {.weight = gain, .bias = shift, .epsilon = 1e-5F});
+    const DeviceMemory live = on_device(std::vector<Live>{{.texts = 1, .rows = static_cast<int>(rows), .tiles = 1}});
+    const Array gains(Number::fp32, gain), shifts(Number::fp32, shift);
+    for (const Number number : {Number::fp32, Number::bf16}) {
+      const Array left(number, a), right(number, b), out(number, rows * width);
+      const OwnStream stream;
+      add_norm({.number = number,
+                .a = left.data(),
+                .b = right.data(),
+                .out = out.data(),
+                .columns = columns,
+                .norm = {.weight = gains.floats(), .bias = shifts.floats(), .epsilon = 1e-5F},
+                .live = reinterpret_cast<const Live*>(live.data()),
+                .max_rows = 64},
+               stream.get());
+      stream.wait();
+      EXPECT_LT(relative_error(out.values(), want), number == Number::fp32 ? 1e-6 : 3e-3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace exeunt::cuda
