@@ -212,7 +212,10 @@ function draw(early, full) {
     'after one of each to warm up; times are those of the browser, the network and the details of all exits included.';
   // Full depth and a fixed layer compare nothing: entropy is shown then.
   const rule = exit.rule === undefined || exit.rule === 'full' || exit.rule === 'layer' ? 'entropy' : exit.rule;
-  [byId('measure').textContent, byId('measure').title] = measures[rule] ?? counted;
+  const [name, meaning] = measures[rule] ?? counted;
+  byId('measure').textContent = name;
+  byId('meaning').textContent = `${name}: ${meaning}` +
+    (measures[rule] ? '; taken at the temperatures that the policy decides with, not at those of the probabilities.' : '.');
   byId('cards').replaceChildren(...cards);
   // Exits that only full depth reached have no measure of this rule unless it is one that every answer carries.
   const measured = (rung, run) => {

@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
+import { faintTexts } from "./contrast.mjs";
 
 const exeunt = process.env.EXEUNT ?? "build/release/bin/exeunt";
 const model = process.env.MODEL ?? "tests/checkpoints/bert-deebert";
@@ -77,6 +78,8 @@ for (const colorScheme of ["light", "dark"]) {
     assert.match(await page.textContent("#status"), /Left after layer \d+ of \d+/);
     assert.ok(await page.locator("#rungs tr").count() >= 1);
     assert.equal(await page.locator("#rungs tr.left").count(), 1);
+    assert.ok(await page.locator("#rungs tr.unrun").count() >= 1);
+    assert.deepEqual(await faintTexts(page), []);
     assert.deepEqual(troubles, []);
     assert.deepEqual(elsewhere, []);
     await close();
@@ -157,6 +160,7 @@ for (const [policy, head] of [["margin:0.5", "Margin"], ["patience:1", "Streak"]
     const { page, troubles, close } = await open({}, own.address);
     await classify(page, "A great film");
     assert.equal(await page.textContent("#measure"), head);
+    assert.match(await page.textContent("caption"), new RegExp(`were not run\\. ${head}: `));
     assert.match(await page.textContent("#rungs tr.left td:nth-child(4)"), /^[0-9.]+$/);
     assert.deepEqual(troubles, []);
     await close();

@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
+import { faintTexts } from "./contrast.mjs";
 
 const report = resolve(process.env.REPORT ?? "report.html");
 let browser;
@@ -68,6 +69,8 @@ for (const colorScheme of ["light", "dark"]) {
     }
     const size = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
     assert.ok(size[0] <= size[1], `the page is ${size[0]} wide in a window of ${size[1]}`);
+    await page.evaluate(() => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
+    assert.deepEqual(await faintTexts(page), []);
     await close();
   });
 }
