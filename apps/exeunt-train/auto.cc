@@ -112,6 +112,7 @@ void print_compared(const RecipeComparison& comparison, const Compared& compared
   fmt::print("trained, with {} of the first and the last exit on all {} held-out rows:\n", name_of(data.primary),
              data.eval.rows());
   print_table({"recipe", "steps", "time", "exits", "first", "last", "kept"}, rows);
+  for (const std::string& line : yardstick_lines(data.yardstick)) fmt::print("{}\n", line);
   fmt::print("\n");
   print_recommendation(compared.what, compared.runs, goal, Asker::train);
 }
@@ -171,6 +172,11 @@ void train_auto(const Common& common, TrainFlags flags) {
              (fs::path(flags.out) / "candidates").string());
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
   (void)certify_winner(common, flags, loaded);
+  const std::vector<ExitScore> exits =
+      Scorer(compared.traces[compared.winner], {.metrics = loaded.data.metrics}).each_exit();
+  const double last = primary_of(exits.back().metrics, loaded.data.primary);
+  if (const std::string text = lost_to_yardstick(loaded.data.yardstick, loaded.data.primary, last); !text.empty())
+    notice(common, text);
 }
 
 }  // namespace exeunt::apps

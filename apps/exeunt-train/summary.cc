@@ -39,6 +39,15 @@ std::string labels_text(const Outcome& outcome) {
   return text;
 }
 
+std::string texts_text(const Features& rows) {
+  std::vector<size_t> lengths(rows.rows());
+  for (size_t row = 0; row < lengths.size(); ++row) lengths[row] = rows.length(row);
+  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+  std::nth_element(lengths.begin(), middle, lengths.end());
+  return fmt::format("{} tokens in the median, {} at most; max-length {}", *middle,
+                     *std::max_element(middle, lengths.end()), rows.info.max_length);
+}
+
 std::string exits_text(const ExitLayout& layout) {
   std::vector<int> layers;
   for (const ExitSite& site : layout.sites) layers.push_back(site.after);
@@ -95,6 +104,7 @@ std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& wh
                        short_count(static_cast<double>(count_parameters(what.model).total())))},
       {"data", data_text(what.flags)},
       {"rows", rows_text(what.loaded)},
+      {"texts", texts_text(what.loaded.data.train)},
       {"labels", labels_text(what.loaded.data.outcome)},
       {"recipe", fmt::format("{}, seed {}", recipe.name, recipe.seed)},
       {"exits", exits_text(start.exits)}};
@@ -112,56 +122,6 @@ std::string duration_text(double seconds) {
   if (seconds < 90) return fmt::format("{:.0f} s", std::max(1.0, seconds));
   if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
   return fmt::format("{:.1f} h", seconds / 3600);
-}
-
-std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data) {
-  std::vector<std::string> out;
-  // Converged: most of the loss is gone, or it no longer falls.
-  const auto losses = results.value("train_epoch_losses", std::vector<double>{});
-  constexpr size_t kLeastEpochs = 3;
-  if (losses.size() >= kLeastEpochs) {
-    const double first = losses.front(), before = losses[losses.size() - 2], last = losses.back();
-    if (last > 0.5 * first && last < 0.97 * before) {
-      out.push_back(
-          fmt::format("the fit is unfinished: the loss was still falling, from {:.3g} in the first epoch to {:.3g} "
-                      "and {:.3g} in the last two; --epochs {} trains longer",
-                      first, before, last, 2 * losses.size()));
-    }
-  }
-  const std::string metric(name_of(data.primary));
-  std::vector<std::pair<int, double>> exits;  // layer and score
-  for (const OrderedJson& exit : results.value("exits", OrderedJson::array())) {
-    const OrderedJson value = exit.value(metric, OrderedJson());
-    exits.emplace_back(exit.at("layer").get<int>(), value.is_number() ? value.get<double>() : 0.0);
-  }
-  if (exits.empty()) return out;
-  const auto [last_layer, last] = exits.back();
-  const auto [best_layer, best] =
-      *std::max_element(exits.begin(), exits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (clearly_better(best, last, data.eval.rows())) {
-    out.push_back(
-        fmt::format("the exit after layer {} is the best, {} {:.2f} against {:.2f} at the last, which every promise is "
-                    "measured against: --layers {} trains a model that ends there",
-                    best_layer, metric, 100 * best, 100 * last, best_layer));
-  }
-  return out;
-}
-
-std::string lost_to_yardstick(const OrderedJson& results, const TrainingData& data) {
-  const std::string metric(name_of(data.primary));
-  const OrderedJson exits = results.value("exits", OrderedJson::array());
-  if (exits.empty()) return {};
-  const OrderedJson reached = exits.back().value(metric, OrderedJson());
-  const double last = reached.is_number() ? reached.get<double>() : 0.0;
-  const auto score_of = [&](const YardstickScore& other) { return primary_of(other.metrics, data.primary); };
-  const auto other = std::max_element(data.yardstick.begin(), data.yardstick.end(),
-                                      [&](const auto& a, const auto& b) { return score_of(a) < score_of(b); });
-  if (other == data.yardstick.end() || score_of(*other) <= last) return {};
-  return fmt::format(
-      "the {} does better than the network, {} {:.2f} against {:.2f}: train longer (--epochs) or faster (--lr), bring "
-      "more "
-      "rows, or start from another encoder (--model)",
-      other->name, metric, 100 * score_of(*other), 100 * last);
 }
 
 }  // namespace exeunt::apps

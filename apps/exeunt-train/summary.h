@@ -28,10 +28,4 @@ struct Summarized {
 // "45 s", "6 min", "1.5 h".
 [[nodiscard]] std::string duration_text(double seconds);
 
-// What whoever trained should know of the scores: a fit that is not finished, an exit that is better than the last one.
-[[nodiscard]] std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data);
-
-// That the network loses to a linear model or a majority class, and what to do; empty where it does not.
-[[nodiscard]] std::string lost_to_yardstick(const OrderedJson& results, const TrainingData& data);
-
 }  // namespace exeunt::apps

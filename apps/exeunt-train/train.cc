@@ -18,9 +18,11 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/originals/elbert_config.h"
+#include "exeunt/recipes/defaults.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/train/compare.h"
 #include "exeunt/train/run_files.h"
+#include "exeunt/train/verdicts.h"
 
 namespace exeunt::apps {
 namespace {
@@ -37,8 +39,7 @@ std::string in_percent(const OrderedJson& value) {
   return fmt::format("{:.2f}", 100 * (value.is_number() ? value.get<double>() : NAN));
 }
 
-// The exits, and below them what they must beat.
-void print_exits(const OrderedJson& exits, const std::vector<YardstickScore>& yardstick) {
+void print_exits(const OrderedJson& exits) {
   std::vector<std::string> header{"exit after"};
   std::vector<std::vector<std::string>> rows;
   for (const OrderedJson& exit : exits) {
@@ -50,12 +51,6 @@ void print_exits(const OrderedJson& exits, const std::vector<YardstickScore>& ya
     rows.push_back(std::move(row));
   }
   print_table(header, rows);
-  for (const YardstickScore& other : yardstick) {
-    std::vector<std::string> figures;
-    for (const Score& score : other.metrics)
-      figures.push_back(fmt::format("{} {}", name_of(score.metric), percent(score.value)));
-    fmt::print("{}: {}\n", other.name, fmt::join(figures, ", "));
-  }
 }
 
 // ELBERT's settings are in the config.json it starts from; flags go before them.
@@ -144,7 +139,8 @@ void run(const Common& asked, TrainFlags flags) {
     fmt::print("stopped at step {}; continue with --resume\n", result.steps);
     return;
   }
-  if (result.results.contains("exits")) print_exits(result.results.at("exits"), loaded.data.yardstick);
+  if (result.results.contains("exits")) print_exits(result.results.at("exits"));
+  for (const std::string& line : yardstick_lines(loaded.data.yardstick)) fmt::print("{}\n", line);
   fmt::print("wrote {} after {} steps\n", flags.out, result.steps);
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
   for (const std::string& text : verdicts_on(result.results, loaded.data)) notice(common, text);

@@ -9,6 +9,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/data/features.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/recipes/defaults.h"
 #include "exeunt/tasks/check_data.h"
 #include "exeunt/tasks/inspect.h"
 
@@ -102,7 +103,7 @@ void check_tasks(const Common& common, const DataReport& report, const std::stri
 struct CheckFlags : ColumnFlags {
   std::vector<std::string> paths;
   std::string model;
-  int max_length = 128;
+  int max_length = 0;  // as training would take it
 };
 
 // One file of the user's own: what was read, and how its texts fit the model if there is one.
@@ -192,6 +193,7 @@ std::vector<Checked> check_files(const CheckFlags& flags) {
     tokenizer = load_tokenizer(model->folder());
   }
   UserColumns columns = flags.columns;
+  int max_length = flags.max_length;
   for (const std::string& path : flags.paths) {
     Checked file{.name = path, .report = check_user_data(path, columns)};
     const Dataset& data = file.report.data;
@@ -202,8 +204,9 @@ std::vector<Checked> check_files(const CheckFlags& flags) {
                                           files.front().name));
     }
     if (tokenizer) {
-      file.features =
-          make_features(data, *tokenizer, {.max_length = std::min(flags.max_length, model->spec().max_tokens())});
+      const int positions = model->spec().max_tokens();
+      if (max_length == 0) max_length = max_length_for(text_lengths(data, *tokenizer), positions);
+      file.features = make_features(data, *tokenizer, {.max_length = std::min(max_length, positions)});
       if (file.features->truncated > 0)
         file.warnings.push_back(fmt::format("{}: {}", path, truncation_text(*file.features)));
     }
@@ -267,6 +270,7 @@ void add_data(CommandLine& line) {
   add_column_flags(*verb, flags->columns);
   verb->add_option("--model", flags->model, "Also count the texts that are too long for this model");
   add_length_flag(*verb, flags->max_length);
+  verb->get_option("--max-length")->default_str("as 'exeunt train' would take it");
 }
 
 }  // namespace exeunt::apps

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/data_flags.h"
 
-#include <cstdlib>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/exits/policy_text.h"
 
 namespace exeunt::apps {
@@ -26,11 +26,9 @@ std::vector<std::string> comma_list(std::string_view text) {
 
 double share_of(std::string_view text, std::string_view flag, bool ends) {
   const bool percent = text.ends_with('%');
-  const std::string number(percent ? text.substr(0, text.size() - 1) : text);
-  char* end = nullptr;
-  const double value = std::strtod(number.c_str(), &end);
-  const double share = percent ? value / 100 : value;
-  if (number.empty() || *end != '\0' || !(ends ? share >= 0 && share <= 1 : share > 0 && share < 1)) {
+  const auto value = number_of<double>(text.substr(0, text.size() - (percent ? 1 : 0)));
+  const double share = value.value_or(-1) / (percent ? 100 : 1);
+  if (!(ends ? share >= 0 && share <= 1 : share > 0 && share < 1)) {
     throw Error(Code::usage,
                 fmt::format("{}: got '{}', want a share {}", flag, text, ends ? "from 0 to 1" : "above 0 and below 1"),
                 "for example 1% or 0.01");
@@ -48,12 +46,11 @@ std::pair<double, double> value_range(std::string_view text, std::string_view fl
 }
 
 double seconds_of(std::string_view text, std::string_view flag) {
-  const std::string whole(text);
-  char* end = nullptr;
-  const double value = std::strtod(whole.c_str(), &end);
-  const std::string_view unit(end);
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const double value = number_of<double>(text.substr(0, digits)).value_or(0);
+  const std::string_view unit = text.substr(digits);
   const double scale = unit.empty() || unit == "s" ? 1 : unit == "min" || unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  if (end == whole.c_str() || !(value > 0) || scale == 0 || !(value * scale < 1e9)) {
+  if (!(value > 0) || scale == 0 || !(value * scale < 1e9)) {
     throw Error(Code::usage, fmt::format("{}: got '{}', want a time", flag, text), "for example 90s, 5min or 1.5h");
   }
   return value * scale;

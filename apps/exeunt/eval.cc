@@ -132,29 +132,6 @@ std::string shift_text(const ResolvedPolicy& resolved, const ExitTrace& trace) {
       trace.info.labels.at(shift->most), percent(shift->there), percent(shift->here), shift->p_value);
 }
 
-void print_yardstick(const std::vector<YardstickScore>& yardstick) {
-  for (const YardstickScore& other : yardstick) {
-    std::vector<std::string> figures;
-    for (const Score& score : other.metrics)
-      figures.push_back(fmt::format("{} {}", name_of(score.metric), percent(score.value)));
-    fmt::print("{}: {}\n", other.name, fmt::join(figures, ", "));
-  }
-}
-
-// A network that loses to a linear model, and what to do.
-std::string yardstick_text(const std::vector<YardstickScore>& yardstick, const ExitScore& last, Metric primary) {
-  for (const YardstickScore& other : yardstick) {
-    const double theirs = primary_of(other.metrics, primary), ours = primary_of(last.metrics, primary);
-    if (other.name != "linear model" || theirs <= ours) continue;
-    return fmt::format(
-        "the linear model does better than the network at full depth, {} {} against {}: train longer (--epochs) or "
-        "faster "
-        "(--lr), bring more rows, or start from another encoder (--model)",
-        name_of(primary), percent(theirs), percent(ours));
-  }
-  return {};
-}
-
 OrderedJson drift_json(const Drift& drift) {
   return {
       {"labels", drift.labels},         {"full_depth_labels", drift.full_labels},
@@ -203,12 +180,11 @@ void run(const Common& common, const EvalFlags& flags) {
   const std::string changed = other ? drift_line(*other, measured.trace, policy) : "";
   print_score(score, measured, scoring.positive);
   if (other) fmt::print("\n{}\n", changed);
-  print_yardstick(yardstick);
+  for (const std::string& line : yardstick_lines(yardstick)) fmt::print("{}\n", line);
   const Metric primary = primary_metric(measured.trace);
   const std::string best = classes ? best_exit_text(exits, primary, measured.trace.rows) : std::string();
-  for (const std::string& text :
-       {best, shift_text(resolved, measured.trace),
-        yardstick.empty() ? std::string() : yardstick_text(yardstick, exits.back(), primary)}) {
+  for (const std::string& text : {best, shift_text(resolved, measured.trace),
+                                  lost_to_yardstick(yardstick, primary, primary_of(exits.back().metrics, primary))}) {
     if (!text.empty()) notice(common, text);
   }
 }

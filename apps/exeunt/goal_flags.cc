@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/goal_flags.h"
 
-#include <cstdlib>
-
 #include <fmt/format.h>
 
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 
 namespace exeunt::apps {
 namespace {
@@ -15,17 +14,14 @@ namespace {
 constexpr double kMostSpeedup = 1000;
 
 // "3x" or "3": above 1.
-double ratio_of(std::string text) {
-  const std::string written = text;
-  if (text.ends_with('x')) text.pop_back();
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value > 1 && value <= kMostSpeedup)) {
+double ratio_of(std::string_view text) {
+  const auto value = number_of<double>(text.substr(0, text.size() - (text.ends_with('x') ? 1 : 0)));
+  if (!value || *value <= 1 || *value > kMostSpeedup) {
     throw Error(Code::usage,
-                fmt::format("--target-speedup: got '{}', want a number above 1 and up to {:g}", written, kMostSpeedup),
+                fmt::format("--target-speedup: got '{}', want a number above 1 and up to {:g}", text, kMostSpeedup),
                 "for example 3x or 1.5");
   }
-  return value;
+  return *value;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "apps/exeunt/launch.h"
 
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/trainer.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 
 namespace exeunt::apps {
 namespace {
@@ -33,14 +33,12 @@ void remember(int signal) {
 }
 
 int whole(const char* text, const char* flag, int low, int high) {
-  int value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error != std::errc{} || stop != end || value < low || value > high) {
+  const auto value = number_of<int>(text);
+  if (!value || *value < low || *value > high) {
     throw Error(Code::usage, fmt::format("{}: got '{}', want a whole number from {} to {}", flag, text, low, high),
                 kHint);
   }
-  return value;
+  return *value;
 }
 
 // Where the ranks meet: a file in a folder that only this user may enter. LibTorch's servers listen on every interface.

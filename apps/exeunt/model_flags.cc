@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/model_flags.h"
 
-#include <charconv>
-
 #include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/number.h"
 #include "exeunt/eval/report.h"
 #include "exeunt/exits/policy_file.h"
 #include "exeunt/exits/policy_text.h"
@@ -209,12 +208,9 @@ std::vector<PolicySpec> settings_or_default(const Common& common, const std::vec
 }
 
 int whole_number(const std::string& text, std::string_view flag) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw Error(Code::usage, fmt::format("{}: got '{}', want a whole number", flag, text));
-  }
-  return value;
+  const auto value = number_of<int>(text);
+  if (!value) throw Error(Code::usage, fmt::format("{}: got '{}', want a whole number", flag, text));
+  return *value;
 }
 
 std::vector<int> layer_list(const std::string& text, std::string_view flag) {

@@ -33,7 +33,7 @@ void add_data_part(CLI::App& verb, TrainFlags& flags) {
       ->group(kGroup);
   verb.add_option("--max-length", flags.max_length, "Maximum tokens per text; longer texts are truncated")
       ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str()
+      ->default_str("128; for your own file more where its texts are longer")
       ->group(kGroup);
 }
 

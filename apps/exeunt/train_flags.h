@@ -24,7 +24,7 @@ struct TrainFlags : ColumnFlags, TrainSettings {
   std::string hold_out = "30%";
   std::vector<std::string> also;  // NAME=FILE
   int64_t limit = 0;
-  int max_length = 128;
+  int max_length = 0;  // by the texts
   // What changes in the recipe.
   RecipeChanges changes;
   std::string preset;

@@ -24,7 +24,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <span>
@@ -37,6 +36,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 
 namespace exeunt {
 
@@ -208,7 +208,7 @@ template <class T>
   } else if constexpr (NamedEnum<T>) {
     return OrderedJson(word_of(value));
   } else if constexpr (std::same_as<T, float>) {
-    return OrderedJson(std::strtod(fmt::format("{}", value).c_str(), nullptr));  // 0.3, not 0.30000001192092896
+    return OrderedJson(short_double(value));
   } else {
     return OrderedJson(value);
   }

@@ -36,6 +36,18 @@ fs::path cache_file(const fs::path& folder, const FeatureInfo& info) {
 
 }  // namespace
 
+std::vector<int> text_lengths(const Dataset& data, const Tokenizer& tokenizer, size_t most) {
+  const size_t rows = data.examples.size(), count = std::min(rows, most);
+  std::vector<int> lengths;
+  lengths.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Example& example = data.examples[i * rows / count];
+    const Encoding whole = tokenizer.encode(example.text, example.pair, {.max_length = kNoLimit});
+    lengths.push_back(static_cast<int>(whole.ids.size()));
+  }
+  return lengths;
+}
+
 Features make_features(const Dataset& data, const Tokenizer& tokenizer, const FeatureOptions& options) {
   check(options.max_length > 0, "a row has room for tokens");
   const size_t rows = data.examples.size();

@@ -52,6 +52,11 @@ struct FeatureOptions {
   std::string tokenizer = {};  // its sha256, for the record
 };
 
+// How many tokens texts have before any is truncated: of all, or of so many spread evenly over the data.
+inline constexpr size_t kLengthSample = 5000;
+[[nodiscard]] std::vector<int> text_lengths(const Dataset& data, const Tokenizer& tokenizer,
+                                            size_t most = kLengthSample);
+
 // Tokenizes every example, in the order of the data.
 [[nodiscard]] Features make_features(const Dataset& data, const Tokenizer& tokenizer, const FeatureOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/data/features.h"
@@ -28,11 +29,11 @@ FeatureInfo read_info(const TensorSet& set, const std::string& where) {
   info.task = object.string("task");
   info.split = object.string("split");
   const std::string length = object.string("max_length");
-  const Json number = parse_json(length.substr(0, 16), object.where() + ": field 'max_length'");
-  if (!number.is_number_integer() || number < 1 || number > kMaxLength) {
-    object.fail("max_length", glimpse(number), fmt::format("a whole number from 1 to {}", kMaxLength));
+  const auto number = number_of<int>(length);
+  if (!number || *number < 1 || *number > kMaxLength) {
+    object.fail("max_length", length.substr(0, 16), fmt::format("a whole number from 1 to {}", kMaxLength));
   }
-  info.max_length = number.get<int>();
+  info.max_length = *number;
   const Json labels = {{"labels", parse_json(object.string("labels"), object.where() + ": field 'labels'")}};
   info.labels = JsonObject(labels, object.where()).strings("labels");
   object.finish();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/tasks/task.h"
 
@@ -65,10 +65,7 @@ std::string_view rule_of_paper(const Paper& paper, const PublishedFigure& figure
 int layers_kept(std::string_view backbone) {
   const size_t dash = backbone.rfind('-');
   if (dash == std::string_view::npos || !backbone.ends_with('l')) return 0;
-  int layers = 0;
-  const char* end = backbone.data() + backbone.size() - 1;
-  const auto [stop, error] = std::from_chars(backbone.data() + dash + 1, end, layers);
-  return error == std::errc() && stop == end ? layers : 0;
+  return number_of<int>(backbone.substr(dash + 1, backbone.size() - dash - 2)).value_or(0);
 }
 
 bool has_exit(const Reached& reached, int layer) {

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 
 namespace exeunt {

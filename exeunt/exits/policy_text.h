@@ -4,12 +4,8 @@
 // choice of exits are not part of the text; policy.json has them.
 #pragma once
 
-#include <charconv>
-#include <cmath>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "exeunt/exits/policy.h"
@@ -24,15 +20,6 @@ namespace exeunt {
 
 // Shared with sweeps and traces.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char mark);
-
-// The whole text as one finite number.
-template <class Number>
-[[nodiscard]] std::optional<Number> number_of(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
 
 // The shortest text that reads back as the same float; "0" for both zeros.
 [[nodiscard]] std::string shortest(float value);

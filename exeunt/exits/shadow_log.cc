@@ -3,9 +3,7 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <limits>
-#include <system_error>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,6 +14,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/sha256.h"
 
 namespace exeunt {
@@ -178,15 +177,14 @@ ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
     require_size(row.lte, lte, "lte", where());
     require_size(row.ramp, ramp, "ramp", where());
     require_size(row.reference, outputs, "reference", where());
-    uint64_t hash = 0;
-    const char* end = row.row_hash.data() + row.row_hash.size();
-    if (row.row_hash.size() != 16 || std::from_chars(row.row_hash.data(), end, hash, 16).ptr != end)
+    const auto hash = number_of<uint64_t>(row.row_hash, 16);
+    if (row.row_hash.size() != 16 || !hash)
       throw_bad_file(where(), "row_hash: got '{}', want 16 hex digits", row.row_hash.substr(0, 64));
     append(trace.logits, row.logits);
     append(trace.lte, row.lte);
     append(trace.ramp, row.ramp);
     append(trace.reference, row.reference);
-    trace.row_hash.push_back(hash);
+    trace.row_hash.push_back(*hash);
     trace.lengths.push_back(row.tokens);
     trace.gold.insert(trace.gold.end(), trace.gold_width(), std::numeric_limits<float>::quiet_NaN());
     trace.index.push_back(static_cast<int64_t>(trace.rows++));

@@ -9,6 +9,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
 #include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"

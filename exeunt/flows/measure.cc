@@ -6,6 +6,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 #include "exeunt/exits/shadow_log.h"
 #include "exeunt/flows/label_names.h"
 #include "exeunt/flows/make_trace.h"
@@ -247,7 +248,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& run) {
     const std::string name = entry.path().filename().string();
     constexpr std::string_view kPrefix = "checkpoint-";
     if (!name.starts_with(kPrefix) || !entry.is_directory(failure)) continue;
-    const auto number = parse_whole_number(std::string_view(name).substr(kPrefix.size()));
+    const auto number = number_of<int64_t>(std::string_view(name).substr(kPrefix.size()));
     if (number && *number >= 0) found.emplace_back(*number, entry.path());
   }
   std::sort(found.begin(), found.end());

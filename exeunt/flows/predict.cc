@@ -2,13 +2,13 @@
 #include "exeunt/flows/predict.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <deque>
 #include <future>
 #include <memory>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 
 namespace exeunt {
 namespace {
@@ -124,15 +124,10 @@ class Stream {
 }  // namespace
 
 Shard parse_shard(std::string_view text) {
-  Shard shard;
-  const char* end = text.data() + text.size();
-  const auto [slash, bad_number] = std::from_chars(text.data(), end, shard.number);
-  if (bad_number == std::errc{} && slash != end && *slash == '/') {
-    const auto [last, bad_count] = std::from_chars(slash + 1, end, shard.of);
-    if (bad_count == std::errc{} && last == end && shard.of >= 1 && shard.number >= 1 && shard.number <= shard.of) {
-      return shard;
-    }
-  }
+  const size_t slash = std::min(text.find('/'), text.size());
+  const auto number = number_of<int>(text.substr(0, slash));
+  const auto of = number_of<int>(text.substr(std::min(slash + 1, text.size())));
+  if (number && of && *number >= 1 && *number <= *of) return {.number = *number, .of = *of};
   throw Error(Code::usage, fmt::format("--shard: got '{}', want i/n with i from 1 to n", text), "for example 2/8");
 }
 

@@ -2,13 +2,12 @@
 #include "exeunt/model/config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/model/family.h"
 
 namespace exeunt {
@@ -190,11 +189,6 @@ void read_deberta(JsonObject& fields, ModelSpec& spec) {
   }
 }
 
-// The shortest decimal that rounds to this float: 1e-12F is written as 1e-12.
-double tidy(float value) {
-  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
-}
-
 ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
   const ModelSpec& absent = row.spec;
   ModelSpec spec = absent;
@@ -230,25 +224,18 @@ ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
       fields.fail("inner_group_num", std::to_string(within), "1, the only value ALBERT was released with");
   }
   if (!names.norm_eps.empty()) {
-    const double eps = fields.number_or(names.norm_eps, tidy(absent.norm_eps));
+    const double eps = fields.number_or(names.norm_eps, short_double(absent.norm_eps));
     if (!(eps > 0 && eps < 1)) fields.fail(names.norm_eps, fmt::format("{}", eps), "a small number above 0");
     spec.norm_eps = static_cast<float>(eps);
   }
   spec.activation = activation_of(fields, names.activation, absent.activation);
-  spec.hidden_dropout = dropout_of(fields, names.hidden_dropout, tidy(absent.hidden_dropout));
-  spec.attention_dropout = dropout_of(fields, names.attention_dropout, tidy(absent.attention_dropout));
+  spec.hidden_dropout = dropout_of(fields, names.hidden_dropout, short_double(absent.hidden_dropout));
+  spec.attention_dropout = dropout_of(fields, names.attention_dropout, short_double(absent.attention_dropout));
   spec.classifier_dropout =
       dropout_of(fields, names.classifier_dropout, row.classifier_dropout_absent.value_or(spec.hidden_dropout));
   if (absent.window != 0) read_modernbert(fields, spec);
   if (absent.relative_buckets != 0) read_deberta(fields, spec);
   return spec;
-}
-
-std::optional<size_t> index_in(std::string_view text) {
-  size_t index = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return index;
 }
 
 // id2label has string keys "0", "1", … in any order; label2id is its inverse.
@@ -268,7 +255,7 @@ std::vector<std::string> read_labels(JsonObject& fields) {
   for (const auto& [key, value] : given->items()) {
     std::optional<size_t> index;
     if (by_index != nullptr) {
-      index = index_in(key);
+      index = number_of<size_t>(key);
     } else if (value.is_number_unsigned()) {
       index = value.get<size_t>();
     }
@@ -331,16 +318,16 @@ void read_head(JsonObject& fields, const FamilyRow& row, HeadHints& heads) {
 
 void add_modernbert(OrderedJson& out, const ModelSpec& spec) {
   out["norm_bias"] = out["attention_bias"] = out["mlp_bias"] = false;
-  out["embedding_dropout"] = tidy(spec.hidden_dropout);
+  out["embedding_dropout"] = short_double(spec.hidden_dropout);
   out["local_attention"] = 2 * spec.window;
   out["global_attn_every_n_layers"] = spec.global_every;
   out["layer_types"] = OrderedJson::array();
   for (int i = 0; i < spec.layers; ++i) {
     out["layer_types"].push_back(spec.is_local(i) ? "sliding_attention" : "full_attention");
   }
-  const auto rope = [](float base) { return OrderedJson{{"rope_type", "default"}, {"rope_theta", tidy(base)}}; };
-  out["global_rope_theta"] = tidy(spec.rotary_base);
-  out["local_rope_theta"] = tidy(spec.local_rotary_base);
+  const auto rope = [](float base) { return OrderedJson{{"rope_type", "default"}, {"rope_theta", short_double(base)}}; };
+  out["global_rope_theta"] = short_double(spec.rotary_base);
+  out["local_rope_theta"] = short_double(spec.local_rotary_base);
   out["rope_parameters"] = {{"full_attention", rope(spec.rotary_base)},
                             {"sliding_attention", rope(spec.local_rotary_base)}};
 }
@@ -374,11 +361,11 @@ void add_sizes(OrderedJson& out, const ModelSpec& spec) {
   out["max_position_embeddings"] = spec.positions;
   put(names.segments, spec.segments);
   out["pad_token_id"] = spec.pad_id;
-  put(names.norm_eps, tidy(spec.norm_eps));
+  put(names.norm_eps, short_double(spec.norm_eps));
   put(names.activation, std::string(name_of(spec.activation)));
-  put(names.hidden_dropout, tidy(spec.hidden_dropout));
-  put(names.attention_dropout, tidy(spec.attention_dropout));
-  put(names.classifier_dropout, tidy(spec.classifier_dropout));
+  put(names.hidden_dropout, short_double(spec.hidden_dropout));
+  put(names.attention_dropout, short_double(spec.attention_dropout));
+  put(names.classifier_dropout, short_double(spec.classifier_dropout));
   if (spec.position_table) out["position_embedding_type"] = "absolute";
   if (spec.window != 0) add_modernbert(out, spec);
   if (spec.relative_buckets != 0) add_deberta(out, spec);

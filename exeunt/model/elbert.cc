@@ -2,13 +2,13 @@
 #include "exeunt/model/elbert.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 
 namespace exeunt {
@@ -47,14 +47,12 @@ void set_elbert_key(ElbertRule& rule, std::string_view key, std::string_view val
     rule.thres_name = value;
     return;
   }
-  double number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || !std::isfinite(number))
-    throw Error(Code::usage, fmt::format("{}: got '{}', want a number", key, value.substr(0, 64)));
-  if (key == "exit_thres") rule.exit_thres = number;
-  if (key == "cnt_thres") rule.cnt_thres = number;
-  if (key == "margin") rule.margin = number;
-  if (key == "range_tmp") rule.range_tmp = number;
+  const auto number = number_of<double>(value);
+  if (!number) throw Error(Code::usage, fmt::format("{}: got '{}', want a number", key, value.substr(0, 64)));
+  if (key == "exit_thres") rule.exit_thres = *number;
+  if (key == "cnt_thres") rule.cnt_thres = *number;
+  if (key == "margin") rule.margin = *number;
+  if (key == "range_tmp") rule.range_tmp = *number;
 }
 
 std::string elbert_policy(const ElbertRule& rule, int outputs) {

@@ -12,6 +12,7 @@
 #include "exeunt/base/checked.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/originals/python.h"
 

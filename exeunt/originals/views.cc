@@ -10,6 +10,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/originals/npy.h"

@@ -2,7 +2,6 @@
 #include "exeunt/recipes/recipe.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <utility>
 
@@ -10,6 +9,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/family.h"
@@ -21,13 +21,6 @@ namespace {
 
 constexpr const char* kFormat = "exeunt.recipe/1";
 constexpr std::array<std::string_view, 4> kSharings{"none", "own", "shared", "own_but_last"};  // without groups
-
-std::optional<int> whole_number(std::string_view text) {
-  int number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 // The cases of a number other than families: name and value.
 template <class Number, class Visit>
@@ -43,7 +36,7 @@ void read_field(JsonObject& object, const Field& field, SharingSpec& value) {
   const std::string text = object.string(field.name);
   const std::vector<std::string> known(field.choices.begin(), field.choices.end());
   const bool grouped = text.starts_with("groups:") && known.back() == "groups:K";
-  if (const auto groups = grouped ? whole_number(text.substr(7)) : std::nullopt;
+  if (const auto groups = grouped ? number_of<int>(text.substr(7)) : std::nullopt;
       groups && *groups >= 1 && *groups <= kMaxLayers) {
     value = {.kind = Sharing::groups, .groups = *groups};
     return;
@@ -71,11 +64,10 @@ void read_field(JsonObject& object, const Field& field, ExitsSpec& value) {
       value = {.places = object.choice(field.name, {"all", "last"}) == "all" ? ExitPlaces::all : ExitPlaces::last};
       return;
     }
-    value = {.places = ExitPlaces::last};
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + kLast.size(), end, value.count);
-    if (error != std::errc{} || stop != end || value.count < 1 || value.count > kMaxLayers)
+    const auto count = number_of<int>(text.substr(kLast.size()));
+    if (!count || *count < 1 || *count > kMaxLayers)
       object.fail(field.name, text, fmt::format("last:K with K from 1 to {}", kMaxLayers));
+    value = {.places = ExitPlaces::last, .count = *count};
     return;
   }
   value = {.places = ExitPlaces::listed};

@@ -331,26 +331,6 @@ struct RecipeChanges {
 // The settings of --preset reference, the same for every recipe, where `changes` do not already have them.
 void apply_reference_preset(RecipeChanges& changes, const std::string& task, bool regression);
 
-// What the defaults of a run depend on besides the recipe.
-struct RunShape {
-  int hidden = 0, layers = 0;
-  int64_t labels = 0;  // 0: a regression
-  int64_t rows = 0;    // to train on
-  bool pairs = false;  // of texts
-};
-
-// The rates of the bundled recipes were made for wide models and few labels. A narrow model learns next to nothing at
-// them, and a small one with many labels is far from done at the end (docs/decisions/0015-defaults-follow-the-data.md):
-// what the study found to do better becomes the default. A recipe file of the user's own stays as it is, and so does
-// what `changes` already name. `flags` is what this stands for, and `why` the reason; empty = nothing.
-inline constexpr int kNarrow = 256, kSmall = 512;  // hidden sizes
-inline constexpr int kShallow = 6, kSmallLayers = 12;
-inline constexpr int64_t kManyLabels = 16;
-struct Adapted {
-  std::string why = {}, flags = {};
-};
-[[nodiscard]] Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const RunShape& shape);
-
 // What training is about to produce, besides the recipe.
 struct Outcome {
   Problem problem = Problem::classification;

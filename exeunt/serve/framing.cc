@@ -2,7 +2,6 @@
 #include "exeunt/serve/framing.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -10,6 +9,7 @@
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 
+#include "exeunt/base/number.h"
 #include "exeunt/serve/head_check.h"
 #include "exeunt/serve/refusal.h"
 
@@ -44,14 +44,11 @@ constexpr size_t kMaxSizeDigits = 8;
 
 // Hexadecimal digits and nothing else: parsers differ in what they make of "0x3" or " 3".
 size_t chunk_size(std::string_view line) {
-  size_t size = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), size, 16);
-  const bool digits = line.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
-  if (line.empty() || line.size() > kMaxSizeDigits || !digits || error != std::errc() ||
-      end != line.data() + line.size()) {
+  const auto size = number_of<size_t>(line, 16);
+  if (!size || line.size() > kMaxSizeDigits) {
     bad_body("the chunk size is not a hexadecimal number; chunk extensions are not accepted");
   }
-  return size;
+  return *size;
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 #include "exeunt/serve/jobs.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
+#include "exeunt/base/number.h"
 #include "exeunt/serve/body.h"
 #include "exeunt/serve/gate.h"
 
@@ -22,12 +22,11 @@ constexpr size_t kReadAtOnce = 4096;
 std::optional<int64_t> timeout_field(const HttpRequest& request) {
   const std::string_view text = request.field("x-request-timeout-ms");
   if (text.empty()) return std::nullopt;
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 3'600'000) {
+  const auto value = number_of<int64_t>(text);
+  if (!value || *value < 1 || *value > 3'600'000) {
     throw invalid("x-request-timeout-ms: want a whole number from 1 to 3600000");
   }
-  return 1000 * value;
+  return 1000 * *value;
 }
 
 // NaN and infinite outputs are failures.

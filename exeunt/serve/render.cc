@@ -2,7 +2,6 @@
 #include "exeunt/serve/render.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 #include "exeunt/exits/policy_text.h"
 
 namespace exeunt::serve {
@@ -184,15 +184,6 @@ OrderedJson inference(const RenderInput& input) {
 }
 
 }  // namespace
-
-double short_double(float value) noexcept {
-  if (!std::isfinite(value)) return static_cast<double>(value);
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value);
-  double out = 0;
-  std::from_chars(text, end.ptr, out);
-  return out;
-}
 
 std::vector<float> scores_of(const Answer& answer, Scoring scoring) {
   if (scoring == Scoring::own && !answer.probabilities.empty()) return answer.probabilities;

@@ -23,7 +23,4 @@ struct RenderInput {
 // By default as text-embeddings-inference gives them: probabilities, or the sigmoid of a single output.
 [[nodiscard]] std::vector<float> scores_of(const Answer& answer, Scoring scoring = Scoring::own);
 
-// The double that prints as `value` does in its shortest form: 0.98 and not 0.9800000190734863.
-[[nodiscard]] double short_double(float value) noexcept;
-
 }  // namespace exeunt::serve

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/tasks/rows.h"
 
 namespace exeunt {
@@ -26,7 +27,7 @@ std::string_view without_zeros(std::string_view text) noexcept {
   const size_t point = text.find('.');
   const bool zeros = point != std::string_view::npos && point > 0 && point + 1 < text.size() &&
                      text.find_first_not_of('0', point + 1) == std::string_view::npos;
-  return zeros && parse_whole_number(text.substr(0, point)) ? text.substr(0, point) : text;
+  return zeros && number_of<int64_t>(text.substr(0, point)) ? text.substr(0, point) : text;
 }
 
 std::string lower(std::string_view text) {

@@ -2,30 +2,20 @@
 #include "exeunt/tasks/labels.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/tasks/rows.h"
 
 namespace exeunt {
 
-std::optional<int64_t> parse_whole_number(std::string_view text) noexcept {
-  int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<double> parse_number(std::string_view text) noexcept {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  return number_of<double>(text);
 }
 
 void sort_labels(std::vector<std::string>& labels) {

@@ -17,8 +17,6 @@ inline constexpr size_t kMaxLabels = 65536;
 // A finite number, optionally surrounded by spaces; nothing otherwise.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text) noexcept;
 
-[[nodiscard]] std::optional<int64_t> parse_whole_number(std::string_view text) noexcept;  // "-3", "07"; no spaces
-
 // The default label order: by value if all are whole numbers, else by bytes. The same set of labels gives the same
 // order whatever the order of the rows.
 void sort_labels(std::vector<std::string>& labels);

@@ -6,6 +6,9 @@
 #include <map>
 #include <numeric>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 
 namespace exeunt {
@@ -215,6 +218,34 @@ std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data,
   const std::vector<float> usual(gold.size(), usual_answer(train));
   return {{train.regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
           {"linear model", score(metrics, LinearModel(some_rows(train)).answers(data), gold)}};
+}
+
+std::vector<std::string> yardstick_lines(const std::vector<YardstickScore>& yardstick) {
+  std::vector<std::string> lines;
+  for (const YardstickScore& other : yardstick) {
+    std::vector<std::string> figures;
+    for (const Score& score : other.metrics)
+      figures.push_back(fmt::format("{} {:.2f}", name_of(score.metric), 100 * score.value));
+    lines.push_back(fmt::format("{}: {}", other.name, fmt::join(figures, ", ")));
+  }
+  return lines;
+}
+
+std::string lost_to_yardstick(const std::vector<YardstickScore>& yardstick, Metric metric, double reached) {
+  const YardstickScore* better = nullptr;
+  double best = reached;
+  for (const YardstickScore& other : yardstick) {
+    for (const Score& score : other.metrics) {
+      if (score.metric != metric || !(score.value > best)) continue;
+      best = score.value;
+      better = &other;
+    }
+  }
+  if (better == nullptr) return {};
+  return fmt::format(
+      "the {} does better than the network, {} {:.2f} against {:.2f}: train longer (--epochs) or faster (--lr), bring "
+      "more rows, or start from another encoder (--model)",
+      better->name, name_of(metric), 100 * best, 100 * reached);
 }
 
 }  // namespace exeunt

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/text/spiece_model.h"
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/protobuf.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/vocabulary.h"
@@ -109,13 +109,6 @@ void check_model(const SpieceModel& model, const Trainer& trainer, const std::st
   }
 }
 
-std::optional<double> parse_number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 SpieceModel parse_spiece_model(std::span<const std::byte> bytes, const std::string& where) {
@@ -156,7 +149,7 @@ void check_spiece_vocab(const SpieceModel& model, std::string_view text, const s
       throw_bad_file(place, "got piece '{}', want '{}' as in the model", line.substr(0, tab), piece.text);
     }
     // The trainer prints about six digits.
-    const auto score = parse_number(line.substr(tab + 1));
+    const auto score = number_of<double>(line.substr(tab + 1));
     const double slack = 1e-4 * std::max(1.0F, std::abs(piece.score));
     if (!score || !(std::abs(*score - piece.score) <= slack)) {
       throw_bad_file(place, "got score '{}', want {} as in the model", line.substr(tab + 1), piece.score);

@@ -7,6 +7,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 
 namespace exeunt {
 namespace {
@@ -97,15 +98,13 @@ class ConfigReader {
     std::map<int32_t, AddedToken> by_id;  // keys are ids as text, so the object's order is not numeric
     for (const auto& [key, value] : decoder->items()) {
       const std::string where = fmt::format("{}: added_tokens_decoder: '{}'", object.where(), key);
-      const bool digits = !key.empty() && key.size() < 9 &&
-                          std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
-      const int32_t id = digits ? std::stoi(key) : -1;
-      if (id < 0 || id > kMaxTokenId) throw_bad_file(where, "want an id from 0 to {}", kMaxTokenId);
+      const auto id = number_of<int32_t>(key);
+      if (!id || *id < 0 || *id > kMaxTokenId) throw_bad_file(where, "want an id from 0 to {}", kMaxTokenId);
       JsonObject fields(value, where);
       AddedToken token = *read_special(value, where);
       token.special = fields.boolean_or("special", false);
-      token.id = id;
-      by_id.emplace(id, std::move(token));
+      token.id = *id;
+      by_id.emplace(*id, std::move(token));
     }
     for (auto& [id, token] : by_id) add(std::move(token));
   }

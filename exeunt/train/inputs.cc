@@ -9,6 +9,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/model/schema.h"
+#include "exeunt/recipes/defaults.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/tasks/inspect.h"
 #include "exeunt/tasks/task.h"
@@ -104,6 +105,13 @@ std::vector<Metric> metrics_of(const TrainingData& data) {
   return default_metrics(data.outcome.problem == Problem::regression, data.outcome.labels.size());
 }
 
+// Tasks are truncated where the papers truncate them.
+int length_for(const TrainingSource& source, const Dataset& data, const Tokenizer& tokenizer, int positions) {
+  if (source.max_length > 0) return std::min(source.max_length, positions);
+  if (!source.task.empty()) return std::min(kLeastLength, positions);
+  return max_length_for(text_lengths(data, tokenizer), positions);
+}
+
 // Feature files need no tokenizer and no texts; everything else goes through the model's own.
 void load_features(const TrainingSource& source, const Notice& notice, const Checkpoint& model, LoadedData& loaded) {
   TrainingData& data = loaded.data;
@@ -137,7 +145,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   data.task = texts.train.task;
   data.of_pairs = !texts.train.examples.empty() && texts.train.examples.front().pair.has_value();
   const auto tokenizer = load_tokenizer(model.folder());
-  const FeatureOptions options{.max_length = std::min(source.max_length, model.spec().max_tokens()),
+  const FeatureOptions options{.max_length = length_for(source, texts.train, *tokenizer, model.spec().max_tokens()),
                                .threads = source.threads,
                                .tokenizer = tokenizer_sha256(model.folder())};
   data.train = make_features(texts.train, *tokenizer, options);

@@ -46,7 +46,7 @@ struct TrainingSource {
   double hold_out = 0;                 // share of the user's rows that are not trained on, where there is no eval_data
   std::vector<std::string> also = {};  // NAME=FILE of features
   int64_t limit = 0;                   // training rows; 0 = all
-  int max_length = 128;                // tokens per text
+  int max_length = 0;                  // tokens per text; 0: by the user's texts, and for tasks kLeastLength
   int threads = 0;
 };
 

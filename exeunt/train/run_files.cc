@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -13,6 +12,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/version.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/exeunt_folder.h"
@@ -132,10 +132,8 @@ std::vector<fs::path> checkpoints_in(const fs::path& out) {
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kCheckpoint)) continue;
-    int64_t number = 0;
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + kCheckpoint.size(), end, number);
-    if (error == std::errc{} && stop == end) found.emplace_back(number, entry.path());
+    if (const auto number = number_of<int64_t>(name.substr(kCheckpoint.size())))
+      found.emplace_back(*number, entry.path());
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;

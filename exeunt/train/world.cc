@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/train/world.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/train/group.h"
 
 namespace exeunt::nn {
@@ -23,14 +23,12 @@ std::string variable(std::initializer_list<const char*> names) {
 }
 
 int number(const std::string& text, const char* name, int low, int high) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < low || value > high) {
+  const auto value = number_of<int>(text);
+  if (!value || *value < low || *value > high) {
     throw Error(Code::usage, fmt::format("{}: got '{}', want a whole number from {} to {}", name, text, low, high),
                 "start several processes with 'exeunt launch', torchrun or srun");
   }
-  return value;
+  return *value;
 }
 
 // Where the first process listens. torchrun itself listens on MASTER_PORT for its agents, and says so.

@@ -105,6 +105,18 @@ TEST(Features, AnyNumberOfThreadsGivesTheSame) {
   EXPECT_EQ(one.rows(), 1003U);
 }
 
+TEST(Features, LengthsAreThoseOfWholeTextsSpreadOverTheData) {
+  Dataset data;
+  for (int i = 0; i < 10; ++i) {
+    std::string text;
+    for (int word = 0; word <= i; ++word) text += "w ";
+    data.examples.push_back({text, std::nullopt, 0, i});
+  }
+  EXPECT_THAT(text_lengths(data, WordLengths()), ElementsAre(3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_THAT(text_lengths(data, WordLengths(), 4), ElementsAre(3, 5, 8, 10));
+  EXPECT_TRUE(text_lengths({}, WordLengths()).empty());
+}
+
 TEST(Features, FilesGiveBackWhatWasWritten) {
   const Scratch scratch;
   const auto path = scratch.path() / "f.safetensors";

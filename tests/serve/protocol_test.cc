@@ -424,10 +424,5 @@ TEST(Infer, DescribesTheModel) {
   EXPECT_EQ(out["outputs"][1]["shape"], (std::vector<int>{-1, 2}));
 }
 
-TEST(Render, PrintsFloatsShort) {
-  EXPECT_EQ(OrderedJson(short_double(0.98F)).dump(), "0.98");
-  EXPECT_EQ(static_cast<float>(short_double(0.1F)), 0.1F);
-}
-
 }  // namespace
 }  // namespace exeunt::serve

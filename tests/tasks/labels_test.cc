@@ -17,9 +17,6 @@ TEST(Labels, NumbersAreReadWholeOrNotAtAll) {
   for (const char* text : {"", " ", "3.8x", "x", "nan", "inf", "-inf", "1e999", "3,8", "+-2", "0x10", "1 2", "\t1"}) {
     EXPECT_FALSE(parse_number(text)) << text;
   }
-  EXPECT_EQ(parse_whole_number("-3"), -3);
-  EXPECT_FALSE(parse_whole_number("3.0"));
-  EXPECT_FALSE(parse_whole_number("99999999999999999999"));
 }
 
 TEST(Labels, InferredOrderDoesNotDependOnTheRows) {

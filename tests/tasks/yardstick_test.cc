@@ -56,6 +56,19 @@ TEST(Yardstick, LearnsARegression) {
   EXPECT_NEAR(usual_answer(data), 2.875, 1e-6);
 }
 
+TEST(Yardstick, SaysWhoBeatsANetworkAndWhatToDo) {
+  const std::vector<YardstickScore> scores{{"majority class", {{Metric::accuracy, 0.5}, {Metric::f1, 0.0}}},
+                                           {"linear model", {{Metric::accuracy, 0.8}, {Metric::f1, 0.75}}}};
+  EXPECT_EQ(yardstick_lines(scores), (std::vector<std::string>{"majority class: accuracy 50.00, f1 0.00",
+                                                               "linear model: accuracy 80.00, f1 75.00"}));
+  EXPECT_EQ(lost_to_yardstick(scores, Metric::accuracy, 0.4),
+            "the linear model does better than the network, accuracy 80.00 against 40.00: train longer (--epochs) or "
+            "faster (--lr), bring more rows, or start from another encoder (--model)");
+  EXPECT_EQ(lost_to_yardstick(scores, Metric::accuracy, 0.8), "");
+  EXPECT_EQ(lost_to_yardstick(scores, Metric::f1, 0.76), "");
+  EXPECT_EQ(lost_to_yardstick({}, Metric::accuracy, 0.1), "");
+}
+
 TEST(Yardstick, TheSameRowsGiveTheSameModel) {
   const Dataset train = table_of(topics(0, 60)), test = table_of(topics(60, 60));
   EXPECT_EQ(LinearModel(train).answers(test), LinearModel(train).answers(test));

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/train/verdicts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "exeunt/eval/scores.h"
+
+namespace exeunt {
+namespace {
+
+// By the mean loss of each epoch of the last stage. A fit is finished where most of the loss is gone, which is where
+// the rows are answered right, or where it no longer falls.
+std::string unfinished(const std::vector<double>& losses) {
+  constexpr size_t kLeastEpochs = 3;
+  constexpr double kMost = 0.5, kStill = 0.97;
+  if (losses.size() < kLeastEpochs) return {};
+  const double first = losses.front(), before = losses[losses.size() - 2], last = losses.back();
+  if (last <= kMost * first || last >= kStill * before) return {};
+  return fmt::format(
+      "the fit is unfinished: the loss was still falling, from {:.3g} in the first epoch to {:.3g} and {:.3g} in the "
+      "last two; --epochs {} trains longer",
+      first, before, last, 2 * losses.size());
+}
+
+// Layer and score of each.
+std::vector<std::pair<int, double>> exits_of(const OrderedJson& results, Metric metric) {
+  std::vector<std::pair<int, double>> out;
+  for (const OrderedJson& exit : results.value("exits", OrderedJson::array())) {
+    const OrderedJson score = exit.value(std::string(name_of(metric)), OrderedJson());
+    out.emplace_back(exit.at("layer").get<int>(), score.is_number() ? score.get<double>() : 0.0);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data) {
+  std::vector<std::string> out;
+  if (const std::string text = unfinished(results.value("train_epoch_losses", std::vector<double>{})); !text.empty())
+    out.push_back(text);
+  const std::vector<std::pair<int, double>> exits = exits_of(results, data.primary);
+  if (exits.empty()) return out;
+  const auto [last_layer, last] = exits.back();
+  const auto [best_layer, best] =
+      *std::max_element(exits.begin(), exits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (clearly_better(best, last, data.eval.rows())) {
+    out.push_back(
+        fmt::format("the exit after layer {} is the best, {} {:.2f} against {:.2f} at the last, which every promise is "
+                    "measured against: --layers {} trains a model that ends there",
+                    best_layer, name_of(data.primary), 100 * best, 100 * last, best_layer));
+  }
+  return out;
+}
+
+std::string lost_to_yardstick(const OrderedJson& results, const TrainingData& data) {
+  const auto exits = exits_of(results, data.primary);
+  return exits.empty() ? std::string() : lost_to_yardstick(data.yardstick, data.primary, exits.back().second);
+}
+
+}  // namespace exeunt
