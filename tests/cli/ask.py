@@ -5,6 +5,7 @@
     ask.py TEXT COMMAND...              the labels of the answer
     ask.py --tokens TEXT COMMAND...     how many tokens of the text were read
     ask.py --status JSON COMMAND...     the status and error of a request with these inputs
+    ask.py --info FIELD COMMAND...      a field of /info
 """
 import json, re, subprocess, sys, urllib.error, urllib.request
 
@@ -17,6 +18,9 @@ try:
             break
     else:
         sys.exit("the server did not listen")
+    if mode == "--info":
+        print(json.load(urllib.request.urlopen(f"http://{found[1]}/info", timeout=60))[sys.argv[1]])
+        sys.exit()
     inputs = json.loads(sys.argv[1]) if mode == "--status" else sys.argv[1]
     body = {"inputs": inputs, **({"exit": {"details": True}} if mode == "--tokens" else {})}
     request = urllib.request.Request(f"http://{found[1]}/predict", json.dumps(body).encode(), {"Content-Type": "application/json"})
