@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/version.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/trace.h"
@@ -151,11 +151,10 @@ std::vector<int> lengths_in(const std::string& path) {
   const std::string text = read_text(path);
   for (size_t begin = 0, line = 1; begin < text.size(); ++line) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    int length = 0;
-    const auto [stop, status] = std::from_chars(text.data() + begin, text.data() + end, length);
-    if (status != std::errc() || stop != text.data() + end || length < 1)
-      throw_bad_file(path, "line {}: got '{}', want a length", line, text.substr(begin, end - begin));
-    out.push_back(length);
+    const std::string written = text.substr(begin, end - begin);
+    const auto length = number_of<int>(written);
+    if (!length || *length < 1) throw_bad_file(path, "line {}: got '{}', want a length", line, written);
+    out.push_back(*length);
     begin = end + 1;
   }
   return out;

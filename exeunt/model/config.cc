@@ -325,7 +325,9 @@ void add_modernbert(OrderedJson& out, const ModelSpec& spec) {
   for (int i = 0; i < spec.layers; ++i) {
     out["layer_types"].push_back(spec.is_local(i) ? "sliding_attention" : "full_attention");
   }
-  const auto rope = [](float base) { return OrderedJson{{"rope_type", "default"}, {"rope_theta", short_double(base)}}; };
+  const auto rope = [](float base) {
+    return OrderedJson{{"rope_type", "default"}, {"rope_theta", short_double(base)}};
+  };
   out["global_rope_theta"] = short_double(spec.rotary_base);
   out["local_rope_theta"] = short_double(spec.local_rotary_base);
   out["rope_parameters"] = {{"full_attention", rope(spec.rotary_base)},

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/runtime/device.h"
-
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 #include "exeunt/runtime/engine.h"
@@ -18,10 +16,8 @@ Device parse_device(std::string_view text) {
   if (text == "cuda") return {.kind = Device::Kind::cuda};
   constexpr std::string_view kNumbered = "cuda:";
   if (text.starts_with(kNumbered)) {
-    Device device{.kind = Device::Kind::cuda};
-    const char* const end = text.data() + text.size();
-    const auto [stop, status] = std::from_chars(text.data() + kNumbered.size(), end, device.index);
-    if (status == std::errc() && stop == end && device.index >= 0) return device;
+    const auto index = number_of<int>(text.substr(kNumbered.size()));
+    if (index && *index >= 0) return {.kind = Device::Kind::cuda, .index = *index};
   }
   throw Error(Code::usage, fmt::format("device: got '{}', want cpu, cuda, cuda:N or auto", text));
 }
