@@ -16,6 +16,7 @@
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/originals/policy_flags.h"
+#include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/resolve.h"
 
 namespace exeunt::apps {
