@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxPattern = 256;
 
-Replace parse_replace(JsonObject& object) {
+NormalizerStep parse_replace(JsonObject& object) {
   Replace step;
   step.content = object.string("content");
   JsonObject pattern(object.get("pattern"), object.where() + ": pattern");
@@ -29,9 +29,14 @@ Replace parse_replace(JsonObject& object) {
     }
     return step;
   }
-  // There is no regular-expression engine; ALBERT's one pattern is recognised by its text.
+  // There is no regular-expression engine; the patterns of ALBERT and of DeBERTa are recognised by their text.
+  constexpr std::string_view kSpaces = " {2,}", kBlanks = R"(\s{2,}|[\n\r\t])";
   const std::string regex = pattern.string("Regex");
-  if (regex != " {2,}") pattern.fail("Regex", fmt::format("'{}'", regex), "' {2,}', the only one supported");
+  if (regex == kBlanks) return ReplaceBlanks{std::move(step.content)};
+  if (regex != kSpaces) {
+    pattern.fail("Regex", fmt::format("'{}'", regex),
+                 fmt::format("'{}' or '{}', the only ones supported", kSpaces, kBlanks));
+  }
   return Replace{" ", std::move(step.content), true};
 }
 
@@ -178,6 +183,38 @@ void apply(const Replace& replace, NormalizedText& text, size_t most) {
       done = end;
     }
     found = text.text().find(replace.pattern, std::max(end, found + 1));
+  }
+  if (done == 0) return;
+  out.append(text, done, text.size());
+  text = std::move(out);
+}
+
+void apply(const ReplaceBlanks& replace, NormalizedText& text, size_t most) {
+  const auto is_blank = [](char32_t c) { return unicode::is_space(c); };
+  const std::string_view source = text.text();
+  NormalizedText out(text.first());
+  size_t done = 0;
+  for (size_t at = 0; at < source.size();) {
+    const Decoded first = decode_utf8(source.substr(at));
+    size_t end = at + first.bytes;
+    if (!is_blank(first.code_point)) {
+      at = end;
+      continue;
+    }
+    bool several = false;
+    while (end < source.size()) {
+      const Decoded next = decode_utf8(source.substr(end));
+      if (!is_blank(next.code_point)) break;
+      several = true;
+      end += next.bytes;
+    }
+    if (several || source[at] == '\n' || source[at] == '\r' || source[at] == '\t') {
+      check_size(out.size() + replace.content.size(), most);
+      out.append(text, done, at);
+      out.append(replace.content, text.origin(end - 1));
+      done = end;
+    }
+    at = end;
   }
   if (done == 0) return;
   out.append(text, done, text.size());

@@ -36,9 +36,12 @@ struct Replace {
   std::string content;
   bool runs = false;
 };
+struct ReplaceBlanks {  // DeBERTa: two or more white spaces in a row, and every single line break or tab
+  std::string content;
+};
 
 using NormalizerStep = std::variant<BertCleanup, NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace,
-                                    std::shared_ptr<const Charsmap>, JoinWords, StripCombining>;
+                                    ReplaceBlanks, std::shared_ptr<const Charsmap>, JoinWords, StripCombining>;
 using Normalizer = std::vector<NormalizerStep>;
 
 // Reads the JSON form (null: no steps). An unknown kind or pattern is an error that names it.

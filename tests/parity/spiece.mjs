@@ -69,8 +69,8 @@ export function other_unigram_json(model, family) {
     'xlm-roberta': [charsmap],
     camembert: [charsmap, blanks],
     deberta: [{type: 'Strip', strip_left: true, strip_right: true}, charsmap, blanks],
-    'deberta-newer': [replace({String: '\n'}, ' '), replace({String: '\r'}, ' '), replace({String: '\t'}, ' '), blanks,
-      {type: 'NFC'}, {type: 'Strip', strip_left: false, strip_right: true}],
+    'deberta-newer': [replace({Regex: '\\s{2,}|[\\n\\r\\t]'}, ' '), {type: 'NFC'},
+      {type: 'Strip', strip_left: false, strip_right: true}],
   }[family];
   return {
     version: '1.0', truncation: null, padding: null,

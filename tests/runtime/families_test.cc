@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/positions.h"
 #include "exeunt/runtime/engine.h"
@@ -146,6 +147,19 @@ TEST(Windows, AsWideAsTheTextHideNothing) {
   EXPECT_EQ(Reference(make_model(same_turn, own_exits(same_turn))).trace(text).logits, wanted);
   EXPECT_NE(Reference(less).trace(text).logits, wanted);
   EXPECT_NE(Reference(all).trace(text).logits, wanted) << "the layers that see all turn by another base";
+}
+
+// As transformers computes them (scripts/golden/models.py).
+TEST(Distances, HaveTheBucketsOfTransformers) {
+  const Json sizes = read_json(EXEUNT_TEST_DATA "/golden/deberta_buckets.json");
+  ASSERT_GE(sizes.size(), 4U);
+  for (const Json& size : sizes) {
+    const int buckets = size.at("buckets").get<int>(), farthest = size.at("distances").get<int>();
+    for (int d = 0; d < farthest; ++d) {
+      EXPECT_EQ(log_bucket(d, buckets, farthest), size.at("of").at(static_cast<size_t>(d)).get<int>())
+          << d << " of " << farthest << " in " << buckets;
+    }
+  }
 }
 
 TEST(Distances, HaveTheBucketsOfDeberta) {

@@ -194,5 +194,17 @@ TEST(Normalizer, UnknownKindsAndPatternsAreNamed) {
   EXPECT_THAT(message(R"({"type":"BertNormalizer","lowercase":1})"), HasSubstr("want true or false"));
 }
 
+// DeBERTa's pattern, as transformers 5 writes it.
+TEST(Normalizer, JoinsBlanksAndTurnsSingleBreaksIntoSpaces) {
+  constexpr const char* kBlanks = R"({"type":"Replace","pattern":{"Regex":"\\s{2,}|[\\n\\r\\t]"},"content":" "})";
+  EXPECT_EQ(text_of(kBlanks, "a  b \t c\nd\u00a0e\u00a0\u2003f "), "a b c d\u00a0e f ");
+  EXPECT_EQ(text_of(kBlanks, "plain text"), "plain text");
+  EXPECT_EQ(text_of(kBlanks, "\r\n"), " ");
+  EXPECT_THAT(origins(apply(kBlanks, "a \n b", 5)), ElementsAre(Offset(5, 6), Offset(8, 9), Offset(9, 10)));
+  const Error error =
+      error_of([] { (void)text_of(R"({"type":"Replace","pattern":{"Regex":"x+"},"content":" "})", "x"); });
+  EXPECT_THAT(error.what(), HasSubstr("got 'x+', want ' {2,}' or"));
+}
+
 }  // namespace
 }  // namespace exeunt
