@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/runtime/device.h"
+
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"

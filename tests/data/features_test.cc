@@ -95,7 +95,8 @@ TEST(Features, RowsArePackedInTheOrderOfTheData) {
 TEST(Features, AnyNumberOfThreadsGivesTheSame) {
   Dataset data = some_data();
   for (int i = 0; i < 1000; ++i) {
-    data.examples.push_back({std::string(static_cast<size_t>(i % 90), 'x'), std::nullopt, 1, 3 + i});
+    data.examples.push_back(
+        {.text = std::string(static_cast<size_t>(i % 90), 'x'), .pair = {}, .gold = 1, .index = 3 + i});
   }
   FeatureOptions options = some_options();
   options.threads = 1;
@@ -110,7 +111,7 @@ TEST(Features, LengthsAreThoseOfWholeTextsSpreadOverTheData) {
   for (int i = 0; i < 10; ++i) {
     std::string text;
     for (int word = 0; word <= i; ++word) text += "w ";
-    data.examples.push_back({text, std::nullopt, 0, i});
+    data.examples.push_back({.text = text, .pair = {}, .gold = 0, .index = i});
   }
   EXPECT_THAT(text_lengths(data, WordLengths()), ElementsAre(3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
   EXPECT_THAT(text_lengths(data, WordLengths(), 4), ElementsAre(3, 5, 8, 10));

@@ -98,7 +98,7 @@ TEST_P(AttachedHeads, HaveTheGradientsOfTheTrainer) {
   if (GetParam().regression) {  // in the model's own unit here; attach learns in units of the spread
     for (size_t i = 0; i < logits.size(); ++i) logit_gradient[i] = 2 * (logits[i] - teacher[i]) / 4;
   } else {
-    const Imitation targets(teacher, shape.outputs, false, kTemperature);
+    const Imitation targets(teacher, {.outputs = shape.outputs}, kTemperature);
     const std::vector<size_t> all{0, 1, 2, 3};
     EXPECT_NEAR(targets.loss(all, logits, logit_gradient) / 4, loss.item<double>(), 1e-4);
   }
@@ -158,7 +158,7 @@ TEST(AttachedHeads, LearnAsTheRecipeDoes) {
   const size_t batch = lengths.size() / 10, first = batch * static_cast<size_t>(steps);
   const std::vector<Tensor> rows = network->hidden_rows(all);
   const Tensor teacher = network->forward(all).logits.back().contiguous();
-  const Imitation targets({teacher.data_ptr<float>(), static_cast<size_t>(teacher.numel())}, 3, false,
+  const Imitation targets({teacher.data_ptr<float>(), static_cast<size_t>(teacher.numel())}, {.outputs = 3},
                           settings.temperature);
   const HeadShape shape{.hidden = spec.hidden, .width = spec.hidden, .outputs = 3};
   std::vector<double> losses(static_cast<size_t>(steps));
