@@ -71,7 +71,9 @@ TEST_P(AttachFamilies, LeavesFullDepthAnswersAsTheyAreBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AttachFamilies,
-                         testing::Values(Family::bert, Family::roberta, Family::albert, Family::elasticbert));
+                         testing::Values(Family::bert, Family::roberta, Family::albert, Family::elasticbert,
+                                         Family::distilbert, Family::electra, Family::xlm_roberta, Family::camembert,
+                                         Family::modernbert, Family::deberta_v2));
 
 TEST(Attach, GivesTheSameForAnyNumberOfThreadsAndAnyMemory) {
   const ModelSpec spec = small_spec();

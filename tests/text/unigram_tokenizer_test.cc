@@ -130,5 +130,30 @@ TEST(UnigramTokenizer, BrokenUtf8IsReplacedNeverACrash) {
   EXPECT_EQ(ids(*tokenizer, "well\xFF\xC3 known\xE2\x96"), ids(*tokenizer, "well\uFFFD\uFFFD known\uFFFD"));
 }
 
+// XLM-RoBERTa's: 250,002 pieces, of which the four special ones come first, and two separators between texts.
+TEST(UnigramTokenizer, TakesAQuarterOfAMillionPieces) {
+  std::string pieces = R"(["<s>",0],["<pad>",0],["</s>",0],["<unk>",0],["▁the",-3.5],["▁",-4])";
+  for (int i = 6; i < 250001; ++i) pieces += fmt::format(R"(,["▁piece{}",-{}.25])", i, 5 + i % 20);
+  const std::string json = fmt::format(
+      R"({{"version":"1.0","truncation":null,"padding":null,"added_tokens":[{{"id":250001,"content":"<mask>",
+          "single_word":false,"lstrip":true,"rstrip":false,"normalized":false,"special":true}}],"normalizer":null,
+          "pre_tokenizer":{{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}},
+          "post_processor":{{"type":"TemplateProcessing",
+            "single":[{{"SpecialToken":{{"id":"<s>","type_id":0}}}},{{"Sequence":{{"id":"A","type_id":0}}}},
+                      {{"SpecialToken":{{"id":"</s>","type_id":0}}}}],
+            "pair":[{{"SpecialToken":{{"id":"<s>","type_id":0}}}},{{"Sequence":{{"id":"A","type_id":0}}}},
+                    {{"SpecialToken":{{"id":"</s>","type_id":0}}}},{{"SpecialToken":{{"id":"</s>","type_id":0}}}},
+                    {{"Sequence":{{"id":"B","type_id":0}}}},{{"SpecialToken":{{"id":"</s>","type_id":0}}}}],
+            "special_tokens":{{"<s>":{{"id":"<s>","ids":[0],"tokens":["<s>"]}},
+                               "</s>":{{"id":"</s>","ids":[2],"tokens":["</s>"]}}}}}},
+          "decoder":null,"model":{{"type":"Unigram","unk_id":3,"vocab":[{},["<mask>",0]],"byte_fallback":false}}}})",
+      pieces);
+  const auto tokenizer = make_unigram_tokenizer(parse_tokenizer_json(json, "f"));
+  EXPECT_EQ(tokenizer->vocabulary(), 250002);
+  const Encoding out = tokenizer->encode("the piece249999 <mask>", "the", {});
+  EXPECT_THAT(out.ids, ElementsAre(0, 4, 249999, 250001, 2, 2, 4, 2));
+  EXPECT_THAT(out.types, ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
+}
+
 }  // namespace
 }  // namespace exeunt
