@@ -318,8 +318,9 @@ void take_policy(const ModelConfig& config, const ExitLayout& exits, Origin& ori
 Checkpoint import_checkpoint(ImportSource source) {
   Origin origin = std::move(source.origin);
   const SourceTensors names = normalise_names(source.tensors, source.style, origin.where);
-  const ModelConfig config =
-      parse_config(source.config, source.config_where, names.family ? names.family : source.guess);
+  const ModelConfig config = with_hint("docs/families.md says which encoders can be read", [&] {
+    return parse_config(source.config, source.config_where, names.family ? names.family : source.guess);
+  });
   origin.notices.insert(origin.notices.end(), config.notices.begin(), config.notices.end());
 
   ExitLayout exits;
