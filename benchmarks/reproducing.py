@@ -14,21 +14,23 @@
     reproducing.py --pretraining OURS TORCH DEVICE
                                             log.jsonl of `exeunt pretrain` and what benchmarks/peers/torch_pretraining.py
                                             printed, into pretraining.json; rates without the first 100 steps
-    reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES DATA
+    reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES
                                             writes the built-in baseline of ELUE's score: quality from the models cut short,
-                                            MFLOPs from ELUE's dev sets below DATA
+                                            MFLOPs from the lengths of ELUE's dev sets (elue-TASK-dev.safetensors)
 """
 import json
+import struct
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from statistics import median
 
 from panels import panels
 from result_tables import (SECTIONS, Results, cut_short_tables, fill_marks, first_difference, markdown, mean,
                            policy_tables)
-from suites import read_suite
+from suites import read_arrays, read_suite
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks/results/train'
@@ -243,18 +245,29 @@ def replay(place, traces, wanted, rows_of, splits=('eval', 'held-out')):
     place.write_text('[\n' + ',\n'.join(json.dumps(curve) for curve in out) + '\n]\n')
 
 
-def make_baseline(exeunt, trainer, model, features, data):
-    """A model with a head at every layer, asked at layer k alone, costs what one of k layers costs."""
+def cut_short_costs(exeunt, folder, path):
+    """MFLOPs of the first 1, 2 … layers with one exit, over the texts of a feature file: a model with a head at every layer
+    costs, up to the first, what a layer and all else cost."""
+    _, arrays = read_arrays(path)
+    offsets = struct.unpack(f'<{len(arrays["offsets"]) // 8}q', arrays['offsets'])
+    counts = Counter(last - first for first, last in zip(offsets, offsets[1:]))
+    costs = []
+    for tokens, texts in counts.items():
+        found = read_json_of([exeunt, 'info', folder, '--tokens', tokens, '--json', '-q'])['model']
+        layer, first = found['layer_mflops'], found['exits'][0]['mflops']
+        costs.append([texts * (first + layer * more) for more in range(found['layers'])])
+    return [sum(column) / sum(counts.values()) for column in zip(*costs)]
+
+
+def make_baseline(exeunt, trainer, model, features):
     tasks = {}
     for task, scores in cut_short(Results(RESULTS)).items():
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([trainer, 'train', '--recipe', 'elasticbert', '--model', model, '--out', folder, '--train-features',
-                            f'{features}/elue-{task}-train.safetensors', '--max-steps', '1', '--batch', '2', '--overwrite',
+                            f'{features}/elue-{task}-dev.safetensors', '--max-steps', '1', '--batch', '2', '--overwrite',
                             '--save-every', '0', '-q'], check=True, capture_output=True)
-            found = read_json_of([exeunt, 'sweep', folder, '--task', f'elue/{task}', '--data', data, '--policy',
-                                  'layer:' + '|'.join(map(str, range(1, 13))), '--json', '-q'])
-        tasks[task] = [{'mflops': round(row['mflops'], 3), 'performance': round(score, 3)}
-                       for score, row in zip(scores, found['rows'], strict=True)]
+            costs = cut_short_costs(exeunt, folder, Path(features) / f'elue-{task}-dev.safetensors')
+        tasks[task] = [{'mflops': round(cost, 3), 'performance': round(score, 3)} for score, cost in zip(scores, costs, strict=True)]
     config = json.loads((Path(model) / 'config.json').read_text())
     shape = {'layers': config['num_hidden_layers'], 'hidden': config['hidden_size'], 'heads': config['num_attention_heads'],
              'inner': config['intermediate_size']}
@@ -304,7 +317,7 @@ def main():
         return make_own_replays(words[0], Path(words[1]))
     if mode == '--pretraining' and len(words) == 3:
         return make_pretraining(*words)
-    if mode == '--baseline' and len(words) == 5:
+    if mode == '--baseline' and len(words) == 4:
         return make_baseline(*words)
     return __doc__ + f"\ntables: {', '.join(SECTIONS)}"
 

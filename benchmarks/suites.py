@@ -6,6 +6,7 @@
 """
 import hashlib
 import json
+import struct
 from pathlib import Path
 
 OF_A_RUN = ('seed', 'run', 'provenance')  # fields of recipe.json that belong to the run, not to the recipe
@@ -48,3 +49,12 @@ def holds(path, name):
         return False
     with open(path, encoding='utf-8') as file:
         return any(line.startswith(f'{{"id": "{name}",') for line in file)
+
+
+def read_arrays(path):
+    """(header, {name: bytes}) of a feature file (safetensors)."""
+    data = path.read_bytes()
+    size = struct.unpack('<Q', data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    return header, {name: data[8 + size + part['data_offsets'][0]:8 + size + part['data_offsets'][1]]
+                    for name, part in header.items() if name != '__metadata__'}
