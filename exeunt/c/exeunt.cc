@@ -18,6 +18,12 @@ namespace {
 
 constexpr size_t kMostPolicies = 64;  // kept ready; a program that makes up ever new ones must not fill the memory
 
+std::string promise_text(Classifier& classifier) {
+  OrderedJson out = promise_json(classifier.resolved(), classifier.engine().name(), classifier.notices());
+  for (const float cut : classifier.checkpoint().exits().cuts) out["thresholds"].push_back(threshold_of(cut));
+  return out.dump();
+}
+
 struct LastError {
   std::string message, hint;
 };
@@ -33,7 +39,7 @@ Model::Model(const std::string& folder, const ClassifierOptions& options)
       policy(str(classifier.policy())),
       precision(name_of(classifier.engine().precision())),
       engine(classifier.engine().name()),
-      promise(promise_json(classifier.resolved(), engine, classifier.notices()).dump()) {}
+      promise(promise_text(classifier)) {}
 
 std::shared_ptr<const AskPolicy> Model::policy_named(const char* text) {
   if (text == nullptr) return classifier.ask().policy;

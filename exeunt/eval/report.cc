@@ -195,6 +195,7 @@ std::string class_table(const ClassReport& report, const std::vector<std::string
 // Who is taken for whom: a matrix where it fits the page, else every pair that occurs, the most frequent first.
 std::string confusion_table(const ClassReport& report, const std::vector<std::string>& labels) {
   constexpr size_t kMatrix = 16, kMostPairs = 1000;
+  if (report.confusion.empty()) return {};  // of several labels, none is taken for another
   std::string out = "<div class=\"scroll\"><table class=\"confusion\">\n";
   if (labels.size() > kMatrix) {
     const std::vector<ConfusedPair> pairs = report.worst(kMostPairs);

@@ -163,7 +163,7 @@ OrderedJson classes_json(const ClassReport& report, const std::vector<std::strin
     confusion.push_back(std::move(row));
   }
   out["classes"] = std::move(classes);
-  out["confusion"] = std::move(confusion);
+  if (!report.confusion.empty()) out["confusion"] = std::move(confusion);
   return out;
 }
 

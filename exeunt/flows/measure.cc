@@ -223,6 +223,7 @@ ScorerOptions scorer_options(const Measured& measured) {
 Metric primary_metric(const ExitTrace& trace) {
   const Task* task = find_task_or_null(trace.info.task);
   if (task != nullptr) return task->primary;
+  if (trace.info.several) return set_metrics().front();
   return default_metrics(trace.info.regression, trace.info.labels.size()).front();
 }
 

@@ -7,10 +7,11 @@ from array import array
 from itertools import accumulate
 from typing import Any, Sequence
 
+numpy: Any
 try:
     import numpy
 except ImportError:  # everything works without it, with lists
-    numpy = None  # type: ignore[assignment]
+    numpy = None
 
 # Codes of `array.array`, which numpy knows, too.
 FLOAT, INT, BYTE = "f", "i", "b"

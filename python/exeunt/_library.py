@@ -38,12 +38,13 @@ class Texts(ctypes.Structure):
 
 class AnswerArrays(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("labels", c_void_p), ("scores", c_void_p), ("logits", c_void_p),
-                ("layers", c_void_p), ("tokens", c_void_p), ("truncated", c_void_p)]
+                ("layers", c_void_p), ("tokens", c_void_p), ("truncated", c_void_p), ("given", c_void_p)]
 
 
 class Logits(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("exits", c_int), ("outputs", c_int),
-                ("logits", c_void_p), ("gold", c_void_p), ("layers", c_void_p)]
+                ("logits", c_void_p), ("gold", c_void_p), ("layers", c_void_p), ("several", c_int),
+                ("thresholds", c_void_p)]
 
 
 class Plan(ctypes.Structure):
@@ -59,6 +60,7 @@ _FUNCTIONS = {
     "exeunt_last_hint": (c_char_p, []),
     "exeunt_open": (c_int, [c_char_p, POINTER(Options), POINTER(c_void_p)]),
     "exeunt_close": (None, [c_void_p]),
+    "exeunt_problem": (c_char_p, [c_void_p]),
     "exeunt_label_count": (c_int, [c_void_p]),
     "exeunt_label": (c_char_p, [c_void_p, c_int]),
     "exeunt_output_count": (c_int, [c_void_p]),

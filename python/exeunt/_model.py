@@ -15,13 +15,15 @@ from ._trace import Trace
 class Answers:
     """What a model said of a batch. Arrays are numpy's where numpy is installed, else (nested) lists."""
 
-    def __init__(self, names: Sequence[str], rooms: dict[str, Room], count: int) -> None:
+    def __init__(self, names: Sequence[str], several: bool, rooms: dict[str, Room], count: int) -> None:
         self._names = names
+        self._several = several
         self._count = count
-        self.label_ids = rooms["labels"].values()  #: [texts] index into the model's labels; -1 for regression
+        self.label_ids = rooms["labels"].values()  #: [texts] index of the (most probable) label; -1 for regression
         self.scores = rooms["scores"].values()  #: [texts, labels] probabilities; [texts, 1] values for regression
         self.layers = rooms["layers"].values()  #: [texts] the layer after which each text exited, from 1
         self.tokens = rooms["tokens"].values()  #: [texts]
+        self.given = rooms["given"].values()  #: [texts, labels] 1 where a text has a label, several in multi-label models
         self.truncated = rooms["truncated"].values()  #: [texts] 1 where a text was cut to the max-length
 
     def __len__(self) -> int:
@@ -31,9 +33,11 @@ class Answers:
         return f"<exeunt.Answers of {self._count} texts>"
 
     @property
-    def labels(self) -> list[str] | None:
-        """The name of each text's label; None for regression."""
+    def labels(self) -> list[Any] | None:
+        """The name of each text's label; a list of names for each text of a multi-label model; None for regression."""
         names = self._names
+        if self._several:
+            return [[name for name, given in zip(names, row) if given] for row in _listed(self.given)]
         return [names[label] for label in _listed(self.label_ids)] if names else None
 
     def pipeline(self, top_k: int | None = 1) -> list[Any]:
@@ -42,7 +46,7 @@ class Answers:
         names = self._names or ["LABEL_0"]
         out: list[Any] = []
         for scores in _listed(self.scores):
-            order = sorted(range(len(scores)), key=lambda label: -scores[label])
+            order = sorted(range(len(scores)), key=[-score for score in scores].__getitem__)
             ranked = [{"label": names[label], "score": scores[label]} for label in order]
             out.append(ranked[0] if top_k == 1 else ranked[:top_k])
         return out
@@ -65,10 +69,17 @@ class Model:
         check(lib.exeunt_open(os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._handle)))
         self.labels: list[str] = [lib.exeunt_label(self._handle, i).decode()
                                   for i in range(lib.exeunt_label_count(self._handle))]  #: empty for regression
+        self.problem: str = lib.exeunt_problem(self._handle).decode()  #: as transformers calls it: problem_type
         self.outputs: int = lib.exeunt_output_count(self._handle)  #: logits of an exit
         self.exits: list[int] = [lib.exeunt_exit_layer(self._handle, i)
                                  for i in range(lib.exeunt_exit_count(self._handle))]  #: layers with an exit
         self.facts: dict[str, Any] = json.loads(lib.exeunt_promise_json(self._handle))  #: exeunt.promise/1
+
+    @property
+    def thresholds(self) -> list[float] | None:
+        """Of a multi-label model: the probabilities above which labels are given; None: 0.5."""
+        found = self.facts.get("thresholds")
+        return [float(one) for one in found] if found else None
 
     @property
     def policy(self) -> str:
@@ -85,10 +96,10 @@ class Model:
         """Classifies texts, or pairs of texts. `policy`, such as "entropy:0.2", holds for this call."""
         given, count, _keep = _given(texts, pairs)
         rooms = {"labels": Room(INT, count), "scores": Room(FLOAT, count, self.outputs), "layers": Room(INT, count),
-                 "tokens": Room(INT, count), "truncated": Room(BYTE, count)}
+                 "tokens": Room(INT, count), "truncated": Room(BYTE, count), "given": Room(BYTE, count, self.outputs)}
         arrays = AnswerArrays(ctypes.sizeof(AnswerArrays), **{name: room.address for name, room in rooms.items()})
         check(lib.exeunt_answer(self._open(), encoded(policy), ctypes.byref(given), ctypes.byref(arrays)))
-        return Answers(self.labels, rooms, count)
+        return Answers(self.labels, self.problem == "multi_label_classification", rooms, count)
 
     def trace(self, texts: str | Iterable[str], *, pairs: str | Iterable[str] | None = None, gold: Any = None) -> Trace:
         """What every exit says of every text, at full depth: what `replay`, `sweep` and `calibrate` work on."""
@@ -96,7 +107,8 @@ class Model:
         logits, tokens = Room(FLOAT, count, len(self.exits), self.outputs), Room(INT, count)
         check(lib.exeunt_trace(self._open(), ctypes.byref(given), logits.address, tokens.address))
         return Trace(logits=logits.values(), layers=list(self.exits), labels=list(self.labels), gold=gold,
-                     tokens=tokens.values())
+                     tokens=tokens.values(), several=self.problem == "multi_label_classification",
+                     thresholds=self.thresholds)
 
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:

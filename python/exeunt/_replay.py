@@ -15,8 +15,11 @@ from ._trace import Trace
 class _Given:
     """Logits as the library takes them. Lives as long as the call."""
 
-    def __init__(self, logits: Any, gold: Any, layers: Sequence[int] | None) -> None:
+    def __init__(self, logits: Any, gold: Any, layers: Sequence[int] | None, several: bool = False,
+                 thresholds: Sequence[float] | None = None) -> None:
         if isinstance(logits, Trace):
+            several = several or logits.several
+            thresholds = logits.thresholds if thresholds is None else thresholds
             gold = logits.gold if gold is None else gold
             layers = logits.layers if layers is None else layers
             logits = logits.logits
@@ -24,10 +27,18 @@ class _Given:
         self.rows, self.exits, self.outputs = self._logits.shape
         self.struct = Logits(ctypes.sizeof(Logits), self.rows, self.exits, self.outputs, self._logits.address, None, None)
         if gold is not None:
-            self._gold = Floats(gold, "gold", (1,))
-            if self._gold.shape != (self.rows,):
+            self._gold = Floats(gold, "gold", (2,) if several else (1,))
+            if self._gold.shape[0] != self.rows:
                 raise ValueError(f"gold: got {self._gold.shape[0]}, want {self.rows}: one for each row of the logits")
+            if several and self._gold.shape[1] != self.outputs:
+                raise ValueError(f"gold: got {self._gold.shape[1]} labels, want {self.outputs}")
             self.struct.gold = self._gold.address
+        self.struct.several = int(several)
+        if thresholds is not None:
+            if len(thresholds) != self.outputs:
+                raise ValueError(f"thresholds: got {len(thresholds)}, want {self.outputs}: one for each label")
+            self._thresholds = (ctypes.c_double * self.outputs)(*thresholds)
+            self.struct.thresholds = ctypes.addressof(self._thresholds)
         self.layers = list(range(1, self.exits + 1)) if layers is None else [int(layer) for layer in layers]
         if len(self.layers) != self.exits:
             raise ValueError(f"layers: got {len(self.layers)}, want {self.exits}: one for each exit of the logits")
@@ -40,18 +51,19 @@ class Replay:
     """What a policy would have done."""
 
     exits: Any  #: [rows] which exit answered, from 0
-    labels: Any  #: [rows] index of the label; -1 for regression
+    labels: Any  #: [rows] index of the label; a number that stands for the set of several; -1 for regression
     layers: list[int]  #: [exits] after which layer each exit sits
 
 
-def replay(logits: Any, policy: str | Calibration, *, layers: Sequence[int] | None = None) -> Replay:
+def replay(logits: Any, policy: str | Calibration, *, layers: Sequence[int] | None = None, several: bool = False,
+           thresholds: Sequence[float] | None = None) -> Replay:
     """What `policy` would have answered, from the logits [rows, exits, classes] of every exit, or from a trace.
 
     >>> done = replay([[[2.0, 0.0], [3.0, 0.0]], [[0.1, 0.0], [0.0, 3.0]]], "confidence:0.8")
     >>> list(done.exits), list(done.labels)
     ([0, 1], [0, 1])
     """
-    given = _Given(logits, None, layers)
+    given = _Given(logits, None, layers, several, thresholds)
     exits, labels = Room(INT, given.rows), Room(INT, given.rows)
     text = policy.policy_file if isinstance(policy, Calibration) else policy
     check(lib.exeunt_replay(ctypes.byref(given.struct), encoded(text), exits.address, labels.address))
@@ -70,7 +82,8 @@ class Setting:
 
 
 def sweep(logits: Any, policies: str | Iterable[str], gold: Any = None, *,
-          layers: Sequence[int] | None = None) -> list[Setting]:
+          layers: Sequence[int] | None = None, several: bool = False,
+          thresholds: Sequence[float] | None = None) -> list[Setting]:
     """Every setting of a family on one set of logits: "entropy:0..0.6/0.2", "patience:2|3", or a list of such texts.
 
     >>> for one in sweep([[[2.0, 0.0], [3.0, 0.0]], [[0.1, 0.0], [0.0, 3.0]]], "confidence:0.6..0.8/0.2", gold=[0, 1]):
@@ -78,7 +91,7 @@ def sweep(logits: Any, policies: str | Iterable[str], gold: Any = None, *,
     confidence:0.6 1.5 1.0
     confidence:0.8 1.5 1.0
     """
-    given = _Given(logits, gold, layers)
+    given = _Given(logits, gold, layers, several, thresholds)
     out: list[Setting] = []
     for text in [policies] if isinstance(policies, str) else policies:
         answer = ctypes.c_void_p()
@@ -107,12 +120,14 @@ class Calibration:
 def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] = 0.01, *, confidence: float = 0.95,
               loss: str | None = None, method: str | None = None, rules: Sequence[str] | None = None, seed: int = 42,
               report: bool = True, value_range: tuple[float, float] | None = None,
-              layers: Sequence[int] | None = None) -> Calibration:
+              layers: Sequence[int] | None = None, several: bool = False,
+              thresholds: Sequence[float] | None = None) -> Calibration:
     """The fastest policy that is certified to lose at most `max_drop` against full depth.
 
     `logits` are those of every exit, [rows, exits, classes], from any framework (arrays, tensors, nested lists), or a
     trace. Without `gold` the loss is disagreement with full depth. Rows must be drawn as the texts to come will be, and
-    must not have been learned from. Raises `Error` if there are too few; it says how many would do.
+    must not have been learned from. `several`: each label is given or not, by its sigmoid and `thresholds` (0.5); `gold` is
+    then [rows, labels] of 1 and 0, and an answer is a set of labels. Raises `Error` if there are too few; it says how many would do.
 
     >>> rows = [[[3.0, 0.0], [4.0, 0.0]] if row % 2 else [[0.0, 3.0], [0.0, 4.0]] for row in range(1000)]
     >>> found = calibrate(rows, max_drop=0.02)
@@ -121,7 +136,7 @@ def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] =
     >>> found.cost_fraction
     0.5
     """
-    given = _Given(logits, gold, layers)
+    given = _Given(logits, gold, layers, several, thresholds)
     budgets = [max_drop] if isinstance(max_drop, (int, float)) else list(max_drop)
     drops = (ctypes.c_double * len(budgets))(*budgets)
     low, high = value_range or (0.0, 0.0)

@@ -20,8 +20,10 @@ class Trace:
     logits: Any  #: [texts, exits, outputs] raw
     layers: list[int]  #: [exits] after which layer each exit sits
     labels: list[str] = field(default_factory=list)  #: empty for regression
-    gold: Any = None  #: [texts] label indices, or values; None: not known
+    gold: Any = None  #: [texts] label indices, or values; several: [texts, labels] 1 or 0; None: not known
     tokens: Any = None  #: [texts]
+    several: bool = False  #: labels at once
+    thresholds: list[float] | None = None  #: several: probabilities above which labels are given; None: 0.5
     metadata: dict[str, str] = field(default_factory=dict)  #: of the file it was read from
 
 
@@ -60,6 +62,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     metadata, tensors = _tensors(where)
     if not metadata.get("format", "").startswith("exeunt.trace/") or "logits" not in tensors:
         raise ValueError(f"{where}: got format {metadata.get('format')!r}, want exeunt.trace/2")
-    return Trace(logits=tensors["logits"], layers=[int(layer) for layer in metadata["exits"].split(",")],
+    thresholds = [float(one) for one in metadata["thresholds"].split(",")] if metadata.get("thresholds") else None
+    return Trace(several=metadata.get("problem") == "multi_label", thresholds=thresholds, logits=tensors["logits"], layers=[int(layer) for layer in metadata["exits"].split(",")],
                  labels=json.loads(metadata.get("labels") or "[]"), gold=tensors.get("gold"),
                  tokens=tensors.get("lengths"), metadata=metadata)

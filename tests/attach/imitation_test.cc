@@ -32,6 +32,34 @@ TEST(Imitation, IsFiniteWhereTheTeacherIsSure) {
   EXPECT_NEAR(gradient[1], 1, 1e-6);
 }
 
+// The divergence of each label's yes or no, and its gradient by differences.
+TEST(Imitation, OfSeveralLabelsLearnsEachYesAndNo) {
+  const std::vector<float> teacher{1, -2, 0.5F, -1, 3, 0.2F};
+  const ExitLayout exits{.problem = Problem::multi_label, .outputs = 3, .cuts = {0, 0.4F, -0.3F}};
+  const double temperature = 2;
+  const Imitation targets(teacher, exits, temperature);
+  const std::vector<size_t> both{0, 1};
+  std::vector<float> student{0.3F, 0.1F, -1, -0.2F, 1, 0.7F}, gradient(6);
+  const auto yes = [&](float z, float cut) { return 1 / (1 + std::exp(-(z - cut) / temperature)); };
+  double wanted = 0;
+  for (size_t i = 0; i < 6; ++i) {
+    const double p = yes(teacher[i], exits.cuts[i % 3]), q = yes(student[i], exits.cuts[i % 3]);
+    wanted += temperature * temperature * (p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q)));
+  }
+  EXPECT_NEAR(targets.loss(both, student, gradient), wanted, 1e-5);
+  for (size_t i = 0; i < 6; ++i) {
+    constexpr float kStep = 1e-2F;
+    std::vector<float> up = student, down = student;
+    up[i] += kStep;
+    down[i] -= kStep;
+    const double slope = (targets.loss(both, up, {}) - targets.loss(both, down, {})) / (2 * kStep);
+    EXPECT_NEAR(gradient[i], slope / 2, 1e-4) << "of the mean over two texts";
+  }
+  EXPECT_NEAR(targets.loss(both, teacher, {}), 0, 1e-6);
+  EXPECT_EQ(targets.agreement(both, teacher), 2);
+  EXPECT_EQ(targets.agreement(both, std::vector<float>{1, -2, 0.5F, -1, 3, -0.5F}), 1) << "one label is below its cut";
+}
+
 TEST(Imitation, FinishesValuesInTheModelsUnit) {
   const std::vector<float> teacher{10, 14, 18};
   const Imitation targets(teacher, {.problem = Problem::regression, .outputs = 1}, 1);

@@ -75,6 +75,20 @@ TEST_F(CArrays, AnswersABatchLikeEachTextAlone) {
   exeunt_close(first);
 }
 
+TEST_F(CArrays, SaysWhatItsOutputsMeanAndWhichLabelsAreGiven) {
+  EXPECT_STREQ(exeunt_problem(model_), "single_label_classification");
+  EXPECT_EQ(exeunt_problem(nullptr), nullptr);
+  const Joined texts(kTexts);
+  std::vector<int> labels(3);
+  std::vector<char> given(6, 2);
+  exeunt_answers answers = EXEUNT_ANSWERS_INIT;
+  answers.labels = labels.data();
+  answers.given = given.data();
+  ASSERT_EQ(exeunt_answer(model_, nullptr, &texts.given, &answers), EXEUNT_OK);
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t c = 0; c < 2; ++c) EXPECT_EQ(given[2 * i + c], static_cast<size_t>(labels[i]) == c ? 1 : 0);
+}
+
 TEST_F(CArrays, ReadsZerosPairsAndNoTexts) {
   const Joined zero({std::string("a\0 great film", 13)}), pairs({"it was"});
   exeunt_answers answers = EXEUNT_ANSWERS_INIT;
@@ -192,6 +206,30 @@ TEST(CReplays, SweepsWithAccuracyWhereGoldIsKnown) {
   EXPECT_THAT(json, HasSubstr("\"accuracy\":null"));
   exeunt_free(json);
   exeunt_free(nullptr);
+}
+
+TEST(CReplays, TakesSeveralLabelsAtOnce) {
+  // Two labels: the second is given above 0.8 only.
+  const std::vector<float> logits{/*row 0*/ 3, 1, /**/ 3, -3, /*row 1*/ -3, 2, /**/ -3, 3};
+  const std::vector<float> gold{1, 0, 0, 1};
+  const std::vector<double> thresholds{0.5, 0.8};
+  exeunt_logits given = EXEUNT_LOGITS_INIT;
+  given.rows = given.exits = given.outputs = 2;
+  given.logits = logits.data();
+  given.gold = gold.data();
+  given.several = 1;
+  given.thresholds = thresholds.data();
+  char* json = nullptr;
+  ASSERT_EQ(exeunt_sweep(&given, "layer:1", &json), EXEUNT_OK) << exeunt_last_error();
+  EXPECT_THAT(json, HasSubstr(R"("loss":0.0,"accuracy":1.0)"));
+  exeunt_free(json);
+  given.thresholds = nullptr;
+  ASSERT_EQ(exeunt_sweep(&given, "layer:1", &json), EXEUNT_OK);
+  EXPECT_THAT(json, HasSubstr(R"("loss":0.5,"accuracy":0.5)")) << "0.5 gives row 0 both labels";
+  exeunt_free(json);
+  const std::vector<double> bad{0.5, 1};
+  given.thresholds = bad.data();
+  EXPECT_EQ(exeunt_sweep(&given, "layer:1", &json), EXEUNT_USAGE);
 }
 
 TEST(CReplays, RefusesLogitsThatAreNone) {

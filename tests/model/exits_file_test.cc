@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/exits_file.h"
 
+#include <cmath>
 #include <functional>
 
 #include "tests/model/tiny.h"
@@ -30,6 +31,29 @@ TEST(ExitsFile, WhatIsWrittenIsReadBack) {
     const ExitLayout again = parse_exits(written(exits), spec, "exits.json");
     EXPECT_EQ(json_text(exits_json(again)), json_text(exits_json(exits)));
   }
+}
+
+TEST(ExitsFile, KeepsTheThresholdsOfSeveralLabels) {
+  const ModelSpec spec = tiny::spec(Family::bert);
+  Json value = written(tiny::own_heads(spec));
+  value["problem"] = "multi_label";
+  ExitLayout exits = parse_exits(value, spec, "exits.json");
+  EXPECT_EQ(exits.problem, Problem::multi_label);
+  EXPECT_TRUE(exits.cuts.empty()) << "0.5 each";
+  EXPECT_FALSE(written(exits).contains("thresholds"));
+  std::vector<double> thresholds(exits.labels.size(), 0.5);
+  thresholds[0] = 0.123456;
+  value["thresholds"] = thresholds;
+  exits = parse_exits(value, spec, "exits.json");
+  EXPECT_NEAR(exits.cuts[0], std::log(0.123456 / (1 - 0.123456)), 1e-6);
+  EXPECT_EQ(written(exits)["thresholds"], Json(thresholds));
+  for (const Json& bad : {Json{0.5}, Json(1), Json{0, 1, 2}}) {
+    value["thresholds"] = bad;
+    EXPECT_THROW((void)parse_exits(value, spec, "exits.json"), Error) << bad;
+  }
+  value["thresholds"] = thresholds;
+  value["problem"] = "classification";
+  EXPECT_THROW((void)parse_exits(value, spec, "exits.json"), Error);
 }
 
 TEST(ExitsFile, ReadsAFileWrittenByHand) {

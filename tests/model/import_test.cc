@@ -452,13 +452,27 @@ TEST(Import, RefusesProblemsItCannotAnswer) {
   b.bert("bert.");
   b.linear("bert.pooler.dense", kHidden, kHidden);
   b.linear("classifier", 3, kHidden);
-  EXPECT_THAT(import_refusal(b, others::config("bert", {{"problem_type", "multi_label_classification"}})).what(),
-              HasSubstr("got 'multi_label_classification', want regression or single_label_classification"));
+  EXPECT_THAT(import_refusal(b, others::config("bert", {{"problem_type", "token_classification"}})).what(),
+              HasSubstr("got 'token_classification', want regression, single_label_classification or "
+                        "multi_label_classification"));
   EXPECT_THAT(import_refusal(b, others::config("bert", {{"problem_type", "regression"}})).what(),
               HasSubstr("regression with 3 outputs"));
   b.set().tensors["classifier.weight"].shape = {24};
   EXPECT_THAT(import_refusal(b, others::config("bert")).what(),
               HasSubstr("tensor 'classifier.weight': got shape [24]"));
+}
+
+TEST(Import, ReadsProblemTypesAsTransformersNamesThem) {
+  Builder b;
+  b.bert("bert.");
+  b.linear("bert.pooler.dense", kHidden, kHidden);
+  b.linear("classifier", 3, kHidden);
+  const auto problem = [&](const char* type) {
+    return import(b, others::config("bert", {{"problem_type", type}})).exits().problem;
+  };
+  EXPECT_EQ(problem("multi_label_classification"), Problem::multi_label);
+  EXPECT_EQ(problem("single_label_classification"), Problem::classification);
+  EXPECT_EQ(import(b, others::config("bert")).exits().problem, Problem::classification);
 }
 
 TEST(Import, RefusesTheSameTensorUnderTwoNames) {

@@ -2,11 +2,15 @@
 """The installed package `exeunt`: run by wheel_test.py in an environment that has it, with numpy and without."""
 import doctest
 import importlib
+import importlib.util
 import inspect
+import json
 import math
 import os
 import pickle
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -177,6 +181,33 @@ def made_rows(count):
     return rows, gold
 
 
+class SeveralLabels(unittest.TestCase):
+    def test_answers_are_lists_of_labels(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(MODEL, folder, dirs_exist_ok=True)
+            config = json.loads((MODEL / 'config.json').read_text())
+            config['problem_type'] = 'multi_label_classification'
+            (Path(folder) / 'config.json').write_text(json.dumps(config))
+            with exeunt.load(folder, policy='full') as model:
+                self.assertEqual(model.problem, 'multi_label_classification')
+                answers = model(TEXTS)
+                for scores, names in zip(listed(answers.scores), answers.labels):
+                    self.assertEqual(names, [name for name, score in zip(model.labels, scores) if score > 0.5])
+                trace = model.trace(TEXTS)
+                self.assertTrue(trace.several)
+                self.assertEqual(listed(exeunt.replay(trace, 'layer:1').exits), [0] * 4)
+
+    def test_calibrates_sets(self):
+        rows, gold = made_rows(2000)
+        sets = [[[z - 2 for z in exit] for exit in row] for row in rows]
+        known = [[1 - label, label] for label in gold]
+        found = exeunt.calibrate(sets, known, max_drop=0.02, several=True)
+        self.assertIn('at most 2 %', found.promise)
+        self.assertEqual(exeunt.sweep(sets, 'full', known, several=True)[0].accuracy, 1)
+        with self.assertRaisesRegex(ValueError, 'thresholds: got 1, want 2'):
+            exeunt.sweep(sets, 'full', several=True, thresholds=[0.5])
+
+
 class AnyFramework(unittest.TestCase):
     def test_calibrates_replays_and_sweeps_nested_lists(self):
         logits, gold = made_rows(2000)
@@ -282,6 +313,70 @@ class Command(unittest.TestCase):
             self.assertEqual(done['out'], str(out))
             with exeunt.load(out) as model:
                 self.assertEqual(len(model(texts)), 400)
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / f'examples/{name}/classify.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Frame(dict):
+    """What of pandas' DataFrame the example uses: columns by name, `assign`, and a column's `tolist`."""
+
+    class Column(list):
+        def tolist(self):
+            return list(self)
+
+    def __getitem__(self, names):
+        return Frame({name: self[name] for name in names}) if isinstance(names, list) else Frame.Column(super().__getitem__(names))
+
+    def assign(self, **columns):
+        return Frame(self, **{name: list(values) for name, values in columns.items()})
+
+
+class Clusters(unittest.TestCase):
+    """The examples for Spark and Ray against stand-ins of the calls that hand them batches; not the real ones."""
+
+    def wanted(self):
+        with exeunt.load(MODEL) as model:
+            answers = model(TEXTS)
+            return answers.labels, listed(answers.layers)
+
+    def test_spark_hands_batches_to_map_in_pandas(self):
+        classify = pickle_or_same(example('spark').classifier(str(MODEL)))
+        batches = list(classify(iter([Frame(text=TEXTS[:1]), Frame(text=TEXTS[1:])])))
+        self.assertEqual([len(batch['text']) for batch in batches], [1, 3])
+        labels, layers = self.wanted()
+        self.assertEqual([label for batch in batches for label in batch['label']], labels)
+        self.assertEqual([layer for batch in batches for layer in batch['exit_layer']], layers)
+        for batch in batches:
+            self.assertEqual(list(batch), [column.split()[0] for column in example('spark').SCHEMA.split(', ')])
+
+    def test_spark_pipes_lines_through_the_command(self):
+        class Lines:  # an RDD of one partition: pipe() runs the command with the lines as its input
+            def pipe(self, command):
+                done = subprocess.run(shlex.split(command), input='\n'.join(TEXTS) + '\n', capture_output=True, text=True, check=True)
+                return done.stdout.splitlines()
+
+        lines = [json.loads(line) for line in example('spark').piped(Lines(), str(MODEL))]
+        self.assertEqual([line['label'] for line in lines], self.wanted()[0])
+
+    @unittest.skipIf(numpy is None, "Ray's batches are numpy arrays")
+    def test_ray_hands_batches_to_an_actor(self):
+        actor = example('ray').Classifier(str(MODEL))
+        out = [actor({'text': numpy.array(texts, dtype=object)}) for texts in (TEXTS[:3], TEXTS[3:])]
+        labels, layers = self.wanted()
+        self.assertEqual([label for batch in out for label in batch['label']], labels)
+        self.assertEqual([layer for batch in out for layer in batch['exit_layer'].tolist()], layers)
+
+
+def pickle_or_same(function):
+    """Spark sends functions to its workers by cloudpickle, which is not here; what they close over must travel, though."""
+    for cell in function.__closure__:
+        pickle.loads(pickle.dumps(cell.cell_contents))
+    return function
 
 
 class Documentation(unittest.TestCase):
