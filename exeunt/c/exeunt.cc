@@ -75,7 +75,7 @@ void write_result(const exeunt_result& from, std::byte* to, size_t size) {
 exeunt_result result_of(const exeunt::Classifier& classifier, const Answer& answer, bool truncated) {
   exeunt_result out = EXEUNT_RESULT_INIT;
   const bool regression = classifier.checkpoint().exits().problem == exeunt::Problem::regression;
-  out.label = regression ? -1 : best_label(classifier.checkpoint().exits(), answer.logits);
+  out.label = best_label(classifier.checkpoint().exits(), answer.logits);
   out.score = regression ? answer.evidence.confidence : answer.probabilities[static_cast<size_t>(out.label)];
   out.value = answer.evidence.value;
   out.exit_layer = answer.layer;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/flows/predict.h"
 
+#include <fmt/ranges.h>
+
 #include "exeunt/flows/answer_lines.h"
 #include "exeunt/runtime/classifier.h"
 #include "tests/runtime/random_model.h"
@@ -147,6 +149,8 @@ std::string line_of(AnswerForm form, const ExitLayout& layout, const Evidence& e
   answer.evidence = evidence;
   answer.layer = answer.layers_run = 3;
   answer.probabilities.assign(static_cast<size_t>(layout.outputs), 0.5F);
+  answer.logits.assign(static_cast<size_t>(layout.outputs), 0.0F);
+  answer.logits[static_cast<size_t>(evidence.label)] = 1;
   return AnswerLines(form, model, {}, model.exits().labels).line({.index = 7, .answer = answer});
 }
 
@@ -168,6 +172,20 @@ TEST(AnswerLines, ALabelKeepsToItsColumn) {
   EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.label = 1, .confidence = 0.5F}),
             "7\tvery good  indeed\t0.500000\t3\t3\n");
   EXPECT_EQ(line_of(AnswerForm::glue, layout, {.label = 1}), "7\tvery good  indeed\n");
+}
+
+TEST(AnswerLines, SeveralLabelsStandInOneColumn) {
+  ExitLayout layout = own_exits(small_spec());
+  layout.problem = Problem::multi_label;
+  layout.cuts.assign(layout.labels.size(), 0.5F);
+  EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.label = 1}), fmt::format("7\t{}\t0.500000\t3\t3\n", layout.labels[1]));
+  layout.cuts.assign(layout.labels.size(), -1);
+  EXPECT_EQ(line_of(AnswerForm::csv, layout, {.label = 1}),
+            fmt::format("7,{},{},3,3\n", fmt::join(layout.labels, "|"),
+                        fmt::join(std::vector<std::string>(layout.labels.size(), "0.500000"), "|")));
+  EXPECT_THAT(line_of(AnswerForm::jsonl, layout, {.label = 1}), HasSubstr("\"labels\":[\"" + layout.labels[0] + "\""));
+  layout.cuts.assign(layout.labels.size(), 2);
+  EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.label = 1}), "7\t\t\t3\t3\n");
 }
 
 }  // namespace
