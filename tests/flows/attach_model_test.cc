@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exeunt/base/crc.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/data/learned_rows.h"
@@ -112,8 +113,17 @@ class AttachGoldenTest : public AttachModelTest, public testing::WithParamInterf
     const size_t place = all.find(before);
     ASSERT_NE(place, std::string::npos);
     ASSERT_EQ(all.find(before, place + 1), std::string::npos) << "one place alone has these values";
-    all.replace(place, before.size(), reinterpret_cast<const char*>(shifted.data()), before.size());
+    const std::string after(reinterpret_cast<const char*>(shifted.data()), before.size());
+    all.replace(place, before.size(), after);
+    const std::string old_sum = sum_of(before), new_sum = sum_of(after);  // of its entry, where the file is a zip
+    for (size_t at = all.find(old_sum); at != std::string::npos; at = all.find(old_sum, at + 4))
+      all.replace(at, 4, new_sum);
     write_atomically(file, all);
+  }
+
+  static std::string sum_of(const std::string& bytes) {
+    const uint32_t sum = crc32(std::as_bytes(std::span(bytes)));
+    return {reinterpret_cast<const char*>(&sum), sizeof sum};
   }
 };
 
