@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cstdlib>
 
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <unistd.h>
 
 #include "exeunt/train/group.h"
 #include "exeunt/train/group_store.h"
@@ -11,14 +16,53 @@ namespace {
 
 using std::chrono::seconds;
 
+using GlooDevice = std::shared_ptr<::gloo::transport::Device>;
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
+// The address under which this machine speaks to the one where all meet; empty if it cannot be told. Gloo would take
+// the one that the machine's own name resolves to, which often is 127.0.1.1 or not that of the network between the two.
+std::string address_towards(const Meeting& meeting) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing: it only chooses the route
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(meeting.host.c_str(), std::to_string(meeting.port).c_str(), &wanted, &found) != 0) return {};
+  std::string out;
+  for (const addrinfo* one = found; one != nullptr && out.empty(); one = one->ai_next) {
+    const int descriptor = ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
+    if (descriptor < 0) continue;
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[NI_MAXHOST] = {};
+    if (::connect(descriptor, one->ai_addr, one->ai_addrlen) == 0 &&
+        ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+        ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) ==
+            0) {
+      out = text;
+    }
+    ::close(descriptor);
+  }
+  ::freeaddrinfo(found);
+  return out;
+}
+
+GlooDevice device_for(const Meeting& meeting) {
+  using Gloo = c10d::ProcessGroupGloo;
+  if (meeting.file() || is_loopback(meeting.host)) return Gloo::createDeviceForHostname("127.0.0.1");
+  if (const char* name = std::getenv("GLOO_SOCKET_IFNAME"); name != nullptr && *name != '\0')
+    return Gloo::createDeviceForInterface(name);
+  const std::string own = address_towards(meeting);
+  return own.empty() || is_loopback(own) ? Gloo::createDefaultDevice() : Gloo::createDeviceForHostname(own);
+}
+
 class GlooGroup : public ProcessGroup {
  public:
   explicit GlooGroup(const Meeting& meeting) : meeting_(meeting) {
     store_ = open_store(meeting);
     auto gloo = c10d::ProcessGroupGloo::Options::create(seconds(600));
-    const bool local = meeting.file() || meeting.host == "127.0.0.1" || meeting.host == "localhost";
-    gloo->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                  : c10d::ProcessGroupGloo::createDefaultDevice());
+    gloo->devices.push_back(device_for(meeting));
     gloo->threads = 2;
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, meeting.rank, meeting.size, gloo);
   }

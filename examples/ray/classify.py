@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classifies the column `text` of a Ray Dataset with a pool of actors that each hold the model.
+
+    python classify.py MODEL reviews.parquet answers
+
+The package `exeunt` and the model folder must be on every node.
+"""
+import sys
+
+
+class Classifier:
+    """One for each actor: Ray makes it once and hands it batches, as a dict of numpy arrays."""
+
+    def __init__(self, folder, threads=1):
+        import exeunt
+        self.model = exeunt.load(folder, threads=threads)
+
+    def __call__(self, batch):
+        answers = self.model(batch['text'])
+        batch['label'] = answers.labels
+        batch['score'] = answers.scores.max(axis=1)
+        batch['exit_layer'] = answers.layers
+        return batch
+
+
+def main():
+    import ray
+    folder, source, out = sys.argv[1:4]
+    dataset = ray.data.read_parquet(source).map_batches(
+        Classifier, fn_constructor_args=(folder,), batch_size=256, concurrency=4, num_cpus=1)
+    dataset.write_parquet(out)
+
+
+if __name__ == '__main__':
+    main()
