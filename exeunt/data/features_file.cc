@@ -88,6 +88,9 @@ Features parse_features(std::span<const std::byte> safetensors, std::string_view
 
 void write_features(const std::filesystem::path& path, const Features& features) {
   check_features(features, path.string());
+  if (!features.sets.empty())
+    throw Error(Code::usage, "feature files hold one label for each row, and these rows may have several",
+                "train from the texts: --data FILE");
   const FeatureInfo& info = features.info;
   const std::vector<NamedTensor> tensors = {{"ids", view_of(DType::i32, features.ids)},
                                             {"types", view_of(DType::u8, features.types)},

@@ -37,7 +37,11 @@ std::vector<Part> parts_of(const Dataset& data, double eval_share, double certif
   std::map<float, std::vector<const std::vector<size_t>*>> by_label;
   std::map<float, double> rows_of;
   for (const auto& [hash, rows] : all) {
-    const float label = data.regression ? 0 : data.examples[rows.front()].gold;
+    const Example& first = data.examples[rows.front()];
+    // One of several labels stands for the row: enough to spread them.
+    const float label = data.regression                        ? 0
+                        : data.several && !first.given.empty() ? static_cast<float>(first.given.back())
+                                                               : first.gold;
     by_label[label].push_back(&rows);
     rows_of[label] += static_cast<double>(rows.size());
   }
@@ -67,6 +71,15 @@ void add_field(std::string& line, std::string_view field) {
   line += '"';
   for (const char c : field) line.append(c == '"' ? 2 : 1, c);
   line += '"';
+}
+
+// As user_data reads it back.
+std::string label_text(const Dataset& data, const Example& example) {
+  if (data.regression) return fmt::format("{}", example.gold);
+  if (!data.several) return data.labels.at(static_cast<size_t>(example.gold));
+  std::string out;
+  for (const int label : example.given) out += (out.empty() ? "" : "|") + data.labels.at(static_cast<size_t>(label));
+  return out;
 }
 
 }  // namespace
@@ -101,8 +114,7 @@ std::string held_out_text(const Dataset& data) {
       add_field(out, example.pair.value_or(""));
       out += ',';
     }
-    add_field(out,
-              data.regression ? fmt::format("{}", example.gold) : data.labels.at(static_cast<size_t>(example.gold)));
+    add_field(out, label_text(data, example));
     out += '\n';
   }
   return out;

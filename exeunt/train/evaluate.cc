@@ -24,13 +24,15 @@ ExitTrace empty_trace(const NetworkImpl& network, const Features& features, cons
   trace.info.tool = version();
   trace.info.created = now_rfc3339();
   trace.info.regression = layout.problem == Problem::regression;
+  trace.info.several = layout.problem == Problem::multi_label;
+  trace.info.cuts = layout.cuts;
   trace.info.labels = layout.labels;
   for (const ExitSite& site : layout.sites) trace.info.layers.push_back(site.after);
   trace.info.max_length = features.info.max_length;
   trace.rows = features.rows();
   trace.exits = static_cast<int>(layout.sites.size());
   trace.width = layout.outputs;
-  trace.gold = features.gold;
+  trace.gold = trace.info.several ? features.sets : features.gold;
   trace.index = features.index;
   for (size_t row = 0; row < trace.rows; ++row) trace.lengths.push_back(static_cast<int32_t>(features.length(row)));
   return trace;

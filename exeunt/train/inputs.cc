@@ -64,15 +64,12 @@ Texts read_texts(const TrainingSource& source, const Notice& notice, const Task*
   } else {
     UserColumns columns = source.columns;
     texts.train = read_user_data(source.data, columns);
-    if (texts.train.several) {
-      throw Error(Code::usage, "training on rows with several labels at once is not supported",
-                  "fine-tune the model elsewhere and give it exits: exeunt attach MODEL --texts FILE");
-    }
     for (const std::string& text : texts.train.notices) notice(text);
     if (source.columns.labels.empty()) question_labels(source, notice, texts.train);
     for (const std::string& text : warnings_of(inspect(texts.train), texts.train, DataUse::learn)) notice(text);
     columns.labels = texts.train.labels;
     columns.regression = texts.train.regression;
+    if (columns.label_columns.empty()) columns.several = texts.train.several;
     if (!source.eval_data.empty()) {
       texts.eval = read_user_data(source.eval_data, columns);
       for (const std::string& text : texts.eval.notices) notice(text);
@@ -102,6 +99,7 @@ void require_labels(const Features& features, const std::string& where) {
 std::vector<Metric> metrics_of(const TrainingData& data) {
   const Task* known = find_task_or_null(data.task);
   if (known != nullptr) return known->metrics;
+  if (data.outcome.problem == Problem::multi_label) return set_metrics();
   return default_metrics(data.outcome.problem == Problem::regression, data.outcome.labels.size());
 }
 
@@ -139,7 +137,9 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   if (loaded.user_file) data.columns = source.columns;
   loaded.held_out_rows = texts.certify.examples.size();
   if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
-  data.outcome.problem = texts.train.regression ? Problem::regression : Problem::classification;
+  data.outcome.problem = texts.train.regression ? Problem::regression
+                         : texts.train.several  ? Problem::multi_label
+                                                : Problem::classification;
   data.outcome.labels = texts.train.labels;
   data.outcome.range = range_of(texts.train);
   data.task = texts.train.task;
@@ -159,7 +159,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   }
   if (texts.eval.examples.empty()) return;
   data.eval = make_features(texts.eval, *tokenizer, options);
-  if (texts.train.labelled && texts.eval.labelled)
+  if (texts.train.labelled && texts.eval.labelled && !texts.train.several)  // simple models give one label
     data.yardstick = yardstick(texts.train, texts.eval, metrics_of(data));
 }
 

@@ -130,9 +130,16 @@ class Distill : public Objective {
     if (context_.regression) return (student - teacher).pow(2).sum() * (spec_.gamma / (rows * outputs));
     if (spec_.variant == DistillVariant::bidir) return spec_.gamma * -(student * teacher).sum();
     if (spec_.variant == DistillVariant::berxit) {
+      if (context_.several) return (torch::softplus(student) - student * torch::sigmoid(teacher)).sum();
       return -(torch::softmax(teacher, -1) * torch::log_softmax(student, -1)).sum();
     }
     const double t = spec_.temperature;
+    if (context_.several) {  // each label's yes and no, KL(σ(teacher / T) ‖ σ(student / T))
+      const Tensor yes = torch::sigmoid(teacher / t);
+      const auto entropy = [&](const Tensor& z) { return torch::softplus(z) - z * yes; };
+      const double parts = context_.kl == KlReduction::element ? rows * outputs : rows;
+      return (entropy(student / t) - entropy(teacher / t)).sum() * (t * t * spec_.gamma / parts);
+    }
     const Tensor target = torch::log_softmax(teacher / t, -1);
     const Tensor sum = (target.exp() * (target - torch::log_softmax(student / t, -1))).sum();
     const double parts = context_.kl == KlReduction::element ? rows * outputs : rows;
@@ -195,8 +202,16 @@ Tensor Loss::total() const {
 
 Tensor Objective::loss_of(const Tensor& logits, const Tensor& gold) const {
   if (context_.regression) return torch::mse_loss(logits.squeeze(-1), gold);
+  if (context_.several) return set_losses(logits, gold);
   const Tensor log_p = torch::log_softmax(logits, -1);
   return smoothed(torch::nll_loss(log_p, gold), log_p);
+}
+
+// −ln σ(z) of what is given and −ln σ(−z) of what is not, as softplus; smoothing moves both towards one half.
+Tensor Objective::set_losses(const Tensor& logits, const Tensor& gold) const {
+  const double share = context_.label_smoothing;
+  const Tensor target = share == 0 ? gold : gold * (1 - share) + share / 2;
+  return (torch::softplus(logits) - logits * target).mean({-2, -1});
 }
 
 Tensor Objective::smoothed(const Tensor& nll, const Tensor& log_p) const {
@@ -211,6 +226,7 @@ Tensor Objective::all_logits(const LossInput& input) {
 Tensor Objective::exit_losses(const LossInput& input) const {
   const Tensor all = all_logits(input);
   if (context_.regression) return (all.squeeze(-1) - input.gold).pow(2).mean(1);
+  if (context_.several) return set_losses(all, input.gold);
   const Tensor gold = input.gold.view({1, -1, 1}).expand({all.size(0), -1, 1});
   const Tensor log_p = torch::log_softmax(all, -1);
   return smoothed(-log_p.gather(2, gold).squeeze(2).mean(1), log_p);
@@ -239,6 +255,7 @@ void Objective::add_lte_loss(const LossInput& input, Loss& loss) const {
   if (!context_.lte) return;
   const Tensor logits = all_logits(input).detach();
   const Tensor wrong = context_.regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
+                       : context_.several  ? logits.gt(0).ne(input.gold.gt(0.5)).any(-1).to(torch::kFloat)
                                            : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
   add_to(loss.early, torch::mse_loss(torch::stack(input.outputs.lte), wrong));
 }

@@ -15,7 +15,7 @@ namespace exeunt::nn {
 
 struct LossInput {
   const ExitOutputs& outputs;
-  Tensor gold;          // [rows] int64 labels, or fp32 values of a regression
+  Tensor gold;          // [rows] int64 labels, or fp32 values of a regression; several: [rows, outputs] fp32, 1 or 0
   int64_t batch = 0;    // its number within the epoch, from 0: some objectives take turns
   Tensor teacher = {};  // [rows, outputs], of the EMA teacher; undefined without one
 };
@@ -30,7 +30,8 @@ struct Loss {
 struct ObjectiveContext {
   std::vector<int> layers = {};  // of the exits, rising
   bool regression = false;
-  bool lte = false;  // adds M = mean over exits and rows of (u − g)², g = 1 where the exit is wrong, detached
+  bool several = false;  // labels at once: the cross entropy is that of each label's yes and no, averaged
+  bool lte = false;      // adds M = mean over exits and rows of (u − g)², g = 1 where the exit is wrong, detached
   KlReduction kl = KlReduction::element;
   double label_smoothing = 0;  // ε: the share of every label that all classes get alike
 };
@@ -56,6 +57,8 @@ class Objective : public torch::nn::Module {
   [[nodiscard]] Tensor loss_of(const Tensor& logits, const Tensor& gold) const;
   // (1 − ε) nll + ε × the mean of −ln p over classes; both averaged over rows, the last dimension of `nll`.
   [[nodiscard]] Tensor smoothed(const Tensor& nll, const Tensor& log_p) const;
+  // Several labels: the cross entropy of `logits` [..., rows, outputs], averaged over the last two dimensions.
+  [[nodiscard]] Tensor set_losses(const Tensor& logits, const Tensor& gold) const;
   // [exits, rows, outputs] of all exits, and ℓ of each, [exits].
   [[nodiscard]] static Tensor all_logits(const LossInput& input);
   [[nodiscard]] Tensor exit_losses(const LossInput& input) const;

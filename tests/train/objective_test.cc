@@ -149,6 +149,37 @@ TEST(Objective, AddsTheDoubtOfTheLearningToExitHead) {
   EXPECT_NEAR(at(1), first + .286257 + m, 1e-6);  // the last exit's loss is left out
 }
 
+// Against LibTorch's own, exit by exit, and the divergence of a distillation written out.
+TEST(Objective, OfSeveralLabelsIsTheCrossEntropyOfEachYesAndNo) {
+  const ObjectiveContext several{.layers = {1, 2, 3}, .several = true};
+  const ExitOutputs outputs = worked_example();
+  const Tensor gold = torch::tensor({{1.F, 0.F}, {1.F, 1.F}});
+  const auto of = [&](const ObjectiveSpec& spec, const ObjectiveContext& context) {
+    return make_objective(spec, context)->loss({.outputs = outputs, .gold = gold}).total().item<double>();
+  };
+  std::vector<double> want;
+  for (const Tensor& logits : outputs.logits)
+    want.push_back(torch::binary_cross_entropy_with_logits(logits, gold).item<double>());
+  EXPECT_NEAR(of({.kind = ObjectiveKind::last}, several), want[2], 1e-6);
+  EXPECT_NEAR(of({.kind = ObjectiveKind::sum}, several), want[0] + want[1] + want[2], 1e-6);
+  ObjectiveContext smooth = several;
+  smooth.label_smoothing = 0.2;
+  EXPECT_NEAR(of({.kind = ObjectiveKind::last}, smooth),
+              torch::binary_cross_entropy_with_logits(outputs.logits[2], gold * 0.8 + 0.1).item<double>(), 1e-6);
+
+  double divergence = 0;
+  const double t = 2, gamma = 0.5;
+  for (size_t exit = 0; exit < 2; ++exit) {
+    for (int64_t i = 0; i < 4; ++i) {
+      const auto yes = [&](size_t e) { return 1 / (1 + std::exp(-outputs.logits[e].flatten()[i].item<double>() / t)); };
+      const double p = yes(2), q = yes(exit);
+      divergence += p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q));
+    }
+  }
+  const ObjectiveSpec distill{.kind = ObjectiveKind::distill, .gamma = gamma, .temperature = t};
+  EXPECT_NEAR(of(distill, several), want[2] + (1 - gamma) * (want[0] + want[1]) + gamma * t * t * divergence / 4, 1e-5);
+}
+
 TEST(Objective, OfARegressionIsTheSquaredError) {
   ExitOutputs outputs;
   outputs.logits = {torch::tensor({{1.F}, {2.F}}), torch::tensor({{3.F}, {2.F}})};
