@@ -46,7 +46,7 @@ def check_portable(tag, binaries):
     """No symbol of a glibc newer than the tag says, one of the very one, and no library but glibc: read from the strings of
     the files, independent of the tool that made the tag."""
     major, minor = map(int, re.search(r'manylinux_(\d+)_(\d+)_', tag).groups())
-    used = {(int(a), int(b)) for data in binaries for a, b in re.findall(rb'\0GLIBC_(\d+)\.(\d+)(?:\.\d+)?\0', data)}
+    used = {(int(a), int(b)) for data in binaries for a, b in re.findall(rb'(?<=\0)GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?=\0)', data)}
     assert max(used) == (major, minor) or (major, minor) == (2, 17) >= max(used), (tag, max(used))
     with tempfile.TemporaryDirectory() as folder:
         for data in binaries:
