@@ -126,7 +126,8 @@ void print_subject(const Subject& subject, int tokens) {
       {"max length", fmt::format("{} tokens", spec.max_tokens())},
       {"one layer", fmt::format("{:.2f} MFLOPs at {} tokens", mflops(layer_macs(spec, tokens)), tokens)}};
   if (!subject.exits.labels.empty())
-    rows.emplace_back("labels", fmt::format("{}", fmt::join(subject.exits.labels, ", ")));
+    rows.emplace_back(subject.exits.problem == Problem::multi_label ? "labels, several at once" : "labels",
+                      fmt::format("{}", fmt::join(subject.exits.labels, ", ")));
   if (subject.exits.sites.empty()) rows.emplace_back("exits", "none: a bare backbone");
   if (!subject.weights.empty()) rows.emplace_back("weights", subject.weights);
   if (!subject.verified.empty()) rows.emplace_back("verified", subject.verified);

@@ -336,7 +336,7 @@ ExitLayout layout_of(const Recipe& recipe, const ModelSpec& spec, const Outcome&
 
 std::string native_policy(const Recipe& recipe, const ExitLayout& layout) {
   if (layout.sites.size() == 1) return "full";
-  if (layout.problem == Problem::classification || recipe.policy.starts_with("full") ||
+  if (layout.problem != Problem::regression || recipe.policy.starts_with("full") ||
       recipe.policy.starts_with("layer")) {
     return recipe.policy;
   }
