@@ -44,6 +44,15 @@ def heading(record, name):
             f"other work meanwhile: {others(machine)}.\n\n```\n{record['command']}\n```\n")
 
 
+def times_line(record):
+    """What the generator and the server took, where the generator might have been what was measured."""
+    figures = record['figures']
+    if 'generator_cpu_seconds_beside' not in figures:
+        return ''
+    pairs = [(who, figures[f'{who}_cpu_seconds_alone'], figures[f'{who}_cpu_seconds_beside']) for who in ('generator', 'server')]
+    return '\nProcessor time: ' + '; '.join(f'{who} {alone:g} s alone, {beside:g} s beside attackers' for who, alone, beside in pairs) + '.\n'
+
+
 def peaks(records):
     rows = []
     for name, record in records:
@@ -83,7 +92,7 @@ def figures():
             compared.append((name.removeprefix('peak-'), record))
         else:
             trials.append((name, record))
-    parts = [heading(record, name) + '\n' + promises(record) + '\n' for name, record in trials]
+    parts = [heading(record, name) + '\n' + promises(record) + '\n' + times_line(record) for name, record in trials]
     if compared:
         parts.append(peaks(compared))
     return '\n'.join(parts)

@@ -69,5 +69,15 @@ TEST(TensorBoard, FilesStartWithTheirVersion) {
   EXPECT_TRUE(rest.empty());
 }
 
+TEST(TensorBoard, FilesAreNeverWrittenThroughALink) {
+  const Scratch scratch;
+  EventFile file(scratch.path());
+  const std::filesystem::path path = std::filesystem::directory_iterator(scratch.path())->path();
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("elsewhere", path);
+  EXPECT_EQ(error_of([&] { file.add(1, {{"loss", 2}}); }).code(), Code::resources);
+  EXPECT_FALSE(path_exists(scratch.path() / "elsewhere"));
+}
+
 }  // namespace
 }  // namespace exeunt
