@@ -143,13 +143,30 @@ JsonLimits limits_of_file(size_t bytes) noexcept {
   return {.memory = kValues - std::min(bytes, kValues)};
 }
 
+namespace {
+
+// The parser holds each text three times while it reads it, before it can be refused.
+void refuse_long_texts(std::string_view json, const std::string& where) {
+  constexpr size_t kMaxText = size_t{1} << 20;
+  size_t begin = json.find('"');
+  while (begin < json.size()) {
+    size_t end = json.find_first_of("\"\\", begin + 1);
+    while (end < json.size() && json[end] == '\\') end = json.find_first_of("\"\\", end + 2);
+    if (std::min(end, json.size()) - begin > kMaxText) throw_bad_file(where, "a text of more than {} bytes", kMaxText);
+    begin = end < json.size() ? json.find('"', end + 1) : end;
+  }
+}
+
+}  // namespace
+
 Json read_json(const ReadPath& path, size_t limit) {
   const auto file = MappedFile::open(path);
   if (file->bytes().size() > limit) {
     throw_bad_file(path.string(), "got {} bytes of JSON, want at most {}", file->bytes().size(), limit);
   }
-  return parse_json(file->text(), path.string(),
-                    limit <= kMaxJsonFile ? limits_of_file(file->bytes().size()) : JsonLimits{});
+  if (limit > kMaxJsonFile) return parse_json(file->text(), path.string());
+  refuse_long_texts(file->text(), path.string());
+  return parse_json(file->text(), path.string(), limits_of_file(file->bytes().size()));
 }
 
 std::string json_text(const OrderedJson& value) {

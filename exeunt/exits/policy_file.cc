@@ -383,8 +383,9 @@ const std::vector<std::string>& policy_precisions() {
   return names;
 }
 
-PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
-  Json json = parse_json(text, where, limits_of_file(text.size()));
+namespace {
+
+PolicyFile policy_file_of(Json json, const std::string& where) {
   if (json.is_object() && json.contains("format") && json.at("format") == Json(kPolicyFormat1))
     json = upgraded(std::move(json));
   JsonObject object(json, where);
@@ -399,12 +400,14 @@ PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
   return file;
 }
 
+}  // namespace
+
+PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
+  return policy_file_of(parse_json(text, where), where);
+}
+
 PolicyFile read_policy_file(const ReadPath& path) {
-  const auto file = MappedFile::open(path);
-  if (file->bytes().size() > kMaxJsonFile) {
-    throw_bad_file(path.string(), "got {} bytes, want at most {}", file->bytes().size(), kMaxJsonFile);
-  }
-  return parse_policy_file(file->text(), path.string());
+  return policy_file_of(read_json(path), path.string());
 }
 
 std::string policy_file_text(const PolicyFile& file) {

@@ -71,6 +71,21 @@ TEST(Json, ValuesTakeBoundedMemoryBeyondTheSizeOfTheText) {
   EXPECT_NO_THROW((void)parse_json('"' + std::string(1'000'000, 'x') + '"', "f", {.memory = 1000}));
 }
 
+// The parser would hold a long one several times before it could be refused.
+TEST(Json, AConfigurationHasNoLongTexts) {
+  const Scratch scratch;
+  const auto read = [&](const std::string& text) { return read_json(scratch.write("f.json", text)); };
+  const std::string most(1 << 20, 'x');
+  EXPECT_EQ(read(R"({"a\"":")" + most.substr(1) + R"(","b":"\\"})")["b"], "\\");
+  EXPECT_THAT(error_of([&] { (void)read(R"(["\\","\"x", ")" + most + "\"]"); }).what(),
+              HasSubstr("a text of more than 1048576 bytes"));
+  EXPECT_THAT(error_of([&] { (void)read("\"" + most); }).what(), HasSubstr("a text of more than"));
+  EXPECT_NO_THROW((void)read(repeated(100'000, R"("text \"")"))) << "many short ones";
+  for (const char* cut : {"\"", "\"\\", "\"\\\"", "[\"a\"", ""})
+    EXPECT_EQ(error_of([&] { (void)read(cut); }).code(), Code::bad_file);
+  EXPECT_NO_THROW((void)read_json(scratch.write("f.json", "\"" + most + "\""), size_t{1} << 28)) << "no configuration";
+}
+
 TEST(Json, ParsingStopsWhenNobodyWantsTheResult) {
   const std::string text = repeated(100'000, "0");
   int asked = 0;

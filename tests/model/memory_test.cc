@@ -141,8 +141,8 @@ TEST_F(Memory, ConfigurationsOfTheLargestSizeStayWithinTheAllowance) {
       {"numbers", listed("[", "1", "]")},
       {"texts", listed("[", "\"\"", "]")},
       {"nested", listed("[", R"({"a":{"b":[]}})", "]")},
-      {"members", members + "}"},
-      {"one text", "\"" + std::string(kMaxJsonFile - 2, 'x') + "\""}};
+      {"one text", "\"" + std::string(kMaxJsonFile - 2, 'x') + "\""},
+      {"members", members + "}"}};
   using Read = std::function<void(const std::filesystem::path&)>;
   const std::vector<std::pair<const char*, Read>> formats = {
       {"manifest.json", [](const auto& path) { (void)parse_manifest(read_json(path), "m"); }},
@@ -152,9 +152,12 @@ TEST_F(Memory, ConfigurationsOfTheLargestSizeStayWithinTheAllowance) {
       {"model.safetensors.index.json", [](const auto& path) {
          (void)read_weights({WeightsKind::safetensors_index, path, path.parent_path()});
        }}};
+  for (const auto& [what, content] : contents) {  // one reader for all of them
+    const auto& [name, read] = formats.front();
+    expect_within(fmt::format("{}: {}", name, what).c_str(), name, content, read);
+  }
   for (const auto& [name, read] : formats) {
-    for (const auto& [what, content] : contents)
-      expect_within(fmt::format("{}: {}", name, what).c_str(), name, content, read);
+    expect_within(fmt::format("{}: {}", name, contents.back().first).c_str(), name, contents.back().second, read);
     const auto path = scratch_.write(name, std::string(kMaxJsonFile + 1, ' '));
     EXPECT_THAT(error_of([&, r = read] { r(path); }).what(), testing::HasSubstr("want at most 16777216")) << name;
   }
