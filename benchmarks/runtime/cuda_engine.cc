@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast the CUDA engine is, from single kernels to whole batches of a BERT-base or ALBERT-base with random weights.
-// One JSON object per line. `cuda_engine [products|batches|exits|conditional|engine|fp32]…`; all without arguments.
-// Texts have 128 tokens. For early exits, texts leave at every layer in equal shares up to the 11th (6 on average; one
-// text alone after the 6th) because their policy says so there, and look at each exit on the way.
+// One JSON object per line. `cuda_engine [products|batches|exits|int8|engine|fp32]…`; all without
+// arguments. Texts have 128 tokens. For early exits, texts leave at every layer in equal shares up to the 11th (6 on
+// average; one text alone after the 6th) because their policy says so there, and look at each exit on the way.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -151,13 +151,12 @@ ModelSpec base_spec(Family family) {
 struct Setting {
   const char* model;
   Precision precision;
-  bool conditional = false;
 };
 
 void time_batches(const Checkpoint& checkpoint, const Setting& setting, const std::vector<int>& sizes, bool exits) {
   cuda::use_gpu(0);
   const cuda::DeviceModel model(checkpoint, setting.precision, cuda::chip_of(0));
-  Lane lane(model, 65536, setting.conditional);
+  Lane lane(model, 65536);
   std::vector<Encoding> texts;
   for (uint32_t i = 0; i < 512; ++i) texts.push_back(random_text(model.spec, 128, i));
   const int last = static_cast<int>(model.exits.sites.size()) - 1;
@@ -184,12 +183,23 @@ void time_batches(const Checkpoint& checkpoint, const Setting& setting, const st
       });
       std::printf(
           "{\"model\": \"%s\", \"precision\": \"%s\", \"batch\": %d, \"exits\": \"%s\", \"milliseconds\": %.4f, "
-          "\"texts_per_second\": %.0f, \"conditional\": %d}\n",
+          "\"texts_per_second\": %.0f}\n",
           setting.model, std::string(name_of(setting.precision)).c_str(), size, how.c_str(), seconds * 1e3,
-          size / seconds, setting.conditional);
+          size / seconds);
       std::fflush(stdout);
     }
   }
+}
+
+// One pass without a graph, for a profiler that counts kernels.
+void run_once(const Checkpoint& checkpoint, Precision precision, int size) {
+  const cuda::DeviceModel model(checkpoint, precision, cuda::chip_of(0));
+  Lane lane(model, 65536);
+  const Encoding text = random_text(model.spec, 128);
+  for (int i = 0; i < size; ++i)
+    if (!lane.add(text, {.stop = static_cast<int>(model.exits.sites.size()) - 1, .every = true})) std::abort();
+  lane.run_by_layer(2, {});
+  lane.wait();
 }
 
 void time_engine(const Checkpoint& checkpoint, const char* name) {
@@ -227,7 +237,11 @@ int main(int argc, char** argv) {
     const ModelSpec spec = base_spec(family);
     const Checkpoint checkpoint = make_model(spec, own_exits(spec, 2));
     if (wants("batches")) time_batches(checkpoint, {name, Precision::bf16}, {1, 8, 32, 128, 512}, wants("exits"));
-    if (wants("conditional")) time_batches(checkpoint, {name, Precision::bf16, true}, {1}, true);
+    if (wants("int8")) time_batches(checkpoint, {name, Precision::int8}, {1, 32, 128, 512}, wants("exits"));
+    if (!asked.empty() && wants("profile")) {
+      for (const int size : {1, 128}) run_once(checkpoint, wants("int8") ? Precision::int8 : Precision::bf16, size);
+      return 0;
+    }
     if (wants("engine")) time_engine(checkpoint, name);
     if (wants("fp32")) time_batches(checkpoint, {name, Precision::fp32}, {1, 32}, false);
   }

@@ -27,6 +27,11 @@ __device__ inline void load_transposed(uint32_t (&out)[4], uint32_t address) {
                : "r"(address)
                : "memory");
 }
+__device__ inline float power_of_2(float x) {
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+  return out;
+}
 // d += a b: 16 × 16 times 16 × 8.
 __device__ inline void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
@@ -59,13 +64,14 @@ __device__ inline void wait_for_copies() {
 }
 
 template <int kWidth>  // columns of a head
-__global__ void __launch_bounds__(128) tensor_attention(AttentionJob job) {
+__global__ void __launch_bounds__(128, kWidth <= 64 ? 4 : 2) tensor_attention(AttentionJob job) {
   constexpr int kRow = kWidth + 8;  // padded: the eight rows of a matrix lie in different banks
   constexpr int kSteps = kWidth / 16, kParts = kWidth / 8;
   constexpr int kStages = kWidth <= 64 ? 2 : 1;  // the next keys and values come while these are used
   __shared__ __align__(16) bf16 keys_of[kStages][kKeys * kRow], values_of[kStages][kKeys * kRow];
   if (static_cast<int>(blockIdx.x) >= job.list.live->tiles) return;
   const Tile tile = job.list.tiles[blockIdx.x];
+  if (job.first_only && tile.first > 0) return;
   const int head = static_cast<int>(blockIdx.y);
   const int begin = job.list.begin[tile.text], tokens = job.list.begin[tile.text + 1] - begin;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -132,27 +138,32 @@ __global__ void __launch_bounds__(128) tensor_attention(AttentionJob job) {
           multiply_add(score[2 * n + 1], query[k], b[2], b[3]);
         }
       }
+      if (here < kKeys) {
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            if (j * 8 + 2 * q + i >= here) score[j][i] = score[j][2 + i] = -INFINITY;
+          }
+        }
+      }
       float new0 = top0, new1 = top1;
 #pragma unroll
       for (int j = 0; j < kKeys / 8; ++j) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const bool inside = j * 8 + 2 * q + i < here;
-          score[j][i] = inside ? score[j][i] * scale : -INFINITY;
-          score[j][2 + i] = inside ? score[j][2 + i] * scale : -INFINITY;
-          new0 = fmaxf(new0, score[j][i]);
-          new1 = fmaxf(new1, score[j][2 + i]);
-        }
+        new0 = fmaxf(new0, fmaxf(score[j][0], score[j][1]));
+        new1 = fmaxf(new1, fmaxf(score[j][2], score[j][3]));
       }
       for (int step = 1; step <= 2; step *= 2) {  // the four lanes of a row
         new0 = fmaxf(new0, __shfl_xor_sync(0xffffffffU, new0, step));
         new1 = fmaxf(new1, __shfl_xor_sync(0xffffffffU, new1, step));
       }
-      const float shrink0 = exp2f(top0 - new0), shrink1 = exp2f(top1 - new1);  // 0 at first
+      const float shrink0 = power_of_2((top0 - new0) * scale),
+                  shrink1 = power_of_2((top1 - new1) * scale);  // 0 at first
       top0 = new0;
       top1 = new1;
       sum0 *= shrink0;
       sum1 *= shrink1;
+      const float shift0 = -top0 * scale, shift1 = -top1 * scale;
 #pragma unroll
       for (int p = 0; p < kParts; ++p) {
         out[p][0] *= shrink0;
@@ -164,8 +175,8 @@ __global__ void __launch_bounds__(128) tensor_attention(AttentionJob job) {
       for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          score[j][i] = exp2f(score[j][i] - top0);
-          score[j][2 + i] = exp2f(score[j][2 + i] - top1);
+          score[j][i] = power_of_2(fmaf(score[j][i], scale, shift0));
+          score[j][2 + i] = power_of_2(fmaf(score[j][2 + i], scale, shift1));
           sum0 += score[j][i];
           sum1 += score[j][2 + i];
         }
@@ -214,6 +225,7 @@ __global__ void __launch_bounds__(128) plain_attention(AttentionJob job) {
   extern __shared__ float scores[];  // [4, max_tokens]
   if (static_cast<int>(blockIdx.x) >= job.list.live->tiles) return;
   const Tile tile = job.list.tiles[blockIdx.x];
+  if (job.first_only && tile.first > 0) return;
   const int width = job.hidden / job.heads, head = static_cast<int>(blockIdx.y);
   const int begin = job.list.begin[tile.text], tokens = job.list.begin[tile.text + 1] - begin;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

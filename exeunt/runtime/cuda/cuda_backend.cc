@@ -30,17 +30,10 @@ constexpr int kLanes = 2;
 constexpr int kDefaultRows = 32768;  // of a batch: enough for every processor of the largest GPUs to be busy
 constexpr int kRowsByLayer = 8192;   // of a batch whose rows are looked at
 
-Precision precision_of(const EngineOptions& options) {
-  const Precision precision = options.precision.value_or(Precision::bf16);
-  if (precision != Precision::fp32 && precision != Precision::bf16) {
-    throw Error(Code::resources, fmt::format("precision {}: the CUDA engine does not have it", name_of(precision)),
-                "use --precision bf16 or fp32, or --device cpu");
-  }
-  if (!options.exceptions.empty()) {
-    throw Error(Code::resources, "precision.json: the CUDA engine runs all matrices of a model in one precision",
-                "use --precision bf16 or fp32, or --device cpu");
-  }
-  return precision;
+void check_model(const Checkpoint& checkpoint) {
+  if (checkpoint.spec().has_plain_layers() && checkpoint.exits().pooler == PoolerShape{}) return;
+  throw Error(Code::resources, "the CUDA engine runs BERT's layers and poolers, and this model has others",
+              "use --device cpu");
 }
 
 // What one lane found for one text.
@@ -139,9 +132,10 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(const Checkpoint& checkpoint, const EngineOptions& options)
       : traits_(cuda_traits(options.device)), now_(options.now), gpu_(options.device.index) {
-    const Precision precision = precision_of(options);
+    check_model(checkpoint);
     use_gpu(gpu_);
-    model_ = std::make_unique<DeviceModel>(checkpoint, precision, chip_of(gpu_));
+    model_ = std::make_unique<DeviceModel>(checkpoint, options.precision.value_or(Precision::bf16), chip_of(gpu_),
+                                           options.exceptions);
     const int rows = rows_that_fit(options.pack_rows > 0 ? options.pack_rows : kDefaultRows);
     for (int i = 0; i < kLanes; ++i) lanes_.push_back(std::make_unique<Lane>(*model_, rows));
     const int tokenizers = thread_count(options.threads);
@@ -217,7 +211,7 @@ class CudaBackend final : public Backend {
   // Half of what is free at most, for all lanes together.
   [[nodiscard]] int rows_that_fit(int wanted) const {
     const size_t hidden = static_cast<size_t>(model_->spec.hidden), inner = static_cast<size_t>(model_->spec.inner);
-    const size_t row = (4 * hidden + std::max(4 * hidden, inner)) * bytes_of(model_->number) + 64;
+    const size_t row = (4 * hidden + std::max(4 * hidden, inner)) * bytes_of(model_->number) + inner + 64;
     const size_t fit = free_bytes() / 2 / kLanes / row;
     return static_cast<int>(std::min<size_t>(static_cast<size_t>(wanted), std::max<size_t>(fit, 1)));
   }
@@ -478,7 +472,7 @@ EngineTraits cuda_traits(const Device& device) {
   return {.name = fmt::format("cuda/sm_{}{}", chip.major, chip.minor),
           .numerics = cuda::kCudaNumerics,
           .bf16 = true,
-          .int8 = false};
+          .int8 = chip.hopper()};
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const Checkpoint& checkpoint, const EngineOptions& options) {

@@ -7,13 +7,14 @@
 
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/runtime/cuda/kernels.h"
-#include "exeunt/runtime/precision.h"
+#include "exeunt/runtime/precision_map.h"
 
 namespace exeunt::cuda {
 
 struct Matrix {
-  const void* weight = nullptr;  // [outputs, inputs]
+  const void* weight = nullptr;  // [outputs, inputs] in the model's number, or in int8 …
   const float* bias = nullptr;
+  const float* scale = nullptr;  // … where this says what 1 stands for in each row
   int inputs = 0, outputs = 0;
 };
 
@@ -24,14 +25,15 @@ struct LayerWeights {
 
 class DeviceModel {
  public:
-  // Throws Error: bad_file for a non-finite weight, resources if there is no memory.
-  DeviceModel(const Checkpoint& checkpoint, Precision precision, const Chip& chip);
+  // Throws Error: bad_file for a non-finite weight, resources if there is no memory or the GPU lacks a precision.
+  DeviceModel(const Checkpoint& checkpoint, Precision precision, const Chip& chip, const Exceptions& exceptions = {});
 
   ModelSpec spec;
   ExitLayout exits;
   Precision precision;
   Chip chip;
-  Number number;  // of activations and matrices
+  Number number;   // of activations, and of matrices that are not int8
+  bool quantizes;  // some are
 
   const float *word = nullptr, *position = nullptr, *segment = nullptr;
   Norm embedding_norm = {};

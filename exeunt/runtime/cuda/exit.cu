@@ -101,25 +101,50 @@ __device__ void pool_slice(const ExitJob& job, int first, int texts) {
       tanhf(mine + job.pooler_bias[output]);
 }
 
-// One output of y = W x + b by a warp; the same in every lane.
+// Up to four outputs of y = W x + b by a warp, from `first` on; the same in every lane. As many loads as there can be
+// are under way at once: this is one of the few places where nothing else hides their latency.
+struct Four {
+  float v[4];
+};
 template <class Read>
-__device__ float affine(const Affine& layer, int output, Read read) {
+__device__ Four affine(const Affine& layer, int first, Read read) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const float* weight = layer.weight + static_cast<size_t>(output) * static_cast<size_t>(layer.inputs);
-  float sum = 0;
-  constexpr int kAhead = 8;  // loads under way at once
+  constexpr int kAhead = 8;
+  const float* weight[4];
+#pragma unroll
+  for (int o = 0; o < 4; ++o)
+    weight[o] =
+        layer.weight + static_cast<size_t>(min(first + o, layer.outputs - 1)) * static_cast<size_t>(layer.inputs);
+  Four sum = {};
   for (int c = lane; c < layer.inputs; c += 32 * kAhead) {
-    float w[kAhead], x[kAhead];
+    float w[4][kAhead], x[kAhead];
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       const bool inside = c + 32 * i < layer.inputs;
-      w[i] = inside ? weight[c + 32 * i] : 0.0F;
       x[i] = inside ? read(c + 32 * i) : 0.0F;
+#pragma unroll
+      for (int o = 0; o < 4; ++o) w[o][i] = inside && first + o < layer.outputs ? weight[o][c + 32 * i] : 0.0F;
     }
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) sum = fmaf(w[i], x[i], sum);
+    for (int o = 0; o < 4; ++o) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) sum.v[o] = fmaf(w[o][i], x[i], sum.v[o]);
+    }
   }
-  return warp_sum(sum) + layer.bias[output];
+#pragma unroll
+  for (int o = 0; o < 4; ++o) sum.v[o] = warp_sum(sum.v[o]) + layer.bias[min(first + o, layer.outputs - 1)];
+  return sum;
+}
+// All outputs, handed to `put` by lane 0.
+template <class Read, class Put>
+__device__ void affine_all(const Affine& layer, Read read, Put put) {
+  for (int first = 0; first < layer.outputs; first += 4) {
+    const Four some = affine(layer, first, read);
+    if (threadIdx.x % 32 != 0) continue;
+#pragma unroll
+    for (int o = 0; o < 4; ++o)
+      if (first + o < layer.outputs) put(first + o, some.v[o]);
+  }
 }
 
 __device__ float sigmoid(float x) {
@@ -155,24 +180,31 @@ __device__ void classify(const ExitJob& job, int text) {
                            : job.logits + place * static_cast<size_t>(job.outputs);
   float* hidden = job.hidden + static_cast<size_t>(text) * static_cast<size_t>(job.classifier.outputs);
   const bool inner = job.inner.weight != nullptr;
-  for (int o = 0; o < job.classifier.outputs; ++o) {
-    const float value = affine(job.classifier, o, read);
-    if (lane == 0) (inner ? hidden : logits)[o] = inner ? tanhf(value) : value;
-  }
   if (inner) {
+    affine_all(job.classifier, read, [&](int o, float value) { hidden[o] = tanhf(value); });
     __syncwarp();
-    for (int o = 0; o < job.inner.outputs; ++o) {
-      const float value = affine(job.inner, o, [&](int c) { return hidden[c]; });
-      if (lane == 0) logits[o] = value;
-    }
+    affine_all(
+        job.inner, [&](int c) { return hidden[c]; }, [&](int o, float value) { logits[o] = value; });
+  } else {
+    affine_all(job.classifier, read, [&](int o, float value) { logits[o] = value; });
   }
-  if (job.ramp) return;
-  const float lte = job.lte.weight == nullptr ? 0.0F : sigmoid(affine(job.lte, 0, read));
+  const bool mirrored = job.mirror.decided != nullptr && lane == 0;
+  if (job.ramp) {
+    for (int o = 0; mirrored && o < job.outputs; ++o) job.mirror.ramp_logits[o] = logits[o];
+    return;
+  }
+  const float lte = job.lte.weight == nullptr ? 0.0F : sigmoid(affine(job.lte, 0, read).v[0]);
   if (lane != 0) return;
   job.lte_scores[place] = lte;
   const bool leaves = leaves_here(job, slot, logits, lte);
   job.leaves[text] = leaves ? 1 : 0;
   if (leaves) job.left[slot] = job.site;
+  if (!mirrored) return;
+  for (int o = 0; o < job.outputs; ++o) job.mirror.logits[job.site * job.outputs + o] = logits[o];
+  job.mirror.lte_scores[job.site] = lte;
+  __threadfence_system();  // what follows tells the host that it is there
+  if (leaves) *job.mirror.left = job.site;
+  *job.mirror.decided = job.site + 1;
 }
 
 // The list of those that stay, in their order: every thread counts a run of texts, then knows where its own begin.
@@ -187,7 +219,6 @@ __device__ void list_stayers(const ExitJob& job, int texts) {
     job.after.begin[0] = 0;
     job.after.begin[1] = rows;
     for (int tile = 0; tile < tiles; ++tile) job.after.tiles[tile] = {0, tile * kTileRows};
-    if (job.conditional) cudaGraphSetConditional(job.go_on, stays ? 1U : 0U);
     return;
   }
   struct Counts {
@@ -233,7 +264,6 @@ __device__ void list_stayers(const ExitJob& job, int texts) {
   if (thread == kThreads - 1) {
     *job.after.live = {counts[thread].texts, counts[thread].rows, counts[thread].tiles};
     job.after.begin[counts[thread].texts] = counts[thread].rows;
-    if (job.conditional) cudaGraphSetConditional(job.go_on, counts[thread].texts > 0 ? 1U : 0U);
   }
 }
 
@@ -254,7 +284,7 @@ __device__ bool last_to_arrive(unsigned* arrived, unsigned blocks) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) exit_texts(ExitJob job) {
+__global__ void __launch_bounds__(kThreads, 2) exit_texts(ExitJob job) {
   const int texts = job.before.live->texts, first = static_cast<int>(blockIdx.x) * kExitTexts;
   if (texts == 0 && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && !job.ramp) *job.after.live = Live{};
   if (first >= texts) return;

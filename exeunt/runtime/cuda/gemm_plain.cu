@@ -6,44 +6,61 @@
 namespace exeunt::cuda {
 namespace {
 
-// A block of 256 threads computes 64 × 64 outputs, a thread 4 × 4, 16 inputs at a time.
-constexpr int kSide = 64, kDepth = 16, kThreads = 256, kEach = 4;
+// A block of 256 threads computes kSide × kSide outputs, a thread kEach × kEach of them (in squares of four, so that
+// neighbours read neighbours), 16 inputs at a time.
+constexpr int kInputsAtOnce = 16, kPlainThreads = 256;
 
-template <class T>
-__device__ void fill(float (*to)[kSide], const T* from, int rows, int inputs, int first_row, int first_input) {
-  for (int i = static_cast<int>(threadIdx.x); i < kSide * kDepth; i += kThreads) {
-    const int row = i / kDepth, depth = i % kDepth;
-    const bool inside = first_row + row < rows && first_input + depth < inputs;
-    to[depth][row] = inside ? wide(from[static_cast<size_t>(first_row + row) * static_cast<size_t>(inputs) +
-                                        static_cast<size_t>(first_input + depth)])
+template <int kSide, class T>
+__device__ void fill(float (*to)[kSide + 4], const T* from, int rows, int inputs, int first_row, int first_input) {
+#pragma unroll
+  for (int n = 0; n < kSide * kInputsAtOnce / kPlainThreads; ++n) {
+    const int i = n * kPlainThreads + static_cast<int>(threadIdx.x);
+    const int row = i / kInputsAtOnce, input = i % kInputsAtOnce;
+    const bool inside = first_row + row < rows && first_input + input < inputs;
+    to[input][row] = inside ? wide(from[static_cast<size_t>(first_row + row) * static_cast<size_t>(inputs) +
+                                        static_cast<size_t>(first_input + input)])
                             : 0.0F;
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads) plain_product(Product job) {
-  __shared__ float x[kDepth][kSide], w[kDepth][kSide];
+template <class T, int kSide>
+__global__ void __launch_bounds__(kPlainThreads) plain_product(Product job) {
+  constexpr int kEach = kSide / 16, kSquares = kEach / 4;
+  __shared__ __align__(16) float x[kInputsAtOnce][kSide + 4], w[kInputsAtOnce][kSide + 4];
   const int rows = job.live->rows;
   const int first_row = static_cast<int>(blockIdx.y) * kSide, first_column = static_cast<int>(blockIdx.x) * kSide;
   if (first_row >= rows) return;
-  const int across = static_cast<int>(threadIdx.x) % 16 * kEach, down = static_cast<int>(threadIdx.x) / 16 * kEach;
+  const int across = static_cast<int>(threadIdx.x) % 16 * 4, down = static_cast<int>(threadIdx.x) / 16 * 4;
+  // Row or column `i` of a thread's, within the tile.
+  const auto place = [](int begin, int i) { return i / 4 * 64 + begin + i % 4; };
   float sum[kEach][kEach] = {};
-  for (int at = 0; at < job.inputs; at += kDepth) {
-    fill(x, static_cast<const T*>(job.input), rows, job.inputs, first_row, at);
-    fill(w, static_cast<const T*>(job.weight), job.outputs, job.inputs, first_column, at);
+  for (int at = 0; at < job.inputs; at += kInputsAtOnce) {
+    fill<kSide>(x, static_cast<const T*>(job.input), rows, job.inputs, first_row, at);
+    fill<kSide>(w, static_cast<const T*>(job.weight), job.outputs, job.inputs, first_column, at);
     __syncthreads();
-    for (int depth = 0; depth < kDepth; ++depth) {
+#pragma unroll
+    for (int input = 0; input < kInputsAtOnce; ++input) {
+      float a[kEach], b[kEach];
+#pragma unroll
+      for (int n = 0; n < kSquares; ++n) {
+        *reinterpret_cast<float4*>(a + 4 * n) = *reinterpret_cast<const float4*>(&x[input][place(down, 4 * n)]);
+        *reinterpret_cast<float4*>(b + 4 * n) = *reinterpret_cast<const float4*>(&w[input][place(across, 4 * n)]);
+      }
+#pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        for (int j = 0; j < kEach; ++j) sum[i][j] = fmaf(x[depth][down + i], w[depth][across + j], sum[i][j]);
+#pragma unroll
+        for (int j = 0; j < kEach; ++j) sum[i][j] = fmaf(a[i], b[j], sum[i][j]);
       }
     }
     __syncthreads();
   }
+#pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const int row = first_row + down + i;
+    const int row = first_row + place(down, i);
     if (row >= rows) continue;
+#pragma unroll
     for (int j = 0; j < kEach; ++j) {
-      const int column = first_column + across + j;
+      const int column = first_column + place(across, j);
       if (column >= job.outputs) continue;
       const float value = finished(sum[i][j] + job.bias[column], job.finish, false);
       store(static_cast<T*>(job.out) + static_cast<size_t>(row) * static_cast<size_t>(job.outputs) + column, value);
@@ -51,16 +68,29 @@ __global__ void __launch_bounds__(kThreads) plain_product(Product job) {
   }
 }
 
+template <class T, int kSide>
+void launch_plainly(const Product& job, Stream stream) {
+  const dim3 blocks(blocks_of(static_cast<size_t>(job.outputs), kSide),
+                    blocks_of(static_cast<size_t>(job.max_rows), kSide));
+  plain_product<T, kSide><<<blocks, kPlainThreads, 0, stream>>>(job);
+}
+
 }  // namespace
 
 void multiply_plainly(const Product& job, Stream stream) {
-  const dim3 blocks(blocks_of(static_cast<size_t>(job.outputs), kSide),
-                    blocks_of(static_cast<size_t>(job.max_rows), kSide));
-  with_type(job.number, [&]<class T>(T*) { plain_product<T><<<blocks, kThreads, 0, stream>>>(job); });
+  with_type(job.number, [&]<class T>(T*) {
+    // Large tiles read less, but few of them leave processors idle.
+    if (static_cast<int64_t>(job.max_rows) * job.outputs >= int64_t{128} * 128 * 132) {
+      launch_plainly<T, 128>(job, stream);
+    } else {
+      launch_plainly<T, 64>(job, stream);
+    }
+  });
   check_launch("starting a matrix product");
 }
 
 void multiply(const Product& job, const Chip& chip, Stream stream) {
+  if (job.column_scale != nullptr) return multiply_int8(job, chip, -1, stream);
   if (tensor_cores_fit(job, chip)) return multiply_by_tensor_cores(job, chip, -1, stream);
   multiply_plainly(job, stream);
 }

@@ -64,6 +64,13 @@ void OwnStream::wait() const {
   must(cudaStreamSynchronize(stream_), "running on the GPU");
 }
 
+bool OwnStream::idle() const {
+  const cudaError_t status = cudaStreamQuery(stream_);
+  if (status == cudaErrorNotReady) return false;
+  must(status, "running on the GPU");
+  return true;
+}
+
 Graph::Graph(Stream stream, const std::function<void()>& enqueue) {
   must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a graph");
   cudaGraph_t recorded = nullptr;
@@ -84,44 +91,6 @@ Graph::~Graph() {
 }
 void Graph::launch(Stream stream) const {
   must(cudaGraphLaunch(graph_, stream), "starting a graph");
-}
-
-Condition make_condition(Stream stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaGraph_t graph = nullptr;
-  must(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph), "recording a graph");
-  cudaGraphConditionalHandle handle = 0;
-  must(cudaGraphConditionalHandleCreate(&handle, graph, 0, cudaGraphCondAssignDefault), "recording a condition");
-  return handle;
-}
-
-void enqueue_if(Condition condition, Stream stream, Stream inner, const std::function<void()>& enqueue) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaGraph_t graph = nullptr;
-  const cudaGraphNode_t* before = nullptr;
-  const cudaGraphEdgeData* edges = nullptr;
-  size_t count = 0;
-  must(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, &before, &edges, &count), "recording a graph");
-  cudaGraphNodeParams parameters = {};
-  parameters.type = cudaGraphNodeTypeConditional;
-  parameters.conditional.handle = condition;
-  parameters.conditional.type = cudaGraphCondTypeIf;
-  parameters.conditional.size = 1;
-  cudaGraphNode_t node = nullptr;
-  must(cudaGraphAddNode(&node, graph, before, edges, count, &parameters), "recording a condition");
-  must(cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies),
-       "recording a condition");
-  must(cudaStreamBeginCaptureToGraph(inner, parameters.conditional.phGraph_out[0], nullptr, nullptr, 0,
-                                     cudaStreamCaptureModeThreadLocal),
-       "recording what is conditional");
-  cudaGraph_t body = nullptr;
-  try {
-    enqueue();
-  } catch (...) {
-    cudaStreamEndCapture(inner, &body);
-    throw;
-  }
-  must(cudaStreamEndCapture(inner, &body), "recording what is conditional");
 }
 
 void copy_to_device(void* to, const void* from, size_t bytes, Stream stream) {

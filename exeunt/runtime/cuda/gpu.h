@@ -66,7 +66,8 @@ class OwnStream {
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
   [[nodiscard]] Stream get() const noexcept { return stream_; }
-  void wait() const;  // until all that was enqueued is done; throws what failed
+  void wait() const;                // until all that was enqueued is done; throws what failed
+  [[nodiscard]] bool idle() const;  // whether it is; throws what failed
 
  private:
   Stream stream_ = nullptr;
@@ -85,12 +86,6 @@ class Graph {
  private:
   CUgraphExec_st* graph_ = nullptr;
 };
-
-// While `stream` records: a value that is 0 when the graph starts and that a kernel sets (cudaGraphSetConditional) …
-using Condition = uint64_t;
-[[nodiscard]] Condition make_condition(Stream stream);
-// … and what runs only if it is not 0 then: all that `enqueue` puts into `inner`, a stream of its own.
-void enqueue_if(Condition condition, Stream stream, Stream inner, const std::function<void()>& enqueue);
 
 void copy_to_device(void* to, const void* from, size_t bytes, Stream stream);
 void copy_to_host(void* to, const void* from, size_t bytes, Stream stream);

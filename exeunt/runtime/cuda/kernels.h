@@ -71,6 +71,8 @@ struct Product {
   Finish finish = Finish::none;
   const Live* live = nullptr;
   int max_rows = 0;  // `input` has room for so many
+  // int8 operands, and bf16 out: what 1 stands for in a row of `input` and in a row of `weight`. Null: numbers.
+  const float *row_scale = nullptr, *column_scale = nullptr;
 };
 void multiply(const Product& job, const Chip& chip, Stream stream);
 void multiply_plainly(const Product& job, Stream stream);  // any shape, by plain loops
@@ -84,6 +86,20 @@ inline constexpr TileShape kShapes[] = {{128, 256}, {128, 128}, {128, 64}, {64, 
 [[nodiscard]] bool shape_fits(const Product& job, int shape) noexcept;
 void multiply_by_tensor_cores(const Product& job, const Chip& chip, int shape, Stream stream);
 
+[[nodiscard]] bool int8_fits(int inputs, int outputs, const Chip& chip) noexcept;
+void multiply_int8(const Product& job, const Chip& chip, int shape, Stream stream);
+
+// Rows of bf16 as int8, each with a scale of its own. `columns` is a multiple of 16.
+struct QuantizeJob {
+  const void* rows = nullptr;
+  int columns = 0;
+  int8_t* out = nullptr;
+  float* scale = nullptr;  // [rows]
+  const Live* live = nullptr;
+  int max_rows = 0;
+};
+void quantize(const QuantizeJob& job, Stream stream);
+
 struct AttentionJob {
   Number number = Number::fp32;
   const void* qkv = nullptr;  // [rows, 3 hidden]: queries, keys, values
@@ -91,7 +107,8 @@ struct AttentionJob {
   void* out = nullptr;  // [rows, hidden]
   TextList list = {};
   Room room = {};
-  int max_tokens = 0;  // of one text
+  int max_tokens = 0;       // of one text
+  bool first_only = false;  // row 0 of each text is all that is wanted; some others are computed, too
 };
 void attend(const AttentionJob& job, Stream stream);
 void attend_plainly(const AttentionJob& job, Stream stream);
@@ -162,8 +179,12 @@ struct ExitJob {
   int* from = nullptr;          // [texts] where a text that stays was in the list before
   unsigned* arrived = nullptr;  // [texts / kExitTexts + 2] zeros before and after
   TextList before = {}, after = {};
-  bool conditional = false;  // set `go_on` to whether any text stays
-  Condition go_on = 0;
+  // A batch of one text whose host follows it: the same results in memory of the host, and how many exits were decided.
+  struct Mirror {
+    float *logits = nullptr, *lte_scores = nullptr, *ramp_logits = nullptr;
+    int *left = nullptr, *decided = nullptr;
+  };
+  Mirror mirror = {};
   int max_texts = 0;
 };
 inline constexpr int kExitTexts = 8;  // share a pass over the pooler
@@ -179,6 +200,16 @@ struct CompactJob {
   int max_texts = 0;
 };
 void compact(const CompactJob& job, Stream stream);
+
+// Row 0 of every text, of two arrays of rows, one below the other; and the list of texts of one row each.
+struct TakeFirstJob {
+  const void *a = nullptr, *b = nullptr;
+  void *first_of_a = nullptr, *first_of_b = nullptr;
+  size_t row_bytes = 0;
+  TextList list = {}, firsts = {};  // the tiles of `firsts` are not made
+  int max_texts = 0;
+};
+void take_first(const TakeFirstJob& job, Stream stream);
 
 // Row 0 of every text, as floats: out[slot, columns] at `stride` floats per slot.
 struct FirstRowsJob {

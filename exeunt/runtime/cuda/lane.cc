@@ -69,15 +69,13 @@ Lane::Layout::Layout(const DeviceModel& model, const Room& room) {
   logits = result.add(texts * sites * outputs * sizeof(float));
   lte = result.add(texts * sites * sizeof(float));
   ramp = result.add(texts * outputs * sizeof(float));
+  decided = result.add(sizeof(int));
   result_bytes = result.size();
 }
 
 // A state is at most a window as wide as there are exits, and the probabilities of the exit before (exits/policy.cc).
-Lane::Lane(const DeviceModel& model, int rows, bool conditional)
-    : model_(model),
-      conditional_(conditional),
-      state_floats_(static_cast<int>(model.exits.sites.size()) + model.exits.outputs + 8),
-      now_(stream_.get()) {
+Lane::Lane(const DeviceModel& model, int rows)
+    : model_(model), state_floats_(static_cast<int>(model.exits.sites.size()) + model.exits.outputs + 8) {
   const int longest = model.spec.max_tokens();
   const int most = std::max(rows, longest);
   const size_t per_text = (model.exits.sites.size() + 1) * count(model.exits.outputs + 1) * sizeof(float);
@@ -93,6 +91,13 @@ Lane::Lane(const DeviceModel& model, int rows, bool conditional)
   clear();
 }
 
+Lane::~Lane() {
+  try {
+    stream_.wait();                  // for the rest of a text that left early
+  } catch (const std::exception&) {  // it was reported with its batch
+  }
+}
+
 void Lane::plan_memory() {
   const Room room = most();
   const size_t rows = (count(room.rows) + 127) / 128 * 128, texts = count(room.texts);
@@ -105,6 +110,9 @@ void Lane::plan_memory() {
                product = plan.add(rows * row);
   const size_t wide =
       plan.add(rows * std::max(4 * row, inner));  // queries, keys, values and context, or the inner half
+  const size_t quantized =
+      plan.add(model_.quantizes ? rows * count(std::max(model_.spec.hidden, model_.spec.inner)) : 0);
+  const size_t scales = plan.add(model_.quantizes ? rows * sizeof(float) : 0);
   const size_t input = plan.add(layout.input_bytes), results = plan.add(layout.result_bytes);
   const size_t live = plan.add(sizeof(Live)), slot = plan.add(texts * sizeof(int)),
                begin = plan.add((texts + 1) * sizeof(int)), tiles = plan.add(count(room.tiles()) * sizeof(Tile));
@@ -125,6 +133,8 @@ void Lane::plan_memory() {
                    .slot = reinterpret_cast<int*>(base + slot),
                    .begin = reinterpret_cast<int*>(base + begin),
                    .tiles = reinterpret_cast<Tile*>(base + tiles)},
+         .quantized = reinterpret_cast<int8_t*>(base + quantized),
+         .scales = reinterpret_cast<float*>(base + scales),
          .pooled = reinterpret_cast<float*>(base + pooled),
          .vectors = reinterpret_cast<float*>(base + vectors),
          .hidden = reinterpret_cast<float*>(base + hidden),
@@ -164,6 +174,7 @@ bool Lane::add(const Encoding& text, const Wish& wish) {
 
 // The smallest room that takes the batch; writes the batch into pinned memory as it lies there.
 void Lane::choose_room() {
+  stream_.wait();  // the rest of a text that left early
   room_ = &*std::find_if(rooms_.begin(), std::prev(rooms_.end()),
                          [&](const Room& room) { return texts_ <= room.texts && rows_ <= room.rows; });
   layout_ = Layout(model_, *room_);
@@ -222,18 +233,64 @@ std::string Lane::uses() const {
 void Lane::start() {
   choose_room();
   const std::string key = uses();
-  std::unique_ptr<Graph>& graph = graphs_[{room_, key}];
-  if (!graph) graph = std::make_unique<Graph>(stream_.get(), [&] { enqueue(*room_, key, 0, {}); });
-  graph->launch(stream_.get());
+  Parts& parts = graphs_[{room_, key}];
+  if (parts.empty()) {
+    const AfterLayer nobody;
+    Passage passage = begin_passage(*room_, key, 0, nobody);
+    const bool leave = static_cast<size_t>(std::count(key.begin(), key.end(), static_cast<char>(SiteUse::leave))) > 1;
+    passage.followed = room_->texts == 1 && leave;
+    while (!passage.over()) {
+      parts.push_back(std::make_unique<Graph>(stream_.get(), [&] {
+        if (passage.layer == 0) enqueue_start(passage);
+        do {
+          enqueue_part(passage);
+        } while (!passage.followed && !passage.over());
+        if (!passage.followed) enqueue_results(*room_);
+      }));
+    }
+  }
+  started_ = &parts;
+  const int none = -1, zero = 0;
+  std::memcpy(host_results_.data() + layout_.left, &none, sizeof none);
+  std::memcpy(host_results_.data() + layout_.decided, &zero, sizeof zero);
+  for (launched_ = 0; launched_ < std::min<size_t>(2, parts.size()); ++launched_)
+    parts[launched_]->launch(stream_.get());
 }
 
 void Lane::run_by_layer(int depth, const AfterLayer& after) {
   choose_room();
-  enqueue(*room_, uses(), depth, after);
+  started_ = nullptr;
+  const std::string key = uses();
+  Passage passage = begin_passage(*room_, key, depth, after);
+  enqueue_start(passage);
+  while (!passage.over()) enqueue_part(passage);
+  enqueue_results(*room_);
 }
 
 void Lane::wait() {
-  stream_.wait();
+  if (started_ == nullptr || started_->size() == 1) return stream_.wait();
+  follow();
+}
+
+void Lane::follow() {
+  const auto read = [&](size_t place) {
+    return __atomic_load_n(reinterpret_cast<const int*>(host_results_.data() + place), __ATOMIC_ACQUIRE);
+  };
+  const auto& sites = model_.exits.sites;
+  // The parts end at the sites where texts leave; `passed` of them are behind the text.
+  size_t passed = 0;
+  std::vector<int> ends;
+  const std::string key = uses();
+  for (size_t site = 0; site < sites.size(); ++site)
+    if (key[site] == static_cast<char>(SiteUse::leave)) ends.push_back(static_cast<int>(site));
+  for (unsigned spins = 1; read(layout_.left) < 0; ++spins) {
+    const int decided = read(layout_.decided);
+    while (passed < ends.size() && ends[passed] < decided) ++passed;
+    if (launched_ < started_->size() && launched_ < passed + 2) (*started_)[launched_++]->launch(stream_.get());
+    // A device that fails never answers.
+    if (spins % 4096 != 0 || !stream_.idle() || launched_ < started_->size()) continue;
+    check(read(layout_.left) >= 0, "a text leaves at its last exit");
+  }
 }
 
 int Lane::left(int text) const {
@@ -255,6 +312,10 @@ const float* Lane::ramp(int text) const {
          count(text) * count(model_.exits.outputs);
 }
 
+bool Lane::reads_all_rows(const ExitSite& site) const {
+  return site.reader.has_value() || model_.exits.input != PoolInput::cls;
+}
+
 TextList Lane::list_of(const Room& room) const {
   const Layout layout(model_, room);
   return {.live = reinterpret_cast<Live*>(at_.input + layout.live),
@@ -263,15 +324,29 @@ TextList Lane::list_of(const Room& room) const {
           .tiles = reinterpret_cast<Tile*>(at_.input + layout.tiles)};
 }
 
-void Lane::enqueue(const Room& room, const std::string& uses, int depth, const AfterLayer& after) {
+Lane::Passage Lane::begin_passage(const Room& room, const std::string& uses, int depth, const AfterLayer& after) {
+  const auto& sites = model_.exits.sites;
+  size_t last = 0;
+  for (size_t i = 0; i < sites.size(); ++i)
+    if (uses[i] != static_cast<char>(SiteUse::none)) last = i;
+  return {.room = room,
+          .uses = uses,
+          .after = after,
+          .layers = depth > 0 ? depth : sites[last].after,
+          .rows = at_.rows[0],
+          .spare = at_.rows[1],
+          .list = list_of(room),
+          .other = at_.spare};
+}
+
+void Lane::enqueue_start(const Passage& passage) {
+  const Room& room = passage.room;
   const Layout layout(model_, room);
   const Stream stream = stream_.get();
   copy_to_device(at_.input, host_input_.data(), layout.input_bytes, stream);
   fill_zero(at_.results + layout.state, layout.left - layout.state, stream);
-  TextList list = list_of(room), other = at_.spare;
-  std::byte *rows = at_.rows[0], *spare = at_.rows[1];
   const auto ids = [&](size_t place) { return reinterpret_cast<const int32_t*>(at_.input + place); };
-  std::byte* embedded = model_.project ? spare : rows;
+  std::byte* embedded = model_.project ? passage.spare : passage.rows;
   embed({.number = model_.number,
          .ids = ids(layout.ids),
          .types = ids(layout.types),
@@ -282,7 +357,7 @@ void Lane::enqueue(const Room& room, const std::string& uses, int depth, const A
          .columns = model_.spec.embedding,
          .norm = model_.embedding_norm,
          .out = embedded,
-         .live = list.live,
+         .live = passage.list.live,
          .max_rows = room.rows},
         stream);
   if (model_.project) {
@@ -290,125 +365,158 @@ void Lane::enqueue(const Room& room, const std::string& uses, int depth, const A
               .input = embedded,
               .weight = model_.project->weight,
               .bias = model_.project->bias,
-              .out = rows,
+              .out = passage.rows,
               .inputs = model_.project->inputs,
               .outputs = model_.project->outputs,
-              .live = list.live,
+              .live = passage.list.live,
               .max_rows = room.rows},
              model_.chip, stream);
   }
-  if (after) after(0, rows, list);
-  const auto& sites = model_.exits.sites;
-  size_t last = 0;
-  for (size_t i = 0; i < sites.size(); ++i)
-    if (uses[i] != static_cast<char>(SiteUse::none)) last = i;
-  const int layers = depth > 0 ? depth : sites[last].after;
-  size_t next = 0;
-  int layer = 0;
-  std::optional<Condition> go_on;
-  // Up to the next exit where texts leave.
-  const auto enqueue_part = [&] {
-    go_on.reset();
-    for (bool left = false; layer < layers && !left; ++layer) {
-      enqueue_layer(layer, room, list, rows, rows);
-      if (after) after(layer + 1, rows, list);
-      if (next == sites.size() || sites[next].after != layer + 1) continue;
-      const size_t site = next++;
-      if (uses[site] == static_cast<char>(SiteUse::none)) continue;
-      left = uses[site] == static_cast<char>(SiteUse::leave) && layer + 1 < layers;
-      if (uses.back() == 'r' && site + 1 == sites.size()) {
-        const ExitSite ramp{.after = layer + 1,
-                            .pooler = model_.exits.last_ramp->pooler,
-                            .classifier = model_.exits.last_ramp->classifier};
-        enqueue_exit(ramp, static_cast<int>(site), true, room, list, other, rows, {});
-      }
-      if (left && !after && conditional(room)) go_on = make_condition(stream_.get());
-      enqueue_exit(sites[site], static_cast<int>(site), false, room, list, other, rows, go_on);
-      if (!left) continue;
-      if (room.texts > 1) {
-        compact({.rows = rows,
-                 .out = spare,
-                 .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
-                 .from = at_.from,
-                 .before = list,
-                 .after = other,
-                 .max_texts = room.texts},
-                now_);
-        std::swap(rows, spare);
-      }
-      std::swap(list, other);
-    }
-  };
-  enqueue_part();
-  while (layer < layers) {
-    if (!go_on) {
-      enqueue_part();
-      continue;
-    }
-    enqueue_if(*go_on, stream_.get(), inner_.get(), [&] {
-      now_ = inner_.get();
-      enqueue_part();
-    });
-    now_ = stream_.get();
-  }
-  copy_to_host(host_results_.data() + layout.left, at_.results + layout.left, layout.result_bytes - layout.left,
-               stream);
+  if (passage.after) passage.after(0, passage.rows, passage.list);
 }
 
-// a = norm(x + output(attend(x)))   y = norm(a + ffn2(act(ffn1 a)))   `out` may be `in`.
-void Lane::enqueue_layer(int layer, const Room& room, const TextList& list, const std::byte* in, std::byte* out) {
-  const Stream stream = now_;
-  const LayerWeights& weights = model_.layer(layer);
-  const int hidden = model_.spec.hidden;
-  const auto product = [&](const Matrix& matrix, const std::byte* from, std::byte* to, Finish finish) {
-    multiply({.number = model_.number,
-              .input = from,
-              .weight = matrix.weight,
-              .bias = matrix.bias,
-              .out = to,
-              .inputs = matrix.inputs,
-              .outputs = matrix.outputs,
-              .finish = finish,
-              .live = list.live,
-              .max_rows = room.rows},
-             model_.chip, stream);
-  };
-  const auto norm = [&](const std::byte* residual, const Norm& weight, std::byte* to) {
-    add_norm({.number = model_.number,
-              .a = at_.product,
-              .b = residual,
-              .out = to,
-              .columns = hidden,
-              .norm = weight,
-              .live = list.live,
-              .max_rows = room.rows},
-             stream);
-  };
+void Lane::enqueue_part(Passage& at) {
+  const auto& sites = model_.exits.sites;
+  for (bool left = false; !at.over() && !left; ++at.layer) {
+    const int layer = at.layer + 1;
+    // At the last layer everybody leaves; where the exit reads row 0 alone, nothing else is computed.
+    const bool last = layer == at.layers && !at.after && at.next < sites.size() && sites[at.next].after == layer &&
+                      at.room.texts > 1 && !reads_all_rows(sites[at.next]);
+    if (last) {
+      enqueue_first_rows(at);
+      std::swap(at.rows, at.spare);
+      std::swap(at.list, at.other);
+    } else {
+      enqueue_layer(at);
+    }
+    if (at.after) at.after(layer, at.rows, at.list);
+    if (at.next == sites.size() || sites[at.next].after != layer) continue;
+    const size_t site = at.next++;
+    if (at.uses[site] == static_cast<char>(SiteUse::none)) continue;
+    left = at.uses[site] == static_cast<char>(SiteUse::leave) && layer < at.layers;
+    const auto index = static_cast<int>(site);
+    if (at.uses.back() == 'r' && site + 1 == sites.size()) {
+      const ExitSite ramp{
+          .after = layer, .pooler = model_.exits.last_ramp->pooler, .classifier = model_.exits.last_ramp->classifier};
+      enqueue_exit(ramp, index, true, at.room, at.list, at.other, at.rows, at.followed);
+    }
+    enqueue_exit(sites[site], index, false, at.room, at.list, at.other, at.rows, at.followed);
+    if (!left) continue;
+    if (at.room.texts > 1) {
+      compact({.rows = at.rows,
+               .out = at.spare,
+               .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
+               .from = at_.from,
+               .before = at.list,
+               .after = at.other,
+               .max_texts = at.room.texts},
+              stream_.get());
+      std::swap(at.rows, at.spare);
+    }
+    std::swap(at.list, at.other);
+  }
+}
+
+void Lane::enqueue_results(const Room& room) {
+  const Layout layout(model_, room);
+  copy_to_host(host_results_.data() + layout.left, at_.results + layout.left, layout.decided - layout.left,
+               stream_.get());
+}
+
+void Lane::enqueue_product(const Matrix& matrix, const std::byte* from, std::byte* to, Finish finish, const Live* live,
+                           int max_rows) {
+  const bool int8 = matrix.scale != nullptr;
+  if (int8) {
+    quantize({.rows = from,
+              .columns = matrix.inputs,
+              .out = at_.quantized,
+              .scale = at_.scales,
+              .live = live,
+              .max_rows = max_rows},
+             stream_.get());
+  }
+  multiply({.number = model_.number,
+            .input = int8 ? static_cast<const void*>(at_.quantized) : from,
+            .weight = matrix.weight,
+            .bias = matrix.bias,
+            .out = to,
+            .inputs = matrix.inputs,
+            .outputs = matrix.outputs,
+            .finish = finish,
+            .live = live,
+            .max_rows = max_rows,
+            .row_scale = int8 ? at_.scales : nullptr,
+            .column_scale = matrix.scale},
+           model_.chip, stream_.get());
+}
+
+// Attention's output, behind queries, keys and values.
+std::byte* Lane::context() const {
   const size_t capacity = (count(most().rows) + 127) / 128 * 128;
-  std::byte* context = at_.wide + capacity * 3 * count(hidden) * bytes_of(model_.number);
-  product(weights.qkv, in, at_.wide, Finish::none);
+  return at_.wide + capacity * 3 * count(model_.spec.hidden) * bytes_of(model_.number);
+}
+
+void Lane::enqueue_attention(const Passage& at, bool first_only) {
+  enqueue_product(model_.layer(at.layer).qkv, at.rows, at_.wide, Finish::none, at.list.live, at.room.rows);
   attend({.number = model_.number,
           .qkv = at_.wide,
-          .hidden = hidden,
+          .hidden = model_.spec.hidden,
           .heads = model_.spec.heads,
-          .out = context,
-          .list = list,
-          .room = room,
-          .max_tokens = std::min(room.rows, model_.spec.max_tokens())},
-         stream);
-  product(weights.output, context, at_.product, Finish::none);
-  norm(in, weights.attention_norm, at_.middle);
-  product(weights.ffn1, at_.middle, at_.wide, finish_of(model_.spec.activation));
-  product(weights.ffn2, at_.wide, at_.product, Finish::none);
+          .out = context(),
+          .list = at.list,
+          .room = at.room,
+          .max_tokens = std::min(at.room.rows, model_.spec.max_tokens()),
+          .first_only = first_only},
+         stream_.get());
+}
+
+// a = norm(residual + output(context))   out = norm(a + ffn2(act(ffn1 a)))
+void Lane::enqueue_rest(int layer, const Live* live, int max_rows, const std::byte* from, const std::byte* residual,
+                        std::byte* out) {
+  const LayerWeights& weights = model_.layer(layer);
+  const auto norm = [&](const std::byte* other, const Norm& weight, std::byte* to) {
+    add_norm({.number = model_.number,
+              .a = at_.product,
+              .b = other,
+              .out = to,
+              .columns = model_.spec.hidden,
+              .norm = weight,
+              .live = live,
+              .max_rows = max_rows},
+             stream_.get());
+  };
+  enqueue_product(weights.output, from, at_.product, Finish::none, live, max_rows);
+  norm(residual, weights.attention_norm, at_.middle);
+  enqueue_product(weights.ffn1, at_.middle, at_.wide, finish_of(model_.spec.activation), live, max_rows);
+  enqueue_product(weights.ffn2, at_.wide, at_.product, Finish::none, live, max_rows);
   norm(at_.middle, weights.ffn_norm, out);
 }
 
+void Lane::enqueue_layer(const Passage& at) {
+  enqueue_attention(at, false);
+  enqueue_rest(at.layer, at.list.live, at.room.rows, context(), at.rows, at.rows);
+}
+
+void Lane::enqueue_first_rows(const Passage& at) {
+  enqueue_attention(at, true);
+  take_first({.a = context(),
+              .b = at.rows,
+              .first_of_a = at_.wide,  // over queries, which are no longer needed
+              .first_of_b = at.spare,
+              .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
+              .list = at.list,
+              .firsts = at.other,
+              .max_texts = at.room.texts},
+             stream_.get());
+  enqueue_rest(at.layer, at.other.live, at.room.texts, at_.wide, at.spare, at.spare);
+}
+
 void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& room, const TextList& before,
-                        const TextList& after, const std::byte* rows, std::optional<Condition> go_on) {
-  const Stream stream = now_;
+                        const TextList& after, const std::byte* rows, bool followed) {
+  const Stream stream = stream_.get();
   const Layout layout(model_, room);
   const int hidden = model_.spec.hidden;
-  const bool all_rows = site.reader.has_value() || model_.exits.input != PoolInput::cls;
+  const bool all_rows = reads_all_rows(site);
   if (all_rows) {
     pool({.number = model_.number,
           .rows = rows,
@@ -424,6 +532,12 @@ void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& 
   const Matrix pooler = site.pooler ? model_.poolers[count(*site.pooler)] : Matrix{};
   const DeviceModel::Classifier& classifier = model_.classifiers[count(site.classifier)];
   const auto results = [&](size_t place) { return reinterpret_cast<float*>(at_.results + place); };
+  std::byte* host = host_results_.data();
+  const ExitJob::Mirror mirror{.logits = reinterpret_cast<float*>(host + layout.logits),
+                               .lte_scores = reinterpret_cast<float*>(host + layout.lte),
+                               .ramp_logits = reinterpret_cast<float*>(host + layout.ramp),
+                               .left = reinterpret_cast<int*>(host + layout.left),
+                               .decided = reinterpret_cast<int*>(host + layout.decided)};
   run_exit({.number = model_.number,
             .site = index,
             .ramp = ramp,
@@ -454,8 +568,7 @@ void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& 
             .arrived = at_.arrived,
             .before = before,
             .after = after,
-            .conditional = go_on.has_value(),
-            .go_on = go_on.value_or(0),
+            .mirror = followed ? mirror : ExitJob::Mirror{},
             .max_texts = room.texts},
            stream);
 }

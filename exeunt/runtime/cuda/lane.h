@@ -24,7 +24,10 @@ enum class SiteUse : char { none = 'n', look = 'l', leave = 'x' };  // looked at
 class Lane {
  public:
   // Room for `rows` rows; a text has at most the model's.
-  Lane(const DeviceModel& model, int rows, bool conditional = false);
+  Lane(const DeviceModel& model, int rows);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
 
   [[nodiscard]] Room most() const noexcept { return rooms_.back(); }
   [[nodiscard]] size_t bytes() const noexcept { return memory_.size(); }
@@ -65,12 +68,14 @@ class Lane {
     Layout() = default;
     Layout(const DeviceModel& model, const Room& room);
     size_t live, slot, begin, tiles, asks, policies, ids, types, positions, input_bytes;
-    size_t state, left, logits, lte, ramp, result_bytes;  // from `left` on they are copied back
+    size_t state, left, logits, lte, ramp, decided, result_bytes;  // from `left` on they are copied back
   };
   struct Buffers {
     std::byte *rows[2] = {}, *middle = nullptr, *product = nullptr, *wide = nullptr;
     std::byte *input = nullptr, *results = nullptr;
-    TextList spare = {};  // the second of the two lists that take turns
+    TextList spare = {};          // the second of the two lists that take turns
+    int8_t* quantized = nullptr;  // the input of a product in int8, and its scales
+    float* scales = nullptr;
     float *pooled = nullptr, *vectors = nullptr, *hidden = nullptr;
     int *leaves = nullptr, *from = nullptr;
     unsigned* arrived = nullptr;
@@ -78,24 +83,51 @@ class Lane {
   void plan_memory();
   void choose_room();
   [[nodiscard]] std::string uses() const;  // a SiteUse for every site, and 'r' if the ramp is asked
-  void enqueue(const Room& room, const std::string& uses, int depth, const AfterLayer& after);
-  // A graph's layers up to the next exit where texts leave run only if there are any.
-  [[nodiscard]] bool conditional(const Room& room) const noexcept { return conditional_ && room.texts == 1; }
-  void enqueue_layer(int layer, const Room& room, const TextList& list, const std::byte* in, std::byte* out);
+  // Where a batch stands while it is enqueued.
+  struct Passage {
+    const Room& room;
+    const std::string& uses;
+    bool followed = false;  // the host follows it
+    const AfterLayer& after;
+    int layers = 0, layer = 0;
+    size_t next = 0;  // site
+    std::byte *rows = nullptr, *spare = nullptr;
+    TextList list = {}, other = {};
+    [[nodiscard]] bool over() const noexcept { return layer == layers; }
+  };
+  [[nodiscard]] Passage begin_passage(const Room& room, const std::string& uses, int depth, const AfterLayer& after);
+  void enqueue_start(const Passage& passage);
+  void enqueue_part(Passage& passage);  // up to the next exit where texts leave
+  void enqueue_results(const Room& room);
+  // A text alone that may leave early is one graph for each part. Two of them are in the stream at any time, and the
+  // host adds the next when it sees that one was passed; so little is launched for nothing, and nobody waits for a
+  // copy.
+  void follow();
+  void enqueue_layer(const Passage& at);
+  // The same for row 0 of each text alone, from attention on, into `spare`; `other` becomes the list of them.
+  void enqueue_first_rows(const Passage& at);
+  void enqueue_attention(const Passage& at, bool first_only);
+  void enqueue_rest(int layer, const Live* live, int max_rows, const std::byte* context, const std::byte* residual,
+                    std::byte* out);
+  void enqueue_product(const Matrix& matrix, const std::byte* from, std::byte* to, Finish finish, const Live* live,
+                       int max_rows);
+  [[nodiscard]] std::byte* context() const;
   void enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& room, const TextList& before,
-                    const TextList& after, const std::byte* rows, std::optional<Condition> go_on);
+                    const TextList& after, const std::byte* rows, bool followed);
   [[nodiscard]] TextList list_of(const Room& room) const;
+  [[nodiscard]] bool reads_all_rows(const ExitSite& site) const;
 
   const DeviceModel& model_;
   std::vector<Room> rooms_ = {};
-  bool conditional_;
   int state_floats_;
   DeviceMemory memory_ = {};
   PinnedMemory host_input_ = {}, host_results_ = {};
   Buffers at_ = {};
-  OwnStream stream_ = {}, inner_ = {};  // inner_: records what is conditional
-  Stream now_ = nullptr;                // the one of them that takes what is enqueued
-  std::map<std::pair<const Room*, std::string>, std::unique_ptr<Graph>> graphs_ = {};
+  OwnStream stream_ = {};
+  using Parts = std::vector<std::unique_ptr<Graph>>;
+  std::map<std::pair<const Room*, std::string>, Parts> graphs_ = {};
+  const Parts* started_ = nullptr;  // of the batch
+  size_t launched_ = 0;             // of its parts
 
   // The batch.
   int texts_ = 0, rows_ = 0;

@@ -227,6 +227,25 @@ __global__ void compact_rows(CompactJob job) {
     to[i] = from[i];
 }
 
+template <class Unit>
+__global__ void take_first_rows(TakeFirstJob job) {
+  const int text = static_cast<int>(blockIdx.x), texts = job.list.live->texts;
+  if (text == 0 && threadIdx.x == 0) *job.firsts.live = {texts, texts, 0};
+  if (text >= texts) return;
+  const int begin = job.list.begin[text];
+  if (threadIdx.x == 0) {
+    job.firsts.slot[text] = job.list.slot[text];
+    job.firsts.begin[text] = text;
+    if (text + 1 == texts) job.firsts.begin[texts] = texts;
+  }
+  const size_t units = job.row_bytes / sizeof(Unit), from = static_cast<size_t>(begin) * units;
+  const size_t to = static_cast<size_t>(text) * units;
+  for (size_t i = threadIdx.x; i < units; i += blockDim.x) {
+    static_cast<Unit*>(job.first_of_a)[to + i] = static_cast<const Unit*>(job.a)[from + i];
+    static_cast<Unit*>(job.first_of_b)[to + i] = static_cast<const Unit*>(job.b)[from + i];
+  }
+}
+
 template <class T>
 __global__ void first_rows(FirstRowsJob job) {
   const int text = static_cast<int>(blockIdx.x);
@@ -284,6 +303,16 @@ void compact(const CompactJob& job, Stream stream) {
     compact_rows<uint16_t><<<blocks, 256, 0, stream>>>(job);
   }
   check_launch("starting to move rows");
+}
+
+void take_first(const TakeFirstJob& job, Stream stream) {
+  const auto blocks = static_cast<unsigned>(job.max_texts);
+  if (job.row_bytes % 16 == 0) {
+    take_first_rows<uint4><<<blocks, 128, 0, stream>>>(job);
+  } else {
+    take_first_rows<uint16_t><<<blocks, 128, 0, stream>>>(job);
+  }
+  check_launch("starting to take first rows");
 }
 
 void keep_first_rows(const FirstRowsJob& job, Stream stream) {

@@ -118,7 +118,7 @@ std::vector<float> product_of(const Sizes& sizes, int max_rows, Number number, F
 
 TEST(CudaKernels, MultipliesPlainlyAsTheFormulaSays) {
   SKIP_WITHOUT_GPU();
-  for (const Sizes sizes : {Sizes{1, 1, 1}, Sizes{7, 12, 20}, Sizes{70, 100, 65}}) {
+  for (const Sizes sizes : {Sizes{1, 1, 1}, Sizes{7, 12, 20}, Sizes{70, 100, 65}, Sizes{1500, 37, 1450}}) {
     const std::vector<float> got = product_of(sizes, sizes.rows, Number::fp32, Finish::gelu, kPlainly);
     const auto rows = static_cast<size_t>(sizes.rows), inputs = static_cast<size_t>(sizes.inputs),
                outputs = static_cast<size_t>(sizes.outputs);
@@ -156,6 +156,76 @@ TEST(CudaKernels, MultipliesByTensorCoresInEveryShapeWithTheSameBits) {
         }
         before = got;
       }
+    }
+  }
+}
+
+TEST(CudaKernels, MultipliesInt8ExactlyInEveryShape) {
+  SKIP_WITHOUT_GPU();
+  if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
+  for (const Sizes sizes : {Sizes{1, 16, 8}, Sizes{130, 128, 64}, Sizes{70, 768, 136}, Sizes{129, 3072, 40}}) {
+    const auto rows = static_cast<size_t>(sizes.rows), inputs = static_cast<size_t>(sizes.inputs),
+               outputs = static_cast<size_t>(sizes.outputs);
+    const Array x(Number::bf16, draw(rows * inputs, 1));
+    const std::vector<float> values = x.values(), bias = draw(outputs, 3);
+    std::mt19937 random(4);
+    std::vector<int8_t> weight(outputs * inputs);
+    for (int8_t& w : weight) w = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
+    std::vector<float> column_scale(outputs);
+    for (float& scale : column_scale) scale = static_cast<float>(1 + random() % 9) / 1024;
+    const DeviceMemory live = on_device(std::vector<Live>{{.texts = 1, .rows = sizes.rows, .tiles = 1}});
+    const DeviceMemory weights = on_device(weight), scales = on_device(column_scale);
+    const DeviceMemory quantized = device_memory(rows * inputs, "a test"),
+                       row_scales = device_memory(rows * 4, "a test");
+    const Array biases(Number::fp32, bias);
+    const OwnStream stream;
+    quantize({.rows = x.data(),
+              .columns = sizes.inputs,
+              .out = reinterpret_cast<int8_t*>(quantized.data()),
+              .scale = reinterpret_cast<float*>(row_scales.data()),
+              .live = reinterpret_cast<const Live*>(live.data()),
+              .max_rows = sizes.rows},
+             stream.get());
+    std::vector<int8_t> got_x(rows * inputs);
+    std::vector<float> got_scale(rows);
+    copy_to_host(got_x.data(), quantized.data(), got_x.size(), stream.get());
+    copy_to_host(got_scale.data(), row_scales.data(), rows * 4, stream.get());
+    stream.wait();
+    std::vector<float> want;
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t c = 0; c < inputs; ++c)
+        ASSERT_NEAR(static_cast<float>(got_x[r * inputs + c]) * got_scale[r], values[r * inputs + c],
+                    got_scale[r] * 0.501F);
+      for (size_t o = 0; o < outputs; ++o) {
+        int sum = 0;
+        for (size_t c = 0; c < inputs; ++c) sum += got_x[r * inputs + c] * weight[o * inputs + c];
+        want.push_back(static_cast<float>(sum) * (got_scale[r] * column_scale[o]) + bias[o]);
+      }
+    }
+    std::vector<float> before;
+    for (int shape = 0; shape < 6; ++shape) {
+      SCOPED_TRACE(std::to_string(sizes.rows) + " x " + std::to_string(sizes.inputs) + ", shape " +
+                   std::to_string(shape));
+      const Array out(Number::bf16, rows * outputs);
+      multiply_int8({.number = Number::bf16,
+                     .input = quantized.data(),
+                     .weight = weights.data(),
+                     .bias = biases.floats(),
+                     .out = out.data(),
+                     .inputs = sizes.inputs,
+                     .outputs = sizes.outputs,
+                     .live = reinterpret_cast<const Live*>(live.data()),
+                     .max_rows = sizes.rows,
+                     .row_scale = reinterpret_cast<const float*>(row_scales.data()),
+                     .column_scale = reinterpret_cast<const float*>(scales.data())},
+                    chip_of(0), shape, stream.get());
+      stream.wait();
+      const std::vector<float> got = out.values();
+      EXPECT_LT(relative_error(got, want), 3e-3);
+      if (!before.empty()) {
+        EXPECT_EQ(got, before);
+      }
+      before = got;
     }
   }
 }

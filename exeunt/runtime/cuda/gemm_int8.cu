@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of int8 by Hopper's tensor cores, and how rows become int8; see gemm_tiles.cuh.
+#include "exeunt/runtime/cuda/gemm_tiles.cuh"
+
+namespace exeunt::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+
+// One warp per row: the largest |x| becomes 127.
+__global__ void __launch_bounds__(kWarps * 32) quantize_rows(QuantizeJob job) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, rows = job.live->rows;
+  for (int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32; row < rows;
+       row += static_cast<int>(gridDim.x) * kWarps) {
+    const bf16* from = static_cast<const bf16*>(job.rows) + static_cast<size_t>(row) * static_cast<size_t>(job.columns);
+    float most = 0;
+#pragma unroll 4
+    for (int c = lane * 8; c < job.columns; c += 256) {
+      const Eight x = load_eight(from + c);
+#pragma unroll
+      for (float v : x.v) most = fmaxf(most, fabsf(v));
+    }
+    most = warp_max(most);
+    const float scale = most > 0 ? most / 127.0F : 1.0F, inverse = 1.0F / scale;
+    int8_t* to = job.out + static_cast<size_t>(row) * static_cast<size_t>(job.columns);
+#pragma unroll 4
+    for (int c = lane * 8; c < job.columns; c += 256) {
+      const Eight x = load_eight(from + c);  // still in the cache
+      uint32_t bytes[2] = {0, 0};
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int q = max(-127, min(127, __float2int_rn(x.v[i] * inverse)));
+        bytes[i / 4] |= (static_cast<uint32_t>(q) & 0xffU) << (i % 4 * 8);
+      }
+      *reinterpret_cast<uint2*>(to + c) = make_uint2(bytes[0], bytes[1]);
+    }
+    if (lane == 0) job.scale[row] = scale;
+  }
+}
+
+constexpr ShapeCost kCosts[] = {{0.57, 3.0, 0.75, 1}, {0.28, 1.8, 0.75, 1}, {0.21, 1.2, 0.5, 2},
+                                {0.15, 1.2, 0.33, 2}, {0.13, 0.9, 0.24, 2}, {0.28, 1.8, 0.75, 2}};
+
+}  // namespace
+
+bool int8_fits(int inputs, int outputs, const Chip& chip) noexcept {
+  return chip.hopper() && inputs % 16 == 0 && outputs % 8 == 0;
+}
+
+void multiply_int8(const Product& job, const Chip& chip, int shape, Stream stream) {
+  switch (shape < 0 ? best_shape<int>(job, chip, kCosts) : shape) {
+    case 0:
+      return launch_tiles<int, 2, 256, 4, 1>(job, chip, stream);
+    case 1:
+      return launch_tiles<int, 2, 128, 5, 1>(job, chip, stream);
+    case 2:
+      return launch_tiles<int, 2, 64, 4, 2>(job, chip, stream);
+    case 3:
+      return launch_tiles<int, 1, 64, 6, 2>(job, chip, stream);
+    case 4:
+      return launch_tiles<int, 1, 32, 8, 2>(job, chip, stream);
+    default:
+      return launch_tiles<int, 2, 128, 3, 2>(job, chip, stream);
+  }
+}
+
+void quantize(const QuantizeJob& job, Stream stream) {
+  constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
+  const unsigned blocks = std::min(kMostBlocks, blocks_of(static_cast<size_t>(job.max_rows), kWarps));
+  quantize_rows<<<blocks, kWarps * 32, 0, stream>>>(job);
+  check_launch("starting to quantize rows");
+}
+
+}  // namespace exeunt::cuda
