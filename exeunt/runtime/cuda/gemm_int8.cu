@@ -38,9 +38,6 @@ __global__ void __launch_bounds__(kWarps * 32) quantize_rows(QuantizeJob job) {
   }
 }
 
-constexpr ShapeCost kCosts[] = {{0.57, 3.0, 0.75, 1}, {0.28, 1.8, 0.75, 1}, {0.21, 1.2, 0.5, 2},
-                                {0.15, 1.2, 0.33, 2}, {0.13, 0.9, 0.24, 2}, {0.28, 1.8, 0.75, 2}};
-
 }  // namespace
 
 bool int8_fits(int inputs, int outputs, const Chip& chip) noexcept {
@@ -48,20 +45,7 @@ bool int8_fits(int inputs, int outputs, const Chip& chip) noexcept {
 }
 
 void multiply_int8(const Product& job, const Chip& chip, int shape, Stream stream) {
-  switch (shape < 0 ? best_shape<int>(job, chip, kCosts) : shape) {
-    case 0:
-      return launch_tiles<int, 2, 256, 4, 1>(job, chip, stream);
-    case 1:
-      return launch_tiles<int, 2, 128, 5, 1>(job, chip, stream);
-    case 2:
-      return launch_tiles<int, 2, 64, 4, 2>(job, chip, stream);
-    case 3:
-      return launch_tiles<int, 1, 64, 6, 2>(job, chip, stream);
-    case 4:
-      return launch_tiles<int, 1, 32, 8, 2>(job, chip, stream);
-    default:
-      return launch_tiles<int, 2, 128, 3, 2>(job, chip, stream);
-  }
+  launch_shape<int>(job, chip, shape, stream);
 }
 
 void quantize(const QuantizeJob& job, Stream stream) {

@@ -5,13 +5,12 @@
 // Blocks stay and take tile after tile (how many there are is known only on the device). In a block one warp copies
 // slices of 128 bytes of inputs to shared memory, some ahead; a warpgroup for every 64 rows multiplies them.
 //
-// Every tile shape sums in the same order, so the shape changes no bit: a chain of sums over the inputs, 16 at a time;
-// of many inputs four chains, over a quarter each, added in order. Few rows leave most of a GPU idle, and then four
-// warpgroups share a tile and take a chain each.
+// An output is one chain of sums over the inputs, 32 bytes of them at a time, in every tile shape: the shape changes no
+// bit.
 #pragma once
 
 #include <algorithm>
-#include <span>
+#include <iterator>
 #include <type_traits>
 
 #include "exeunt/runtime/cuda/failure.h"
@@ -26,29 +25,18 @@ constexpr int kSliceBytes = 128;  // of a row: one swizzled row in shared memory
 template <class Sum>
 inline constexpr int kSliceInputs = std::is_same_v<Sum, float> ? kSliceBytes / 2 : kSliceBytes;
 
-constexpr int kChains = 4;         // of sums over many inputs in bf16 …
-constexpr int kManyInputs = 2048;  // … which are so many
-
-// Where chain `chain` begins, in slices.
-__host__ __device__ constexpr int chain_begin(int slices, int chain) {
-  return slices * chain / kChains;
-}
-
 // kTogether: blocks that share a processor; then one multiplies while the other finishes its outputs.
-template <int kGroups, int kColumns, int kStageCount, int kTogether, int kWarpgroups = kGroups, int kExtra = 0>
+template <int kGroups, int kColumns, int kStageCount, int kTogether>
 struct Layout {
   static constexpr int kChunk = kTogether > 1 || kColumns < 64 ? 32 : 64;  // output columns that a warp stages at once
   static constexpr int kChunkRow = kChunk * 2 + 16;                        // bytes, padded against bank conflicts
   static constexpr int kRows = 64 * kGroups, kStages = kStageCount;
   static constexpr int kInputBytes = kRows * kSliceBytes, kWeightBytes = kColumns * kSliceBytes;
   static constexpr int kStage = kInputBytes + kWeightBytes;
-  static constexpr int kStaging = kGroups * 4 * 16 * kChunkRow + kExtra;
-  static constexpr int kThreads = kWarpgroups * 128 + 32;
+  static constexpr int kStaging = kGroups * 4 * 16 * kChunkRow;
+  static constexpr int kThreads = kGroups * 128 + 32;
   static constexpr size_t kShared = 1024 + static_cast<size_t>(kStages) * kStage + kStaging + 2 * kStages * 8;
 };
-template <int kColumns, int kStageCount>
-using ChainLayout = Layout<1, kColumns, kStageCount, 1, kChains, (kChains - 1) * 64 * kColumns * 4>;
-
 struct Shape {
   const float* bias;
   bf16* out;
@@ -106,7 +94,7 @@ __device__ void finish_tile(const Sum (&sum)[kColumns / 2], const Shape& shape, 
   }
 }
 
-// What the blocks of both kernels share.
+// The stages that slices pass through.
 template <class L>
 struct Stages {
   uint8_t *stages, *staging;
@@ -176,8 +164,7 @@ __device__ void finish_any(const Sum (&sum)[kColumns / 2], const Shape& shape, i
   }
 }
 
-// kMany: there are four chains.
-template <class Sum, int kGroups, int kColumns, int kStageCount, int kTogether, bool kMany>
+template <class Sum, int kGroups, int kColumns, int kStageCount, int kTogether>
 __global__ void __launch_bounds__(Layout<kGroups, kColumns, kStageCount, kTogether>::kThreads, kTogether)
     tensor_product(const __grid_constant__ CUtensorMap input, const __grid_constant__ CUtensorMap weight, Shape shape) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -199,30 +186,16 @@ __global__ void __launch_bounds__(Layout<kGroups, kColumns, kStageCount, kTogeth
     return;
   }
   for (int tile = first_tile; tile < tiles; tile += step) {
-    Sum sum[kColumns / 2], total[kMany ? kColumns / 2 : 1];
+    Sum sum[kColumns / 2];
     int before = -1;
-    // Adds the slices from `begin` to `end`, one chain.
-    const auto add_chain = [&](int begin, int end) {
-      for (int slice = begin; slice < end; ++slice) {
-        stages.template multiply<kColumns>(sum, warp / 4 * 64, slice > begin);
-        wgmma_wait<1>();
-        if (before >= 0 && lane == 0) barrier_arrive(stages.empty + before);
-        before = stages.at;
-        stages.advance();
-      }
-      wgmma_wait<0>();
-    };
-    if constexpr (kMany) {
-      for (int chain = 0; chain < kChains; ++chain) {
-        add_chain(chain_begin(slices, chain), chain_begin(slices, chain + 1));
-#pragma unroll
-        for (int i = 0; i < kColumns / 2; ++i) total[i] = chain == 0 ? sum[i] : total[i] + sum[i];
-      }
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) sum[i] = total[i];
-    } else {
-      add_chain(0, slices);
+    for (int slice = 0; slice < slices; ++slice) {
+      stages.template multiply<kColumns>(sum, warp / 4 * 64, slice > 0);
+      wgmma_wait<1>();
+      if (before >= 0 && lane == 0) barrier_arrive(stages.empty + before);
+      before = stages.at;
+      stages.advance();
     }
+    wgmma_wait<0>();
     if (lane == 0) barrier_arrive(stages.empty + before);
     finish_any<kColumns, L::kChunk>(sum, shape, tile / across * L::kRows + warp * 16, rows, tile % across * kColumns,
                                     stages.staging + warp * 16 * L::kChunkRow);
@@ -285,44 +258,60 @@ template <class Sum, int kGroups, int kColumns, int kStages, int kTogether>
 void launch_tiles(const Product& job, const Chip& chip, Stream stream) {
   using L = Layout<kGroups, kColumns, kStages, kTogether>;
   const int blocks = std::min(tiles_of(job, L::kRows, kColumns), kTogether * chip.processors);
-  constexpr bool kBf16 = std::is_same_v<Sum, float>;  // the order of whole numbers does not matter
-  if (!kBf16 || job.inputs < kManyInputs)
-    return launch<Sum, L>(tensor_product<Sum, kGroups, kColumns, kStages, kTogether, false>, job, kColumns, blocks,
-                          stream);
-  // Two sets of sums must fit into the registers.
-  if constexpr (kBf16 && kColumns <= 128 && (kColumns < 128 || kTogether == 1))
-    launch<Sum, L>(tensor_product<Sum, kGroups, kColumns, kStages, kTogether, true>, job, kColumns, blocks, stream);
+  launch<Sum, L>(tensor_product<Sum, kGroups, kColumns, kStages, kTogether>, job, kColumns, blocks, stream);
 }
 
-// What a tile of some shape takes, as measured on an H200: microseconds for a slice of inputs and at its end where few
-// tiles run, and the share of the tensor cores' peak that many tiles reach. `together` of them share a processor.
+// What a tile of each of kShapes takes, as measured on an H200: microseconds for a slice of inputs and at its end where
+// few tiles run, and the share of the tensor cores' peak that many tiles reach, without and with an activation.
+// `together` of them share a processor.
 struct ShapeCost {
-  double slice, end, share;
+  double slice, end, share, share_activated;
   int together;
 };
+constexpr ShapeCost kCosts[] = {{0.57, 3.0, 0.56, 0.32, 1}, {0.28, 1.8, 0.53, 0.43, 1},  {0.21, 1.6, 0.37, 0.34, 2},
+                                {0.15, 1.0, 0.31, 0.29, 2}, {0.13, 0.7, 0.235, 0.22, 2}, {0.28, 3.1, 0.50, 0.39, 2}};
+static_assert(std::size(kCosts) == std::size(kShapes));
 
 // The fastest shape for as many rows as there may be.
 template <class Sum>
-int best_shape(const Product& job, const Chip& chip, std::span<const ShapeCost> costs) {
+int best_shape(const Product& job, const Chip& chip) {
   const double peak = std::is_same_v<Sum, float> ? 7.5e6 : 15e6;  // operations of one processor in a microsecond
-  int best = -1;
+  int best = 0;
   double least = 0;
-  for (int s = 0; s < static_cast<int>(costs.size()); ++s) {
-    if (!shape_fits(job, s)) continue;
-    const ShapeCost& cost = costs[static_cast<size_t>(s)];
+  for (int s = 0; s < static_cast<int>(std::size(kCosts)); ++s) {
+    const ShapeCost& cost = kCosts[s];
     const TileShape& shape = kShapes[s];
     const auto waves = [tiles = tiles_of(job, shape.rows, shape.columns)](int at_once) {
       return static_cast<double>((tiles + at_once - 1) / at_once);
     };
     const double operations = 2.0 * shape.rows * shape.columns * job.inputs;
+    const double share = job.finish == Finish::none ? cost.share : cost.share_activated;
+    const double alone = cost.slice * job.inputs / kSliceInputs<Sum> + cost.end;
     const double time =
-        std::max(waves(chip.processors * cost.together) * (cost.slice * job.inputs / kSliceInputs<Sum> + cost.end),
-                 waves(chip.processors) * operations / (peak * cost.share));
-    if (best >= 0 && time >= least) continue;
+        std::max(waves(chip.processors * cost.together) * alone, waves(chip.processors) * operations / (peak * share));
+    if (s > 0 && time >= least) continue;
     best = s;
     least = time;
   }
   return best;
+}
+
+template <class Sum>
+void launch_shape(const Product& job, const Chip& chip, int shape, Stream stream) {
+  switch (shape < 0 ? best_shape<Sum>(job, chip) : shape) {
+    case 0:
+      return launch_tiles<Sum, 2, 256, 4, 1>(job, chip, stream);
+    case 1:
+      return launch_tiles<Sum, 2, 128, 5, 1>(job, chip, stream);
+    case 2:
+      return launch_tiles<Sum, 2, 64, 4, 2>(job, chip, stream);
+    case 3:
+      return launch_tiles<Sum, 1, 64, 6, 2>(job, chip, stream);
+    case 4:
+      return launch_tiles<Sum, 1, 32, 8, 2>(job, chip, stream);
+    default:
+      return launch_tiles<Sum, 2, 128, 3, 2>(job, chip, stream);
+  }
 }
 
 }  // namespace

@@ -81,9 +81,8 @@ void multiply_plainly(const Product& job, Stream stream);  // any shape, by plai
 struct TileShape {
   int rows, columns;
 };
-inline constexpr TileShape kShapes[] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 32}, {128, 128}, {64, 32}};
+inline constexpr TileShape kShapes[] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 32}, {128, 128}};
 [[nodiscard]] bool tensor_cores_fit(const Product& job, const Chip& chip) noexcept;
-[[nodiscard]] bool shape_fits(const Product& job, int shape) noexcept;
 void multiply_by_tensor_cores(const Product& job, const Chip& chip, int shape, Stream stream);
 
 [[nodiscard]] bool int8_fits(int inputs, int outputs, const Chip& chip) noexcept;
