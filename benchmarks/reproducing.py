@@ -13,7 +13,7 @@
                                             paper-settings-replayed.json
     reproducing.py --pretraining OURS TORCH DEVICE
                                             log.jsonl of `exeunt pretrain` and what benchmarks/peers/torch_pretraining.py
-                                            printed, into pretraining.json; rates without the first 100 steps
+                                            printed (or -), into pretraining.json; rates without the first 100 steps
     reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES
                                             writes the built-in baseline of ELUE's score: quality from the models cut short,
                                             MFLOPs from the lengths of ELUE's dev sets (elue-TASK-dev.safetensors)
@@ -38,7 +38,7 @@ CURVES = RESULTS / 'curves.json'
 PAPERS = RESULTS / 'papers.json'
 OWN_REPLAYS = RESULTS / 'paper-settings-replayed.json'
 PAGE = ROOT / 'docs/reproducing.md'
-OTHERS = (ROOT / 'README.md', ROOT / 'docs/attach.md')  # pages with a figure or two of these results
+OTHERS = (ROOT / 'README.md', ROOT / 'docs/attach.md', ROOT / 'docs/pretraining.md')  # pages with a figure or two of these results
 FIGURE = ROOT / 'docs/images/romebert-curves.svg'
 BASELINE = ROOT / 'exeunt/eval/gte-small-static.json'
 POLICIES = ('entropy:0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.4|0.5', 'patience:1|2|3|4|5|6|8', 'window:0.1|0.2|0.3,4,bias_1')
@@ -216,16 +216,19 @@ def make_own_replays(exeunt, traces):
 
 
 def make_pretraining(ours, torch, device):
-    """Rates are medians over the lines of the log, behind what is recorded or compiled at first."""
+    """Rates are medians over the lines of the log, behind what is recorded or compiled at first. `torch`: - = not run."""
     def lines_of(path):
         return [line for line in map(json.loads, Path(path).read_text().splitlines()) if 'token_losses' in line]
-    mine, theirs = lines_of(ours), lines_of(torch)
-    kept = ('step', 'tokens', 'token_losses', 'order_losses')
+
+    def kept(lines):
+        return [{name: line[name] for name in ('step', 'tokens', 'token_losses', 'order_losses')} for line in lines]
+    mine = lines_of(ours)
     out = {'device': device, 'shape': '12 layers, hidden size 384', 'batch': '256 rows of 128 tokens',
            'ours': {'tokens_per_second': median(line['tokens_per_second'] for line in mine if line['step'] > 100),
-                    'lines': [{name: line[name] for name in kept} for line in mine]},
-           'torch': {'tokens_per_second': theirs[-1]['tokens_per_second'], 'version': theirs[-1]['torch'],
-                     'lines': [{name: line[name] for name in kept} for line in theirs]}}
+                    'lines': kept(mine)}}
+    if torch != '-':
+        theirs = lines_of(torch)
+        out['torch'] = {'tokens_per_second': theirs[-1]['tokens_per_second'], 'version': theirs[-1]['torch'], 'lines': kept(theirs)}
     (RESULTS / 'pretraining.json').write_text(json.dumps(out, indent=1) + '\n')
 
 

@@ -272,30 +272,33 @@ def policy_tables(results):
 def cut_short_tables(results):
     found = {task: {run['layers']: scores(task, run['results']['exits'][-1:]) for run in results.runs
                     if run['task'] == f'elue-{task}'} for task in CUT_SHORT}
-    rows = [[task + CUT_SHORT[task]] + layer_cells(at) for task, at in found.items() if at]
+    rows = [[task + CUT_SHORT[task]] + (layer_cells(at) if at else ['not run yet'] + [''] * (LAYERS - 1)) for task, at in found.items()]
     rows.append(['SciTail', 'no training data here'] + [''] * (LAYERS - 1))
     numbers = {task: [at[layer][0] for layer in sorted(at)] for task, at in found.items() if len(at) == LAYERS}
     return [table(['task'] + [str(layer) for layer in range(1, LAYERS + 1)], rows, numbers=numbers)]
 
 
 def pretraining_tables(results):
-    """Losses of some exits over tokens, ours beside the torch.compile loop's, and how many tokens a second both take."""
+    """Losses of some exits over tokens, beside the torch.compile loop's where it was run, and how many tokens a second."""
     found = results.read('pretraining.json')
     if not found:
         return []
     exits, rows = [layer for layer in WATCHED_PRETRAINING if layer <= len(found['ours']['lines'][0]['token_losses'])], []
-    theirs = {line['step']: line for line in found['torch']['lines']}
+    theirs = {line['step']: line for line in found['torch']['lines']} if 'torch' in found else {}
     for line in found['ours']['lines']:
-        if line['step'] % PRETRAINING_STRIDE == 0 and line['step'] in theirs:
-            other = theirs[line['step']]
-            rows.append([str(line['step']), f"{line['tokens'] / 1e6:.1f}"] + [
-                f"{line[kind][layer - 1]:.2f} / {other[kind][layer - 1]:.2f}" for kind in ('token_losses', 'order_losses') for layer in exits])
-    ours, torch = (found[side]['tokens_per_second'] for side in ('ours', 'torch'))
+        both = [line] + ([theirs[line['step']]] if line['step'] in theirs else [])
+        if line['step'] % PRETRAINING_STRIDE == 0 and len(both) == 1 + ('torch' in found):
+            rows.append([str(line['step']), ' / '.join(f"{one['tokens'] / 1e6:.1f}" for one in both)] + [
+                ' / '.join(f'{one[kind][layer - 1]:.2f}' for one in both) for kind in ('token_losses', 'order_losses') for layer in exits])
+    ours = found['ours']['tokens_per_second']
+    what = f"{found['shape']} from scratch on {found['device']}, bf16, {found['batch']}"
+    remark = f'{what}: {ours / 1e3:,.0f} thousand tokens a second, padding not counted'
+    if 'torch' in found:
+        torch = found['torch']['tokens_per_second']
+        remark = (f"Ours / a torch.compile loop (PyTorch {found['torch']['version']}), {remark}, against {torch / 1e3:,.0f}: "
+                  f'{ours / torch:.2f} times as many')
     header = ['step', 'million tokens'] + [f'{name}, exit {layer}' for name in ('hidden tokens', 'order') for layer in exits]
-    return [table(header, rows, remark=(
-        f"Ours / a torch.compile loop (PyTorch {found['torch']['version']}) on {found['device']}: {found['shape']} from scratch, "
-        f"bf16, {found['batch']}. {ours / 1e3:,.0f} thousand tokens a second, padding not counted, against {torch / 1e3:,.0f}: "
-        f"{ours / torch:.2f} times as many."))]
+    return [table(header, rows, remark=remark + '.')]
 
 
 def trial_tables(results):
