@@ -112,7 +112,10 @@ class TableTest(Folder):
         patience = self.titled('policies', 'SST-2, patience')
         self.assertEqual(patience['rows'][0], ['`exeunt`', '90.5 at 5.2'])
         self.assertEqual(patience['numbers'], {'exeunt': [(5.25, 90.5)]})
-        self.assertEqual(self.only('cut-short')['rows'][0][:4], ['MRPC', '', '', '80.0'])
+        rows = self.only('cut-short')['rows']
+        self.assertEqual([row[:4] for row in rows[:2]], [['SST-2', 'not run yet', '', ''], ['MRPC', '', '', '80.0']])
+        self.assertEqual(rows[-1][:2], ['SciTail', 'no training data here'])
+        self.assertEqual(self.only('cut-short')['numbers'], {})  # a baseline needs every number of layers
 
     def test_chooses_the_earliest_threshold_that_loses_at_most_half_a_point_on_held_out_rows(self):
         chosen = self.only('chosen')
@@ -212,6 +215,10 @@ class TableTest(Folder):
             ['RTE', '`pabee`, readers', 'all', '60.0', '`patience:1`', '70.0', '3.00×', '70.0 at 3.00×']])
         self.assertEqual(self.phrase('claims-held'), '0 of 2 cases over all exits, 1 of 1 over late exits and 1 of 1 over readers')
 
+    def test_names_seeds_of_the_papers_settings_that_are_missing(self):
+        self.keep('paper-settings', run_of('RTE', 'deebert', exits(0.5, 0.6)))
+        self.assertIn('seeds are missing on RTE of `deebert` (1 of 3), MRPC of `deebert` (0 of 3)', self.phrase('own-missing'))
+
     def test_puts_pretraining_beside_the_loop_it_is_compared_with(self):
         def side(rate, first, **more):
             return {'tokens_per_second': rate, **more, 'lines': [
@@ -220,8 +227,12 @@ class TableTest(Folder):
         self.write('pretraining.json', {'device': 'a card', 'shape': 'S', 'batch': 'B', 'ours': side(1.5e6, 4), 'torch': side(1e6, 5, version='2')})
         (one,) = made.pretraining_tables(self.results())
         self.assertEqual(one['header'], ['step', 'million tokens', 'hidden tokens, exit 1', 'order, exit 1'])
-        self.assertEqual(one['rows'], [['100', '2.0', '4.00 / 5.00', '0.70 / 0.70'], ['200', '4.0', '4.00 / 5.00', '0.70 / 0.70']])
+        self.assertEqual(one['rows'], [['100', '2.0 / 2.0', '4.00 / 5.00', '0.70 / 0.70'], ['200', '4.0 / 4.0', '4.00 / 5.00', '0.70 / 0.70']])
         self.assertIn('1,500 thousand tokens a second, padding not counted, against 1,000: 1.50 times as many.', one['remark'])
+        self.write('pretraining.json', {'device': 'a card', 'shape': 'S', 'batch': 'B', 'ours': side(1.5e6, 4)})
+        (one,) = made.pretraining_tables(self.results())
+        self.assertEqual(one['rows'][0], ['100', '2.0', '4.00', '0.70'])
+        self.assertEqual(one['remark'], 'S from scratch on a card, bf16, B: 1,500 thousand tokens a second, padding not counted.')
 
     def test_becomes_markdown(self):
         first, second = made.table(['a', 'b'], [['1.2', '']], 'T', 'R.'), made.table(['c'], [['x']])
