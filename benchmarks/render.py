@@ -9,9 +9,12 @@ import json
 import sys
 from pathlib import Path
 
+from cuda_tables import cuda_tables
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / 'docs/performance.md'
 BEGIN, END = '<!-- tables: made by benchmarks/render.py -->', '<!-- end of tables -->'
+CUDA_BEGIN, CUDA_END = '<!-- GPU tables: made by benchmarks/render.py -->', '<!-- end of GPU tables -->'
 
 
 def table(header, rows):
@@ -109,9 +112,17 @@ def filled():
     for path in sorted((ROOT / 'benchmarks/results').glob('*.json')):
         result = json.loads(path.read_text(encoding='utf-8'))
         newest[result['machine']['cpu'], result['shape']] = result
-    before, rest = DOCS.read_text(encoding='utf-8').split(BEGIN)
-    after = rest.split(END)[1]
-    return before + BEGIN + '\n' + '\n\n'.join(map(tables, newest.values())) + '\n' + END + after
+    page = between(DOCS.read_text(encoding='utf-8'), BEGIN, END, '\n\n'.join(map(tables, newest.values())))
+    newest = {}
+    for path in sorted((ROOT / 'benchmarks/results/cuda').glob('*.json')):
+        result = json.loads(path.read_text(encoding='utf-8'))
+        newest[result['machine']['gpu']] = result
+    return between(page, CUDA_BEGIN, CUDA_END, '\n\n'.join(map(cuda_tables, newest.values())))
+
+
+def between(page, begin, end, text):
+    before, rest = page.split(begin)
+    return before + begin + '\n' + text + '\n' + end + rest.split(end)[1]
 
 
 def main():
@@ -121,7 +132,8 @@ def main():
         if filled() != DOCS.read_text(encoding='utf-8'):
             sys.exit('docs/performance.md does not hold the figures of benchmarks/results: run benchmarks/render.py --docs')
     elif len(sys.argv) == 2:
-        print(tables(json.loads(Path(sys.argv[1]).read_text(encoding='utf-8'))))
+        result = json.loads(Path(sys.argv[1]).read_text(encoding='utf-8'))
+        print(cuda_tables(result) if result.get('format') == 'exeunt.cuda_bench/1' else tables(result))
     else:
         sys.exit(__doc__)
 
