@@ -2,6 +2,7 @@
 #include "exeunt/runtime/backend.h"
 
 #include <algorithm>
+#include <new>
 
 #include "exeunt/runtime/labels.h"
 
@@ -54,6 +55,12 @@ Answer failed_answer(const std::exception_ptr& why) {
   Answer out{.ended = Ended::failed};
   try {
     std::rethrow_exception(why);
+  } catch (const Error& error) {
+    out.error = error.what();
+    out.code = error.code();
+  } catch (const std::bad_alloc&) {
+    out.error = "out of memory";
+    out.code = Code::resources;
   } catch (const std::exception& error) {
     out.error = error.what();
   } catch (...) {

@@ -66,7 +66,7 @@ std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierT
   running->wait();
   for (size_t i = 0; i < out.size(); ++i) {
     if (out[i].answer.ended == Ended::failed)
-      throw Error(Code::bad_file, fmt::format("text {}: {}", i, out[i].answer.error));
+      throw Error(out[i].answer.code, fmt::format("text {}: {}", i, out[i].answer.error));
   }
   return out;
 }

@@ -147,7 +147,7 @@ std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& a
   backend_->submit(jobs);
   countdown.wait();
   for (const Answer& answer : answers) {
-    if (answer.ended == Ended::failed) throw Error(Code::resources, answer.error);
+    if (answer.ended == Ended::failed) throw Error(answer.code, answer.error);
   }
   return answers;
 }

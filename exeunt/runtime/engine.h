@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "exeunt/base/error.h"
 #include "exeunt/exits/policy.h"
 #include "exeunt/exits/trace.h"
 #include "exeunt/model/checkpoint.h"
@@ -106,6 +107,7 @@ struct Answer {
   std::vector<float> probabilities = {};  // softmax at the policy's score temperature; empty for a regression
   std::vector<ExitDetail> details = {};   // every exit evaluated, if asked for
   std::string error = {};                 // `failed`: why
+  Code code = Code::failure;              // and of what kind: `resources` for memory or a device that is gone
 };
 
 // A text that waits or runs. Destroying the ticket does not cancel it.

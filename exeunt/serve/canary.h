@@ -3,6 +3,7 @@
 // answer mean unhealthy. Used by the network thread alone.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "exeunt/serve/service_context.h"
@@ -17,6 +18,11 @@ class Canary {
   void saw_answer(Clock::time_point now) noexcept {
     last_answer_ = now;
     failures_ = 0;
+  }
+  // The engine failed for want of memory or of its device: the next canary runs at once, and says whether it is back.
+  void saw_failure(Clock::time_point now) noexcept {
+    failures_ = std::max(failures_, 1);
+    next_ = std::min(next_, now);
   }
   [[nodiscard]] Clock::time_point wake_at() const noexcept;
   void wake(Clock::time_point now);

@@ -222,6 +222,7 @@ void Jobs::log_failures(const ActiveRequest& request) {
   for (const TextOutcome& outcome : request.outcomes) {
     if (outcome.answer.ended != Ended::failed || outcome.refusal) continue;
     ++parts_.context.metrics.failed_texts;
+    if (outcome.answer.code == Code::resources) parts_.canary.saw_failure(Clock::now());
     parts_.context.log({.level = "error",
                         .message = "text failed",
                         .fields = {{"request_id", request.info.id}, {"why", outcome.answer.error}}});

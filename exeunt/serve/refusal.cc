@@ -41,6 +41,11 @@ Refusal too_late() {
           "allow more time, or retry when the server is less busy"};
 }
 
+Refusal device_failed() {
+  return {503, ErrorType::unhealthy, "the device that computes failed",
+          "retry in a moment; the server's log gives the reason under this request_id"};
+}
+
 Refusal unhealthy() {
   return {503, ErrorType::unhealthy, "unhealthy: the engine does not answer"};
 }

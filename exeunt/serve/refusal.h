@@ -33,6 +33,7 @@ class Refusal : public Error {
 [[nodiscard]] Refusal invalid(const std::string& message, std::string hint = {});
 [[nodiscard]] Refusal out_of_memory();  // 503
 [[nodiscard]] Refusal unhealthy();      // 503
+[[nodiscard]] Refusal device_failed();  // 503
 [[nodiscard]] Refusal too_late();       // 504
 
 [[nodiscard]] HttpResponse refusal_response(const Refusal& refusal, std::string_view request_id);

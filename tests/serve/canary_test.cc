@@ -86,6 +86,20 @@ TEST_F(CanaryTest, ALateAnswerSaysNothingOfTheOneUnderWay) {
   fake_.run_posted();
 }
 
+TEST_F(CanaryTest, ADeviceThatFailedIsAskedAtOnceAndDeadUntilItAnswers) {
+  fake_.engine().lose_device(true);
+  canary_.saw_failure(start_ + 1s);
+  EXPECT_EQ(canary_.wake_at(), start_ + 1s);
+  EXPECT_TRUE(canary_.healthy());
+  wake(1);
+  ASSERT_TRUE(answered(1));
+  EXPECT_FALSE(canary_.healthy());
+  fake_.engine().lose_device(false);
+  wake(1);
+  ASSERT_TRUE(answered(2));
+  EXPECT_TRUE(canary_.healthy());
+}
+
 TEST_F(CanaryTest, AnEngineThatTakesNothingIsDeadToo) {
   context_.runner.submit = [](auto&&...) -> Ticket { throw std::runtime_error("closed"); };
   wake(2);

@@ -98,6 +98,7 @@ class FakeEngine {
     changed_.notify_all();
   }
   int begun() const { return begun_; }
+  void lose_device(bool lost) { lost_ = lost; }  // as a GPU that is gone
 
  private:
   struct Item {
@@ -139,6 +140,11 @@ class FakeEngine {
       out.error = "a fault was injected at /secret/path";
       return out;
     }
+    if (lost_ || words.find("lost") != std::string::npos) {
+      out.error = "CUDA: waiting for a batch failed: the device is lost";
+      out.code = Code::resources;
+      return out;
+    }
     const bool full = item.ask.policy == nullptr || str(item.ask.policy->spec) == "full";
     out.layer = full ? 3 : words.find('e') != std::string::npos ? 1 : 2;
     out.ended = item.ask.max_layers < out.layer ? Ended::max_layers : full ? Ended::last_exit : Ended::policy;
@@ -162,7 +168,7 @@ class FakeEngine {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;
-  std::atomic<bool> ending_ = false;
+  std::atomic<bool> ending_ = false, lost_ = false;
   bool held_ = false;
   std::atomic<int> begun_ = 0;
   std::vector<std::thread> threads_;

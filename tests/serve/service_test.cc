@@ -144,6 +144,17 @@ TEST(Service, RefusesWithOneFormOfBody) {
             200);
 }
 
+TEST(Service, ALostDeviceIs503AndTheNextAnswerIsWellAgain) {
+  TestService server;
+  const HttpResponse response = server.post("/predict", R"({"inputs":"lost"})");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(Json::parse(response.body)["error_type"], "Unhealthy");
+  EXPECT_THAT(response.body, Not(HasSubstr("CUDA")));
+  EXPECT_THAT(server.log(), HasSubstr("CUDA: waiting for a batch failed: the device is lost"));
+  EXPECT_EQ(server.get("/health").status, 200) << "one failure may be a single request's";
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"fine"})").status, 200);
+}
+
 TEST(Service, AFaultIsContainedAndItsReasonStaysInTheLog) {
   TestService server;
   const HttpResponse response = server.post("/predict", R"({"inputs":"fail"})");
