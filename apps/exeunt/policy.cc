@@ -126,7 +126,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   entry.score_temperature = entry.decision_temperature;
   entry.policy = policy;
   entry.policy.exits.clear();
-  entry.precision_map = precision_map_of(model, precision);
+  entry.precision_map = precision_map_of(model, engine, precision);
   file.put(std::move(entry));
   lock.write(file);
   refresh_card(model);

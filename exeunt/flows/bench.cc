@@ -171,7 +171,7 @@ void with_engines(const Checkpoint& model, const BenchPlan& plan, const Act& act
   std::vector<std::optional<Precision>> precisions(plan.precisions.begin(), plan.precisions.end());
   if (precisions.empty()) precisions.emplace_back();  // the model's default
   for (const std::optional<Precision> precision : precisions) {
-    const Resolved resolved = resolve(model, {.precision = precision, .engine = engine_traits(plan.device)});
+    const Resolved resolved = resolve(model, {.precision = precision, .engine = engine_traits(model, plan.device)});
     for (const int threads : plan.threads) {
       EngineOptions options = engine_options(
           resolved,
@@ -455,7 +455,7 @@ std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan
   std::vector<PolicyTimes> out;
   with_engines(model, plan, [&](const EngineOptions& options) {
     // With the exits and temperatures that the model would run them with.
-    const Wish wish{.policy = "full", .precision = options.precision, .engine = engine_traits(plan.device)};
+    const Wish wish{.policy = "full", .precision = options.precision, .engine = engine_traits(model, plan.device)};
     const auto entry = resolve(model, wish).entry;
     std::vector<PolicySpec> complete(policies.begin(), policies.end());
     if (entry)

@@ -7,6 +7,7 @@
 #include "exeunt/exits/losses.h"
 #include "exeunt/flows/quantize.h"
 #include "exeunt/flows/tries.h"
+#include "exeunt/runtime/resolve.h"
 
 namespace exeunt {
 namespace {
@@ -18,8 +19,8 @@ constexpr int kSearchTrials = 24;  // passes over the texts in the search for ma
 ModelCertifier::ModelCertifier(const Checkpoint& model, const TracedTexts& texts, const CalibrationData& fp32,
                                std::span<const size_t> rows, CertifyOptions options, const Observer& observer)
     : model_(model),
-      engine_(engine_traits(options.device)),
-      map_(find_precision_map(model.folder(), model.spec())),
+      engine_(engine_traits(model, options.device)),
+      map_(precision_map_on(engine_.name, model.folder(), model.spec())),
       texts_(texts),
       fp32_(fp32),
       rows_(rows),
@@ -50,7 +51,7 @@ PrecisionChoice ModelCertifier::choose(const CalibrationPlan& calibration) const
     return options_.predicted ? options_.predicted(policy, fit)
                               : texts_.milliseconds(setting, policy, places(fp32_.fit_rows));
   };
-  if (options_.keep_wider) {
+  if (options_.keep_wider && device_of(engine_.name) == "cpu") {  // where matrices can have precisions of their own
     plan.keep_wider = [&](const PrecisionSetting& setting, const ExitTrace&, double most) {
       return kept_wider(setting.precision, most);
     };

@@ -8,7 +8,7 @@
 #include "exeunt/exits/risk.h"
 #include "exeunt/flows/quantize.h"
 #include "exeunt/flows/tries.h"
-#include "exeunt/runtime/device.h"
+#include "exeunt/runtime/resolve.h"
 
 namespace exeunt {
 namespace {
@@ -116,7 +116,7 @@ CertifiedChoice certify_choice(const PrecisionSetting& setting, CalibrationData 
 }
 
 std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model, const EngineTraits& engine) {
-  const PrecisionMap map = find_precision_map(model.folder(), model.spec());
+  const PrecisionMap map = precision_map_on(engine.name, model.folder(), model.spec());
   std::vector<PrecisionSetting> out;
   for (const Precision precision : {Precision::bf16, Precision::int8}) {
     if (supports(engine, precision)) out.push_back({precision, map.exceptions(precision)});

@@ -144,10 +144,11 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   require_fit(model, data);
   if (data.labelled && !data.regression) reorder_labels(data, model.exits().labels);
   if (!data.labelled) data.labels = model.exits().labels;
-  const Resolved resolved = resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
-                                            .exceptions = options.exceptions,
-                                            .max_length = options.max_length,
-                                            .engine = engine_traits(options.reference ? Device{} : options.device)});
+  const Resolved resolved =
+      resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
+                      .exceptions = options.exceptions,
+                      .max_length = options.max_length,
+                      .engine = engine_traits(model, options.reference ? Device{} : options.device)});
   const EncodeOptions encode{.max_length = resolved.max_length};
 
   ExitTrace trace;

@@ -98,7 +98,7 @@ ExitTrace trace_of_model(const MeasureOptions& options, Checkpoint& model, const
        .precision = options.precision.empty() ? trace.info.precision : options.precision,
        .tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer)),
        .max_length = std::min(options.max_length, model.spec().max_tokens()),
-       .precision_map = precision_map_of(model, trace.info.precision).value_or("")},
+       .precision_map = precision_map_of(model, trace.info.engine, trace.info.precision).value_or("")},
       path);
   return trace;
 }

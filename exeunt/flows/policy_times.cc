@@ -32,7 +32,7 @@ Resolved resolved_for(const MeasureOptions& options, const Checkpoint& model) {
   return resolve(model, {.policy = "full",
                          .precision = precision_named(options.precision),
                          .max_length = options.max_length,
-                         .engine = engine_traits(options.device)});
+                         .engine = engine_traits(model, options.device)});
 }
 
 double median(std::vector<double> values) {

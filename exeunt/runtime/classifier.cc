@@ -19,7 +19,7 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
   Wish wish{.policy = options.policy,
             .precision = options.engine.precision,
             .max_length = options.max_length,
-            .engine = engine_traits(options.engine.device, options.engine.kernels)};
+            .engine = engine_traits(checkpoint_, options.engine.device, options.engine.kernels)};
   if (!options.engine.exceptions.empty()) wish.exceptions = options.engine.exceptions;
   resolved_ = resolve(checkpoint_, wish);
   notices_ = checkpoint_.notices();

@@ -5,11 +5,26 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/family.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 #include "exeunt/runtime/engine.h"
 
 namespace exeunt {
+
+namespace {
+
+// Why a GPU does not run such a model; empty if it does: its engine is made for BERT's layer and pooler.
+std::string refused_on_gpu(const ModelSpec& spec, const ExitLayout& exits) {
+  if (!spec.has_plain_layers()) return fmt::format("the layers of {} run on the CPU alone", name_of(spec.family));
+  if (spec.segments == 0 || !spec.position_table)
+    return fmt::format("the embeddings of {} run on the CPU alone", name_of(spec.family));
+  if (exits.pooler != PoolerShape{}) return fmt::format("the pooler of {} runs on the CPU alone", name_of(spec.family));
+  return {};
+}
+
+}  // namespace
 
 Device parse_device(std::string_view text) {
   if (text == "cpu") return {};
@@ -57,6 +72,15 @@ Device find_device(const Device& wanted) {
   return wanted;
 }
 
+Device find_device(const Checkpoint& model, const Device& wanted) {
+  const Device found = find_device(wanted);
+  if (found.kind == Device::Kind::cpu) return found;
+  const std::string refused = refused_on_gpu(model.spec(), model.exits());
+  if (refused.empty()) return found;
+  if (wanted.kind == Device::Kind::automatic) return {};
+  throw Error(Code::resources, fmt::format("device {}: {}", str(wanted), refused), "run it with --device cpu");
+}
+
 bool supports(const EngineTraits& engine, Precision precision) noexcept {
   return precision == Precision::fp32 || (precision == Precision::bf16 ? engine.bf16 : engine.int8);
 }
@@ -66,6 +90,10 @@ EngineTraits engine_traits(const Device& device, const Kernels* kernels) {
   if (found.kind == Device::Kind::cuda) return cuda_traits(found);
   const Kernels& table = kernels != nullptr ? *kernels : choose_kernels();
   return {.name = engine_name(table), .numerics = kNumerics, .bf16 = table.bf16};
+}
+
+EngineTraits engine_traits(const Checkpoint& model, const Device& device, const Kernels* kernels) {
+  return engine_traits(find_device(model, device), kernels);
 }
 
 }  // namespace exeunt

@@ -11,6 +11,7 @@
 
 namespace exeunt {
 
+class Checkpoint;
 struct Kernels;
 
 struct Device {
@@ -28,6 +29,10 @@ struct Device {
 // this machine does not have, and says why.
 [[nodiscard]] Device find_device(const Device& wanted);
 
+// The same for a model: `auto` takes no GPU for one that a GPU does not run. Throws Error (resources) for a GPU that is
+// named and does not run it.
+[[nodiscard]] Device find_device(const Checkpoint& model, const Device& wanted);
+
 // What an engine on a device is called and can do: known before a model is loaded.
 struct EngineTraits {
   std::string name = {};  // "cpu/avx512", "cuda/sm_90": as policy files and traces have it
@@ -39,5 +44,7 @@ struct EngineTraits {
 
 // Throws Error (resources) as find_device does. `kernels` are the CPU's; null: choose_kernels().
 [[nodiscard]] EngineTraits engine_traits(const Device& device, const Kernels* kernels = nullptr);
+[[nodiscard]] EngineTraits engine_traits(const Checkpoint& model, const Device& device,
+                                         const Kernels* kernels = nullptr);
 
 }  // namespace exeunt

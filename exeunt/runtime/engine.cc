@@ -69,7 +69,7 @@ void check_ask(const ExitLayout& exits, const Ask& ask) {
 
 std::unique_ptr<Backend> make_backend(const Checkpoint& checkpoint, EngineOptions options) {
   require_heads(checkpoint);
-  options.device = find_device(options.device);
+  options.device = find_device(checkpoint, options.device);
   return options.device.kind == Device::Kind::cuda ? make_cuda_backend(checkpoint, options)
                                                    : make_cpu_backend(checkpoint, options);
 }

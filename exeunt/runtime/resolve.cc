@@ -148,19 +148,25 @@ Precision default_precision(const PolicyFile* policies, const EngineTraits& engi
   return named && supports(engine, *named) ? *named : own;  // the file may come from another machine
 }
 
-std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view precision) {
+PrecisionMap precision_map_on(std::string_view engine, const fs::path& folder, const ModelSpec& spec) {
+  return device_of(engine) == "cpu" ? find_precision_map(folder, spec) : PrecisionMap{};
+}
+
+std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view engine,
+                                            std::string_view precision) {
   const auto named = precision_named(precision);
   if (!named) return std::nullopt;
-  return precision_map_sha256(find_precision_map(model.folder(), model.spec()).exceptions(*named));
+  return precision_map_sha256(precision_map_on(engine, model.folder(), model.spec()).exceptions(*named));
 }
 
 Resolved resolve(const Checkpoint& model, const Wish& wish) {
-  const EngineTraits engine = wish.engine ? *wish.engine : engine_traits({});
+  const EngineTraits engine = wish.engine ? *wish.engine : engine_traits(Device{});
   StoredPolicies source = find_policies(model.folder(), wish, [&] { return weights_sha256(model); });
   Resolved out;
   out.precision = wish.precision ? *wish.precision : default_precision(source.file ? &*source.file : nullptr, engine);
-  out.exceptions =
-      wish.exceptions ? *wish.exceptions : find_precision_map(model.folder(), model.spec()).exceptions(out.precision);
+  out.exceptions = wish.exceptions
+                       ? *wish.exceptions
+                       : precision_map_on(engine.name, model.folder(), model.spec()).exceptions(out.precision);
   out.pack_rows = pack_rows_of(model, name_of(out.precision), engine.name);
   RunConditions run{.engine = engine.name,
                     .numerics = engine.numerics,
@@ -198,7 +204,6 @@ std::vector<std::string> stored_promises(const PolicyFile& policies, const Check
                                      [](const PolicyEntry& entry) { return entry.certificate.has_value(); });
   const bool others = certified && policies.weights != weights_sha256(model);
   const std::string tokenizer = certified ? tokenizer_sha256(folder) : "";
-  const PrecisionMap map = find_precision_map(folder, model.spec());
   std::vector<std::string> out;
   for (const PolicyEntry& entry : policies.entries) {
     if (!entry.certificate) {
@@ -211,7 +216,9 @@ std::vector<std::string> stored_promises(const PolicyFile& policies, const Check
                       .tokenizer = tokenizer,
                       .last_head = last_head_of(model)};
     if (const auto precision = precision_named(entry.precision))
-      run.precision_map = precision_map_sha256(map.exceptions(*precision)).value_or("");
+      run.precision_map =
+          precision_map_sha256(precision_map_on(entry.engine, folder, model.spec()).exceptions(*precision))
+              .value_or("");
     const std::string broken = others ? "made for other weights" : broken_condition(entry, run);
     out.push_back(broken.empty() ? promise_of(entry) : no_promise(broken));
   }

@@ -74,8 +74,14 @@ struct Resolved : ResolvedPolicy {
 // How many texts each row of the model's training had, 1 or 2 (pairs), from its recipe.json; 0 = not known.
 [[nodiscard]] int trained_texts(const std::filesystem::path& folder);
 
-// sha256 of the exceptions with which `model` runs in the precision of that name; nothing if it has none. It binds
-// a policy's entry to the precision map it was measured with.
-[[nodiscard]] std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view precision);
+// The exceptions with which an engine of that name runs the model in `folder`: those of precision.json on the CPU; a
+// GPU runs all matrices in one precision.
+[[nodiscard]] PrecisionMap precision_map_on(std::string_view engine, const std::filesystem::path& folder,
+                                            const ModelSpec& spec);
+
+// sha256 of the exceptions with which an engine runs `model` in the precision of that name; nothing if it has none. It
+// binds a policy's entry to the precision map it was measured with.
+[[nodiscard]] std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view engine,
+                                                          std::string_view precision);
 
 }  // namespace exeunt

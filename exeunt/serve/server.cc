@@ -183,10 +183,11 @@ bool run_server(ServerOptions options, const Log& log) {
   }
   Listener listener(options.listener);  // first, so that a port in use fails at once
   const auto tokenizer = load_tokenizer(model.folder());
-  const Resolved resolved = resolve(model, {.policy = options.policy.value_or(""),
-                                            .precision = options.engine.precision,
-                                            .max_length = options.max_length,
-                                            .engine = engine_traits(options.engine.device, options.engine.kernels)});
+  const Resolved resolved =
+      resolve(model, {.policy = options.policy.value_or(""),
+                      .precision = options.engine.precision,
+                      .max_length = options.max_length,
+                      .engine = engine_traits(model, options.engine.device, options.engine.kernels)});
   for (const std::string& notice : resolved.notices) log({.message = notice, .fields = {}});
   auto engine = std::make_unique<Engine>(model, engine_options(resolved, options.engine));
   const std::string precision(name_of(engine->precision()));

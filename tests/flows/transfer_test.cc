@@ -66,7 +66,7 @@ TEST(Transfer, CertifiesOnTheCpuWhatWasCertifiedOnAGpu) {
   const auto resolved = [&](const EngineTraits& engine) {
     return resolve(Checkpoint::open(model.folder), {.precision = Precision::fp32, .engine = engine});
   };
-  const EngineTraits here = engine_traits({}), gpu{.name = "cuda/sm_90", .numerics = before.entries[0].numerics};
+  const EngineTraits here = engine_traits(Device{}), gpu{.name = "cuda/sm_90", .numerics = before.entries[0].numerics};
   EXPECT_TRUE(resolved(gpu).certificate);
   EXPECT_THAT(resolved(here).promise, HasSubstr("none (certified on cuda/sm_90, not on cpu/"));
   (void)transfer_policy(options_for(model), quiet());

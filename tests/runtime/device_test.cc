@@ -25,12 +25,12 @@ TEST(Device, IsReadAndWrittenAsText) {
 
 TEST(Device, TheCpusEngineIsThatOfItsKernels) {
   EXPECT_EQ(find_device({}), Device{});
-  const EngineTraits chosen = engine_traits({});
+  const EngineTraits chosen = engine_traits(Device{});
   EXPECT_EQ(chosen.name, engine_name(choose_kernels()));
   EXPECT_EQ(chosen.numerics, kNumerics);
   const Kernels& plain = kernels_named("generic");
-  EXPECT_EQ(engine_traits({}, &plain).name, "cpu/generic");
-  EXPECT_EQ(engine_traits({}, &plain).bf16, plain.bf16);
+  EXPECT_EQ(engine_traits(Device{}, &plain).name, "cpu/generic");
+  EXPECT_EQ(engine_traits(Device{}, &plain).bf16, plain.bf16);
   EXPECT_TRUE(supports({.bf16 = false, .int8 = true}, Precision::int8));
   EXPECT_FALSE(supports({.bf16 = false, .int8 = true}, Precision::bf16));
   EXPECT_FALSE(supports({.bf16 = true, .int8 = false}, Precision::int8));

@@ -266,15 +266,18 @@ TEST(Resolve, TheCpusProfileSaysNothingOfAGpu) {
 TEST(Resolve, TakesTheExceptionsOfThePrecisionItRunsIn) {
   const CertifiedFolder folder;
   const Checkpoint model = Checkpoint::open(folder.path);
-  EXPECT_FALSE(precision_map_of(model, "int8").has_value());
+  EXPECT_FALSE(precision_map_of(model, "cpu/neon", "int8").has_value());
   const Exceptions exceptions{{"layer.1.ffn2", Precision::fp32}};
   (void)folder.scratch.write("model/precision.json",
                              precision_map_text({.by_precision = {{Precision::int8, exceptions}}}));
   EXPECT_EQ(resolve(model, {.precision = Precision::int8}).exceptions, exceptions);
   EXPECT_TRUE(resolve(model, {.precision = Precision::fp32}).exceptions.empty());
   EXPECT_TRUE(resolve(model, {.precision = Precision::int8, .exceptions = Exceptions{}}).exceptions.empty());
-  EXPECT_EQ(precision_map_of(model, "int8"), precision_map_sha256(exceptions));
-  EXPECT_FALSE(precision_map_of(model, "external").has_value());
+  EXPECT_EQ(precision_map_of(model, "cpu/neon", "int8"), precision_map_sha256(exceptions));
+  EXPECT_FALSE(precision_map_of(model, "cpu/neon", "external").has_value());
+  EXPECT_FALSE(precision_map_of(model, "cuda/sm_90", "int8").has_value()) << "a GPU has no exceptions";
+  const EngineTraits gpu{.name = "cuda/sm_90", .numerics = 1, .bf16 = true};
+  EXPECT_TRUE(resolve(model, {.precision = Precision::int8, .engine = gpu}).exceptions.empty());
 }
 
 TEST(Resolve, APackHasTheRowsThatWereMeasuredHereUnlessTheCallerSaysHowMany) {

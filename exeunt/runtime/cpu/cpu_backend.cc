@@ -32,7 +32,7 @@ class CpuBackend final : public Backend {
  public:
   CpuBackend(const Checkpoint& checkpoint, const Kernels& kernels, const EngineOptions& options, int threads)
       : model_(checkpoint, kernels, pack_options(kernels, options, threads)),
-        traits_(engine_traits({}, &kernels)),
+        traits_(engine_traits(Device{}, &kernels)),
         hands_(std::min(threads, cpu_features().threads)),
         crew_({.threads = threads, .processors = cpu_features().threads, .help = options.split}) {
     const int rows = options.pack_rows > 0 ? options.pack_rows : default_pack_rows(kernels, model_.precision);
