@@ -63,6 +63,16 @@ void warm_up(Engine& engine, const Tokenizer& tokenizer, int max_tokens) {
   (void)engine.answer(std::vector{warm_up_text(tokenizer, max_tokens)});
 }
 
+// About how many texts a second `threads` threads tokenize: what a GPU gets to do is at most that.
+double tokenization_rate(const Tokenizer& tokenizer, int max_tokens, int threads) {
+  constexpr std::string_view kText = "A film of quiet wit, well played, that keeps its best idea for the last scene.";
+  constexpr auto kTime = std::chrono::milliseconds(20);
+  int64_t texts = 0;
+  const auto start = Clock::now();
+  for (; Clock::now() - start < kTime; ++texts) (void)tokenizer.encode(kText, std::nullopt, {.max_length = max_tokens});
+  return static_cast<double>(texts * threads) / std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 // What is served of what was resolved: the calibrated exits and temperatures in any case, the certified points from the
 // policy that runs on only while its certificate holds here.
 PolicySettings settings_of(const Resolved& resolved, const ServerOptions& options) {
@@ -207,6 +217,12 @@ bool run_server(ServerOptions options, const Log& log) {
                   return e->bind(policy, std::move(rates));
                 },
                 tokenizer.get(), std::string(device_of(engine->name()))};
+  if (device_of(engine->name()) != "cpu") {
+    const double rate = tokenization_rate(*tokenizer, resolved.max_length, engine->threads());
+    log({.message = "tokenization in front of the GPU",
+         .fields = {{"threads", fmt::format("{}", engine->threads())},
+                    {"texts_per_second", fmt::format("{:.0f}", rate)}}});
+  }
   const MemoryReserve reserve;  // only from here on: loading may fail
   Service service(
       {std::move(facts), std::move(runner), [&listener](std::function<void()> work) { listener.post(std::move(work)); },

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CUDA engine beside PyTorch on the same GPU, in turns in one run.
 
-    measure.py --program build/release/bin/exeunt --out RESULT.json [--parts sizes,exits,lengths,paper] [--seconds 1]
+    measure.py --program build/release/bin/exeunt --out RESULT.json [--parts sizes,exits,paper,lengths,others] [--seconds 1]
 
 Peers: plain PyTorch (an encoder in torch.nn.functional), transformers' BERT and ALBERT, both as they are and under
 torch.compile with CUDA graphs (mode reduce-overhead), and the papers' way to exit: a Python loop over the layers, one text at
@@ -235,11 +235,18 @@ class Comparison:
         for family in ('bert', 'albert'):
             self.ours_rows('sizes', f'{family}-base', f'{family}-base', '--heads', 'last', '--lengths', TOKENS, '--batch',
                            ','.join(map(str, BATCHES)))
-        if not self.peers:
-            return
-        systems = [('bert', 'torch.compile', self.peers.compiled_run), ('bert', 'transformers', self.peers.transformers_run),
-                   ('bert', 'PyTorch', lambda _: self.peers.plain_run()), ('albert', 'torch.compile', self.peers.compiled_run),
-                   ('albert', 'transformers', self.peers.transformers_run)]
+        if self.peers:
+            self.peer_sizes([('bert', 'torch.compile', self.peers.compiled_run)])
+
+    def others(self):
+        """The slower peers at the same sizes, and those of ALBERT."""
+        if self.peers:
+            self.peer_sizes([('bert', 'transformers', self.peers.transformers_run),
+                             ('bert', 'PyTorch', lambda _: self.peers.plain_run()),
+                             ('albert', 'transformers', self.peers.transformers_run),
+                             ('albert', 'torch.compile', self.peers.compiled_run)])
+
+    def peer_sizes(self, systems):
         for family, system, make in systems:
             for batch in BATCHES:
                 def measure(make=make, family=family, batch=batch):
@@ -310,7 +317,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--program', required=True)
     parser.add_argument('--out', required=True)
-    parser.add_argument('--parts', default='sizes,exits,paper,lengths')
+    parser.add_argument('--parts', default='sizes,exits,paper,lengths,others')
     parser.add_argument('--seconds', type=float, default=1)
     parser.add_argument('--device', default='cuda')
     parser.add_argument('--no-peers', action='store_true', help='ours alone, without PyTorch')
