@@ -105,7 +105,8 @@ TEST(Resolve, EveryConditionIsCheckedAndNamed) {
   EXPECT_EQ(promise([](PolicyEntry& e) { e.engine = "cpu/other"; }),
             fmt::format("none (certified on cpu/other, not on {}; 'exeunt calibrate --transfer' certifies it here)",
                         engine_name(choose_kernels())));
-  EXPECT_THAT(promise([](PolicyEntry& e) { e.numerics = kNumerics + 1; }), HasSubstr(fmt::format("version {} of the arithmetic", kNumerics + 1)));
+  EXPECT_THAT(promise([](PolicyEntry& e) { e.numerics = kNumerics + 1; }),
+              HasSubstr(fmt::format("version {} of the arithmetic", kNumerics + 1)));
   EXPECT_EQ(promise([](PolicyEntry& e) { e.precision_map = std::string(64, 'c'); }),
             "none (certified with precision.json cccccccccccc, running with no precision.json)");
   EXPECT_EQ(promise([](PolicyEntry& e) { e.certificate.reset(); }), "none (not certified)");
