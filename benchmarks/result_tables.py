@@ -462,6 +462,7 @@ def attach_task_tables(results):
     rows = []
     for task in ATTACH_TASKS:
         seeds = [key for key in base if key[0] == task]
+        seeds = [key for key in seeds if key in joint] or seeds  # the same ones in all columns
 
         def layers(found):
             return f'{mean(found[key][1] for key in seeds):.2f}' if seeds and all(key in found for key in seeds) else '–'
