@@ -34,7 +34,7 @@ constexpr SplitShares kHeldOutShares{};               // and how that is divided
 constexpr double kRoom = 1.5;                         // rows to certify with, over those needed where none has a loss
 constexpr size_t kFewest = 50;                        // texts to learn from
 constexpr size_t kTimed = 400;                        // texts whose time is measured
-constexpr size_t kSearch = 400;                       // … and that search for matrices to keep wider
+constexpr size_t kSearch = 128;                       // … that search for matrices to keep wider, in many passes
 constexpr size_t kManyLabels = 10;
 constexpr double kRate = 1e-3, kHighRate = 3e-3;  // of the exits; the high one for values and many labels
 
