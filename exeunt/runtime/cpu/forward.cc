@@ -280,12 +280,18 @@ void Forward::attend_by_distance(const PackedLayer& layer, Attention work, const
       work.rows = std::min(kAttentionBlock, whole.row + whole.rows - begin);
       const float* query = static_cast<const float*>(whole.query) + static_cast<size_t>(begin) * whole.stride + column;
       meet(layer.distance_keys[static_cast<size_t>(head)], query, work.rows, queries, scratch.query_distances);
-      for (int r = 0; r < work.rows; ++r) {
-        const float* of_query = scratch.query_distances + static_cast<size_t>(r) * rows;
-        float* bias = scratch.bias + static_cast<size_t>(r) * longest;
-        for (int t = 0; t < tokens; ++t) {
-          const auto at = static_cast<size_t>(distance_row[begin + r - t]);
-          bias[t] = of_query[at] + scratch.key_distances[static_cast<size_t>(t) * rows + at];
+      // A few keys at a time for all queries: neighbouring queries meet neighbouring distances of a key, in one line of
+      // the cache.
+      constexpr int kKeys = 16;
+      for (int first_key = 0; first_key < tokens; first_key += kKeys) {
+        const int end = std::min(tokens, first_key + kKeys);
+        for (int r = 0; r < work.rows; ++r) {
+          const float* of_query = scratch.query_distances + static_cast<size_t>(r) * rows;
+          float* bias = scratch.bias + static_cast<size_t>(r) * longest;
+          for (int t = first_key; t < end; ++t) {
+            const auto at = static_cast<size_t>(distance_row[begin + r - t]);
+            bias[t] = of_query[at] + scratch.key_distances[static_cast<size_t>(t) * rows + at];
+          }
         }
       }
       kernels_.attend(work);
