@@ -246,5 +246,26 @@ TEST(OwnFolder, LeavesNothingBehindWhereItCannotWrite) {
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), fs::directory_iterator()), 1);
 }
 
+// A policy certified with some thresholds must not run with others: the hash that binds it has them.
+TEST(OwnFolder, OtherThresholdsAreAnotherModelForItsPolicies) {
+  const Scratch scratch;
+  const ModelSpec spec = tiny::spec(Family::bert);
+  ExitLayout exits = tiny::own_heads(spec);
+  exits.problem = Problem::multi_label;
+  const auto hash_of = [&](std::vector<float> cuts, const char* folder) {
+    exits.cuts = std::move(cuts);
+    const Checkpoint made(spec, exits, tiny::tensors(spec, exits, DType::f32));
+    (void)write_exeunt_folder(made, scratch.path() / folder);
+    EXPECT_EQ(weights_sha256(Checkpoint::open(scratch.path() / folder)), weights_sha256(made)) << folder;
+    return weights_sha256(made);
+  };
+  const std::string plain = hash_of({}, "plain");
+  const std::string low = hash_of(std::vector<float>(exits.labels.size(), -1.5F), "low");
+  const std::string high = hash_of(std::vector<float>(exits.labels.size(), 1.5F), "high");
+  EXPECT_EQ(plain, sha256_file(scratch.path() / "low" / kWeightsFile)) << "the weights are the same";
+  EXPECT_NE(low, plain);
+  EXPECT_NE(low, high);
+}
+
 }  // namespace
 }  // namespace exeunt
