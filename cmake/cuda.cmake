@@ -23,6 +23,7 @@ elseif(EXEUNT_CUDA)
     if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
     endif()
+    find_package(CUDAToolkit REQUIRED)
     set(EXEUNT_HAVE_CUDA ON)
   elseif(NOT EXEUNT_CUDA STREQUAL "AUTO")
     message(FATAL_ERROR "EXEUNT_CUDA=${EXEUNT_CUDA}, but no working nvcc was found: install the CUDA toolkit, "

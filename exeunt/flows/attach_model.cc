@@ -465,7 +465,7 @@ class Attacher {
   std::unique_ptr<const Checkpoint> model_ = {};
   CalibrationData fp32_ = {}, data_ = {};  // the parts in fp32, and in the precision that is certified
   std::optional<LearnedRows> learned_ = {};
-  Attached done_ = {};
+  Attached done_;
 };
 
 }  // namespace

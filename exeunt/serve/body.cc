@@ -19,7 +19,8 @@ std::string ModelFacts::answer(int index, const std::vector<float>& logits) cons
   std::string out;
   for (int c = 0; c < outputs; ++c) {
     if (!has_label(logits.data(), cuts.empty() ? nullptr : cuts.data(), c)) continue;
-    out += (out.empty() ? "" : ",") + label(c);
+    if (!out.empty()) out += ',';
+    out += label(c);
   }
   return out;
 }
