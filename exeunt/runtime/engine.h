@@ -48,7 +48,7 @@ enum class ClsFirst : uint8_t {
 
 // EngineTraits of the CPU: raised whenever the kernels of an instruction set compute other bits than before: a
 // certificate of other bits does not hold.
-inline constexpr int kNumerics = 2;  // 2: evidence takes exp and log of our own
+inline constexpr int kNumerics = 2;                             // 2: evidence takes exp and log of our own
 [[nodiscard]] std::string engine_name(const Kernels& kernels);  // "cpu/avx512"
 
 struct EngineOptions {
