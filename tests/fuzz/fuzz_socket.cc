@@ -32,8 +32,15 @@ class Server {
                   [this](std::function<void()> work) { listener_.post(std::move(work)); }, log_},
                  {}, {.gate = {.loopback = true}, .log_requests = false}) {
     service_.use_keys(ApiKeys({std::string(kKey)}));
-    std::thread([this] { (void)listener_.run(service_, log_, {}); }).detach();  // until the process ends
+    thread_ = std::thread([this] { (void)listener_.run(service_, log_, {}); });
   }
+  // At the end of the process, before the network library's own statics are gone.
+  ~Server() {
+    listener_.stop();
+    thread_.join();
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
   [[nodiscard]] uint16_t port() const { return listener_.port(); }
 
  private:
@@ -41,6 +48,7 @@ class Server {
   Log log_;
   Listener listener_;
   Service service_;
+  std::thread thread_;
 };
 
 // The input's bytes as choices; zeros when there are no more.
@@ -214,10 +222,10 @@ void check_alive(uint16_t port) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace exeunt::serve;
-  static const Server* const server = new Server();  // its threads outlive everything
+  static const Server server;
   static int inputs = 0;
   Choices choices(data, size);
-  converse(server->port(), choices);
-  if (++inputs % 64 == 0) check_alive(server->port());
+  converse(server.port(), choices);
+  if (++inputs % 64 == 0) check_alive(server.port());
   return 0;
 }
