@@ -55,8 +55,8 @@ void print_exits(const OrderedJson& exits) {
 
 // ELBERT's settings are in the config.json it starts from; flags go before them.
 void take_elbert_config(const Common& common, const Checkpoint& model, TrainFlags& flags) {
-  const std::filesystem::path path = model.folder() / "config.json";
-  if (!flags.recipe.starts_with("elbert") || !path_exists(path)) return;
+  const ReadPath path = ReadPath::in(model.folder(), "config.json");
+  if (!flags.recipe.starts_with("elbert") || !path_exists(path.path())) return;
   const ElbertTraining asked = elbert_training(read_json(path), path.string());
   for (const std::string& text : asked.notices) notice(common, text);
   constexpr std::string_view kObjective = "stages.0.objective";

@@ -39,8 +39,8 @@ struct Subject {
 
 // ELBERT's learned weights are no part of the model; the run's results keep them.
 std::vector<double> learned_weights(const std::filesystem::path& folder, size_t exits) {
-  const std::filesystem::path path = folder / "all_results.json";
-  if (!path_exists(path)) return {};
+  const ReadPath path = ReadPath::in(folder, "all_results.json");
+  if (!path_exists(path.path())) return {};
   const Json results = read_json(path);
   const Json weights = results.is_object() ? results.value("loss_weights", Json()) : Json();
   if (!weights.is_array() || weights.size() != exits) return {};

@@ -29,17 +29,17 @@ struct PolicyFlags {
   std::vector<std::string> words;  // a policy, or KEY=VALUE of ELBERT's configuration
 };
 
-fs::path file_of(const std::string& model) {
+ReadPath file_of(const std::string& model) {
   std::error_code ignored;
-  return fs::is_directory(model, ignored) ? fs::path(model) / "policy.json" : fs::path(model);
+  return fs::is_directory(model, ignored) ? ReadPath::in(model, "policy.json") : ReadPath(model);
 }
 
 void show(const Common& common, const PolicyFlags& flags) {
-  const fs::path path = file_of(flags.model);
+  const ReadPath path = file_of(flags.model);
   if (!path_exists(flags.model)) {
     throw Error(Code::bad_file, fmt::format("{}: no such folder or file", flags.model));
   }
-  if (!path_exists(path)) {
+  if (!path_exists(path.path())) {
     throw Error(Code::bad_file, fmt::format("{}: no policy yet: the model runs at full depth", path.string()),
                 "certify one with 'exeunt calibrate', or choose one with 'exeunt policy set'");
   }

@@ -42,8 +42,10 @@ ExitTrace trace_of(const exeunt_logits* given) {
   trace.logits.assign(from.logits, from.logits + from.rows * exits * outputs);
   trace.info.several = from.several != 0;
   for (size_t c = 0; from.thresholds != nullptr && c < outputs; ++c) {
-    require(from.thresholds[c] > 0 && from.thresholds[c] < 1, "thresholds: want probabilities above 0, below 1");
-    trace.info.cuts.push_back(exeunt::cut_of(from.thresholds[c]));
+    const float cut = exeunt::cut_of(from.thresholds[c]);
+    const double kept = exeunt::threshold_of(cut);  // as it will be written
+    require(kept > 0 && kept < 1, "thresholds: want probabilities from 0.000001 to 0.999999");
+    trace.info.cuts.push_back(cut);
   }
   const size_t known = from.rows * trace.gold_width();
   if (from.gold != nullptr) {

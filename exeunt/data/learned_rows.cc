@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <random>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/files.h"
 #include "exeunt/base/random.h"
 #include "exeunt/base/safetensors.h"
 
@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kGroup = 4;          // tokens in a row that make two texts overlap
 constexpr int kProbes = 7;            // of the filter: with ten bits a group about 1 % are wrong
 constexpr size_t kBitsPerGroup = 10;  // at least; the filter's size is a power of two
+// A file with more would have every text tokenized that often, and every stretch of it looked for.
+constexpr size_t kMaxTrainings = 256;           // with different max-lengths
+constexpr int64_t kLongest = int64_t{1} << 20;  // tokens
 
 uint64_t base_of(const RowSalt& salt) {
   return salt[1] | 1;  // odd, so that no power of it vanishes
@@ -145,9 +148,20 @@ Overlap LearnedRows::overlap(Row ids) const {
   return lies_within(prefixes) || contains_one(prefixes) ? Overlap::partial : Overlap::none;
 }
 
-LearnedRows LearnedRows::read(const std::filesystem::path& path) {
-  const TensorSet set = read_safetensors(path);
-  const std::string where = path.string();
+size_t LearnedRows::BucketOf::operator()(uint64_t hash) const {
+  static const uint64_t secret = draw_salt()[0];
+  return mix_bits(hash ^ secret);
+}
+
+LearnedRows LearnedRows::read(const ReadPath& path) {
+  return from(read_safetensors(path), path.string());
+}
+
+LearnedRows LearnedRows::parse(std::span<const std::byte> safetensors, std::string_view where) {
+  return from(parse_safetensors(safetensors, where), std::string(where));
+}
+
+LearnedRows LearnedRows::from(const TensorSet& set, const std::string& where) {
   LearnedRows learned;
   const std::vector<uint64_t> salt = numbers(set, where, "salt"), rows = numbers(set, where, "rows");
   if (salt.size() != learned.salt_.size()) throw_bad_file(where, "tensor 'salt': got {} numbers, want 2", salt.size());
@@ -156,12 +170,15 @@ LearnedRows LearnedRows::read(const std::filesystem::path& path) {
   const auto rising = [&](std::string_view name, int64_t least) {
     const std::vector<uint64_t> list = numbers(set, where, name);
     const std::vector<int64_t> values(list.begin(), list.end());
-    if (!std::is_sorted(values.begin(), values.end()) || (!values.empty() && values.front() < least))
-      throw_bad_file(where, "tensor '{}': want rising numbers from {}", name, least);
+    const bool rise = std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
+    if (!rise || (!values.empty() && (values.front() < least || values.back() > kLongest)))
+      throw_bad_file(where, "tensor '{}': want rising numbers from {} to {}", name, least, kLongest);
     return values;
   };
   learned.lengths_ = rising("lengths", kGroup);
   learned.max_lengths_ = rising("max_lengths", 1);
+  if (learned.max_lengths_.size() > kMaxTrainings)
+    throw_bad_file(where, "tensor 'max_lengths': got {}, want at most {}", learned.max_lengths_.size(), kMaxTrainings);
   learned.filter_ = numbers(set, where, "filter");
   if (!std::has_single_bit(learned.filter_.size()))
     throw_bad_file(where, "tensor 'filter': got {} words, want a power of two", learned.filter_.size());
@@ -181,13 +198,19 @@ void LearnedRows::write(const std::filesystem::path& path) const {
                     {{"format", "exeunt.learned/1"}});
 }
 
+std::optional<LearnedRows> learned_in(const std::filesystem::path& folder) {
+  if (folder.empty() || !path_exists(folder / kLearnedFile)) return std::nullopt;
+  return with_hint("copy the model's folder again, or train it again",
+                   [&] { return LearnedRows::read(ReadPath::in(folder, kLearnedFile)); });
+}
+
 LearnedRows learned_rows(const Features& features, const std::filesystem::path& base) {
   std::vector<LearnedRows::Row> rows;
   for (size_t row = 0; row < features.rows(); ++row) rows.push_back(features.ids_of(row));
-  if (base.empty() || !path_exists(base / kLearnedFile)) return LearnedRows(rows, features.info.max_length);
-  LearnedRows all = LearnedRows::read(base / kLearnedFile);
-  all.add(rows, features.info.max_length);
-  return all;
+  std::optional<LearnedRows> all = learned_in(base);
+  if (!all) return LearnedRows(rows, features.info.max_length);
+  all->add(rows, features.info.max_length);
+  return *std::move(all);
 }
 
 }  // namespace exeunt

@@ -6,10 +6,14 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
+#include "exeunt/base/files.h"
+#include "exeunt/base/tensor.h"
 #include "exeunt/data/features.h"
 #include "exeunt/model/exeunt_folder.h"
 
@@ -44,21 +48,32 @@ class LearnedRows {
   // only where every group of a text happens to be taken for a learned one, each with a chance of about 1 %.
   [[nodiscard]] Overlap overlap(Row ids) const;
 
-  // Throws Error (bad_file).
-  [[nodiscard]] static LearnedRows read(const std::filesystem::path& path);
+  // Throw Error (bad_file).
+  [[nodiscard]] static LearnedRows read(const ReadPath& path);
+  [[nodiscard]] static LearnedRows parse(std::span<const std::byte> safetensors, std::string_view where);
   void write(const std::filesystem::path& path) const;
 
  private:
+  // Whoever made a list chose its hashes: by themselves they could all share one bucket of the set.
+  struct BucketOf {
+    size_t operator()(uint64_t hash) const;
+  };
+
   LearnedRows() = default;
+  [[nodiscard]] static LearnedRows from(const TensorSet& set, const std::string& where);
   [[nodiscard]] bool lies_within(std::span<const uint64_t> prefixes) const;
   [[nodiscard]] bool contains_one(std::span<const uint64_t> prefixes) const;
 
   RowSalt salt_ = {};
-  std::unordered_set<uint64_t> rows_ = {};
+  std::unordered_set<uint64_t, BucketOf> rows_ = {};
   std::vector<int64_t> lengths_ = {};      // of learned texts of four tokens and more, each once, rising
   std::vector<int64_t> max_lengths_ = {};  // each once, rising
   std::vector<uint64_t> filter_ = {};      // Bloom filter over groups of four tokens; a power of two of words
 };
+
+// What the model in a folder has learned; nothing if the folder does not tell. Throws Error (bad_file) if its list is
+// damaged.
+[[nodiscard]] std::optional<LearnedRows> learned_in(const std::filesystem::path& folder);
 
 // What a model has learned that is trained on `rows`, starting from the model in the folder `base` with all that it had
 // learned already. Throws Error (bad_file) if that folder's list is damaged.

@@ -2,8 +2,8 @@
 #include "exeunt/exits/split.h"
 
 #include <algorithm>
+#include <map>
 #include <random>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 PartRows distinct_texts(const ExitTrace& trace) {
   PartRows texts;
-  std::unordered_map<uint64_t, size_t> place;
+  std::map<uint64_t, size_t> place;  // of hashes that a file tells: none may collide with others
   for (size_t row = 0; row < trace.rows; ++row) {
     const auto [at, fresh] = trace.row_hash.empty() ? std::pair(place.end(), true)
                                                     : place.try_emplace(trace.row_hash[row], texts.row.size());

@@ -82,8 +82,11 @@ std::vector<float> parse_thresholds(const std::string& text, const std::string& 
   std::vector<float> cuts;
   for (const std::string_view part : split(text, ',')) {
     const auto threshold = number_of<double>(part);
-    if (!threshold || !(*threshold > 0 && *threshold < 1))
-      throw_bad_file(where, "thresholds: got '{}', want numbers between 0 and 1", std::string(part).substr(0, 64));
+    const double kept = threshold ? threshold_of(cut_of(*threshold)) : 0;  // as it will be written
+    if (!(kept > 0 && kept < 1)) {
+      throw_bad_file(where, "thresholds: got '{}', want numbers from 0.000001 to 0.999999",
+                     std::string(part).substr(0, 64));
+    }
     cuts.push_back(cut_of(*threshold));
   }
   return cuts;

@@ -64,13 +64,6 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   return info;
 }
 
-// What the model was trained on; nothing if its folder does not tell.
-std::optional<LearnedRows> learned_by(const Checkpoint& model) {
-  const std::filesystem::path path = model.folder() / kLearnedFile;
-  if (model.folder().empty() || !path_exists(path)) return std::nullopt;
-  return with_hint("copy the model's folder again, or train it again", [&] { return LearnedRows::read(path); });
-}
-
 // How much of a text was learned. `text` has its tokens at `max_length`; training may have truncated it elsewhere.
 Overlap overlap_of(const LearnedRows& learned, const Encoding& text, int max_length,
                    const std::function<Encoding(int)>& encode) {
@@ -158,7 +151,7 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   trace.width = model.exits().outputs;
   const RunBlock run =
       options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, resolved, trace.info);
-  const std::optional<LearnedRows> learned = learned_by(model);
+  const std::optional<LearnedRows> learned = learned_in(model.folder());
   if (learned) trace.learned.resize(trace.rows);
   // In blocks, so that the tokens of a large data set need not all be in memory.
   constexpr size_t kBlock = 4096;

@@ -28,8 +28,8 @@ namespace {
 // How to name data for this model: as it was trained, where its recipe tells.
 std::string data_hint(const Checkpoint& model) {
   const std::string usual = "name a data folder with --task and --data, or a file of your own with --data";
-  const fs::path path = model.folder() / "recipe.json";
-  if (!path_exists(path)) return usual;
+  const ReadPath path = ReadPath::in(model.folder(), "recipe.json");
+  if (!path_exists(path.path())) return usual;
   const Json recipe = read_json(path);
   const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
   if (!run.is_object() || !run.contains("columns")) return usual;
@@ -129,10 +129,10 @@ LastHead last_head(const MeasureOptions& options, const Measured& measured) {
 
 std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Measured& measured,
                                        const Observer& observer) {
-  const fs::path path = !options.profile.empty() ? fs::path(options.profile)
-                        : measured.model         ? measured.model->folder() / kProfileFile
-                                                 : fs::path();
-  if (path.empty() || (options.profile.empty() && !path_exists(path))) return std::nullopt;
+  if (options.profile.empty() && !measured.model) return std::nullopt;
+  const ReadPath path =
+      options.profile.empty() ? ReadPath::in(measured.model->folder(), kProfileFile) : ReadPath(options.profile);
+  if (options.profile.empty() && !path_exists(path.path())) return std::nullopt;
   const int layers = measured.model ? measured.model->spec().layers : measured.trace.info.layers.back();
   const Profile profile = read_profile(path, layers);
   const ProfileEntry* entry = find_entry(profile, measured.trace.info.precision, options.threads);

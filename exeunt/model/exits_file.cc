@@ -57,12 +57,12 @@ std::pair<double, double> parse_range(JsonObject& fields, const Json& range) {
   return {range[0].get<double>(), range[1].get<double>()};
 }
 
-// Written with six digits, which survive the way to a logit and back.
+// Written with six digits, which survive the way to a logit and back; what they would make 0 or 1 could not be read.
 std::vector<float> parse_thresholds(JsonObject& fields, const Json& thresholds) {
   std::vector<float> cuts;
-  const auto fits = [](const Json& one) { return one.is_number() && one > 0 && one < 1; };
+  const auto fits = [](const Json& one) { return one.is_number() && one >= 0.000001 && one <= 0.999999; };
   if (!thresholds.is_array() || !std::all_of(thresholds.begin(), thresholds.end(), fits))
-    fields.fail("thresholds", glimpse(thresholds), "a list of numbers between 0 and 1, or null");
+    fields.fail("thresholds", glimpse(thresholds), "a list of numbers from 0.000001 to 0.999999, or null");
   for (const Json& one : thresholds) {
     const double share = one.get<double>();
     cuts.push_back(static_cast<float>(std::log(share / (1 - share))));

@@ -168,8 +168,9 @@ void Pretraining::make_network() {
 
 // The heads of an earlier pretraining, where the base has them; other backbones begin with new ones.
 void Pretraining::load_heads() {
-  const fs::path path = base_.folder() / kHeadFile;
-  if (!path_exists(path)) return notice("the model has no head for hidden tokens: it begins with random weights");
+  const ReadPath path = ReadPath::in(base_.folder(), kHeadFile);
+  if (!path_exists(path.path()))
+    return notice("the model has no head for hidden tokens: it begins with random weights");
   const torch::NoGradGuard no_grad;
   const TensorSet set = read_safetensors(path);
   for (auto& item : network_->named_parameters()) {
@@ -319,18 +320,18 @@ void Pretraining::save() {
 void Pretraining::restore(const fs::path& folder) {
   const Checkpoint weights = Checkpoint::open(folder.string(), {.verify = true});
   const std::string where = (folder / kStateFile).string();
-  const Json sound = read_json(folder / kStateFile, kMaxState);
+  const Json sound = read_json(ReadPath::in(folder, kStateFile), kMaxState);
   JsonObject fields(sound, where);
   (void)fields.choice("format", {kStateFormat});
   for (const char* name : {"step", "tokens", "optimizer_steps", "configuration", "log_history"}) (void)fields.get(name);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
-  const OrderedJson state = OrderedJson::parse(read_text(folder / kStateFile, kMaxState));
+  const OrderedJson state = OrderedJson::parse(read_text(ReadPath::in(folder, kStateFile), kMaxState));
   const std::string difference = settings_difference(state.at("configuration"), configuration());
   if (!difference.empty()) {
     throw Error(Code::usage, fmt::format("cannot resume {}: {}", folder.string(), difference),
                 "resume with the settings and corpus of the first start, or choose another --out");
   }
-  const TensorSet set = read_safetensors(folder / kStateTensors);
+  const TensorSet set = read_safetensors(ReadPath::in(folder, kStateTensors));
   const torch::NoGradGuard no_grad;
   check(nn::load_parameters(*network_->network(), weights).empty(), "a checkpoint has all weights of its network");
   for (auto& item : network_->head()->named_parameters()) item.value().copy_(nn::tensor_of(set, "mlm." + item.key()));

@@ -177,9 +177,8 @@ Checkpoint Run::weights() const {
 
 // A run that goes on has the list already, of the same rows.
 LearnedRows Run::learned(const Checkpoint* resumed) const {
-  if (resumed != nullptr && path_exists(resumed->folder() / kLearnedFile))
-    return LearnedRows::read(resumed->folder() / kLearnedFile);
-  return learned_rows(data_.train, base_.folder());
+  std::optional<LearnedRows> known = resumed == nullptr ? std::nullopt : learned_in(resumed->folder());
+  return known ? *std::move(known) : learned_rows(data_.train, base_.folder());
 }
 
 // Objectives that add up over the rows of a batch mean something else when each process sees a part of them.

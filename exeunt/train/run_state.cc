@@ -80,7 +80,7 @@ void save_state(const fs::path& path, const SavedWeights& weights, const RunStat
 LoadedState read_state(const fs::path& folder) {
   Checkpoint weights = Checkpoint::open(folder.string(), {.verify = true});
   const std::string where = (folder / kState).string();
-  const Json json = read_json(folder / kState, kMaxStateBytes);
+  const Json json = read_json(ReadPath::in(folder, kState), kMaxStateBytes);
   JsonObject fields(json, where);
   if (const std::string format = fields.string("format"); format != kFormat) {
     throw_bad_file(where, "got format '{}', want '{}'", format, kFormat);
@@ -88,10 +88,10 @@ LoadedState read_state(const fs::path& folder) {
   RunState state;
   read_fields(fields, state);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
-  const OrderedJson ordered = OrderedJson::parse(read_text(folder / kState, kMaxStateBytes));
+  const OrderedJson ordered = OrderedJson::parse(read_text(ReadPath::in(folder, kState), kMaxStateBytes));
   state.configuration = ordered.value("configuration", OrderedJson::object());
   state.log = ordered.value("log_history", OrderedJson::array());
-  TensorSet tensors = read_safetensors(folder / kTensors);
+  TensorSet tensors = read_safetensors(ReadPath::in(folder, kTensors));
   for (const auto& [name, view] : tensors.tensors) {
     if (name.starts_with("best.")) state.best.parameters[name.substr(5)] = tensor_of(tensors, name);
   }

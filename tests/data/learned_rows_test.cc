@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/data/learned_rows.h"
 
+#include <numeric>
 #include <random>
+#include <unordered_set>
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -151,17 +154,67 @@ TEST(LearnedRows, OfALaterTrainingAreAddedToThoseOfTheBaseModel) {
   EXPECT_EQ(learned_rows(features, {}).max_lengths(), std::vector<int64_t>{64});
 }
 
-TEST(LearnedRows, LengthsThatNoTextHasAreNoTrouble) {
+using Numbers = std::vector<int64_t>;
+
+// A list as its file has it.
+std::string list_of(const Numbers& rows, const Numbers& lengths, const Numbers& max_lengths) {
+  const Numbers salt{1, 2}, filter{1};
+  std::string out;
+  stream_safetensors({{"salt", view_of(DType::i64, salt)},
+                      {"rows", view_of(DType::i64, rows)},
+                      {"lengths", view_of(DType::i64, lengths)},
+                      {"max_lengths", view_of(DType::i64, max_lengths)},
+                      {"filter", view_of(DType::i64, filter)}},
+                     {}, [&](std::span<const std::byte> piece) {
+                       out.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+                     });
+  return out;
+}
+
+LearnedRows parsed(const std::string& list) {
+  return LearnedRows::parse(std::as_bytes(std::span(list)), "a list");
+}
+
+// Every text is tokenized once for each max-length, and each of its stretches looked for once for each length.
+TEST(LearnedRows, AListCannotAskForEndlessWork) {
+  EXPECT_EQ(parsed(list_of({1}, {4, 1 << 20}, {1, 1 << 20})).overlap(row({1, 2, 3, 4, 5})), Overlap::none);
+  Numbers many(257);
+  std::iota(many.begin(), many.end(), 1);
+  const auto error = [](const Numbers& lengths, const Numbers& max_lengths) {
+    return std::string(error_of([&] { (void)parsed(list_of({1}, lengths, max_lengths)); }).what());
+  };
+  EXPECT_THAT(error({4}, many), HasSubstr("'max_lengths': got 257, want at most 256"));
+  for (const Numbers& bad : {Numbers{8, 8}, Numbers{9, 8}, Numbers{0}, Numbers{int64_t{1} << 31}}) {
+    EXPECT_THAT(error({4}, bad), HasSubstr("'max_lengths': want rising numbers from 1 to 1048576"));
+    EXPECT_THAT(error(bad, {8}), HasSubstr("'lengths': want rising numbers from 4 to 1048576"));
+  }
+}
+
+// Numbers that a set of numbers would put into one bucket.
+TEST(LearnedRows, HashesChosenToCollideTakeTimeInProportion) {
+  const auto list = [](size_t count) {
+    Numbers rows(count);
+    std::iota(rows.begin(), rows.end(), 0);
+    std::unordered_set<int64_t> plain;
+    plain.insert(rows.begin(), rows.end());
+    for (int64_t& hash : rows) hash *= static_cast<int64_t>(plain.bucket_count());
+    return list_of(rows, {4}, {8});
+  };
+  EXPECT_LT(growth_exponent(2000, list, [](const std::string& file) { (void)parsed(file); }), 1.5);
+}
+
+TEST(LearnedRows, OfAModelFolderAreReadBeneathIt) {
   const Scratch scratch;
-  const std::vector<int64_t> two{1, 2}, huge{int64_t{1} << 62}, one{1};
-  write_safetensors(scratch.path() / "x",
-                    {{"salt", view_of(DType::i64, two)},
-                     {"rows", view_of(DType::i64, two)},
-                     {"lengths", view_of(DType::i64, huge)},
-                     {"max_lengths", view_of(DType::i64, huge)},
-                     {"filter", view_of(DType::i64, one)}},
-                    {});
-  EXPECT_EQ(LearnedRows::read(scratch.path() / "x").overlap(row({1, 2, 3, 4, 5})), Overlap::none);
+  std::filesystem::create_directory(scratch.path() / "model");
+  EXPECT_FALSE(learned_in(scratch.path() / "model"));
+  EXPECT_FALSE(learned_in({}));
+  learned({row({1, 2, 3})}).write(scratch.path() / "others");
+  std::filesystem::create_symlink("../others", scratch.path() / "model" / kLearnedFile);
+  EXPECT_THAT(error_of([&] { (void)learned_in(scratch.path() / "model"); }).what(),
+              HasSubstr("outside the model folder"));
+  std::filesystem::remove(scratch.path() / "model" / kLearnedFile);
+  std::filesystem::copy(scratch.path() / "others", scratch.path() / "model" / kLearnedFile);
+  EXPECT_EQ(learned_in(scratch.path() / "model")->size(), 1U);
 }
 
 TEST(LearnedRows, ADamagedFileIsRefused) {

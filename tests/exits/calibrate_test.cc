@@ -2,6 +2,7 @@
 #include "exeunt/exits/calibrate.h"
 
 #include <set>
+#include <unordered_map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +12,7 @@
 #include "exeunt/exits/losses.h"
 #include "exeunt/exits/policy_text.h"
 #include "tests/exits/traces.h"
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -319,6 +321,18 @@ TEST(Calibrate, GroupsComeFromLengthsAndColumns) {
   plan.group.values.clear();
   for (size_t row = 0; row < trace.rows; ++row) plan.group.values.push_back(fmt::format("{}", row));
   EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("want at most 64"));
+}
+
+// Numbers that a table of numbers would put into one bucket: whoever made the trace chose them.
+TEST(Calibrate, RowHashesChosenToCollideTakeTimeInProportion) {
+  const auto trace = [](size_t rows) {
+    ExitTrace out = random_trace({.rows = rows, .exits = 1, .classes = 2});
+    std::unordered_map<uint64_t, size_t> plain;
+    for (size_t row = 0; row < rows; ++row) plain.try_emplace(row, row);
+    for (size_t row = 0; row < rows; ++row) out.row_hash.push_back(row * plain.bucket_count());
+    return out;
+  };
+  EXPECT_LT(growth_exponent(2000, trace, [](const ExitTrace& made) { (void)split_for_calibration(made, 42); }), 1.5);
 }
 
 TEST(Calibrate, RequestsAreCertifiedOverClusters) {

@@ -29,6 +29,17 @@ int read_or_refuse(Read&& read) {
   return 0;
 }
 
+// What we wrote ourselves must be read: refusing it is a finding, too.
+template <class Read>
+auto read_ours(Read&& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    check(false, error.what());
+    throw;
+  }
+}
+
 }  // namespace exeunt
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

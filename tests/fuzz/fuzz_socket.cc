@@ -75,14 +75,23 @@ class Choices {
   size_t size_, at_ = 0;
 };
 
-constexpr std::array<std::string_view, 24> kNames = {
-    "inputs",      "query",       "texts",     "truncate",       "exit",     "policy",
-    "max_layers",  "deadline_ms", "details",   "model",          "input",    "raw_scores",
-    "return_text", "id",          "name",      "shape",          "datatype", "data",
-    "outputs",     "parameters",  "input_ids", "attention_mask", "text",     "truncation_direction"};
-constexpr std::array<std::string_view, 12> kValues = {"1",         "-1",       "0.5",   "1e999",
-                                                      "true",      "null",     "\"a\"", "\"INT64\"",
-                                                      "\"BYTES\"", "\"full\"", "[1,2]", "\"entropy:0.5\""};
+constexpr std::array<std::string_view, 28> kNames = {"inputs",      "query",
+                                                     "texts",       "truncate",
+                                                     "exit",        "policy",
+                                                     "max_layers",  "deadline_ms",
+                                                     "details",     "model",
+                                                     "input",       "raw_scores",
+                                                     "return_text", "id",
+                                                     "name",        "shape",
+                                                     "datatype",    "data",
+                                                     "outputs",     "parameters",
+                                                     "input_ids",   "attention_mask",
+                                                     "text",        "truncation_direction",
+                                                     "text_pair",   "top_k",
+                                                     "options",     "function_to_apply"};
+constexpr std::array<std::string_view, 13> kValues = {
+    "1",         "-1",       "0.5",   "1e999",           "true",       "null", "\"a\"", "\"INT64\"",
+    "\"BYTES\"", "\"full\"", "[1,2]", "\"entropy:0.5\"", "\"sigmoid\""};
 
 std::string json(Choices& choices, int depth = 0) {
   const size_t kind = depth > 5 ? 3 : choices.below(8);
@@ -107,9 +116,12 @@ std::string json(Choices& choices, int depth = 0) {
 }
 
 std::string body_of(Choices& choices) {
-  constexpr std::array<std::string_view, 5> good = {
-      R"({"inputs":"a text"})", R"({"inputs":[["a"],["b","c"]],"exit":{"details":true,"max_layers":2}})",
-      R"({"model":"fake","input":["a","b"]})", R"({"query":"q","texts":["a","b"]})",
+  constexpr std::array<std::string_view, 6> good = {
+      R"({"inputs":"a text"})",
+      R"({"inputs":[["a"],["b","c"]],"exit":{"details":true,"max_layers":2}})",
+      R"({"model":"fake","input":["a","b"]})",
+      R"({"query":"q","texts":["a","b"]})",
+      R"({"inputs":[{"text":"a","text_pair":"b"}],"parameters":{"top_k":2,"function_to_apply":"none"}})",
       R"({"id":"1","inputs":[{"name":"input_ids","shape":[1,3],"datatype":"INT64","data":[[1,2,3]]}]})"};
   switch (choices.below(4)) {
     case 0:
@@ -135,7 +147,7 @@ std::string chunked(Choices& choices, std::string_view body) {
 
 std::string request_of(Choices& choices) {
   constexpr std::array<std::string_view, 6> methods = {"POST", "POST", "GET", "HEAD", "OPTIONS", "DELETE"};
-  constexpr std::array<std::string_view, 12> paths = {"/predict",
+  constexpr std::array<std::string_view, 14> paths = {"/predict",
                                                       "/classify",
                                                       "/rerank",
                                                       "/v2/models/fake/infer",
@@ -146,7 +158,9 @@ std::string request_of(Choices& choices) {
                                                       "/",
                                                       "/playground.js",
                                                       "/v2/models/fake",
-                                                      "/openapi.json"};
+                                                      "/openapi.json",
+                                                      "/v1/models",
+                                                      "/invocations"};
   constexpr std::array<std::string_view, 14> fields = {
       "Content-Type: application/json",
       "Content-Type: text/plain",

@@ -8,7 +8,9 @@ They are too large for git and for mutation; `scripts/fuzz` runs each once, with
 """
 import gzip
 import io
+import json
 import pathlib
+import struct
 import sys
 import zipfile
 
@@ -31,6 +33,15 @@ def members(count, value):
 
 def http(body):
     return f'POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}'.encode()
+
+
+def learned(**lists):
+    header, data = {}, b''
+    for name, numbers in lists.items():
+        piece = struct.pack(f'<{len(numbers)}q', *numbers)
+        header[name] = {'dtype': 'I64', 'shape': [len(numbers)], 'data_offsets': [len(data), len(data) + len(piece)]}
+        data += piece
+    return safetensors(json.dumps(header)) + data
 
 
 def npy(header):
@@ -63,10 +74,15 @@ def seeds():
     tokens = ','.join(f'{{"id":{i + 2},"content":"t{i}"}}' for i in range(40_000))
     yield 'tokenizer_json', 'added', ('{"version":"1.0","added_tokens":[' + tokens + '],"model":' + model + '}').encode()
     for name, item in JSON.items():
-        for target in ('features', 'trace'):
+        for target in ('features', 'learned', 'trace'):
             yield target, name, safetensors('{"__metadata__":' + listed(item, 8 * MIB - 64) + '}')
         yield 'shadow_log', name, (listed(item, 4000) + '\n').encode() * 250
         yield 'shards', name, ('{"format":"exeunt.shard/1","x":' + listed(item, MIB) + '}\n').encode()
+    lengths = range(4, 1 << 17)
+    yield 'learned', 'lengths', learned(salt=[1, 2], rows=[1], lengths=lengths, max_lengths=[128], filter=[-1])
+    # libstdc++'s set of so many has 172933 buckets, and would keep all of these in one.
+    rows = [172933 * i for i in range(1 << 17)]
+    yield 'learned', 'rows', learned(salt=[1, 2], rows=rows, lengths=[4], max_lengths=[128], filter=[0] * (1 << 17))
     yield 'pickle', 'dicts', b'\x80\x02](' + b'}' * MIB + b'e.'
     yield 'pickle', 'tuples', b'\x80\x02](' + b']\x85' * (MIB // 2) + b'e.'
     yield 'pickle', 'memo', b'\x80\x02' + b''.join(b'Nr' + i.to_bytes(4, 'little') for i in range(150_000)) + b'.'

@@ -304,6 +304,31 @@ class Command(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, 'header'):
                 exeunt.read_trace(Path(folder) / 'short')
 
+    def test_damaged_traces_are_refused_with_one_error(self):
+        logits = {'dtype': 'F32', 'shape': [1, 2, 2], 'data_offsets': [0, 16]}
+        facts = {'format': 'exeunt.trace/2', 'exits': '1,2', 'labels': '["a", "b"]'}
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / 'trace'
+
+            def read(header, data=bytes(16)):
+                text = header if isinstance(header, bytes) else json.dumps(header).encode()
+                file.write_bytes(len(text).to_bytes(8, 'little') + text + data)
+                return exeunt.read_trace(file)
+
+            self.assertEqual(listed(read({'__metadata__': facts, 'logits': logits}).logits), [[[0, 0], [0, 0]]])
+            for changes in ({'dtype': 'I64'}, {'shape': [1, 2, 3]}, {'shape': [-1, -2, 2]}, {'shape': [1 << 60, 0, 0]},
+                            {'shape': [1] * 9 + [4]}, {'data_offsets': [-16, 0]},
+                            {'data_offsets': [8, 24]}, {'data_offsets': [16, 0]}):
+                with self.assertRaisesRegex(ValueError, 'logits: got', msg=changes):
+                    read({'__metadata__': facts, 'logits': logits | changes})
+            for header in (b'{', b'[]', b'[' * 100_000, {'__metadata__': [], 'logits': logits},
+                           {'__metadata__': facts, 'logits': 1}, {'__metadata__': facts, 'logits': {'dtype': 'F32'}}):
+                with self.assertRaisesRegex(ValueError, 'its header cannot be read'):
+                    read(header)
+            for changes in ({'exits': 'x'}, {'labels': '{'}, {'thresholds': 'x'}):
+                with self.assertRaisesRegex(ValueError, 'cannot be read', msg=changes):
+                    read({'__metadata__': facts | changes, 'logits': logits})
+
     def test_attaches_exits_from_a_list_of_texts(self):
         with tempfile.TemporaryDirectory() as folder:
             words = ('a great film', 'dull and boring', 'the film was a surprise', 'it was')
