@@ -76,7 +76,9 @@ def check_dockerfile(root, known):
     stages = [i for i, step in enumerate(steps) if step[0] == 'FROM']
     expect(len(stages) == 2, 'Dockerfile: want a stage that builds and one that runs')
     for index in stages:
-        expect(re.match(r'debian:12', steps[index][1]), f'Dockerfile: {steps[index][1]} names no Debian 12')
+        expect(re.match(r'debian:bookworm-\d{8}-slim( |$)', steps[index][1]),
+               f'Dockerfile: {steps[index][1]} is no Debian 12 of a day')
+    check_images(root)
     _, packages = run(os.path.join(root, 'scripts/setup'), '--list')
     installs = [re.search(r'--no-install-recommends(.*?)&&', step[1]).group(1).split() for step in steps
                 if step[0] == 'RUN' and 'apt-get' in step[1]]
@@ -90,6 +92,19 @@ def check_dockerfile(root, known):
     check_dockerignore(root)
     presets = json.load(open(os.path.join(root, 'CMakePresets.json'), encoding='utf-8'))
     expect('runtime' in [preset['name'] for preset in presets['buildPresets']], 'Dockerfile: there is no preset runtime')
+
+
+def check_images(root):
+    """What runs is the image of this version, not whatever was called the latest."""
+    def read(*parts):
+        with open(os.path.join(root, *parts), encoding='utf-8') as file:
+            return file.read()
+
+    version = re.search(r'project\(exeunt VERSION (\S+)', read('CMakeLists.txt')).group(1)
+    folder = os.path.join(root, 'deploy/kubernetes')
+    for name in [*sorted(os.listdir(folder)), '../Dockerfile']:
+        for image in re.findall(r'(?:image: *|-t |:ro )(exeunt\S*)', read('deploy/kubernetes', name)):
+            expect(image == f'exeunt:{version}', f'{name}: {image} is not exeunt:{version}')
 
 
 def check_dockerignore(root):
