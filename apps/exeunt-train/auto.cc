@@ -16,6 +16,7 @@
 #include "apps/exeunt/goal_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/train/compare.h"
@@ -121,7 +122,7 @@ void print_compared(const RecipeComparison& comparison, const Compared& compared
 void require_one_process() {
   for (const char* name : {"WORLD_SIZE", "SLURM_NTASKS"}) {
     const char* value = std::getenv(name);
-    if (value == nullptr || std::atoi(value) <= 1) continue;
+    if (value == nullptr || *value == '\0' || number_of<int>(value) == 1) continue;
     throw Error(Code::usage, fmt::format("--recipe auto runs in one process, and {} is {}", name, value),
                 "compare with one, then train the winner with several");
   }

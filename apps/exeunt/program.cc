@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/version.h"
 
@@ -122,9 +124,9 @@ Error value_error(const CLI::App& verb, const std::string& text, const std::stri
     const auto [low, high] = ends_of(*range);
     if (low.empty()) return {Code::usage, text, see};
     constexpr double kLargest = 1e300;  // above it nobody chose the limit
-    return wrong(
-        name, between(text, "Value ", " not in range").value_or(""),
-        std::strtod(high.c_str(), nullptr) > kLargest ? open_range(verb, name) : fmt::format("{} to {}", low, high));
+    const bool open = number_of<double>(high).value_or(HUGE_VAL) > kLargest;
+    return wrong(name, between(text, "Value ", " not in range").value_or(""),
+                 open ? open_range(verb, name) : fmt::format("{} to {}", low, high));
   }
   if (const auto option = between(text, "Could not convert: ", " = ")) {
     return wrong(*option, *between(text, " = ", ""), "a number");

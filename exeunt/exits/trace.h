@@ -82,6 +82,8 @@ struct ExitTrace {
 
 // Reads and checks all of it. Throws Error (bad_file); a logit that is not a number is reported by row and exit.
 [[nodiscard]] ExitTrace read_trace(const std::filesystem::path& path);
+// Whether a file says of itself that it is one, of whatever version; false for what is no safetensors file at all.
+[[nodiscard]] bool names_itself_trace(const std::filesystem::path& path);
 [[nodiscard]] ExitTrace parse_trace(std::span<const std::byte> safetensors, std::string_view where);
 void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
 

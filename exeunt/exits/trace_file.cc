@@ -205,6 +205,16 @@ ExitTrace read_trace(const std::filesystem::path& path) {
   return trace_of(read_safetensors(path), path.string());
 }
 
+bool names_itself_trace(const std::filesystem::path& path) {
+  try {
+    const TensorSet set = read_safetensors(path);
+    const auto format = set.metadata.find("format");
+    return format != set.metadata.end() && format->second.starts_with("exeunt.trace/");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 ExitTrace parse_trace(std::span<const std::byte> safetensors, std::string_view where) {
   return trace_of(parse_safetensors(safetensors, where), std::string(where));
 }

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "exeunt/base/number.h"
 #include "exeunt/base/process.h"
 
 namespace exeunt {
@@ -24,11 +25,10 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-std::optional<uint64_t> number_in(const std::string& text) {
-  char* end = nullptr;
-  const uint64_t value = std::strtoull(text.c_str(), &end, 10);
-  if (end == text.c_str()) return std::nullopt;
-  return value;
+// The first word, if it is a number.
+std::optional<uint64_t> number_in(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return number_of<uint64_t>(text.substr(0, text.find(' ')));
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ Memory memory() {
   Memory out;
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
-    const auto value = number_in(line.substr(std::min(line.find(':') + 1, line.size())));
+    const auto value = number_in(std::string_view(line).substr(std::min(line.find(':') + 1, line.size())));
     if (value && line.starts_with("MemTotal:")) out.total = *value * 1024;
     if (value && line.starts_with("MemAvailable:")) out.available = *value * 1024;
   }

@@ -170,8 +170,8 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const O
 
 bool is_trace_file(const std::string& name) {
   std::error_code ignored;
-  return name.ends_with(".safetensors") && fs::is_regular_file(name, ignored) &&
-         !path_exists(fs::path(name).parent_path() / "config.json");
+  if (!name.ends_with(".safetensors") || !fs::is_regular_file(name, ignored)) return false;
+  return !path_exists(fs::path(name).parent_path() / "config.json") || names_itself_trace(name);
 }
 
 ExitTrace trace_model(const MeasureOptions& options, const Observer& observer) {

@@ -65,7 +65,7 @@ struct Measured {
 [[nodiscard]] std::optional<ProfileEntry> profile_of(const MeasureOptions& options, const Measured& measured,
                                                      const Observer& observer);
 
-// A file that ends in .safetensors and is not a model's weights.
+// A file that ends in .safetensors and is not a model's weights: these have a config.json beside them.
 [[nodiscard]] bool is_trace_file(const std::string& name);
 
 // Metrics of the trace's task (or of its kind of problem), MFLOPs if the model is known, times if a profile is.

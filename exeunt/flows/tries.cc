@@ -14,6 +14,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/data/learned_rows.h"
@@ -50,11 +51,15 @@ RowSalt salt_in(const fs::path& folder) {
     write_atomically(path, fmt::format("{} {}\n", drawn[0], drawn[1]));
   }
   const std::string text = read_text(path, 128);
-  RowSalt salt{};
-  char* rest = nullptr;
-  salt[0] = std::strtoull(text.c_str(), &rest, 10);
-  salt[1] = std::strtoull(rest, nullptr, 10);
-  return salt;
+  const std::string_view line = std::string_view(text).substr(0, text.find('\n'));
+  const size_t blank = std::min(line.find(' '), line.size());
+  const auto first = number_of<uint64_t>(line.substr(0, blank));
+  const auto second = number_of<uint64_t>(line.substr(std::min(blank + 1, line.size())));
+  if (!first || !second) {  // with another salt no earlier try would be known again
+    throw_bad_file(path.string(), Hint{"restore it; if you remove the folder, earlier tries are no longer counted"},
+                   "got '{}', want two numbers", line.substr(0, 64));
+  }
+  return {*first, *second};
 }
 
 std::vector<int64_t> salted(std::span<const uint64_t> hashes, const RowSalt& salt) {
@@ -88,10 +93,12 @@ std::optional<Try> read_try(const fs::path& path) {
   try {
     const TensorSet set = read_safetensors(path);
     const TensorView* rows = set.find("rows");
-    const auto test = set.metadata.find("test"), number = set.metadata.find("number");
-    if (rows == nullptr || rows->dtype != DType::i64 || test == set.metadata.end() || number == set.metadata.end())
+    const auto test = set.metadata.find("test"), counted = set.metadata.find("number");
+    if (rows == nullptr || rows->dtype != DType::i64 || test == set.metadata.end() || counted == set.metadata.end())
       return std::nullopt;
-    Try made{.test = test->second, .number = std::atoi(number->second.c_str()), .in = {}, .rows = {}};
+    const auto number = number_of<int>(counted->second);
+    if (!number) return std::nullopt;
+    Try made{.test = test->second, .number = *number, .in = {}, .rows = {}};
     const auto precision = set.metadata.find("precision"), named = set.metadata.find("named");
     if (precision != set.metadata.end()) made.in.precision = precision->second;
     made.in.named = named != set.metadata.end() && named->second == "true";
@@ -114,7 +121,7 @@ std::vector<uint64_t> ids_of(const ExitTrace& part) {
   std::vector<uint64_t> ids;
   for (const int64_t index : part.index) {
     const std::string digest = sha256_hex(fmt::format("{} {}", part.info.data, index));
-    ids.push_back(std::strtoull(digest.substr(0, 16).c_str(), nullptr, 16));
+    ids.push_back(number_of<uint64_t>(std::string_view(digest).substr(0, 16), 16).value());
   }
   return ids;
 }

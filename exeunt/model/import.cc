@@ -2,13 +2,13 @@
 #include "exeunt/model/import.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <utility>
 
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/family.h"
@@ -264,10 +264,8 @@ bool is_truncated(std::string_view name, const ModelSpec& spec) {
   if (spec.groups != 0) return false;
   for (const std::string_view start : {row_of(spec.family).layer.before, std::string_view("encoder.pooler.")}) {
     if (!name.starts_with(start)) continue;
-    int index = 0;
     const std::string_view rest = name.substr(start.size());
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
-    return error == std::errc() && index >= spec.layers;
+    return number_of<int>(rest.substr(0, rest.find('.'))).value_or(-1) >= spec.layers;
   }
   return false;
 }

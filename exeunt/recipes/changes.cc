@@ -52,9 +52,11 @@ void set_field(Recipe& recipe, const std::string& assignment, const std::string&
 Recipe changed(Recipe recipe, const RecipeChanges& changes, const std::string& where) {
   try {
     patch_fields(changes.recipe, where, recipe);
+    Json for_memory = Json::object();  // how many texts fit into it does not depend on the stage
+    if (changes.stage.contains("batch")) for_memory["batch"] = changes.stage["batch"];
     for (StageSpec& stage : recipe.stages) {
+      patch_fields(stage.flags ? changes.stage : for_memory, where, stage);
       if (!stage.flags) continue;
-      patch_fields(changes.stage, where, stage);
       ObjectiveSpec& objective = stage.objective;
       ObjectiveSpec::fields(objective, [&](const Field& field, auto& value) {
         const auto found = changes.objective.find(field.name);

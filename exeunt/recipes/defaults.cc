@@ -23,7 +23,7 @@ bool sets(const RecipeChanges& changes, std::string_view field) {
 // as flags are; an empty one stays the recipe's.
 struct Default {
   bool (*holds)(const RunShape& shape);
-  const char *lr, *head_lr = "", *epochs = "", *batch = "", *label_smoothing = "";
+  const char *lr, *head_lr = "", *epochs = "", *label_smoothing = "";
   bool prototypes = false;
   bool every_recipe = false;  // else it was measured with `exeunt` alone
 };
@@ -108,7 +108,6 @@ Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const 
   change("lr", "--lr", found->lr);
   change("head_lr", "--head-lr", found->head_lr);
   change("epochs", "--epochs", found->epochs);
-  change("batch", "--batch", found->batch);
   change("label_smoothing", "--label-smoothing", found->label_smoothing);
   if (found->prototypes) {
     const std::string start = "heads.init=prototypes";

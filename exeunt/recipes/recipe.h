@@ -229,7 +229,8 @@ struct StageSpec {
   KeepBest keep_best = KeepBest::none;
   bool flags = true;
 
-  // A field with a flag can be changed on the command line, for all stages at once but those that `flags` excludes.
+  // A field with a flag can be changed on the command line, for all stages at once but those that `flags` excludes, and
+  // the batch size even there.
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "objective", .help = "The loss; see below", .required = true}, self.objective);
@@ -254,7 +255,8 @@ struct StageSpec {
     visit(Field{"keep_best", "Keep the weights of the best evaluation, by the last exit or the mean of all",
                 "--keep-best"},
           self.keep_best);
-    visit(Field{.name = "flags", .help = "Whether flags such as `--lr` change this stage, too; `--set` always does"},
+    visit(Field{.name = "flags",
+                .help = "Whether flags such as `--lr` change this stage, too; `--batch` and `--set` always do"},
           self.flags);
   }
 };

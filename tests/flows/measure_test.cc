@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/flows/measure.h"
 
+#include "exeunt/base/safetensors.h"
+#include "tests/exits/traces.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -26,6 +28,10 @@ TEST(Measure, ATraceIsAFileThatIsNoModelsWeights) {
   EXPECT_FALSE(is_trace_file(scratch.write("x.bin", "").string()));
   EXPECT_FALSE(is_trace_file(scratch.path().string()));
   (void)scratch.write("config.json", "{}");
+  EXPECT_FALSE(is_trace_file(file));
+  write_trace(file, random_trace({.rows = 3}));
+  EXPECT_TRUE(is_trace_file(file)) << "it says so itself, whatever is beside it";
+  write_safetensors(file, {}, {{"format", "pt"}});
   EXPECT_FALSE(is_trace_file(file));
 }
 

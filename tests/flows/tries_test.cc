@@ -98,6 +98,16 @@ TEST(Tries, ADamagedEntryCountsAsATry) {
   EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 3);
 }
 
+TEST(Tries, AnUnreadableSaltIsAnErrorAndNoNewOne) {
+  const Scratch scratch;
+  for (const char* damaged : {"", "17", "17 x\n", "-1 5\n", "17 18446744073709551616\n"}) {
+    scratch.write("salt", damaged);
+    const Error error = error_of([&] { (void)count_try(scratch.path(), "a", rows(0, 10)); });
+    EXPECT_EQ(error.code(), Code::bad_file) << damaged;
+    EXPECT_THAT(error.what(), testing::HasSubstr("want two numbers")) << damaged;
+  }
+}
+
 TEST(Tries, TellNoHashesOfOthers) {
   const Scratch one, two;
   (void)count_try(one.path(), "a", rows(0, 10));

@@ -78,6 +78,16 @@ TEST(RecipeChanges, ByFlagsLeaveAStageAloneThatTakesNone) {
   EXPECT_EQ(changed_recipe("attach", changes).stages[1].lr.value, 0.5);
 }
 
+// Who lowers it for want of memory wants it low in every stage.
+TEST(RecipeChanges, OfTheBatchSizeReachAStageThatTakesNoFlags) {
+  RecipeChanges changes;
+  changes.stage = {{"lr", 1e-4}, {"batch", 8}};
+  const Recipe before = find_recipe("attach"), after = changed_recipe("attach", changes);
+  EXPECT_EQ(after.stages[0].batch, 8);
+  EXPECT_EQ(after.stages[1].batch, 8);
+  EXPECT_EQ(after.stages[1].lr.value, before.stages[1].lr.value);
+}
+
 TEST(RecipeChanges, ThatMakeNoSenseAreErrorsOfTheCommandLine) {
   const auto set = [](const std::string& text) {
     RecipeChanges changes;
