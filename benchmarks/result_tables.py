@@ -297,7 +297,7 @@ def pretraining_tables(results):
         torch = found['torch']['tokens_per_second']
         remark = (f"Ours / a torch.compile loop (PyTorch {found['torch']['version']}), {remark}, against {torch / 1e3:,.0f}: "
                   f'{ours / torch:.2f} times as many')
-    header = ['step', 'million tokens'] + [f'{name}, exit {layer}' for name in ('hidden tokens', 'order') for layer in exits]
+    header = ['step', 'million tokens'] + [f'{name}, exit {layer}' for name in ('masked tokens', 'order') for layer in exits]
     return [table(header, rows, remark=remark + '.')]
 
 

@@ -67,7 +67,7 @@ void run_pretrain(const Common& common, const PretrainFlags& flags) {
   if (!result.results.contains("eval_token_losses")) return;
   const auto& tokens = result.results.at("eval_token_losses");
   const auto& order = result.results.at("eval_order_losses");
-  fmt::print("{:>4}  {:>12}  {:>14}\n", "exit", "hidden token", "sentence order");
+  fmt::print("{:>4}  {:>12}  {:>14}\n", "exit", "masked token", "sentence order");
   for (size_t i = 0; i < tokens.size(); ++i) {
     fmt::print("{:>4}  {:>12.4f}  {:>14.4f}\n", i + 1, tokens[i].get<double>(), order[i].get<double>());
   }

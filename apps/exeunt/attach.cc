@@ -229,10 +229,10 @@ void add_attach(CommandLine& line) {
   verb->add_option("--epochs", job.heads.epochs, "Passes over the learned texts; the best one's exits are kept")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  verb->add_option("--lr", job.heads.rate, "Highest learning rate of the exits")
+  verb->add_option("--lr", job.heads.rate, "Peak learning rate of the exits")
       ->check(CLI::Range(1e-7, 1.0))
-      ->default_str("0.001; 0.003 for values and for ten labels or more");
-  verb->add_option("--temperature", job.heads.temperature, "Temperature of the imitated probabilities")
+      ->default_str("0.001; 0.003 for regression and for ten labels or more");
+  verb->add_option("--temperature", job.heads.temperature, "Distillation temperature")
       ->check(CLI::Range(0.1, 100.0))
       ->capture_default_str();
   verb->add_option("--seed", job.texts.seed, "Seed of the draw, the split and the exits")->capture_default_str();

@@ -97,11 +97,12 @@ void add_column_flags(CLI::App& verb, UserColumns& columns) {
   verb.add_option("--label-column", columns.label, "Your file: label column; empty = no labels")
       ->capture_default_str()
       ->group(kDataGroup);
-  verb.add_flag("--several", columns.several, "Your file: a row may have several labels, as a list (JSONL) or as a|b")
+  verb.add_flag("--multi-label", columns.several,
+                "Your file: a row has any number of labels, as a list (JSONL) or as a|b")
       ->group(kDataGroup);
   verb.add_option_function<std::string>(
           "--label-columns", [&columns](const std::string& text) { columns.label_columns = comma_list(text); },
-          "Your file: several labels at once, a column with 1 or 0 for each")
+          "Your file: multi-label, with a column of 1 or 0 for each label")
       ->type_name("NAMES")
       ->group(kDataGroup);
   add_separator_flag(verb, columns)->group(kDataGroup);

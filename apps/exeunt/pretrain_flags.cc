@@ -32,7 +32,7 @@ void add_pretrain_verb(CommandLine& line, std::function<void(const PretrainFlags
   size("--layers", flags->layers, "Layers", kMaxLayers);
   size("--hidden", flags->hidden, "Hidden size", kMaxHidden);
   size("--heads", flags->heads, "Attention heads", kMaxHidden);
-  size("--inner", flags->inner, "Width of the feed-forward half", kMaxInner);
+  size("--inner", flags->inner, "Feed-forward size", kMaxInner);
   add_field_flags<PretrainSettings>(*verb, *flags);
 }
 

@@ -88,10 +88,11 @@ std::optional<Dataset> labelled_rows(const AttachJob& job, Checkpoint& model, co
       model.with_labels(label_names(model.exits(), model.spec().family, job.labelled.columns.labels, data, observer));
   const bool regression = model.exits().problem == Problem::regression;
   if (data.labelled && data.several != (model.exits().problem == Problem::multi_label)) {
-    throw Error(Code::bad_file,
-                fmt::format("the rows of {} have {}, and the model gives {}", data.where,
-                            data.several ? "several labels" : "one label", data.several ? "one" : "several at once"),
-                data.several ? "" : "--several reads \"a|b\" and lists, --label-columns a,b a column for each label");
+    throw Error(
+        Code::bad_file,
+        fmt::format("the rows of {} have {}, and the model gives {}", data.where,
+                    data.several ? "several labels" : "one label", data.several ? "one" : "several at once"),
+        data.several ? "" : "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
   }
   if (data.labelled && data.regression != regression) {
     throw Error(Code::bad_file,

@@ -38,8 +38,8 @@ struct AttachRecord {
     visit(Field{"precision", "… and in which precision"}, self.precision);
     visit(Field{"epochs", "Passes over the learned texts"}, self.heads.epochs);
     visit(Field{"batch", "Texts per step"}, self.heads.batch);
-    visit(Field{"lr", "Highest learning rate"}, self.heads.rate);
-    visit(Field{"temperature", "Of the imitated probabilities"}, self.heads.temperature);
+    visit(Field{"lr", "Peak learning rate"}, self.heads.rate);
+    visit(Field{"temperature", "Distillation temperature"}, self.heads.temperature);
     visit(Field{"dropout", "Of pooled rows"}, self.heads.dropout);
     visit(Field{"seed", "Of the draw, the split and the heads"}, self.heads.seed);
     visit(Field{"tool", "Version of exeunt"}, self.tool);

@@ -27,8 +27,8 @@ void require_fit(const Checkpoint& model, const Dataset& data) {
     throw Error(Code::bad_file,
                 fmt::format("the model gives {}, but the rows of the data have {}",
                             several ? "several labels at once" : "one answer", data.several ? "several" : "one"),
-                several ? "--several reads \"a|b\" and lists, --label-columns a,b a column for each label"
-                        : "omit --several and --label-columns");
+                several ? "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label"
+                        : "omit --multi-label and --label-columns");
   }
   if (data.labelled && regression != data.regression) {
     throw Error(Code::bad_file,

@@ -30,7 +30,7 @@ struct PretrainSettings : RunSettings {
     visit(shapes_weights(
               {.name = "epochs", .help = "Passes over the corpus", .flag = "--epochs", .low = 0, .open = true}),
           self.epochs);
-    visit(shapes_weights({"batch", "Rows of a step", "--batch", 1}), self.batch);
+    visit(shapes_weights({"batch", "Batch size, in rows", "--batch", 1}), self.batch);
     visit(shapes_weights({"tokens", "Tokens of a row, special tokens included", "--max-length", 8, 1 << 14}),
           self.tokens);
     visit(shapes_weights({.name = "lr", .help = "Learning rate", .flag = "--lr", .low = 0, .open = true}), self.lr);
@@ -41,7 +41,7 @@ struct PretrainSettings : RunSettings {
     visit(shapes_weights(
               {.name = "adam_epsilon", .help = "AdamW's epsilon", .flag = "--adam-epsilon", .low = 0, .open = true}),
           self.adam_epsilon);
-    visit(shapes_weights({"mask_share", "Share of the tokens that are predicted, 0 to 1", "--mask-share", 0, 1}),
+    visit(shapes_weights({"mask_share", "Share of the tokens to mask and predict, 0 to 1", "--mask-share", 0, 1}),
           self.mask_share);
     visit(shapes_weights(
               {"hold_out", "Share of the documents that is held out for evaluation, 0 to 0.5", "--hold-out", 0, 0.5}),

@@ -42,8 +42,10 @@ struct RunSettings {
                           .flag = "--precision",
                           .choices = kTrainingPrecisions}),
           self.precision);
-    visit(shapes_weights({"deterministic", "On CUDA: a run that was resumed repeats bit for bit, at a cost it measures",
-                          "--deterministic"}),
+    visit(shapes_weights(
+              {"deterministic",
+               "On CUDA: deterministic algorithms, so that a resumed run repeats bit for bit; prints what they cost",
+               "--deterministic"}),
           self.deterministic);
     visit(this_start({"log_every", "Steps between lines of log.jsonl; 0 = none", "--log-every", 0}), self.log_every);
     visit(this_start({"save_every", "Steps between checkpoints; 0 = none", "--save-every", 0}), self.save_every);
@@ -79,7 +81,8 @@ struct TrainSettings : RunSettings {
               {.name = "adam_epsilon", .help = "AdamW's epsilon", .flag = "--adam-epsilon", .low = 0, .open = true}),
           self.adam_epsilon);
     visit(shapes_weights({"accumulation", "Gradient accumulation steps", "--accumulation", 1}), self.accumulation);
-    visit(shapes_weights({"window", "Batches sorted by length together; 0 = plain shuffling", "--window", 0}),
+    visit(shapes_weights(
+              {"window", "Group texts by length within windows of N batches; 0 = plain shuffling", "--window", 0}),
           self.window);
     visit(this_start({"trace", "Store every exit's logits of the final evaluation: trace-NAME.safetensors", "--trace"}),
           self.trace);

@@ -338,7 +338,7 @@ std::string flags_for(const UserColumns& columns) {
     add("--separator", columns.separator == '\t' ? "tab" : std::string(1, columns.separator), "");
   add("--labels", fmt::format("{}", fmt::join(columns.labels, ",")), "");
   add("--label-columns", fmt::format("{}", fmt::join(columns.label_columns, ",")), "");
-  if (columns.several) out += " --several";
+  if (columns.several) out += " --multi-label";
   if (columns.skip_bad) out += " --skip-bad";
   return columns.regression.value_or(false) ? out + " --regression" : out;
 }

@@ -169,8 +169,7 @@ void Pretraining::make_network() {
 // The heads of an earlier pretraining, where the base has them; other backbones begin with new ones.
 void Pretraining::load_heads() {
   const ReadPath path = ReadPath::in(base_.folder(), kHeadFile);
-  if (!path_exists(path.path()))
-    return notice("the model has no head for hidden tokens: it begins with random weights");
+  if (!path_exists(path.path())) return notice("the model has no MLM head: it starts from random weights");
   const torch::NoGradGuard no_grad;
   const TensorSet set = read_safetensors(path);
   for (auto& item : network_->named_parameters()) {

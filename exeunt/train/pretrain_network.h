@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network with the two tasks of ElasticBERT's pretraining at every exit: the hidden tokens, through one head that all
+// A network with the two tasks of ElasticBERT's pretraining at every exit: the masked tokens, through one head that all
 // exits share, and the order of two halves of a text, through each exit's own pooler and classifier.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace exeunt::nn {
 // A batch as tensors. Weights are divided by their sum, so that a weighted sum is a mean.
 struct PretrainTensors {
   TextBatch texts;
-  Tensor places;               // [rows + predictions] int64: each row's first token, then the hidden ones
+  Tensor places;               // [rows + predictions] int64: each row's first token, then the masked ones
   Tensor gold, weight;         // [predictions]
   Tensor order, order_weight;  // [rows]
 };

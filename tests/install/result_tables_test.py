@@ -226,7 +226,7 @@ class TableTest(Folder):
         self.assertEqual(made.pretraining_tables(self.results()), [])
         self.write('pretraining.json', {'device': 'a card', 'shape': 'S', 'batch': 'B', 'ours': side(1.5e6, 4), 'torch': side(1e6, 5, version='2')})
         (one,) = made.pretraining_tables(self.results())
-        self.assertEqual(one['header'], ['step', 'million tokens', 'hidden tokens, exit 1', 'order, exit 1'])
+        self.assertEqual(one['header'], ['step', 'million tokens', 'masked tokens, exit 1', 'order, exit 1'])
         self.assertEqual(one['rows'], [['100', '2.0 / 2.0', '4.00 / 5.00', '0.70 / 0.70'], ['200', '4.0 / 4.0', '4.00 / 5.00', '0.70 / 0.70']])
         self.assertIn('1,500 thousand tokens a second, padding not counted, against 1,000: 1.50 times as many.', one['remark'])
         self.write('pretraining.json', {'device': 'a card', 'shape': 'S', 'batch': 'B', 'ours': side(1.5e6, 4)})
