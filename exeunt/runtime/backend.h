@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "exeunt/runtime/device.h"
 #include "exeunt/runtime/engine.h"
@@ -76,12 +77,39 @@ class Backend {
 [[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
 // The last site that may answer `ask`.
 [[nodiscard]] int stop_site(const ExitLayout& exits, const Ask& ask) noexcept;
+// Whether a text looks at `site` on its way. A deadline makes every exit an answer that may be needed.
+[[nodiscard]] bool looks_at(const Ask& ask, int site, int stop) noexcept;
 // How a text ends that answers at `site`, because the policy lets it leave there or because it is the last that may.
 [[nodiscard]] Ended ended_at(const ExitLayout& exits, const Ask& ask, int site, bool leaves) noexcept;
-// The decision temperature of a site, where the policy does not evaluate it.
-[[nodiscard]] float decision_temperature(const Ask& ask, int site) noexcept;
-// Completes an answer that has its exit and logits: the layer, and what the scores are.
-void complete(Answer& answer, const ExitLayout& exits, const Ask& ask);
+// A text's way along its exits: what each one says, and whether the policy lets the text leave there.
+class ExitWalk {
+ public:
+  // Both outlive it. Allocates what the whole way needs.
+  ExitWalk(const ExitLayout& exits, const Ask& ask);
+
+  struct Exit {
+    int site = 0;
+    const float* logits = nullptr;  // [outputs]
+    float lte = 0;
+  };
+  // The logits of the last layer's ramp; called only where the policy asks for them.
+  using Ramp = std::function<const float*()>;
+  // Looks at the next exit, which becomes the one that answers. Whether the policy lets the text leave.
+  bool look(const Exit& exit, const Ramp& ramp);
+
+  [[nodiscard]] int site() const noexcept { return site_; }  // of the last look; -1: none yet
+  // What that exit answers. Once, after a look.
+  void answer(Answer& out);
+
+ private:
+  const ExitLayout& exits_;
+  const Ask& ask_;
+  std::vector<float> state_ = {}, state_before_ = {};  // of the policy, and at the previous exit
+  int site_ = -1;
+  Evidence evidence_ = {};
+  std::vector<float> logits_ = {};
+  std::vector<ExitDetail> details_ = {};
+};
 // The answer of a text that did not get through.
 [[nodiscard]] Answer failed_answer(const std::exception_ptr& why);
 

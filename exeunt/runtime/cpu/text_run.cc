@@ -7,7 +7,6 @@
 #include "exeunt/base/error.h"
 #include "exeunt/runtime/check_text.h"
 #include "exeunt/runtime/cpu/register_peak.h"
-#include "exeunt/runtime/labels.h"
 
 namespace exeunt {
 namespace {
@@ -33,17 +32,15 @@ double leaving_share(const AskPolicy& policy, int nth) noexcept {
 }
 
 AnswerRun::AnswerRun(const PackedModel& model, const std::atomic<bool>& closing, AnswerJob job)
-    : model_(model), closing_(closing), job_(std::move(job)), stop_(stop_site(model.exits, job_.ask)) {
-  best_.logits.resize(static_cast<size_t>(model_.exits.outputs));
-  if (job_.ask.details) best_.details.reserve(model_.exits.sites.size());
-  if (!job_.ask.policy) return;
-  state_.resize(static_cast<size_t>(job_.ask.policy->bound.state_floats));
-  state_before_.resize(state_.size());
-}
+    : model_(model),
+      closing_(closing),
+      job_(std::move(job)),
+      stop_(stop_site(model.exits, job_.ask)),
+      walk_(model.exits, job_.ask) {}
 
 bool AnswerRun::prepare() {
   if (closing_.load(std::memory_order_relaxed) || job_.cancelled->load(std::memory_order_relaxed)) {
-    best_.ended = Ended::cancelled;
+    ended_ = Ended::cancelled;
     return false;
   }
   TextSource& source = job_.source;
@@ -61,24 +58,22 @@ bool AnswerRun::prepare() {
 
 bool AnswerRun::over(Clock::time_point now) {
   if (job_.cancelled->load(std::memory_order_relaxed)) {
-    best_.ended = Ended::cancelled;
+    ended_ = Ended::cancelled;
     return true;
   }
   if (job_.ask.deadline == kNoDeadline) return false;
   // With an answer at hand, do not begin a layer that would not end in time.
-  const auto need = best_.site >= 0 ? (now - start_) / best_.layers_run : Clock::duration{0};
+  const auto need = walk_.site() >= 0 ? (now - start_) / layers_run_ : Clock::duration{0};
   if (job_.ask.deadline - now > need) return false;
-  best_.ended = Ended::deadline;
+  ended_ = Ended::deadline;
   return true;
 }
 
-// A deadline makes every exit on the way an answer that may be needed.
 ExitVisit AnswerRun::visit(int layer) {
-  best_.layers_run = layer;
+  layers_run_ = layer;
   const int site = site_after(model_.exits, layer);
-  if (site < 0) return {};
+  if (site < 0 || !looks_at(job_.ask, site, stop_)) return {};
   const int nth = job_.ask.policy ? job_.ask.policy->bound.nth[site] : -1;
-  if (site != stop_ && job_.ask.deadline == kNoDeadline && nth < 0) return {};
   return {.site = site,
           .first_row = reads_first_row(model_.exits, site),
           .certain = site == stop_,
@@ -87,50 +82,15 @@ ExitVisit AnswerRun::visit(int layer) {
                                   : leaving_share(*job_.ask.policy, nth)};
 }
 
-// Looks at one exit; says whether the policy lets the text leave there.
-bool AnswerRun::look(const LayerEnd& end) {
-  const Policy* policy = job_.ask.policy ? &job_.ask.policy->bound : nullptr;
-  const int nth = policy != nullptr ? policy->nth[end.site] : -1;
-  const int outputs = model_.exits.outputs;
-  std::copy_n(end.logits, outputs, best_.logits.begin());
-  best_.site = end.site;
-  bool leaves = false;
-  if (nth < 0) {
-    best_.evidence = weigh(reading_of(model_.exits, end.logits, decision_temperature(job_.ask, end.site), end.lte));
-  } else {
-    const bool by_ramp = asks_ramp(*policy, nth);
-    if (by_ramp) state_before_ = state_;
-    best_.evidence = weigh(*policy, nth, {end.logits, end.lte}, state_.data());
-    Evidence ramp;
-    if (by_ramp) {  // it stands where the last exit stands: both are compared with the exit before
-      state_ = state_before_;
-      end.heads->run_ramp(end.rows, end.ramp);
-      ramp = weigh(*policy, nth, {end.ramp, end.lte}, state_.data());
-    }
-    const Step made = step(*policy, nth, best_.evidence, &ramp, state_.data());
-    leaves = made == Step::leave || made == Step::leave_by_ramp;
-    if (made == Step::leave_by_ramp) {
-      std::copy_n(end.ramp, outputs, best_.logits.begin());
-      best_.evidence = ramp;
-    }
-  }
-  if (nth >= 0 && job_.ask.policy->counts) {
-    const auto at = static_cast<size_t>(nth);
-    job_.ask.policy->counts->reached[at].fetch_add(1, std::memory_order_relaxed);
-    if (leaves) job_.ask.policy->counts->left[at].fetch_add(1, std::memory_order_relaxed);
-  }
-  if (job_.ask.details) {
-    best_.details.push_back({.exit = end.site, .layer = end.layer, .logits = best_.logits, .evidence = best_.evidence});
-  }
-  return leaves;
-}
-
 bool AnswerRun::after(const LayerEnd& end) {
-  best_.tokens = end.rows.tokens;
+  tokens_ = end.rows.tokens;
   if (end.site < 0) return false;
-  const bool leaves = look(end);
+  const bool leaves = walk_.look({.site = end.site, .logits = end.logits, .lte = end.lte}, [&end] {
+    end.heads->run_ramp(end.rows, end.ramp);
+    return end.ramp;
+  });
   if (!leaves && end.site != stop_) return false;
-  best_.ended = ended_at(model_.exits, job_.ask, end.site, leaves);
+  ended_ = ended_at(model_.exits, job_.ask, end.site, leaves);
   return true;
 }
 
@@ -140,16 +100,10 @@ void AnswerRun::fail(const std::exception_ptr& why) {
 
 void AnswerRun::finish() {
   if (failure_) return job_.done(failed_answer(failure_));
-  Answer out{.ended = best_.ended};
-  out.layers_run = best_.layers_run;
-  out.tokens = best_.tokens;
-  if (best_.ended != Ended::cancelled && best_.site >= 0) {
-    out.exit = best_.site;
-    out.evidence = best_.evidence;
-    out.logits = std::move(best_.logits);
-    out.details = std::move(best_.details);
-    complete(out, model_.exits, job_.ask);
-  }
+  Answer out{.ended = ended_};
+  out.layers_run = layers_run_;
+  out.tokens = tokens_;
+  if (ended_ != Ended::cancelled && walk_.site() >= 0) walk_.answer(out);
   job_.done(std::move(out));
 }
 

@@ -75,24 +75,14 @@ class AnswerRun final : public TextRun {
   void finish() override;
 
  private:
-  // The deepest exit so far, and how the text ended.
-  struct Best {
-    Ended ended = Ended::last_exit;
-    int site = -1;
-    Evidence evidence = {};
-    std::vector<float> logits = {};
-    int layers_run = 0, tokens = 0;
-    std::vector<ExitDetail> details = {};
-  };
-  bool look(const LayerEnd& end);
-
   const PackedModel& model_;
   const std::atomic<bool>& closing_;
   AnswerJob job_;
-  int stop_;                                           // the last site that may answer
-  std::vector<float> state_ = {}, state_before_ = {};  // of the policy, and at the previous exit
+  int stop_;  // the last site that may answer
+  ExitWalk walk_;
   Clock::time_point start_ = {};
-  Best best_ = {};
+  Ended ended_ = Ended::last_exit;
+  int layers_run_ = 0, tokens_ = 0;
   std::exception_ptr failure_ = {};
 };
 

@@ -18,7 +18,6 @@
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 #include "exeunt/runtime/cuda/lane.h"
-#include "exeunt/runtime/labels.h"
 
 namespace exeunt {
 namespace cuda {
@@ -44,56 +43,22 @@ struct Found {
 };
 
 // The answer of a text that left: its exits looked at in order, as on the processor (cpu/text_run.cc).
-Answer walk(const ExitLayout& exits, const Ask& ask, int stop, bool late, const Found& found) {
+Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, const Found& found) {
   const int left = found.lane->left(found.text);
   check(left >= 0 && left <= stop, "a text leaves the device at an exit of its own");
-  const Policy* policy = ask.policy ? &ask.policy->bound : nullptr;
-  std::vector<float> state(policy != nullptr ? static_cast<size_t>(policy->state_floats) : 0);
+  ExitWalk walk(exits, ask);
   Answer out;
   out.tokens = found.tokens;
   out.layers_run = exits.sites[static_cast<size_t>(left)].after;
   for (int site = 0; site <= left; ++site) {
-    const int nth = policy != nullptr ? policy->nth[site] : -1;
-    if (site != stop && nth < 0 && ask.deadline == kNoDeadline) continue;
-    const float* logits = found.lane->logits(found.text, site);
-    const float lte = found.lane->lte(found.text, site);
-    out.exit = site;
-    out.logits.assign(logits, logits + exits.outputs);
-    bool leaves = false;
-    if (nth < 0) {
-      out.evidence = weigh(reading_of(exits, logits, decision_temperature(ask, site), lte));
-    } else {
-      const bool by_ramp = asks_ramp(*policy, nth);
-      const std::vector<float> before = by_ramp ? state : std::vector<float>{};
-      out.evidence = weigh(*policy, nth, {logits, lte}, state.data());
-      Evidence ramp;
-      if (by_ramp) {  // it stands where the last exit stands: both are compared with the exit before
-        state = before;
-        ramp = weigh(*policy, nth, {found.lane->ramp(found.text), lte}, state.data());
-      }
-      const Step made = step(*policy, nth, out.evidence, &ramp, state.data());
-      leaves = made == Step::leave || made == Step::leave_by_ramp;
-      if (made == Step::leave_by_ramp) {
-        const float* other = found.lane->ramp(found.text);
-        out.logits.assign(other, other + exits.outputs);
-        out.evidence = ramp;
-      }
-      if (ask.policy->counts) {
-        const auto at = static_cast<size_t>(nth);
-        ask.policy->counts->reached[at].fetch_add(1, std::memory_order_relaxed);
-        if (leaves) ask.policy->counts->left[at].fetch_add(1, std::memory_order_relaxed);
-      }
-    }
-    if (ask.details) {
-      out.details.push_back({.exit = site,
-                             .layer = exits.sites[static_cast<size_t>(site)].after,
-                             .logits = out.logits,
-                             .evidence = out.evidence});
-    }
+    if (!looks_at(ask, site, stop)) continue;
+    const bool leaves = walk.look(
+        {.site = site, .logits = found.lane->logits(found.text, site), .lte = found.lane->lte(found.text, site)},
+        [&found] { return found.lane->ramp(found.text); });
     check((leaves || site == stop) == (site == left), "host and device decide alike");
     if (site == left) out.ended = late && !leaves ? Ended::deadline : ended_at(exits, ask, site, leaves);
   }
-  complete(out, exits, ask);
+  walk.answer(out);
   return out;
 }
 
@@ -382,7 +347,7 @@ class CudaBackend final : public Backend {
     }
     Answer answer;
     try {
-      answer = walk(exits(), one.job.ask, one.stop, one.late, {.lane = &lane, .text = text, .tokens = tokens});
+      answer = answer_of(exits(), one.job.ask, one.stop, one.late, {.lane = &lane, .text = text, .tokens = tokens});
     } catch (...) {
       answer = failed_answer(std::current_exception());
     }
