@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/exits/policy_text.h"
@@ -13,14 +14,8 @@ namespace exeunt::apps {
 
 std::vector<std::string> comma_list(std::string_view text) {
   std::vector<std::string> out;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    std::string_view part = text.substr(0, comma);
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    while (part.ends_with(' ')) part.remove_suffix(1);
-    out.emplace_back(part);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
+  for (const std::string_view part : split(text, ',')) out.emplace_back(trimmed(part));
+  if (out.back().empty()) out.pop_back();  // an empty list, or a comma at its end
   return out;
 }
 

@@ -17,6 +17,7 @@
 
 #include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
@@ -70,16 +71,6 @@ std::string short_number(std::string text) {
   return text;
 }
 
-std::vector<std::string> split_choices(std::string_view text) {
-  std::vector<std::string> out;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    out.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
-  return out;
-}
-
 // The text between two others, which must occur in this order; nothing otherwise.
 std::optional<std::string> between(std::string_view text, std::string_view before, std::string_view after) {
   const size_t begin = text.find(before);
@@ -115,7 +106,8 @@ Error value_error(const CLI::App& verb, const std::string& text, const std::stri
   };
   if (const auto known = between(text, " not in {", "}")) {
     const std::string got = *between(text, ": ", " not in {");
-    const std::vector<std::string> choices = split_choices(*known);
+    const std::vector<std::string_view> parts = split(*known, ',');
+    const std::vector<std::string> choices(parts.begin(), parts.end());
     const std::string near = nearest(got, choices);
     return {Code::usage, fmt::format("{}: got '{}', want {}", name, got, alternatives(choices)),
             near.empty() ? see : fmt::format("did you mean '{}'?", near)};

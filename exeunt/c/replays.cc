@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/base/version.h"

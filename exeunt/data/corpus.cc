@@ -5,6 +5,7 @@
 #include <array>
 #include <climits>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/parallel.h"
@@ -16,20 +17,16 @@ namespace {
 
 constexpr size_t kMaxCorpusFile = size_t{1} << 36;
 
+constexpr std::string_view kLineBlanks = " \t\r";
+
 bool is_blank(char c) noexcept {
-  return c == ' ' || c == '\t' || c == '\r';
+  return kLineBlanks.find(c) != std::string_view::npos;
 }
 bool is_upper(char c) noexcept {
   return c >= 'A' && c <= 'Z';
 }
 bool is_letter(char c) noexcept {
   return is_upper(c) || (c >= 'a' && c <= 'z');
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 // "Mr.", "e.g.", "J.": a full stop that ends no sentence.
@@ -96,7 +93,7 @@ std::vector<std::string_view> documents_in(std::string_view text) {
   };
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    if (trimmed(text.substr(at, end - at)).empty()) {
+    if (trimmed(text.substr(at, end - at), kLineBlanks).empty()) {
       take(at);
       begin = end;
     }
@@ -112,7 +109,7 @@ std::vector<std::string_view> split_sentences(std::string_view paragraph) {
   std::vector<std::string_view> out;
   size_t begin = 0;
   const auto take = [&](size_t end) {
-    const std::string_view sentence = trimmed(paragraph.substr(begin, end - begin));
+    const std::string_view sentence = trimmed(paragraph.substr(begin, end - begin), kLineBlanks);
     if (!sentence.empty()) out.push_back(sentence);
     begin = end;
   };
@@ -122,7 +119,7 @@ std::vector<std::string_view> split_sentences(std::string_view paragraph) {
     size_t end = at + 1;
     while (const size_t more = closing_at(paragraph, end)) end += more;
     if (end < paragraph.size() && !is_blank(paragraph[end])) continue;
-    if (!may_begin(trimmed(paragraph.substr(end)))) continue;
+    if (!may_begin(trimmed(paragraph.substr(end), kLineBlanks))) continue;
     if (c == '.' && abbreviates(paragraph.substr(begin, at - begin))) continue;
     take(end);
     at = end - 1;

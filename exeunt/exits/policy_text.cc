@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
@@ -136,16 +137,6 @@ std::string str(const PolicySpec& spec) {
     if (info.params[i].keyed && spec.params[i] != info.params[i].absent)
       items.push_back(fmt::format("{}={}", info.params[i].name, value_text(i)));
   return items.empty() ? std::string(info.name) : fmt::format("{}:{}", info.name, fmt::join(items, ","));
-}
-
-std::vector<std::string_view> split(std::string_view text, char mark) {
-  std::vector<std::string_view> parts;
-  for (size_t from = 0;;) {
-    const size_t to = text.find(mark, from);
-    parts.push_back(text.substr(from, to - from));
-    if (to == std::string_view::npos) return parts;
-    from = to + 1;
-  }
 }
 
 std::string shortest(float value) {

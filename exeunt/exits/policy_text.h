@@ -6,7 +6,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "exeunt/exits/policy.h"
 
@@ -17,9 +16,6 @@ namespace exeunt {
 [[nodiscard]] PolicySpec parse_policy(std::string_view text, std::string_view where = {});
 
 [[nodiscard]] std::string str(const PolicySpec& spec);
-
-// Shared with sweeps and traces.
-[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char mark);
 
 // The shortest text that reads back as the same float; "0" for both zeros.
 [[nodiscard]] std::string shortest(float value);

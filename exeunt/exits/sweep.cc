@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/number.h"
 #include "exeunt/exits/policy_text.h"
 

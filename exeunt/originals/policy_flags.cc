@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/exits/policy_text.h"

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
@@ -20,12 +21,6 @@ namespace exeunt {
 namespace {
 
 constexpr std::array<std::string_view, 5> kNames{"deebert", "pabee", "elasticbert", "romebert", "elbert"};
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
 
 // A metric's key in transformers; since version 3, which PABEE and ElasticBERT use, MNLI's carries its task.
 std::string key_of(View view, Metric metric, const ViewRun& run) {

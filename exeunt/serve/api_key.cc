@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/serve/http_message.h"

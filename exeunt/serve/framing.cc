@@ -9,6 +9,7 @@
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/number.h"
 #include "exeunt/serve/head_check.h"
 #include "exeunt/serve/refusal.h"

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/serve/refusal.h"
 
 namespace exeunt::serve {
@@ -51,7 +52,7 @@ void check_type(const HttpRequest& request) {
   const std::string_view type = request.field("content-type");
   if (type.empty() && request.field("origin").empty()) return;
   const bool one = type.find(',') == std::string_view::npos;
-  if (one && lower(trimmed(type.substr(0, type.find(';')))) == "application/json") return;
+  if (one && lower(trimmed(type.substr(0, type.find(';')), kHttpBlanks)) == "application/json") return;
   throw Refusal(415, ErrorType::validation, "the content type is not application/json",
                 "send 'Content-Type: application/json'");
 }

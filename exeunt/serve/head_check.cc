@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/serve/refusal.h"
 
 namespace exeunt::serve {
@@ -53,7 +54,7 @@ void check_field(std::string_view line, Head& head) {
     const auto byte = static_cast<unsigned char>(c);
     if ((byte < 0x20 && c != '\t') || byte == 0x7f) bad("a control character in a field");
   }
-  value = trimmed(value);
+  value = trimmed(value, kHttpBlanks);
   const std::string name = lower(line.substr(0, colon));
   if (name == "host") ++head.hosts;
   if (name == "content-type") ++head.types;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/base/ascii.h"
+
 namespace exeunt::serve {
 
 std::string_view HttpRequest::field(std::string_view name) const noexcept {
@@ -48,24 +50,11 @@ std::string head_text(const HttpResponse& response, bool keep_alive) {
   return out;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-  const size_t first = text.find_first_not_of(" \t");
-  return first == text.npos ? text.substr(0, 0) : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 bool list_holds(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const size_t comma = list.find(',');
     std::string_view item = list.substr(0, comma);
-    item = trimmed(item.substr(0, item.find(';')));
+    item = trimmed(item.substr(0, item.find(';')), kHttpBlanks);
     if (lower(item) == word) return true;
     if (comma == std::string_view::npos) break;
     list.remove_prefix(comma + 1);

@@ -42,8 +42,7 @@ struct HttpResponse {
 // Status line and fields, with the empty line at the end.
 [[nodiscard]] std::string head_text(const HttpResponse& response, bool keep_alive);
 
-[[nodiscard]] std::string lower(std::string_view text);
-[[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;  // without spaces and tabs at its ends
+inline constexpr std::string_view kHttpBlanks = " \t";  // what may surround a field's value
 
 // Does the comma-separated `list` contain `word`, in any case? For Connection, Accept and the like; parameters are
 // ignored.

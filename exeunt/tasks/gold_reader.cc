@@ -8,6 +8,7 @@
 
 #include <fmt/ranges.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/tasks/rows.h"
@@ -15,27 +16,12 @@
 namespace exeunt {
 namespace {
 
-std::string_view trimmed(std::string_view text) noexcept {
-  constexpr std::string_view kBlanks = " \t\r\n\f\v";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
 // "1.00" as "1": numbers that pandas turned into floats, because a value was missing.
 std::string_view without_zeros(std::string_view text) noexcept {
   const size_t point = text.find('.');
   const bool zeros = point != std::string_view::npos && point > 0 && point + 1 < text.size() &&
                      text.find_first_not_of('0', point + 1) == std::string_view::npos;
   return zeros && number_of<int64_t>(text.substr(0, point)) ? text.substr(0, point) : text;
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
 }
 
 std::string rows_text(int64_t rows) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/tasks/gold_reader.h"
@@ -11,24 +12,11 @@
 #include "exeunt/tasks/rows.h"
 
 namespace exeunt {
-namespace {
-
-std::string without_blanks(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r") - first + 1));
-}
-
-}  // namespace
 
 std::vector<std::string> split_labels(std::string_view text) {
   std::vector<std::string> out;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('|'), text.size());
-    std::string one = without_blanks(text.substr(0, end));
-    if (!one.empty()) out.push_back(std::move(one));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for (const std::string_view part : split(text, '|'))
+    if (const std::string_view one = trimmed(part); !one.empty()) out.emplace_back(one);
   return out;
 }
 

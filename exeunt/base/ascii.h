@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small things done to text by its ASCII characters, whatever the locale; all other bytes stay as they are.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace exeunt {
+
+[[nodiscard]] inline std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+// Without blanks at its ends.
+[[nodiscard]] inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n\f\v") noexcept {
+  const size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// The parts between the marks: one more than there are marks, and they may be empty.
+[[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, char mark) {
+  std::vector<std::string_view> parts;
+  for (size_t from = 0;;) {
+    const size_t to = text.find(mark, from);
+    parts.push_back(text.substr(from, to - from));
+    if (to == std::string_view::npos) return parts;
+    from = to + 1;
+  }
+}
+
+}  // namespace exeunt
