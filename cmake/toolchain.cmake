@@ -69,10 +69,13 @@ function(exeunt_library name)
   exeunt_join_sources(exeunt_${name})
 endfunction()
 
-# exeunt_test(folder [THREADS] SOURCES ... LINKS ...): one GoogleTest program per tested folder. THREADS marks those that use
-# threads, clocks or signals, for scripts/stress.
+# Tests that take long begin first, so that no core waits for them at the end: set_tests_properties(... COST ${EXEUNT_LONG}).
+set(EXEUNT_LONG 100)
+
+# exeunt_test(folder [THREADS] [LONG] SOURCES ... LINKS ...): one GoogleTest program per tested folder. THREADS marks those that
+# use threads, clocks or signals, for scripts/stress; LONG those that take a minute or more under sanitizers.
 function(exeunt_test folder)
-  cmake_parse_arguments(TEST "THREADS" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(TEST "THREADS;LONG" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${folder}_test ${TEST_SOURCES})
   target_link_libraries(${folder}_test PRIVATE ${TEST_LINKS} exeunt_gtest_main exeunt_gmock)
   target_include_directories(${folder}_test PRIVATE ${CMAKE_SOURCE_DIR})
@@ -90,5 +93,8 @@ function(exeunt_test folder)
   exeunt_strict(${folder}_test)
   exeunt_join_sources(${folder}_test)
   add_test(NAME ${folder} COMMAND ${folder}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${folder} PROPERTIES TIMEOUT 600 LABELS "unit$<$<BOOL:${TEST_THREADS}>:;threads>")
+  set_tests_properties(${folder} PROPERTIES TIMEOUT 1200 LABELS "unit$<$<BOOL:${TEST_THREADS}>:;threads>")
+  if(TEST_LONG)
+    set_tests_properties(${folder} PROPERTIES COST ${EXEUNT_LONG})
+  endif()
 endfunction()
