@@ -24,6 +24,7 @@
 #include "exeunt/train/run_state.h"
 #include "exeunt/train/stage_plan.h"
 #include "exeunt/train/step_graphs.h"
+#include "exeunt/train/step_timer.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt {
@@ -121,8 +122,6 @@ class Run {
   [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
   [[nodiscard]] LearnedRows learned(const Checkpoint* resumed) const;
   void tell_start();
-  [[nodiscard]] double estimated_seconds();
-  [[nodiscard]] std::optional<double> deterministic_cost();
   bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
   bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
   [[nodiscard]] nn::BatchShape shape() const;
@@ -207,59 +206,11 @@ std::optional<nn::LoadedState> Run::find_checkpoint() {
   return std::nullopt;
 }
 
-// How long the steps will take, judged by one batch of usual size, from which nothing is learned.
-double Run::estimated_seconds() {
-  constexpr double kWithUpdates = 1.15;  // gradients are timed; the optimiser takes a little more
-  double seconds = 0;
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    const StageSpec& stage = options_.recipe.stages[i];
-    if (plans_[i].steps == 0) continue;
-    nn::Stepper stepper(
-        network_, options_.recipe, stage,
-        {.lr = plans_[i].lr, .schedule = plans_[i].schedule, .world = &world_, .bf16 = options_.precision == "bf16"});
-    const std::vector<Batch> batches =
-        shuffled_batches(data_.train.offsets,
-                         {.batch = static_cast<size_t>(stage.batch), .window = static_cast<size_t>(options_.window)});
-    const auto tokens = [&](const Batch& rows) {
-      size_t longest = 0;
-      for (const size_t row : rows) longest = std::max(longest, data_.train.length(row));
-      return static_cast<double>(longest * rows.size());
-    };
-    double mean = 0;
-    for (const Batch& rows : batches) mean += tokens(rows) / static_cast<double>(batches.size());
-    const Batch& usual = *std::min_element(batches.begin(), batches.end(), [&](const Batch& a, const Batch& b) {
-      return std::fabs(tokens(a) - mean) < std::fabs(tokens(b) - mean);
-    });
-    const nn::TrainBatch batch = nn::batch_tensors(data_.train, usual, shape());
-    double fastest = INFINITY;  // the first one also starts threads and fills caches
-    for (int n = 0; n < 3; ++n) {
-      const auto start = steady_clock::now();
-      (void)stepper.gather(batch, 0, 1.0).item<double>();
-      for (const Tensor& parameter : network_->parameters()) {  // waits for a GPU that is still at work
-        if (parameter.grad().defined()) (void)parameter.grad().flatten()[0].item<float>();
-      }
-      stepper.forget();
-      fastest = std::min(fastest, std::chrono::duration<double>(steady_clock::now() - start).count());
-    }
-    const double share = tokens(usual) > 0 ? mean / tokens(usual) : 1;
-    seconds += kWithUpdates * fastest * share * static_cast<double>(plans_[i].steps * options_.accumulation);
-  }
-  return seconds;
-}
-
-// How many times as long steps take that repeat bit for bit; nothing where they take the same operations.
-std::optional<double> Run::deterministic_cost() {
-  if (!options_.deterministic || !device_.is_cuda()) return std::nullopt;
-  nn::repeat_bit_for_bit(device_, false);
-  const double without = estimated_seconds();
-  nn::repeat_bit_for_bit(device_, true);
-  return without > 0 ? std::optional(estimated_seconds() / without) : std::nullopt;
-}
-
 void Run::tell_start() {
   if (!options_.started || !writes()) return;
   const bool alone = world_.size() == 1;  // others would wait for the one that measures
   const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
+  const nn::StepTimer timer{network_, data_, options_, plans_, world_, shape()};
   options_.started({.stages = plans_,
                     .exits = layout,
                     .device = device_.str(),
@@ -267,8 +218,8 @@ void Run::tell_start() {
                     .torch = nn::compat::version(),
                     .threads = torch::get_num_threads(),
                     .processes = world_.size(),
-                    .seconds = options_.estimate && alone ? std::optional(estimated_seconds()) : std::nullopt,
-                    .deterministic_cost = alone ? deterministic_cost() : std::nullopt});
+                    .seconds = options_.estimate && alone ? std::optional(timer.seconds()) : std::nullopt,
+                    .deterministic_cost = alone ? timer.deterministic_cost() : std::nullopt});
 }
 
 TrainResult Run::go() {
