@@ -141,13 +141,16 @@ test("the slider has each policy once, from full depth on, and begins at the ser
 test("the text to begin with is one of the model's own data, and none where there is none", async () => {
   const { page, close } = await open();
   assert.equal(await page.inputValue("#text"), "");
+  assert.ok(await page.isVisible("#with-pair"), "nobody knows what the model was trained on");
   await close();
   const folder = mkdtempSync(join(tmpdir(), "example-"));
   cpSync(model, join(folder, "own"), { recursive: true });
   writeFileSync(join(folder, "own", "held-out.csv"), 'text,label\n"Free entry, win <b>now</b>",0\n');
+  writeFileSync(join(folder, "own", "recipe.json"), '{"run": {"texts": 1}}');
   const own = await serve(join(folder, "own"));
   const { page: other, troubles, close: done } = await open({}, own.address);
   assert.equal(await other.inputValue("#text"), "Free entry, win <b>now</b>");
+  assert.ok(await other.isHidden("#with-pair"), "the model was trained on single texts");
   assert.deepEqual(troubles, []);
   await done();
   own.process.kill("SIGTERM");
