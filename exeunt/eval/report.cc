@@ -304,9 +304,10 @@ std::string page(const ReportOptions& options, const std::string& body) {
       escape_html(options.title), built_in_file("report.css"), body, script, sha256_base64(script));
 }
 
-std::string figures(const std::vector<Chart>& charts) {
+template <class AnyChart>
+std::string figures(const std::vector<AnyChart>& charts) {
   std::string out;
-  for (const Chart& chart : charts) out += "<figure>" + draw(chart) + "</figure>\n";
+  for (const AnyChart& chart : charts) out += "<figure>" + draw(chart) + "</figure>\n";
   return out;
 }
 
@@ -325,10 +326,11 @@ std::string body_of(const std::vector<ShownRun>& all, const std::vector<Chart>& 
   }
   out += "<p class=\"soft\">Settings with a much larger loss are listed in the tables below.</p>\n";
   out += "<h2>Quality at each exit</h2>\n" + figures(quality_per_exit(all, options.published));
-  out += "<h2>Exit distribution</h2>\n<figure>" + draw(exit_shares(all)) + "</figure>\n";
-  const auto classes = [](const ShownRun& s) { return s.labelled && !s.run->trace->info.regression; };
-  if (std::any_of(all.begin(), all.end(), classes))
-    out += "<h2>Calibration</h2>\n<figure>" + draw(calibration_errors(all)) + "</figure>\n";
+  out += "<h2>Exit distribution</h2>\n" + figures(exit_shares(all));
+  if (const std::vector<BarChart> errors = calibration_errors(all); !errors.empty()) {
+    out += fmt::format("<h2>Calibration</h2>\n<p class=\"soft\">Expected {} at each exit.</p>\n{}",
+                       term_html("calibration error"), figures(errors));
+  }
   std::string certificates, settings, examples, per_class;
   for (const ShownRun& shown : all) {
     if (shown.classes) per_class += class_part(shown, &shown == &all.front() && shown.classes->classes.size() <= 16);

@@ -100,24 +100,34 @@ void hold_within(std::pair<double, double> range, Chart& chart) {
   std::erase_if(chart.series, [](const ChartSeries& series) { return series.points.empty(); });
 }
 
-// Runs may have different exits; there is a bar for every layer that any of them has.
-BarChart per_layer(const std::vector<ShownRun>& all, BarChart chart,
-                   const std::function<double(const ShownRun&, size_t)>& value) {
-  std::set<int> every;
-  for (const ShownRun& shown : all)
-    every.insert(shown.run->trace->info.layers.begin(), shown.run->trace->info.layers.end());
-  const std::vector<int> layers(every.begin(), every.end());
-  for (const int layer : layers) chart.labels.push_back(std::to_string(layer));
-  for (const ShownRun& shown : all) {
-    BarGroup group{shown.run->name, shown.colour, std::vector<double>(layers.size(), 0)};
-    const std::vector<int>& own = shown.run->trace->info.layers;
-    for (size_t exit = 0; exit < own.size(); ++exit) {
-      const auto place = std::lower_bound(layers.begin(), layers.end(), own[exit]) - layers.begin();
-      group.values[static_cast<size_t>(place)] = value(shown, exit);
+// One figure per data set. Runs may have different exits; there is a bar for every layer that any of them has.
+std::vector<BarChart> per_layer(const std::vector<DataRuns>& sets, const char* y_label,
+                                const std::function<double(const ShownRun&, size_t)>& value) {
+  std::vector<BarChart> charts;
+  for (const DataRuns& runs : sets) {
+    BarChart chart{.title = runs.front()->data_name(),
+                   .x_label = "layer",
+                   .y_label = y_label,
+                   .labels = {},
+                   .groups = {},
+                   .percent = true};
+    std::set<int> every;
+    for (const ShownRun* shown : runs)
+      every.insert(shown->run->trace->info.layers.begin(), shown->run->trace->info.layers.end());
+    const std::vector<int> layers(every.begin(), every.end());
+    for (const int layer : layers) chart.labels.push_back(std::to_string(layer));
+    for (const ShownRun* shown : runs) {
+      BarGroup group{shown->run->name, shown->colour, std::vector<double>(layers.size(), 0)};
+      const std::vector<int>& own = shown->run->trace->info.layers;
+      for (size_t exit = 0; exit < own.size(); ++exit) {
+        const auto place = std::lower_bound(layers.begin(), layers.end(), own[exit]) - layers.begin();
+        group.values[static_cast<size_t>(place)] = value(*shown, exit);
+      }
+      chart.groups.push_back(std::move(group));
     }
-    chart.groups.push_back(std::move(group));
+    charts.push_back(std::move(chart));
   }
-  return chart;
+  return charts;
 }
 
 }  // namespace
@@ -206,28 +216,17 @@ std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool publi
   return charts;
 }
 
-BarChart exit_shares(const std::vector<ShownRun>& all) {
-  return per_layer(all,
-                   {.title = "Share of texts that exit at each layer",
-                    .x_label = "layer",
-                    .y_label = "share of texts",
-                    .labels = {},
-                    .groups = {},
-                    .percent = true},
-                   [](const ShownRun& shown, size_t exit) {
-                     return static_cast<double>(shown.chosen.histogram[exit]) /
-                            static_cast<double>(std::max<size_t>(1, shown.run->trace->rows));
-                   });
+std::vector<BarChart> exit_shares(const std::vector<ShownRun>& all) {
+  return per_layer(by_data(all), "share of texts", [](const ShownRun& shown, size_t exit) {
+    return static_cast<double>(shown.chosen.histogram[exit]) /
+           static_cast<double>(std::max<size_t>(1, shown.run->trace->rows));
+  });
 }
 
-BarChart calibration_errors(const std::vector<ShownRun>& all) {
-  return per_layer(all,
-                   {.title = "Expected calibration error at each exit",
-                    .x_label = "layer",
-                    .y_label = "error",
-                    .labels = {},
-                    .groups = {},
-                    .percent = true},
+std::vector<BarChart> calibration_errors(const std::vector<ShownRun>& all) {
+  std::vector<DataRuns> sets = by_data(all);
+  std::erase_if(sets, [](const DataRuns& runs) { return !runs.front()->classes; });
+  return per_layer(sets, "calibration error",
                    [](const ShownRun& shown, size_t exit) { return shown.exits[exit].calibration_error; });
 }
 

@@ -37,8 +37,10 @@ struct ShownRun {
 [[nodiscard]] std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool published);
 // One figure per task or data set: every run's score at each exit, and RomeBERT's published curves behind them.
 [[nodiscard]] std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool published);
-[[nodiscard]] BarChart exit_shares(const std::vector<ShownRun>& all);
-[[nodiscard]] BarChart calibration_errors(const std::vector<ShownRun>& all);
+// Likewise: the share of texts that leave at each exit.
+[[nodiscard]] std::vector<BarChart> exit_shares(const std::vector<ShownRun>& all);
+// Likewise, of data with classes: the expected calibration error at each exit.
+[[nodiscard]] std::vector<BarChart> calibration_errors(const std::vector<ShownRun>& all);
 
 // The first kind of figures as a Vega-Lite specification.
 [[nodiscard]] OrderedJson vega_lite_of(const std::vector<Chart>& charts);
