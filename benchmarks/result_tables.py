@@ -494,6 +494,7 @@ SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_t
             'study-typed': lambda results: study_tables.typed_tables(results, table),
             'study-time': lambda results: study_tables.time_tables(results, table),
             'study-cpu': lambda results: study_tables.cpu_tables(results, table),
+            'study-changes': lambda results: study_tables.change_tables(results, table),
             'study-settings': lambda results: study_tables.setting_tables(results, table),
             'attached': attached_tables, 'attach-apart': apart_tables, 'attach-demo': attach_demo_tables,
             'attach-tried': attach_trial_tables, 'attach-by-task': attach_task_tables, 'attach-stage': attach_stage_tables}
