@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/exeunt/output.h"
+#include "exeunt/eval/scores.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/tasks/hold_out.h"
 #include "exeunt/train/run_files.h"
@@ -25,8 +26,9 @@ std::string data_text(const TrainFlags& flags) {
 }
 
 // "5: complaint, notice, praise …", as many names as fit a line.
-std::string labels_text(const Outcome& outcome) {
+std::string labels_text(const TrainingData& data) {
   constexpr size_t kRoom = 80;
+  const Outcome& outcome = data.outcome;
   if (outcome.problem == Problem::regression) {
     return outcome.range ? fmt::format("numbers from {:g} to {:g}", outcome.range->first, outcome.range->second)
                          : "numbers";
@@ -36,6 +38,9 @@ std::string labels_text(const Outcome& outcome) {
     if (i > 0 && width_of(text) + width_of(outcome.labels[i]) > kRoom) return text + " …";
     text += (i > 0 ? ", " : "") + outcome.labels[i];
   }
+  const bool f1 = std::find(data.metrics.begin(), data.metrics.end(), Metric::f1) != data.metrics.end();
+  const auto positive = static_cast<size_t>(ScorerOptions{}.positive);
+  if (f1 && positive < outcome.labels.size()) text += fmt::format("; f1 is of '{}'", outcome.labels[positive]);
   return text;
 }
 
@@ -105,7 +110,7 @@ std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& wh
       {"data", data_text(what.flags)},
       {"rows", rows_text(what.loaded)},
       {"texts", texts_text(what.loaded.data.train)},
-      {"labels", labels_text(what.loaded.data.outcome)},
+      {"labels", labels_text(what.loaded.data)},
       {"recipe", fmt::format("{}, seed {}", recipe.name, recipe.seed)},
       {"exits", exits_text(start.exits)}};
   for (size_t i = 0; i < start.stages.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/data/features.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/tasks/inspect.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt::apps {
@@ -23,6 +24,8 @@ void run(const Common& common, const PrepareFlags& flags) {
   const Dataset data = load_data(flags.data);
   const Checkpoint model = Checkpoint::open(flags.model);
   for (const std::string& text : data.notices) notice(common, text);
+  if (flags.data.task.empty())
+    for (const std::string& text : warnings_of(inspect(data), data, DataUse::learn)) notice(common, text);
   const auto tokenizer = load_tokenizer(model.folder());
   const Features features = make_features(data, *tokenizer,
                                           {.max_length = std::min(flags.max_length, model.spec().max_tokens()),

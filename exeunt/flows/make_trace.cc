@@ -153,6 +153,7 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
       options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, resolved, trace.info);
   const std::optional<LearnedRows> learned = learned_in(model.folder());
   if (learned) trace.learned.resize(trace.rows);
+  int64_t truncated = 0;
   // In blocks, so that the tokens of a large data set need not all be in memory.
   constexpr size_t kBlock = 4096;
   for (size_t begin = 0; begin < trace.rows; begin += kBlock) {
@@ -175,8 +176,10 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
     for (const Encoding& text : texts) {
       trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
       trace.row_hash.push_back(row_hash_of(text.ids));
+      truncated += text.truncated ? 1 : 0;
     }
   }
+  if (options.truncated) options.truncated(truncated);
   for (const Example& example : data.examples) {
     if (trace.info.several) {
       put_gold(data, example, trace.gold);

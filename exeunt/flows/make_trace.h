@@ -20,11 +20,12 @@ struct TraceOptions {
   int max_length = 0;  // 0: as Wish::max_length
   int threads = 0;     // 0 = as many as the machine has
   Device device = {};
-  std::optional<Precision> precision = {};    // none: the model's default (resolve.h)
-  std::optional<Exceptions> exceptions = {};  // matrices in another precision; none: precision.json's
-  bool reference = false;                     // the plain fp32 reference instead of the engine
-  std::filesystem::path tokenizer = {};       // folder it was loaded from; empty = the model's
-  std::function<void(int64_t)> advance = {};  // called after every text, from any thread, one call at a time
+  std::optional<Precision> precision = {};      // none: the model's default (resolve.h)
+  std::optional<Exceptions> exceptions = {};    // matrices in another precision; none: precision.json's
+  bool reference = false;                       // the plain fp32 reference instead of the engine
+  std::filesystem::path tokenizer = {};         // folder it was loaded from; empty = the model's
+  std::function<void(int64_t)> advance = {};    // called after every text, from any thread, one call at a time
+  std::function<void(int64_t)> truncated = {};  // called once, with the number of texts that were
 };
 
 // The data's gold is mapped to the model's label order by name. Throws

@@ -52,6 +52,7 @@ ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const O
       model.with_labels(label_names(model.exits(), model.spec().family, options.data.columns.labels, data, observer));
   const fs::path tokenizer_folder = options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer);
   const auto tokenizer = load_tokenizer(tokenizer_folder);
+  int64_t truncated = 0;
   const auto run = [&](const Dataset& rows, std::optional<Precision> in, int max_length) {
     Progress progress("trace", static_cast<int64_t>(rows.examples.size()), observer.progress);
     return make_trace(model, *tokenizer, rows,
@@ -61,9 +62,14 @@ ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const O
                        .precision = in,
                        .reference = options.reference,
                        .tokenizer = tokenizer_folder,
-                       .advance = [&](int64_t texts) { progress.advance(texts); }});
+                       .advance = [&](int64_t texts) { progress.advance(texts); },
+                       .truncated = [&](int64_t texts) { truncated = texts; }});
   };
   ExitTrace trace = run(data, precision, options.max_length);
+  if (truncated > 0) {
+    observer.notice(
+        fmt::format("{} of {} texts were truncated to {} tokens", truncated, trace.rows, trace.info.max_length));
+  }
   if (options.fp32_answers && trace.info.precision != name_of(Precision::fp32))
     set_reference(trace, run(data, Precision::fp32, trace.info.max_length));
   return trace;

@@ -21,4 +21,7 @@ struct TraceSource {
 [[nodiscard]] std::vector<ExitScore> score_exits(Network& network, const Features& features,
                                                  const std::vector<Metric>& metrics);
 
+// The share of rows that the last exit answers right, of at most `most` that are spread evenly over the features.
+[[nodiscard]] double share_right(Network& network, const Features& features, size_t most);
+
 }  // namespace exeunt::nn

@@ -73,6 +73,7 @@ Texts read_texts(const TrainingSource& source, const Notice& notice, const Task*
     if (!source.eval_data.empty()) {
       texts.eval = read_user_data(source.eval_data, columns);
       for (const std::string& text : texts.eval.notices) notice(text);
+      for (const std::string& text : warnings_of(inspect(texts.eval), texts.eval, DataUse::measure)) notice(text);
       if (const int64_t shared = shared_rows(texts.train, texts.eval); shared > 0) {
         notice(fmt::format("{}: {} of {} rows are in {}, too: scores on rows that were learned are too good",
                            source.eval_data, shared, texts.eval.examples.size(), source.data));

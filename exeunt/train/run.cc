@@ -50,7 +50,8 @@ struct Queued {
   nn::RunPosition at;
   Batch rows;
 };
-constexpr size_t kAhead = 8;  // steps in the queue, so that the GPU never waits for the host
+constexpr size_t kFitRows = 300;  // training rows that show at the end whether they were learned
+constexpr size_t kAhead = 8;      // steps in the queue, so that the GPU never waits for the host
 
 struct MeanLoss {
   double sum = 0;
@@ -507,6 +508,8 @@ TrainResult Run::finish() {
   for (const auto& [epoch, loss] : epoch_losses_) {
     if (epoch.first == static_cast<int64_t>(fitted_stage())) results["train_epoch_losses"].push_back(loss.value());
   }
+  if (data_.outcome.problem == Problem::classification)
+    results["train_accuracy"] = nn::share_right(network_, data_.train, kFitRows);
   results["train_runtime"] = seconds;
   results["train_samples"] = data_.train.rows();
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;

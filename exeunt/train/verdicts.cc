@@ -11,18 +11,25 @@
 namespace exeunt {
 namespace {
 
-// By the mean loss of each epoch of the last stage. A fit is finished where most of the loss is gone, which is where
-// the rows are answered right, or where it no longer falls.
-std::string unfinished(const std::vector<double>& losses) {
+// By the mean loss of each epoch of the last stage. A fit is finished where the training rows are answered right, or
+// where the loss no longer falls. Rows without one right answer (regressions, several labels) count as learned when
+// most of the loss is gone; of classes the loss alone does not tell, because smoothed labels leave much of it.
+std::string unfinished(const OrderedJson& results) {
   constexpr size_t kLeastEpochs = 3;
-  constexpr double kMost = 0.5, kStill = 0.97;
+  constexpr double kRight = 0.9, kMost = 0.5, kStill = 0.97;
+  const auto losses = results.value("train_epoch_losses", std::vector<double>{});
   if (losses.size() < kLeastEpochs) return {};
   const double first = losses.front(), before = losses[losses.size() - 2], last = losses.back();
-  if (last <= kMost * first || last >= kStill * before) return {};
+  const OrderedJson right = results.value("train_accuracy", OrderedJson());
+  if (right.is_number() ? right.get<double>() >= kRight : last <= kMost * first) return {};
+  if (last >= kStill * before) return {};
+  const std::string learned = right.is_number() ? fmt::format(", and {:.0f} % of the training rows are answered right",
+                                                              100 * right.get<double>())
+                                                : std::string();
   return fmt::format(
       "the fit is unfinished: the loss was still falling, from {:.3g} in the first epoch to {:.3g} and {:.3g} in the "
-      "last two; --epochs {} trains longer",
-      first, before, last, 2 * losses.size());
+      "last two{}; --epochs {} trains longer",
+      first, before, last, learned, 2 * losses.size());
 }
 
 // Layer and score of each.
@@ -39,8 +46,7 @@ std::vector<std::pair<int, double>> exits_of(const OrderedJson& results, Metric 
 
 std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data) {
   std::vector<std::string> out;
-  if (const std::string text = unfinished(results.value("train_epoch_losses", std::vector<double>{})); !text.empty())
-    out.push_back(text);
+  if (const std::string text = unfinished(results); !text.empty()) out.push_back(text);
   const std::vector<std::pair<int, double>> exits = exits_of(results, data.primary);
   if (exits.empty()) return out;
   const auto [last_layer, last] = exits.back();

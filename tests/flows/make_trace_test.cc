@@ -52,8 +52,12 @@ TEST(MakeTrace, TextsAreTruncatedToTheModelsPositions) {
   std::string csv = "text,label\n";
   for (int i = 0; i < 100; ++i) csv += "good ";
   const Dataset data = parse_user_data(csv + ",positive\nbad,negative\n", "my.csv", as_csv());
-  const ExitTrace trace = make_trace(model, *tokenizer, data, {.max_length = 128});
-  EXPECT_EQ(trace.lengths, (std::vector<int32_t>{64, 3}));
+  int64_t truncated = -1;
+  const TraceOptions options{.max_length = 128, .truncated = [&](int64_t texts) { truncated = texts; }};
+  EXPECT_EQ(make_trace(model, *tokenizer, data, options).lengths, (std::vector<int32_t>{64, 3}));
+  EXPECT_EQ(truncated, 1);
+  (void)make_trace(model, *tokenizer, some_data(), options);
+  EXPECT_EQ(truncated, 0);
 }
 
 TEST(MakeTrace, MarksWhatTheModelLearnedWhateverTheLengthItIsTracedAt) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/train/batch_tensors.h"
+#include "exeunt/train/evaluate.h"
 #include "exeunt/train/prototypes.h"
 #include "tests/runtime/random_model.h"
 #include "tests/scratch.h"
@@ -135,6 +136,21 @@ TEST(Prototypes, AnswerTheRowsBeforeTheFirstStep) {
   const Tensor weight = parameter(start.network, "exits.classifier.1.weight");
   EXPECT_EQ(weight[3].abs().max().item<double>(), 0);
   EXPECT_GT(weight[2].abs().max().item<double>(), 0);
+}
+
+// Every second row has a wrong label: rows that are spread evenly over all show it, and every second one does not.
+TEST(Evaluate, SharesAreOfRowsFromAllOverTheData) {
+  const ModelSpec spec = small_spec();
+  ExitLayout layout = own_exits(spec, 3);
+  for (size_t i = 0; i < 3; ++i) layout.sites[i].reader = static_cast<int>(i);
+  Start start = start_network(make_model(spec, ExitLayout{}), layout, HeadInit::prototypes, 1);
+  Features rows = telling_rows(3, 60);
+  start_from_prototypes(start.network, rows);
+  EXPECT_EQ(share_right(start.network, rows, 1000), 1);
+  for (size_t row = 1; row < rows.rows(); row += 2) rows.gold[row] = static_cast<float>((row + 1) % 3);
+  EXPECT_EQ(share_right(start.network, rows, 60), 0.5);
+  EXPECT_EQ(share_right(start.network, rows, 30), 1);
+  EXPECT_EQ(share_right(start.network, rows, 20), 0.5) << "rows 0, 3, 6 and so on";
 }
 
 TEST(Prototypes, LeaveWhatExitsShareAlone) {

@@ -160,6 +160,17 @@ TEST(Run, TellsTheEpochsOfTheStageThatFlagsChange) {
   EXPECT_EQ(run.train().results.at("epoch"), 3);
 }
 
+TEST(Run, TellsHowManyOfTheTrainingRowsItAnswersRight) {
+  Trial run("exeunt");
+  run.options.max_steps = 4;
+  run.data.eval = run.data.train;
+  const OrderedJson results = run.train().results;
+  EXPECT_EQ(results.at("train_accuracy"), results.at("eval_accuracy"));
+  Trial numbers("exeunt", true);
+  numbers.options.max_steps = 2;
+  EXPECT_FALSE(numbers.train().results.contains("train_accuracy")) << "a number is not right or wrong";
+}
+
 TEST(Run, LeavesOutAStageForExitsThatAModelOfOneLayerDoesNotHave) {
   Trial run("attach");
   ModelSpec spec = run.base.spec();

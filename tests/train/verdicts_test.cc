@@ -39,6 +39,22 @@ TEST(Verdicts, SayThatAFitIsUnfinishedAndWhatHelps) {
   EXPECT_THAT(verdicts({}), IsEmpty());
 }
 
+// Smoothed labels leave most of the loss where the rows are learned: 15.1, 12.3, 11.4 belongs to a model that is right
+// on 97 % of CLINC150.
+TEST(Verdicts, CallAFitFinishedWhereTheTrainingRowsAreAnsweredRight) {
+  const auto verdicts = [](const std::vector<double>& losses, double right) {
+    return verdicts_on(OrderedJson{{"train_epoch_losses", losses}, {"train_accuracy", right}}, rows(100));
+  };
+  EXPECT_THAT(verdicts({15.1, 12.3, 11.4}, 0.97), IsEmpty());
+  EXPECT_THAT(verdicts({15.1, 12.3, 11.4}, 0.614),
+              ElementsAre("the fit is unfinished: the loss was still falling, from 15.1 in the first epoch to 12.3 and "
+                          "11.4 in the last two, and 61 % of the training rows are answered right; --epochs 6 trains "
+                          "longer"));
+  EXPECT_THAT(verdicts({4.3, 2.0, 1.0}, 0.7), ElementsAre(HasSubstr("70 % of the training rows")))
+      << "much of the loss is gone, but the rows are not learned";
+  EXPECT_THAT(verdicts({0.70, 0.69, 0.69}, 0.5), IsEmpty()) << "it no longer falls";
+}
+
 TEST(Verdicts, NameTheBestExitWhereItIsNotTheLast) {
   EXPECT_THAT(verdicts_on(scored({0.90, 0.9933, 0.9667}), rows(300)),
               ElementsAre("the exit after layer 2 is the best, accuracy 99.33 against 96.67 at the last, which every "
