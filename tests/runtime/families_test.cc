@@ -9,6 +9,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/positions.h"
+#include "exeunt/runtime/cpu/workspace.h"
 #include "exeunt/runtime/engine.h"
 #include "exeunt/runtime/reference.h"
 #include "tests/runtime/random_model.h"
@@ -91,6 +92,28 @@ TEST_P(EngineOnFamily, GivesTheSameBitsForAnyThreadsCompanyAndOrderOfRows) {
       EXPECT_EQ(a[n].exit, b[n].exit) << way.name() << " text " << n;
       EXPECT_EQ(a[n].logits, b[n].logits) << way.name() << " text " << n;
     }
+  }
+}
+
+// All memory that grows with a text is a thread's workspace, made for the longest one; the layers allocate nothing
+// (engine_allocation_test.cc).
+TEST_P(EngineOnFamily, NeedsMemoryInProportionToTheLongestText) {
+  std::vector<Checkpoint> models;
+  for (const int tokens : {1024, 2048, 4096}) {
+    ModelSpec spec = long_spec(row());
+    spec.positions = tokens + spec.position_offset;
+    models.push_back(make_model(spec, own_exits(spec)));
+  }
+  for (const Way& way : ways_here()) {
+    const auto bytes_for = [&](const Checkpoint& model) {
+      const PackedModel packed(model, *way.kernels, {.precision = way.precision, .threads = 1});
+      return static_cast<int64_t>(Workspace(packed, 1).bytes());
+    };
+    const int64_t once = bytes_for(models[0]), twice = bytes_for(models[1]), four_times = bytes_for(models[2]);
+    EXPECT_GT(twice, once) << way.name();
+    // Parts are rounded up to whole lines and panels; a square of the length would be off by many times as much.
+    EXPECT_NEAR(static_cast<double>(four_times - twice), 2.0 * static_cast<double>(twice - once), 1 << 15)
+        << way.name();
   }
 }
 

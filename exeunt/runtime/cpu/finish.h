@@ -35,6 +35,8 @@ struct FinishRow {
     return y;
   }
 
+  static constexpr bool kGate = finish == Finish::gate || finish == Finish::gate_next;
+
   static void put(float* to, F y) {
     if constexpr (finish == Finish::add) y = V::load(to) + y;
     V::store(to, y);
@@ -57,7 +59,9 @@ struct RowsToFinish {
   int stride = 0, rows = 0, columns = 0;
   const float *bias = nullptr, *scale = nullptr, *row_scales = nullptr;  // scales in int8 only
   std::byte* to = nullptr;
-  size_t to_bytes = 0;  // between rows
+  size_t to_bytes = 0;           // between rows
+  const float* gated = nullptr;  // what a gate multiplies, `gated_stride` apart
+  size_t gated_stride = 0;
 };
 
 template <class V>
@@ -70,7 +74,11 @@ RowsToFinish rows_to_finish(const Tile& tile, const Product& product) {
                     .scale = tile.scale};
   if (tile.scale != nullptr) work.row_scales = Rows<V>::scales(product.input) + tile.row;
   const auto row = static_cast<size_t>(tile.row), column = static_cast<size_t>(tile.column);
-  if (product.finish != Finish::activate_next) {
+  if (product.finish == Finish::gate || product.finish == Finish::gate_next) {
+    work.gated = static_cast<const float*>(product.out) + row * product.stride + column;
+    work.gated_stride = product.stride;
+  }
+  if (product.finish != Finish::activate_next && product.finish != Finish::gate_next) {
     const size_t size = product.finish == Finish::store_bf16 ? sizeof(uint16_t) : sizeof(float);
     work.to = static_cast<std::byte*>(product.out) + (row * product.stride + column) * size;
     work.to_bytes = product.stride * size;
@@ -99,23 +107,33 @@ void finish_rows(RowsToFinish& work, int count) {
   }
   const float* sums = work.sums;
   std::byte* target = work.to;
+  const float* gated = work.gated;
   for (int r = 0; r < count; ++r, sums += work.stride, target += work.to_bytes) {
     auto* to = reinterpret_cast<To*>(target);
     F row_scale = V::set(0);
     if constexpr (integers) row_scale = V::set(work.row_scales[r]);
     if (columns == vectors * V::kWidth) {
       F y[vectors];
-      for (int v = 0; v < vectors; ++v) y[v] = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
+      for (int v = 0; v < vectors; ++v) {
+        y[v] = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
+        if constexpr (Row::kGate) y[v] = V::load(gated + v * V::kWidth) * y[v];
+      }
       for (int v = 0; v < vectors; ++v) Row::put(to + v * V::kWidth, y[v]);
     } else {
       for (int v = 0; v < vectors && v * V::kWidth < columns; ++v) {
-        const F y = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
+        F y = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
         const int n = columns - v * V::kWidth;
+        if constexpr (Row::kGate) {
+          const float* from = gated + v * V::kWidth;
+          y = (n >= V::kWidth ? V::load(from) : V::load_part(from, n)) * y;
+        }
         n >= V::kWidth ? Row::put(to + v * V::kWidth, y) : Row::put_part(to + v * V::kWidth, y, n);
       }
     }
+    if constexpr (Row::kGate) gated += work.gated_stride;
   }
   work.sums = sums;
+  work.gated = gated;
   work.to = target;
   if constexpr (integers) work.row_scales += count;
   work.rows -= count;
@@ -148,6 +166,12 @@ FinishRows finish_of(const Product& product) {
       return finish_rows<V, Finish::store_bf16, Activation::relu, integers, vectors, uint16_t>;
     case Finish::activate:
       return finish_of<V, Finish::activate, integers, vectors, float>(product.activation);
+    case Finish::gate:
+      return finish_rows<V, Finish::gate, Activation::relu, integers, vectors, float>;
+    case Finish::gate_next:
+      if (product.next.precision == Precision::fp32)
+        return finish_rows<V, Finish::gate_next, Activation::relu, integers, vectors, float>;
+      return finish_rows<V, Finish::gate_next, Activation::relu, integers, vectors, uint16_t>;
     case Finish::activate_next:
       if (product.next.precision == Precision::fp32)
         return finish_of<V, Finish::activate_next, integers, vectors, float>(product.activation);

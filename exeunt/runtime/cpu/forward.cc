@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exeunt/base/half.h"
 #include "exeunt/runtime/cpu/share.h"
 
 namespace exeunt {
@@ -12,33 +11,6 @@ namespace {
 
 // Row-wise work: below this many elements, sharing does not pay.
 constexpr int64_t kRowsWorthSharing = int64_t{1} << 14;
-
-// One row's heads, each turned pair by pair (see formulas.h).
-void rotate_row(float* row, int columns, const Rotation& rotation, int position) {
-  const int half = rotation.pairs();
-  const float *cosine = rotation.cosines(position), *sine = rotation.sines(position);
-  for (int head = 0; head < columns; head += 2 * half) {
-    float *low = row + head, *high = low + half;
-    for (int i = 0; i < half; ++i) {
-      const float a = low[i], b = high[i];
-      low[i] = a * cosine[i] - b * sine[i];
-      high[i] = b * cosine[i] + a * sine[i];
-    }
-  }
-}
-
-void rotate_row(uint16_t* row, int columns, const Rotation& rotation, int position) {
-  const int half = rotation.pairs();
-  const float *cosine = rotation.cosines(position), *sine = rotation.sines(position);
-  for (int head = 0; head < columns; head += 2 * half) {
-    uint16_t *low = row + head, *high = low + half;
-    for (int i = 0; i < half; ++i) {
-      const float a = bf16_to_float(low[i]), b = bf16_to_float(high[i]);
-      low[i] = float_to_bf16(a * cosine[i] - b * sine[i]);
-      high[i] = float_to_bf16(b * cosine[i] + a * sine[i]);
-    }
-  }
-}
 
 }  // namespace
 
@@ -97,14 +69,12 @@ void Forward::normalize(const PackedNorm& norm, const Rows& rows, const Operand&
   const int columns = model_.spec.hidden;
   const bool large = int64_t{rows.count} * columns >= kRowsWorthSharing;
   const int step = divide_up(rows.count, large ? std::min(rows.count, member_.hands()) : 1);
-  member_.share(divide_up(rows.count, step), [&](int part, int) {
+  member_.share(divide_up(rows.count, step), [&](int part, int member) {
     const Range range = step_of(rows.count, step, part);
-    if (model_.spec.pre_norm) {
-      std::copy_n(row(rows.stream, range.begin), static_cast<size_t>(range.count) * static_cast<size_t>(columns),
-                  row(space_.normed, range.begin));
-    }
-    kernels_.normalize({.data = model_.spec.pre_norm ? space_.normed : rows.stream,
+    const bool apart = model_.spec.pre_norm;
+    kernels_.normalize({.data = apart ? spaces_[static_cast<size_t>(member)].normed : rows.stream,
                         .stride = static_cast<size_t>(columns),
+                        .from = apart ? rows.stream : nullptr,
                         .columns = columns,
                         .weight = norm.weight,
                         .bias = norm.bias,
@@ -128,10 +98,9 @@ void Forward::enter_layer(int layer, float* stream, const Operand& out, Place ro
   const ModelSpec& spec = model_.spec;
   if (!spec.pre_norm || !spec.has_attention_norm(layer)) return quantize(stream, spec.hidden, out, rows);
   const PackedNorm& norm = model_.layer(layer).attention_norm;
-  std::copy_n(row(stream, rows.begin), static_cast<size_t>(rows.rows) * static_cast<size_t>(spec.hidden),
-              row(space_.normed, rows.begin));
   kernels_.normalize({.data = space_.normed,
                       .stride = static_cast<size_t>(spec.hidden),
+                      .from = stream,
                       .columns = spec.hidden,
                       .weight = norm.weight,
                       .bias = norm.bias,
@@ -200,16 +169,14 @@ void Forward::project_qkv(int index, Qkv which) noexcept {
 void Forward::rotate(int index, Qkv which) noexcept {
   const ModelSpec& spec = model_.spec;
   const Rotation& rotation = spec.is_local(index) ? *model_.local_rotation : *model_.rotation;
-  const int first = which == Qkv::key_value ? 1 : 0, last = which == Qkv::query ? 0 : 1;
+  const int first = which == Qkv::key_value ? 1 : 0, parts = which == Qkv::all ? 2 : 1;  // keys lie behind queries
   const auto turn = [&](int at, int position) {
-    for (int part = first; part <= last; ++part) {
-      std::byte* to = attended(space_.qkv, at, part);
-      if (model_.attention == Precision::bf16) {
-        rotate_row(reinterpret_cast<uint16_t*>(to), spec.hidden, rotation, position);
-      } else {
-        rotate_row(reinterpret_cast<float*>(to), spec.hidden, rotation, position);
-      }
-    }
+    kernels_.rotate({.precision = model_.attention,
+                     .row = attended(space_.qkv, at, first),
+                     .columns = parts * spec.hidden,
+                     .pairs = rotation.pairs(),
+                     .cosine = rotation.cosines(position),
+                     .sine = rotation.sines(position)});
   };
   const bool large = int64_t{row_count_} * spec.hidden >= kRowsWorthSharing;
   const int step = divide_up(row_count_, large ? std::min(row_count_, member_.hands()) : 1);
@@ -225,19 +192,19 @@ void Forward::rotate(int index, Qkv which) noexcept {
 
 // A local layer: block by block, with the keys that any query of the block may see. `work` has all of the text's keys.
 void Forward::attend_within_window(Attention work) const noexcept {
-  const int window = model_.spec.window, columns = kAttentionBlock + 2 * window;
   const size_t element = work.precision == Precision::bf16 ? sizeof(uint16_t) : sizeof(float);
   const Attention whole = work;
-  for (int begin = whole.row; begin < whole.row + whole.rows; begin += kAttentionBlock) {
-    const int before = begin - window, first = std::max(before, 0);
-    const size_t skipped = static_cast<size_t>(first) * whole.stride * element;
+  work.window = model_.spec.window;
+  const int seen = kAttentionBlock + 2 * work.window, block = whole.tokens <= seen ? whole.tokens : kAttentionBlock;
+  for (int begin = whole.row; begin < whole.row + whole.rows; begin += block) {
+    work.first_key = block == whole.tokens ? 0 : std::max(begin - work.window, 0);
+    const size_t skipped = static_cast<size_t>(work.first_key) * whole.stride * element;
     work.key = static_cast<const std::byte*>(whole.key) + skipped;
     work.value = static_cast<const std::byte*>(whole.value) + skipped;
-    work.tokens = std::min(whole.tokens, before + columns) - first;
-    work.bias = model_.window_bias.data() + (first - before);
-    work.bias_stride = static_cast<size_t>(columns);
+    work.tokens = std::min(whole.tokens, begin - work.window + seen) - work.first_key;
+    if (block == whole.tokens) work.tokens = whole.tokens;
     work.row = begin;
-    work.rows = std::min(kAttentionBlock, whole.row + whole.rows - begin);
+    work.rows = std::min(block, whole.row + whole.rows - begin);
     kernels_.attend(work);
   }
 }
@@ -246,54 +213,61 @@ void Forward::attend_within_window(Attention work) const noexcept {
 void Forward::attend_by_distance(const PackedLayer& layer, Attention work, const Workspace& scratch) const noexcept {
   const ModelSpec& spec = model_.spec;
   const Attention whole = work;
-  const int width = whole.head_width, tokens = whole.tokens, farthest = spec.max_tokens() - 1;
-  const int* distance_row = model_.distance_rows.data() + farthest;  // by distance, which may be below zero
-  const auto rows = static_cast<size_t>(2 * spec.relative_buckets), longest = static_cast<size_t>(spec.max_tokens());
-  // Of the table of distances, only the panels that this text meets.
-  const int panel_rows = kernels_.panel_outputs(model_.heads);
-  const int first = distance_row[1 - tokens] / panel_rows, last = distance_row[tokens - 1] / panel_rows;
-  const auto meet = [&](const PackedWeight& distances, const void* from, int count, const Operand& input, float* out) {
-    kernels_.pack_rows(static_cast<const float*>(from), whole.stride, input, 0, count);
+  const int width = whole.head_width, tokens = whole.tokens, places = 2 * spec.relative_buckets;
+  const bool half = whole.precision == Precision::bf16;
+  const int* place = model_.distance_rows.data() + (spec.max_tokens() - 1);  // by distance, which may be below zero
+  const Operand input{.precision = model_.heads, .rows = kAttentionBlock, .columns = width, .data = scratch.head_rows};
+  // The products of a block of rows with those panels of a table of distances that hold the places [from, to].
+  const auto meet = [&](const PackedWeight& distances, const void* rows, Range block, int from, int to, float* out) {
+    const size_t skipped = static_cast<size_t>(block.begin) * whole.stride;
+    if (half) {
+      kernels_.pack_bf16_rows(static_cast<const uint16_t*>(rows) + skipped, whole.stride, input, 0, block.count);
+    } else {
+      kernels_.pack_rows(static_cast<const float*>(rows) + skipped, whole.stride, input, 0, block.count);
+    }
+    const int panel_places = kernels_.panel_outputs(distances.precision);
     kernels_.multiply({.weight = &distances,
                        .input = input,
                        .finish = Finish::store,
                        .out = out,
-                       .stride = rows,
-                       .rows = count,
-                       .panel = first,
-                       .panels = last - first + 1});
+                       .stride = static_cast<size_t>(places),
+                       .rows = block.count,
+                       .panel = from / panel_places,
+                       .panels = to / panel_places - from / panel_places + 1});
   };
-  const Operand keys{.precision = model_.heads, .rows = spec.max_tokens(), .columns = width, .data = scratch.head_keys};
-  const Operand queries{
-      .precision = model_.heads, .rows = kAttentionBlock, .columns = width, .data = scratch.head_queries};
+  const auto of_head = [&](const void* rows, int head) -> const void* {
+    const size_t column = static_cast<size_t>(head) * static_cast<size_t>(width);
+    return static_cast<const std::byte*>(rows) + column * (half ? sizeof(uint16_t) : sizeof(float));
+  };
   work.scale = 1.0F / std::sqrt(3.0F * static_cast<float>(width));
   work.bias = scratch.bias;
-  work.bias_stride = longest;
+  work.bias_stride = static_cast<size_t>(spec.max_tokens());
   work.heads = 1;
+  const int end = whole.row + whole.rows;
   for (int head = whole.head; head < whole.head + whole.heads; ++head) {
-    const auto column = static_cast<size_t>(head) * static_cast<size_t>(width);
     work.head = head;
-    meet(layer.distance_queries[static_cast<size_t>(head)], static_cast<const float*>(whole.key) + column, tokens, keys,
-         scratch.key_distances);
-    for (int begin = whole.row; begin < whole.row + whole.rows; begin += kAttentionBlock) {
+    for (int key = 0; key < tokens; key += kAttentionBlock) {
+      const Range block{key, std::min(kAttentionBlock, tokens - key)};
+      meet(layer.distance_queries[static_cast<size_t>(head)], of_head(whole.key, head), block,
+           place[whole.row - (key + block.count - 1)], place[end - 1 - key],
+           scratch.key_distances + static_cast<size_t>(key) * static_cast<size_t>(places));
+    }
+    for (int begin = whole.row; begin < end; begin += kAttentionBlock) {
       work.row = begin;
-      work.rows = std::min(kAttentionBlock, whole.row + whole.rows - begin);
-      const float* query = static_cast<const float*>(whole.query) + static_cast<size_t>(begin) * whole.stride + column;
-      meet(layer.distance_keys[static_cast<size_t>(head)], query, work.rows, queries, scratch.query_distances);
-      // A few keys at a time for all queries: neighbouring queries meet neighbouring distances of a key, in one line of
-      // the cache.
-      constexpr int kKeys = 16;
-      for (int first_key = 0; first_key < tokens; first_key += kKeys) {
-        const int end = std::min(tokens, first_key + kKeys);
-        for (int r = 0; r < work.rows; ++r) {
-          const float* of_query = scratch.query_distances + static_cast<size_t>(r) * rows;
-          float* bias = scratch.bias + static_cast<size_t>(r) * longest;
-          for (int t = first_key; t < end; ++t) {
-            const auto at = static_cast<size_t>(distance_row[begin + r - t]);
-            bias[t] = of_query[at] + scratch.key_distances[static_cast<size_t>(t) * rows + at];
-          }
-        }
-      }
+      work.rows = std::min(kAttentionBlock, end - begin);
+      meet(layer.distance_keys[static_cast<size_t>(head)], of_head(whole.query, head), {begin, work.rows},
+           places - 1 - place[begin + work.rows - 1], places - 1 - place[begin + 1 - tokens], scratch.query_distances);
+      kernels_.add_distances({.of_query = scratch.query_distances,
+                              .of_key = scratch.key_distances,
+                              .stride = static_cast<size_t>(places),
+                              .place = place,
+                              .places = places,
+                              .straight = model_.straight_distance,
+                              .bias = scratch.bias,
+                              .bias_stride = work.bias_stride,
+                              .first = begin,
+                              .rows = work.rows,
+                              .tokens = tokens});
       kernels_.attend(work);
     }
   }
@@ -302,7 +276,7 @@ void Forward::attend_by_distance(const PackedLayer& layer, Attention work, const
 void Forward::attend(int index, const Rows& rows) noexcept {
   const ModelSpec& spec = model_.spec;
   const PackedLayer& layer = model_.layer(index);
-  const bool local = spec.is_local(index);
+  const bool windowed = spec.is_local(index);  // a text within its window is seen as a whole
   const auto d = static_cast<size_t>(spec.hidden);
   const bool direct = layer.output.precision != Precision::int8;
   const AttentionCut cut(*this, rows);
@@ -330,7 +304,7 @@ void Forward::attend(int index, const Rows& rows) noexcept {
                          .rows = down.count,
                          .scratch = scratch.attention};
     if (spec.relative_buckets > 0) return attend_by_distance(layer, work, scratch);
-    local ? attend_within_window(work) : kernels_.attend(work);
+    windowed&& work.tokens > spec.window + 1 ? attend_within_window(work) : kernels_.attend(work);
   });
   if (!direct) quantize(space_.context, spec.hidden, operand(layer.output, space_.context_input), {0, rows.count});
 }
@@ -361,47 +335,30 @@ void Forward::feed_forward(const PackedLayer& layer, const Rows& rows, const Ope
   const ModelSpec& spec = model_.spec;
   const auto f = static_cast<size_t>(spec.inner);
   const Operand inner = operand(layer.ffn2, space_.ffn2_input);
-  const bool direct = layer.ffn2.precision != Precision::int8 && !layer.gate;
+  const bool direct = layer.ffn2.precision != Precision::int8;
   const Product first{.weight = &layer.ffn1,
                       .input = input,
-                      .finish = direct ? Finish::activate_next : Finish::activate,
+                      .finish = direct && !layer.gate ? Finish::activate_next : Finish::activate,
                       .activation = spec.activation,
-                      .out = direct ? nullptr : space_.inner,
-                      .stride = layer.gate ? 2 * f : f,
+                      .out = space_.inner,
+                      .stride = f,
                       .next = direct ? inner : Operand{},
                       .rows = rows.count};
   if (layer.gate) {
     Product gate = first;
     gate.weight = &*layer.gate;
-    gate.finish = Finish::store;
-    gate.out = space_.inner + f;
-    multiply_shared(kernels_, member_, first, gate);
-    pass_gate(inner, rows.count);
+    gate.finish = direct ? Finish::gate_next : Finish::gate;
+    multiply_gated(kernels_, member_, first, gate);
   } else {
     multiply(first);
-    if (!direct) quantize(space_.inner, spec.inner, inner, {0, rows.count});
   }
+  if (!direct) quantize(space_.inner, spec.inner, inner, {0, rows.count});
   multiply({.weight = &layer.ffn2,
             .input = inner,
             .finish = Finish::add,
             .out = rows.stream,
             .stride = static_cast<size_t>(spec.hidden),
             .rows = rows.count});
-}
-
-// [rows, 2f]: activated values and gates side by side; their products are what ffn2 reads.
-void Forward::pass_gate(const Operand& out, int rows) noexcept {
-  const auto f = static_cast<size_t>(model_.spec.inner);
-  const bool large = static_cast<int64_t>(f) * rows >= kRowsWorthSharing;
-  const int step = divide_up(rows, large ? std::min(rows, member_.hands()) : 1);
-  member_.share(divide_up(rows, step), [&](int part, int) {
-    const Range range = step_of(rows, step, part);
-    for (int r = range.begin; r < range.begin + range.count; ++r) {
-      float* values = space_.inner + static_cast<size_t>(r) * 2 * f;
-      for (size_t c = 0; c < f; ++c) values[c] *= values[f + c];
-    }
-    kernels_.pack_rows(space_.inner, 2 * f, out, range.begin, range.count);
-  });
 }
 
 void Forward::run_layer(int layer) noexcept {

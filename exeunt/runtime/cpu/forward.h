@@ -77,7 +77,6 @@ class Forward {
   void attend_within_window(Attention work) const noexcept;
   void attend_by_distance(const PackedLayer& layer, Attention work, const Workspace& scratch) const noexcept;
   void feed_forward(const PackedLayer& layer, const Rows& rows, const Operand& input) noexcept;
-  void pass_gate(const Operand& out, int rows) noexcept;
   void multiply(const Product& product) noexcept;
   // In place, or in a copy where norms come before what reads them.
   void normalize(const PackedNorm& norm, const Rows& rows, const Operand& next) noexcept;

@@ -10,7 +10,7 @@ namespace {
 // A vector of kWidth floats and its operations. +, −, · and / are built in.
 struct Lanes {
   static constexpr int kWidth = 4;
-  static constexpr bool kBf16 = false;          // has store_bf16 and store_bf16_part
+  static constexpr bool kBf16 = false;          // has load_bf16, store_bf16 and store_bf16_part
   static constexpr size_t kQuantizedBytes = 1;  // of one quantised value in an operand
   using F = float __attribute__((vector_size(16)));
   using I = int32_t __attribute__((vector_size(16)));
@@ -48,6 +48,16 @@ struct Lanes {
     F power;
     std::memcpy(&power, &bits, sizeof(power));
     return a * power;
+  }
+  // Row r and column c of kWidth × kWidth values change places.
+  static void transpose(F (&x)[kWidth]) {
+    for (int r = 0; r < kWidth; ++r) {
+      for (int c = r + 1; c < kWidth; ++c) {
+        const float other = x[r][c];
+        x[r][c] = x[c][r];
+        x[c][r] = other;
+      }
+    }
   }
   static float sum(F a) { return (a[0] + a[2]) + (a[1] + a[3]); }
   static float largest(F a) {

@@ -16,8 +16,9 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-enum class What : uint8_t { multiply, normalize, attend, pack_rows, read };
-constexpr std::array<std::string_view, 5> kNames = {"multiply", "normalize", "attend", "pack_rows", "read"};
+enum class What : uint8_t { multiply, normalize, attend, rotate, add_distances, pack_rows, read };
+constexpr std::array<std::string_view, 7> kNames = {"multiply",      "normalize", "attend", "rotate",
+                                                    "add_distances", "pack_rows", "read"};
 
 struct Event {
   What what;
@@ -87,6 +88,14 @@ void attend(const Attention& call) {
        [&] { shared.inner->attend(call); });
 }
 
+void rotate(const RotaryCall& call) {
+  note(What::rotate, about(call.precision, 1, call.columns), [&] { shared.inner->rotate(call); });
+}
+
+void add_distances(const DistanceCall& call) {
+  note(What::add_distances, about(Precision::fp32, call.rows, call.tokens), [&] { shared.inner->add_distances(call); });
+}
+
 void pack_rows(const float* data, size_t stride, const Operand& out, int row, int rows) {
   note(What::pack_rows, about(out.precision, rows, out.columns),
        [&] { shared.inner->pack_rows(data, stride, out, row, rows); });
@@ -108,6 +117,8 @@ KernelProfile::KernelProfile(const Kernels& inner) : table_(inner) {
   table_.multiply = multiply;
   table_.normalize = normalize;
   table_.attend = attend;
+  table_.rotate = rotate;
+  table_.add_distances = add_distances;
   table_.pack_rows = pack_rows;
   table_.read = read;
   clear();

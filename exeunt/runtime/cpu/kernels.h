@@ -48,6 +48,8 @@ enum class Finish : uint8_t {
   activate,       // out[r, c] = activation(y), for a next product in int8, whose scale needs the whole row first
   store_bf16,     // the same as `store`, rounded to bf16, for attention
   activate_next,  // activation(y) directly into the Operand `next` (fp32 or bf16)
+  gate,           // out[r, c] *= y: of a gated activation, whose activated half is there
+  gate_next,      // out[r, c] · y directly into the Operand `next` (fp32 or bf16)
 };
 
 // One part of y = x Wᵀ + b: rows [row, row + rows) and panels [panel, panel + panels) of the weight's outputs.
@@ -66,6 +68,7 @@ struct Product {
 struct Normalization {
   float* data = nullptr;
   size_t stride = 0;
+  const float* from = nullptr;  // rows that stay as they are, `stride` apart: then `data` is scratch for one row
   int columns = 0;
   const float *weight = nullptr, *bias = nullptr;
   float epsilon = 0;
@@ -84,12 +87,36 @@ struct Attention {
   float scale = 0;              // 0: 1 / √d
   const float* bias = nullptr;  // [rows, tokens] from row `row` on, the same for all heads; null: none
   size_t bias_stride = 0;
+  int window = 0;            // queries see the keys that are up to this far to either side; 0: all of them
+  int first_key = 0;         // the row of the first key, where keys further to the front are left out
   float* context = nullptr;  // fp32 rows; null: directly into `next`
   size_t context_stride = 0;
   Operand next = {};
   int next_row = 0;  // the row of `next` at which this text begins
   int head = 0, heads = 0, row = 0, rows = 0;
   std::byte* scratch = nullptr;  // attention_scratch() bytes, private to this thread
+};
+
+// Rotary positions of one row (formulas.h): in each head of 2 · pairs columns, values i and i + pairs are turned.
+struct RotaryCall {
+  Precision precision = Precision::fp32;  // fp32 or bf16
+  void* row = nullptr;                    // [columns] in that precision, in place
+  int columns = 0, pairs = 0;
+  const float *cosine = nullptr, *sine = nullptr;  // [pairs], of the row's position
+};
+
+// What distances add to the scores of a block of queries of one head (DeBERTa). Query r is at position `first` + r:
+// bias[r, t] = of_query[r, places − 1 − place[d]] + of_key[t, place[d]] with the distance d = first + r − t.
+struct DistanceCall {
+  const float *of_query = nullptr,
+              *of_key = nullptr;  // [rows, stride] from the last place to the first, [tokens, stride]
+  size_t stride = 0;
+  const int* place = nullptr;  // by distance, which may be below zero
+  int places = 0;
+  int straight = 0;       // place[d] = place[0] + d up to this distance to either side
+  float* bias = nullptr;  // [rows, bias_stride]
+  size_t bias_stride = 0;
+  int first = 0, rows = 0, tokens = 0;
 };
 
 // A reader: out = Σ_t a_t h_t with a = softmax_t(h_t · query), over all rows.
@@ -102,7 +129,7 @@ struct ReaderCall {
   float* out = nullptr;     // [columns]
 };
 
-// What masks a key, as a bias: its share of the sum vanishes in every precision.
+// The score of a key that is not seen: its share of the sum vanishes in every precision.
 inline constexpr float kHidden = -1e30F;
 
 struct Kernels {
@@ -122,11 +149,15 @@ struct Kernels {
   size_t (*operand_bytes)(Precision, int rows, int columns);
   // Rows [row, row + rows) of [operand.rows, columns] fp32 rows, rounded or quantised into the operand.
   void (*pack_rows)(const float* data, size_t stride, const Operand& out, int row, int rows);
+  // Rows that are bf16 already, into an operand in bf16. Null in a table without bf16.
+  void (*pack_bf16_rows)(const uint16_t* data, size_t stride, const Operand& out, int row, int rows);
 
   void (*multiply)(const Product&);
   void (*normalize)(const Normalization&);
   size_t (*attention_scratch)(Precision, int tokens, int head_width);
   void (*attend)(const Attention&);
+  void (*rotate)(const RotaryCall&);
+  void (*add_distances)(const DistanceCall&);
   void (*read)(const ReaderCall&);
 
   // For the heads, which read one row: Σ a_i b_i, and tanh in place with an error of at most 3e-7.

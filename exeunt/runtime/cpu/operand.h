@@ -120,6 +120,15 @@ void pack_row(const float* from, const Operand& out, int at) {
 }
 
 template <class V>
+void pack_bf16_rows(const uint16_t* data, size_t stride, const Operand& out, int row, int rows) {
+  for (int r = row; r < row + rows; ++r) {
+    std::memcpy(Rows<V>::row(out, r), data + static_cast<size_t>(r) * stride,
+                static_cast<size_t>(out.columns) * sizeof(uint16_t));
+    Rows<V>::clear_padding(out, r);
+  }
+}
+
+template <class V>
 void pack_rows(const float* data, size_t stride, const Operand& out, int row, int rows) {
   for (int r = row; r < row + rows; ++r) pack_row<V>(data + static_cast<size_t>(r) * stride, out, r);
 }

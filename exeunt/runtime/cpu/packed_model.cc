@@ -83,23 +83,25 @@ class Packer {
     made(count * sizeof(float), [&out](std::byte* place) { out.bias = reinterpret_cast<const float*>(place); });
   }
 
-  // What `map` makes of the rows of the distances, as one weight [rows, width] for each head.
+  // What `map` makes of the rows of the distances, as one weight [rows, width] for each head; `backwards` from the last
+  // row to the first: along the keys of a query, distances fall.
   void distances(std::vector<PackedWeight>& out, Precision precision, const std::string& map,
-                 const std::vector<float>& rows) {
+                 const std::vector<float>& rows, bool backwards) {
     const ModelSpec& spec = checkpoint_.spec();
     const int count = 2 * spec.relative_buckets, width = spec.head_width();
     out.assign(static_cast<size_t>(spec.heads), {.precision = precision, .inputs = width, .outputs = count});
     const size_t bytes =
         (kernels_.packed_bytes(precision, width, count) + kKernelAlignment - 1) / kKernelAlignment * kKernelAlignment;
-    made(bytes * out.size(), [this, &out, &rows, map, bytes, count, width](std::byte* place) {
+    made(bytes * out.size(), [this, &out, &rows, map, bytes, count, width, backwards](std::byte* place) {
       const Linear linear(checkpoint_.get(map + ".weight"), checkpoint_.get(map + ".bias"));
       const std::vector<float> mapped = linear(rows), zeros(static_cast<size_t>(count), 0.0F);
       std::vector<float> head(static_cast<size_t>(count) * static_cast<size_t>(width));
       const size_t stride = mapped.size() / static_cast<size_t>(count);
       for (size_t h = 0; h < out.size(); ++h) {
         for (size_t r = 0; r < static_cast<size_t>(count); ++r) {
+          const size_t to = backwards ? static_cast<size_t>(count) - 1 - r : r;
           std::copy_n(mapped.data() + r * stride + h * static_cast<size_t>(width), width,
-                      head.data() + r * static_cast<size_t>(width));
+                      head.data() + to * static_cast<size_t>(width));
         }
         out[h].data = place + h * bytes;
         kernels_.pack_weight(out[h], head.data(), zeros.data(), place + h * bytes);
@@ -271,8 +273,8 @@ void plan_layers(PackedModel& model, const PackOptions& options, const std::vect
     packer.matrix(layer.ffn2, precision(prefix + "ffn2"), {prefix + "ffn2"});
     packer.norm(layer.ffn_norm, prefix + "ffn_norm");
     if (distances.empty()) continue;
-    packer.distances(layer.distance_keys, model.heads, prefix + "key", distances);
-    packer.distances(layer.distance_queries, model.heads, prefix + "query", distances);
+    packer.distances(layer.distance_keys, model.heads, prefix + "key", distances, true);
+    packer.distances(layer.distance_queries, model.heads, prefix + "query", distances, false);
   }
 }
 
@@ -293,17 +295,14 @@ void plan_positions(PackedModel& model) {
     model.rotation.emplace(spec.rotary_base, spec.head_width(), spec.max_tokens());
     model.local_rotation.emplace(spec.local_rotary_base, spec.head_width(), spec.max_tokens());
   }
-  if (spec.window > 0) {
-    const int columns = kAttentionBlock + 2 * spec.window;
-    for (int r = 0; r < kAttentionBlock; ++r) {
-      for (int c = 0; c < columns; ++c) {
-        model.window_bias.push_back(c < r || c > r + 2 * spec.window ? kHidden : 0.0F);
-      }
-    }
-  }
   if (spec.relative_buckets > 0) {
     const DistanceBuckets buckets(spec);
     for (int d = 1 - spec.max_tokens(); d < spec.max_tokens(); ++d) model.distance_rows.push_back(buckets.row(d));
+    int& straight = model.straight_distance;
+    while (straight + 1 < spec.max_tokens() && buckets.row(straight + 1) == buckets.row(0) + straight + 1 &&
+           buckets.row(-straight - 1) == buckets.row(0) - straight - 1) {
+      ++straight;
+    }
   }
 }
 
@@ -349,7 +348,7 @@ PackedModel::PackedModel(const Checkpoint& checkpoint, const Kernels& table, con
       exits(checkpoint.exits()),
       kernels(&table),
       precision(options.precision),
-      attention(spec.relative_buckets > 0 ? Precision::fp32 : higher_precision(table, options.precision)),
+      attention(higher_precision(table, options.precision)),
       heads(higher_precision(table, options.precision)) {
   require_precision(table, precision);
   check_exceptions(spec, table, options.exceptions);

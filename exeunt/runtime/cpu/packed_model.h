@@ -38,7 +38,7 @@ struct PackedLayer {
   PackedWeight output = {}, ffn1 = {}, ffn2 = {};
   std::optional<PackedWeight> gate = {};
   PackedNorm attention_norm = {}, ffn_norm = {};
-  // DeBERTa: keys and queries of all distances, [2 · buckets, d / heads] of each head.
+  // DeBERTa: keys and queries of all distances, [2 · buckets, d / heads] of each head; keys from the last to the first.
   std::vector<PackedWeight> distance_keys = {}, distance_queries = {};
 };
 
@@ -72,7 +72,7 @@ class PackedModel {
   ExitLayout exits;
   const Kernels* kernels;
   Precision precision;
-  Precision attention;  // below fp32: bf16 if the table supports it; else fp32, and always where distances count
+  Precision attention;  // below fp32: bf16 if the table supports it, else fp32
   Precision heads;      // below fp32: bf16 if the table supports it; of poolers unless an exception names them;
                         // classifiers are always fp32
 
@@ -82,11 +82,9 @@ class PackedModel {
   std::vector<PackedLayer> layers = {};  // distinct ones: spec.weights_of() says which a layer uses
   PackedNorm final_norm = {};            // null: none
   std::optional<Rotation> rotation = {}, local_rotation = {};
-  // A local layer attends a block of kAttentionBlock queries at a time to the keys from `window` before the first to
-  // `window` after the last: [kAttentionBlock, kAttentionBlock + 2 · window], kHidden where they are too far apart.
-  std::vector<float> window_bias = {};
   // The row of the table of distances for a query d tokens behind its key, at place d + max_tokens − 1.
   std::vector<int> distance_rows = {};
+  int straight_distance = 0;  // up to here, to either side, each distance has a row of its own, in order
   std::vector<const float*> readers = {};
   std::vector<PackedPooler> poolers = {};
   std::vector<PackedClassifier> classifiers = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work along rows: LayerNorm with the packing of its result, and readers.
+// Work along rows: LayerNorm with the packing of its result, rotary positions, what distances add to scores, readers.
 #pragma once
 
 #include "exeunt/runtime/cpu/operand.h"
@@ -21,9 +21,19 @@ float sum_columns(int columns, Whole whole, Part part) {
   return V::sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// Returns the largest |value| of the result, which quantisation needs next.
+// Where row r is read, and where its norm is written.
 template <class V>
-float normalize_row(const Normalization& work, float* row) {
+const float* read_row(const Normalization& work, int r) {
+  return (work.from != nullptr ? work.from : work.data) + static_cast<size_t>(r) * work.stride;
+}
+template <class V>
+float* written_row(const Normalization& work, int r) {
+  return work.from != nullptr ? work.data : work.data + static_cast<size_t>(r) * work.stride;
+}
+
+// Returns the largest |value| of the result, which quantisation needs next. `to` may be `row`.
+template <class V>
+float normalize_row(const Normalization& work, const float* row, float* to) {
   using F = typename V::F;
   constexpr int w = V::kWidth;
   const int columns = work.columns;
@@ -43,7 +53,7 @@ float normalize_row(const Normalization& work, float* row) {
   F most[2] = {V::set(0), V::set(0)};
   const auto step = [&](int c, F& largest) {
     const F y = V::fma((V::load(row + c) - middle) * scale, V::load(work.weight + c), V::load(work.bias + c));
-    V::store(row + c, y);
+    V::store(to + c, y);
     largest = V::max(largest, V::abs(y));
   };
   int c = 0;
@@ -56,7 +66,7 @@ float normalize_row(const Normalization& work, float* row) {
     const int n = columns - c;
     const F y = V::fma((V::load_part(row + c, n) - middle) * scale, V::load_part(work.weight + c, n),
                        V::load_part(work.bias + c, n));
-    V::store_part(row + c, y, n);
+    V::store_part(to + c, y, n);
     most[1] = V::max(most[1], V::abs(V::first(y, n)));
   }
   return V::largest(V::max(most[0], most[1]));
@@ -65,8 +75,8 @@ float normalize_row(const Normalization& work, float* row) {
 template <class V>
 void normalize(const Normalization& work) {
   for (int r = work.row; r < work.row + work.rows; ++r) {
-    float* row = work.data + static_cast<size_t>(r) * work.stride;
-    const float largest = normalize_row<V>(work, row);
+    float* row = written_row<V>(work, r);
+    const float largest = normalize_row<V>(work, read_row<V>(work, r), row);
     if (work.next.data == nullptr) continue;
     if (work.next.precision == Precision::int8) {
       quantize_row<V>(row, largest, work.next, r);
@@ -83,6 +93,102 @@ float dot(const float* a, const float* b, int n) {
       [&](typename V::F sum, int c, int part) {
         return V::fma(V::load_part(a + c, part), V::load_part(b + c, part), sum);
       });
+}
+
+// a and b turned by an angle: without contraction, so that every table gives the same bits.
+template <class V>
+void turn(typename V::F& a, typename V::F& b, typename V::F cosine, typename V::F sine) {
+  const auto low = a * cosine - b * sine;
+  b = b * cosine + a * sine;
+  a = low;
+}
+
+template <class V>
+void rotate_floats(const RotaryCall& call) {
+  constexpr int w = V::kWidth;
+  for (int head = 0; head < call.columns; head += 2 * call.pairs) {
+    float *low = static_cast<float*>(call.row) + head, *high = low + call.pairs;
+    int i = 0;
+    for (; i + w <= call.pairs; i += w) {
+      auto a = V::load(low + i), b = V::load(high + i);
+      turn<V>(a, b, V::load(call.cosine + i), V::load(call.sine + i));
+      V::store(low + i, a);
+      V::store(high + i, b);
+    }
+    if (const int n = call.pairs - i; n > 0) {
+      auto a = V::load_part(low + i, n), b = V::load_part(high + i, n);
+      turn<V>(a, b, V::load_part(call.cosine + i, n), V::load_part(call.sine + i, n));
+      V::store_part(low + i, a, n);
+      V::store_part(high + i, b, n);
+    }
+  }
+}
+
+template <class V>
+void rotate_bf16(const RotaryCall& call) {
+  constexpr int w = V::kWidth;
+  for (int head = 0; head < call.columns; head += 2 * call.pairs) {
+    uint16_t *low = static_cast<uint16_t*>(call.row) + head, *high = low + call.pairs;
+    for (int i = 0; i < call.pairs; i += w) {
+      const int n = call.pairs - i < w ? call.pairs - i : w;
+      auto a = V::load_bf16(low + i, n), b = V::load_bf16(high + i, n);
+      turn<V>(a, b, n < w ? V::load_part(call.cosine + i, n) : V::load(call.cosine + i),
+              n < w ? V::load_part(call.sine + i, n) : V::load(call.sine + i));
+      n < w ? V::store_bf16_part(low + i, a, n) : V::store_bf16(low + i, a);
+      n < w ? V::store_bf16_part(high + i, b, n) : V::store_bf16(high + i, b);
+    }
+  }
+}
+
+template <class V>
+void rotate(const RotaryCall& call) {
+  if constexpr (V::kBf16) {
+    if (call.precision == Precision::bf16) return rotate_bf16<V>(call);
+  }
+  rotate_floats<V>(call);
+}
+
+// The slow definition, for queries [row, row_end) and keys [key, key_end).
+template <class V>
+void add_each_distance(const DistanceCall& work, int row, int row_end, int key, int key_end) {
+  for (int r = row; r < row_end; ++r) {
+    const float* of_query = work.of_query + static_cast<size_t>(r) * work.stride;
+    float* bias = work.bias + static_cast<size_t>(r) * work.bias_stride;
+    for (int t = key; t < key_end; ++t) {
+      const int place = work.place[work.first + r - t];
+      const float* of_key = work.of_key + static_cast<size_t>(t) * work.stride;
+      bias[t] = of_query[work.places - 1 - place] + of_key[place];
+    }
+  }
+}
+
+// Squares of queries by keys. Within `straight`, a key's next query is at its next place, and a query's next key is,
+// too: whole vectors of both, one of them turned from queries along keys into keys along queries.
+template <class V>
+void add_distances(const DistanceCall& work) {
+  constexpr int w = V::kWidth;
+  for (int key = 0; key < work.tokens; key += w) {
+    for (int row = 0; row < work.rows; row += w) {
+      const int distance = work.first + row - key;  // of the first query and the first key; others are up to w − 1 off
+      if (row + w > work.rows || key + w > work.tokens || distance + w - 1 > work.straight ||
+          distance - w + 1 < -work.straight) {
+        add_each_distance<V>(work, row, row + w < work.rows ? row + w : work.rows, key,
+                             key + w < work.tokens ? key + w : work.tokens);
+        continue;
+      }
+      const int place = work.place[0] + distance;
+      typename V::F square[w];
+      for (int k = 0; k < w; ++k) {
+        square[k] = V::load(work.of_key + static_cast<size_t>(key + k) * work.stride + (place - k));
+      }
+      V::transpose(square);
+      for (int r = 0; r < w; ++r) {
+        const float* of_query = work.of_query + static_cast<size_t>(row + r) * work.stride;
+        V::store(work.bias + static_cast<size_t>(row + r) * work.bias_stride + key,
+                 V::load(of_query + (work.places - 1 - place - r)) + square[r]);
+      }
+    }
+  }
 }
 
 // values[i] = e^((values[i] − largest) · scale) in place, and their sum.
@@ -113,9 +219,25 @@ float scale_of(const Attention& work) {
   return work.scale > 0 ? work.scale : 1.0F / __builtin_sqrtf(static_cast<float>(work.head_width));
 }
 
-// The bias of attention's row `row`, added to its scores.
+// The keys [begin, end) that the queries [row, row + rows) see.
+struct SeenKeys {
+  int begin, end;
+};
+template <class V>
+SeenKeys seen_keys(const Attention& work, int row, int rows) {
+  if (work.window == 0) return {0, work.tokens};
+  const int begin = row - work.window - work.first_key, end = row + rows + work.window - work.first_key;
+  return {begin < 0 ? 0 : begin, end < work.tokens ? end : work.tokens};
+}
+
+// The bias of attention's row `row`, added to its scores; keys beyond the window are hidden.
 template <class V>
 void add_bias(const Attention& work, int row, float* scores) {
+  if (work.window > 0) {
+    const SeenKeys seen = seen_keys<V>(work, row, 1);
+    for (int t = 0; t < seen.begin; ++t) scores[t] = kHidden;
+    for (int t = seen.end; t < work.tokens; ++t) scores[t] = kHidden;
+  }
   if (work.bias == nullptr) return;
   const float* bias = work.bias + static_cast<size_t>(row - work.row) * work.bias_stride;
   int t = 0;

@@ -63,15 +63,17 @@ struct CutProduct {
         grid(panels_of(kernels, *whole.weight), whole.rows, kernels.row_block(whole.weight->precision),
              wanted_parts(member, int64_t{whole.rows} * whole.weight->inputs * whole.weight->outputs)) {}
 
-  void run(const Kernels& kernels, int part) const {
-    Product piece = *product;
+  // A part of the product, or of another one of the same shape.
+  [[nodiscard]] Product piece(int part, const Product& of) const {
+    Product piece = of;
     const Range across = grid.across_of(part), down = grid.down_of(part);
     piece.panel = across.begin;
     piece.panels = across.count;
-    piece.row = product->row + down.begin;
+    piece.row = of.row + down.begin;
     piece.rows = down.count;
-    kernels.multiply(piece);
+    return piece;
   }
+  void run(const Kernels& kernels, int part) const { kernels.multiply(piece(part, *product)); }
 };
 
 inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const Product& product) {
@@ -86,6 +88,25 @@ inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const 
   member.share(before + cuts[1].grid.parts(), [&](int part, int) {
     const bool later = part >= before;
     cuts[later ? 1 : 0].run(kernels, later ? part - before : part);
+  });
+}
+
+// A gated activation: `first` is activated into its `out`, then `gate`, of the same shape, multiplies it. A few panels
+// of both at a time, so that what was activated is still in the cache.
+inline void multiply_gated(const Kernels& kernels, Crew::Member& member, const Product& first, const Product& gate) {
+  constexpr size_t kCache = size_t{1} << 16;
+  const CutProduct cut(kernels, member, first);
+  const auto panel_width = static_cast<size_t>(kernels.panel_outputs(first.weight->precision));
+  member.share(cut.grid.parts(), [&](int part, int) {
+    Product values = cut.piece(part, first), gates = cut.piece(part, gate);
+    const size_t bytes = static_cast<size_t>(values.rows) * panel_width * sizeof(float);
+    const int step = std::max(1, static_cast<int>(kCache / bytes)), end = values.panel + values.panels;
+    for (int panel = values.panel; panel < end; panel += step) {
+      values.panel = gates.panel = panel;
+      values.panels = gates.panels = std::min(step, end - panel);
+      kernels.multiply(values);
+      kernels.multiply(gates);
+    }
   });
 }
 

@@ -81,10 +81,13 @@ struct TableOf {
             .pack_weight = pack_weight,
             .operand_bytes = operand_bytes,
             .pack_rows = pack_rows<V>,
+            .pack_bf16_rows = kBf16 ? pack_bf16_rows<V> : nullptr,
             .multiply = multiply,
             .normalize = normalize<V>,
             .attention_scratch = attention_scratch,
             .attend = attend,
+            .rotate = rotate<V>,
+            .add_distances = add_distances<V>,
             .read = read<V>,
             .dot = dot<V>,
             .tanh = tanh_all<V>};

@@ -62,7 +62,7 @@ Workspace::Workspace(const PackedModel& model, int pack_rows) : capacity(std::ma
   layout.add(qkv, most_rows * 3 * d * attended);
   if (any_int8(model, &PackedLayer::output)) layout.add(context, most_rows * d);
   const auto f = static_cast<size_t>(spec.inner);
-  if (spec.gated || any_int8(model, &PackedLayer::ffn2)) layout.add(inner, most_rows * (spec.gated ? 2 * f : f));
+  if (spec.gated || any_int8(model, &PackedLayer::ffn2)) layout.add(inner, most_rows * f);
   if (spec.pre_norm) layout.add(normed, most_rows * d);
   layout.add(layer_input, operand_bytes(model, &PackedLayer::query, capacity));
   layout.add(context_input, operand_bytes(model, &PackedLayer::output, capacity));
@@ -72,11 +72,7 @@ Workspace::Workspace(const PackedModel& model, int pack_rows) : capacity(std::ma
   if (spec.relative_buckets > 0) {
     const auto longest = static_cast<size_t>(spec.max_tokens()),
                rows_of_distances = static_cast<size_t>(2 * spec.relative_buckets);
-    const auto head_operand = [&](int count) {
-      return model.kernels->operand_bytes(model.heads, count, spec.head_width());
-    };
-    layout.add(head_keys, head_operand(spec.max_tokens()));
-    layout.add(head_queries, head_operand(kAttentionBlock));
+    layout.add(head_rows, model.kernels->operand_bytes(model.heads, kAttentionBlock, spec.head_width()));
     layout.add(key_distances, longest * rows_of_distances);
     layout.add(query_distances, kAttentionBlock * rows_of_distances);
     layout.add(bias, kAttentionBlock * longest);

@@ -16,18 +16,20 @@ struct Workspace {
   // For packs of up to `pack_rows` rows, and for the longest text.
   Workspace(const PackedModel& model, int pack_rows);
 
+  [[nodiscard]] size_t bytes() const noexcept { return region_.size(); }
+
   int capacity = 0;           // R
   float* rows = nullptr;      // [R, d] the residual stream
   float* embedded = nullptr;  // [R, e] before a projection; null without one
   std::byte* qkv = nullptr;   // [R, 3d] fp32 or bf16: query, key, value side by side
   float* context = nullptr;   // [R, d], if `output` is int8
-  float* inner = nullptr;     // [R, f], if `ffn2` is int8; with a gate [R, 2f]
-  float* normed = nullptr;    // [R, d], of norms that leave the residual stream alone
+  float* inner = nullptr;     // [R, f], if `ffn2` is int8 or has a gate
+  float* normed = nullptr;    // [R, d], of the final norm; its first row is scratch of the others
   std::byte *layer_input = nullptr, *context_input = nullptr, *ffn1_input = nullptr, *ffn2_input = nullptr;  // Operands
   std::byte* project_input = nullptr;
   std::byte* attention = nullptr;  // scratch of the attention kernel
   // Of one head, for attention by distances (T = the longest text, B = kAttentionBlock, D = rows of distances).
-  std::byte *head_keys = nullptr, *head_queries = nullptr;     // Operands of T and of B rows
+  std::byte* head_rows = nullptr;                              // Operand of B rows
   float *key_distances = nullptr, *query_distances = nullptr;  // [T, D] and [B, D]
   float* bias = nullptr;                                       // [B, T]
 

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "exeunt/base/half.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/formulas.h"
@@ -159,6 +161,19 @@ inline std::vector<float> values_of(const Kernels& table, const Operand& operand
   return out;
 }
 
+// The product of an operand that is packed already.
+inline std::vector<float> product_of(const Kernels& table, const ProductCase& c, const Operand& input) {
+  const Packed packed(table, c.precision, c.shape, c.weight.data(), c.bias.data());
+  std::vector<float> out(cells(c.shape.rows, c.shape.outputs));
+  table.multiply({.weight = &packed.weight,
+                  .input = input,
+                  .out = out.data(),
+                  .stride = static_cast<size_t>(c.shape.outputs),
+                  .rows = c.shape.rows,
+                  .panels = panels_of(table, packed.weight)});
+  return out;
+}
+
 // Bit patterns, so that equality means equality and a failure prints briefly.
 inline std::vector<uint32_t> bits_of(std::span<const float> values) {
   std::vector<uint32_t> bits;
@@ -179,5 +194,9 @@ inline std::vector<Precision> precisions_of(const Kernels& table) {
   if (table.bf16) return {Precision::fp32, Precision::bf16, Precision::int8};
   return {Precision::fp32, Precision::int8};
 }
+
+struct TableTest : testing::TestWithParam<const Kernels*> {
+  const Kernels& table = *GetParam();
+};
 
 }  // namespace exeunt

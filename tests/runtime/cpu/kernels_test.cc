@@ -15,9 +15,6 @@
 namespace exeunt {
 namespace {
 
-struct TableTest : testing::TestWithParam<const Kernels*> {
-  const Kernels& table = *GetParam();
-};
 INSTANTIATE_TEST_SUITE_P(Tables, TableTest, testing::ValuesIn(running_kernels()),
                          [](const auto& tested) { return std::string(tested.param->name); });
 
@@ -25,7 +22,11 @@ INSTANTIATE_TEST_SUITE_P(Tables, TableTest, testing::ValuesIn(running_kernels())
 struct Way {
   Finish finish = Finish::store;
   Activation activation = Activation::gelu;
-  Precision next = Precision::fp32;  // of activate_next
+  Precision next = Precision::fp32;  // of activate_next and gate_next
+
+  [[nodiscard]] bool gates() const { return finish == Finish::gate || finish == Finish::gate_next; }
+  [[nodiscard]] bool to_next() const { return finish == Finish::activate_next || finish == Finish::gate_next; }
+  [[nodiscard]] bool reads_out() const { return finish == Finish::add || gates(); }
 };
 
 std::vector<Way> ways(const Kernels& table, Precision precision) {
@@ -40,6 +41,9 @@ std::vector<Way> ways(const Kernels& table, Precision precision) {
     }
   }
   if (table.bf16) out.push_back({.finish = Finish::store_bf16});
+  out.push_back({.finish = Finish::gate});
+  out.push_back({.finish = Finish::gate_next});
+  if (table.bf16) out.push_back({.finish = Finish::gate_next, .next = Precision::bf16});
   return out;
 }
 
@@ -49,7 +53,7 @@ std::string describe(Precision precision, const Way& way, const ProductShape& sh
          testing::PrintToString(shape);
 }
 
-// What was in `out` before, for Finish::add.
+// What was in `out` before, for those that read it.
 float before(int row, int column) {
   return static_cast<float>(row % 7) - 0.5F * static_cast<float>(column % 5);
 }
@@ -72,7 +76,7 @@ struct Outputs {
 };
 
 std::vector<float> collect(const Kernels& table, const Outputs& out, const ProductShape& shape, const Way& way) {
-  if (way.finish == Finish::activate_next) return values_of(table, out.next.operand);
+  if (way.to_next()) return values_of(table, out.next.operand);
   std::vector<float> values;
   for (int r = 0; r < shape.rows; ++r) {
     for (int c = 0; c < shape.outputs; ++c) {
@@ -92,8 +96,7 @@ std::vector<float> run(const Kernels& table, const ProductCase& c, const Way& wa
   Outputs out(table, c.shape, way);
   for (int r = 0; r < rows; ++r) {
     for (int n = 0; n < outputs; ++n) {
-      out.floats[static_cast<size_t>(r) * out.stride + static_cast<size_t>(n)] =
-          way.finish == Finish::add ? before(r, n) : NAN;
+      out.floats[static_cast<size_t>(r) * out.stride + static_cast<size_t>(n)] = way.reads_out() ? before(r, n) : NAN;
     }
   }
   const int panels = panels_of(table, packed.weight);
@@ -132,8 +135,7 @@ double activated(Activation activation, double y) {
 void expect_near(const std::vector<float>& got, const Expected& product, const ProductCase& c, const Way& way) {
   ASSERT_EQ(got.size(), product.value.size());
   const bool activates = way.finish == Finish::activate || way.finish == Finish::activate_next;
-  const bool to_bf16 =
-      way.finish == Finish::store_bf16 || (way.finish == Finish::activate_next && way.next == Precision::bf16);
+  const bool to_bf16 = way.finish == Finish::store_bf16 || (way.to_next() && way.next == Precision::bf16);
   // What an int8 product activates is quantised next: a cheaper formula will do.
   const bool rough = c.precision == Precision::int8 && way.finish == Finish::activate;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -142,10 +144,15 @@ void expect_near(const std::vector<float>& got, const Expected& product, const P
       want = activated(way.activation, want);
       tolerance = 1.2 * tolerance + (rough ? 2e-4 : 1e-6) * std::max(1.0, std::abs(product.value[i]));
     }
+    const auto outputs = static_cast<size_t>(c.shape.outputs);
+    const double old = static_cast<double>(before(static_cast<int>(i / outputs), static_cast<int>(i % outputs)));
     if (way.finish == Finish::add) {
-      const auto outputs = static_cast<size_t>(c.shape.outputs);
-      want += static_cast<double>(before(static_cast<int>(i / outputs), static_cast<int>(i % outputs)));
+      want += old;
       tolerance += 1e-6;
+    }
+    if (way.gates()) {
+      want *= old;
+      tolerance = tolerance * std::abs(old) + 1e-6 * std::abs(want);
     }
     if (to_bf16) tolerance += std::abs(want) / 256;
     ASSERT_NEAR(static_cast<double>(got[i]), want, tolerance) << "element " << i;
@@ -202,7 +209,7 @@ TEST_P(TableTest, ARowAloneIsThatRowOfTheBatch) {
     const ProductCase c = random_product(precision, shape);
     const Packed packed(table, precision, shape, c.weight.data(), c.bias.data());
     for (const Way& way : ways(table, precision)) {
-      if (way.finish == Finish::add) continue;  // what is added to depends on the row here
+      if (way.reads_out()) continue;  // what they read depends on the row here
       const std::vector<uint32_t> whole = bits_of(run(table, c, way, packed));
       for (int r = 0; r < shape.rows; ++r) {
         SCOPED_TRACE(describe(precision, way, shape) + ", row " + std::to_string(r));
@@ -242,85 +249,6 @@ TEST_P(TableTest, SumsOfInt8AreExactAtTheirLargest) {
     const double want = 6144.0 * (i / 50 % 2 == 0 ? 1 : -1) * (i % 50 % 3 == 0 ? -1 : 1);
     ASSERT_NEAR(static_cast<double>(got[i]), want, 2e-3) << "element " << i;
   }
-}
-
-// LayerNorm.
-
-struct NormCase {
-  int rows = 0, columns = 0;
-  std::vector<float> x, weight, bias;
-};
-
-NormCase random_norm(int rows, int columns) {
-  NormCase c{.rows = rows,
-             .columns = columns,
-             .x = random_values(cells(rows, columns), 5, 3.0F),
-             .weight = random_values(static_cast<size_t>(columns), 6),
-             .bias = random_values(static_cast<size_t>(columns), 7)};
-  for (float& value : c.x) value += 1.5F;
-  return c;
-}
-
-Normalization work_of(const NormCase& c, float* data, Operand next = {}) {
-  return {.data = data,
-          .stride = static_cast<size_t>(c.columns),
-          .columns = c.columns,
-          .weight = c.weight.data(),
-          .bias = c.bias.data(),
-          .epsilon = 1e-12F,
-          .next = next,
-          .rows = c.rows};
-}
-
-TEST_P(TableTest, NormalizesAsTheReference) {
-  for (const int columns : {1, 3, 16, 37, 96, 129, 768, 1001}) {
-    const NormCase c = random_norm(9, columns);
-    std::vector<float> want = c.x, got = c.x;
-    // One column has no variance; any ε will do there, but not one so small that rounding is blown up.
-    layer_norm(want, {.weight = c.weight, .bias = c.bias, .epsilon = 1e-12F});
-    table.normalize(work_of(c, got.data()));
-    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-5F) << columns << " columns, element " << i;
-  }
-}
-
-TEST_P(TableTest, NormalizesIntoTheNextOperand) {
-  for (const Precision precision : precisions_of(table)) {
-    for (const int columns : {5, 48, 131}) {
-      const NormCase c = random_norm(35, columns);
-      std::vector<float> rows = c.x;
-      const PackedOperand fused(table, precision, c.rows, columns), apart(table, precision, c.rows, columns);
-      table.normalize(work_of(c, rows.data(), fused.operand));
-      table.pack_rows(rows.data(), static_cast<size_t>(columns), apart.operand, 0, c.rows);
-
-      const ProductShape shape{.rows = c.rows, .inputs = columns, .outputs = 20};
-      const ProductCase product = random_product(precision, shape);
-      const Packed packed(table, precision, shape, product.weight.data(), product.bias.data());
-      std::vector<std::vector<float>> results;
-      for (const PackedOperand* operand : {&fused, &apart}) {
-        results.emplace_back(cells(c.rows, shape.outputs));
-        table.multiply({.weight = &packed.weight,
-                        .input = operand->operand,
-                        .out = results.back().data(),
-                        .stride = 20,
-                        .rows = c.rows,
-                        .panels = panels_of(table, packed.weight)});
-      }
-      EXPECT_EQ(bits_of(results[0]), bits_of(results[1])) << name_of(precision) << ", " << columns << " columns";
-    }
-  }
-}
-
-TEST_P(TableTest, NormalizesEachRowAlone) {
-  const NormCase c = random_norm(33, 133);
-  std::vector<float> whole = c.x, parts = c.x;
-  table.normalize(work_of(c, whole.data()));
-  for (int r = c.rows - 1; r >= 0; --r) {
-    Normalization work = work_of(c, parts.data());
-    work.row = r;
-    work.rows = 1;
-    table.normalize(work);
-  }
-  EXPECT_EQ(bits_of(parts), bits_of(whole));
 }
 
 // Attention.
@@ -463,57 +391,6 @@ TEST_P(TableTest, AttendsIntoTheNextOperand) {
         if (next == Precision::bf16) std::transform(want.begin(), want.end(), want.begin(), rounded_to_bf16);
         EXPECT_EQ(bits_of(run_attention(table, c, parts, next)), bits_of(want))
             << name_of(precision) << " into " << name_of(next) << ", " << tokens << " tokens";
-      }
-    }
-  }
-}
-
-// One row of a head.
-
-TEST_P(TableTest, AddsUpAProductOfTwoRows) {
-  for (const int n : {1, 3, 16, 37, 64, 131, 768}) {
-    const std::vector<float> a = random_values(static_cast<size_t>(n), 31),
-                             b = random_values(static_cast<size_t>(n), 32);
-    double want = 0, size = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      want += static_cast<double>(a[i]) * b[i];
-      size += std::fabs(static_cast<double>(a[i]) * b[i]);
-    }
-    EXPECT_NEAR(table.dot(a.data(), b.data(), n), want, 1e-6 * size) << n << " values";
-  }
-}
-
-TEST_P(TableTest, TakesTheHyperbolicTangentOfEveryValue) {
-  std::vector<float> values = {0, -0.0F, 1e-6F, 0.5F, -0.5F, 3, -9, 44, -44, 1e4F, -1e4F};
-  for (int i = -600; i <= 600; ++i) values.push_back(static_cast<float>(i) * 0.0171F);
-  for (const size_t n : {size_t{1}, size_t{7}, values.size()}) {
-    std::vector<float> got(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n));
-    got.push_back(7);
-    table.tanh(got.data(), static_cast<int>(n));
-    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(got[i], std::tanh(static_cast<double>(values[i])), 3e-7) << values[i];
-    EXPECT_EQ(got[n], 7) << "behind the last value";
-  }
-}
-
-// Readers.
-
-TEST_P(TableTest, ReadsAsTheReference) {
-  for (const int columns : {1, 8, 37, 64, 131, 384}) {
-    for (const int tokens : {1, 2, 9, 130, 512}) {
-      const std::vector<float> rows = random_values(cells(tokens, columns), 21);
-      const std::vector<float> query = random_values(static_cast<size_t>(columns), 22, 0.3F);
-      const std::vector<float> want = reader_input(rows, query);
-      std::vector<float> scores(static_cast<size_t>(tokens)), got(static_cast<size_t>(columns), NAN);
-      table.read({.rows = rows.data(),
-                  .stride = static_cast<size_t>(columns),
-                  .tokens = tokens,
-                  .columns = columns,
-                  .query = query.data(),
-                  .scores = scores.data(),
-                  .out = got.data()});
-      for (size_t i = 0; i < got.size(); ++i) {
-        ASSERT_NEAR(got[i], want[static_cast<size_t>(columns) + i], 2e-5F)
-            << columns << " columns, " << tokens << " tokens, element " << i;
       }
     }
   }

@@ -43,27 +43,36 @@ EXEUNT_INLINE float32x4_t rough_power_of_two(float32x4_t x) {
   return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(Lanes::polynomial(cubic, r)), power));
 }
 
-// A row of scores as e^((score − largest) · scale) in bf16, and the sum of these before they are rounded.
+// x where its place is in [begin, end), and zeros.
+EXEUNT_INLINE float32x4_t kept(float32x4_t x, int begin, int end) {
+  constexpr int32_t places[] = {0, 1, 2, 3};
+  const int32x4_t place = vld1q_s32(places);
+  const uint32x4_t inside = vandq_u32(vcgeq_s32(place, vdupq_n_s32(begin)), vcltq_s32(place, vdupq_n_s32(end)));
+  return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), inside));
+}
+
+// A row of scores as e^((score − largest) · scale) in bf16, and the sum of these before they are rounded. Steps of
+// eight keys from `first` (a multiple of 8) to `last` are written, with zeros for keys that are not `seen`.
 template <class T>
-float share_bf16(const float* row, int tokens, float scale, std::byte* to) {
-  float32x4_t most = vdupq_n_f32(row[0]), other = most;
-  int t = 0;
-  for (; t + 8 <= tokens; t += 8) {
+float share_bf16(const float* row, int first, int last, SeenKeys seen, float scale, std::byte* to) {
+  float32x4_t most = vdupq_n_f32(row[seen.begin]), other = most;
+  int t = seen.begin;
+  for (; t + 8 <= seen.end; t += 8) {
     most = vmaxq_f32(most, vld1q_f32(row + t));
     other = vmaxq_f32(other, vld1q_f32(row + t + 4));
   }
   float largest = vmaxvq_f32(vmaxq_f32(most, other));
-  for (; t < tokens; ++t) largest = row[t] > largest ? row[t] : largest;
+  for (; t < seen.end; ++t) largest = row[t] > largest ? row[t] : largest;
 
   const float by = scale * 1.44269504F;
   const float32x4_t offset = vdupq_n_f32(-largest * by);
   float32x4_t sum = vdupq_n_f32(0), second = sum;
-  for (t = 0; t < tokens; t += 8) {
+  for (t = first; t < last; t += 8) {
     float32x4_t low = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t), by));
     float32x4_t high = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t + 4), by));
-    if (t + 8 > tokens) {  // garbage after the last token
-      low = Lanes::first(low, tokens - t);
-      high = Lanes::first(high, tokens - t - 4);
+    if (t < seen.begin || t + 8 > seen.end) {  // what is not seen may be garbage
+      low = kept(low, seen.begin - t, seen.end - t);
+      high = kept(high, seen.begin - t - 4, seen.end - t - 4);
     }
     sum = vaddq_f32(sum, low);
     second = vaddq_f32(second, high);
@@ -153,12 +162,17 @@ struct Attending {
     }
   }
 
-  void score(int row, int rows) const {
+  // Keys of one step of the shares; sums begin with whole steps.
+  static constexpr int kStepKeys = static_cast<int>(kStep / sizeof(Element));
+  static int step_of(int key) { return key / kStepKeys * kStepKeys; }
+
+  void score(int row, int rows, SeenKeys seen) const {
     const size_t bytes = static_cast<size_t>(work.head_width) * sizeof(Element);
     for (int r = 0; r < rows; ++r) {
       put_bytes<kUnit, kTileRows>(row_of(work.query, row + r), bytes, queries + static_cast<size_t>(r) * kUnit);
     }
-    for (size_t t = 0; t < room.scores_stride; t += kTileColumns) {
+    const auto first = static_cast<size_t>(seen.begin / kTileColumns * kTileColumns);
+    for (size_t t = first; t < static_cast<size_t>(seen.end); t += kTileColumns) {
       float32x4_t sums[24];
       T::run(queries, keys + t * room.key_row, room.key_row / kStep, sums);
 #pragma GCC unroll 24
@@ -167,16 +181,22 @@ struct Attending {
   }
 
   // Scores become unnormalised probabilities; the sum is divided out at the end.
-  __attribute__((flatten)) void share(int rows, float (&inverse)[kTileRows]) const {
+  // `tile` are the keys that any of the rows sees: those of a row are among them.
+  __attribute__((flatten)) void share(int first_row, int rows, SeenKeys tile, float (&inverse)[kTileRows]) const {
     const float scale = scale_of<Lanes>(work);
+    const int first = step_of(tile.begin);
     for (int r = 0; r < rows; ++r) {
       float* row = scores + static_cast<size_t>(r) * room.scores_stride;
       std::byte* to = shares + static_cast<size_t>(r) * kUnit;
+      const SeenKeys seen = seen_keys<Lanes>(work, first_row + r, 1);
       if constexpr (kPrecision == Precision::bf16) {
-        inverse[r] = 1.0F / share_bf16<T>(row, work.tokens, scale, to);
+        inverse[r] = 1.0F / share_bf16<T>(row, first, tile.end, seen, scale, to);
       } else {
-        inverse[r] = 1.0F / exp_all<Lanes>(row, work.tokens, scale);
-        put_row<T, kTileRows>(kPrecision, row, work.tokens, to);
+        inverse[r] = 1.0F / exp_all<Lanes>(row + seen.begin, seen.end - seen.begin, scale);
+        for (int t = first; t < seen.begin; ++t) row[t] = 0;
+        for (int t = seen.end; t < tile.end; ++t) row[t] = 0;
+        put_row<T, kTileRows>(kPrecision, row + first, tile.end - first,
+                              to + static_cast<size_t>(first) * sizeof(Element) * kTileRows);
       }
     }
   }
@@ -240,12 +260,16 @@ struct Attending {
     }
   }
 
-  void sum_values(int row, int rows, const float (&inverse)[kTileRows]) const {
+  void sum_values(int row, int rows, SeenKeys seen, const float (&inverse)[kTileRows]) const {
+    // Of every row of shares and values, the steps from the first key that is seen to the last.
+    const auto first = static_cast<size_t>(step_of(seen.begin)) * sizeof(Element) / kStep,
+               last = (static_cast<size_t>(seen.end) * sizeof(Element) + kStep - 1) / kStep;
     const bool quads = work.head_width % 4 == 0 && (work.context != nullptr || work.next.precision == Precision::bf16);
     for (int c = 0; c < work.head_width; c += kTileColumns) {
       const int count = work.head_width - c < kTileColumns ? work.head_width - c : kTileColumns;
       float32x4_t sums[24];
-      T::run(shares, values + static_cast<size_t>(c) * room.value_row, room.value_row / kStep, sums);
+      const std::byte* panel = values + static_cast<size_t>(c) * room.value_row + first * kStep * kTileColumns;
+      T::run(shares + first * kStep * kTileRows, panel, last - first, sums);
 #pragma GCC unroll 24
       for (int i = 0; i < 24; ++i) sums[i] = vmulq_n_f32(sums[i], inverse[i / 3]);
       if (quads && rows == kTileRows) {
@@ -269,12 +293,15 @@ struct Attending {
       for (int row = work.row; row < end; row += kTileRows) {
         const int rows = end - row < kTileRows ? end - row : kTileRows;
         float inverse[kTileRows] = {};
-        one.score(row, rows);
-        for (int r = 0; r < rows; ++r) {
-          add_bias<Lanes>(work, row + r, one.scores + static_cast<size_t>(r) * one.room.scores_stride);
+        const SeenKeys seen = seen_keys<Lanes>(work, row, rows);
+        one.score(row, rows, seen);
+        if (work.bias != nullptr) {
+          for (int r = 0; r < rows; ++r) {
+            add_bias<Lanes>(work, row + r, one.scores + static_cast<size_t>(r) * one.room.scores_stride);
+          }
         }
-        one.share(rows, inverse);
-        one.sum_values(row, rows, inverse);
+        one.share(row, rows, seen, inverse);
+        one.sum_values(row, rows, seen, inverse);
       }
     }
   }

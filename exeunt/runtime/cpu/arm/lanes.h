@@ -70,6 +70,16 @@ struct Lanes {
     return sum;
   }
 
+  static void transpose(F (&x)[kWidth]) {
+    const float32x4_t ab[] = {vtrn1q_f32(x[0], x[1]), vtrn2q_f32(x[0], x[1])},
+                      cd[] = {vtrn1q_f32(x[2], x[3]), vtrn2q_f32(x[2], x[3])};
+    for (int i = 0; i < 2; ++i) {
+      const float64x2_t left = vreinterpretq_f64_f32(ab[i]), right = vreinterpretq_f64_f32(cd[i]);
+      x[i] = vreinterpretq_f32_f64(vtrn1q_f64(left, right));
+      x[i + 2] = vreinterpretq_f32_f64(vtrn2q_f64(left, right));
+    }
+  }
+
   static float sum(F a) { return vaddvq_f32(a); }
   static float largest(F a) { return vmaxvq_f32(a); }
 };

@@ -10,8 +10,7 @@
 
 #include <arm_neon.h>
 
-#include "exeunt/runtime/cpu/arm/lanes.h"
-#include "exeunt/runtime/cpu/arm/layout.h"
+#include "exeunt/runtime/cpu/arm/pack.h"
 #include "exeunt/runtime/cpu/vector_math.h"
 
 namespace exeunt::kernel {
@@ -49,6 +48,17 @@ struct Finishing {
   template <Activation activation, bool rough>
   static EXEUNT_INLINE void activate_row(Row& y) {
     for (int q = 0; q < 3; ++q) y[q] = activate<Lanes, activation, rough>(y[q]);
+  }
+
+  // What a gate multiplies. Of a tile that is not whole only the outputs there are, and zeros.
+  template <bool whole>
+  static EXEUNT_INLINE void pass_gate(const Place& place, int r, Row& y) {
+    const Product& p = *place.product;
+    const float* from = static_cast<const float*>(p.out) + static_cast<size_t>(place.row + r) * p.stride + place.column;
+    for (int q = 0; q < 3; ++q) {
+      const float32x4_t gated = whole ? vld1q_f32(from + 4 * q) : quad_of(from, 4 * q, place.columns);
+      y[q] = vmulq_f32(gated, y[q]);
+    }
   }
 
   static EXEUNT_INLINE void put(const Place& place, int r, const Row& y, bool add) {
@@ -113,7 +123,8 @@ struct Finishing {
     // The activation of an integer product is quantised next, so an approximation suffices.
     if constexpr (finish == Finish::activate) activate_row<activation, kIntegers>(y);
     if constexpr (finish == Finish::activate_next) activate_row<activation, false>(y);
-    if constexpr (finish == Finish::activate_next) {
+    if constexpr (finish == Finish::gate || finish == Finish::gate_next) pass_gate<whole>(place, r, y);
+    if constexpr (finish == Finish::activate_next || finish == Finish::gate_next) {
       whole ? put_next<next>(place, r, y) : put_next_part<next>(place, r, y);
     } else if constexpr (finish == Finish::store_bf16) {
       whole ? put_bf16(place, r, y) : put_bf16_part(place, r, y);
@@ -132,7 +143,8 @@ struct Finishing {
   template <Finish finish, Activation activation, Precision next>
   static EXEUNT_INLINE void finish_tile(const Place& place, const typename T::Sum (&sums)[24]) {
     bool whole = place.first <= 0 && place.last >= kTileRows && place.columns == kTileColumns;
-    if (finish == Finish::activate_next && place.column + kTileColumns >= place.product->next.columns) whole = false;
+    constexpr bool to_next = finish == Finish::activate_next || finish == Finish::gate_next;
+    if (to_next && place.column + kTileColumns >= place.product->next.columns) whole = false;
     if (__builtin_expect(whole, 1)) {
 #pragma GCC unroll 8
       for (int r = 0; r < kTileRows; ++r) finish_row<finish, activation, next, true>(place, sums, r);
@@ -184,7 +196,7 @@ void multiply_activated(const Product& product) {
 }
 
 template <class T>
-void multiply_by(const Product& product) {
+void multiply_rows(const Product& product) {
   constexpr Activation none = Activation::relu;
   switch (product.finish) {
     case Finish::store:
@@ -196,6 +208,15 @@ void multiply_by(const Product& product) {
     case Finish::store_bf16:
       if constexpr (T::kBf16) multiply_so<T, Finish::store_bf16, none, Precision::fp32>(product);
       return;
+    case Finish::gate:
+      return multiply_so<T, Finish::gate, none, Precision::fp32>(product);
+    case Finish::gate_next:
+      if constexpr (T::kBf16) {
+        if (product.next.precision == Precision::bf16) {
+          return multiply_so<T, Finish::gate_next, none, Precision::bf16>(product);
+        }
+      }
+      return multiply_so<T, Finish::gate_next, none, Precision::fp32>(product);
     case Finish::activate_next:
       if constexpr (T::kBf16) {
         if (product.next.precision == Precision::bf16) {
@@ -203,6 +224,21 @@ void multiply_by(const Product& product) {
         }
       }
       return multiply_activated<T, Finish::activate_next>(product);
+  }
+}
+
+// As many rows at a time as stay in the L2 cache while all panels pass.
+template <class T>
+void multiply_by(const Product& product) {
+  constexpr size_t cache = size_t{1} << 19;
+  constexpr int least = 16 * kTileRows;
+  const auto most = static_cast<int>(cache / row_bytes(T::kPrecision, product.weight->inputs)) / kTileRows * kTileRows;
+  const int rows_at_once = most < least ? least : most;
+  Product part = product;
+  for (int row = 0; row < product.rows; row += rows_at_once) {
+    part.row = product.row + row;
+    part.rows = product.rows - row < rows_at_once ? product.rows - row : rows_at_once;
+    multiply_rows<T>(part);
   }
 }
 

@@ -112,6 +112,14 @@ void pack_rows(const float* data, size_t stride, const Operand& out, int row, in
 }
 
 template <class M>
+void pack_bf16_rows(const uint16_t* data, size_t stride, const Operand& out, int row, int rows) {
+  const size_t bytes = static_cast<size_t>(out.columns) * sizeof(uint16_t);
+  for (int r = row; r < row + rows; ++r) {
+    put_bytes<8, kTileRows>(data + static_cast<size_t>(r) * stride, bytes, place_of_row<M>(out, r));
+  }
+}
+
+template <class M>
 void pack_weight(const PackedWeight& shape, const float* weight, const float* bias, std::byte* out) {
   std::memset(out, 0, packed_bytes(shape.precision, shape.inputs, shape.outputs));
   for (int output = 0; output < shape.outputs; ++output) {

@@ -22,33 +22,6 @@ struct PairProduct {
   int rows = 0, pairs = 0, columns = 0;
 };
 
-// Transposes sixteen rows of sixteen 32-bit values.
-inline void transpose(__m512i (&x)[16]) {
-  __m512i t[16];
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    x[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    x[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    x[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    x[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xdd);
-  }
-  for (int i = 0; i < 4; ++i) {
-    x[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    x[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-    x[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-    x[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
-  }
-}
-
 template <class V, class M>
 struct Bf16Attention {
   static constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }

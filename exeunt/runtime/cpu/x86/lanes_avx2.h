@@ -37,6 +37,24 @@ struct Lanes {
     const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     return _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
   }
+  static void transpose(F (&x)[kWidth]) {
+    F t[kWidth];
+    for (int i = 0; i < kWidth; i += 2) {
+      t[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+      t[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < kWidth; i += 4) {
+      x[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+      x[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+      x[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+      x[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    for (int i = 0; i < kWidth / 2; ++i) {
+      t[i] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x20);
+      t[i + 4] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x31);
+    }
+    for (int i = 0; i < kWidth; ++i) x[i] = t[i];
+  }
   static float sum(F a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));

@@ -9,6 +9,33 @@
 namespace exeunt::kernel {
 namespace {
 
+// Transposes sixteen rows of sixteen 32-bit values.
+inline void transpose(__m512i (&x)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    x[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    x[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    x[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    x[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    x[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    x[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    x[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    x[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
 struct Avx512Lanes {
   static constexpr int kWidth = 16;
   using F = __m512;
@@ -28,6 +55,13 @@ struct Avx512Lanes {
   static F abs(F a) { return _mm512_abs_ps(a); }
   static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
   static F times_power_of_two(F a, F n) { return _mm512_scalef_ps(a, n); }
+
+  static void transpose(F (&x)[kWidth]) {
+    __m512i bits[kWidth];
+    for (int i = 0; i < kWidth; ++i) bits[i] = _mm512_castps_si512(x[i]);
+    kernel::transpose(bits);
+    for (int i = 0; i < kWidth; ++i) x[i] = _mm512_castsi512_ps(bits[i]);
+  }
 
   static __m256 halves(F a, bool upper) { return upper ? _mm512_extractf32x8_ps(a, 1) : _mm512_castps512_ps256(a); }
   static float sum(F a) {
@@ -56,6 +90,12 @@ struct Avx512Lanes {
   static constexpr bool kBf16 = true;
   static __m256i to_bf16(F a) {
     return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a));
+  }
+  // The first n values, and zeros.
+  static F load_bf16(const uint16_t* p, int n) {
+    const __m256i bits =
+        n < kWidth ? _mm256_maskz_loadu_epi16(mask(n), p) : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
   }
   static void store_bf16(uint16_t* p, F a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_bf16(a));
