@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 from cuda_tables import cuda_tables
+from families_tables import families_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / 'docs/performance.md'
 BEGIN, END = '<!-- tables: made by benchmarks/render.py -->', '<!-- end of tables -->'
+FAMILIES_BEGIN, FAMILIES_END = '<!-- family tables: made by benchmarks/render.py -->', '<!-- end of family tables -->'
 CUDA_BEGIN, CUDA_END = '<!-- GPU tables: made by benchmarks/render.py -->', '<!-- end of GPU tables -->'
 
 
@@ -117,7 +119,12 @@ def filled():
     for path in sorted((ROOT / 'benchmarks/results/cuda').glob('*.json')):
         result = json.loads(path.read_text(encoding='utf-8'))
         newest[result['machine']['gpu']] = result
-    return between(page, CUDA_BEGIN, CUDA_END, '\n\n'.join(map(cuda_tables, newest.values())))
+    page = between(page, CUDA_BEGIN, CUDA_END, '\n\n'.join(map(cuda_tables, newest.values())))
+    newest = {}
+    for path in sorted((ROOT / 'benchmarks/results/families').glob('*.json')):
+        result = json.loads(path.read_text(encoding='utf-8'))
+        newest[result['machine']['cpu'], result['machine']['isa']] = result
+    return between(page, FAMILIES_BEGIN, FAMILIES_END, '\n\n'.join(map(families_tables, newest.values())))
 
 
 def between(page, begin, end, text):
@@ -133,7 +140,8 @@ def main():
             sys.exit('docs/performance.md does not hold the figures of benchmarks/results: run benchmarks/render.py --docs')
     elif len(sys.argv) == 2:
         result = json.loads(Path(sys.argv[1]).read_text(encoding='utf-8'))
-        print(cuda_tables(result) if result.get('format') == 'exeunt.cuda_bench/1' else tables(result))
+        kinds = {'exeunt.cuda_bench/1': cuda_tables, 'exeunt.families/1': families_tables}
+        print(kinds.get(result.get('format'), tables)(result))
     else:
         sys.exit(__doc__)
 
