@@ -149,7 +149,13 @@ Precision default_precision(const PolicyFile* policies, const EngineTraits& engi
 }
 
 PrecisionMap precision_map_on(std::string_view engine, const fs::path& folder, const ModelSpec& spec) {
-  return device_of(engine) == "cpu" ? find_precision_map(folder, spec) : PrecisionMap{};
+  const PrecisionMap map = find_precision_map(folder, spec);
+  if (device_of(engine) == "cpu") return map;
+  Exceptions wider;
+  for (const auto& [matrix, precision] : map.exceptions(Precision::int8))
+    if (precision != Precision::int8 && matrix != kPoolers) wider.emplace(matrix, Precision::bf16);
+  if (wider.empty()) return {};
+  return {.by_precision = {{Precision::int8, std::move(wider)}}};
 }
 
 std::optional<std::string> precision_map_of(const Checkpoint& model, std::string_view engine,

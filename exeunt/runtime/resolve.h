@@ -74,8 +74,8 @@ struct Resolved : ResolvedPolicy {
 // How many texts each row of the model's training had, 1 or 2 (pairs), from its recipe.json; 0 = not known.
 [[nodiscard]] int trained_texts(const std::filesystem::path& folder);
 
-// The exceptions with which an engine of that name runs the model in `folder`: those of precision.json on the CPU; a
-// GPU runs all matrices in one precision.
+// The exceptions with which an engine of that name runs the model in `folder`: those of precision.json on the CPU. A
+// GPU mixes int8 with bf16 alone: what precision.json keeps out of int8 is bf16 there, and poolers are not int8.
 [[nodiscard]] PrecisionMap precision_map_on(std::string_view engine, const std::filesystem::path& folder,
                                             const ModelSpec& spec);
 

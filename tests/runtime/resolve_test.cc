@@ -276,9 +276,34 @@ TEST(Resolve, TakesTheExceptionsOfThePrecisionItRunsIn) {
   EXPECT_TRUE(resolve(model, {.precision = Precision::int8, .exceptions = Exceptions{}}).exceptions.empty());
   EXPECT_EQ(precision_map_of(model, "cpu/neon", "int8"), precision_map_sha256(exceptions));
   EXPECT_FALSE(precision_map_of(model, "cpu/neon", "external").has_value());
-  EXPECT_FALSE(precision_map_of(model, "cuda/sm_90", "int8").has_value()) << "a GPU has no exceptions";
-  const EngineTraits gpu{.name = "cuda/sm_90", .numerics = 1, .bf16 = true};
-  EXPECT_TRUE(resolve(model, {.precision = Precision::int8, .engine = gpu}).exceptions.empty());
+}
+
+TEST(Resolve, AGpuKeepsOutOfInt8WhatThePrecisionMapKeepsOutOfIt) {
+  const CertifiedFolder folder;
+  const Checkpoint model = Checkpoint::open(folder.path);
+  const EngineTraits gpu{.name = "cuda/sm_90", .numerics = 1, .bf16 = true, .int8 = true};
+  const auto exceptions = [&](Precision precision) {
+    return resolve(model, {.precision = precision, .engine = gpu}).exceptions;
+  };
+  EXPECT_TRUE(exceptions(Precision::int8).empty());
+  const auto write = [&](const PrecisionMap& map) {
+    (void)folder.scratch.write("model/precision.json", precision_map_text(map));
+  };
+  // Only int8 and bf16 run side by side there, so fp32 becomes bf16, and bf16 has no exceptions.
+  write({.by_precision = {{Precision::int8,
+                           {{"layer.0.qkv", Precision::int8},
+                            {"layer.0.ffn2", Precision::bf16},
+                            {"layer.1.ffn2", Precision::fp32},
+                            {std::string(kPoolers), Precision::fp32}}},
+                          {Precision::bf16, {{"layer.1.ffn1", Precision::fp32}}}}});
+  const Exceptions wider{{"layer.0.ffn2", Precision::bf16}, {"layer.1.ffn2", Precision::bf16}};
+  EXPECT_EQ(exceptions(Precision::int8), wider);
+  EXPECT_TRUE(exceptions(Precision::bf16).empty());
+  EXPECT_EQ(precision_map_of(model, gpu.name, "int8"), precision_map_sha256(wider));
+  EXPECT_FALSE(precision_map_of(model, gpu.name, "bf16").has_value());
+  // What changes nothing there is no exception there.
+  write({.by_precision = {{Precision::int8, {{std::string(kPoolers), Precision::int8}}}}});
+  EXPECT_FALSE(precision_map_of(model, gpu.name, "int8").has_value());
 }
 
 TEST(Resolve, APackHasTheRowsThatWereMeasuredHereUnlessTheCallerSaysHowMany) {
