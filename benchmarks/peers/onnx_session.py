@@ -30,7 +30,7 @@ def main():
             if 'token_type_ids' in names:
                 feeds['token_type_ids'] = numpy.zeros((1, length), numpy.int64)
             best, cpu, runs, end = 1e300, 1e300, 0, time.perf_counter() + flags.seconds
-            while runs == 0 or time.perf_counter() < end:
+            while runs == 0 or time.perf_counter() < end or (runs < 2 and length <= 2048):
                 start, processor = time.perf_counter(), time.process_time()
                 session.run(None, feeds)
                 best, cpu = min(best, time.perf_counter() - start), min(cpu, time.process_time() - processor)
