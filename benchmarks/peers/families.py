@@ -88,7 +88,7 @@ class Families:
             engines['onnxruntime'] = self.peer
         return engines
 
-    def short(self):
+    def short(self, rows, save):
         best = {}
         for nth in range(self.flags.rounds):
             for precision in self.precisions:
@@ -101,16 +101,14 @@ class Families:
                         before = place.get(engine)
                         if row and 'cpu_ms' in row and (not before or row['cpu_ms'] < before['cpu_ms']):
                             place[engine] = row
-        rows = []
         for (precision, shape), engines in best.items():
             row = {'shape': shape, 'precision': precision, 'length': 128, 'threads': 1, **engines}
             # Operations are what the bench counted: its rate times its best time.
             row['gflop'] = engines['ours']['gops'] * engines['ours']['best_ms'] / 1e3
             rows.append(row)
-        return rows
+        save()
 
-    def long(self):
-        rows = []
+    def long(self, rows, save):
         for precision in self.precisions:
             for length in map(int, self.flags.lengths.split(',')):
                 row = {'shape': LONG, 'precision': precision, 'length': length, 'threads': self.cores}
@@ -119,8 +117,7 @@ class Families:
                     if found:
                         row[engine] = found
                 rows.append(row)
-                print(json.dumps(row), flush=True)
-        return rows
+                save()
 
 
 def flags_path(folder, name):
@@ -161,10 +158,13 @@ def main():
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         families = Families(flags, Path(flags.folder or scratch))
-        for part in flags.parts.split(','):  # kept as it grows: a run takes minutes
-            result[part] = {'short': families.short, 'long': families.long}[part]()
+
+        def save():  # as it grows: a run takes minutes
             result['machine']['load_at_end'] = round(os.getloadavg()[0], 1)
             out.write_text(json.dumps(result, indent=1) + '\n')
+
+        for part in flags.parts.split(','):
+            {'short': families.short, 'long': families.long}[part](result.setdefault(part, []), save)
     sys.path.insert(0, str(ROOT / 'benchmarks'))
     from families_tables import families_tables
     print(families_tables(result))
