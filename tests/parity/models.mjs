@@ -4,6 +4,7 @@
 import fs from 'fs';
 import path from 'path';
 import {createRequire} from 'module';
+import {bert_tokenizer_json} from './small_wordpiece.mjs';
 import {albert_tokenizer_json, other_unigram_json, read_spiece} from './spiece.mjs';
 
 const require = createRequire(import.meta.url);
@@ -27,13 +28,33 @@ function subject(out, family, name, ours, oracle) {
   return {family, name, share, folder, json: path.join(folder + '.oracle', 'tokenizer.json')};
 }
 
+// The vocabulary of uncased BERT, DistilBERT and ELECTRA. The package marks the beginnings of words with ▁, where BERT marks
+// what follows them.
+export function uncased_words() {
+  const source = path.dirname(require.resolve('bert-tokenizer/package.json'));
+  const marked = JSON.parse(fs.readFileSync(path.join(source, 'assets/vocab.json'), 'utf8'));
+  const special = /^\[([A-Z]+|unused[0-9]+)\]$/;
+  return marked.map((word) => word === '▁' ? '[unused0]' : word.startsWith('▁') ? word.slice(1) :
+    special.test(word) ? word : '##' + word);
+}
+
+const names = {cls_token: '[CLS]', sep_token: '[SEP]', unk_token: '[UNK]', pad_token: '[PAD]', mask_token: '[MASK]'};
+
+// Folders of the two other families as they are published: their class names, and no tokenizer.json.
+function uncased_relatives(out) {
+  const words = uncased_words();
+  const json = bert_tokenizer_json(words);
+  return ['DistilBert', 'Electra'].map((family) => subject(out, 'wordpiece', `wordpiece-${family.toLowerCase()}`,
+    {'vocab.txt': words.join('\n') + '\n',
+      'tokenizer_config.json': {do_lower_case: true, tokenizer_class: `${family}Tokenizer`, ...names}}, json));
+}
+
 function wordpiece(out, source) {
   const json = JSON.parse(fs.readFileSync(path.join(source, 'tokenizer.json'), 'utf8'));
   json.truncation = json.padding = null;
   const cased = structuredClone(json);
   cased.normalizer.lowercase = false;
   const vocab = fs.readFileSync(path.join(source, 'vocab.txt'));
-  const names = {cls_token: '[CLS]', sep_token: '[SEP]', unk_token: '[UNK]', pad_token: '[PAD]', mask_token: '[MASK]'};
   return [
     subject(out, 'wordpiece', 'wordpiece-uncased', {'tokenizer.json': json}),
     subject(out, 'wordpiece', 'wordpiece-cased',
@@ -152,14 +173,18 @@ function byte_bpe(out) {
   ];
 }
 
-// Real models from `shared` where it is there; the byte-level tables come with npm. Without `shared` the two other
-// families run on the small models of the committed cases.
+// Real models from `shared` where it is there; the byte-level tables and BERT's uncased words come with npm. Without
+// `shared` unigram tokenizers run on the small model of the committed cases.
 export function make_subjects(out, shared, small) {
   const gte = path.join(shared, 'weights/gte-small');
   const albert = path.join(shared, 'weights/tokenizers/albert-spiece.model');
+  if (!fs.existsSync(gte)) {
+    const words = uncased_words();
+    write(path.join(out, 'uncased'), {'vocab.txt': words.join('\n') + '\n', 'tokenizer.json': bert_tokenizer_json(words)});
+  }
   return [
-    ...(fs.existsSync(gte) ? wordpiece(out, gte) : fs.existsSync(path.join(small, 'wordpiece')) ?
-      wordpiece(out, path.join(small, 'wordpiece')) : []),
+    ...wordpiece(out, fs.existsSync(gte) ? gte : path.join(out, 'uncased')),
+    ...uncased_relatives(out),
     ...unigram(out, fs.existsSync(albert) ? albert : path.join(small, 'unigram/spiece.model')),
     ...byte_bpe(out),
   ];
