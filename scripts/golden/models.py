@@ -13,6 +13,7 @@ A folder holds config.json, weights, perhaps exits.json, and golden.safetensors:
   row0, mean F32[N,L+1,d]                  after the embeddings and after every layer: the first row, the mean row
   exits I32[E]                             the layer (from 1) behind which each exit stands
   pooled F32[N,E,w] logits F32[N,E,C]      and, where the model has them, lte F32[N,E] and ramp F32[N,C]
+  labels, scores F32[N,C] loss F32[N]      of several labels at once: random gold, sigmoids, and transformers' loss of each text
 Needs torch, transformers and safetensors; uses neither network nor GPU.
 """
 import argparse
@@ -508,6 +509,8 @@ class Writer:
             logits = [run(exact, ids[None], types[None])[0].logits for ids, types in texts]
             extra = {"exits": torch.tensor([model.config.num_hidden_layers], dtype=torch.int32),
                      "logits": torch.stack(logits)}  # [N, 1, C]
+            if model.config.problem_type == "multi_label_classification":
+                extra.update(set_outputs(exact, texts, seed))
         write_golden(os.path.join(folder, "golden.safetensors"), texts, hidden, extra)
         self.finish(name)
 
@@ -649,6 +652,24 @@ def write_deberta(w):
             layout(own_heads_before_last(3), pooler=dict(activation="gelu")))
 
 
+def set_outputs(model, texts, seed):
+    """What transformers makes of a model of several labels: its scores, as its pipeline has them, and its loss."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, 2, (len(texts), model.config.num_labels), generator=generator).double()
+    scores, losses = [], []
+    for (ids, types), gold in zip(texts, labels):
+        with torch.no_grad():
+            out = model(input_ids=ids[None], token_type_ids=types[None], labels=gold[None])
+        scores.append(torch.sigmoid(out.logits[0]))
+        losses.append(out.loss)
+    return {"labels": labels, "scores": torch.stack(scores), "loss": torch.stack(losses)}
+
+
+def write_multi_label(w):
+    config = config_of("bert", problem_type="multi_label_classification")
+    w.pretrained("hf_bert_multi_label", randomise(BertForSequenceClassification(config), 85))
+
+
 def write_buckets(out):
     """DeBERTa's bucket of every distance from 0 on, for its usual sizes and for those of the golden models."""
     from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
@@ -661,7 +682,7 @@ def write_buckets(out):
 def write_all(out):
     writer = Writer(out)
     for write in [write_families, write_layouts, write_systems, write_distilbert, write_electra,
-                  write_multilingual_roberta, write_modernbert, write_deberta]:
+                  write_multilingual_roberta, write_modernbert, write_deberta, write_multi_label]:
         write(writer)
     write_buckets(out)
     print(f"{len(writer.names)} models, torch {torch.__version__}, transformers {transformers.__version__}, "

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
+#include "exeunt/runtime/labels.h"
 #include "exeunt/runtime/reference.h"
 #include "tests/runtime/goldens.h"
 
@@ -105,6 +107,45 @@ TEST_P(GoldenModel, AgreesAfterEveryLayerAndAtEveryExit) {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenModel, ::testing::ValuesIn(golden_names()),
                          [](const auto& model) { return model.param; });
+
+// Of several labels at once, other software's sigmoids are the scores, and they decide by any thresholds.
+TEST(GoldenModels, OfSeveralLabelsGiveThoseAboveTheirThresholds) {
+  const std::string folder = EXEUNT_TEST_DATA "/golden/hf_bert_multi_label";
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  ASSERT_EQ(checkpoint.exits().problem, Problem::multi_label);
+  const Reference reference(checkpoint);
+  const TensorSet set = read_safetensors(folder + "/golden.safetensors");
+  const auto ids = golden_values<int32_t>(set, "ids"), lengths = golden_values<int32_t>(set, "lengths");
+  const auto types = golden_values<uint8_t>(set, "types");
+  const auto scores = golden_values<float>(set, "scores");
+  const auto labels = static_cast<size_t>(checkpoint.exits().outputs);
+  ASSERT_EQ(scores.size(), lengths.size() * labels);
+  std::set<std::vector<int>> seen;
+  size_t begin = 0;
+  for (size_t n = 0; n < lengths.size(); ++n) {
+    const auto length = static_cast<size_t>(lengths[n]);
+    const ReferenceOutput out =
+        reference.run(std::span(ids).subspan(begin, length), std::span(types).subspan(begin, length));
+    begin += length;
+    const std::vector<float>& logits = out.exits.back().logits;
+    std::vector<float> got(labels);
+    probabilities(reading_of(checkpoint.exits(), logits.data()), got.data());
+    for (size_t c = 0; c < labels; ++c) EXPECT_NEAR(got[c], scores[n * labels + c], 1e-6) << n;
+    for (const std::vector<double>& thresholds : {std::vector<double>{0.5, 0.5, 0.5}, {0.3, 0.7, 0.45}}) {
+      ExitLayout exits = checkpoint.exits();
+      std::vector<int> want;
+      for (size_t c = 0; c < labels; ++c) {
+        exits.cuts.push_back(cut_of(thresholds[c]));
+        const double score = scores[n * labels + c];
+        ASSERT_GT(std::abs(score - thresholds[c]), 1e-4) << "too near to decide anything here";
+        if (score > thresholds[c]) want.push_back(static_cast<int>(c));
+      }
+      EXPECT_EQ(labels_of(exits, logits), want) << n;
+      seen.insert(want);
+    }
+  }
+  EXPECT_GE(seen.size(), 3U) << "texts differ in their labels";
+}
 
 // Guards the loop above against an empty folder: these must be among the models.
 TEST(GoldenModels, CoverEveryFamilyLayoutAndSystem) {

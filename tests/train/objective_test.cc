@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exeunt/base/safetensors.h"
 #include "exeunt/train/gradient.h"
 #include "tests/runtime/random_model.h"
 #include "tests/scratch.h"
@@ -178,6 +179,26 @@ TEST(Objective, OfSeveralLabelsIsTheCrossEntropyOfEachYesAndNo) {
   }
   const ObjectiveSpec distill{.kind = ObjectiveKind::distill, .gamma = gamma, .temperature = t};
   EXPECT_NEAR(of(distill, several), want[2] + (1 - gamma) * (want[0] + want[1]) + gamma * t * t * divergence / 4, 1e-5);
+}
+
+// The golden model's loss of each text, as other software computed it from its logits.
+TEST(Objective, OfSeveralLabelsIsThatOfTheGoldenModel) {
+  const TensorSet set = read_safetensors(EXEUNT_TEST_DATA "/golden/hf_bert_multi_label/golden.safetensors");
+  const auto values = [&](const char* name) {
+    const TensorView& view = set.tensors.at(name);
+    const Tensor out = torch::empty(view.shape, torch::kFloat);
+    copy_to_float(view, {out.data_ptr<float>(), static_cast<size_t>(out.numel())});
+    return out;
+  };
+  const Tensor logits = values("logits"), labels = values("labels"), loss = values("loss");
+  const auto objective = make_objective({.kind = ObjectiveKind::last}, {.layers = {3}, .several = true});
+  ASSERT_GE(loss.size(0), 8);
+  for (int64_t n = 0; n < loss.size(0); ++n) {
+    ExitOutputs outputs;
+    outputs.logits = {logits[n].view({1, -1})};
+    const Loss got = objective->loss({.outputs = outputs, .gold = labels[n].view({1, -1})});
+    EXPECT_NEAR(got.total().item<double>(), loss[n].item<double>(), 1e-5) << n;
+  }
 }
 
 TEST(Objective, OfARegressionIsTheSquaredError) {
