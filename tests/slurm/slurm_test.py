@@ -122,8 +122,24 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
                 process.kill()
 
 
+# The first time, task 2 is stopped while it predicts, so that it is there to be killed however fast the machine is.
+HELD = '''#!/bin/bash
+if [ "$1" = predict ] && [ "${SLURM_ARRAY_TASK_ID:-}" = 2 ] && [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
+  %(exeunt)s "$@" &
+  sleep 0.1
+  kill -STOP $!
+  touch held
+  exec sleep infinity
+fi
+exec %(exeunt)s "$@"
+'''
+
+
 def run_array(slurm, say):
     folder = slurm.folder
+    command = folder / 'exeunt'
+    command.write_text(HELD % {'exeunt': EXEUNT})
+    command.chmod(0o755)
     words = 'the a an of to and in is it was not no very too film movie plot'.split()
     with open(folder / 'texts.txt', 'w', encoding='utf-8') as texts:
         for i in range(60000):
@@ -131,14 +147,14 @@ def run_array(slurm, say):
     shutil.copytree(ROOT / 'tests/checkpoints/bert-deebert', folder / 'model')
     slurm.run(f'{EXEUNT} predict model texts.txt --precision fp32 --out whole.tsv -q')
     job = '''MODEL=model TEXTS=texts.txt OUT=answers.tsv PARTS=%d PREDICT_FLAGS="--precision fp32" ''' % PARTS
-    submitted = slurm.run(f'{job}{ROOT}/deploy/slurm/predict')
+    submitted = slurm.run(f'{job}{ROOT}/deploy/slurm/predict', EXEUNT=str(command))
     merge = int(re.search(r'Submitted batch job (\d+)', submitted).group(1))
     array = int(slurm.run('squeue --noheader --array --format=%F --states=all').split()[0])
     victim = f'{array}_2'
-    until('task 2 runs', lambda: slurm.job(victim).get('JobState') == 'RUNNING')
+    until('task 2 runs', lambda: (folder / 'held').exists() and slurm.job(victim).get('JobState') == 'RUNNING')
     # As an administrator, or a node that is taken away: the task is killed wherever it is, and queued again.
     slurm.run(f'scontrol requeue {victim}')
-    say(f'task 2 killed and requeued while {slurm.job(victim)["JobState"]}')
+    say('task 2 killed and requeued while it ran')
     ended = ('COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT', 'NODE_FAIL')
     until('the merge ends', lambda: slurm.job(merge).get('JobState') in ended, 300)
     for task in [f'{array}_{part}' for part in range(1, PARTS + 1)] + [str(merge)]:
