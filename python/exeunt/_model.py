@@ -15,9 +15,9 @@ from ._trace import Trace
 class Answers:
     """What a model said of a batch. Arrays are numpy's where numpy is installed, else (nested) lists."""
 
-    def __init__(self, names: Sequence[str], several: bool, rooms: dict[str, Room], count: int) -> None:
+    def __init__(self, names: Sequence[str], multi_label: bool, rooms: dict[str, Room], count: int) -> None:
         self._names = names
-        self._several = several
+        self._multi_label = multi_label
         self._count = count
         self.label_ids = rooms["labels"].values()  #: [texts] index of the (most probable) label; -1 for regression
         self.scores = rooms["scores"].values()  #: [texts, labels] probabilities; [texts, 1] values for regression
@@ -36,7 +36,7 @@ class Answers:
     def labels(self) -> list[Any] | None:
         """The name of each text's label; a list of names for each text of a multi-label model; None for regression."""
         names = self._names
-        if self._several:
+        if self._multi_label:
             return [[name for name, given in zip(names, row) if given] for row in _listed(self.given)]
         return [names[label] for label in _listed(self.label_ids)] if names else None
 
@@ -107,7 +107,7 @@ class Model:
         logits, tokens = Room(FLOAT, count, len(self.exits), self.outputs), Room(INT, count)
         check(lib.exeunt_trace(self._open(), ctypes.byref(given), logits.address, tokens.address))
         return Trace(logits=logits.values(), layers=list(self.exits), labels=list(self.labels), gold=gold,
-                     tokens=tokens.values(), several=self.problem == "multi_label_classification",
+                     tokens=tokens.values(), multi_label=self.problem == "multi_label_classification",
                      thresholds=self.thresholds)
 
     def _open(self) -> ctypes.c_void_p:

@@ -15,10 +15,10 @@ from ._trace import Trace
 class _Given:
     """Logits as the library takes them. Lives as long as the call."""
 
-    def __init__(self, logits: Any, gold: Any, layers: Sequence[int] | None, several: bool = False,
+    def __init__(self, logits: Any, gold: Any, layers: Sequence[int] | None, multi_label: bool = False,
                  thresholds: Sequence[float] | None = None) -> None:
         if isinstance(logits, Trace):
-            several = several or logits.several
+            multi_label = multi_label or logits.multi_label
             thresholds = logits.thresholds if thresholds is None else thresholds
             gold = logits.gold if gold is None else gold
             layers = logits.layers if layers is None else layers
@@ -27,13 +27,13 @@ class _Given:
         self.rows, self.exits, self.outputs = self._logits.shape
         self.struct = Logits(ctypes.sizeof(Logits), self.rows, self.exits, self.outputs, self._logits.address, None, None)
         if gold is not None:
-            self._gold = Floats(gold, "gold", (2,) if several else (1,))
+            self._gold = Floats(gold, "gold", (2,) if multi_label else (1,))
             if self._gold.shape[0] != self.rows:
                 raise ValueError(f"gold: got {self._gold.shape[0]}, want {self.rows}: one for each row of the logits")
-            if several and self._gold.shape[1] != self.outputs:
+            if multi_label and self._gold.shape[1] != self.outputs:
                 raise ValueError(f"gold: got {self._gold.shape[1]} labels, want {self.outputs}")
             self.struct.gold = self._gold.address
-        self.struct.several = int(several)
+        self.struct.several = int(multi_label)
         if thresholds is not None:
             if len(thresholds) != self.outputs:
                 raise ValueError(f"thresholds: got {len(thresholds)}, want {self.outputs}: one for each label")
@@ -55,7 +55,7 @@ class Replay:
     layers: list[int]  #: [exits] after which layer each exit sits
 
 
-def replay(logits: Any, policy: str | Calibration, *, layers: Sequence[int] | None = None, several: bool = False,
+def replay(logits: Any, policy: str | Calibration, *, layers: Sequence[int] | None = None, multi_label: bool = False,
            thresholds: Sequence[float] | None = None) -> Replay:
     """What `policy` would have answered, from the logits [rows, exits, classes] of every exit, or from a trace.
 
@@ -63,7 +63,7 @@ def replay(logits: Any, policy: str | Calibration, *, layers: Sequence[int] | No
     >>> list(done.exits), list(done.labels)
     ([0, 1], [0, 1])
     """
-    given = _Given(logits, None, layers, several, thresholds)
+    given = _Given(logits, None, layers, multi_label, thresholds)
     exits, labels = Room(INT, given.rows), Room(INT, given.rows)
     text = policy.policy_file if isinstance(policy, Calibration) else policy
     check(lib.exeunt_replay(ctypes.byref(given.struct), encoded(text), exits.address, labels.address))
@@ -82,7 +82,7 @@ class Setting:
 
 
 def sweep(logits: Any, policies: str | Iterable[str], gold: Any = None, *,
-          layers: Sequence[int] | None = None, several: bool = False,
+          layers: Sequence[int] | None = None, multi_label: bool = False,
           thresholds: Sequence[float] | None = None) -> list[Setting]:
     """Every setting of a family on one set of logits: "entropy:0..0.6/0.2", "patience:2|3", or a list of such texts.
 
@@ -90,8 +90,16 @@ def sweep(logits: Any, policies: str | Iterable[str], gold: Any = None, *,
     ...     print(one.policy, one.layers, one.accuracy)
     confidence:0.6 1.5 1.0
     confidence:0.8 1.5 1.0
+
+    Of several labels at once, a whole set is right or not:
+
+    >>> sets = [[[2.0, 0.1], [3.0, -3.0]], [[-2.0, 2.0], [-3.0, 3.0]]]
+    >>> for one in sweep(sets, ["layer:1", "full"], gold=[[1, 0], [0, 1]], multi_label=True):
+    ...     print(one.policy, one.loss, one.accuracy)
+    layer:1 0.5 0.5
+    full 0.0 1.0
     """
-    given = _Given(logits, gold, layers, several, thresholds)
+    given = _Given(logits, gold, layers, multi_label, thresholds)
     out: list[Setting] = []
     for text in [policies] if isinstance(policies, str) else policies:
         answer = ctypes.c_void_p()
@@ -120,14 +128,15 @@ class Calibration:
 def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] = 0.01, *, confidence: float = 0.95,
               loss: str | None = None, method: str | None = None, rules: Sequence[str] | None = None, seed: int = 42,
               report: bool = True, value_range: tuple[float, float] | None = None,
-              layers: Sequence[int] | None = None, several: bool = False,
+              layers: Sequence[int] | None = None, multi_label: bool = False,
               thresholds: Sequence[float] | None = None) -> Calibration:
     """The fastest policy that is certified to lose at most `max_drop` against full depth.
 
     `logits` are those of every exit, [rows, exits, classes], from any framework (arrays, tensors, nested lists), or a
     trace. Without `gold` the loss is disagreement with full depth. Rows must be drawn as the texts to come will be, and
-    must not have been learned from. `several`: each label is given or not, by its sigmoid and `thresholds` (0.5); `gold` is
-    then [rows, labels] of 1 and 0, and an answer is a set of labels. Raises `Error` if there are too few; it says how many would do.
+    must not have been learned from. `multi_label`: each label is given or not, by its sigmoid and `thresholds` (0.5);
+    `gold` is then [rows, labels] of 1 and 0, and an answer is a set of labels. Raises `Error` if there are too few rows;
+    it says how many would do.
 
     >>> rows = [[[3.0, 0.0], [4.0, 0.0]] if row % 2 else [[0.0, 3.0], [0.0, 4.0]] for row in range(1000)]
     >>> found = calibrate(rows, max_drop=0.02)
@@ -136,7 +145,7 @@ def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] =
     >>> found.cost_fraction
     0.5
     """
-    given = _Given(logits, gold, layers, several, thresholds)
+    given = _Given(logits, gold, layers, multi_label, thresholds)
     budgets = [max_drop] if isinstance(max_drop, (int, float)) else list(max_drop)
     drops = (ctypes.c_double * len(budgets))(*budgets)
     low, high = value_range or (0.0, 0.0)

@@ -21,10 +21,10 @@ class Trace:
     logits: Any  #: [texts, exits, outputs] raw
     layers: list[int]  #: [exits] after which layer each exit sits
     labels: list[str] = field(default_factory=list)  #: empty for regression
-    gold: Any = None  #: [texts] label indices, or values; several: [texts, labels] 1 or 0; None: not known
+    gold: Any = None  #: [texts] label indices, or values; multi_label: [texts, labels] 1 or 0; None: not known
     tokens: Any = None  #: [texts]
-    several: bool = False  #: labels at once
-    thresholds: list[float] | None = None  #: several: probabilities above which labels are given; None: 0.5
+    multi_label: bool = False  #: labels at once
+    thresholds: list[float] | None = None  #: multi_label: probabilities above which labels are given; None: 0.5
     metadata: dict[str, str] = field(default_factory=dict)  #: of the file it was read from
 
 
@@ -77,5 +77,6 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         labels = [str(label) for label in json.loads(metadata.get("labels") or "[]")]
     except (KeyError, RecursionError, TypeError, ValueError):
         raise ValueError(f"{where}: thresholds, exits or labels cannot be read") from None
-    return Trace(several=metadata.get("problem") == "multi_label", thresholds=thresholds, logits=tensors["logits"],
-                 layers=layers, labels=labels, gold=tensors.get("gold"), tokens=tensors.get("lengths"), metadata=metadata)
+    return Trace(logits=tensors["logits"], layers=layers, labels=labels, gold=tensors.get("gold"),
+                 tokens=tensors.get("lengths"), multi_label=metadata.get("problem") == "multi_label",
+                 thresholds=thresholds, metadata=metadata)
