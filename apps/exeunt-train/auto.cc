@@ -141,6 +141,9 @@ void train_auto(const Common& common, TrainFlags flags) {
   require_one_process();
   if (!flags.budget.empty())
     throw Error(Code::usage, "--budget: not with --recipe auto", "--epochs gives every candidate less time");
+  if (!flags.thresholds.empty())
+    throw Error(Code::usage, "--thresholds: not with --recipe auto",
+                "give them to what was kept: exeunt calibrate MODEL --thresholds fit");
   const Checkpoint base = open_base(common, flags);
   const LoadedData loaded = load_rows(common, flags, base);
   const Goal goal = goal_for(common, flags, loaded.data.eval.rows());

@@ -16,6 +16,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/exits/thresholds.h"
 
 namespace exeunt::apps {
 namespace {
@@ -41,16 +42,32 @@ std::string budget_for(const TrainFlags& flags, size_t rows) {
   return {};
 }
 
+void require_thresholds_fit(const TrainFlags& flags, const Outcome& outcome) {
+  if (flags.thresholds.empty()) return;
+  if (outcome.problem != Problem::multi_label)
+    throw Error(Code::usage, "--thresholds: the rows have one label each",
+                "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
+  if (flags.thresholds != "fit") (void)parse_cuts(flags.thresholds, outcome.labels, {});
+}
+
 OrderedJson certify_trained(const Common& common, const TrainFlags& flags, size_t rows) {
   const std::string budget = budget_for(flags, rows);
   const fs::path program = find_command();
   if (budget.empty() || program.empty()) {
+    if (!flags.thresholds.empty())
+      notice(common, fmt::format("--thresholds: not set, because nothing is certified now; 'exeunt calibrate {} "
+                                 "--thresholds {}' does both",
+                                 shell_word(flags.out), shell_word(flags.thresholds)));
     for (const std::string& text : next_steps(flags, rows)) notice(common, text);
     return nullptr;
   }
   std::vector<std::string> words{program.string(), "calibrate", flags.out, "--max-drop", budget};
   if (flags.threads > 0) words.insert(words.end(), {"--threads", fmt::format("{}", flags.threads)});
-  const std::string command = fmt::format("exeunt calibrate {} --max-drop {}", shell_word(flags.out), budget);
+  std::string command = fmt::format("exeunt calibrate {} --max-drop {}", shell_word(flags.out), budget);
+  if (!flags.thresholds.empty()) {
+    words.insert(words.end(), {"--thresholds", flags.thresholds});
+    command += fmt::format(" --thresholds {}", shell_word(flags.thresholds));
+  }
   notice(common, fmt::format("certifying what was trained: {}", command));
   if (common.quiet) words.emplace_back("--quiet");
   if (common.json) words.emplace_back("--json");

@@ -8,12 +8,16 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/base/json.h"
+#include "exeunt/train/inputs.h"
 
 namespace exeunt::apps {
 
 // The loss to certify with so many held-out rows, as --max-drop takes it: the one asked for, else the smaller of 2 and
 // 5 % that they suffice for. Empty where they do not, or where the flags leave the promise to the user.
 [[nodiscard]] std::string budget_for(const TrainFlags& flags, size_t rows);
+
+// Refuses --thresholds, before anything is trained, that 'exeunt calibrate' would not take. Throws Error (usage).
+void require_thresholds_fit(const TrainFlags& flags, const Outcome& outcome);
 
 // Certifies the model of --out, and says what is next; where rows are too few, only that. Returns what the command
 // printed with --json, else null. A certificate that fails is a notice: the model is trained all the same.

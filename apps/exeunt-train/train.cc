@@ -111,6 +111,7 @@ void run(const Common& asked, TrainFlags flags) {
   take_elbert_config(common, model, flags);
   if (first_process() && !flags.resume && !flags.overwrite) require_free(flags.out);
   const LoadedData loaded = load_rows(common, flags, model);
+  require_thresholds_fit(flags, loaded.data.outcome);
   auto [options, adapted] = plan_training(common, flags, recipe, loaded, model.spec());
   if (!adapted.empty()) notice(common, adapted);
   if (flags.dry_run || !flags.budget.empty()) {

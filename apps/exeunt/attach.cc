@@ -215,6 +215,7 @@ void add_attach(CommandLine& line) {
   verb->add_option("--confidence", flags->confidence, "Confidence of the certificate, over the draw of the texts")
       ->check(CLI::Range(0.5, 0.999999))
       ->capture_default_str();
+  add_thresholds_flag(*verb, job.thresholds);
   verb->add_option("--range", flags->range, "Regression: least and greatest value, for the certificate")
       ->default_str("the model's, else that of its answers")
       ->type_name("LOW,HIGH");

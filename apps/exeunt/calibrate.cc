@@ -11,6 +11,7 @@
 #include "exeunt/exits/outcome_json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
+#include "exeunt/exits/thresholds.h"
 #include "exeunt/flows/calibrate_model.h"
 #include "exeunt/flows/transfer.h"
 
@@ -226,6 +227,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
     out["unit"] = names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
     out["distinct"] = certificate.distinct;
     out["tries"] = certificate.tries;
+    if (data.certify.info.several) out["thresholds"] = thresholds_json(data.certify.info.labels, done.cuts);
     out["points"] = OrderedJson::array();
     for (size_t i = 0; i < calibration.outcomes.size(); ++i)
       out["points"].push_back(point_json(calibration.outcomes[i], done.scores[i + 1]));
@@ -237,6 +239,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
   print_groups(done);
   print_promise(done);
   print_precisions(done);
+  if (!done.cuts.empty()) fmt::print("thresholds: {}\n", thresholds_by_label(done.data.certify.info.labels, done.cuts));
   fmt::print("wrote {}\n", done.out.string());
 }
 
@@ -300,6 +303,9 @@ void add_calibrate(CommandLine& line) {
                    "Certify each group, too: label (without gold, the full-depth answer), length (in quarters) or a "
                    "column of --data")
       ->type_name("NAME");
+  add_thresholds_flag(*verb, flags->calibrate.thresholds)
+      ->description("Several labels: fit those with the best F1 of each label on the rows that choose, or set them: " +
+                    std::string(kThresholdForms));
   verb->add_flag("--no-report", flags->no_report,
                  "Certify on the rows that would report (80 % instead of 60 %): faster policies, no fresh figures");
   verb->add_option("--seed", flags->calibrate.seed, "Seed of the split into fit, certify and report parts")
@@ -308,7 +314,7 @@ void add_calibrate(CommandLine& line) {
   CLI::Option* transfer = verb->add_flag(
       "--transfer", flags->transfer, "Certify on this engine the policy that was certified on another, on these rows");
   for (const char* other : {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--method", "--unlabelled",
-                            "--unit", "--group", "--no-temperatures", "--range", "--profile"})
+                            "--unit", "--group", "--no-temperatures", "--range", "--profile", "--thresholds"})
     transfer->excludes(verb->get_option(other));
   verb->add_option("--out", flags->calibrate.out, "Output policy file")->default_str("the model's policy.json");
 }

@@ -9,6 +9,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/flows/folder_card.h"
 #include "exeunt/flows/label_names.h"
+#include "exeunt/flows/thresholds.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/text/tokenizer.h"
@@ -17,7 +18,7 @@ namespace exeunt::apps {
 namespace {
 
 struct ConvertOptions {
-  std::string source, out, to = "exeunt", reader;
+  std::string source, out, to = "exeunt", reader, thresholds;
   UserColumns columns;  // its list of labels
   bool force = false;
 };
@@ -42,6 +43,7 @@ void run(const Common& common, const ConvertOptions& options) {
   const Dataset no_data;
   checkpoint = checkpoint.with_labels(
       label_names(checkpoint.exits(), checkpoint.spec().family, options.columns.labels, no_data, observer(common)));
+  checkpoint = with_thresholds(checkpoint, options.thresholds);
   const CardFor reader = options.to == "hf" ? CardFor::transformers : CardFor::exeunt;
   const auto card = card_writer(checkpoint, options.out, reader);
   const WriteOptions write{.replace = options.force, .beside = [&](const std::filesystem::path& folder) {
@@ -85,6 +87,7 @@ void add_convert(CommandLine& line) {
   verb->add_option("--to", options->to, "Output format")->check(CLI::IsMember({"exeunt", "hf"}))->capture_default_str();
   add_tokenizer_flag(*verb, options->reader);
   add_labels_flag(*verb, options->columns);
+  add_thresholds_flag(*verb, options->thresholds);
   verb->add_flag("--force", options->force, "Replace an existing folder");
 }
 

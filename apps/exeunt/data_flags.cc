@@ -8,6 +8,7 @@
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
+#include "exeunt/exits/evidence.h"
 #include "exeunt/exits/policy_text.h"
 
 namespace exeunt::apps {
@@ -84,6 +85,20 @@ CLI::Option* add_labels_flag(CLI::App& verb, UserColumns& columns) {
   return verb.add_option_function<std::string>(
       "--labels", [&columns](const std::string& text) { columns.labels = comma_list(text); },
       "Comma-separated label names in index order; renames a model's labels");
+}
+
+CLI::Option* add_thresholds_flag(CLI::App& verb, std::string& thresholds) {
+  return verb
+      .add_option("--thresholds", thresholds,
+                  fmt::format("Several labels: probabilities above which they are given: {}", kThresholdForms))
+      ->type_name("LIST")
+      ->default_str("the model's");
+}
+
+OrderedJson thresholds_json(const std::vector<std::string>& labels, const std::vector<float>& cuts) {
+  OrderedJson out = OrderedJson::object();
+  for (size_t i = 0; i < labels.size(); ++i) out[labels[i]] = cuts.empty() ? 0.5 : threshold_of(cuts[i]);
+  return out;
 }
 
 void add_column_flags(CLI::App& verb, UserColumns& columns) {

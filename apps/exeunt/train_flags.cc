@@ -89,6 +89,11 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
       ->type_name("SHARE");
   verb.add_flag("--no-calibrate", flags.no_calibrate,
                 "Leave the held-out rows alone: do not certify the model at the end");
+  add_thresholds_flag(verb, flags.thresholds)
+      ->description(
+          fmt::format("Several labels, as 'exeunt calibrate' takes it at the end: fit, or {}", kThresholdForms))
+      ->default_str("0.5")
+      ->excludes(verb.get_option("--no-calibrate"));
   verb.add_flag("--dry-run", flags.dry_run, "Print what would be trained and the estimated time, and stop");
   add_field_flags<TrainSettings>(verb, flags);
   add_recipe_part(verb, flags);

@@ -33,6 +33,7 @@ struct TrainFlags : ColumnFlags, TrainSettings {
   std::string try_recipes, target_speedup;
   std::string max_drop;       // to certify at the end, and to compare the recipes of auto by
   bool no_calibrate = false;  // leave that to the user
+  std::string thresholds;     // of several labels, as 'exeunt calibrate' takes them
   std::string budget;         // time to train; empty = as long as it takes
   bool dry_run = false;
 };

@@ -133,6 +133,15 @@ void check_features(const Features& features, std::string_view where) {
                      labels == 0 ? "a finite number" : fmt::format("the index of one of {} labels", labels));
     }
   }
+  if (!features.sets.empty()) {
+    check(features.sets.size() == rows * features.info.labels.size(), "sets have one entry per row and label");
+    const auto odd =
+        std::find_if(features.sets.begin(), features.sets.end(), [](float one) { return one != 0 && one != 1; });
+    if (odd != features.sets.end()) {
+      throw_bad_file(where, "row {}: got {} for a label, want 1 or 0",
+                     static_cast<size_t>(odd - features.sets.begin()) / features.info.labels.size(), *odd);
+    }
+  }
   const auto negative = std::find_if(features.ids.begin(), features.ids.end(), [](int32_t id) { return id < 0; });
   if (negative != features.ids.end()) {
     throw_bad_file(where, "token {}: got id {}, want 0 or more", negative - features.ids.begin(), *negative);
@@ -148,7 +157,8 @@ Features cached_features(const fs::path& folder, const Dataset& data, const Toke
   if (path_exists(path)) {
     try {
       Features found = read_features(path);
-      if (found.info == info && found.rows() == data.examples.size()) return found;
+      const bool same = found.info == info && found.rows() == data.examples.size();
+      if (same && (found.rows() == 0 || found.sets.empty() != data.several)) return found;
     } catch (const Error&) {  // damaged: rebuilt below
     }
   }

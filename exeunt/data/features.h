@@ -31,7 +31,7 @@ struct Features {
   std::vector<int64_t> offsets = {0};  // [rows + 1] where each row's tokens start
   std::vector<float> gold;             // [rows] label index or value; NaN = none
   std::vector<int64_t> index;          // [rows] row in the source
-  // Rows that may have several labels: [rows, labels] 1 or 0; else empty. Not stored in files.
+  // Rows that may have several labels: [rows, labels] 1 or 0; else empty.
   std::vector<float> sets = {};
   // Rows truncated to max_length, and how many tokens they lost; not stored in files.
   int64_t truncated = 0, lost_tokens = 0;

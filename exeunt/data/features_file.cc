@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kFormat = "exeunt.features/1";
 constexpr int kMaxLength = 1 << 20;
-const auto kTensors = {"ids", "types", "offsets", "gold", "index"};
+const auto kTensors = {"ids", "types", "offsets", "gold", "index", "sets"};  // the last where rows have several labels
 
 FeatureInfo read_info(const TensorSet& set, const std::string& where) {
   Json fields = Json::object();
@@ -72,6 +72,8 @@ Features features_of(const TensorSet& set, const std::string& where) {
   const auto rows = static_cast<int64_t>(out.gold.size());
   out.index = take<int64_t>(set, where, "index", DType::i64, rows);
   out.offsets = take<int64_t>(set, where, "offsets", DType::i64, rows + 1);
+  if (set.find("sets") != nullptr)
+    out.sets = take<float>(set, where, "sets", DType::f32, rows * static_cast<int64_t>(out.info.labels.size()));
   check_features(out, where);
   return out;
 }
@@ -88,15 +90,13 @@ Features parse_features(std::span<const std::byte> safetensors, std::string_view
 
 void write_features(const std::filesystem::path& path, const Features& features) {
   check_features(features, path.string());
-  if (!features.sets.empty())
-    throw Error(Code::usage, "feature files hold one label for each row, and these rows may have several",
-                "train from the texts: --data FILE");
   const FeatureInfo& info = features.info;
-  const std::vector<NamedTensor> tensors = {{"ids", view_of(DType::i32, features.ids)},
-                                            {"types", view_of(DType::u8, features.types)},
-                                            {"offsets", view_of(DType::i64, features.offsets)},
-                                            {"gold", view_of(DType::f32, features.gold)},
-                                            {"index", view_of(DType::i64, features.index)}};
+  std::vector<NamedTensor> tensors = {{"ids", view_of(DType::i32, features.ids)},
+                                      {"types", view_of(DType::u8, features.types)},
+                                      {"offsets", view_of(DType::i64, features.offsets)},
+                                      {"gold", view_of(DType::f32, features.gold)},
+                                      {"index", view_of(DType::i64, features.index)}};
+  if (!features.sets.empty()) tensors.push_back({"sets", view_of(DType::f32, features.sets)});
   const Metadata metadata = {{"format", std::string(kFormat)},
                              {"tokenizer", info.tokenizer},
                              {"data", info.data},

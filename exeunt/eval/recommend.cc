@@ -8,6 +8,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/eval/sweep_table.h"
@@ -66,11 +67,17 @@ CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_
   return data;
 }
 
-// The name of a row's label, or its number: what runs with other label orders can be compared by.
+// The name of a row's label, those of several, or its number: what runs with other label orders can be compared by.
 std::string gold_text(const ExitTrace& trace, size_t row) {
-  const float gold = trace.gold[row * trace.gold_width()];
+  const std::span<const float> own = std::span(trace.gold).subspan(row * trace.gold_width(), trace.gold_width());
+  const float gold = own[0];
   if (std::isnan(gold)) return "none";
-  if (trace.info.several) return "some";
+  if (trace.info.several) {
+    std::set<std::string> names;
+    for (size_t label = 0; label < own.size(); ++label)
+      if (own[label] == 1) names.insert(trace.info.labels.at(label));
+    return fmt::format("{}", fmt::join(names, "|"));
+  }
   return trace.info.regression ? fmt::format("{}", gold) : trace.info.labels.at(static_cast<size_t>(gold));
 }
 
@@ -82,7 +89,8 @@ void require_same_rows(std::span<const RunOnTrial> runs) {
       throw Error(Code::bad_file, fmt::format("{}: {} than {}", run.name, how, runs[0].name),
                   "measure all runs on the same data: name it with --data");
     };
-    if (other.info.regression != first.info.regression) refuse("another kind of problem");
+    if (other.info.regression != first.info.regression || other.info.several != first.info.several)
+      refuse("another kind of problem");
     if (other.rows != first.rows) refuse(fmt::format("{} rows, and so others", other.rows));
     for (size_t row = 0; row < first.rows; ++row)
       if (gold_text(other, row) != gold_text(first, row)) refuse(fmt::format("row {} has another label", row));
@@ -126,6 +134,17 @@ std::vector<std::vector<int>> choices_of_exits(const std::vector<int>& layers) {
   return out;
 }
 
+// Gold as answers are compared with it: of several labels, the number of their set.
+std::vector<float> gold_answers(const ExitTrace& trace) {
+  if (!trace.info.several) return trace.gold;
+  std::vector<float> out;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const Reading set{.logits = trace.gold.data() + row * trace.gold_width(), .classes = trace.width, .several = true};
+    out.push_back(static_cast<float>(set_number(set)));  // of 1 and 0, the ones are above the cut
+  }
+  return out;
+}
+
 // One run: its rows in parts, and values computed from them repeatedly. Must not move, because its parts are pointed
 // to.
 class Trial {
@@ -145,6 +164,8 @@ class Trial {
     const PolicySpec full;
     choose_full_ = answers_of(choose_replayer_, data_.fit, full);
     report_full_ = answers_of(report_replayer_, data_.report, full);
+    choose_gold_ = gold_answers(data_.fit);
+    report_gold_ = gold_answers(data_.report);
   }
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
@@ -156,8 +177,12 @@ class Trial {
     report_reference_ = report;
   }
   [[nodiscard]] const CalibrationData& data() const noexcept { return data_; }
-  [[nodiscard]] Judge judge() const { return {choose_.metrics(), run_.primary}; }
-  [[nodiscard]] Answers full_depth() const { return {choose_full_, data_.fit.gold}; }
+  // Of sets of labels, the share that is right: the numbers of sets know no other metric.
+  [[nodiscard]] Judge judge() const {
+    static constexpr Metric kWholeSets[] = {Metric::accuracy};
+    return data_.fit.info.several ? Judge{kWholeSets, Metric::accuracy} : Judge{choose_.metrics(), run_.primary};
+  }
+  [[nodiscard]] Answers full_depth() const { return {choose_full_, choose_gold_}; }
   [[nodiscard]] const std::vector<int>& layers() const noexcept { return data_.fit.info.layers; }
   [[nodiscard]] std::vector<std::string> families() const { return families_for(data_.fit.sites(), Families::all); }
 
@@ -201,6 +226,7 @@ class Trial {
   Scorer choose_, report_;
   Replayer choose_replayer_, report_replayer_;
   std::vector<float> choose_full_, report_full_;  // what full depth answers
+  std::vector<float> choose_gold_, report_gold_;  // what is right
   double choose_reference_ = 1, report_reference_ = 1;
 };
 
@@ -336,9 +362,9 @@ void Trial::report(Alternative& alternative) {
   alternative.speedup = report_reference_ / cost_of(alternative.score);
   const auto rows = static_cast<int64_t>(data_.report.rows);
   if (data_.report.labelled()) {
-    const Answers answers{predicted, data_.report.gold};
+    const Answers answers{predicted, report_gold_};
     alternative.quality_bounds = score_bounds(judge(), answers);
-    alternative.lost = difference_of(judge(), {report_full_, data_.report.gold}, answers);
+    alternative.lost = difference_of(judge(), {report_full_, report_gold_}, answers);
   } else {
     alternative.quality_bounds = share_bounds(std::llround(alternative.quality * static_cast<double>(rows)), rows);
     alternative.lost = {.value = 1 - alternative.quality,
@@ -463,11 +489,6 @@ class Contest {
 }  // namespace
 
 Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed, const CountTry& count_try) {
-  for (const RunOnTrial& run : runs)
-    if (run.trace->info.several)
-      throw Error(Code::usage,
-                  "recommend compares models that give one answer, and this one gives several labels at once",
-                  "use sweep, eval and calibrate");
   require_fit(runs, goal);
   Terms terms = settle(runs, goal);
   const auto rows = static_cast<int64_t>(runs[0].trace->rows);

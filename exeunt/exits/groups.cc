@@ -33,7 +33,7 @@ Grouping::Grouping(const GroupPlan& plan, const CalibrationData& data) : plan_(p
   if (plan.by.empty()) return;
   if (plan.by == "label") {
     if (data.fit.info.regression) refuse("a model that predicts numbers has no labels");
-    if (data.fit.info.several) refuse("a text of this model may have several");
+    several_ = data.fit.info.several;
     gold_ = data.fit.labelled() && data.certify.labelled() && data.report.labelled();
     names_ = data.fit.info.labels;
   } else if (plan.by == "length") {
@@ -65,10 +65,20 @@ size_t Grouping::group_of(const ExitTrace& part, const PartRows& rows, size_t ro
   return static_cast<size_t>(std::lower_bound(names_.begin(), names_.end(), value) - names_.begin());
 }
 
+bool Grouping::has(const ExitTrace& part, size_t row, int label) const {
+  if (gold_) return part.gold[row * part.gold_width() + static_cast<size_t>(label)] == 1;
+  const Reading full = part.reading(part.full_depth(row));
+  return has_label(full.logits, full.cuts, label);
+}
+
 std::vector<std::vector<size_t>> Grouping::rows_of(const ExitTrace& part, const PartRows& rows) const {
   std::vector<std::vector<size_t>> groups(names_.size());
   if (names_.empty()) return groups;
-  for (size_t row = 0; row < part.rows; ++row) groups[group_of(part, rows, row)].push_back(row);
+  for (size_t row = 0; row < part.rows; ++row) {
+    if (!several_) groups[group_of(part, rows, row)].push_back(row);
+    for (int label = 0; several_ && label < part.width; ++label)
+      if (has(part, row, label)) groups[static_cast<size_t>(label)].push_back(row);
+  }
   return groups;
 }
 

@@ -20,6 +20,7 @@
 #include "exeunt/flows/label_names.h"
 #include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
+#include "exeunt/flows/thresholds.h"
 #include "exeunt/flows/tries.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/labels.h"
@@ -241,7 +242,10 @@ PolicyScore score_of(const ExitTrace& report, const PolicySpec& policy) {
 class Attacher {
  public:
   Attacher(const AttachJob& job, const Observer& observer)
-      : job_(job), observer_(observer), source_(Checkpoint::open(job.model)), finished_(finished_model(source_)) {}
+      : job_(job),
+        observer_(observer),
+        source_(with_thresholds(Checkpoint::open(job.model), job.thresholds)),
+        finished_(finished_model(source_)) {}
 
   Attached run() {
     const auto start = std::chrono::steady_clock::now();

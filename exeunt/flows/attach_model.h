@@ -23,7 +23,8 @@ struct AttachJob {
   std::string model = {};
   // max_length (0: the training's, else 128), threads and seed are for everything.
   DrawOptions texts = {.max_length = 0};
-  DataSource labelled = {};  // more texts, with labels, which only report; no path = none
+  std::string thresholds = {};  // of several labels, as parse_cuts() takes them; empty = the model's
+  DataSource labelled = {};     // more texts, with labels, which only report; no path = none
   std::filesystem::path out = {};
   bool force = false;  // replace exits that the model has
   // In which the model runs and is certified; none: it runs in fp32, and the precision that is expected to answer

@@ -12,11 +12,15 @@
 #include "exeunt/exits/losses.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/promise.h"
+#include "exeunt/exits/thresholds.h"
 #include "exeunt/flows/certify_model.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/new_rows.h"
 #include "exeunt/flows/quantize.h"
+#include "exeunt/flows/thresholds.h"
 #include "exeunt/flows/tries.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/exits_file.h"
 
 namespace exeunt {
 namespace {
@@ -133,6 +137,55 @@ CertifiedUnit unit_for(const CalibrateOptions& options, const std::filesystem::p
   return entry != nullptr && entry->certificate ? entry->certificate->unit : CertifiedUnit::texts;
 }
 
+// Chosen on the fit part alone, so that the other rows still test what was chosen before they were looked at.
+std::vector<float> fitted_cuts(const ExitTrace& fit, const Observer& observer) {
+  const TraceInfo& info = fit.info;
+  const std::vector<FittedCut> fitted = fit_cuts(fit);
+  std::vector<float> cuts;
+  double before = 0, after = 0;
+  int64_t texts = 0;
+  for (size_t label = 0; label < fitted.size(); ++label) {
+    const FittedCut& one = fitted[label];
+    cuts.push_back(one.cut);
+    before += one.before / static_cast<double>(fitted.size());
+    after += one.after / static_cast<double>(fitted.size());
+    texts = std::max(texts, one.texts + one.without);
+    if (!one.fitted) {
+      observer.notice(
+          fmt::format("threshold of '{}': stays {:g}; {} texts with it and {} without it are too few to "
+                      "fit one, want {} of each",
+                      info.labels[label], threshold_of(one.cut), one.texts, one.without, kFewestToFit));
+    }
+  }
+  if (texts == 0)
+    throw Error(Code::usage, "--thresholds fit: the rows have no labels", "name labelled rows with --data, or numbers");
+  observer.notice(fmt::format("thresholds fitted on {} texts: macro_f1 {:.2f} there, {:.2f} with those before", texts,
+                              100 * after, 100 * before));
+  if (std::all_of(cuts.begin(), cuts.end(), [](float cut) { return cut == 0; })) cuts.clear();
+  return cuts;
+}
+
+// Other thresholds make another model of the same weights: the logits stay, what they answer does not.
+void take_thresholds(const std::string& asked, const ExitTrace& fit, Measured& measured, const Observer& observer) {
+  const bool fits = asked == "fit" && measured.trace.info.several;
+  measured.model =
+      fits ? with_cuts(*measured.model, fitted_cuts(fit, observer)) : with_thresholds(*measured.model, asked);
+  measured.trace.info.cuts = measured.model->exits().cuts;
+  measured.trace.info.weights = weights_sha256(*measured.model);
+}
+
+void require_own_policy(const CalibrateOptions& options) {
+  if (options.thresholds.empty()) return;
+  if (is_trace_file(options.run.model)) {
+    throw Error(Code::usage, "--thresholds: got a trace, want the model, which keeps them in its exits.json",
+                "exeunt calibrate MODEL --trace FILE --thresholds fit");
+  }
+  if (!options.out.empty()) {
+    throw Error(Code::usage, "--thresholds: they are changed in the model, and so goes the policy made for them",
+                "omit --out");
+  }
+}
+
 // Removes what the model learned; returns the places of the rows that stay.
 std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
   const std::vector<int64_t> sources = measured.trace.index;
@@ -184,6 +237,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
   Calibrated done{.out = options.out.empty() ? policy_path(Checkpoint::open(options.run.model))
                                              : std::filesystem::path(options.out)};
+  require_own_policy(options);
   const PolicyLock lock(done.out);  // before the model runs: a second calibration learns at once that it is too late
   const bool engine = runs_engine(options);
   CalibrateOptions first = options;
@@ -191,8 +245,16 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   Measured measured = measured_for(first, observer);
   const std::vector<size_t> rows = keep_new_rows(measured, options, observer);
   require_policy_precision(measured.trace);
-  const CalibrationData parts =
-      split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
+  const auto split = [&] {
+    return split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
+  };
+  CalibrationData parts = split();
+  const std::vector<float> old_cuts = measured.trace.info.cuts;
+  if (!options.thresholds.empty()) {
+    take_thresholds(options.thresholds, parts.fit, measured, observer);
+    parts = split();  // the same rows
+  }
+  done.cuts = measured.trace.info.cuts;
   CalibrationPlan plan = options.plan;
   plan.range = range_for(options, measured, parts.fit, observer);
   plan.unit = unit_for(options, done.out, measured.trace.info);
@@ -224,6 +286,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     measured.trace = done.data.certify;
     measured.profile = profile_of(options.run, measured, observer);
   }
+  if (done.cuts != old_cuts) write_thresholds(measured.model->folder(), done.cuts);  // before the policy, likewise
   keep_policy(lock, done.out, measured, done.calibration.entry, !done.precisions.empty());
   Scorer scorer(early, scorer_options(measured));
   for (const BudgetOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));

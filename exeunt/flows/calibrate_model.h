@@ -24,6 +24,8 @@ struct CalibrateOptions {
   std::optional<CertifiedUnit> unit = {};
   // Of a regression's values, where the model does not tell it; none: that of the fit part.
   std::optional<std::pair<double, double>> range = {};
+  // Of several labels: "fit" for the best on the fit part, or as parse_cuts() takes them; empty = those it has.
+  std::string thresholds = {};
   bool report = true;  // keep rows that measure the result; else they help to certify
   uint64_t seed = 42;
   std::string out = {};  // policy file; empty = the model's own
@@ -40,6 +42,7 @@ struct Calibrated {
   std::vector<PrecisionTrial> precisions = {};  // empty = one was named
   PrecisionSetting setting = {};
   std::optional<double> speedup = {};
+  std::vector<float> cuts = {};  // of several labels, as the model has them now
 };
 
 // The groups of every row of the trace. A column is read from the data as if it were the label. Throws Error (usage)
@@ -54,7 +57,8 @@ struct Calibrated {
 // A model is certified against its answers in fp32 at full depth, in the precision of the options, else in the one that
 // is expected to be fastest; that becomes its default. Should the precision that was expected to pass lose too much
 // even at full depth, fp32 is certified instead, as another try on the same rows. A trace is certified in its own
-// precision, against its reference if it has one. Throws Error, as measure() and calibrate() do; (resources) if
+// precision, against its reference if it has one. New thresholds are the model's before anything is certified, and are
+// written if the certificate is. Throws Error, as measure() and calibrate() do; (resources) if
 // somebody else calibrates the model.
 [[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer);
 

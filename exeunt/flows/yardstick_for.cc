@@ -11,12 +11,12 @@ std::vector<YardstickScore> yardstick_for(const std::string& train, const Measur
     throw Error(Code::usage, "--yardstick: got no labelled texts to score simple models on",
                 "name a model, and with --data labelled texts");
   }
-  if (measured.trace.info.several)
-    throw Error(Code::usage, "--yardstick: simple models give one label, and the texts have several");
-  const Dataset data = data_for(options, *measured.model, Observer{});
+  Dataset data = data_for(options, *measured.model, Observer{});
+  reorder_labels(data, measured.trace.info.labels);
   UserColumns columns = options.data.columns;
   columns.labels = measured.trace.info.labels;
   columns.regression = measured.trace.info.regression;
+  columns.several = measured.trace.info.several && columns.label_columns.empty();
   return yardstick(read_user_data(train, columns), data, metrics);
 }
 

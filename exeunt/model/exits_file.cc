@@ -5,7 +5,12 @@
 #include <cmath>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/layout.h"
+#include "exeunt/model/manifest.h"
 
 namespace exeunt {
 namespace {
@@ -142,6 +147,22 @@ OrderedJson exits_json(const ExitLayout& exits) {
   }
   out["compat"] = {{"last_ramp", std::string(name_of(exits.compat_last_ramp))}};
   return out;
+}
+
+void write_thresholds(const std::filesystem::path& folder, const std::vector<float>& cuts) {
+  const Checkpoint model = Checkpoint::open(folder.string());
+  ExitLayout layout = model.exits();
+  layout.cuts = cuts;
+  check_layout(model.spec(), layout, (folder / kExitsFile).string());
+  const std::string exits = json_text(exits_json(layout));
+  const std::filesystem::path path = folder / kManifestFile;
+  Manifest manifest = parse_manifest(read_json(ReadPath::in(folder, kManifestFile)), path.string());
+  const auto write = [&] { write_atomically(path, json_text(manifest_json(manifest))); };
+  manifest.erase(kExitsFile);  // two files cannot change at once: in between, the list says nothing of this one
+  write();
+  write_atomically(folder / kExitsFile, exits);
+  manifest[kExitsFile] = {exits.size(), sha256_hex(exits)};
+  write();
 }
 
 }  // namespace exeunt

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/tasks/set_report.h"
 
 namespace exeunt {
 namespace {
@@ -79,6 +80,20 @@ void shuffle(std::vector<size_t>& order, uint64_t seed) {
   }
 }
 
+// A label index or a value for each example; of several labels [examples, labels], 1 for each that a row has.
+std::vector<float> gold_of(const Dataset& data) {
+  std::vector<float> out;
+  for (const Example& example : data.examples) {
+    if (!data.several) {
+      out.push_back(example.gold);
+      continue;
+    }
+    out.resize(out.size() + data.labels.size(), 0.0F);
+    for (const int label : example.given) out[out.size() - data.labels.size() + static_cast<size_t>(label)] = 1;
+  }
+  return out;
+}
+
 }  // namespace
 
 LinearModel::Terms LinearModel::terms_of(const Example& example) const {
@@ -108,6 +123,20 @@ void LinearModel::logits_of(const Terms& terms, std::vector<float>& out) const {
   }
 }
 
+void LinearModel::take_gradient(std::vector<float>& out, const float* gold) const {
+  if (regression_) {
+    out[0] -= *gold;
+  } else if (several_) {
+    for (size_t k = 0; k < width_; ++k) out[k] = 1 / (1 + std::exp(-out[k])) - gold[k];
+  } else {
+    const float top = *std::max_element(out.begin(), out.end());
+    float sum = 0;
+    for (float& value : out) sum += value = std::exp(value - top);
+    for (float& value : out) value /= sum;
+    out[static_cast<size_t>(*gold)] -= 1;
+  }
+}
+
 // AdaGrad with one step size per bucket: what is rare takes larger steps.
 void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float>& gold) {
   double work = 0;
@@ -121,15 +150,7 @@ void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float
     shuffle(order, static_cast<uint64_t>(epoch));
     for (const size_t text : order) {
       logits_of(texts[text], out);
-      if (regression_) {
-        out[0] -= gold[text];
-      } else {
-        const float top = *std::max_element(out.begin(), out.end());
-        float sum = 0;
-        for (float& value : out) sum += value = std::exp(value - top);
-        for (float& value : out) value /= sum;
-        out[static_cast<size_t>(gold[text])] -= 1;
-      }
+      take_gradient(out, gold.data() + text * (several_ ? width_ : 1));
       float square = 0;
       for (const float value : out) square += value * value;
       const auto step = [&](uint32_t bucket, float weight, float* row) {
@@ -145,7 +166,7 @@ void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float
   }
 }
 
-LinearModel::LinearModel(const Dataset& train) : regression_(train.regression) {
+LinearModel::LinearModel(const Dataset& train) : regression_(train.regression), several_(train.several) {
   check(train.labelled && !train.examples.empty(), "a linear model learns from labelled rows");
   width_ = regression_ ? 1 : train.labels.size();
   buckets_ = kMostBuckets;
@@ -159,11 +180,8 @@ LinearModel::LinearModel(const Dataset& train) : regression_(train.regression) {
   rarity_ = std::move(rows_with);
 
   std::vector<Terms> texts;
-  std::vector<float> gold;
-  for (const Example& example : train.examples) {
-    texts.push_back(terms_of(example));
-    gold.push_back(example.gold);
-  }
+  for (const Example& example : train.examples) texts.push_back(terms_of(example));
+  std::vector<float> gold = gold_of(train);
   if (regression_) {
     double sum = 0, square = 0;
     for (const float value : gold) sum += value;
@@ -180,6 +198,10 @@ std::vector<float> LinearModel::answers(const Dataset& data) const {
   std::vector<float> answers, out(width_);
   for (const Example& example : data.examples) {
     logits_of(terms_of(example), out);
+    if (several_) {
+      for (const float value : out) answers.push_back(value > 0 ? 1.0F : 0.0F);
+      continue;
+    }
     answers.push_back(regression_ ? out[0] * scale_ + centre_
                                   : static_cast<float>(std::max_element(out.begin(), out.end()) - out.begin()));
   }
@@ -198,6 +220,17 @@ float usual_answer(const Dataset& train) {
   return static_cast<float>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
+std::vector<float> usual_set(const Dataset& train) {
+  check(train.several && !train.examples.empty(), "rows have a usual set of labels");
+  std::map<std::vector<int>, int64_t> counts;
+  for (const Example& example : train.examples) ++counts[example.given];
+  const auto most =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<float> out(train.labels.size(), 0.0F);
+  for (const int label : most->first) out[static_cast<size_t>(label)] = 1;
+  return out;
+}
+
 namespace {
 
 // Enough for a yardstick, and few enough to stay in memory: evenly from all of them.
@@ -210,11 +243,26 @@ Dataset some_rows(const Dataset& data) {
   return out;
 }
 
+std::vector<YardstickScore> set_yardstick(const Dataset& train, const Dataset& data,
+                                          const std::vector<Metric>& metrics) {
+  const auto decisions = [](const std::vector<float>& given) {
+    std::vector<uint8_t> out;
+    for (const float one : given) out.push_back(one == 1 ? 1 : 0);
+    return out;
+  };
+  const std::vector<uint8_t> gold = decisions(gold_of(data)), usual = decisions(usual_set(train));
+  std::vector<uint8_t> always;
+  for (size_t row = 0; row < data.examples.size(); ++row) always.insert(always.end(), usual.begin(), usual.end());
+  const std::vector<uint8_t> learned = decisions(LinearModel(some_rows(train)).answers(data));
+  return {{"majority set", score_sets(metrics, always, gold, data.labels.size())},
+          {"linear model", score_sets(metrics, learned, gold, data.labels.size())}};
+}
+
 }  // namespace
 
 std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
-  std::vector<float> gold;
-  for (const Example& example : data.examples) gold.push_back(example.gold);
+  if (train.several) return set_yardstick(train, data, metrics);
+  const std::vector<float> gold = gold_of(data);
   const std::vector<float> usual(gold.size(), usual_answer(train));
   return {{train.regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
           {"linear model", score(metrics, LinearModel(some_rows(train)).answers(data), gold)}};

@@ -97,6 +97,16 @@ void require_labels(const Features& features, const std::string& where) {
   }
 }
 
+void require_same_labels(const Features& features, const Features& train, const std::string& where) {
+  if (features.info.labels != train.info.labels)
+    throw Error(Code::bad_file, fmt::format("{}: its labels are not those of the training features", where));
+  if (features.rows() > 0 && features.sets.empty() != train.sets.empty()) {
+    throw Error(Code::bad_file, fmt::format("{}: its rows have {}, and those of the training features {}", where,
+                                            features.sets.empty() ? "one label" : "several labels at once",
+                                            features.sets.empty() ? "several at once" : "one"));
+  }
+}
+
 std::vector<Metric> metrics_of(const TrainingData& data) {
   const Task* known = find_task_or_null(data.task);
   if (known != nullptr) return known->metrics;
@@ -119,11 +129,10 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
     data.train = read_features(source.train_features);
     if (!source.eval_features.empty()) data.eval = read_features(source.eval_features);
     data.outcome.labels = data.train.info.labels;
-    data.outcome.problem = data.outcome.labels.empty() ? Problem::regression : Problem::classification;
-    if (!data.eval.info.labels.empty() && data.eval.info.labels != data.train.info.labels) {
-      throw Error(Code::bad_file,
-                  fmt::format("{}: its labels are not those of the training features", source.eval_features));
-    }
+    data.outcome.problem = !data.train.sets.empty()      ? Problem::multi_label
+                           : data.outcome.labels.empty() ? Problem::regression
+                                                         : Problem::classification;
+    if (!data.eval.info.labels.empty()) require_same_labels(data.eval, data.train, source.eval_features);
     data.task = data.train.info.task;
     data.of_pairs = data.pairs() > 0;
     if (const Task* known = find_task_or_null(data.task)) data.outcome.range = known->range;
@@ -160,7 +169,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   }
   if (texts.eval.examples.empty()) return;
   data.eval = make_features(texts.eval, *tokenizer, options);
-  if (texts.train.labelled && texts.eval.labelled && !texts.train.several)  // simple models give one label
+  if (texts.train.labelled && texts.eval.labelled)
     data.yardstick = yardstick(texts.train, texts.eval, metrics_of(data));
 }
 
@@ -175,10 +184,7 @@ void load_also(const TrainingSource& source, TrainingData& data) {
     if (set.name.find('/') != std::string::npos) {
       throw Error(Code::usage, fmt::format("--also: got the name '{}', want one without '/'", set.name));
     }
-    if (set.features.info.labels != data.train.info.labels) {
-      throw Error(Code::bad_file,
-                  fmt::format("{}: its labels are not those of the training features", text.substr(equals + 1)));
-    }
+    require_same_labels(set.features, data.train, text.substr(equals + 1));
     require_labels(set.features, text.substr(equals + 1));
     data.also.push_back(std::move(set));
   }

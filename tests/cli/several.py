@@ -3,7 +3,7 @@
 """What tests of several labels at once need.
 
     several.py model SRC OUT NAME…      a Hugging Face classifier as a multi-label one with these labels
-    several.py check ANSWERS            are the labels of each line those whose score is above one half?
+    several.py check ANSWERS [T…]       are the labels of each line those whose score is above its threshold, 0.5 unless named?
     several.py same ONE OTHER           do two files of answers agree in labels and scores?
     several.py data ANSWERS TEXTS       own.jsonl, own.csv and columns.csv, whose gold labels are the answers
     several.py made                     tags.csv and columns.csv: two labels that words of the text tell
@@ -30,9 +30,10 @@ def model(source, out, *names):
     (out / 'config.json').write_text(json.dumps(config))
 
 
-def check(answers):
+def check(answers, *thresholds):
     rows = rows_of(answers)
-    right = all(row['labels'] == [name for name, score in row['scores'].items() if score > 0.5] for row in rows)
+    cuts = [float(one) for one in thresholds] or [0.5] * len(rows[0]['scores'])
+    right = all(row['labels'] == [name for (name, score), cut in zip(row['scores'].items(), cuts) if score > cut] for row in rows)
     print(len(rows), right, 'more than one set' if len({tuple(row['labels']) for row in rows}) > 1 else 'one set')
 
 

@@ -6,6 +6,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
+#include "exeunt/tasks/user_data.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -140,6 +141,24 @@ TEST(Features, RegressionsHaveValuesAndNoLabels) {
   const Features again = read_features(scratch.path() / "f");
   EXPECT_THAT(again.gold, ElementsAre(3.25F));
   EXPECT_TRUE(again.info.labels.empty());
+}
+
+TEST(Features, RowsWithSeveralLabelsKeepTheirSets) {
+  const Scratch scratch;
+  UserColumns columns;
+  columns.several = true;
+  columns.format = UserFormat::csv;
+  const Dataset data = parse_user_data("text,label\na b,rude|loud\nc,\nd e,calm\n", "f.csv", columns);
+  const Features features = make_features(data, WordLengths(), some_options());
+  EXPECT_THAT(features.sets, ElementsAre(0, 1, 1, 0, 0, 0, 1, 0, 0)) << "calm, loud, rude";
+  write_features(scratch.path() / "f", features);
+  const Features again = read_features(scratch.path() / "f");
+  expect_equal(again, features);
+  EXPECT_EQ(again.sets, features.sets);
+  Features damaged = features;
+  damaged.sets[4] = 0.5F;
+  EXPECT_THAT(error_of([&] { write_features(scratch.path() / "g", damaged); }).what(),
+              HasSubstr("row 1: got 0.5 for a label, want 1 or 0"));
 }
 
 TEST(Features, InconsistentFeaturesAreRefused) {

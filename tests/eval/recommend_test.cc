@@ -62,6 +62,46 @@ TEST(Recommend, MeetsASpeedWithTheBestQualityOnTheRowsThatChoose) {
   EXPECT_THAT(text, HasSubstr("not used for selection"));
 }
 
+// Rows with sets of two labels, the second always the opposite of the first: the same answers as a model of two classes
+// gives. What is recommended for one must hold for the other.
+TEST(Recommend, SetsOfLabelsAreJudgedAsWholes) {
+  const ExitTrace classes = read_trace(real_trace("sst2-exeunt.held"));
+  ASSERT_EQ(classes.width, 2);
+  ExitTrace sets = classes;
+  sets.info.several = true;
+  sets.gold.clear();
+  for (size_t i = 0; i < sets.logits.size(); i += 2) {
+    const float lead = classes.logits[i] - classes.logits[i + 1];  // softmax of two is the sigmoid of their difference
+    sets.logits[i] = lead;
+    sets.logits[i + 1] = -lead;
+  }
+  for (const float gold : classes.gold) sets.gold.insert(sets.gold.end(), {gold == 0 ? 1.0F : 0.0F, gold});
+  sets.ramp.clear();
+  sets.reference.clear();
+  const Goal goal{.speedup = 3.0};
+  RunOnTrial run = trial_of(sets);
+  run.primary = Metric::exact_match;
+  const Recommendation what = recommend(std::span(&run, 1), goal, 42);
+  EXPECT_TRUE(what.met);
+  EXPECT_TRUE(what.labelled);
+  const Recommendation one_label = recommend_one(classes, goal);
+  EXPECT_NEAR(what.full[0].quality, one_label.full[0].quality, 1e-12) << "a set is right where the class is";
+  EXPECT_NEAR(what.full[0].quality_bounds.low, one_label.full[0].quality_bounds.low, 1e-12);
+  EXPECT_NEAR(what.full[0].quality_bounds.high, one_label.full[0].quality_bounds.high, 1e-12);
+  EXPECT_GE(what.best().chosen_speedup, 3);
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("exact_match"));
+  // Runs are compared by the names of their labels, in whatever order.
+  ExitTrace turned = sets;
+  std::swap(turned.info.labels[0], turned.info.labels[1]);
+  for (size_t i = 0; i < turned.logits.size(); i += 2) std::swap(turned.logits[i], turned.logits[i + 1]);
+  for (size_t i = 0; i < turned.gold.size(); i += 2) std::swap(turned.gold[i], turned.gold[i + 1]);
+  const std::vector<RunOnTrial> both{run, {.name = "turned", .trace = &turned, .primary = Metric::exact_match}};
+  const Recommendation of_two = recommend(both, goal, 42);
+  EXPECT_EQ(of_two.full[0].quality, of_two.full[1].quality);
+  const std::vector<RunOnTrial> mixed{run, trial_of(classes, "classes")};
+  EXPECT_THAT(error_of([&] { (void)recommend(mixed, goal, 42); }).what(), HasSubstr("another kind of problem"));
+}
+
 // Rows that report are overwritten: the choice must stay, the figures must not.
 TEST(Recommend, ReportsOnRowsThatHadNoSay) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));

@@ -13,6 +13,7 @@
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/replay.h"
 #include "exeunt/exits/temperature.h"
+#include "exeunt/exits/thresholds.h"
 #include "tests/exits/traces.h"
 #include "tests/scratch.h"
 
@@ -152,7 +153,7 @@ TEST(SeveralLabels, ALossIsAnyLabelThatDiffers) {
   }
 }
 
-TEST(SeveralLabels, CalibrationCertifiesSetsAndRefusesGroupsByLabel) {
+TEST(SeveralLabels, CalibrationCertifiesSets) {
   const ExitTrace trace = set_trace(3000, 4);
   const CalibrationData data = split_for_calibration(trace, 7);
   const Calibration done = calibrate(data, {.budgets = {0.05}});
@@ -160,7 +161,32 @@ TEST(SeveralLabels, CalibrationCertifiesSetsAndRefusesGroupsByLabel) {
   EXPECT_TRUE(done.entry.certificate->answers.empty());
   EXPECT_LT(done.outcomes.front().report_cost, 0.95) << "something exits early";
   EXPECT_LE(done.outcomes.front().report.texts, 0.08);
-  EXPECT_THROW((void)calibrate(data, {.budgets = {0.05}, .group = {.by = "label"}}), Error);
+}
+
+// A text is in the group of each of its labels; each group keeps the promise on its own.
+TEST(SeveralLabels, GroupsByLabelShareTexts) {
+  ExitTrace trace = set_trace(3000, 4);
+  for (const bool gold : {true, false}) {
+    if (!gold) trace.gold.assign(trace.gold.size(), NAN);
+    const CalibrationData data = split_for_calibration(trace, 7);
+    const GroupPlan by_label{.by = "label"};
+    const auto groups = Grouping(by_label, data).rows_of(data.certify, data.certify_rows);
+    ASSERT_EQ(groups.size(), 4U);
+    for (size_t c = 0; c < 4; ++c) {
+      std::vector<size_t> expected;
+      for (size_t row = 0; row < data.certify.rows; ++row)
+        if (gold ? data.certify.gold[row * 4 + c] == 1 : data.certify.at(row, 3)[c] > 0) expected.push_back(row);
+      EXPECT_EQ(groups[c], expected) << c;
+    }
+    const Calibration done = calibrate(data, {.budgets = {0.05}, .group = by_label});
+    ASSERT_EQ(done.entry.certificate->groups.size(), 4U);
+    int64_t rows = 0;
+    for (const CertifiedGroup& group : done.entry.certificate->groups) {
+      EXPECT_LE(group.losses, 0.05 * static_cast<double>(group.rows)) << group.name;
+      rows += group.rows;
+    }
+    EXPECT_GT(rows, done.entry.certificate->rows) << "most texts are in two groups";
+  }
 }
 
 TEST(SeveralLabels, TemperaturesMakeTheYesAndNoOfFullDepthMostLikely) {
@@ -209,6 +235,86 @@ TEST(SeveralLabels, ATraceFileKeepsThresholdsAndGold) {
   trace.gold[0] = 1;
   trace.info.cuts.pop_back();
   EXPECT_THROW(write_trace(folder.path() / "u.safetensors", trace), Error);
+}
+
+// The F1 of one label at full depth with a cut, counted row by row.
+double f1_with(const ExitTrace& trace, size_t label, double cut) {
+  double hits = 0, given = 0, texts = 0;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const float gold = trace.gold[row * trace.gold_width() + label];
+    if (std::isnan(gold)) continue;
+    const bool says = static_cast<double>(trace.full_depth(row)[label]) > cut;
+    hits += says && gold == 1 ? 1 : 0;
+    given += says ? 1 : 0;
+    texts += gold;
+  }
+  return given + texts == 0 ? 0 : 2 * hits / (given + texts);
+}
+
+TEST(Thresholds, FittedOnesHaveTheBestF1OfEveryLabel) {
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    ExitTrace trace = set_trace(300, 3, seed);
+    // Labels that are hard to tell, each away from one half, some rows without gold, and logits that repeat.
+    for (size_t i = 0; i < trace.logits.size(); ++i)
+      trace.logits[i] = std::round(10 * (0.2F * trace.logits[i] + static_cast<float>(i % 3) - 1.5F)) / 10;
+    for (size_t i = 0; i < 30; ++i) trace.gold[i] = NAN;
+    const std::vector<FittedCut> fitted = fit_cuts(trace);
+    ASSERT_EQ(fitted.size(), 3U);
+    for (size_t label = 0; label < 3; ++label) {
+      const FittedCut& one = fitted[label];
+      EXPECT_TRUE(one.fitted);
+      EXPECT_EQ(one.texts + one.without, 290);
+      EXPECT_EQ(cut_of(threshold_of(one.cut)), one.cut) << "files keep it";
+      EXPECT_NEAR(one.before, f1_with(trace, label, 0), 1e-12);
+      EXPECT_NEAR(one.after, f1_with(trace, label, one.cut), 1e-12);
+      double best = 0;
+      for (double cut = -6; cut < 6; cut += 0.01) best = std::max(best, f1_with(trace, label, cut + 0.003));
+      EXPECT_NEAR(one.after, best, 1e-12) << label;
+      EXPECT_GE(one.after, one.before);
+    }
+    EXPECT_NE(fitted[0].cut, fitted[2].cut);
+    // They are as good as can be: fitted again, they stay.
+    trace.info.cuts = {fitted[0].cut, fitted[1].cut, fitted[2].cut};
+    for (const FittedCut& again : fit_cuts(trace)) EXPECT_EQ(again.before, again.after);
+    for (size_t label = 0; label < 3; ++label) EXPECT_EQ(fit_cuts(trace)[label].cut, fitted[label].cut);
+  }
+}
+
+TEST(Thresholds, TooFewRowsOfALabelLeaveItsThreshold) {
+  ExitTrace trace = set_trace(100, 2);
+  trace.info.cuts = {cut_of(0.7), cut_of(0.2)};
+  for (size_t row = 0; row < trace.rows; ++row) trace.gold[2 * row] = row < 9 ? 1 : 0;
+  const std::vector<FittedCut> fitted = fit_cuts(trace);
+  EXPECT_FALSE(fitted[0].fitted);
+  EXPECT_EQ(fitted[0].texts, 9);
+  EXPECT_EQ(fitted[0].cut, cut_of(0.7));
+  EXPECT_TRUE(fitted[1].fitted);
+  trace.gold.assign(trace.gold.size(), NAN);
+  for (const FittedCut& one : fit_cuts(trace)) {
+    EXPECT_FALSE(one.fitted);
+    EXPECT_EQ(one.texts + one.without, 0);
+  }
+}
+
+TEST(Thresholds, AreNamedForAllForEachOrForSome) {
+  const std::vector<std::string> labels{"calm", "rude", "a=b"};
+  const std::vector<float> present{cut_of(0.2), cut_of(0.3), 0};
+  EXPECT_EQ(parse_cuts("0.4", labels, present), std::vector<float>(3, cut_of(0.4)));
+  EXPECT_EQ(parse_cuts("0.4,0.5,0.25", labels, present), (std::vector<float>{cut_of(0.4), 0, cut_of(0.25)}));
+  EXPECT_EQ(parse_cuts("rude=0.6", labels, present), (std::vector<float>{cut_of(0.2), cut_of(0.6), 0}));
+  EXPECT_EQ(parse_cuts("a=b=0.9,calm=0.1", labels, {}), (std::vector<float>{cut_of(0.1), 0, cut_of(0.9)}));
+  EXPECT_TRUE(parse_cuts("0.5", labels, present).empty()) << "one half is what a model has anyway";
+  EXPECT_EQ(thresholds_by_label(labels, present), "calm 0.2, rude 0.3, a=b 0.5");
+  EXPECT_EQ(thresholds_by_label(labels, {}), "calm 0.5, rude 0.5, a=b 0.5");
+  const auto refusal = [&](const char* text) {
+    const Error error = error_of([&] { (void)parse_cuts(text, labels, present); });
+    EXPECT_EQ(error.code(), Code::usage) << text;
+    return std::string(error.what());
+  };
+  for (const char* text : {"", "0", "1", "-0.5", "nan", "high", "0.4,,0.5", "rude=", "rude=1.5", "0.0000001"})
+    EXPECT_THAT(refusal(text), testing::HasSubstr("want a number from 0.000001 to 0.999999")) << text;
+  EXPECT_THAT(refusal("0.4,0.5"), testing::HasSubstr("got 2, want one for each of 3 labels"));
+  EXPECT_THAT(refusal("rde=0.4"), testing::HasSubstr("the model has no label 'rde'"));
 }
 
 }  // namespace

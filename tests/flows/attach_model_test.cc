@@ -156,7 +156,12 @@ TEST_P(AttachGoldenTest, KeepsItsPromiseLive) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, AttachGoldenTest,
                          testing::Values("hf_bert_classifier", "hf_roberta_classifier", "hf_albert_classifier",
-                                         "hf_bert_regression"));
+                                         "hf_bert_regression", "hf_bert_multi_label"));
+
+INSTANTIATE_TEST_SUITE_P(Families, AttachGoldenTest,
+                         testing::Values("hf_xlm_roberta_classifier", "hf_distilbert_classifier",
+                                         "hf_electra_classifier", "hf_deberta_classifier", "hf_modernbert_cls",
+                                         "hf_modernbert_mean"));
 
 INSTANTIATE_TEST_SUITE_P(Papers, AttachGoldenTest,
                          testing::Values("deebert_bert", "deebert_roberta", "pabee_bert", "pabee_albert", "elasticbert",

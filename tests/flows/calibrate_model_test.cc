@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/flows/calibrate_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "exeunt/exits/losses.h"
 #include "exeunt/exits/shadow_log.h"
+#include "exeunt/exits/thresholds.h"
+#include "exeunt/model/exits_file.h"
 #include "exeunt/model/profile.h"
 #include "exeunt/runtime/resolve.h"
 #include "tests/exits/traces.h"
@@ -173,6 +176,108 @@ TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
   EXPECT_EQ(kept.reference, LossReference::fp32);
   again.unit = CertifiedUnit::texts;
   EXPECT_EQ(calibrate_model(again, quiet()).calibration.entry.certificate->unit, CertifiedUnit::texts);
+}
+
+// A model of several labels. Two thirds of the rows have its first label, those with the higher logits; none has its
+// second.
+struct SeveralModel : SmallModel {
+  SeveralModel() {
+    ExitLayout exits = Checkpoint::open(folder).exits();
+    exits.problem = Problem::multi_label;
+    exits.labels = {"first", "second"};
+    scratch.write("model/exits.json", json_text(exits_json(exits)));
+    Json manifest = read_json(folder / "manifest.json");
+    manifest["files"].erase("exits.json");
+    scratch.write("model/manifest.json", manifest.dump());
+    MeasureOptions run = options();
+    run.data.path = scratch.write("texts.csv", varied_texts(1200)).string();
+    run.precision = "fp32";
+    const ExitTrace trace = measure(run, quiet()).trace;
+    std::vector<float> logits;
+    for (size_t row = 0; row < trace.rows; ++row) logits.push_back(trace.full_depth(row)[0]);
+    std::sort(logits.begin(), logits.end());
+    const float border = logits[logits.size() / 3];  // a third of the rows lacks the label
+    std::string csv = "text,label\n";
+    const std::string texts = read_text(run.data.path);
+    size_t at = texts.find('\n') + 1;
+    for (size_t row = 0; row < trace.rows; ++row) {
+      const size_t end = texts.find('\n', at);
+      csv += texts.substr(at, end - at) + (trace.full_depth(row)[0] > border ? ",first\n" : ",\n");
+      at = end + 1;
+    }
+    data = scratch.write("own.csv", csv).string();
+  }
+  [[nodiscard]] CalibrateOptions calibrate() const {
+    CalibrateOptions out{.run = {.model = folder.string(), .data = {.path = data}, .precision = "fp32"}};
+    out.plan.budgets = {0.1};
+    return out;
+  }
+  [[nodiscard]] std::vector<float> stored() const { return Checkpoint::open(folder).exits().cuts; }
+};
+
+TEST(CalibrateModel, FitsThresholdsOnTheFitPartAndCertifiesWithThem) {
+  const SeveralModel model;
+  (void)calibrate_model(model.calibrate(), quiet());
+  EXPECT_TRUE(model.stored().empty());
+  const std::string before = read_policy_file(model.folder / "policy.json").weights;
+  CalibrateOptions options = model.calibrate();
+  options.thresholds = "fit";
+  Heard heard;
+  const Calibrated done = calibrate_model(options, heard.observer);
+  ASSERT_EQ(done.cuts.size(), 2U);
+  EXPECT_EQ(model.stored(), done.cuts);
+  EXPECT_EQ(done.cuts[1], 0) << "no row has the second label";
+  EXPECT_THAT(heard.notices, Contains(HasSubstr("threshold of 'second': stays 0.5; 0 texts with it")));
+  EXPECT_THAT(heard.notices, Contains(HasSubstr("thresholds fitted on ")));
+  // On rows that had no say, the label is told apart nearly always.
+  const ExitTrace& report = done.data.report;
+  size_t right = 0;
+  for (size_t row = 0; row < report.rows; ++row)
+    right += (report.full_depth(row)[0] > done.cuts[0]) == (report.gold[2 * row] == 1) ? 1 : 0;
+  EXPECT_GT(static_cast<double>(right), 0.95 * static_cast<double>(report.rows));
+  EXPECT_EQ(fit_cuts(done.data.fit)[0].cut, done.cuts[0]) << "and no other row chose it";
+  // What runs, runs with them and keeps the promise; the old policy was for another model.
+  const Checkpoint opened = Checkpoint::open(model.folder);
+  const Resolved runs = resolve(opened, {.precision = Precision::fp32});
+  EXPECT_TRUE(runs.certificate);
+  EXPECT_EQ(read_policy_file(model.folder / "policy.json").weights, weights_sha256(opened));
+  EXPECT_NE(before, weights_sha256(opened));
+  EXPECT_EQ(measure(model.calibrate().run, quiet()).trace.info.cuts, done.cuts);
+}
+
+TEST(CalibrateModel, TakesThresholdsThatAreNamedAndWritesNoneWithoutACertificate) {
+  const SeveralModel model;
+  CalibrateOptions options = model.calibrate();
+  options.thresholds = "second=0.25";
+  options.plan.budgets = {0.0001};  // takes more rows than there are
+  EXPECT_THROW((void)calibrate_model(options, quiet()), Error);
+  EXPECT_TRUE(model.stored().empty());
+  options.plan.budgets = {0.1};
+  EXPECT_THAT(calibrate_model(options, quiet()).cuts, ElementsAre(0, cut_of(0.25)));
+  EXPECT_THAT(model.stored(), ElementsAre(0, cut_of(0.25)));
+  options.thresholds = "0.5";
+  EXPECT_THAT(calibrate_model(options, quiet()).cuts, IsEmpty());
+  EXPECT_THAT(model.stored(), IsEmpty());
+
+  const auto refusal = [&](auto&& change) {
+    CalibrateOptions bad = model.calibrate();
+    bad.thresholds = "fit";
+    change(bad);
+    const Error error = error_of([&] { (void)calibrate_model(bad, quiet()); });
+    EXPECT_EQ(error.code(), Code::usage);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refusal([&](CalibrateOptions& o) { o.out = (model.scratch.path() / "p.json").string(); }),
+              HasSubstr("they are changed in the model"));
+  EXPECT_THAT(refusal([](CalibrateOptions& o) { o.thresholds = "third=0.5"; }), HasSubstr("no label 'third'"));
+  EXPECT_THAT(refusal([](CalibrateOptions& o) {
+                o.unlabelled = o.run.data.path;
+                o.run.data.path.clear();
+              }),
+              HasSubstr("the rows have no labels"));
+  const SmallModel classes;
+  EXPECT_THAT(refusal([&](CalibrateOptions& o) { o.run = classes.options(); }), HasSubstr("gives one answer"));
+  EXPECT_TRUE(model.stored().empty());
 }
 
 // As a shadow log gives it: without labels, of a model that does not tell the range of its values.

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/exits/policy_file.h"
+#include "exeunt/model/exits_file.h"
 #include "exeunt/model/manifest.h"
 #include "tests/model/others.h"
 
@@ -265,6 +267,25 @@ TEST(OwnFolder, OtherThresholdsAreAnotherModelForItsPolicies) {
   EXPECT_EQ(plain, sha256_file(scratch.path() / "low" / kWeightsFile)) << "the weights are the same";
   EXPECT_NE(low, plain);
   EXPECT_NE(low, high);
+
+  // Changed in place they are the same as written at once, and nothing else changes.
+  const auto files = [&](const char* folder) {
+    std::map<std::string, std::string> out;
+    for (const fs::directory_entry& entry : fs::directory_iterator(scratch.path() / folder))
+      out[entry.path().filename().string()] = read_text(entry.path());
+    return out;
+  };
+  write_thresholds(scratch.path() / "plain", std::vector<float>(exits.labels.size(), 1.5F));
+  EXPECT_EQ(files("plain"), files("high"));
+  EXPECT_NO_THROW((void)Checkpoint::open(scratch.path() / "plain", {.verify = true}));
+  write_thresholds(scratch.path() / "plain", {});
+  EXPECT_EQ(weights_sha256(Checkpoint::open(scratch.path() / "plain")), plain);
+  EXPECT_THROW(write_thresholds(scratch.path() / "plain", {1.5F}), Error) << "one for each label";
+  // A crash between the two files leaves a folder that opens: its list is silent about exits.json.
+  Json manifest = read_json(scratch.path() / "plain" / "manifest.json");
+  manifest["files"].erase("exits.json");
+  scratch.write("plain/manifest.json", manifest.dump());
+  EXPECT_NO_THROW((void)Checkpoint::open(scratch.path() / "plain", {.verify = true}));
 }
 
 }  // namespace

@@ -194,18 +194,38 @@ class SeveralLabels(unittest.TestCase):
                 for scores, names in zip(listed(answers.scores), answers.labels):
                     self.assertEqual(names, [name for name, score in zip(model.labels, scores) if score > 0.5])
                 trace = model.trace(TEXTS)
-                self.assertTrue(trace.several)
+                self.assertTrue(trace.multi_label)
                 self.assertEqual(listed(exeunt.replay(trace, 'layer:1').exits), [0] * 4)
+
+    def test_labels_are_those_above_the_thresholds_of_the_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plain, own = Path(folder) / 'plain', Path(folder) / 'own'
+            shutil.copytree(MODEL, plain)
+            config = json.loads((MODEL / 'config.json').read_text())
+            config['problem_type'] = 'multi_label_classification'
+            (plain / 'config.json').write_text(json.dumps(config))
+            with exeunt.load(plain, policy='full') as model:
+                first = sorted(scores[0] for scores in listed(model(TEXTS).scores))
+            border = round((first[1] + first[2]) / 2, 6)
+            exeunt.run('convert', plain, out=own, thresholds=f'{border},0.9')
+            with exeunt.load(own, policy='full') as model:
+                self.assertEqual(model.thresholds, [border, 0.9])
+                answers = model(TEXTS)
+                wanted = [[name for name, score, least in zip(model.labels, scores, model.thresholds) if score > least]
+                          for scores in listed(answers.scores)]
+                self.assertEqual(answers.labels, wanted)
+                self.assertEqual(sum(model.labels[0] in names for names in wanted), 2)
+                self.assertEqual(model.trace(TEXTS).thresholds, [border, 0.9])
 
     def test_calibrates_sets(self):
         rows, gold = made_rows(2000)
         sets = [[[z - 2 for z in exit] for exit in row] for row in rows]
         known = [[1 - label, label] for label in gold]
-        found = exeunt.calibrate(sets, known, max_drop=0.02, several=True)
+        found = exeunt.calibrate(sets, known, max_drop=0.02, multi_label=True)
         self.assertIn('at most 2 %', found.promise)
-        self.assertEqual(exeunt.sweep(sets, 'full', known, several=True)[0].accuracy, 1)
+        self.assertEqual(exeunt.sweep(sets, 'full', known, multi_label=True)[0].accuracy, 1)
         with self.assertRaisesRegex(ValueError, 'thresholds: got 1, want 2'):
-            exeunt.sweep(sets, 'full', several=True, thresholds=[0.5])
+            exeunt.sweep(sets, 'full', multi_label=True, thresholds=[0.5])
 
 
 class AnyFramework(unittest.TestCase):
@@ -412,6 +432,8 @@ class Documentation(unittest.TestCase):
             name = 'exeunt' if path.stem == '__init__' else f'exeunt.{path.stem}'
             result = doctest.testmod(importlib.import_module(name))
             self.assertEqual(result.failed, 0, path.name)
+        for function in (exeunt.replay, exeunt.sweep, exeunt.calibrate):
+            self.assertIn('>>>', inspect.getdoc(function), function.__name__)
 
     def test_examples_of_the_page_hold(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -56,6 +56,31 @@ TEST(Yardstick, LearnsARegression) {
   EXPECT_NEAR(usual_answer(data), 2.875, 1e-6);
 }
 
+// Two words tell two labels, each on its own.
+TEST(Yardstick, LearnsEachOfSeveralLabels) {
+  UserColumns columns;
+  columns.format = UserFormat::csv;
+  columns.several = true;
+  std::string rows = "text,label\n";
+  for (int i = 0; i < 80; ++i) {
+    rows += fmt::format("item{} {} {},{}\n", i, i % 2 == 0 ? "rude" : "polite", i % 4 < 3 ? "noise" : "quiet",
+                        i % 4 == 0   ? "angry|loud"
+                        : i % 4 == 1 ? "loud"
+                        : i % 4 == 2 ? "angry|loud"
+                                     : "");
+  }
+  const Dataset data = parse_user_data(rows, "f.csv", columns);
+  ASSERT_TRUE(data.several);
+  EXPECT_EQ(usual_set(data), (std::vector<float>{1, 1}));
+  const std::vector<YardstickScore> scores = yardstick(data, data, set_metrics());
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(scores[0].name, "majority set");
+  EXPECT_EQ(scores[0].metrics[0].metric, Metric::exact_match);
+  EXPECT_EQ(scores[0].metrics[0].value, 0.5) << "two of four rows have both labels";
+  EXPECT_EQ(scores[1].name, "linear model");
+  EXPECT_EQ(scores[1].metrics[0].value, 1.0);
+}
+
 TEST(Yardstick, SaysWhoBeatsANetworkAndWhatToDo) {
   const std::vector<YardstickScore> scores{{"majority class", {{Metric::accuracy, 0.5}, {Metric::f1, 0.0}}},
                                            {"linear model", {{Metric::accuracy, 0.8}, {Metric::f1, 0.75}}}};
