@@ -366,6 +366,25 @@ class AttachTables(unittest.TestCase):
         (found,) = made.attached_tables(self.tables(runs))
         self.assertEqual(found['rows'], [['SST-2', '2', '15', '3.00 (3.0 %)', '2.00 (2.0 %)', '1.00 (1.0 %)']])
 
+    def test_a_task_shows_the_default_rate_where_it_was_run(self):
+        runs = [attach_run('command', 'plain', variant, layers, texts={'learned': 10})
+                for variant, layers in (('as it is', 2.0), ('default rate', 1.0))]
+        (found,) = made.attached_tables(self.tables(runs))
+        self.assertEqual(found['rows'], [['SST-2', '1', '10', '3.00 (3.0 %)', '2.00 (2.0 %)', '1.00 (1.0 %)']])
+
+    def test_fresh_seeds_are_those_that_the_rule_was_not_read_from(self):
+        runs = [attach_run('heads', 'plain', variant, layers, seed=seed) for seed in (42, 45, 46)
+                for variant, layers in (('as it is', 1.0), ('lr 3e-3', 0.9 if seed == 45 else 0.8))]
+        (found,) = made.attach_fresh_tables(self.tables(runs))
+        self.assertEqual(found['rows'], [['SST-2', '45, 46'] + 3 * ['-15.0 ± 5.0']])
+
+    def test_a_last_stage_stands_beside_joint_training_of_the_same_task_and_seed(self):
+        runs = [attach_run('stage', 'exeunt', variant, layers, seed=seed) for seed in (1, 2)
+                for variant, layers in (('joint', 1.0), ('lr 1e-3, 4 epochs', 0.9 if seed == 1 else 0.7))]
+        runs.append(attach_run('stage', 'exeunt', 'lr 1e-3, 4 epochs', 0.1, task='RTE'))  # nothing to compare it with
+        (found,) = made.attach_stage_tables(self.tables(runs))
+        self.assertEqual(found['rows'], [['lr 1e-3, 4 epochs', 'all', '2'] + 3 * ['-20.0 ± 10.0'], ['', 'SST-2', '2'] + 3 * ['-20.0 ± 10.0']])
+
     def test_the_demo_has_both_models_of_a_seed(self):
         gain = {'certify.csv': {'fewer layers': 2.5}}
         runs = [attach_run('command', 'plain', 'as it is', 1.0, task='feedback', **gain),
