@@ -91,13 +91,15 @@ std::vector<size_t> ModelCertifier::places(const PartRows& part) const {
 }
 
 Exceptions ModelCertifier::kept_wider(Precision precision, double most) const {
+  const Precision wider = engine_.bf16 ? Precision::bf16 : Precision::fp32;
+  if (precision == wider) return {};  // a matrix "kept" in its own precision changes nothing
   std::vector<size_t> rows = places(fp32_.fit_rows);
   if (options_.search_texts > 0 && rows.size() > options_.search_texts) rows.resize(options_.search_texts);
   std::vector<size_t> first(rows.size());
   std::iota(first.begin(), first.end(), size_t{0});
   const std::span<const size_t> few(rows.data(), std::min(rows.size(), kRankingTexts));
   const QuantizePlan plan{.matrices = matrix_names(model_.spec()),
-                          .higher = engine_.bf16 ? Precision::bf16 : Precision::fp32,
+                          .higher = wider,
                           .max_changed = most,
                           .max_drop = 1,
                           .trials = kSearchTrials,

@@ -47,7 +47,7 @@ void put_gold(const Dataset& data, const Example& example, std::vector<float>& g
 
 TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOptions& options, int max_length) {
   TraceInfo info;
-  info.weights = weights_sha256(model);
+  info.weights = options.weights.empty() ? weights_sha256(model) : options.weights;
   info.tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : options.tokenizer);
   info.data = data.sha256;
   info.task = data.task;

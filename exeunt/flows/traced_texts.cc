@@ -8,6 +8,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/flows/bench.h"
 #include "exeunt/flows/make_trace.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/runtime/resolve.h"
 
 namespace exeunt {
@@ -33,6 +34,7 @@ TracedTexts::TracedTexts(const Checkpoint& model, const MeasureOptions& options,
     : model_(model),
       options_(options),
       max_length_(resolve(model, {.max_length = options.max_length}).max_length),
+      weights_(weights_sha256(model)),
       tokenizer_folder_(options.tokenizer.empty() ? model.folder() : std::filesystem::path(options.tokenizer)),
       tokenizer_(load_tokenizer(tokenizer_folder_)),
       sources_(std::move(sources)) {
@@ -78,6 +80,7 @@ ExitTrace TracedTexts::traced(const PrecisionSetting& setting, std::span<const s
                                   .precision = setting.precision,
                                   .exceptions = setting.exceptions,
                                   .tokenizer = tokenizer_folder_,
+                                  .weights = weights_,
                                   .advance = advance});
     joined = joined ? join_rows(*joined, trace, where) : std::move(trace);
   }

@@ -47,7 +47,8 @@ class TracedTexts {
 
   const Checkpoint& model_;
   MeasureOptions options_;
-  int max_length_;  // the same in all precisions
+  int max_length_;       // the same in all precisions
+  std::string weights_;  // hashed once: large models are traced again and again
   std::filesystem::path tokenizer_folder_;
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::vector<Dataset> sources_;
