@@ -5,6 +5,8 @@
 #include <csignal>
 #include <memory>
 
+#include <fmt/ranges.h>
+
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
@@ -34,9 +36,9 @@ TextColumns text_columns(const AttachFlags& flags) {
   return out;
 }
 
-// "bert" of models/bert/ or org/bert.
+// "bert" of models/bert/, of org/bert, or of . in a folder of that name.
 std::string default_out(const std::string& model) {
-  std::filesystem::path path(model);
+  std::filesystem::path path = std::filesystem::absolute(model).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   return path.filename().string() + "-fast";
 }
@@ -69,18 +71,32 @@ OrderedJson metrics_of(const std::vector<Score>& metrics) {
   return out;
 }
 
-OrderedJson budget_json(const BudgetReport& budget) {
+// How many times faster a text is answered than by full depth in fp32.
+double times_faster(const Attached& done, const BudgetReport& budget) {
+  return done.full_milliseconds / budget.milliseconds;
+}
+
+// What to run with the new folder.
+std::vector<std::string> next_commands(const Attached& done) {
+  return {fmt::format("exeunt serve {}", done.out.string()),
+          fmt::format("exeunt predict {} texts.txt", done.out.string())};
+}
+
+OrderedJson budget_json(const Attached& done, const BudgetReport& budget) {
   OrderedJson out;
   out["epsilon"] = budget.outcome.epsilon;
   out["policy"] = str(budget.outcome.policy);
   out["average_layers"] = budget.score.cost.average_layers;
   out["speedup_ratio"] = budget.score.cost.speedup_ratio;
   out["milliseconds"] = budget.milliseconds;
+  out["speedup"] = times_faster(done, budget);
   out["report_risk"] = budget.outcome.report.texts;
   out["agreement"] = budget.score.agreement;
   out["metrics"] = metrics_of(budget.score.metrics);
   if (budget.order) {
-    out["order"] = {{"questions", budget.order->questions}, {"top", budget.order->top}, {"pairs", budget.order->pairs}};
+    const OrderKept& order = *budget.order;
+    out["order"] = {
+        {"questions", order.questions}, {"answers", order.answers}, {"top", order.top}, {"pairs", order.pairs}};
   }
   return out;
 }
@@ -103,18 +119,24 @@ void print_attached_json(const Attached& done, double confidence) {
   out["max_length"] = done.max_length;
   out["confidence"] = confidence;
   out["promise"] = promise_of(done.calibration.entry);
-  if (done.regression) out["range"] = {done.range.first, done.range.second};
+  if (done.regression) {
+    out["range"] = {done.range.first, done.range.second};
+    out["range_from"] = done.range_from;
+  }
   out["exits"] = OrderedJson::array();
   for (const ExitReport& exit : done.exits) {
     out["exits"].push_back({{"layer", exit.layer},
                             {done.regression ? "mean_difference" : "agreement", exit.agreement},
                             {"metrics", metrics_of(exit.metrics)}});
   }
-  out["full_depth"] = {
-      {"precision", "fp32"}, {"milliseconds", done.full_milliseconds}, {"metrics", metrics_of(done.full.metrics)}};
+  out["full_depth"] = {{"precision", "fp32"},
+                       {"average_layers", done.full.cost.average_layers},
+                       {"milliseconds", done.full_milliseconds},
+                       {"metrics", metrics_of(done.full.metrics)}};
   out["budgets"] = OrderedJson::array();
-  for (const BudgetReport& budget : done.budgets) out["budgets"].push_back(budget_json(budget));
+  for (const BudgetReport& budget : done.budgets) out["budgets"].push_back(budget_json(done, budget));
   out["seconds"] = done.seconds;
+  out["next"] = next_commands(done);
   print_json(out);
 }
 
@@ -150,7 +172,7 @@ void print_budgets(const Attached& done) {
                     fmt::format("{:.2f}%", 100 * budget.outcome.report.texts),
                     fmt::format("{:.2f}", budget.score.cost.average_layers),
                     fmt::format("{:.2f}x", budget.score.cost.speedup_ratio), fmt::format("{:.2f}", budget.milliseconds),
-                    fmt::format("{:.2f}x", done.full_milliseconds / budget.milliseconds)});
+                    fmt::format("{:.2f}x", times_faster(done, budget))});
     if (ordered) {
       const OrderKept kept = budget.order.value_or(OrderKept{});
       rows.back().push_back(fmt::format("{:.2f}%", 100 * kept.top));
@@ -164,7 +186,7 @@ void print_budgets(const Attached& done) {
 // What runs, what it promises and what that gains.
 std::string headline(const Attached& done) {
   const PolicyEntry& entry = done.calibration.entry;
-  return exeunt::headline(done.setting, entry, done.full_milliseconds / done.budgets.front().milliseconds);
+  return exeunt::headline(done.setting, entry, times_faster(done, done.budgets.front()));
 }
 
 void run(const Common& common, const AttachFlags& flags) {
@@ -174,6 +196,8 @@ void run(const Common& common, const AttachFlags& flags) {
   fmt::print("\n");
   print_budgets(done);
   fmt::print("\n{}\n", headline(done));
+  if (const auto& order = done.budgets.front().order)
+    fmt::print("order: of {} questions with {:.1f} answers each\n", order->questions, order->answers);
   if (done.regression) fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
   fmt::print(
       "texts: {} learned, {} chose settings, {} certified, {} measured the figures above ({} rows, {} distinct)\n",
@@ -183,7 +207,7 @@ void run(const Common& common, const AttachFlags& flags) {
       "{}\n",
       done.engine, done.threads, str(done.setting));
   fmt::print("wrote {} in {}\n", done.out.string(), clock_text(done.seconds));
-  fmt::print("next: exeunt serve {0}   or   exeunt predict {0} texts.txt\n", done.out.string());
+  fmt::print("next: {}\n", fmt::join(next_commands(done), "   or   "));
 }
 
 }  // namespace

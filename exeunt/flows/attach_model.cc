@@ -5,20 +5,22 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <tuple>
+
+#include <unistd.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/exits/certify.h"
+#include "exeunt/exits/policy_text.h"
 #include "exeunt/exits/risk.h"
 #include "exeunt/flows/attach_record.h"
+#include "exeunt/flows/calibrate_model.h"
 #include "exeunt/flows/certify_model.h"
 #include "exeunt/flows/folder_card.h"
 #include "exeunt/flows/label_names.h"
-#include "exeunt/flows/make_trace.h"
 #include "exeunt/flows/model_policy.h"
 #include "exeunt/flows/thresholds.h"
 #include "exeunt/flows/tries.h"
@@ -56,7 +58,6 @@ class Phases {
     done_ += steps;
     bar_->advance(steps);
   }
-  void end() { bar_.reset(); }
 
  private:
   const Observer& observer_;
@@ -65,8 +66,30 @@ class Phases {
   std::unique_ptr<Progress> bar_ = {};
 };
 
+// Whether the new folder may be written is better known before the work than after it. `force` replaces no folder but a
+// model's.
+void require_place(const fs::path& out, bool force) {
+  if (path_exists(out) && !force) {
+    throw Error(Code::usage, fmt::format("{}: already exists", out.string()), "choose another --out or add --force");
+  }
+  if (path_exists(out) && (!fs::is_directory(out) || (!fs::is_empty(out) && !path_exists(out / kConfigFile)))) {
+    throw Error(Code::usage,
+                fmt::format("{}: got something that is not a model, which --force does not replace", out.string()),
+                "choose another --out");
+  }
+  fs::path above = fs::absolute(out).lexically_normal().parent_path();
+  while (!path_exists(above) && above != above.parent_path()) above = above.parent_path();
+  if (!fs::is_directory(above) || ::access(above.c_str(), W_OK | X_OK) != 0) {
+    throw Error(
+        Code::resources,
+        fmt::format("{}: cannot be written: {} is not a folder that may be changed", out.string(), above.string()),
+        "choose another --out");
+  }
+}
+
 void require_attachable(const Checkpoint& model, const AttachJob& job) {
   const auto& sites = model.exits().sites;
+  require_value_range(model.exits().problem == Problem::regression, model.exits().range, job.plan.range);
   const std::string name = model.folder().string();
   if (sites.size() > 1 && !job.force) {
     throw Error(Code::usage, fmt::format("{}: the model has {} exits already", name, sites.size()),
@@ -75,10 +98,7 @@ void require_attachable(const Checkpoint& model, const AttachJob& job) {
   if (model.spec().layers < 2) {
     throw Error(Code::bad_file, fmt::format("{}: got a model of one layer, want two or more", name));
   }
-  if (path_exists(job.out) && !job.force) {
-    throw Error(Code::usage, fmt::format("{}: already exists", job.out.string()),
-                "choose another --out or add --force");
-  }
+  require_place(job.out, job.force);
 }
 
 // Labelled rows, if there are any. A model without names for its labels gets those of the data.
@@ -123,11 +143,19 @@ void require_different_answers(std::span<const float> logits, const ExitLayout& 
               "bring texts of every class the model knows");
 }
 
+void reorder(DrawnTexts& drawn, std::span<const size_t> order) {
+  std::vector<Example> texts;
+  std::vector<Encoding> tokens;
+  for (const size_t i : order) {
+    texts.push_back(std::move(drawn.texts[i]));
+    tokens.push_back(std::move(drawn.tokens[i]));
+  }
+  drawn.texts = std::move(texts);
+  drawn.tokens = std::move(tokens);
+}
+
 // Texts that the model learned before tell little of how it does on new ones: they go to the front, to be learned.
-size_t put_known_first(const Checkpoint& model, const Tokenizer& tokenizer, DrawnTexts& drawn) {
-  const fs::path path = model.folder() / kLearnedFile;
-  if (model.folder().empty() || !path_exists(path)) return 0;
-  const LearnedRows learned = LearnedRows::read(path);
+size_t put_known_first(const LearnedRows& learned, const Tokenizer& tokenizer, DrawnTexts& drawn) {
   const auto known = [&](size_t text) {
     for (const int64_t length : learned.max_lengths()) {
       const Example& example = drawn.texts[text];
@@ -143,25 +171,8 @@ size_t put_known_first(const Checkpoint& model, const Tokenizer& tokenizer, Draw
   for (size_t i = 0; i < drawn.texts.size(); ++i) (known(i) ? first : then).push_back(i);
   const size_t count = first.size();
   first.insert(first.end(), then.begin(), then.end());
-  std::vector<Example> texts;
-  std::vector<Encoding> tokens;
-  for (const size_t i : first) {
-    texts.push_back(std::move(drawn.texts[i]));
-    tokens.push_back(std::move(drawn.tokens[i]));
-  }
-  drawn.texts = std::move(texts);
-  drawn.tokens = std::move(tokens);
+  reorder(drawn, first);
   return count;
-}
-
-LearnedRows learned_texts(const Checkpoint& model, std::span<const Encoding> texts, int max_length) {
-  std::vector<LearnedRows::Row> rows;
-  for (const Encoding& text : texts) rows.emplace_back(text.ids);
-  const fs::path before = model.folder() / kLearnedFile;
-  if (model.folder().empty() || !path_exists(before)) return LearnedRows(rows, max_length);
-  LearnedRows all = LearnedRows::read(before);
-  all.add(rows, max_length);
-  return all;
 }
 
 void say_overlap(const LearnedRows& learned, std::span<const Encoding> certify, const Observer& observer) {
@@ -281,7 +292,8 @@ class Attacher {
     done_.truncated = drawn_.truncated;
     done_.distinct = drawn_.distinct;
     done_.max_length = options.max_length;
-    const size_t known = put_known_first(source_, *tokenizer_, drawn_);
+    learned_ = learned_in(source_.folder());
+    const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, drawn_) : 0;
     const double epsilon = job_.plan.budgets.front();
     const RiskTest test{
         .loss = finished_.exits().problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement,
@@ -290,6 +302,9 @@ class Attacher {
         .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
     const auto needed = static_cast<size_t>(rows_without_loss(test));
     done_.parts = split_texts(drawn_.texts.size(), known, needed, epsilon, 1 - job_.plan.delta);
+    if (finished_.exits().problem == Problem::regression) {  // a reranker's order is that of all answers to a question
+      reorder(drawn_, whole_questions_last(drawn_.texts, known, done_.parts.report, job_.texts.seed));
+    }
     if (known > 0) observer_.notice(fmt::format("{} texts are known to the model: none of them certifies", known));
     if (drawn_.truncated > 0) {
       observer_.notice(fmt::format(
@@ -339,18 +354,11 @@ class Attacher {
   }
 
   void certify() {
-    Phases phases(observer_);
-    const auto rows = static_cast<int64_t>(held_out().size());
-    const ExitTrace trace = make_trace(*model_, *tokenizer_, held_out_rows(),
-                                       {.max_length = done_.max_length,
-                                        .threads = job_.texts.threads,
-                                        .precision = Precision::fp32,
-                                        .exceptions = Exceptions{},
-                                        .tokenizer = source_.folder(),
-                                        .advance = [&](int64_t texts) { phases.advance("certifying", texts, rows); }});
-    phases.end();
-    std::vector<size_t> all(trace.rows);
-    std::iota(all.begin(), all.end(), size_t{0});
+    const MeasureOptions run{
+        .max_length = done_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
+    const TracedTexts texts(*model_, run, {held_out_rows()});
+    const std::vector<size_t> all = texts.all();
+    const ExitTrace trace = texts.trace({}, all, observer_);  // once in fp32, for every part and every precision
     const auto part = [&](size_t first, size_t count) {
       const std::span<const size_t> own = std::span<const size_t>(all).subspan(first, count);
       return std::pair{select_rows(trace, own),
@@ -363,9 +371,6 @@ class Attacher {
     fp32_.seed = job_.texts.seed;
     CalibrationPlan plan = job_.plan;
     if (done_.regression) choose_range(plan);
-    const MeasureOptions run{
-        .max_length = done_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
-    const TracedTexts texts(*model_, run, {held_out_rows()});
     const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
                                    observer_);
     CertifiedChoice certified = certifier.run(plan);
@@ -373,10 +378,28 @@ class Attacher {
     done_.precisions = std::move(certified.trials);
     done_.calibration = std::move(certified.calibration);
     data_ = std::move(certified.data);
+    const BudgetOutcome& first = done_.calibration.outcomes.front();
+    if (str(first.policy) == "full") {
+      observer_.notice(fmt::format(
+          "no exit can be used within {:g} %: every text runs all layers; more texts make better exits, and a larger "
+          "--max-drop allows more",
+          100 * first.epsilon));
+    }
     done_.exits = exit_reports(fp32_.report);
     done_.full = score_of(fp32_.report, PolicySpec{});
-    learned_.emplace(learned_texts(source_, learned(), done_.max_length));
+    remember_learned();
     say_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
+  }
+
+  // Beside what the model had learned before.
+  void remember_learned() {
+    std::vector<LearnedRows::Row> rows;
+    for (const Encoding& text : learned()) rows.emplace_back(text.ids);
+    if (learned_) {
+      learned_->add(rows, done_.max_length);
+    } else {
+      learned_.emplace(rows, done_.max_length);
+    }
   }
 
   void choose_range(CalibrationPlan& plan) {
@@ -439,11 +462,11 @@ class Attacher {
     const auto beside = [&](const fs::path& folder) -> std::vector<std::string> {
       learned_->write(folder / kLearnedFile);
       write_atomically(folder / kAttachFile, record);
+      PrecisionMap map = find_precision_map(source_.folder(), source_.spec());  // of the same matrices
       if (!done_.setting.exceptions.empty()) {  // the certificate holds with these alone
-        PrecisionMap map = find_precision_map(source_.folder(), source_.spec());
         map.by_precision[done_.setting.precision] = done_.setting.exceptions;
-        write_atomically(folder / kPrecisionFile, precision_map_text(map));
       }
+      if (map != PrecisionMap{}) write_atomically(folder / kPrecisionFile, precision_map_text(map));
       Measured measured;
       measured.trace = data_.certify;
       measured.model = *model_;
@@ -468,8 +491,8 @@ class Attacher {
   Exceptions exceptions_ = {};
   DrawnTexts drawn_ = {};
   std::unique_ptr<const Checkpoint> model_ = {};
-  CalibrationData fp32_ = {}, data_ = {};  // the parts in fp32, and in the precision that is certified
-  std::optional<LearnedRows> learned_ = {};
+  CalibrationData fp32_ = {}, data_ = {};    // the parts in fp32, and in the precision that is certified
+  std::optional<LearnedRows> learned_ = {};  // by the model; in the end, by its exits, too
   Attached done_;
 };
 
@@ -499,33 +522,6 @@ AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilo
       fmt::format("too few texts: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least",
                   texts, 100 * epsilon, 100 * confidence, static_cast<size_t>(std::ceil(least))),
       "bring more texts (--texts takes several files), or allow more with --max-drop");
-}
-
-OrderKept order_kept(std::span<const Example> pairs, std::span<const float> full, std::span<const float> early) {
-  std::map<std::string_view, std::vector<size_t>> questions;
-  for (size_t row = 0; row < pairs.size(); ++row) {
-    if (pairs[row].pair) questions[pairs[row].text].push_back(row);
-  }
-  OrderKept kept;
-  int64_t tops = 0, ordered = 0, all = 0;
-  for (const auto& [text, rows] : questions) {
-    if (rows.size() < 2) continue;
-    ++kept.questions;
-    const auto best = [&, &rows = rows](std::span<const float> values) {
-      return *std::max_element(rows.begin(), rows.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
-    };
-    tops += best(full) == best(early) ? 1 : 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        ++all;
-        ordered += (full[rows[i]] < full[rows[j]]) == (early[rows[i]] < early[rows[j]]) ? 1 : 0;
-      }
-    }
-  }
-  if (kept.questions == 0) return kept;
-  kept.top = static_cast<double>(tops) / static_cast<double>(kept.questions);
-  kept.pairs = static_cast<double>(ordered) / static_cast<double>(all);
-  return kept;
 }
 
 Attached attach_model(const AttachJob& job, const Observer& observer) {

@@ -16,6 +16,7 @@
 #include "exeunt/flows/choose_precision.h"
 #include "exeunt/flows/draw_texts.h"
 #include "exeunt/flows/measure.h"
+#include "exeunt/flows/order_kept.h"
 
 namespace exeunt {
 
@@ -35,13 +36,6 @@ struct AttachJob {
   size_t memory = AttachOptions{}.memory;
   // Called right before and after the folder is written, which must not be interrupted.
   std::function<void(bool writing)> writing = [](bool) {};
-};
-
-// How well the order of the pairs that share a first text is kept: what counts for a reranker.
-struct OrderKept {
-  int64_t questions = 0;  // first texts with two answers or more
-  double top = 1;         // share whose best answer stays the best
-  double pairs = 1;       // share of pairs of answers whose order stays
 };
 
 struct ExitReport {
@@ -87,9 +81,5 @@ struct Attached {
 
 // Throws Error and then leaves nothing behind.
 [[nodiscard]] Attached attach_model(const AttachJob& job, const Observer& observer);
-
-// Of pairs with equal first texts: are the answers by `early` in the order of those by `full`?
-[[nodiscard]] OrderKept order_kept(std::span<const Example> pairs, std::span<const float> full,
-                                   std::span<const float> early);
 
 }  // namespace exeunt

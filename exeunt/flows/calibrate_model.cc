@@ -109,15 +109,10 @@ CertifyOptions certify_options(const CalibrateOptions& options, const Checkpoint
 // The range of a regression's values: the model's or the task's, else the user's, else the one that the fit part shows.
 std::optional<std::pair<double, double>> range_for(const CalibrateOptions& options, const Measured& measured,
                                                    const ExitTrace& fit, const Observer& observer) {
-  if (!measured.trace.info.regression) {
-    if (options.range) throw Error(Code::usage, "--range: the model predicts classes, which have no range");
-    return std::nullopt;
-  }
+  const bool regression = measured.trace.info.regression;
   const auto known = label_range(measured);
-  if (known && options.range && known != options.range) {
-    throw Error(Code::usage, fmt::format("--range: got {:g} to {:g}, and the model's values are from {:g} to {:g}",
-                                         options.range->first, options.range->second, known->first, known->second));
-  }
+  require_value_range(regression, known, options.range);
+  if (!regression) return std::nullopt;
   if (known || options.range) return known ? known : options.range;
   const auto seen = observed_range(fit);
   if (seen) {
@@ -219,6 +214,16 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
     plan.values.push_back(data.labels.at(static_cast<size_t>(found->second)));
   }
   return plan;
+}
+
+void require_value_range(bool regression, const std::optional<std::pair<double, double>>& known,
+                         const std::optional<std::pair<double, double>>& named) {
+  if (!named) return;
+  if (!regression) throw Error(Code::usage, "--range: the model predicts classes, which have no range");
+  if (known && known != named) {
+    throw Error(Code::usage, fmt::format("--range: got {:g} to {:g}, and the model's values are from {:g} to {:g}",
+                                         named->first, named->second, known->first, known->second));
+  }
 }
 
 std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup) {

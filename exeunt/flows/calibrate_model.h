@@ -49,6 +49,11 @@ struct Calibrated {
 // where the data has no such column.
 [[nodiscard]] GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured);
 
+// Whether a range that the user names fits a model whose values have the range `known`, if it tells one. Throws Error
+// (usage).
+void require_value_range(bool regression, const std::optional<std::pair<double, double>>& known,
+                         const std::optional<std::pair<double, double>>& named);
+
 // What runs, what it promises and how many times faster than fp32 at full depth that is, in one line; of a trace, the
 // promise alone.
 [[nodiscard]] std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup);

@@ -148,6 +148,7 @@ TEST_P(AttachGoldenTest, KeepsItsPromiseLive) {
   ASSERT_TRUE(model.resolved().certificate.has_value());
   EXPECT_EQ(model.resolved().certificate->rows, static_cast<int64_t>(done.parts.certify));
   EXPECT_EQ(model.resolved().certificate->epsilon, 0.1);
+  EXPECT_EQ(model.resolved().certificate->loss, done.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
   const PolicyFile policies = read_policy_file(job.out / "policy.json");
   EXPECT_EQ(policies.weights, weights_sha256(Checkpoint::open(job.out.string())));
   EXPECT_EQ(policies.default_precision, name_of(done.setting.precision));
@@ -234,6 +235,77 @@ TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {
             static_cast<size_t>(done.distinct));
 }
 
+// Labels are for the report alone: other labels, and none, give the same exits and the same policy.
+TEST_F(AttachModelTest, LearnsNothingFromLabels) {
+  const std::vector<std::string> texts = some_texts(1200, 1);
+  AttachJob job = this->job("hf_bert_classifier", file(texts));
+  job.precision = Precision::fp32;
+  const Attached without = attach_model(job, silent());
+  EXPECT_TRUE(without.full.metrics.empty());
+  const std::string weights = weights_sha256(Checkpoint::open(job.out.string()));
+  job.texts.files.clear();
+  job.force = true;
+  for (const size_t shift : {size_t{0}, size_t{1}}) {
+    std::string rows = "text,label\n";
+    for (size_t i = 0; i < texts.size(); ++i) rows += fmt::format("{},LABEL_{}\n", texts[i], (i + shift) % 3);
+    job.labelled.path = scratch_.write("labelled.csv", rows).string();
+    const Attached with = attach_model(job, silent());
+    EXPECT_FALSE(with.full.metrics.empty());
+    EXPECT_EQ(weights_sha256(Checkpoint::open(job.out.string())), weights);
+    EXPECT_EQ(with.calibration.outcomes.front().policy, without.calibration.outcomes.front().policy);
+  }
+}
+
+TEST_F(AttachModelTest, MeasuresARerankersOrderOverWholeQuestions) {
+  std::vector<std::string> pairs;
+  const std::vector<std::string> questions = some_texts(300, 1), answers = some_texts(1200, 2);
+  for (size_t i = 0; i < answers.size(); ++i) pairs.push_back(questions[i / 4] + "\t" + answers[i]);
+  AttachJob job = this->job("hf_bert_regression", file(pairs));
+  job.texts.columns.tab_pair = true;
+  job.precision = Precision::fp32;
+  const Attached done = attach_model(job, silent());
+  ASSERT_TRUE(done.budgets.front().order.has_value());
+  EXPECT_NEAR(done.budgets.front().order->answers, 4, 0.2);
+  EXPECT_GT(done.budgets.front().order->questions, 15);
+}
+
+// What calibrate and quantize found out about the matrices of the finished model is still true of them.
+TEST_F(AttachModelTest, KeepsThePrecisionsOfTheMatrices) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  const fs::path source = job.model;
+  write_atomically(source / kPrecisionFile, R"({"format": "exeunt.precision/1", "int8": {"layer.1.ffn2": "fp32"}})");
+  job.precision = Precision::fp32;
+  (void)attach_model(job, silent());
+  const ModelSpec spec = Checkpoint::open(job.model).spec();
+  EXPECT_EQ(find_precision_map(job.out, spec), find_precision_map(source, spec));
+}
+
+// A model from elsewhere must not have us read, and copy into our output, files outside of its folder.
+TEST_F(AttachModelTest, ReadsNoListOrMapFromOutsideOfTheModelsFolder) {
+  const std::string texts = file(some_texts(1200, 1));
+  AttachJob job = this->job("hf_bert_classifier", texts);
+  const std::vector<LearnedRows::Row> none;
+  LearnedRows(none, 128).write(scratch_.path() / "list");
+  scratch_.write("map", R"({"format": "exeunt.precision/1"})");
+  for (const auto& [name, target] : {std::pair(kLearnedFile, "../list"), std::pair("precision.json", "../map")}) {
+    const fs::path link = fs::path(job.model) / name;
+    fs::create_symlink(target, link);
+    EXPECT_THAT([&] { (void)attach_model(job, silent()); },
+                testing::Throws<Error>(testing::Property(&Error::code, Code::bad_file)))
+        << name;
+    EXPECT_FALSE(path_exists(job.out)) << name;
+    fs::remove(link);
+  }
+}
+
+TEST_F(AttachModelTest, RefusesARangeThatIsNotTheModels) {
+  const std::string texts = file(some_texts(1200, 1));
+  AttachJob job = this->job("hf_bert_classifier", texts);
+  job.plan.range = {0, 5};
+  EXPECT_THAT([&] { (void)attach_model(job, silent()); },
+              testing::Throws<Error>(testing::Property(&Error::what, testing::HasSubstr("classes, which have no"))));
+}
+
 TEST_F(AttachModelTest, GivesTheSameModelForAnyNumberOfThreads) {
   AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
   job.texts.threads = 1;
@@ -260,6 +332,24 @@ TEST_F(AttachModelTest, ReplacesExitsOnRequestAlone) {
   again.texts.files = {file(some_texts(3000, 9), "others.txt")};
   (void)attach_model(again, silent());
   EXPECT_GT(LearnedRows::read(again.out / kLearnedFile).size(), LearnedRows::read(job.out / kLearnedFile).size());
+}
+
+// --force is for models: a mistyped --out must not cost a file or a folder of something else.
+TEST_F(AttachModelTest, ReplacesNothingButModels) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  job.force = true;
+  const auto refused = [&](const fs::path& out, Code code) {
+    job.out = out;
+    EXPECT_THAT([&] { (void)attach_model(job, silent()); },
+                testing::Throws<Error>(testing::Property(&Error::code, code)))
+        << out;
+  };
+  fs::create_directory(scratch_.path() / "notes");
+  const fs::path note = scratch_.write("notes/a.txt", "mine");
+  refused(note, Code::usage);
+  refused(note.parent_path(), Code::usage);
+  EXPECT_EQ(read_text(note), "mine");
+  refused(note / "fast", Code::resources);  // before the work
 }
 
 TEST_F(AttachModelTest, SaysHowManyTextsAPromiseTakes) {
@@ -317,17 +407,6 @@ TEST(SplitTexts, HoldsOutNoTextThatTheModelKnows) {
   EXPECT_THAT([] { (void)split_texts(2400, 2280, 149, 0.02, 0.95); },
               testing::Throws<Error>(testing::Property(
                   &Error::what, testing::HasSubstr("has learned 2280 of the 2400 texts already, and 250 new ones"))));
-}
-
-TEST(OrderKept, CountsTopsAndPairsOfEachQuestion) {
-  const auto pair = [](const char* question) { return Example{.text = question, .pair = "x", .gold = 0, .index = 0}; };
-  const std::vector<Example> pairs{pair("a"), pair("a"), pair("a"), pair("b"), pair("c"), pair("c")};
-  const std::vector<float> full{3, 2, 1, 0, 1, 2}, early{3, 1, 2, 0, 2, 1};
-  const OrderKept kept = order_kept(pairs, full, early);
-  EXPECT_EQ(kept.questions, 2);
-  EXPECT_EQ(kept.top, 0.5);
-  EXPECT_EQ(kept.pairs, 0.5);
-  EXPECT_EQ(order_kept(std::span(pairs).subspan(3, 1), full, early).questions, 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "tests/flows/silent.h"
+#include "tests/peak_memory.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -76,6 +77,30 @@ TEST_F(DrawTextsTest, EstimatesHowManyDistinctTextsThereAre) {
       draw_texts({.files = {file("a.txt", lines(4000))}, .limit = 1000}, nullptr, *tokenizer_, silent());
   EXPECT_EQ(drawn.texts.size(), 1000U);
   EXPECT_NEAR(static_cast<double>(drawn.distinct), 4000, 500);
+}
+
+// A log of any size: what was not drawn is not kept.
+TEST_F(DrawTextsTest, TakesMemoryForWhatIsDrawnAlone) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take memory of their own";
+#endif
+  constexpr size_t kTexts = 24000, kBytes = 4000;
+  const std::string path = file("log.txt", "");
+  for (size_t i = 0; i < kTexts; i += 1000) {
+    std::string block;
+    for (size_t j = i; j < i + 1000; ++j) {
+      for (const char digit : std::to_string(j)) block += {digit, ' '};  // words of the vocabulary
+      block += std::string(kBytes, 'x') + "\n";
+    }
+    append_text(path, block);
+  }
+  const auto grown = [&](int64_t limit) {
+    return peak_growth(
+        [&] { (void)draw_texts({.files = {path}, .limit = limit, .threads = 1}, nullptr, *tokenizer_, silent()); });
+  };
+  constexpr long kAll = (kTexts * kBytes) >> 10;
+  EXPECT_LT(grown(100), kAll / 2);
+  EXPECT_GT(grown(int64_t{kTexts}), kAll) << "or there is nothing to see";
 }
 
 TEST_F(DrawTextsTest, CountsTruncatedTexts) {
