@@ -31,6 +31,7 @@ MeasureOptions unlabelled_texts(const CalibrateOptions& options) {
   texts.data.task.clear();
   texts.data.path = options.unlabelled;
   texts.data.columns.label.clear();
+  texts.data.columns.label_columns.clear();
   return texts;
 }
 

@@ -34,7 +34,9 @@ class UserReader {
   void refuse_bad() const;
   void say_left_out(const std::string& where);
   [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
-  [[nodiscard]] bool several() const { return columns_.several || !columns_.label_columns.empty(); }
+  [[nodiscard]] bool several() const {
+    return (columns_.several && !columns_.label.empty()) || !columns_.label_columns.empty();
+  }
   void take_set(Example& example, const Row& row);
   void take_set(Example& example, const Json& object, const std::string& place);
 

@@ -3,7 +3,8 @@
 """What tests of several labels at once need.
 
     several.py model SRC OUT NAME…      a Hugging Face classifier as a multi-label one with these labels
-    several.py check ANSWERS [T…]       are the labels of each line those whose score is above its threshold, 0.5 unless named?
+    several.py check ANSWERS [LIST]     are the labels of each line those whose score is above its threshold, 0.5 unless named?
+    several.py medians ANSWERS          such a list, by which about half of the lines get each label and no score is near
     several.py same ONE OTHER           do two files of answers agree in labels and scores?
     several.py data ANSWERS TEXTS       own.jsonl, own.csv and columns.csv, whose gold labels are the answers
     several.py made                     tags.csv and columns.csv: two labels that words of the text tell
@@ -30,9 +31,19 @@ def model(source, out, *names):
     (out / 'config.json').write_text(json.dumps(config))
 
 
-def check(answers, *thresholds):
+def medians(answers):
+    found = []
+    for column in zip(*(row['scores'].values() for row in rows_of(answers))):
+        scores = sorted(column)
+        middle = range(len(scores) * 2 // 5, len(scores) * 3 // 5)
+        widest = max(middle, key=lambda i: scores[i + 1] - scores[i])
+        found.append(f'{(scores[widest] + scores[widest + 1]) / 2:.6f}')
+    print(','.join(found))
+
+
+def check(answers, thresholds=''):
     rows = rows_of(answers)
-    cuts = [float(one) for one in thresholds] or [0.5] * len(rows[0]['scores'])
+    cuts = [float(one) for one in thresholds.split(',') if one] or [0.5] * len(rows[0]['scores'])
     right = all(row['labels'] == [name for (name, score), cut in zip(row['scores'].items(), cuts) if score > cut] for row in rows)
     print(len(rows), right, 'more than one set' if len({tuple(row['labels']) for row in rows}) > 1 else 'one set')
 
@@ -66,4 +77,4 @@ def made():
 
 
 if __name__ == '__main__':
-    {'model': model, 'check': check, 'same': same, 'data': data, 'made': made}[sys.argv[1]](*sys.argv[2:])
+    {'model': model, 'check': check, 'medians': medians, 'same': same, 'data': data, 'made': made}[sys.argv[1]](*sys.argv[2:])

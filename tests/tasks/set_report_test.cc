@@ -76,6 +76,21 @@ TEST(SetReader, ReadsAColumnForEachLabelInTheirOrder) {
   EXPECT_THROW((void)read("text,rude\nx,1\n", UserFormat::csv, columns), Error);
 }
 
+// As a model of several labels reads texts without labels.
+TEST(SetReader, WithoutALabelColumnTheRowsHaveNoLabels) {
+  UserColumns columns = lists();
+  columns.labels = {"a", "b"};
+  columns.label.clear();
+  for (const auto& [text, format] : {std::pair("text,label\nsome words,c\n", UserFormat::csv),
+                                     std::pair("{\"text\":\"some words\"}\n", UserFormat::jsonl)}) {
+    const Dataset data = read(text, format, columns);
+    EXPECT_FALSE(data.labelled);
+    ASSERT_EQ(data.examples.size(), 1U);
+    EXPECT_TRUE(data.examples[0].given.empty());
+    EXPECT_TRUE(std::isnan(data.examples[0].gold));
+  }
+}
+
 TEST(SetReader, RefusesLabelsThatAreNotNamedAndFollowsAModelsOrder) {
   UserColumns columns = lists();
   columns.labels = {"b", "a"};
