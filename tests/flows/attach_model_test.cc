@@ -249,6 +249,7 @@ TEST_F(AttachModelTest, LearnsNothingFromLabels) {
     std::string rows = "text,label\n";
     for (size_t i = 0; i < texts.size(); ++i) rows += fmt::format("{},LABEL_{}\n", texts[i], (i + shift) % 3);
     job.labelled.path = scratch_.write("labelled.csv", rows).string();
+    ::setenv("XDG_STATE_HOME", (scratch_.path() / fmt::format("state{}", shift)).c_str(), 1);  // a first try each time
     const Attached with = attach_model(job, silent());
     EXPECT_FALSE(with.full.metrics.empty());
     EXPECT_EQ(weights_sha256(Checkpoint::open(job.out.string())), weights);
