@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What packs gain: a backlog of texts with packs against the same texts one by one, in turns on one thread.
+"""What packs gain: a backlog of texts with packs against the same texts one by one, in turns on one thread. And what a text
+that is alone loses beside other processes (--parts lone, on all processors this process may use).
 
     packs.py --program build/bench/bin/exeunt [--shape bert-base] [--rounds 3] [--seconds 0.5] [--out FILE.json]
     packs.py --show benchmarks/results/packs/*.json          the backlogs of earlier runs as one table
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -26,10 +28,13 @@ class Packs:
         self.result = {'format': 'exeunt.packs/1', 'date': time.strftime('%Y-%m-%d', time.gmtime()), 'shape': flags.shape,
                        'processor_time': flags.busy, 'load': round(os.getloadavg()[0], 1), 'rows': []}
 
-    def bench(self, *arguments):
+    def measure(self, *arguments):
         command = [self.flags.program, 'bench', '--json', '-q', '--seconds', str(self.flags.seconds), *map(str, arguments)]
         report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        row = report['rows'][0]
+        return report['rows'][0]
+
+    def bench(self, *arguments):
+        row = self.measure(*arguments)
         if row['peak_share']:
             peak = row['gops'] / row['peak_share'] / row['threads']
             self.peaks[row['precision']] = max(peak, self.peaks.get(row['precision'], 0))
@@ -102,6 +107,32 @@ class Packs:
                       peak_share=share)
             rows.append((precision, f'{batch} × {length}', f"{row['gops']:.0f}", f'{100 * share:.0f} %' if share else '–'))
         self.table(('precision', 'texts × tokens', 'Gop/s', 'of the peak'), rows)
+
+    def lone(self, precision):
+        """One text of 128 tokens on all processors: quiet, beside a process of the lowest priority, and with four times as many
+        threads. In turns; of each figure the lowest of all rounds."""
+        cores = len(os.sched_getaffinity(0))
+        cases = {'quiet': (cores, False), 'beside a process of the lowest priority': (cores, True),
+                 'four threads for each processor': (4 * cores, False)}
+        best = {}
+        for _ in range(self.flags.rounds):
+            for name, (threads, beside) in cases.items():
+                other = subprocess.Popen(['nice', '-n', '19', sys.executable, '-c', 'while True: pass']) if beside else None
+                try:
+                    row = self.measure('--shape', self.flags.shape, '--precision', precision, '--lengths', 128,
+                                       '--threads', threads)
+                finally:
+                    if other:
+                        other.kill()
+                        other.wait()
+                best[name] = {k: min(row[k], best.get(name, row)[k]) for k in ('best_ms', 'p50_ms', 'p90_ms')}
+        rows = []
+        for name, row in best.items():
+            ratio = row['p50_ms'] / best['quiet']['p50_ms']
+            self.keep(part='lone', precision=precision, processors=cores, case=name, ratio=ratio, **row)
+            rows.append((precision, name, *(f'{row[k]:.2f}' for k in ('best_ms', 'p50_ms', 'p90_ms')), f'{ratio:.2f}×'))
+        self.table(('precision', f'a text of 128 tokens, {cores} processors', 'best ms', 'p50 ms', 'p90 ms',
+                    'p50 against quiet'), rows)
 
     def exits(self, precision):
         """What exits cost that nobody takes: with a reader after every layer, against the last exit alone."""
