@@ -124,7 +124,8 @@ def filled():
     for path in sorted((ROOT / 'benchmarks/results/families').glob('*.json')):
         result = json.loads(path.read_text(encoding='utf-8'))
         newest[result['machine']['cpu'], result['machine']['isa']] = result
-    return between(page, FAMILIES_BEGIN, FAMILIES_END, '\n\n'.join(map(families_tables, newest.values())))
+    tables_of_families = '\n\n'.join(map(families_tables, newest.values())) or 'No run is stored yet.'
+    return between(page, FAMILIES_BEGIN, FAMILIES_END, tables_of_families)
 
 
 def between(page, begin, end, text):

@@ -74,7 +74,8 @@ class Families:
         else:
             command = ['node', NODE / 'exported.mjs', *flags]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=self.flags.patience)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=self.flags.patience,
+                                  preexec_fn=give_way)
         except subprocess.TimeoutExpired:
             return {'failed': f'not done after {self.flags.patience} s'}
         if done.returncode != 0:
@@ -118,6 +119,11 @@ class Families:
                         row[engine] = found
                 rows.append(row)
                 save()
+
+
+def give_way():
+    """Scores of all pairs of tokens may not fit: then this process ends, and no other."""
+    Path('/proc/self/oom_score_adj').write_text('1000')
 
 
 def flags_path(folder, name):
