@@ -137,15 +137,16 @@ CertifiedUnit unit_for(const CalibrateOptions& options, const std::filesystem::p
 std::vector<float> fitted_cuts(const ExitTrace& fit, const Observer& observer) {
   const TraceInfo& info = fit.info;
   const std::vector<FittedCut> fitted = fit_cuts(fit);
+  const int64_t texts = fitted.front().texts + fitted.front().without;  // a row has gold for all labels or for none
+  if (texts == 0)
+    throw Error(Code::usage, "--thresholds fit: the rows have no labels", "name labelled rows with --data, or numbers");
   std::vector<float> cuts;
   double before = 0, after = 0;
-  int64_t texts = 0;
   for (size_t label = 0; label < fitted.size(); ++label) {
     const FittedCut& one = fitted[label];
     cuts.push_back(one.cut);
     before += one.before / static_cast<double>(fitted.size());
     after += one.after / static_cast<double>(fitted.size());
-    texts = std::max(texts, one.texts + one.without);
     if (!one.fitted) {
       observer.notice(
           fmt::format("threshold of '{}': stays {:g}; {} texts with it and {} without it are too few to "
@@ -153,8 +154,6 @@ std::vector<float> fitted_cuts(const ExitTrace& fit, const Observer& observer) {
                       info.labels[label], threshold_of(one.cut), one.texts, one.without, kFewestToFit));
     }
   }
-  if (texts == 0)
-    throw Error(Code::usage, "--thresholds fit: the rows have no labels", "name labelled rows with --data, or numbers");
   observer.notice(fmt::format("thresholds fitted on {} texts: macro_f1 {:.2f} there, {:.2f} with those before", texts,
                               100 * after, 100 * before));
   if (std::all_of(cuts.begin(), cuts.end(), [](float cut) { return cut == 0; })) cuts.clear();
@@ -204,6 +203,8 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
   }
   source.columns.label = plan.by;
   source.columns.labels.clear();
+  source.columns.several = false;
+  source.columns.label_columns.clear();
   source.columns.regression = false;
   const Dataset data = load_data(source);
   std::map<int64_t, float> value;
