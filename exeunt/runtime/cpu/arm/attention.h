@@ -76,8 +76,9 @@ float share_bf16(const float* row, int first, int last, SeenKeys seen, float sca
     }
     sum = vaddq_f32(sum, low);
     second = vaddq_f32(second, high);
-    const uint16x8_t both = vcombine_u16(T::to_bf16(low), T::to_bf16(high));
-    store_step<8, kTileRows>(to, static_cast<size_t>(t) / 8, vreinterpretq_u8_u16(both));
+    std::byte* step = to + static_cast<size_t>(t) / 8 * kStep * kTileRows;  // two units of four
+    vst1_u16(reinterpret_cast<uint16_t*>(step), T::to_bf16(low));
+    vst1_u16(reinterpret_cast<uint16_t*>(step + 8 * kTileRows), T::to_bf16(high));
   }
   return vaddvq_f32(vaddq_f32(sum, second));
 }

@@ -28,63 +28,26 @@ struct Place {
 template <class T>
 struct Finishing {
   static constexpr bool kIntegers = T::kPrecision == Precision::int8;
-  using Row = float32x4_t[3];
+  static constexpr bool into_next(Finish finish) {
+    return finish == Finish::activate_next || finish == Finish::gate_next;
+  }
+  static constexpr bool gates(Finish finish) { return finish == Finish::gate || finish == Finish::gate_next; }
 
-  // y of the tile's row r from its sums.
-  static EXEUNT_INLINE void value(const Place& place, const typename T::Sum (&sums)[24], int r, Row& y) {
-    float32x4_t row_scale = vdupq_n_f32(0);
-    if constexpr (kIntegers) row_scale = vld1q_dup_f32(row_scales(place.product->input) + place.row + r);
-    for (int q = 0; q < 3; ++q) {
-      const float32x4_t bias = vld1q_f32(place.bias + 4 * q);
-      if constexpr (kIntegers) {
-        const float32x4_t scale = vmulq_f32(vld1q_f32(place.scale + 4 * q), row_scale);
-        y[q] = vfmaq_f32(bias, vcvtq_f32_s32(sums[3 * r + q]), scale);
-      } else {
-        y[q] = vaddq_f32(sums[3 * r + q], bias);
-      }
+  // y of four columns from the sums of one row; `scale` is that of the columns times that of the row.
+  static EXEUNT_INLINE float32x4_t value(typename T::Sum sums, float32x4_t scale, float32x4_t bias) {
+    if constexpr (kIntegers) {
+      return vfmaq_f32(bias, vcvtq_f32_s32(sums), scale);
+    } else {
+      return vaddq_f32(sums, bias);
     }
   }
 
-  template <Activation activation, bool rough>
-  static EXEUNT_INLINE void activate_row(Row& y) {
-    for (int q = 0; q < 3; ++q) y[q] = activate<Lanes, activation, rough>(y[q]);
-  }
-
-  // What a gate multiplies. Of a tile that is not whole only the outputs there are, and zeros.
-  template <bool whole>
-  static EXEUNT_INLINE void pass_gate(const Place& place, int r, Row& y) {
-    const Product& p = *place.product;
-    const float* from = static_cast<const float*>(p.out) + static_cast<size_t>(place.row + r) * p.stride + place.column;
-    for (int q = 0; q < 3; ++q) {
-      const float32x4_t gated = whole ? vld1q_f32(from + 4 * q) : quad_of(from, 4 * q, place.columns);
-      y[q] = vmulq_f32(gated, y[q]);
-    }
-  }
-
-  static EXEUNT_INLINE void put(const Place& place, int r, const Row& y, bool add) {
-    const Product& p = *place.product;
-    float* to = static_cast<float*>(p.out) + static_cast<size_t>(place.row + r) * p.stride + place.column;
-    for (int q = 0; q < 3; ++q) vst1q_f32(to + 4 * q, add ? vaddq_f32(vld1q_f32(to + 4 * q), y[q]) : y[q]);
-  }
-  static void put_part(const Place& place, int r, const Row& y, bool add) {
-    const Product& p = *place.product;
-    float* to = static_cast<float*>(p.out) + static_cast<size_t>(place.row + r) * p.stride + place.column;
-    float values[kTileColumns];
-    for (int q = 0; q < 3; ++q) vst1q_f32(values + 4 * q, y[q]);
-    for (int c = 0; c < place.columns; ++c) to[c] = add ? to[c] + values[c] : values[c];
-  }
-
-  static EXEUNT_INLINE uint16_t* bf16_row(const Place& place, int r) {
-    const Product& p = *place.product;
-    return static_cast<uint16_t*>(p.out) + static_cast<size_t>(place.row + r) * p.stride + place.column;
-  }
-  static EXEUNT_INLINE void put_bf16(const Place& place, int r, const Row& y) {
-    for (int q = 0; q < 3; ++q) vst1_u16(bf16_row(place, r) + 4 * q, T::to_bf16(y[q]));
-  }
-  static void put_bf16_part(const Place& place, int r, const Row& y) {
-    uint16_t values[kTileColumns];
-    for (int q = 0; q < 3; ++q) vst1_u16(values + 4 * q, T::to_bf16(y[q]));
-    for (int c = 0; c < place.columns; ++c) bf16_row(place, r)[c] = values[c];
+  template <Finish finish, Activation activation>
+  static EXEUNT_INLINE float32x4_t activated(float32x4_t y) {
+    // The activation of an integer product is quantised next, so an approximation suffices.
+    if constexpr (finish == Finish::activate) return activate<Lanes, activation, kIntegers>(y);
+    if constexpr (finish == Finish::activate_next) return activate<Lanes, activation, false>(y);
+    return y;
   }
 
   // Four values of a row of the next operand, from column c on.
@@ -97,57 +60,116 @@ struct Finishing {
       vst1_u16(reinterpret_cast<uint16_t*>(to), T::to_bf16(y));
     }
   }
-  template <Precision precision>
-  static EXEUNT_INLINE void put_next(const Place& place, int r, const Row& y) {
-    std::byte* row = units_of_row<precision>(place.product->next, place.row + r);
-    for (int q = 0; q < 3; ++q) put_quad<precision>(row, place.column + 4 * q, y[q]);
-  }
-  // Outputs beyond the last are zero, because their weights and biases are, so they pad the last step of the next
-  // operand; what the last panel does not reach is cleared.
-  template <Precision precision>
-  static void put_next_part(const Place& place, int r, const Row& y) {
-    const Operand& next = place.product->next;
-    std::byte* row = units_of_row<precision>(next, place.row + r);
-    const auto end = static_cast<int>(row_bytes(precision, next.columns) / element_bytes(precision));
-    for (int q = 0; q < 3; ++q) {
-      if (place.column + 4 * q < end) put_quad<precision>(row, place.column + 4 * q, y[q]);
-    }
-    if (place.column + place.columns < next.columns) return;
-    for (int c = place.column + kTileColumns; c < end; c += 4) put_quad<precision>(row, c, vdupq_n_f32(0));
+
+  // What a gate multiplies in row r of the tile.
+  static EXEUNT_INLINE const float* gated_row(const Place& place, int r) {
+    const Product& p = *place.product;
+    return static_cast<const float*>(p.out) + static_cast<size_t>(place.row + r) * p.stride + place.column;
   }
 
-  template <Finish finish, Activation activation, Precision next, bool whole>
-  static EXEUNT_INLINE void finish_row(const Place& place, const typename T::Sum (&sums)[24], int r) {
-    Row y;
-    value(place, sums, r, y);
-    // The activation of an integer product is quantised next, so an approximation suffices.
-    if constexpr (finish == Finish::activate) activate_row<activation, kIntegers>(y);
-    if constexpr (finish == Finish::activate_next) activate_row<activation, false>(y);
-    if constexpr (finish == Finish::gate || finish == Finish::gate_next) pass_gate<whole>(place, r, y);
-    if constexpr (finish == Finish::activate_next || finish == Finish::gate_next) {
-      whole ? put_next<next>(place, r, y) : put_next_part<next>(place, r, y);
+  // Where row r of the tile goes.
+  template <Finish finish, Precision next>
+  static EXEUNT_INLINE std::byte* row_of(const Place& place, int r) {
+    const Product& p = *place.product;
+    const auto row = static_cast<size_t>(place.row + r), column = static_cast<size_t>(place.column);
+    if constexpr (into_next(finish)) {
+      return units_of_row<next>(p.next, place.row + r) + column * element_bytes(next) * kTileRows;
+    }
+    const size_t element = finish == Finish::store_bf16 ? sizeof(uint16_t) : sizeof(float);
+    return static_cast<std::byte*>(p.out) + (row * p.stride + column) * element;
+  }
+
+  // Four values of such a row, from the tile's column c on.
+  template <Finish finish, Precision next>
+  static EXEUNT_INLINE void put(std::byte* row, int c, float32x4_t y) {
+    if constexpr (into_next(finish)) {
+      put_quad<next>(row, c, y);
     } else if constexpr (finish == Finish::store_bf16) {
-      whole ? put_bf16(place, r, y) : put_bf16_part(place, r, y);
+      vst1_u16(reinterpret_cast<uint16_t*>(row) + c, T::to_bf16(y));
     } else {
-      whole ? put(place, r, y, finish == Finish::add) : put_part(place, r, y, finish == Finish::add);
+      float* to = reinterpret_cast<float*>(row) + c;
+      vst1q_f32(to, finish == Finish::add ? vaddq_f32(vld1q_f32(to), y) : y);
     }
   }
 
+  // All rows of a whole tile, four columns after four: what they have in common is loaded once, and eight independent
+  // vectors keep all pipes busy.
+  template <Finish finish, Activation activation, Precision next>
+  static EXEUNT_INLINE void finish_whole(const Place& place, const typename T::Sum (&sums)[24]) {
+    float32x4_t row_scale[2] = {};
+    if constexpr (kIntegers) {
+      for (int i = 0; i < 2; ++i) row_scale[i] = vld1q_f32(row_scales(place.product->input) + place.row + 4 * i);
+    }
+    std::byte* rows[kTileRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) rows[r] = row_of<finish, next>(place, r);
+#pragma GCC unroll 3
+    for (int q = 0; q < 3; ++q) {
+      const float32x4_t bias = vld1q_f32(place.bias + 4 * q), scale = vld1q_f32(place.scale + 4 * q);
+      float32x4_t y[kTileRows];
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) y[r] = value(sums[3 * r + q], scale * row_scale[r / 4][r % 4], bias);
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) {
+        y[r] = activated<finish, activation>(y[r]);
+        if constexpr (gates(finish)) y[r] = vmulq_f32(vld1q_f32(gated_row(place, r) + 4 * q), y[r]);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) put<finish, next>(rows[r], 4 * q, y[r]);
+    }
+  }
+
+  // The same for a tile at an edge, row by row: those of [first, last), and the columns that there are.
   template <Finish finish, Activation activation, Precision next>
   static __attribute__((noinline, flatten)) void finish_part(const Place& place, const typename T::Sum (&sums)[24]) {
     const int first = place.first > 0 ? place.first : 0, last = place.last < kTileRows ? place.last : kTileRows;
-    for (int r = first; r < last; ++r) finish_row<finish, activation, next, false>(place, sums, r);
+    for (int r = first; r < last; ++r) {
+      const float row_scale = kIntegers ? row_scales(place.product->input)[place.row + r] : 0;
+      float values[kTileColumns];
+      for (int q = 0; q < 3; ++q) {
+        const float32x4_t bias = vld1q_f32(place.bias + 4 * q), scale = vld1q_f32(place.scale + 4 * q);
+        float32x4_t y = activated<finish, activation>(value(sums[3 * r + q], vmulq_n_f32(scale, row_scale), bias));
+        // Of what a gate multiplies, only the columns there are, and zeros.
+        if constexpr (gates(finish)) y = vmulq_f32(quad_of(gated_row(place, r), 4 * q, place.columns), y);
+        vst1q_f32(values + 4 * q, y);
+      }
+      put_part<finish, next>(place, r, values);
+    }
+  }
+
+  template <Finish finish, Precision next>
+  static void put_part(const Place& place, int r, const float (&values)[kTileColumns]) {
+    std::byte* row = row_of<finish, next>(place, r);
+    if constexpr (into_next(finish)) {
+      put_next_part<next>(place, row, values);
+    } else if constexpr (finish == Finish::store_bf16) {
+      uint16_t rounded[kTileColumns];
+      for (int c = 0; c < kTileColumns; c += 4) vst1_u16(rounded + c, T::to_bf16(vld1q_f32(values + c)));
+      std::memcpy(row, rounded, static_cast<size_t>(place.columns) * sizeof(uint16_t));
+    } else {
+      auto* to = reinterpret_cast<float*>(row);
+      for (int c = 0; c < place.columns; ++c) to[c] = finish == Finish::add ? to[c] + values[c] : values[c];
+    }
+  }
+
+  // Outputs beyond the last are zero, because their weights and biases are, so they pad the last step of the next
+  // operand; what the last panel does not reach is cleared.
+  template <Precision precision>
+  static void put_next_part(const Place& place, std::byte* row, const float (&values)[kTileColumns]) {
+    const int columns = place.product->next.columns;
+    const auto end = static_cast<int>(row_bytes(precision, columns) / element_bytes(precision)) - place.column;
+    for (int c = 0; c < kTileColumns && c < end; c += 4) put_quad<precision>(row, c, vld1q_f32(values + c));
+    if (place.column + place.columns < columns) return;
+    for (int c = kTileColumns; c < end; c += 4) put_quad<precision>(row, c, vdupq_n_f32(0));
   }
 
   // A whole tile is stored from registers; any other passes through memory, with the same arithmetic.
   template <Finish finish, Activation activation, Precision next>
   static EXEUNT_INLINE void finish_tile(const Place& place, const typename T::Sum (&sums)[24]) {
     bool whole = place.first <= 0 && place.last >= kTileRows && place.columns == kTileColumns;
-    constexpr bool to_next = finish == Finish::activate_next || finish == Finish::gate_next;
-    if (to_next && place.column + kTileColumns >= place.product->next.columns) whole = false;
+    if (into_next(finish) && place.column + kTileColumns >= place.product->next.columns) whole = false;
     if (__builtin_expect(whole, 1)) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kTileRows; ++r) finish_row<finish, activation, next, true>(place, sums, r);
+      finish_whole<finish, activation, next>(place, sums);
     } else {
       // Copies, so that the originals need no address and stay in registers.
       const Place there = place;
@@ -159,19 +181,32 @@ struct Finishing {
   }
 };
 
+// The next panel's way into the L2 cache, a piece with each block of rows. Beyond this many bytes with each, it would
+// wait for memory itself, and the processor does as well on its own.
+constexpr size_t kMostAhead = 5120;
+
 template <class T, Finish finish, Activation activation, Precision next>
 __attribute__((flatten)) void multiply_so(const Product& product) {
   const PackedWeight& weight = *product.weight;
   const size_t row_length = row_bytes(T::kPrecision, weight.inputs);
   const int end = product.row + product.rows;
+  const size_t bytes = panel_bytes(T::kPrecision, weight.inputs);
+  const auto blocks = static_cast<size_t>((end - 1) / kTileRows - product.row / kTileRows + 1);
+  const size_t piece = (bytes / blocks + 63) / 64 * 64, ahead = piece <= kMostAhead ? piece : 0;
   Place place{.product = &product};
   for (int panel = product.panel; panel < product.panel + product.panels; ++panel) {
-    const std::byte* data = weight.data + static_cast<size_t>(panel) * panel_bytes(T::kPrecision, weight.inputs);
+    const std::byte* data = weight.data + static_cast<size_t>(panel) * bytes;
+    const bool last = (panel + 1) * kTileColumns >= weight.outputs;
+    const std::byte* following = data + bytes;
     place.bias = reinterpret_cast<const float*>(data);
     place.scale = place.bias + kHeader / 2 / sizeof(float);
     place.column = panel * kTileColumns;
     place.columns = weight.outputs - place.column < kTileColumns ? weight.outputs - place.column : kTileColumns;
     for (int row = product.row / kTileRows * kTileRows; row < end; row += kTileRows) {
+      if (!last) {
+        for (size_t i = 0; i < ahead; i += 64) __builtin_prefetch(following + i, 0, 2);
+        following += ahead;
+      }
       place.row = row;
       place.first = product.row - row;
       place.last = end - row;

@@ -22,7 +22,7 @@ namespace {
       "=&w"(s[17]), "=&w"(s[18]), "=&w"(s[19]), "=&w"(s[20]), "=&w"(s[21]), "=&w"(s[22]), "=&w"(s[23])
 
 #define EXEUNT_ZERO4(a, b, c, d) \
-  "movi %" #a ".4s, #0\n movi %" #b ".4s, #0\n movi %" #c ".4s, #0\n movi %" #d ".4s, #0\n"
+  "movi %" #a ".2d, #0\n movi %" #b ".2d, #0\n movi %" #c ".2d, #0\n movi %" #d ".2d, #0\n"
 #define EXEUNT_BEGIN                                                                          \
   EXEUNT_ZERO4(0, 1, 2, 3)                                                                    \
   EXEUNT_ZERO4(4, 5, 6, 7)                                                                    \
