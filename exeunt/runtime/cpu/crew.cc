@@ -8,16 +8,16 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-#if defined(__linux__)
-#include <sched.h>
-#endif
 
 #include "exeunt/base/error.h"
 
 namespace exeunt {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+// About the time between two rounds of one text; sleeping and waking up cost several times that.
+constexpr std::chrono::microseconds kSpin{20};
+// Longer than a round on one thread.
+constexpr std::chrono::milliseconds kPatience{10};
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -27,40 +27,17 @@ void relax() noexcept {
 #endif
 }
 
-// Looks a few times, about a microsecond; returns whether it is done.
+// Spins until done() or a time-out; returns whether it is done.
 template <class Done>
 bool spin_until(const Done& done) noexcept {
-  for (int i = 0; i < 16; ++i) {
-    if (done()) return true;
-    relax();
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    for (int i = 0; i < 16; ++i) {
+      if (done()) return true;
+      relax();
+    }
+    if (std::chrono::steady_clock::now() - start > kSpin) return done();
   }
-  return done();
-}
-
-// The processor that this thread is on, below zero where the system does not say.
-int this_processor() noexcept {
-#if defined(__linux__)
-  return sched_getcpu();
-#else
-  return -1;
-#endif
-}
-// Moves this thread to any other of its processors. Where none is idle, the system itself leaves threads where they
-// were for a long time, also two on one processor.
-void leave_processor() noexcept {
-#if defined(__linux__)
-  cpu_set_t all;
-  const int here = sched_getcpu();
-  if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof(all), &all) != 0) return;
-  cpu_set_t others = all;
-  CPU_CLR(static_cast<unsigned>(here), &others);
-  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof(others), &others) != 0) return;
-  (void)sched_setaffinity(0, sizeof(all), &all);
-#endif
-}
-bool is_here(const std::atomic<int>& processor) noexcept {
-  const int there = processor.load(std::memory_order_relaxed);
-  return there >= 0 && there == this_processor();
 }
 
 constexpr uint64_t kRound = uint64_t{1} << 32;
@@ -80,8 +57,6 @@ Crew::Crew(const CrewOptions& options) : options_(options) {
   check(options.threads >= 1, "a crew has at least one thread");
   const auto count = static_cast<size_t>(options.threads);
   boards_ = std::make_unique<Board[]>(count);
-  beds_ = std::make_unique<Bed[]>(count);
-  sleepers_.reserve(count);
   members_.resize(count);
   threads_.reserve(count);
   for (size_t i = 0; i < count; ++i) {
@@ -95,8 +70,8 @@ Crew::~Crew() {
   {
     const std::scoped_lock lock(mutex_);
     closing_ = true;
-    while (!sleepers_.empty()) call_one();
   }
+  wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -105,57 +80,17 @@ void Crew::push(Task task) {
     const std::scoped_lock lock(mutex_);
     queue_.push_back(std::move(task));
     queued_.fetch_add(1);  // a spinning helper sees this and takes it
-    if (!sleepers_.empty()) call_one();
   }
+  if (asleep_.load() > 0) wake_.notify_one();
 }
 
-int Crew::room() const noexcept {
-  return options_.help ? options_.processors - running_.load() - helping_.load() : 0;
-}
-
-// Whether the processor has a task or a helper.
-bool Crew::taken(int processor) const noexcept {
-  for (size_t i = 0; i < members_.size(); ++i) {
-    if (boards_[i].task_processor.load(std::memory_order_relaxed) == processor ||
-        boards_[i].helper_processor.load(std::memory_order_relaxed) == processor) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// The thread that fell asleep last, whose caches are warmest, of those whose processors are not taken. Where none is
-// idle, the system lets a thread run where it ran before.
-void Crew::call_one() {
-  auto best = sleepers_.end() - 1;
-  for (auto at = sleepers_.end(); at != sleepers_.begin();) {
-    if (taken(beds_[static_cast<size_t>(*--at)].processor)) continue;
-    best = at;
-    break;
-  }
-  Bed& bed = beds_[static_cast<size_t>(*best)];
-  sleepers_.erase(best);
-  asleep_.fetch_sub(1);
-  bed.called = true;
-  bed.wake.notify_one();
-}
-
-void Crew::sleep(const Member& member, std::unique_lock<std::mutex>& lock) {
-  Bed& bed = beds_[static_cast<size_t>(member.index_)];
-  bed.called = false;
-  bed.processor = this_processor();
-  sleepers_.push_back(member.index_);
-  asleep_.fetch_add(1);
-  bed.wake.wait(lock, [&] { return bed.called; });
+bool Crew::room() const noexcept {
+  return options_.help && running_.load() + helping_.load() < options_.processors;
 }
 
 void Crew::loop(Member& member) {
-  Board& board = boards_[static_cast<size_t>(member.index_)];
   while (Task task = next(member)) {
-    board.task_processor.store(this_processor(), std::memory_order_relaxed);
     task(member);
-    board.task_processor.store(kUnknown, std::memory_order_relaxed);
-    board.helper_processor.store(kUnknown, std::memory_order_relaxed);
     running_.fetch_sub(1);
   }
 }
@@ -163,7 +98,8 @@ void Crew::loop(Member& member) {
 // The next task, after helping others; none when the crew stops.
 Crew::Task Crew::next(Member& member) {
   std::unique_lock lock(mutex_);
-  bool called = true;  // help first: this thread is awake, and others may still run
+  uint64_t seen = summons_;
+  bool fresh = true;  // help first: this thread is awake, and others may still run
   for (;;) {
     if (!queue_.empty()) {
       Task task = std::move(queue_.front());
@@ -173,8 +109,9 @@ Crew::Task Crew::next(Member& member) {
       return task;
     }
     if (closing_) return {};
-    if (called && room() > 0 && running_.load() > 0) {
-      called = false;
+    if ((fresh || summons_ != seen) && room() && running_.load() > 0) {
+      fresh = false;
+      seen = summons_;
       helping_.fetch_add(1);
       lock.unlock();
       help(member);
@@ -182,47 +119,39 @@ Crew::Task Crew::next(Member& member) {
       lock.lock();
       continue;
     }
-    sleep(member, lock);
-    called = true;
+    fresh = false;
+    seen = summons_;
+    asleep_.fetch_add(1);
+    wake_.wait(lock, [&] { return !queue_.empty() || closing_ || summons_ != seen; });
+    asleep_.fetch_sub(1);
   }
 }
 
 // Works on other threads' parts until there is a task to take, or nothing to do for a while.
-void Crew::help(Member& member) noexcept {
+void Crew::help(const Member& member) noexcept {
   const auto count = members_.size();
-  const auto other = [&](size_t i) -> Board& { return boards_[(static_cast<size_t>(member.index_) + i) % count]; };
   const auto one_round = [&] {
     bool worked = false;
     for (size_t i = 1; i < count; ++i) {
-      while (work_on(other(i), member)) worked = true;
+      Board& board = boards_[(static_cast<size_t>(member.index_) + i) % count];
+      while (work_on(board, member)) worked = true;
     }
     return worked;
   };
-  const auto in_the_way = [&] {
-    bool found = false;
-    for (size_t i = 1; i < count; ++i) found = found || is_here(other(i).task_processor);
-    return found;
-  };
   const auto called_away = [&] { return queued_.load(std::memory_order_relaxed) > 0; };
   // A round is shared only among threads present when it begins. So a helper stays while a task runs, past the longest
-  // round that may have begun without it.
-  SpinWait wait(member.courtesy_, SteadyClock::now());
-  auto next = SpinWait::Next::spin;
-  bool moved = false;
-  while (next != SpinWait::Next::give_up && !called_away() && running_.load(std::memory_order_relaxed) > 0) {
-    if (spin_until([&] { return called_away() || one_round(); })) {
-      wait.restart(SteadyClock::now());
-      continue;
+  // round that may have begun without it, and yields its processor between checks.
+  auto worked = std::chrono::steady_clock::now();
+  while (!called_away() && running_.load(std::memory_order_relaxed) > 0) {
+    const bool found = spin_until([&] { return called_away() || one_round(); });
+    const auto now = std::chrono::steady_clock::now();
+    if (found) {
+      worked = now;
+    } else if (now - worked > kPatience) {
+      return;
+    } else {
+      std::this_thread::yield();
     }
-    const bool stands_in_the_way = in_the_way();
-    next = wait.look(SteadyClock::now(), stands_in_the_way);
-    if (next != SpinWait::Next::yield) continue;
-    stands_in_the_way && !moved ? leave_processor() : std::this_thread::yield();
-    moved = moved || stands_in_the_way;
-    wait.yielded(SteadyClock::now());
-  }
-  for (size_t i = 1; i < count; ++i) {
-    if (is_here(other(i).helper_processor)) other(i).helper_processor.store(kUnknown, std::memory_order_relaxed);
   }
 }
 
@@ -231,9 +160,6 @@ bool Crew::work_on(Board& board, const Member& member) noexcept {
   do {
     if (!open(ticket)) return false;
   } while (!board.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acquire));
-  if (&board != &boards_[static_cast<size_t>(member.index_)]) {
-    board.helper_processor.store(this_processor(), std::memory_order_relaxed);
-  }
   board.call(board.context, static_cast<int>(next_of(ticket)), member.index_);
   if (board.left.fetch_sub(1, std::memory_order_acq_rel) == 1) board.left.notify_one();
   return true;
@@ -246,9 +172,12 @@ int Crew::Member::hands() const noexcept {
 }
 
 void Crew::Member::summon() noexcept {
-  if (crew_->asleep_.load(std::memory_order_relaxed) == 0 || crew_->room() <= 0) return;
-  const std::scoped_lock lock(crew_->mutex_);
-  for (int wanted = crew_->room(); wanted > 0 && !crew_->sleepers_.empty(); --wanted) crew_->call_one();
+  if (crew_->asleep_.load(std::memory_order_relaxed) == 0 || !crew_->room()) return;
+  {
+    const std::scoped_lock lock(crew_->mutex_);
+    ++crew_->summons_;
+  }
+  crew_->wake_.notify_all();  // those in excess sleep again
 }
 
 void Crew::Member::share_out(int parts, Call call, const void* context) noexcept {
@@ -256,20 +185,12 @@ void Crew::Member::share_out(int parts, Call call, const void* context) noexcept
   board.call = call;
   board.context = context;
   board.left.store(static_cast<uint32_t>(parts), std::memory_order_relaxed);
-  board.task_processor.store(this_processor(), std::memory_order_relaxed);
   const uint64_t round = (board.ticket.load(std::memory_order_relaxed) & ~(kRound - 1)) + kRound;
   board.ticket.store(round | static_cast<uint64_t>(parts) << 16, std::memory_order_release);
   while (crew_->work_on(board, *this)) {
   }
-  crew_->wait_for_helpers(board, *this);
-}
-
-void Crew::wait_for_helpers(Board& board, Member& member) noexcept {
   const auto done = [&] { return board.left.load(std::memory_order_acquire) == 0; };
-  SpinWait wait(member.courtesy_, SteadyClock::now());
-  do {
-    if (spin_until(done)) return;
-  } while (wait.look(SteadyClock::now(), is_here(board.helper_processor)) == SpinWait::Next::spin);
+  if (spin_until(done)) return;
   for (uint32_t left = board.left.load(std::memory_order_acquire); left != 0;
        left = board.left.load(std::memory_order_acquire)) {
     board.left.wait(left, std::memory_order_acquire);

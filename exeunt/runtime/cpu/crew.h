@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads of the CPU engine. Each takes tasks from a queue; one that finds none helps with the parts of a running
-// task. Threads that wait for others within a task keep their processors (spin_wait.h), those without one sleep; no
-// more threads help than there are processors.
+// task. Waiting threads spin briefly, then sleep; no more threads help than there are processors.
 #pragma once
 
 #include <atomic>
@@ -13,8 +12,6 @@
 #include <mutex>
 #include <thread>
 #include <vector>
-
-#include "exeunt/runtime/cpu/spin_wait.h"
 
 namespace exeunt {
 
@@ -56,7 +53,6 @@ class Crew {
 
     Crew* crew_ = nullptr;
     int index_ = 0;
-    Courtesy courtesy_ = {};
   };
   using Task = std::function<void(Member&)>;  // must not throw
 
@@ -70,8 +66,6 @@ class Crew {
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(members_.size()); }
 
  private:
-  static constexpr int kUnknown = -1;  // processor
-
   // The shared parts of a running task. `ticket` is (round, parts, next part): whoever advances `next` owns the part.
   // The fields below it change only between rounds, and a round ends only when all claimed parts are done.
   struct alignas(64) Board {
@@ -79,37 +73,23 @@ class Crew {
     std::atomic<uint32_t> left{0};
     Member::Call call = nullptr;
     const void* context = nullptr;
-    // The processors that its task and the last helper of it are on: a hint, as threads move. Unknown without a task.
-    std::atomic<int> task_processor{kUnknown}, helper_processor{kUnknown};
-  };
-
-  // Where a thread sleeps.
-  struct Bed {
-    std::condition_variable wake;
-    bool called = false;       // under mutex_, like the next one
-    int processor = kUnknown;  // it fell asleep on
   };
 
   void loop(Member& member);
   [[nodiscard]] Task next(Member& member);
-  void help(Member& member) noexcept;
+  void help(const Member& member) noexcept;
   bool work_on(Board& board, const Member& member) noexcept;  // one part; false: there is none
-  void wait_for_helpers(Board& board, Member& member) noexcept;
-  [[nodiscard]] int room() const noexcept;  // for so many more helpers
-  // The following under mutex_.
-  void sleep(const Member& member, std::unique_lock<std::mutex>& lock);
-  void call_one();
-  [[nodiscard]] bool taken(int processor) const noexcept;
+  [[nodiscard]] bool room() const noexcept;                   // for one more helper
 
   CrewOptions options_;
   std::vector<Member> members_;
   std::unique_ptr<Board[]> boards_;
-  std::unique_ptr<Bed[]> beds_;
   std::atomic<size_t> queued_{0};
   std::atomic<int> running_{0}, helping_{0}, asleep_{0};
   std::mutex mutex_;
-  std::deque<Task> queue_;     // under mutex_, like the next two
-  std::vector<int> sleepers_;  // the one that fell asleep last at the end
+  std::condition_variable wake_;
+  std::deque<Task> queue_;  // under mutex_, like the next two
+  uint64_t summons_ = 0;
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };
