@@ -37,7 +37,7 @@ constexpr int kTurns = 8;
 struct Part {
   std::vector<float> ok_ms = {};
   std::vector<float> p99_ms = {};  // of each turn
-  int64_t unanswered = 0;  // without a 200
+  int64_t unanswered = 0;          // without a 200
   double generator_s = 0, server_s = 0;
 };
 
@@ -115,7 +115,8 @@ void attack(const Setting& given, Record& record) {
   record.set("server_cpu_seconds_beside", rounded(beside.server_s));
   record.at_most("honest requests without a 200", static_cast<double>(beside.unanswered), 0);
   record.at_most("ms until a body of 260,000 objects from a client with a key is refused", rounded(objects), 50);
-  record.at_most("p99 beside attackers, of p99 alone (median of the turns)", rounded(p99_beside / std::max(p99_alone, 1e-9)), 2);
+  record.at_most("p99 beside attackers, of p99 alone (median of the turns)",
+                 rounded(p99_beside / std::max(p99_alone, 1e-9)), 2);
 }
 
 void keyless(const Setting& given, Record& record) {
