@@ -127,13 +127,17 @@ class Encoder:
 
 
 class Heads:
-    """Readers, poolers and classifiers of many variants; each is a change to BASE."""
+    """Readers, poolers and classifiers of many variants; each is a change to BASE. `queries`: of a reader, 0 = the first row alone;
+    `width`: of the pooler, in hidden sizes, 0 = no pooler."""
 
-    def __init__(self, variants, exits, hidden, outputs, queries, device, seed):
+    def __init__(self, variants, exits, hidden, outputs, device, seed, queries=1, width=1):
         self.variants, self.device, self.queries = variants, device, queries
         draw = torch.Generator(device='cpu').manual_seed(seed)
-        shapes = {'query': (queries, hidden), 'pooler': (hidden, (1 + queries) * hidden), 'pooler_bias': (hidden,),
-                  'classifier': (outputs, hidden), 'classifier_bias': (outputs,)}
+        inside = (1 + queries) * hidden
+        pooled = width * hidden or inside
+        shapes = {'query': (queries, hidden)} if queries else {}
+        shapes |= {'pooler': (pooled, inside), 'pooler_bias': (pooled,)} if width else {}
+        shapes |= {'classifier': (outputs, pooled), 'classifier_bias': (outputs,)}
         count = len(variants)
         self.weights = {}
         for name, shape in shapes.items():
@@ -156,13 +160,15 @@ class Heads:
         """rows [exits, texts, tokens, hidden] to [variants, exits, texts, outputs]."""
         exits, count, tokens, hidden = rows.shape
         variants = len(self.variants)
-        query = weights['query'].permute(1, 3, 0, 2).reshape(exits, hidden, -1)  # [exits, hidden, variants * queries]
-        scores = (rows.reshape(exits, count * tokens, hidden) @ query).view(exits, count, tokens, -1)
-        attention = torch.softmax(scores.masked_fill(~mask[None, :, :, None], -1e30), 2)
-        read = (attention.transpose(2, 3) @ rows).view(exits, count, variants, self.queries * hidden)
-        first = rows[:, :, 0][None].expand(variants, -1, -1, -1)
-        x = torch.cat([first, read.permute(2, 0, 1, 3)], -1)
-        pooled = torch.tanh(x @ weights['pooler'].transpose(-1, -2) + weights['pooler_bias'][:, :, None])
+        pooled = rows[:, :, 0][None].expand(variants, -1, -1, -1)
+        if self.queries:
+            query = weights['query'].permute(1, 3, 0, 2).reshape(exits, hidden, -1)  # [exits, hidden, variants * queries]
+            scores = (rows.reshape(exits, count * tokens, hidden) @ query).view(exits, count, tokens, -1)
+            attention = torch.softmax(scores.masked_fill(~mask[None, :, :, None], -1e30), 2)
+            read = (attention.transpose(2, 3) @ rows).view(exits, count, variants, self.queries * hidden)
+            pooled = torch.cat([pooled, read.permute(2, 0, 1, 3)], -1)
+        if 'pooler' in weights:
+            pooled = torch.tanh(pooled @ weights['pooler'].transpose(-1, -2) + weights['pooler_bias'][:, :, None])
         if dropout is not None:
             keep = torch.rand_like(pooled) >= dropout
             pooled = pooled * keep / (1 - dropout)
