@@ -32,7 +32,8 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr double kHeldOut = 0.4, kMostHeldOut = 0.7;  // share of the texts that is not learned
+constexpr double kHeldOut = 0.4, kMostHeldOut = 0.7;  // share of the texts that is not learned,
+constexpr double kEnough = 20000;                     // or so many of them, unless a promise takes more
 constexpr SplitShares kHeldOutShares{};               // and how that is divided
 constexpr double kRoom = 1.5;                         // rows to certify with, over those needed where none has a loss
 constexpr size_t kFewest = 50;                        // texts to learn from
@@ -311,6 +312,10 @@ class Attacher {
           "{} of {} texts ({:.1f} %) were truncated to {} tokens", drawn_.truncated, drawn_.rows,
           100 * static_cast<double>(drawn_.truncated) / static_cast<double>(drawn_.rows), done_.max_length));
     }
+    if (drawn_.crowded) {
+      observer_.notice(fmt::format("{} texts were drawn instead of {}: together they take {} MiB", drawn_.texts.size(),
+                                   options.limit, drawn_.bytes >> 20));
+    }
     if (drawn_.blank > 0) observer_.notice(fmt::format("{} rows without a text were left out", drawn_.blank));
   }
 
@@ -326,6 +331,9 @@ class Attacher {
   // In which the frozen model runs.
   [[nodiscard]] Precision precision() const { return job_.precision.value_or(Precision::fp32); }
 
+  // What the texts take is not there for rows.
+  [[nodiscard]] size_t memory_for_rows() const { return job_.memory - std::min(job_.memory / 2, drawn_.bytes); }
+
   void learn() {
     Engine engine(finished_, {.precision = precision(), .exceptions = exceptions_, .threads = job_.texts.threads});
     done_.engine = engine.name();
@@ -336,7 +344,7 @@ class Attacher {
         engine, learned(), held_out().first(done_.parts.fit),
         {.heads = heads(),
          .threads = job_.texts.threads,
-         .memory = job_.memory,
+         .memory = memory_for_rows(),
          .advance = [&](std::string_view what, int64_t steps, int64_t total) { phases.advance(what, steps, total); },
          .answers = [&](std::span<const float> logits) { require_different_answers(logits, finished_.exits()); }});
     model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits));
@@ -501,8 +509,9 @@ class Attacher {
 AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilon, double confidence) {
   const auto all = static_cast<double>(texts);
   const double wanted = kRoom * static_cast<double>(needed) / kHeldOutShares.certify;
+  const double least_share = std::min(kHeldOut * all, kEnough);
   const size_t held_out =
-      std::min(static_cast<size_t>(std::clamp(wanted, kHeldOut * all, kMostHeldOut * all)), texts - known);
+      std::min(static_cast<size_t>(std::clamp(wanted, least_share, kMostHeldOut * all)), texts - known);
   const auto share = [&](double part) { return static_cast<size_t>(part * static_cast<double>(held_out)); };
   AttachParts parts{
       .learn = texts - held_out, .fit = share(kHeldOutShares.fit), .certify = share(kHeldOutShares.certify)};

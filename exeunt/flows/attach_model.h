@@ -33,7 +33,7 @@ struct AttachJob {
   std::optional<Precision> precision = {};
   HeadSettings heads = {.rate = 0};  // rate 0: by what the model answers, see docs/reproducing.md
   CalibrationPlan plan = {};         // budgets, delta and range of values
-  size_t memory = AttachOptions{}.memory;
+  size_t memory = AttachOptions{}.memory;  // for texts, rows and trainers
   // Called right before and after the folder is written, which must not be interrupted.
   std::function<void(bool writing)> writing = [](bool) {};
 };

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
@@ -12,7 +13,9 @@
 namespace exeunt {
 namespace {
 
-constexpr size_t kBlock = 4096;  // rows tokenized together
+constexpr size_t kBlock = 4096;                   // rows tokenized together,
+constexpr size_t kBlockBytes = size_t{16} << 20;  // and their bytes
+constexpr size_t kOverhead = 320;                 // bytes of a drawn text beside its characters and tokens
 
 // Which text this is, as a number that looks random for each seed.
 uint64_t place_of(const Encoding& text, uint64_t seed) {
@@ -23,7 +26,8 @@ uint64_t place_of(const Encoding& text, uint64_t seed) {
   return mix_bits(hash);
 }
 
-// The texts with the smallest places: each distinct text has the same chance, and no more than `limit` are in memory.
+// The texts with the smallest places: each distinct text has the same chance, and no more than `limit`, nor than fit
+// into `memory`, are kept at any time.
 class Draw {
  public:
   Draw(const DrawOptions& options, const Tokenizer& tokenizer) : options_(options), tokenizer_(tokenizer) {}
@@ -34,19 +38,24 @@ class Draw {
       ++out_.blank;
       return;
     }
+    waiting_bytes_ += text.text.size() + (text.pair ? text.pair->size() : 0);
     waiting_.push_back(std::move(text));
-    if (waiting_.size() == kBlock) take_block();
+    if (waiting_.size() == kBlock || waiting_bytes_ >= kBlockBytes) take_block();
   }
 
   DrawnTexts finish() {
     take_block();
     const auto count = static_cast<int64_t>(drawn_.size());
     out_.distinct = count;
-    if (dropped_) {
+    if (dropped_ && count > 0) {
       const double share = static_cast<double>(drawn_.rbegin()->first) * 0x1p-64;
       out_.distinct = std::max(count, static_cast<int64_t>(static_cast<double>(count) / share));
     }
-    for (auto& [place, text] : drawn_) {
+    out_.bytes = bytes_;
+    out_.texts.reserve(drawn_.size());
+    out_.tokens.reserve(drawn_.size());
+    while (!drawn_.empty()) {  // each leaves the map as it enters the lists
+      Drawn text = std::move(drawn_.extract(drawn_.begin()).mapped());
       out_.texts.push_back(std::move(text.example));
       out_.tokens.push_back(std::move(text.tokens));
     }
@@ -57,6 +66,11 @@ class Draw {
   struct Drawn {
     Example example;
     Encoding tokens;
+
+    [[nodiscard]] size_t bytes() const {
+      return kOverhead + example.text.size() + (example.pair ? example.pair->size() : 0) +
+             tokens.ids.size() * (sizeof tokens.ids[0] + sizeof tokens.types[0]);
+    }
   };
 
   void take_block() {
@@ -70,28 +84,41 @@ class Draw {
       take(std::move(waiting_[i]), std::move(tokens[i]));
     }
     waiting_.clear();
+    waiting_bytes_ = 0;
   }
 
   void take(Example&& example, Encoding&& tokens) {
     const uint64_t place = place_of(tokens, options_.seed);
+    if (dropped_ && place >= *dropped_) return;
     const auto found = drawn_.lower_bound(place);
     if (found != drawn_.end() && found->first == place) {
-      if (std::isnan(found->second.example.gold)) found->second.example.gold = example.gold;
+      Example& known = found->second.example;
+      if (std::isnan(known.gold)) {
+        known.gold = example.gold;
+        known.given = std::move(example.given);
+      }
       return;
     }
-    if (dropped_ && found == drawn_.end()) return;
-    drawn_.emplace_hint(found, place, Drawn{std::move(example), std::move(tokens)});
-    if (static_cast<int64_t>(drawn_.size()) <= options_.limit) return;
-    drawn_.erase(std::prev(drawn_.end()));
-    dropped_ = true;
+    tokens.offsets = std::vector<Offset>();  // nobody asks for them
+    const auto added = drawn_.emplace_hint(found, place, Drawn{std::move(example), std::move(tokens)});
+    bytes_ += added->second.bytes();
+    while (static_cast<int64_t>(drawn_.size()) > options_.limit || bytes_ > options_.memory) {
+      out_.crowded = out_.crowded || static_cast<int64_t>(drawn_.size()) <= options_.limit;
+      const auto last = std::prev(drawn_.end());
+      dropped_ = last->first;
+      bytes_ -= last->second.bytes();
+      drawn_.erase(last);
+    }
   }
 
   const DrawOptions& options_;
   const Tokenizer& tokenizer_;
   DrawnTexts out_ = {};
   std::vector<Example> waiting_ = {};
+  size_t waiting_bytes_ = 0;
   std::map<uint64_t, Drawn> drawn_ = {};
-  bool dropped_ = false;
+  size_t bytes_ = 0;                       // of these
+  std::optional<uint64_t> dropped_ = {};  // the smallest place of a text that had to go: none from there on is drawn
 };
 
 }  // namespace
@@ -120,6 +147,9 @@ DrawnTexts draw_texts(const DrawOptions& options, const Dataset* labelled, const
   }
   DrawnTexts drawn = draw.finish();
   drawn.sha256 = sha256_hex(hashes);
+  if (drawn.texts.empty() && drawn.crowded) {
+    throw Error(Code::resources, fmt::format("no text fits into {} MiB", options.memory >> 20));
+  }
   if (drawn.texts.empty())
     throw Error(Code::bad_file, fmt::format("got {} rows without a word, want texts", drawn.rows));
   return drawn;

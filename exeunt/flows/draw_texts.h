@@ -19,7 +19,8 @@ namespace exeunt {
 struct DrawOptions {
   std::vector<std::string> files = {};  // "-" is standard input
   TextColumns columns = {};
-  int64_t limit = 20000;  // the largest number drawn
+  int64_t limit = 20000;              // the largest number drawn
+  size_t memory = size_t{384} << 20;  // and what they may take
   int max_length = 128;
   int threads = 0;
   uint64_t seed = 42;
@@ -30,6 +31,8 @@ struct DrawnTexts {
   std::vector<Encoding> tokens = {};
   int64_t rows = 0, blank = 0, truncated = 0;  // of all that was read
   int64_t distinct = 0;                        // exact if all were drawn, else an estimate
+  size_t bytes = 0;                            // that the texts take, about
+  bool crowded = false;                        // fewer than the limit were drawn, because more would take too much
   std::string sha256 = {};                     // of the files' bytes
 };
 

@@ -363,6 +363,18 @@ TEST_F(AttachModelTest, SaysHowManyTextsAPromiseTakes) {
   EXPECT_FALSE(path_exists(job.out));
 }
 
+TEST_F(AttachModelTest, SaysWhereMemoryLimitsTheDraw) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  job.texts.memory = size_t{200} << 10;
+  std::vector<std::string> notices;
+  Observer observer = silent();
+  observer.notice = [&](const std::string& text) { notices.push_back(text); };
+  const Attached done = attach_model(job, observer);
+  const size_t drawn = done.parts.learn + done.parts.fit + done.parts.certify + done.parts.report;
+  EXPECT_LT(drawn, 1000U);
+  EXPECT_THAT(notices, testing::Contains(testing::StartsWith(fmt::format("{} texts were drawn instead of 20000", drawn))));
+}
+
 TEST_F(AttachModelTest, RefusesAModelThatAlwaysAnswersTheSame) {
   AttachJob job = this->job("hf_bert_classifier", file(some_texts(600, 1)));
   Checkpoint source = Checkpoint::open(job.model);
@@ -394,6 +406,14 @@ TEST(SplitTexts, GivesSmallSetsALargerHeldOutShare) {
   EXPECT_EQ(few.learn + few.fit + few.certify + few.report, 500U);
   EXPECT_GE(few.certify, 149U);
   EXPECT_GE(few.learn, 150U);
+}
+
+// So many held-out texts certify what more would, and more learned ones make better exits; small promises take more.
+TEST(SplitTexts, LearnsAllButEnoughOfManyTexts) {
+  const AttachParts many = split_texts(1'000'000, 0, 149, 0.02, 0.95);
+  EXPECT_EQ(many.learn, 980'000U);
+  EXPECT_EQ(many.certify, 12'000U);
+  EXPECT_GE(split_texts(1'000'000, 0, 30'000, 0.0001, 0.95).certify, 30'000U);
 }
 
 TEST(SplitTexts, TakesWhatItsMessageNames) {

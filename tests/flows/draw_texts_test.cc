@@ -94,13 +94,44 @@ TEST_F(DrawTextsTest, TakesMemoryForWhatIsDrawnAlone) {
     }
     append_text(path, block);
   }
-  const auto grown = [&](int64_t limit) {
-    return peak_growth(
-        [&] { (void)draw_texts({.files = {path}, .limit = limit, .threads = 1}, nullptr, *tokenizer_, silent()); });
+  const auto grown = [&](int64_t limit, size_t memory = DrawOptions{}.memory) {
+    const DrawOptions options{.files = {path}, .limit = limit, .memory = memory, .threads = 1};
+    return peak_growth([&] { (void)draw_texts(options, nullptr, *tokenizer_, silent()); });
   };
   constexpr long kAll = (kTexts * kBytes) >> 10;
   EXPECT_LT(grown(100), kAll / 2);
   EXPECT_GT(grown(int64_t{kTexts}), kAll) << "or there is nothing to see";
+  EXPECT_LT(grown(int64_t{kTexts}, size_t{8} << 20), kAll / 2);
+}
+
+// Whatever --max-texts says. Which texts are drawn depends on no order even where some take more than others.
+TEST_F(DrawTextsTest, DrawsNoMoreThanItsMemoryHolds) {
+  std::string forth, back;
+  size_t all = 0;
+  for (size_t i = 0; i < 200; ++i) {
+    std::string text;
+    for (const char digit : std::to_string(1000 + i)) text += {digit, ' '};
+    text += std::string(1 + i * 37 % 2000, 'x') + "\n";
+    all += text.size();
+    forth += text;
+    back.insert(0, text);
+  }
+  const auto drawn = [&](const std::string& name, size_t memory) {
+    return draw_texts({.files = {(scratch_.path() / name).string()}, .memory = memory}, nullptr, *tokenizer_, silent());
+  };
+  file("forth.txt", forth);
+  file("back.txt", back);
+  const DrawnTexts roomy = drawn("forth.txt", size_t{16} << 20), tight = drawn("forth.txt", all / 2),
+                   other = drawn("back.txt", all / 2);
+  EXPECT_EQ(roomy.texts.size(), 200U);
+  EXPECT_FALSE(roomy.crowded);
+  EXPECT_GT(roomy.bytes, all);
+  EXPECT_TRUE(tight.crowded);
+  EXPECT_LE(tight.bytes, all / 2);
+  EXPECT_GT(tight.bytes, all / 2 - 4000);
+  EXPECT_EQ(texts_of(tight), texts_of(other));
+  EXPECT_NEAR(static_cast<double>(tight.distinct), 200, 80);
+  EXPECT_THROW((void)drawn("forth.txt", 100), Error);
 }
 
 TEST_F(DrawTextsTest, CountsTruncatedTexts) {
@@ -115,6 +146,12 @@ TEST_F(DrawTextsTest, TakesLabelsWhereThereAreAny) {
   const DrawnTexts drawn = draw_texts({.files = {file("a.txt", "good film\n")}}, &labelled, *tokenizer_, silent());
   ASSERT_EQ(drawn.texts.size(), 1U);
   EXPECT_EQ(drawn.texts[0].gold, 1);
+
+  labelled.several = true;
+  labelled.examples = {{.text = "good film", .pair = {}, .gold = 0, .given = {0, 2}, .index = 0}};
+  const DrawnTexts several = draw_texts({.files = {file("a.txt", "good film\n")}}, &labelled, *tokenizer_, silent());
+  ASSERT_EQ(several.texts.size(), 1U);
+  EXPECT_EQ(several.texts[0].given, (std::vector<int>{0, 2}));
 }
 
 TEST_F(DrawTextsTest, RefusesFilesWithoutAText) {
