@@ -117,7 +117,7 @@ class Draw {
   std::vector<Example> waiting_ = {};
   size_t waiting_bytes_ = 0;
   std::map<uint64_t, Drawn> drawn_ = {};
-  size_t bytes_ = 0;                       // of these
+  size_t bytes_ = 0;                      // of these
   std::optional<uint64_t> dropped_ = {};  // the smallest place of a text that had to go: none from there on is drawn
 };
 

@@ -372,7 +372,8 @@ TEST_F(AttachModelTest, SaysWhereMemoryLimitsTheDraw) {
   const Attached done = attach_model(job, observer);
   const size_t drawn = done.parts.learn + done.parts.fit + done.parts.certify + done.parts.report;
   EXPECT_LT(drawn, 1000U);
-  EXPECT_THAT(notices, testing::Contains(testing::StartsWith(fmt::format("{} texts were drawn instead of 20000", drawn))));
+  EXPECT_THAT(notices,
+              testing::Contains(testing::StartsWith(fmt::format("{} texts were drawn instead of 20000", drawn))));
 }
 
 TEST_F(AttachModelTest, RefusesAModelThatAlwaysAnswersTheSame) {
