@@ -16,7 +16,7 @@ namespace {
 
 // About the time between two rounds of one text; sleeping and waking up cost several times that.
 constexpr std::chrono::microseconds kSpin{20};
-// Longer than a round on one thread.
+// Longer than a round on one thread, unless it is long enough to be cut for those who may still come (share.h).
 constexpr std::chrono::milliseconds kPatience{10};
 
 void relax() noexcept {
@@ -55,6 +55,7 @@ constexpr bool open(uint64_t ticket) noexcept {
 
 Crew::Crew(const CrewOptions& options) : options_(options) {
   check(options.threads >= 1, "a crew has at least one thread");
+  options_.processors = std::min(options.processors, options.threads);
   const auto count = static_cast<size_t>(options.threads);
   boards_ = std::make_unique<Board[]>(count);
   members_.resize(count);
@@ -139,8 +140,8 @@ void Crew::help(const Member& member) noexcept {
     return worked;
   };
   const auto called_away = [&] { return queued_.load(std::memory_order_relaxed) > 0; };
-  // A round is shared only among threads present when it begins. So a helper stays while a task runs, past the longest
-  // round that may have begun without it, and yields its processor between checks.
+  // Short work is cut only for the threads that are present when it begins. So a helper stays while a task runs, past
+  // the longest round that was not cut for it, and yields its processor between checks.
   auto worked = std::chrono::steady_clock::now();
   while (!called_away() && running_.load(std::memory_order_relaxed) > 0) {
     const bool found = spin_until([&] { return called_away() || one_round(); });
@@ -169,6 +170,11 @@ int Crew::Member::hands() const noexcept {
   const int running = std::max(1, crew_->running_.load(std::memory_order_relaxed));
   const int helping = crew_->helping_.load(std::memory_order_relaxed);
   return 1 + (helping + running - 1) / running;  // helpers are spread over the running tasks
+}
+
+int Crew::Member::most_hands() const noexcept {
+  const int all = crew_->options_.help ? crew_->options_.processors : 1;
+  return std::max(hands(), all / std::max(1, crew_->running_.load(std::memory_order_relaxed)));
 }
 
 void Crew::Member::summon() noexcept {

@@ -29,14 +29,17 @@ class Crew {
     [[nodiscard]] int index() const noexcept { return index_; }
     // How many threads would work on parts shared now, this one included. Split work into a few more parts than this.
     [[nodiscard]] int hands() const noexcept;
+    // The same if everybody came who may. Sleeping threads wake up while a long round lasts, so long work is split for
+    // these.
+    [[nodiscard]] int most_hands() const noexcept;
     // Wakes as many helpers as there are idle processors. Worth calling every few hundred microseconds.
     void summon() noexcept;
 
-    // Calls part(i, member) for every i in [0, parts), here and on helpers; `member` is the index of the thread.
-    // Returns when all are done. `part` must not throw. Allocates nothing.
+    // Calls part(i, member) for every i in [0, parts), here and on helpers, also on those who come in the meantime;
+    // `member` is the index of the thread. Returns when all are done. `part` must not throw. Allocates nothing.
     template <class Part>
     void share(int parts, const Part& part) {
-      if (parts <= 1 || parts > kMaxParts || hands() == 1) {
+      if (parts <= 1 || parts > kMaxParts || (hands() == 1 && !crew_->room())) {
         for (int i = 0; i < parts; ++i) part(i, index_);
         return;
       }

@@ -12,6 +12,10 @@ namespace exeunt {
 
 // Below this many multiplications, sharing does not pay.
 inline constexpr int64_t kWorthSharing = int64_t{1} << 16;
+// From this many on, which take a millisecond or so, a sleeping thread wakes up early enough to help.
+inline constexpr int64_t kLongWork = int64_t{1} << 27;
+// At most this many in one part: about as long as a helper waits for the next round.
+inline constexpr int64_t kLongestPart = int64_t{1} << 30;
 // Parts per thread: enough that a late or slow thread does not delay the others.
 inline constexpr int kPartsPerHand = 3;
 
@@ -47,9 +51,10 @@ struct Grid {
 };
 
 // The best number of parts for work of this size now.
-inline int wanted_parts(const Crew::Member& member, int64_t work, int64_t least = kWorthSharing) {
-  const int hands = work < least ? 1 : member.hands();
-  return hands == 1 ? 1 : hands * kPartsPerHand;
+inline int wanted_parts(const Crew::Member& member, int64_t work) {
+  if (work < kWorthSharing) return 1;
+  const int hands = work < kLongWork ? member.hands() : member.most_hands();
+  return hands == 1 ? 1 : std::max(hands * kPartsPerHand, static_cast<int>(work / kLongestPart));
 }
 
 // A whole product (`panel` and `panels` are set here), split by panels of the weight, so that each thread reads a part

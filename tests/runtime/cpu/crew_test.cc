@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "exeunt/runtime/cpu/share.h"
+
 namespace exeunt {
 namespace {
 
@@ -85,6 +87,44 @@ TEST(Crew, AnIdleThreadHelpsATextThatRunsAlone) {
     }
     EXPECT_GT(met, 0);
   });
+}
+
+// Waits until nobody helps any more; false after a while.
+bool wait_until_alone(const Crew::Member& member) {
+  for (int i = 0; i < 60'000 && member.hands() > 1; ++i) std::this_thread::sleep_for(milliseconds(1));
+  return member.hands() == 1;
+}
+
+// A round of a long text begins while the other threads sleep, and outlasts the patience of those that find nothing.
+TEST(Crew, AThreadThatWakesUpDuringARoundTakesPartsOfIt) {
+  Crew crew({.threads = 2, .processors = 2, .help = true});
+  run_on(crew, [&](Crew::Member& member) {
+    ASSERT_TRUE(wait_until_alone(member));
+    std::atomic<bool> helped{false};
+    member.share(2, [&](int, int who) {
+      if (who != member.index()) helped = true;
+      for (int i = 0; i < 60'000 && !helped; ++i) {
+        member.summon();
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+    });
+    EXPECT_TRUE(helped);
+  });
+}
+
+TEST(Crew, LongWorkIsCutForThreadsThatMayStillCome) {
+  Crew crew({.threads = 3, .processors = 8, .help = true});
+  run_on(crew, [&](Crew::Member& member) {
+    EXPECT_EQ(member.most_hands(), 3);
+    EXPECT_EQ(wanted_parts(member, kWorthSharing - 1), 1);
+    EXPECT_EQ(wanted_parts(member, kLongWork), 3 * kPartsPerHand);
+    EXPECT_EQ(wanted_parts(member, 20 * kLongestPart), 20);
+  });
+  for (const CrewOptions& alone : {CrewOptions{.threads = 1, .processors = 8, .help = true},
+                                   CrewOptions{.threads = 3, .processors = 8, .help = false}}) {
+    Crew one(alone);
+    run_on(one, [&](Crew::Member& member) { EXPECT_EQ(wanted_parts(member, 20 * kLongestPart), 1); });
+  }
 }
 
 TEST(Crew, NobodyHelpsWhereItIsSwitchedOffOrProcessorsAreShort) {
