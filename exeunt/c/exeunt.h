@@ -44,7 +44,7 @@ typedef struct exeunt_options {
 
 typedef struct exeunt_result {
   size_t struct_size;
-  int label;      /* index, for exeunt_label(); of several labels the most probable; -1 for regression */
+  int label;      /* index, for exeunt_label(); of a multi-label model the most probable; -1 for regression */
   float score;    /* probability of that label; 1 for regression */
   float value;    /* the predicted value for regression; else the first logit */
   int exit_layer; /* the layer after which the text exited, from 1 */
@@ -139,20 +139,20 @@ typedef struct exeunt_logits {
   size_t struct_size;
   size_t rows;
   int exits;           /* the last one is full depth */
-  int outputs;         /* classes; 1: regression, unless several */
+  int outputs;         /* classes; 1: regression, unless multi_label */
   const float* logits; /* [rows, exits, outputs] raw */
-  /* [rows] label indices, or values for regression; several: [rows, outputs] 1 or 0; NaN: not known; null: none is */
+  /* [rows] label indices, or values for regression; multi_label: [rows, outputs] 1 or 0; NaN: not known; null: none */
   const float* gold;
   const int* layers;        /* [exits] after which layer each exit sits, from 1; null: 1, 2, 3 … */
-  int several;              /* 1: each label is given or not, by the sigmoid of its output */
-  const double* thresholds; /* several: [outputs] the probabilities above which labels are given; null: 0.5 */
+  int multi_label;          /* 1: each label is given or not, by the sigmoid of its output */
+  const double* thresholds; /* multi_label: [outputs] the probabilities above which labels are given; null: 0.5 */
 } exeunt_logits;
 #define EXEUNT_LOGITS_INIT \
   { sizeof(exeunt_logits), 0, 0, 0, NULL, NULL, NULL, 0, NULL }
 
-/* What a policy would have answered: `exits` [rows] which exit, from 0, and `labels` [rows] (the number
- * of a set where there may be several), each may be null. `policy`
- * is a text such as "entropy:0.2", or the policy file of exeunt_calibrate(), with its exits and temperatures. */
+/* What a policy would have answered: `exits` [rows] which exit, from 0, and `labels` [rows] (multi_label: a number that
+ * stands for the set), each may be null. `policy` is a text such as "entropy:0.2", or the policy file of
+ * exeunt_calibrate(), with its exits and temperatures. */
 EXEUNT_API exeunt_status exeunt_replay(const exeunt_logits* logits, const char* policy, int* exits, int* labels);
 
 /* Strings that are returned in `json` are freed by exeunt_free(). */

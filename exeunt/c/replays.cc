@@ -41,7 +41,7 @@ ExitTrace trace_of(const exeunt_logits* given) {
   trace.width = from.outputs;
   const auto exits = static_cast<size_t>(from.exits), outputs = static_cast<size_t>(from.outputs);
   trace.logits.assign(from.logits, from.logits + from.rows * exits * outputs);
-  trace.info.several = from.several != 0;
+  trace.info.several = from.multi_label != 0;
   for (size_t c = 0; from.thresholds != nullptr && c < outputs; ++c) {
     const float cut = exeunt::cut_of(from.thresholds[c]);
     const double kept = exeunt::threshold_of(cut);  // as it will be written

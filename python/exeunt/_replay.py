@@ -33,7 +33,7 @@ class _Given:
             if multi_label and self._gold.shape[1] != self.outputs:
                 raise ValueError(f"gold: got {self._gold.shape[1]} labels, want {self.outputs}")
             self.struct.gold = self._gold.address
-        self.struct.several = int(multi_label)
+        self.struct.multi_label = int(multi_label)
         if thresholds is not None:
             if len(thresholds) != self.outputs:
                 raise ValueError(f"thresholds: got {len(thresholds)}, want {self.outputs}: one for each label")

@@ -217,7 +217,7 @@ TEST(CReplays, TakesSeveralLabelsAtOnce) {
   given.rows = given.exits = given.outputs = 2;
   given.logits = logits.data();
   given.gold = gold.data();
-  given.several = 1;
+  given.multi_label = 1;
   given.thresholds = thresholds.data();
   char* json = nullptr;
   ASSERT_EQ(exeunt_sweep(&given, "layer:1", &json), EXEUNT_OK) << exeunt_last_error();
