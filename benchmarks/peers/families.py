@@ -102,12 +102,11 @@ class Families:
                         before = place.get(engine)
                         if row and 'cpu_ms' in row and (not before or row['cpu_ms'] < before['cpu_ms']):
                             place[engine] = row
-        for (precision, shape), engines in best.items():
-            row = {'shape': shape, 'precision': precision, 'length': 128, 'threads': 1, **engines}
-            # Operations are what the bench counted: its rate times its best time.
-            row['gflop'] = engines['ours']['gops'] * engines['ours']['best_ms'] / 1e3
-            rows.append(row)
-        save()
+                # Operations are what the bench counted: its rate times its best time.
+                rows[:] = [{'shape': shape, 'precision': precision, 'length': 128, 'threads': 1, **engines,
+                            'gflop': engines['ours']['gops'] * engines['ours']['best_ms'] / 1e3}
+                           for (precision, shape), engines in best.items()]
+                save()
 
     def long(self, rows, save):
         for precision in self.precisions:
