@@ -79,6 +79,7 @@ float GoldReader::read(std::string_view label, std::string_view where) {
   const size_t index = label_of(label, where);
   std::map<std::string, int64_t, std::less<>>& spellings = labels_[index].spellings;
   const std::string_view name = trimmed(label);
+  if (name.size() != label.size() && std::find(given_.begin(), given_.end(), label) == given_.end()) ++with_blanks_;
   const auto spelled = spellings.find(name);
   spelled == spellings.end() ? void(spellings.emplace(name, 1)) : void(++spelled->second);
   rows_.push_back(index);
@@ -150,6 +151,10 @@ void GoldReader::finish_labels(Dataset& data, std::string_view where) const {
 
 void GoldReader::say_joined(Dataset& data, std::string_view where, const std::vector<std::string>& names) const {
   constexpr size_t kShown = 3;
+  if (with_blanks_ > 0) {
+    data.notices.push_back(fmt::format("{}: left out the blanks around the label{} of {}", where,
+                                       with_blanks_ == 1 ? "" : "s", rows_text(with_blanks_)));
+  }
   size_t joined = 0;
   std::vector<std::string> examples;
   for (size_t i = 0; i < labels_.size(); ++i) {

@@ -34,7 +34,8 @@ class GoldReader {
   // One call for each example that is kept, in order. Throws Error bad_file for a label that cannot be used.
   [[nodiscard]] float read(std::string_view label, std::string_view where);
 
-  // Fills labels, gold and range in, and says in the notices which spellings were taken for the same label.
+  // Fills labels, gold and range in, and says in the notices what was left out of labels, and which
+  // spellings were taken for the same one.
   void finish(Dataset& data, std::string_view where);
 
  private:
@@ -56,6 +57,7 @@ class GoldReader {
   std::map<std::string, size_t, std::less<>> by_key_;  // given: of those whose key is theirs alone
   std::vector<Label> labels_;
   std::vector<size_t> rows_;  // per row, its label in labels_
+  int64_t with_blanks_ = 0;   // rows
 };
 
 }  // namespace exeunt

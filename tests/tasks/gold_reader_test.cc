@@ -25,8 +25,12 @@ TEST(GoldReader, TakesSpellingsOfALabelForOne) {
   const Dataset data = labelled_csv("text,label\na,ham\nb,\"ham \"\nc,Ham\nd,spam\ne,ham\n");
   EXPECT_THAT(data.labels, ElementsAre("ham", "spam"));
   EXPECT_THAT(gold_in(data), ElementsAre(0, 0, 0, 1, 0));
-  ASSERT_EQ(data.notices.size(), 1U);
-  EXPECT_EQ(data.notices[0], "f.csv: read 'Ham' (1 row) as 'ham'; name all with --labels if they are different");
+  EXPECT_THAT(data.notices,
+              ElementsAre("f.csv: left out the blanks around the label of 1 row",
+                          "f.csv: read 'Ham' (1 row) as 'ham'; name all with --labels if they are different"));
+  EXPECT_THAT(labelled_csv("text,label\na, ham\nb, spam\n").notices,
+              ElementsAre("f.csv: left out the blanks around the labels of 2 rows"));
+  EXPECT_THAT(labelled_csv("text,label\na,ham\nb,spam\n").notices, IsEmpty());
 }
 
 TEST(GoldReader, TakesTheUsualSpellingWhateverTheOrderOfTheRows) {
@@ -41,7 +45,8 @@ TEST(GoldReader, KeepsGivenLabelsApartAndFindsOthersAmongThem) {
   columns.labels = {"US", "us", "Other"};
   const Dataset data = labelled_csv("text,label\na,us\nb,US\nc, other\n", columns);
   EXPECT_THAT(gold_in(data), ElementsAre(1, 0, 2));
-  EXPECT_THAT(data.notices, ElementsAre("f.csv: read 'other' (1 row) as 'Other'"));
+  EXPECT_THAT(data.notices, ElementsAre("f.csv: left out the blanks around the label of 1 row",
+                                        "f.csv: read 'other' (1 row) as 'Other'"));
   EXPECT_THAT(error_of([&] { (void)labelled_csv("text,label\na,Us\n", columns); }).what(), HasSubstr("got label 'Us'"))
       << "either could be meant";
 }
