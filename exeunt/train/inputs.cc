@@ -121,6 +121,32 @@ int length_for(const TrainingSource& source, const Dataset& data, const Tokenize
   return max_length_for(text_lengths(data, tokenizer), positions);
 }
 
+// The texts of feature files are not known: for a yardstick each token is a word, and no two tokens are the same one.
+// Three bytes that are no ASCII, so that little else is shared by two of them.
+Dataset words_of(const Features& features, const Outcome& outcome) {
+  Dataset out;
+  out.labelled = true;
+  out.regression = outcome.problem == Problem::regression;
+  out.several = outcome.problem == Problem::multi_label;
+  out.labels = outcome.labels;
+  for (size_t row = 0; row < features.rows(); ++row) {
+    Example example;
+    example.gold = features.gold[row];
+    for (size_t token = 0; token < features.length(row); ++token) {
+      const auto id = static_cast<uint32_t>(features.ids_of(row)[token]);
+      if (features.types_of(row)[token] == 1 && !example.pair) example.pair.emplace();
+      std::string& text = example.pair ? *example.pair : example.text;
+      for (const uint32_t shift : {0, 7, 14}) text.push_back(static_cast<char>(0x80U | ((id >> shift) & 0x7fU)));
+      text.push_back(' ');
+    }
+    for (size_t label = 0; out.several && label < out.labels.size(); ++label) {
+      if (features.sets[row * out.labels.size() + label] == 1) example.given.push_back(static_cast<int>(label));
+    }
+    out.examples.push_back(std::move(example));
+  }
+  return out;
+}
+
 // Feature files need no tokenizer and no texts; everything else goes through the model's own.
 void load_features(const TrainingSource& source, const Notice& notice, const Checkpoint& model, LoadedData& loaded) {
   TrainingData& data = loaded.data;
@@ -207,6 +233,8 @@ LoadedData load_training(const TrainingSource& source, const Checkpoint& model, 
   const Task* known = find_task_or_null(data.task);
   data.metrics = metrics_of(data);
   data.primary = known != nullptr ? known->primary : data.metrics.front();
+  if (!source.train_features.empty() && data.eval.rows() > 0)
+    data.yardstick = yardstick(words_of(data.train, data.outcome), words_of(data.eval, data.outcome), data.metrics);
   return loaded;
 }
 

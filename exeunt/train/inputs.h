@@ -31,7 +31,7 @@ struct TrainingData {
   std::vector<Metric> metrics;
   Metric primary = Metric::accuracy;
   std::optional<UserColumns> columns = {};     // of the user's own file, as recipe.json keeps them
-  std::vector<YardstickScore> yardstick = {};  // on the evaluation rows; empty where the texts are not known
+  std::vector<YardstickScore> yardstick = {};  // on the evaluation rows
 
   bool of_pairs = false;  // each row has two texts
 
