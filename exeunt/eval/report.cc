@@ -194,16 +194,14 @@ std::string class_table(const ClassReport& report, const std::vector<std::string
 
 // Who is taken for whom: a matrix where it fits the page, else every pair that occurs, the most frequent first.
 std::string confusion_table(const ClassReport& report, const std::vector<std::string>& labels) {
-  constexpr size_t kMatrix = 16, kMostPairs = 1000;
+  constexpr size_t kMatrix = 16;
   if (report.confusion.empty()) return {};  // of several labels, none is taken for another
   std::string out = "<div class=\"scroll\"><table class=\"confusion\">\n";
   if (labels.size() > kMatrix) {
-    const std::vector<ConfusedPair> pairs = report.worst(kMostPairs);
-    out += fmt::format(
-        "<caption>Mistakes{}</caption>\n<tr><th>label</th><th class=\"text\">answered as</th>"
-        "<th>texts</th><th>of</th></tr>\n",
-        pairs.size() == kMostPairs ? fmt::format(", the {} most frequent", kMostPairs) : "");
-    for (const ConfusedPair& pair : pairs) {
+    out +=
+        "<caption>Mistakes</caption>\n<tr><th>label</th><th class=\"text\">answered "
+        "as</th><th>texts</th><th>of</th></tr>\n";
+    for (const ConfusedPair& pair : report.worst(labels.size() * labels.size())) {
       out += fmt::format("<tr><td>{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td></tr>\n",
                          escape_html(labels[pair.gold]), escape_html(labels[pair.answer]), pair.rows,
                          report.classes[pair.gold].support);
