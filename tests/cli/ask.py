@@ -4,7 +4,7 @@
 
     ask.py TEXT COMMAND...              the labels of the answer
     ask.py --tokens TEXT COMMAND...     how many tokens of the text were read
-    ask.py --status JSON COMMAND...     the status and error of a request with these inputs
+    ask.py --status JSON COMMAND...     the status, error and hint of a request with these inputs
     ask.py --info FIELD COMMAND...      a field of /info
 """
 import json, re, subprocess, sys, urllib.error, urllib.request
@@ -28,7 +28,8 @@ try:
         answer = json.load(urllib.request.urlopen(request, timeout=60))
         print(answer[0]["exit"]["tokens"] if mode == "--tokens" else sorted(label["label"] for label in answer))
     except urllib.error.HTTPError as error:
-        print(error.code, json.load(error)["error"])
+        said = json.load(error)
+        print(error.code, said["error"], "hint:", said["hint"])
 finally:
     server.terminate()
     server.communicate()
