@@ -100,22 +100,24 @@ def cpu_tables(results, table):
 
 
 def change_tables(results, table):
-    """What a batch or a warm-up changed alone does to the accuracy, over the runs on the same rows with the same seed."""
+    """What a batch or a warm-up changed alone does to the accuracy, over the runs on the same rows with the same seed. A start from
+    prototypes stands apart: it needs less learning."""
     tried = {(run['set'], run['encoder'], run['tried'], run['seed']): last_of(run) for run in results.study if run['part'] == 'settings'}
     found = {}
     for (name, encoder, setting, seed), last in tried.items():
         changes = [word for word in setting.split() if word.startswith(('batch=', 'warmup='))]
         before = tried.get((name, encoder, ' '.join(word for word in setting.split() if word not in changes), seed))
         if len(changes) == 1 and before is not None:
-            found.setdefault((encoder, changes[0]), {}).setdefault(name, []).append(last - before)
+            start = ' from prototypes' if 'start=prototypes' in setting else ''
+            found.setdefault((encoder + start, changes[0]), {}).setdefault(name, []).append(last - before)
     sets = [name for name in SETS if any(name in of for of in found.values())]
     rows = []
-    for encoder in ENCODERS:
-        for change in sorted({change for other, change in found if other == encoder}):
-            of = found[encoder, change]
+    for start in (start for encoder in ENCODERS for start in (encoder, f'{encoder} from prototypes')):
+        for change in sorted({change for other, change in found if other == start}):
+            of = found[start, change]
             every = [difference for differences in of.values() for difference in differences]
             error = (average((one - average(every)) ** 2 for one in every) / max(1, len(every) - 1)) ** 0.5
-            rows.append([f'{encoder}, `{change}`'] + [f'{average(of[name]):+.1f}' if name in of else '' for name in sets] +
+            rows.append([f'{start}, `{change}`'] + [f'{average(of[name]):+.1f}' if name in of else '' for name in sets] +
                         [f'{average(every):+.1f} ± {error:.1f} ({len(every)})'])
     return [table(['changed', *sets, 'mean ± its error (runs)'], rows)] if rows else []
 

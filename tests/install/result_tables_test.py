@@ -422,11 +422,13 @@ class Study(unittest.TestCase):
     def test_a_batch_is_compared_with_the_same_setting_on_the_same_rows(self):
         (first,) = [run for run in self.study if run['part'] == 'settings']
         for seed, tried, last in ((42, 'lr=1e-4 batch=16', 0.97), (43, 'lr=1e-4', 0.91), (43, 'lr=1e-4 batch=16', 0.90),
+                                  (42, 'lr=1e-4 start=prototypes', 0.9), (42, 'lr=1e-4 start=prototypes batch=16', 0.95),
                                   (44, 'lr=1e-4 batch=16', 0.5), (42, 'lr=2e-4 batch=16', 0.5), (42, 'lr=1e-4 batch=16 warmup=0', 0.5)):
             exits = [{'layer': 6, 'accuracy': last}]
             self.study.append(first | {'seed': seed, 'tried': tried, 'results': first['results'] | {'exits': exits}})
         self.assertIn('| MiniLM, `batch=16` | +0.0 | +0.0 ± 1.0 (2) |', self.text('study-changes'))
-        self.assertEqual(self.text('study-changes').count('MiniLM'), 1, 'what has nothing to be compared with is left out')
+        self.assertIn('| MiniLM from prototypes, `batch=16` | +5.0 | +5.0 ± 0.0 (1) |', self.text('study-changes'))
+        self.assertEqual(self.text('study-changes').count('MiniLM'), 2, 'what has nothing to be compared with is left out')
 
     def test_a_typed_run_tells_its_promise_and_what_it_saves(self):
         self.assertIn('| SMS-Spam, MiniLM | 4,459 | 98.5 | 2 % | 2.5 | 1.0 |', self.text('study-typed'))
