@@ -47,7 +47,7 @@ Goal goal_for(const Common& common, const TrainFlags& flags, size_t rows) {
 std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags& flags, const LoadedData& loaded,
                                           const ModelSpec& spec) {
   std::vector<ComparedRecipe> out;
-  std::string adapted;
+  std::vector<std::pair<std::string, std::vector<std::string>>> adapted;  // what is to be said, and of which recipes
   for (const std::string& name : comma_list(flags.try_recipes.empty() ? kAutoRecipes : flags.try_recipes)) {
     const std::string label = fs::path(name).stem().string();
     if (std::any_of(out.begin(), out.end(), [&](const ComparedRecipe& other) { return other.name == label; }))
@@ -56,11 +56,17 @@ std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags
     TrainFlags one = flags;
     one.recipe = name;
     Planned plan = plan_training(common, one, find_recipe(name), loaded, spec);
-    if (!plan.adapted.empty()) adapted = plan.adapted;
+    if (!plan.adapted.empty()) {
+      auto place =
+          std::find_if(adapted.begin(), adapted.end(), [&](const auto& said) { return said.first == plan.adapted; });
+      if (place == adapted.end()) place = adapted.insert(adapted.end(), {plan.adapted, {}});
+      place->second.push_back(label);
+    }
     out.push_back({.name = label, .options = std::move(plan.options)});
   }
   if (out.empty()) throw Error(Code::usage, "--try: got no recipe", "for example --try plain,exeunt");
-  if (!adapted.empty()) notice(common, adapted);
+  for (const auto& [text, names] : adapted)
+    notice(common, names.size() == out.size() ? text : fmt::format("{}: {}", fmt::join(names, ", "), text));
   return out;
 }
 

@@ -193,7 +193,8 @@ Planned plan_training(const Common& common, const TrainFlags& flags, const Recip
                          .layers = spec.layers,
                          .labels = static_cast<int64_t>(data.outcome.labels.size()),
                          .rows = static_cast<int64_t>(data.train.rows()),
-                         .pairs = data.pairs() > 0 || data.of_pairs};
+                         .pairs = data.pairs() > 0 || data.of_pairs,
+                         .several = data.outcome.problem == Problem::multi_label};
     const Adapted adapted = adapt_to_shape(changes, flags.recipe, shape);
     if (!adapted.flags.empty())
       plan.adapted = fmt::format("{}: {} (--as-written keeps the recipe's own)", adapted.why, adapted.flags);

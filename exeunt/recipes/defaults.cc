@@ -56,6 +56,11 @@ constexpr Default kDefaults[] = {
      .epochs = "12",
      .label_smoothing = "0.1",
      .prototypes = true},
+    {.holds = [](const RunShape& s) { return narrow(s) && s.labels > 0 && !s.pairs && s.rows < kSmallData; },
+     .lr = "5e-4",
+     .head_lr = "1",
+     .epochs = "8",
+     .prototypes = true},
     {.holds = narrow, .lr = "5e-4", .head_lr = "1", .epochs = "8", .every_recipe = true},
     {.holds = [](const RunShape& s) { return small(s) && many(s) && s.rows < kVeryFewRows; },
      .lr = "1e-4",
@@ -109,7 +114,7 @@ Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const 
   change("head_lr", "--head-lr", found->head_lr);
   change("epochs", "--epochs", found->epochs);
   change("label_smoothing", "--label-smoothing", found->label_smoothing);
-  if (found->prototypes) {
+  if (found->prototypes && !shape.several) {  // which are of classes
     const std::string start = "heads.init=prototypes";
     changes.set.insert(changes.set.begin(), start);  // what the user sets comes later and wins
     add("--set " + start);

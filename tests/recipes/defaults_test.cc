@@ -7,7 +7,8 @@
 namespace exeunt {
 namespace {
 
-constexpr RunShape kWide{.hidden = 768, .layers = 12, .labels = 2}, kThin{.hidden = 128, .layers = 6, .labels = 2};
+constexpr RunShape kWide{.hidden = 768, .layers = 12, .labels = 2};
+constexpr RunShape kThin{.hidden = 128, .layers = 6, .labels = 2, .rows = 60000};
 
 Recipe recipe_with(const std::string& name, const RecipeChanges& changes) {
   return changed(find_recipe(name), changes, "flags");
@@ -83,6 +84,12 @@ TEST(AdaptToShape, FollowsModelLabelsAndRows) {
   EXPECT_EQ(flags({384, 6, 2, 60000, true}), "");
   EXPECT_EQ(flags({128, 6, 77, 1500}), "--lr 1e-3 --head-lr 1 --epochs 24 --label-smoothing 0.1" + start);
   EXPECT_EQ(flags({128, 6, 77, 10000}), "--lr 1e-3 --head-lr 1 --epochs 12 --label-smoothing 0.1" + start);
+  EXPECT_EQ(flags({128, 6, 5, 2000}), "--lr 5e-4 --head-lr 1 --epochs 8" + start);
+  EXPECT_EQ(flags({128, 6, 2, 2000, true}), "--lr 5e-4 --head-lr 1 --epochs 8") << "pairs";
+  EXPECT_EQ(flags({128, 6, 0, 2000}), "--lr 5e-4 --head-lr 1 --epochs 8") << "a regression";
+  EXPECT_EQ(flags({128, 6, 5, 2000, false, true}), "--lr 5e-4 --head-lr 1 --epochs 8") << "several labels at once";
+  EXPECT_EQ(flags({384, 6, 5, 2000, false, true}), "--lr 1e-4") << "several labels at once";
+  EXPECT_EQ(flags({128, 6, 5, 2000}, "pabee"), "--lr 5e-4 --head-lr 1 --epochs 8");
   EXPECT_EQ(flags({128, 6, 77, 1500}, "pabee"), "--lr 5e-4 --head-lr 1 --epochs 8");
   // What was not measured stays as the recipe has it: deeper or wider models, regressions, and the papers' recipes.
   EXPECT_EQ(flags({384, 24, 77, 1500}), "");
