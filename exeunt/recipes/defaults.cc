@@ -23,7 +23,7 @@ bool sets(const RecipeChanges& changes, std::string_view field) {
 // as flags are; an empty one stays the recipe's.
 struct Default {
   bool (*holds)(const RunShape& shape);
-  const char *lr, *head_lr = "", *epochs = "", *label_smoothing = "";
+  const char *lr, *head_lr = "", *epochs = "", *batch = "", *label_smoothing = "";
   bool prototypes = false;
   bool every_recipe = false;  // else it was measured with `exeunt` alone
 };
@@ -44,6 +44,13 @@ constexpr int64_t kVeryFewRows = 1000, kFewRows = 5000;
 
 // The first that holds.
 constexpr Default kDefaults[] = {
+    {.holds = [](const RunShape& s) { return narrow(s) && many(s) && s.rows < kVeryFewRows; },
+     .lr = "1e-3",
+     .head_lr = "1",
+     .epochs = "24",
+     .batch = "8",
+     .label_smoothing = "0.1",
+     .prototypes = true},
     {.holds = [](const RunShape& s) { return narrow(s) && many(s) && s.rows < kFewRows; },
      .lr = "1e-3",
      .head_lr = "1",
@@ -65,6 +72,7 @@ constexpr Default kDefaults[] = {
     {.holds = [](const RunShape& s) { return small(s) && many(s) && s.rows < kVeryFewRows; },
      .lr = "1e-4",
      .epochs = "12",
+     .batch = "8",
      .label_smoothing = "0.1",
      .prototypes = true},
     {.holds = [](const RunShape& s) { return small(s) && many(s) && s.rows < kFewRows; },
@@ -113,6 +121,7 @@ Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const 
   change("lr", "--lr", found->lr);
   change("head_lr", "--head-lr", found->head_lr);
   change("epochs", "--epochs", found->epochs);
+  change("batch", "--batch", found->batch);
   change("label_smoothing", "--label-smoothing", found->label_smoothing);
   if (found->prototypes && !shape.several) {  // which are of classes
     const std::string start = "heads.init=prototypes";

@@ -73,7 +73,7 @@ TEST(AdaptToShape, FollowsModelLabelsAndRows) {
   };
   const std::string start = " --set heads.init=prototypes";
   for (const int layers : {6, 12}) {
-    EXPECT_EQ(flags({384, layers, 77, 300}), "--lr 1e-4 --epochs 12 --label-smoothing 0.1" + start);
+    EXPECT_EQ(flags({384, layers, 77, 300}), "--lr 1e-4 --epochs 12 --batch 8 --label-smoothing 0.1" + start);
     EXPECT_EQ(flags({384, layers, 77, 1500}), "--lr 1e-4 --epochs 8 --label-smoothing 0.1" + start);
     EXPECT_EQ(flags({384, layers, 77, 10000}), "--lr 1e-4 --label-smoothing 0.1" + start);
     EXPECT_EQ(flags({384, layers, 2, 4000}), "--lr 1e-4" + start);
@@ -82,6 +82,7 @@ TEST(AdaptToShape, FollowsModelLabelsAndRows) {
   EXPECT_EQ(flags({384, 6, 2, 2500, true}), "--lr 1e-4 --epochs 10");
   EXPECT_EQ(flags({384, 12, 2, 2500, true}), "");
   EXPECT_EQ(flags({384, 6, 2, 60000, true}), "");
+  EXPECT_EQ(flags({128, 6, 77, 300}), "--lr 1e-3 --head-lr 1 --epochs 24 --batch 8 --label-smoothing 0.1" + start);
   EXPECT_EQ(flags({128, 6, 77, 1500}), "--lr 1e-3 --head-lr 1 --epochs 24 --label-smoothing 0.1" + start);
   EXPECT_EQ(flags({128, 6, 77, 10000}), "--lr 1e-3 --head-lr 1 --epochs 12 --label-smoothing 0.1" + start);
   EXPECT_EQ(flags({128, 6, 5, 2000}), "--lr 5e-4 --head-lr 1 --epochs 8" + start);
