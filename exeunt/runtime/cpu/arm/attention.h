@@ -67,19 +67,22 @@ float share_bf16(const float* row, int first, int last, SeenKeys seen, float sca
   const float by = scale * 1.44269504F;
   const float32x4_t offset = vdupq_n_f32(-largest * by);
   float32x4_t sum = vdupq_n_f32(0), second = sum;
-  for (t = first; t < last; t += 8) {
-    float32x4_t low = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t), by));
-    float32x4_t high = rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + t + 4), by));
-    if (t < seen.begin || t + 8 > seen.end) {  // what is not seen may be garbage
-      low = kept(low, seen.begin - t, seen.end - t);
-      high = kept(high, seen.begin - t - 4, seen.end - t - 4);
-    }
+  const auto eight = [&](int from, auto keep) __attribute__((always_inline)) {
+    const float32x4_t low = keep(rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + from), by)), from);
+    const float32x4_t high = keep(rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + from + 4), by)), from + 4);
     sum = vaddq_f32(sum, low);
     second = vaddq_f32(second, high);
-    std::byte* step = to + static_cast<size_t>(t) / 8 * kStep * kTileRows;  // two units of four
+    std::byte* step = to + static_cast<size_t>(from) / 8 * kStep * kTileRows;  // two units of four
     vst1_u16(reinterpret_cast<uint16_t*>(step), T::to_bf16(low));
     vst1_u16(reinterpret_cast<uint16_t*>(step + 8 * kTileRows), T::to_bf16(high));
-  }
+  };
+  const auto all = [](float32x4_t x, int) { return x; };
+  const auto those_seen = [&](float32x4_t x, int from) { return kept(x, seen.begin - from, seen.end - from); };
+  // What is not seen may be garbage. Loops of their own: in one, the masks would be computed for all steps.
+  t = first;
+  for (; t < seen.begin; t += 8) eight(t, those_seen);
+  for (; t + 8 <= seen.end; t += 8) eight(t, all);
+  for (; t < last; t += 8) eight(t, those_seen);
   return vaddvq_f32(vaddq_f32(sum, second));
 }
 
