@@ -17,7 +17,7 @@ inline constexpr int64_t kLongWork = int64_t{1} << 27;
 // At most this many in one part: about as long as a helper waits for the next round.
 inline constexpr int64_t kLongestPart = int64_t{1} << 30;
 // Parts per thread: enough that a late or slow thread does not delay the others.
-inline constexpr int kPartsPerHand = 3;
+inline constexpr int kPartsPerHand = 4;
 
 constexpr int divide_up(int a, int b) {
   return (a + b - 1) / b;
