@@ -8,6 +8,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 #include "exeunt/base/error.h"
 
@@ -40,6 +43,29 @@ bool spin_until(const Done& done) noexcept {
   }
 }
 
+// The processor that this thread is on, below zero where the system does not say.
+int this_processor() noexcept {
+#if defined(__linux__)
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+// Moves this thread to any other of its processors. Where none is idle, the system itself leaves threads where they
+// were for a long time, also two on one processor.
+void leave_processor() noexcept {
+#if defined(__linux__)
+  cpu_set_t all;
+  const int here = sched_getcpu();
+  if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  cpu_set_t others = all;
+  CPU_CLR(static_cast<unsigned>(here), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof(others), &others) != 0) return;
+  (void)sched_setaffinity(0, sizeof(all), &all);
+#endif
+}
+
 constexpr uint64_t kRound = uint64_t{1} << 32;
 constexpr uint64_t parts_of(uint64_t ticket) noexcept {
   return (ticket >> 16) & 0xffffU;
@@ -58,6 +84,8 @@ Crew::Crew(const CrewOptions& options) : options_(options) {
   options_.processors = std::min(options.processors, options.threads);
   const auto count = static_cast<size_t>(options.threads);
   boards_ = std::make_unique<Board[]>(count);
+  beds_ = std::make_unique<Bed[]>(count);
+  sleepers_.reserve(count);
   members_.resize(count);
   threads_.reserve(count);
   for (size_t i = 0; i < count; ++i) {
@@ -71,27 +99,56 @@ Crew::~Crew() {
   {
     const std::scoped_lock lock(mutex_);
     closing_ = true;
+    while (Bed* bed = call_one(kNowhere)) bed->wake.notify_one();
   }
-  wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void Crew::push(Task task) {
+  Bed* bed = nullptr;
   {
     const std::scoped_lock lock(mutex_);
     queue_.push_back(std::move(task));
     queued_.fetch_add(1);  // a spinning helper sees this and takes it
+    bed = call_one(kNowhere);
   }
-  if (asleep_.load() > 0) wake_.notify_one();
+  if (bed != nullptr) bed->wake.notify_one();
 }
 
-bool Crew::room() const noexcept {
-  return options_.help && running_.load() + helping_.load() < options_.processors;
+int Crew::room() const noexcept {
+  return options_.help ? options_.processors - running_.load() - helping_.load() : 0;
+}
+
+// The thread that fell asleep last, whose caches are warmest, of those that slept elsewhere than on `taken`: where no
+// processor is idle, the system lets a thread run where it ran before. Null: nobody sleeps.
+Crew::Bed* Crew::call_one(int taken) {
+  if (sleepers_.empty()) return nullptr;
+  auto chosen = sleepers_.end() - 1;
+  for (auto at = sleepers_.end(); at != sleepers_.begin();) {
+    if (beds_[static_cast<size_t>(*--at)].processor == taken) continue;
+    chosen = at;
+    break;
+  }
+  Bed& bed = beds_[static_cast<size_t>(*chosen)];
+  sleepers_.erase(chosen);
+  asleep_.fetch_sub(1);
+  bed.called = true;
+  return &bed;
+}
+
+void Crew::sleep(const Member& member, std::unique_lock<std::mutex>& lock) {
+  Bed& bed = beds_[static_cast<size_t>(member.index_)];
+  bed.called = false;
+  bed.processor = this_processor();
+  sleepers_.push_back(member.index_);
+  asleep_.fetch_add(1);
+  bed.wake.wait(lock, [&] { return bed.called; });
 }
 
 void Crew::loop(Member& member) {
   while (Task task = next(member)) {
     task(member);
+    boards_[static_cast<size_t>(member.index_)].processor.store(kNowhere, std::memory_order_relaxed);
     running_.fetch_sub(1);
   }
 }
@@ -99,8 +156,7 @@ void Crew::loop(Member& member) {
 // The next task, after helping others; none when the crew stops.
 Crew::Task Crew::next(Member& member) {
   std::unique_lock lock(mutex_);
-  uint64_t seen = summons_;
-  bool fresh = true;  // help first: this thread is awake, and others may still run
+  bool called = true;  // help first: this thread is awake, and others may still run
   for (;;) {
     if (!queue_.empty()) {
       Task task = std::move(queue_.front());
@@ -110,9 +166,8 @@ Crew::Task Crew::next(Member& member) {
       return task;
     }
     if (closing_) return {};
-    if ((fresh || summons_ != seen) && room() && running_.load() > 0) {
-      fresh = false;
-      seen = summons_;
+    if (called && room() > 0 && running_.load() > 0) {
+      called = false;
       helping_.fetch_add(1);
       lock.unlock();
       help(member);
@@ -120,29 +175,35 @@ Crew::Task Crew::next(Member& member) {
       lock.lock();
       continue;
     }
-    fresh = false;
-    seen = summons_;
-    asleep_.fetch_add(1);
-    wake_.wait(lock, [&] { return !queue_.empty() || closing_ || summons_ != seen; });
-    asleep_.fetch_sub(1);
+    sleep(member, lock);
+    called = true;
   }
 }
 
 // Works on other threads' parts until there is a task to take, or nothing to do for a while.
 void Crew::help(const Member& member) noexcept {
   const auto count = members_.size();
+  const auto other = [&](size_t i) -> Board& { return boards_[(static_cast<size_t>(member.index_) + i) % count]; };
   const auto one_round = [&] {
     bool worked = false;
     for (size_t i = 1; i < count; ++i) {
-      Board& board = boards_[(static_cast<size_t>(member.index_) + i) % count];
-      while (work_on(board, member)) worked = true;
+      while (work_on(other(i), member)) worked = true;
     }
     return worked;
   };
+  const auto in_the_way = [&] {
+    const int here = this_processor();
+    for (size_t i = 1; i < count && here >= 0; ++i) {
+      if (other(i).processor.load(std::memory_order_relaxed) == here) return true;
+    }
+    return false;
+  };
   const auto called_away = [&] { return queued_.load(std::memory_order_relaxed) > 0; };
   // Short work is cut only for the threads that are present when it begins. So a helper stays while a task runs, past
-  // the longest round that was not cut for it, and yields its processor between checks.
+  // the longest round that was not cut for it, and yields its processor between checks. On the processor of a task it
+  // would only be in the way, so it moves once.
   auto worked = std::chrono::steady_clock::now();
+  bool moved = false;
   while (!called_away() && running_.load(std::memory_order_relaxed) > 0) {
     const bool found = spin_until([&] { return called_away() || one_round(); });
     const auto now = std::chrono::steady_clock::now();
@@ -150,6 +211,9 @@ void Crew::help(const Member& member) noexcept {
       worked = now;
     } else if (now - worked > kPatience) {
       return;
+    } else if (!moved && in_the_way()) {
+      leave_processor();
+      moved = true;
     } else {
       std::this_thread::yield();
     }
@@ -178,18 +242,21 @@ int Crew::Member::most_hands() const noexcept {
 }
 
 void Crew::Member::summon() noexcept {
-  if (crew_->asleep_.load(std::memory_order_relaxed) == 0 || !crew_->room()) return;
-  {
-    const std::scoped_lock lock(crew_->mutex_);
-    ++crew_->summons_;
+  if (crew_->asleep_.load(std::memory_order_relaxed) == 0 || crew_->room() <= 0) return;
+  const int here = this_processor();
+  const std::scoped_lock lock(crew_->mutex_);
+  for (int wanted = crew_->room(); wanted > 0; --wanted) {
+    Bed* bed = crew_->call_one(here);
+    if (bed == nullptr) return;
+    bed->wake.notify_one();
   }
-  crew_->wake_.notify_all();  // those in excess sleep again
 }
 
 void Crew::Member::share_out(int parts, Call call, const void* context) noexcept {
   Board& board = crew_->boards_[static_cast<size_t>(index_)];
   board.call = call;
   board.context = context;
+  board.processor.store(this_processor(), std::memory_order_relaxed);
   board.left.store(static_cast<uint32_t>(parts), std::memory_order_relaxed);
   const uint64_t round = (board.ticket.load(std::memory_order_relaxed) & ~(kRound - 1)) + kRound;
   board.ticket.store(round | static_cast<uint64_t>(parts) << 16, std::memory_order_release);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads of the CPU engine. Each takes tasks from a queue; one that finds none helps with the parts of a running
-// task. Waiting threads spin briefly, then sleep; no more threads help than there are processors.
+// task. Waiting threads spin and yield for a while, then sleep; no more threads help than there are processors.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class Crew {
     // `member` is the index of the thread. Returns when all are done. `part` must not throw. Allocates nothing.
     template <class Part>
     void share(int parts, const Part& part) {
-      if (parts <= 1 || parts > kMaxParts || (hands() == 1 && !crew_->room())) {
+      if (parts <= 1 || parts > kMaxParts || (hands() == 1 && crew_->room() <= 0)) {
         for (int i = 0; i < parts; ++i) part(i, index_);
         return;
       }
@@ -69,6 +69,8 @@ class Crew {
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(members_.size()); }
 
  private:
+  static constexpr int kNowhere = -2;  // no processor
+
   // The shared parts of a running task. `ticket` is (round, parts, next part): whoever advances `next` owns the part.
   // The fields below it change only between rounds, and a round ends only when all claimed parts are done.
   struct alignas(64) Board {
@@ -76,23 +78,34 @@ class Crew {
     std::atomic<uint32_t> left{0};
     Member::Call call = nullptr;
     const void* context = nullptr;
+    std::atomic<int> processor{kNowhere};  // of the task, when it last shared parts
+  };
+
+  // Where a thread sleeps until it is called; under mutex_.
+  struct Bed {
+    std::condition_variable wake;
+    bool called = false;
+    int processor = kNowhere;
   };
 
   void loop(Member& member);
   [[nodiscard]] Task next(Member& member);
   void help(const Member& member) noexcept;
   bool work_on(Board& board, const Member& member) noexcept;  // one part; false: there is none
-  [[nodiscard]] bool room() const noexcept;                   // for one more helper
+  [[nodiscard]] int room() const noexcept;                    // for so many more helpers
+  // The next two under mutex_.
+  void sleep(const Member& member, std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Bed* call_one(int taken);  // who is to be notified
 
   CrewOptions options_;
   std::vector<Member> members_;
   std::unique_ptr<Board[]> boards_;
+  std::unique_ptr<Bed[]> beds_;
   std::atomic<size_t> queued_{0};
   std::atomic<int> running_{0}, helping_{0}, asleep_{0};
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Task> queue_;  // under mutex_, like the next two
-  uint64_t summons_ = 0;
+  std::deque<Task> queue_;     // under mutex_, like the next two
+  std::vector<int> sleepers_;  // the one that fell asleep last at the end
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };

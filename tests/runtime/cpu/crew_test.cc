@@ -166,6 +166,46 @@ TEST(Crew, CountsWhatWaits) {
   });
 }
 
+// However long a task goes on without parts, its helpers do not wait for ever; and however often they have gone to
+// sleep, they come when they are summoned.
+TEST(Crew, HelpersSleepWhereThereIsNothingToDoAndComeBack) {
+  for (const int threads : {2, 5}) {
+    Crew crew({.threads = threads, .processors = 2, .help = true});
+    run_on(crew, [&](Crew::Member& member) {
+      for (int round = 0; round < 5; ++round) {
+        ASSERT_TRUE(wait_for_hands(member, 2)) << threads << ' ' << round;
+        ASSERT_TRUE(wait_until_alone(member)) << threads << ' ' << round;
+      }
+    });
+  }
+}
+
+// Tasks come and go, and summon one another's threads: none is lost and every part runs once, with more threads than
+// processors and more of both than this machine may have.
+TEST(Crew, NoTaskAndNoPartIsLostWhileThreadsComeAndGo) {
+  for (const int processors : {2, 16}) {
+    constexpr int tasks = 200, parts = 7;
+    std::atomic<int> done{0};
+    {
+      Crew crew({.threads = 8, .processors = processors, .help = true});
+      const auto task = [&](Crew::Member& member) {
+        std::vector<int> runs(parts);  // plain: a part that ran twice at a time would be a race
+        for (int round = 1; round <= 5; ++round) {
+          member.summon();
+          member.share(parts, [&](int part, int) { ++runs[static_cast<size_t>(part)]; });
+          for (const int count : runs) EXPECT_EQ(count, round);
+        }
+        ++done;
+      };
+      for (int n = 0; n < tasks; ++n) {
+        crew.push(task);
+        if (n % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));  // some find everybody asleep
+      }
+    }
+    EXPECT_EQ(done, tasks) << processors;
+  }
+}
+
 // More threads than processors: spinning ones would keep those with work from running.
 TEST(Crew, NoMoreThreadsHelpThanThereAreProcessorsFor) {
   Crew crew({.threads = 8, .processors = 2, .help = true});
