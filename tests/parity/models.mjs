@@ -4,6 +4,7 @@
 import fs from 'fs';
 import path from 'path';
 import {createRequire} from 'module';
+import {grown} from './large_unigram.mjs';
 import {bert_tokenizer_json} from './small_wordpiece.mjs';
 import {albert_tokenizer_json, other_unigram_json, read_spiece} from './spiece.mjs';
 
@@ -83,6 +84,7 @@ function unigram(out, file) {
       albert_tokenizer_json(model, {keep_accents: true, lower: false})),
     ...['xlm-roberta', 'camembert', 'deberta', 'deberta-newer'].map((family) =>
       subject(out, 'unigram', `unigram-${family}`, {'tokenizer.json': other_unigram_json(model, family)})),
+    subject(out, 'unigram', 'unigram-250k', {'tokenizer.json': other_unigram_json(grown(model, 250000), 'xlm-roberta')}),
   ];
 }
 
