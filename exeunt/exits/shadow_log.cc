@@ -65,7 +65,7 @@ void ShadowLogHead::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "max_length", .help = "Maximum tokens per text", .required = true}, self.max_length);
   visit(Field{.name = "last_head", .help = "Which head answers at the last layer"}, self.last_head);
   visit(Field{.name = "regression", .required = true}, self.regression);
-  visit(Field{.name = "several", .help = "Labels at once", .omit_empty = true}, self.several);
+  visit(Field{.name = "multi_label", .help = "Each label is given or not", .omit_empty = true}, self.several);
   visit(Field{.name = "cuts", .help = "Logits above which several labels are given", .omit_empty = true}, self.cuts);
   visit(Field{.name = "outputs", .help = "Logits per exit", .low = 1, .high = 1 << 20, .required = true}, self.outputs);
   visit(Field{.name = "labels", .help = "One per output; empty for regression"}, self.labels);
