@@ -11,11 +11,13 @@ from pathlib import Path
 
 from cuda_tables import cuda_tables
 from families_tables import families_tables
+from packs_tables import packs_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / 'docs/performance.md'
 BEGIN, END = '<!-- tables: made by benchmarks/render.py -->', '<!-- end of tables -->'
 FAMILIES_BEGIN, FAMILIES_END = '<!-- family tables: made by benchmarks/render.py -->', '<!-- end of family tables -->'
+PACKS_BEGIN, PACKS_END = '<!-- pack tables: made by benchmarks/render.py -->', '<!-- end of pack tables -->'
 CUDA_BEGIN, CUDA_END = '<!-- GPU tables: made by benchmarks/render.py -->', '<!-- end of GPU tables -->'
 
 
@@ -125,7 +127,9 @@ def filled():
         result = json.loads(path.read_text(encoding='utf-8'))
         newest[result['machine']['cpu'], result['machine']['isa']] = result
     tables_of_families = '\n\n'.join(map(families_tables, newest.values())) or 'No run is stored yet.'
-    return between(page, FAMILIES_BEGIN, FAMILIES_END, tables_of_families)
+    page = between(page, FAMILIES_BEGIN, FAMILIES_END, tables_of_families)
+    packs = [json.loads(path.read_text(encoding='utf-8')) for path in sorted((ROOT / 'benchmarks/results/packs').glob('*.json'))]
+    return between(page, PACKS_BEGIN, PACKS_END, packs_tables(packs))
 
 
 def between(page, begin, end, text):

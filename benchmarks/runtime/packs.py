@@ -4,10 +4,10 @@
 that is alone loses beside other processes (--parts lone, on all processors this process may use).
 
     packs.py --program build/bench/bin/exeunt [--shape bert-base] [--rounds 3] [--seconds 0.5] [--out FILE.json]
-    packs.py --show benchmarks/results/packs/*.json          the backlogs of earlier runs as one table
 
-Prints Markdown tables, and writes every figure to FILE.json as it grows. The best time of all rounds counts, because
-other load can only slow a run down. With --busy, processor time counts instead, which other load hardly changes.
+Prints Markdown tables, and writes every figure to FILE.json as it grows; benchmarks/render.py --docs shows those in
+benchmarks/results/packs. The best time of all rounds counts, because other load can only slow a run down. With --busy,
+processor time counts instead, which other load hardly changes.
 """
 import argparse
 import json
@@ -31,6 +31,7 @@ class Packs:
     def measure(self, *arguments):
         command = [self.flags.program, 'bench', '--json', '-q', '--seconds', str(self.flags.seconds), *map(str, arguments)]
         report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        self.result['machine'] = f"{report['cpu']}, kernels `{report['isa']}`"
         return report['rows'][0]
 
     def bench(self, *arguments):
@@ -150,16 +151,6 @@ class Packs:
         self.table(('precision', 'poolers', '32 tokens', 'one exit ms', 'an exit per layer ms', 'overhead'), rows)
 
 
-def show(files):
-    print('| run | load | shape | precision | backlog of | texts/s alone | texts/s in packs | ratio |\n|' + ' --- |' * 8)
-    for file in files:
-        result = json.loads(Path(file).read_text())
-        for row in result['rows']:
-            if row['part'] == 'backlog':
-                print(f"| {Path(file).stem} | {result['load']} | {result['shape']} | {row['precision']} | {row['case']} | "
-                      f"{row['alone']:.1f} | {row['packs']:.1f} | {row['ratio']:.2f}× |")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--program', default=str(ROOT / 'build/bench/bin/exeunt'))
@@ -171,10 +162,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--seconds', type=float, default=0.5)
     parser.add_argument('--out')
-    parser.add_argument('--show', nargs='+', metavar='FILE')
     flags = parser.parse_args()
-    if flags.show:
-        return show(flags.show)
     packs = Packs(flags)
     for part in packs.flags.parts.split(','):
         for precision in packs.flags.precision.split(','):
