@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the Markdown files with the tree: every relative link leads to a file, every anchor to a heading, every source
-that a page names exists, the limits in docs/security.md are those of the sources, and docs/methods.md has a row for every
-exit rule, loss and calibration method, whose papers are in CITATION.cff.
+that a page names exists, the lines that docs/contributing.md shows as added are still there, the limits in docs/security.md
+are those of the sources, and docs/methods.md has a row for every exit rule, loss and calibration method, whose papers are in
+CITATION.cff.
 
     check_pages.py [ROOT]      prints one line per breach, exit status 1 if there is any
 """
@@ -90,6 +91,21 @@ def breaches_of_sources(root, page):
                     yield f'{page.relative_to(root)}:{number}: `{path}`: there is no such file'
 
 
+def breaches_of_diffs(root, page):
+    """The lines a diff adds or keeps are in one of the files named since the diff before it."""
+    lines, block = set(), False
+    for number, line in enumerate(page.read_text(encoding='utf-8').split('\n'), 1):
+        if FENCE.match(line):
+            block = line.startswith('```diff')
+            lines = lines if block else set()
+        elif not block:
+            for path in SOURCE.findall(' '.join(CODE.findall(line))):
+                for file in (root / path, root / 'exeunt' / path):
+                    lines.update(file.read_text(encoding='utf-8').split('\n') if file.is_file() else [])
+        elif line.startswith(('+', ' ')) and line[1:] not in lines:
+            yield f'{page.relative_to(root)}:{number}: no file named before has this line: {line[1:].strip()}'
+
+
 def breaches_of_limits(root, page):
     """Rows "| what | 16 MiB | `base/x.h` `kName` |": the constant has that value."""
     units = {'': 1, 'KiB': 1 << 10, 'MiB': 1 << 20, 'GiB': 1 << 30}
@@ -135,6 +151,8 @@ def breaches(root):
             yield from breaches_of_sources(root, page)
     if (root / 'docs/methods.md').exists():
         yield from breaches_of_methods(root, root / 'docs/methods.md')
+    if (root / 'docs/contributing.md').exists():
+        yield from breaches_of_diffs(root, root / 'docs/contributing.md')
     if (root / 'docs/security.md').exists():
         yield from breaches_of_limits(root, root / 'docs/security.md')
 

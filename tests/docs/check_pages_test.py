@@ -52,6 +52,14 @@ class CheckPages(unittest.TestCase):
         self.assertEqual(self.found(''), [])
         self.assertEqual(self.found('`train/gone.cc`', 'CHANGELOG.md'), [])
 
+    def test_worked_examples_show_what_the_sources_have(self):
+        self.write('exeunt/train/network.cc', 'int a;\n  int b;\n')
+        page = 'In `train/network.cc`:\n```diff\n-int old;\n+int a;\n…\n   int b;\n```\n'
+        self.assertEqual(self.found(page, 'docs/contributing.md'), [])
+        self.assertEqual(self.found(page + 'Then:\n```diff\n+int a;\n```\n', 'docs/contributing.md'),
+                         ['docs/contributing.md:10: no file named before has this line: int a;'])
+        self.assertEqual(len(self.found(page.replace('+int a', '+int c'), 'docs/contributing.md')), 1)
+
     def test_every_rule_and_method_has_a_row_in_methods(self):
         (self.root / 'exeunt/exits/rules').mkdir(parents=True)
         (self.root / 'exeunt/exits/risk.cc').write_text('')
