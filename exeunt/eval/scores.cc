@@ -8,7 +8,6 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/exits/policy_text.h"
-#include "exeunt/tasks/set_report.h"
 
 namespace exeunt {
 namespace {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a single number hides: precision, recall and F1 of each class, and which classes are taken for which.
+// What a single number hides: precision, recall and F1 of each class, and which classes are taken for which. Answers are
+// one label of several, or sets of labels, with scikit-learn's figures for indicator matrices.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "exeunt/tasks/metrics.h"
 
 namespace exeunt {
 
@@ -23,8 +26,8 @@ struct ConfusedPair {
 struct ClassReport {
   std::vector<ClassFigures> classes;  // in label order
   std::vector<int64_t> confusion;     // [classes, classes] rows with this gold and this answer; empty for sets
-  double macro_f1 = 0;                // mean over the classes that occur, as gold or as answer
-  double micro_f1 = 0;                // over all rows: the accuracy
+  double macro_f1 = 0;                // mean over the classes that occur, as gold or as answer; of sets, over all
+  double micro_f1 = 0;                // of all decisions together; without sets, the accuracy
   double weighted_f1 = 0;             // mean, weighted by support
 
   [[nodiscard]] int64_t at(size_t gold, size_t answer) const {
@@ -36,5 +39,16 @@ struct ClassReport {
 
 // Label indices below `labels`, one per row in both.
 [[nodiscard]] ClassReport class_report(std::span<const float> predicted, std::span<const float> gold, size_t labels);
+
+// Sets: all spans below are [rows, labels], 1 where a row has a label. Each label is counted on its own; none is confused
+// with another.
+[[nodiscard]] ClassReport set_report(std::span<const uint8_t> predicted, std::span<const uint8_t> gold, size_t labels);
+
+// The share of rows whose whole set is right; NaN without rows.
+[[nodiscard]] double exact_match(std::span<const uint8_t> predicted, std::span<const uint8_t> gold, size_t labels);
+
+// The metrics of sets: exact_match, micro_f1, macro_f1; others are left out.
+[[nodiscard]] std::vector<Score> score_sets(std::span<const Metric> metrics, std::span<const uint8_t> predicted,
+                                            std::span<const uint8_t> gold, size_t labels);
 
 }  // namespace exeunt

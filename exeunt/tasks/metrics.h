@@ -16,7 +16,7 @@ enum class Metric {
   pearson,
   spearmanr,
   combined_score,
-  exact_match,  // of sets of labels: set_report.h
+  exact_match,  // of sets of labels: class_report.h
   micro_f1,
   macro_f1
 };

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/tasks/set_report.h"
+#include "exeunt/tasks/class_report.h"
 
 namespace exeunt {
 namespace {

@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/tasks/set_report.h"
+#include "exeunt/tasks/set_reader.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/tasks/set_reader.h"
 
 namespace exeunt {
 namespace {
-
-// By scikit-learn's definitions for indicator matrices, worked out by hand.
-TEST(SetReport, HasScikitLearnsFigures) {
-  const std::vector<uint8_t> gold{1, 0, 0, /**/ 1, 1, 0, /**/ 0, 0, 0, /**/ 1, 1, 0};
-  const std::vector<uint8_t> said{1, 0, 0, /**/ 1, 0, 1, /**/ 1, 0, 0, /**/ 0, 1, 0};
-  const ClassReport report = set_report(said, gold, 3);
-  // Label 0: 2 right of 3 said and 3 true; label 1: 1 right of 1 and 2; label 2: none of 1 and 0.
-  EXPECT_NEAR(report.classes[0].f1, 2.0 / 3, 1e-12);
-  EXPECT_NEAR(report.classes[1].f1, 2.0 / 3, 1e-12);
-  EXPECT_EQ(report.classes[2].f1, 0);
-  EXPECT_NEAR(report.classes[1].precision, 1, 1e-12);
-  EXPECT_NEAR(report.classes[1].recall, 0.5, 1e-12);
-  EXPECT_NEAR(report.macro_f1, 4.0 / 9, 1e-12);
-  EXPECT_NEAR(report.micro_f1, 6.0 / 10, 1e-12);
-  EXPECT_NEAR(report.weighted_f1, 2.0 / 3, 1e-12);
-  EXPECT_TRUE(report.worst(5).empty());
-  EXPECT_NEAR(exact_match(said, gold, 3), 0.25, 1e-12);
-  const std::vector<Score> scores = score_sets(set_metrics(), said, gold, 3);
-  ASSERT_EQ(scores.size(), 3U);
-  EXPECT_EQ(scores[0].metric, Metric::exact_match);
-  EXPECT_NEAR(scores[1].value, 0.6, 1e-12);
-  EXPECT_TRUE(std::isnan(exact_match({}, {}, 3)));
-}
 
 Dataset read(const char* text, UserFormat format, UserColumns columns) {
   columns.format = format;
