@@ -9,6 +9,7 @@
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
+#include "exeunt/model/family.h"
 #include "exeunt/tasks/labels.h"
 
 namespace exeunt {
@@ -48,9 +49,10 @@ Names asked_names(const Names& own, const Names& asked, const Observer& observer
 Names names_of_data(const Names& own, Family family, const Dataset& data, const Observer& observer) {
   std::string whose = data.task.empty() ? data.where : data.task;
   Names names = data.labels;
-  if (family == Family::roberta && (data.task.starts_with("MNLI") || data.task == "AX")) {
+  const FamilyRow& row = row_of(family);
+  if (row.swaps_mnli_labels && (data.task.starts_with("MNLI") || data.task == "AX")) {
     std::swap(names[1], names[2]);
-    whose += " for RoBERTa";
+    whose += fmt::format(" for {}", row.name);
   }
   if (data.task.empty() && names.size() != own.size()) names = numbers_for(names, own.size());
   if (names.size() != own.size()) {

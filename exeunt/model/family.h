@@ -50,6 +50,9 @@ struct FamilyRow {
   FieldNames fields = {};
   std::optional<double> classifier_dropout_absent = {};  // what it then is; nothing: the hidden dropout
   Family exported_as;                                    // the family transformers is to take it for
+  // The family it becomes when pretraining gives every layer a pooler; nothing: it keeps its one pooler.
+  std::optional<Family> with_layer_poolers = {};
+  bool swaps_mnli_labels = false;  // GLUE's scripts exchanged neutral and entailment, as its published classifier has them
   // Files without `model_type` tell their family by the name of the configuration, a field in it, or a tensor.
   std::string_view config_file = {};
   std::span<const std::string_view> telling_fields = {};

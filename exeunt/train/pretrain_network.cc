@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/model/family.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {
@@ -267,9 +268,9 @@ void draw_weights(torch::nn::Module& module, uint64_t seed) {
 
 Checkpoint pretrained_backbone(const NetworkImpl& network, Origin origin) {
   ModelSpec spec = network.spec();
-  const bool each = spec.family == Family::bert || spec.family == Family::elasticbert;
-  if (each) spec.family = Family::elasticbert;
-  spec.layer_poolers = each;
+  const std::optional<Family> each = row_of(spec.family).with_layer_poolers;
+  spec.family = each.value_or(spec.family);
+  spec.layer_poolers = each.has_value();
   const Checkpoint whole = to_checkpoint(network);
   TensorSet set;
   for (const auto& item : network.named_parameters()) {

@@ -53,7 +53,7 @@ TEST(LabelNames, OfMnliForRobertaAreThoseOfItsPublishedClassifier) {
   EXPECT_THAT(
       label_names(model({"LABEL_0", "LABEL_1", "LABEL_2"}), Family::roberta, {}, task_data("MNLI-mm"), said.observer()),
       ElementsAre("contradiction", "neutral", "entailment"));
-  EXPECT_THAT(said.notices, HasSubstr("contradiction, neutral, entailment, the order of MNLI-mm for RoBERTa"));
+  EXPECT_THAT(said.notices, HasSubstr("contradiction, neutral, entailment, the order of MNLI-mm for roberta"));
 }
 
 TEST(LabelNames, OfTheTaskStayAndOtherSpellingsFollowIt) {

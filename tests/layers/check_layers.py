@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, how long a file is.
+"""Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, where a model's family
+may be asked for, how long a file is.
 And to what a build needs: one definition of each type of a named namespace (the linker would join two of them without a
 word), and, because sources of a folder are compiled together, names of their own in unnamed namespaces.
 
@@ -40,6 +41,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 TYPE = re.compile(r'(?:struct|class|union|enum(?: class)?) (\w+)(?: final)?(?: [:{]|$)')
 CONSTANT = re.compile(r'\b(k[A-Z]\w*)(?= = |\[|\{)')
 FUNCTION = re.compile(r'(?!TEST|INSTANTIATE|RC_|BENCHMARK)[\w:<>,&*\[\] ]+ \**(\w+\(.*\)).* \{$')
+FAMILY = re.compile(r'[=!]= *Family::|Family::\w+ *[=!]=|case Family::')
 LIBRARY = re.compile(r'exeunt_library\s*\(([^)]*)\)', re.S)
 
 
@@ -68,6 +70,8 @@ def breaches_of_source(path, text):
         yield f'{path}: folder {layer} has no place in the table of docs/architecture.md'
         return
     for number, line in enumerate(lines, 1):
+        if layer != 'model' and FAMILY.search(line):
+            yield f'{path}:{number}: asks for a family; what it has belongs in ModelSpec or in its row of model/family.cc'
         match = INCLUDE.match(line)
         if not match:
             continue

@@ -92,6 +92,12 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/eval/CMakeLists.txt': 'exeunt_library(eval SOURCES a.cc LINKS ${TORCH_LIBRARIES})\n'},
                     'torch belongs in train alone')
 
+    def test_a_family_is_asked_for_in_model_alone(self):
+        for line in ('  if (spec.family == Family::bert) return;', '    case Family::bert:', 'x = Family::bert != f;'):
+            self.breach({'exeunt/train/a.cc': line + '\n'}, 'exeunt/train/a.cc:1: asks for a family')
+        self.assertEqual(run({'exeunt/model/a.cc': 'return family == Family::bert;\n',
+                              'exeunt/train/a.cc': 'Family family = Family::bert;\n'}), (0, ''))
+
     def test_links_follow_the_same_arrows(self):
         self.breach({'exeunt/exits/CMakeLists.txt': 'exeunt_library(exits\n  SOURCES a.cc\n  LINKS exeunt::tasks)\n'},
                     'exits links exeunt::tasks; there is no arrow from exits to tasks')
