@@ -35,10 +35,6 @@ void sort_by_length(Iterator first, Iterator end, std::span<const int64_t> offse
 
 }  // namespace
 
-std::vector<Batch> batches_in_order(size_t rows, size_t size) {
-  return cut(rows_in_order(rows), size);
-}
-
 std::vector<Batch> shuffled_batches(std::span<const int64_t> offsets, const ShuffleOptions& options) {
   check(!offsets.empty() && options.batch > 0, "offsets of rows, and a batch size");
   // The seed is mixed before the epoch is added, so that seed 42 of epoch 1 is not seed 43 of epoch 0.

@@ -11,9 +11,6 @@ namespace exeunt {
 
 using Batch = std::vector<size_t>;  // rows
 
-// Rows in order, `size` at a time; the last batch may be smaller.
-[[nodiscard]] std::vector<Batch> batches_in_order(size_t rows, size_t size);
-
 struct ShuffleOptions {
   size_t batch = 32;
   uint64_t seed = 42;

@@ -6,13 +6,9 @@
 #include <cmath>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/files.h"
-#include "exeunt/base/json.h"
 #include "exeunt/base/parallel.h"
-#include "exeunt/base/sha256.h"
 
 namespace exeunt {
-namespace fs = std::filesystem;
 namespace {
 
 // Enough rows per piece that the cost of taking the next one is negligible.
@@ -26,12 +22,6 @@ FeatureInfo describe(const Dataset& data, const FeatureOptions& options) {
           .split = data.split,
           .labels = data.labels,
           .max_length = options.max_length};
-}
-
-// One name per (data, tokenizer, labels, length), so that features of several models can share a folder.
-fs::path cache_file(const fs::path& folder, const FeatureInfo& info) {
-  const Json key = {info.tokenizer, info.data, info.task, info.split, info.labels, info.max_length};
-  return folder / fmt::format("features-{}.safetensors", sha256_hex(key.dump()).substr(0, 16));
 }
 
 }  // namespace
@@ -146,26 +136,6 @@ void check_features(const Features& features, std::string_view where) {
   if (negative != features.ids.end()) {
     throw_bad_file(where, "token {}: got id {}, want 0 or more", negative - features.ids.begin(), *negative);
   }
-}
-
-Features cached_features(const fs::path& folder, const Dataset& data, const Tokenizer& tokenizer,
-                         const FeatureOptions& options) {
-  check(!options.tokenizer.empty() && !data.sha256.empty(), "cached features name their tokenizer and data");
-  const FeatureInfo info = describe(data, options);
-  const fs::path path = cache_file(folder, info);
-  std::error_code ignored;
-  if (path_exists(path)) {
-    try {
-      Features found = read_features(path);
-      const bool same = found.info == info && found.rows() == data.examples.size();
-      if (same && (found.rows() == 0 || found.sets.empty() != data.several)) return found;
-    } catch (const Error&) {  // damaged: rebuilt below
-    }
-  }
-  Features made = make_features(data, tokenizer, options);
-  fs::create_directories(folder, ignored);
-  write_features(path, made);
-  return made;
 }
 
 }  // namespace exeunt

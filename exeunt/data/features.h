@@ -74,9 +74,4 @@ void write_features(const std::filesystem::path& path, const Features& features)
 // The checks of read_features, for features in memory. `where` prefixes error messages.
 void check_features(const Features& features, std::string_view where);
 
-// Features from a cache file in `folder` with the same data, tokenizer, labels and length; otherwise computed now and
-// stored there. A damaged file is rebuilt. The tokenizer's hash must be known.
-[[nodiscard]] Features cached_features(const std::filesystem::path& folder, const Dataset& data,
-                                       const Tokenizer& tokenizer, const FeatureOptions& options);
-
 }  // namespace exeunt

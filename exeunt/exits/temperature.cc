@@ -95,16 +95,6 @@ float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> tar
                           shrink / static_cast<double>(trace.rows));
 }
 
-std::vector<int> labels_at(const ExitTrace& trace, int exit) {
-  std::vector<int> labels;
-  labels.reserve(trace.rows);
-  for (size_t row = 0; row < trace.rows; ++row) {
-    const std::span<const float> z = trace.at(row, exit);
-    labels.push_back(static_cast<int>(std::max_element(z.begin(), z.end()) - z.begin()));
-  }
-  return labels;
-}
-
 std::vector<float> decision_temperatures(const ExitTrace& trace) {
   std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
   if (trace.info.regression) return temperatures;

@@ -31,7 +31,4 @@ inline constexpr float kMinTemperature = 0.05F, kMaxTemperature = 20.0F;
 [[nodiscard]] double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const int> targets,
                                              double temperature);
 
-// The label (argmax) of every row at one exit.
-[[nodiscard]] std::vector<int> labels_at(const ExitTrace& trace, int exit);
-
 }  // namespace exeunt

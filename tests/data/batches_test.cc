@@ -47,12 +47,6 @@ int64_t padded_tokens(const std::vector<Batch>& batches, const std::vector<int64
   return sum;
 }
 
-TEST(Batches, InOrderTheLastMayBeShort) {
-  EXPECT_THAT(batches_in_order(5, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
-  EXPECT_TRUE(batches_in_order(0, 2).empty());
-  EXPECT_THROW((void)batches_in_order(5, 0), std::logic_error);
-}
-
 TEST(Batches, ShufflingKeepsEveryRowOnceAndRepeatsItselfExactly) {
   const auto offsets = offsets_of(many_lengths(1000));
   const auto first = shuffled_batches(offsets, {.batch = 32});

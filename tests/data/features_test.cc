@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/data/features.h"
 
-#include <atomic>
 #include <cmath>
 
 #include "exeunt/base/files.h"
@@ -20,7 +19,6 @@ class WordLengths : public Tokenizer {
  public:
   Encoding encode(std::string_view text, std::optional<std::string_view> pair,
                   const EncodeOptions& options) const override {
-    ++calls;
     Encoding out;
     const auto add = [&](int32_t id, uint8_t type) {
       out.ids.push_back(id);
@@ -48,8 +46,6 @@ class WordLengths : public Tokenizer {
   std::string_view family() const noexcept override { return "wordpiece"; }
   std::string token(int32_t) const override { return {}; }
   std::optional<int32_t> id(std::string_view) const override { return std::nullopt; }
-
-  mutable std::atomic<int> calls{0};
 };
 
 Dataset some_data() {
@@ -235,42 +231,6 @@ TEST(Features, DamagedFilesAreRefusedByName) {
   metadata = info;
   metadata.emplace_back("spilt", "dev");
   EXPECT_THAT(message(good, metadata), HasSubstr("unknown field 'spilt' | did you mean 'split'?"));
-}
-
-TEST(Features, ACacheIsUsedOnlyForTheSameDataTokenizerAndLength) {
-  const Scratch scratch;
-  const auto folder = scratch.path() / "cache";
-  const WordLengths tokenizer;
-  const Features made = cached_features(folder, some_data(), tokenizer, some_options());
-  EXPECT_EQ(tokenizer.calls, 4) << "three rows, of which the truncated one is also counted whole";
-  expect_equal(cached_features(folder, some_data(), tokenizer, some_options()), made);
-  EXPECT_EQ(tokenizer.calls, 4);
-  FeatureOptions other = some_options();
-  other.max_length = 6;
-  EXPECT_EQ(cached_features(folder, some_data(), tokenizer, other).length(2), 6U);
-  EXPECT_EQ(tokenizer.calls, 8);
-  other = some_options();
-  other.tokenizer = std::string(64, 'b');
-  (void)cached_features(folder, some_data(), tokenizer, other);
-  EXPECT_EQ(tokenizer.calls, 12);
-  // Each has a file of its own: those of another tokenizer are still there.
-  expect_equal(cached_features(folder, some_data(), tokenizer, some_options()), made);
-  EXPECT_EQ(tokenizer.calls, 12);
-  // The first rows of the same file.
-  Dataset fewer = some_data();
-  fewer.examples.pop_back();
-  EXPECT_EQ(cached_features(folder, fewer, tokenizer, some_options()).rows(), 2U);
-}
-
-TEST(Features, ADamagedCacheIsMadeAgain) {
-  const Scratch scratch;
-  const WordLengths tokenizer;
-  const Features made = cached_features(scratch.path(), some_data(), tokenizer, some_options());
-  for (const auto& file : std::filesystem::directory_iterator(scratch.path())) {
-    std::filesystem::resize_file(file.path(), 40);
-  }
-  expect_equal(cached_features(scratch.path(), some_data(), tokenizer, some_options()), made);
-  EXPECT_EQ(tokenizer.calls, 8);
 }
 
 }  // namespace

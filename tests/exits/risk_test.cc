@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/exits/risk.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -241,7 +242,11 @@ TEST(Temperature, IsShrunkByAPenaltyOnItsLogarithm) {
 // Exits have to agree with full depth, whatever the gold labels say; what users see is calibrated to those.
 TEST(Temperature, OfDecisionsIsFittedToFullDepthAndOfScoresToGold) {
   ExitTrace trace = random_trace({.rows = 300, .exits = 3, .classes = 3});
-  const std::vector<int> last = labels_at(trace, 2);
+  std::vector<int> last;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> z = trace.at(row, 2);
+    last.push_back(static_cast<int>(std::max_element(z.begin(), z.end()) - z.begin()));
+  }
   const std::vector<float> decision = decision_temperatures(trace), score = score_temperatures(trace);
   EXPECT_EQ(decision[0], fit_temperature(trace, 0, last, 1));
   EXPECT_EQ(decision[1], fit_temperature(trace, 1, last, 1));
