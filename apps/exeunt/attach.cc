@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/exeunt/command.h"
+#include "apps/exeunt/field_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/exits/policy_text.h"
@@ -251,15 +252,8 @@ void add_attach(CommandLine& line) {
   verb->add_option("--precision", flags->precision, "Precision in which the model runs and is certified")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->default_str("runs in fp32; certified in the fastest that keeps the promise");
-  verb->add_option("--epochs", job.heads.epochs, "Passes over the learned texts; the best one's exits are kept")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  verb->add_option("--lr", job.heads.rate, "Peak learning rate of the exits")
-      ->check(CLI::Range(1e-7, 1.0))
-      ->default_str("0.001; 0.003 for regression and for ten labels or more");
-  verb->add_option("--temperature", job.heads.temperature, "Distillation temperature")
-      ->check(CLI::Range(0.1, 100.0))
-      ->capture_default_str();
+  add_field_flags(*verb, job.heads);
+  verb->get_option("--lr")->default_str("0.001; 0.003 for regression and for ten labels or more");
   verb->add_option("--seed", job.texts.seed, "Seed of the draw, the split and the exits")->capture_default_str();
   verb->add_flag("--force", job.force, "Replace the exits that the model has, and a folder that exists");
   verb->add_option("--out", flags->out, "Output folder")->default_str("the model's name with -fast");

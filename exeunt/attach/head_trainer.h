@@ -9,6 +9,7 @@
 
 #include "exeunt/attach/head.h"
 #include "exeunt/attach/imitation.h"
+#include "exeunt/base/fields.h"
 
 namespace exeunt {
 
@@ -20,6 +21,18 @@ struct HeadSettings {
   double dropout = 0.1;
   double temperature = 1;
   uint64_t seed = 42;
+
+  // Flags of `exeunt attach` and fields of attach.json.
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{"epochs", "Passes over the learned texts; the best one's exits are kept", "--epochs", 1, 1000},
+          self.epochs);
+    visit(Field{"batch", "Texts per step"}, self.batch);
+    visit(Field{"lr", "Peak learning rate of the exits", "--lr", 1e-7, 1}, self.rate);
+    visit(Field{"temperature", "Distillation temperature", "--temperature", 0.1, 100}, self.temperature);
+    visit(Field{"dropout", "Of pooled rows"}, self.dropout);
+    visit(Field{"seed", "Of the draw, the split and the heads"}, self.seed);
+  }
 };
 
 class HeadTrainer {

@@ -36,12 +36,7 @@ struct AttachRecord {
     visit(Field{"max_length", "Tokens of a text at most"}, self.max_length);
     visit(Field{"engine", "Which ran the frozen model"}, self.engine);
     visit(Field{"precision", "… and in which precision"}, self.precision);
-    visit(Field{"epochs", "Passes over the learned texts"}, self.heads.epochs);
-    visit(Field{"batch", "Texts per step"}, self.heads.batch);
-    visit(Field{"lr", "Peak learning rate"}, self.heads.rate);
-    visit(Field{"temperature", "Distillation temperature"}, self.heads.temperature);
-    visit(Field{"dropout", "Of pooled rows"}, self.heads.dropout);
-    visit(Field{"seed", "Of the draw, the split and the heads"}, self.heads.seed);
+    HeadSettings::fields(self.heads, visit);
     visit(Field{"tool", "Version of exeunt"}, self.tool);
     visit(Field{"created", "RFC 3339"}, self.created);
   }
