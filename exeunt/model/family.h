@@ -52,7 +52,8 @@ struct FamilyRow {
   Family exported_as;                                    // the family transformers is to take it for
   // The family it becomes when pretraining gives every layer a pooler; nothing: it keeps its one pooler.
   std::optional<Family> with_layer_poolers = {};
-  bool swaps_mnli_labels = false;  // GLUE's scripts exchanged neutral and entailment, as its published classifier has them
+  bool swaps_mnli_labels =
+      false;  // GLUE's scripts exchanged neutral and entailment, as its published classifier has them
   // Files without `model_type` tell their family by the name of the configuration, a field in it, or a tensor.
   std::string_view config_file = {};
   std::span<const std::string_view> telling_fields = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a single number hides: precision, recall and F1 of each class, and which classes are taken for which. Answers are
-// one label of several, or sets of labels, with scikit-learn's figures for indicator matrices.
+// What a single number hides: precision, recall and F1 of each class, and which classes are taken for which. Answers
+// are one label of several, or sets of labels, with scikit-learn's figures for indicator matrices.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ struct ClassReport {
 // Label indices below `labels`, one per row in both.
 [[nodiscard]] ClassReport class_report(std::span<const float> predicted, std::span<const float> gold, size_t labels);
 
-// Sets: all spans below are [rows, labels], 1 where a row has a label. Each label is counted on its own; none is confused
-// with another.
+// Sets: all spans below are [rows, labels], 1 where a row has a label. Each label is counted on its own; none is
+// confused with another.
 [[nodiscard]] ClassReport set_report(std::span<const uint8_t> predicted, std::span<const uint8_t> gold, size_t labels);
 
 // The share of rows whose whole set is right; NaN without rows.
