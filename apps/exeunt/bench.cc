@@ -111,12 +111,12 @@ void print_times(const PolicyTimes& times) {
   };
   add(times.full);
   for (const PolicyTime& time : times.rows) add(time);
-  fmt::print("{} texts, {} rounds in turns, {} {}, {} thread{}\n\n", times.texts, times.rounds, times.engine,
-             times.precision, times.threads, times.threads == 1 ? "" : "s");
+  fmt::print("{} texts, {} at a time, {} rounds in turns, {} {}, {} thread{}\n\n", times.texts, times.at_once,
+             times.rounds, times.engine, times.precision, times.threads, times.threads == 1 ? "" : "s");
   print_table({"policy", "ms per text", "clock speed-up", "layers", "speed-up in layers"}, cells);
 }
 
-// Real texts under every policy, for each precision and number of threads.
+// Real texts under every policy, for each precision, number of threads and of texts at a time.
 void run_policies(const Common& common, const BenchFlags& flags, const BenchPlan& plan) {
   const std::vector<PolicySpec> policies = named_settings(common, flags.settings);
   if (policies.empty())
@@ -129,8 +129,9 @@ void run_policies(const Common& common, const BenchFlags& flags, const BenchPlan
       print_times(times);
       continue;
     }
-    OrderedJson entry{{"engine", times.engine}, {"precision", times.precision}, {"threads", times.threads},
-                      {"texts", times.texts},   {"rounds", times.rounds},       {"full", time_json(times.full)}};
+    OrderedJson entry{{"engine", times.engine},       {"precision", times.precision}, {"threads", times.threads},
+                      {"texts", times.texts},         {"batch", times.at_once},       {"rounds", times.rounds},
+                      {"full", time_json(times.full)}};
     entry["rows"] = OrderedJson::array();
     for (const PolicyTime& time : times.rows) entry["rows"].push_back(time_json(time));
     out.push_back(std::move(entry));
@@ -229,8 +230,8 @@ void add_bench(CommandLine& line) {
   add_setting_flags(*verb, flags->settings, "--policy");
   verb->get_option("--policy")
       ->description(
-          "Run the texts of --data under these policies in turns, and report milliseconds per text: entropy:0.1|0.2; "
-          "repeatable");
+          "Run the texts of --data under these policies in turns, --batch at a time, and report milliseconds per text: "
+          "entropy:0.1|0.2; repeatable");
   verb->get_option("--policy")->default_str("");
   verb->add_flag("--save", flags->save,
                  "Write profile.json into the model's folder: times for latency prediction, and the best --pack-rows");

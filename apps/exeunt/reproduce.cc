@@ -161,7 +161,7 @@ void print_comparisons(const std::vector<Comparison>& rows) {
 
 void explain_columns(bool clocked) {
   if (clocked)
-    fmt::print("\nby clock: full depth's time over the setting's, {} texts run in turns; speed-up counts layers\n",
+    fmt::print("\nby clock: full depth's time over the setting's, {} texts run one at a time; speed-up counts layers\n",
                kTimedTexts);
   fmt::print(
       "\n+-: tolerance between two measurements of one method: the error of reading the figure off a plot, and two "

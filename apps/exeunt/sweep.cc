@@ -92,7 +92,8 @@ void print_rows(const Swept& swept) {
   }
   print_table(header, table);
   if (times) fmt::print("\nms: predicted for {}\n", swept.measured->profile->name());
-  if (measured) fmt::print("\nclock: per text, the texts of this sweep run under every policy in turns\n");
+  if (measured)
+    fmt::print("\nclock: per text, the texts of this sweep run one at a time under every policy, in turns\n");
 }
 
 OrderedJson elue_json(const ElueOutcome& elue) {

@@ -105,6 +105,8 @@ BenchTimes time_all(Engine& engine, const Ask& ask, std::span<const Encoding> te
           .runs = static_cast<int>(times.size())};
 }
 
+constexpr int kMostAtOnce = 65536;  // texts that wait together
+
 void require_range(const std::vector<int>& values, std::string_view what, int high) {
   for (const int value : values) {
     if (value < 1 || value > high) throw Error(Code::usage, fmt::format("{}: got {}, want 1 to {}", what, value, high));
@@ -115,7 +117,7 @@ void require_plan(const BenchPlan& plan, const ModelSpec& spec) {
   require_range(plan.threads, "--threads", 4096);
   require_range(plan.lengths, "--lengths", spec.max_tokens());
   require_range(plan.exit_at, "--exit-at", spec.layers);
-  require_range(plan.batches, "--batch", 65536);
+  require_range(plan.batches, "--batch", kMostAtOnce);
 }
 
 std::vector<BenchPoint> points_of(const BenchPlan& plan) {
@@ -451,6 +453,7 @@ BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, co
 std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan& plan, const MeasureOptions& data,
                                         std::span<const PolicySpec> policies, const Observer& observer) {
   require_range(plan.threads, "--threads", 4096);
+  require_range(plan.batches, "--batch", kMostAtOnce);
   const std::vector<Encoding> texts = encoded_texts(data, model, 0, observer);
   std::vector<PolicyTimes> out;
   with_engines(model, plan, [&](const EngineOptions& options) {
@@ -461,7 +464,10 @@ std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan
     if (entry)
       for (PolicySpec& policy : complete) policy = entry->complete(policy);
     Engine engine(model, options);
-    out.push_back(time_policies(engine, texts, complete, {.seconds = plan.seconds}));
+    for (const int batch : plan.batches) {
+      const TimingPlan timing{.seconds = plan.seconds, .at_once = static_cast<size_t>(batch)};
+      out.push_back(time_policies(engine, texts, complete, timing));
+    }
   });
   return out;
 }

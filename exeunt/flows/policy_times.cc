@@ -18,12 +18,14 @@ struct Runner {
   double average_layers = 0;
 };
 
-void run_once(Engine& engine, std::span<const Encoding> texts, Runner& runner, bool counts) {
-  const auto start = Clock::now();
-  const std::vector<Answer> answers = engine.answer(texts, {.policy = runner.policy});
-  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+void run_once(Engine& engine, std::span<const Encoding> texts, size_t at_once, Runner& runner, bool counts) {
   int64_t layers = 0;
-  for (const Answer& answer : answers) layers += answer.layer;
+  const auto start = Clock::now();
+  for (size_t first = 0; first < texts.size(); first += at_once) {
+    const auto waiting = texts.subspan(first, std::min(at_once, texts.size() - first));
+    for (const Answer& answer : engine.answer(waiting, {.policy = runner.policy})) layers += answer.layer;
+  }
+  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   runner.average_layers = static_cast<double>(layers) / static_cast<double>(texts.size());
   if (counts) runner.ms.push_back(ms / static_cast<double>(texts.size()));
 }
@@ -45,17 +47,20 @@ double median(std::vector<double> values) {
 PolicyTimes time_policies(Engine& engine, std::span<const Encoding> texts, std::span<const PolicySpec> policies,
                           const TimingPlan& plan) {
   if (texts.empty()) throw Error(Code::bad_file, "got no texts, want at least one to time");
+  check(plan.at_once > 0, "at least one text at a time");
   std::vector<Runner> runners{{engine.bind(parse_policy("full"))}};
   for (const PolicySpec& policy : policies) runners.push_back({engine.bind(policy)});
-  for (Runner& runner : runners) run_once(engine, texts, runner, false);  // memory and exit rates as in a long run
+  // Once without counting: memory and exit rates are then as in a long run.
+  for (Runner& runner : runners) run_once(engine, texts, plan.at_once, runner, false);
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
                                       plan.seconds * static_cast<double>(runners.size())));
   PolicyTimes out{.engine = engine.name(), .precision = std::string(name_of(engine.precision()))};
   out.threads = engine.threads();
   out.texts = texts.size();
+  out.at_once = plan.at_once;
   // Every other round goes backwards, so that a drift of the clock rate favours neither end of the list.
   for (; out.rounds < kLeastRounds || Clock::now() < end; ++out.rounds) {
-    for (Runner& runner : runners) run_once(engine, texts, runner, true);
+    for (Runner& runner : runners) run_once(engine, texts, plan.at_once, runner, true);
     std::reverse(runners.begin(), runners.end());
   }
   if (out.rounds % 2 == 1) std::reverse(runners.begin(), runners.end());

@@ -16,7 +16,7 @@ namespace exeunt {
 
 struct PolicyTime {
   std::string policy = {};    // text form
-  double ms = 0;              // of one text: all texts of a round over their number, the median of the rounds
+  double ms = 0;              // of one text: a round's time over the number of texts, the median of the rounds
   double clock_speedup = 0;   // full depth's ms over this one
   double average_layers = 0;  // after which the texts left
   double layers_speedup = 0;  // the model's layers over these
@@ -27,12 +27,13 @@ struct PolicyTimes {
   std::vector<PolicyTime> rows = {};  // in the order of the policies
   std::string engine = {}, precision = {};
   int threads = 0, rounds = 0;
-  size_t texts = 0;
+  size_t texts = 0, at_once = 0;
 };
 
 struct TimingPlan {
   double seconds = 1;  // for each policy, at least; and no fewer than kLeastRounds rounds
   size_t texts = 0;    // of the data, evenly spread; 0 = all
+  size_t at_once = 1;  // texts that wait together; 1 as in the papers' evaluations
 };
 inline constexpr int kLeastRounds = 3;
 

@@ -21,6 +21,7 @@ TEST(PolicyTimes, RunsEveryPolicyOverTheSameTexts) {
   const std::vector<PolicySpec> policies{parse_policy("layer:1"), parse_policy("entropy:0.3")};
   const PolicyTimes times = time_policies(options, model, policies, {.seconds = 0}, {});
   EXPECT_EQ(times.texts, 3U);
+  EXPECT_EQ(times.at_once, 1U);
   EXPECT_EQ(times.rounds, kLeastRounds);
   EXPECT_EQ(times.precision, "fp32");
   EXPECT_EQ(times.full.policy, "full");
@@ -33,6 +34,20 @@ TEST(PolicyTimes, RunsEveryPolicyOverTheSameTexts) {
   for (const PolicyTime& row : times.rows) {
     EXPECT_GT(row.ms, 0);
     EXPECT_DOUBLE_EQ(row.clock_speedup, times.full.ms / row.ms);
+  }
+}
+
+// However many wait together, the last few included, each text is run once in a round.
+TEST(PolicyTimes, TextsWaitTogetherAsManyAsAsked) {
+  Engine engine(Checkpoint::open(kTimed), {.threads = 1});
+  std::vector<Encoding> texts(5);
+  for (Encoding& text : texts) text = {.ids = {2, 5, 3}, .types = {0, 0, 0}};
+  const std::vector<PolicySpec> policies{parse_policy("layer:2")};
+  for (const size_t at_once : {1, 2, 5, 9}) {
+    const PolicyTimes times = time_policies(engine, texts, policies, {.seconds = 0, .at_once = at_once});
+    EXPECT_EQ(times.at_once, at_once);
+    EXPECT_DOUBLE_EQ(times.full.average_layers, 3) << at_once;
+    EXPECT_DOUBLE_EQ(times.rows.front().average_layers, 2) << at_once;
   }
 }
 
