@@ -14,6 +14,9 @@
     reproducing.py --pretraining OURS TORCH DEVICE
                                             log.jsonl of `exeunt pretrain` and what benchmarks/peers/torch_pretraining.py
                                             printed (or -), into pretraining.json; rates without the first 100 steps
+    reproducing.py --clock MODEL FILE DEVICE [FILE DEVICE …]
+                                            what `exeunt bench MODEL --task T --data D --policy P --json` printed on each
+                                            device, into clock.json; MODEL and DEVICE: as the page calls them
     reproducing.py --baseline EXEUNT TRAINER MODEL FEATURES
                                             writes the built-in baseline of ELUE's score: quality from the models cut short,
                                             MFLOPs from the lengths of ELUE's dev sets (elue-TASK-dev.safetensors)
@@ -103,40 +106,56 @@ def mean_settings(results, task, recipe):
                   for policy, score, layers in results.mean_curve(task, recipe, 'eval') if policy not in found]
 
 
-# What a stage and the optimiser have where a recipe's file says nothing (exeunt/recipes/recipe.h).
-STAGE = {'lr': 2e-5, 'batch': 32, 'epochs': 3, 'warmup': 0, 'weight_decay': 0, 'clip': 1, 'head_lr': 1, 'layer_lr': 1}
+# What a recipe has where its file says nothing (exeunt/recipes/recipe.h); None: nothing.
+STAGE = {'train': 'all', 'lr': 2e-5, 'batch': 32, 'epochs': 3, 'warmup': 0, 'weight_decay': 0, 'clip': 1, 'head_lr': 1, 'layer_lr': 1,
+         'label_smoothing': 0, 'eval_every': 0, 'early_stop': None, 'keep_best': None}
+HEADS = {'reader': None, 'pooler': 'own', 'classifier': 'own', 'pool_input': 'cls', 'inner': None, 'lte': False, 'init': 'normal'}
+COMPAT = {'adamw': 'hf', 'dyn_grad': 'accumulate', 'clip_scope': 'all', 'kd_kl_reduction': 'element', 'gr_exclude_last': 'generic',
+          'frozen': 'eval'}
+PAPER_RUN = {'precision': 'fp32', 'max_length': 128, 'accumulation': 1, 'world': 1, 'max_steps': 0, 'adam_epsilon': 1e-8}  # of every paper's
 
 
-PAPER_RUN = {'precision': 'fp32', 'max_length': 128, 'accumulation': 1, 'world': 1, 'max_steps': 0}  # of every paper's runs
+def other_values(paper, own, absent):
+    """['batch 32, not 8', …]: the fields of `absent` that `own` has another value of than `paper`, which may have one for each case."""
+    def text(value):
+        return f'{value:g}' if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value).lower()
+    out = []
+    for name, default in absent.items():
+        wanted, got = paper.get(name, default), own.get(name, default)
+        wanted = list(wanted.values()) if isinstance(wanted, dict) else [wanted]
+        got = got.get('default') if isinstance(got, dict) else got
+        got = None if got == 'none' else got  # both are written
+        if got not in wanted:
+            out.append(f'{name} {text(got)}, not {text(wanted[0])}')
+    return out
 
 
 def differs(recipe, settings):
-    """['batch 32, not 8', …]: what a run did other than its paper's recipe says."""
+    """What a run did other than its paper's recipe says."""
     path = ROOT / f'recipes/{recipe}.json'
     if 'stages' not in settings or not path.exists():
         return []
     paper, out = json.loads(path.read_text(encoding='utf-8')), []
+    out += other_values(paper.get('heads', {}), {**paper.get('heads', {}), **settings.get('heads', {})}, HEADS)
+    out += other_values(paper, settings, {'exits': 'all'})
+    out += other_values(paper.get('gradient', {}), settings.get('gradient', paper.get('gradient', {})), {'rule': None})
     for stage, own in zip(paper['stages'], settings['stages'], strict=False):
-        for name, absent in STAGE.items():
-            wanted = stage.get(name, absent)
-            wanted = list(wanted.values()) if isinstance(wanted, dict) else [wanted]
-            got = own.get(name, absent)
-            got = got.get('default') if isinstance(got, dict) else got
-            text = f'{name} {got:g}, not {wanted[0]:g}'
-            if got not in wanted and text not in out:
-                out.append(text)
-    compat, learned = settings.get('compat', {}), any(stage['objective'].get('kind') == 'learned' for stage in paper['stages'])
-    for name, wanted in (('adamw', 'hf'), ('dyn_grad', 'accumulate')):
-        got, wanted = compat.get(name, wanted), paper.get('compat', {}).get(name, wanted)
-        if got != wanted and (name != 'dyn_grad' or learned):
-            out.append(f'{name} {got}, not {wanted}')
+        objective = {'objective' if name == 'kind' else name: value for name, value in own['objective'].items()}
+        wanted = {'objective' if name == 'kind' else name: value for name, value in stage['objective'].items()}
+        out += other_values(wanted, objective, dict.fromkeys(wanted)) if 'objective' in wanted else []  # else one for each case
+        out += other_values(stage, {'train': stage.get('train', 'all'), **own}, STAGE)
+    # A field that says nothing about the recipe, or that runs of an earlier version did not write yet, is left out.
+    means = {'dyn_grad': any(stage['objective'].get('kind') == 'learned' for stage in paper['stages']),
+             'frozen': any(stage.get('train') == 'exits' for stage in paper['stages'])}
+    compat = {name: value for name, value in settings.get('compat', {}).items() if means.get(name, True)}
+    out += other_values(paper.get('compat', {}), {**COMPAT, **paper.get('compat', {}), **compat}, COMPAT)
     run = settings.get('run', {})
-    for name, wanted in PAPER_RUN.items():
-        if run.get(name, wanted) != wanted:
-            out.append(f'{name} {run[name]}, not {wanted}')
+    out += other_values(PAPER_RUN, run, PAPER_RUN)
+    if run.get('warmup_steps', -1) >= 0:
+        out.append(f"{run['warmup_steps']:g} warm-up steps, not a share")
     if run.get('window', 0) > 0:
         out.append(f"batches of like lengths out of {run['window']} at a time, not of any")
-    return out
+    return list(dict.fromkeys(out))
 
 
 def mean_scores(results):
@@ -162,7 +181,8 @@ def mean_score(key, runs, settings):
             'seeds': len({run['seed'] for run in runs}),
             'train_rows': train_rows.pop() if len(train_rows) == 1 else None,
             'exits': [{'layer': layer, **mean_metrics(rows)} for layer, rows in sorted(exits.items())],
-            'differs': differs(recipe, runs[0].get('settings', {})), 'settings': settings}
+            'differs': list(dict.fromkeys(text for run in runs for text in differs(recipe, run.get('settings', {})))),
+            'settings': settings}
 
 
 def replayed(exeunt, path, policies, exits=()):
@@ -230,6 +250,12 @@ def make_pretraining(ours, torch, device):
         theirs = lines_of(torch)
         out['torch'] = {'tokens_per_second': theirs[-1]['tokens_per_second'], 'version': theirs[-1]['torch'], 'lines': kept(theirs)}
     (RESULTS / 'pretraining.json').write_text(json.dumps(out, indent=1) + '\n')
+
+
+def make_clock(model, *pairs):
+    devices = [{'device': device, **times} for path, device in zip(pairs[::2], pairs[1::2], strict=True)
+               for times in json.loads(Path(path).read_text())['policies']]
+    (RESULTS / 'clock.json').write_text(json.dumps({'model': model, 'runs': devices}, indent=1) + '\n')
 
 
 def replay(place, traces, wanted, rows_of, splits=('eval', 'held-out')):
@@ -320,6 +346,8 @@ def main():
         return make_own_replays(words[0], Path(words[1]))
     if mode == '--pretraining' and len(words) == 3:
         return make_pretraining(*words)
+    if mode == '--clock' and len(words) >= 3 and len(words) % 2 == 1:
+        return make_clock(*words)
     if mode == '--baseline' and len(words) == 4:
         return make_baseline(*words)
     return __doc__ + f"\ntables: {', '.join(SECTIONS)}"

@@ -220,21 +220,50 @@ def claims_of(results):
         last = scores(task, [run['results']['exits'][-1] for run in runs])
         if not last:
             continue
-        settings = [(policy, *point) for policy, point in group.items()]
-        good = [setting for setting in settings if setting[1] >= mean(last) - 1e-9 and setting[2] < LAYERS - 1e-9]
-        out.append(((task, recipe, exits), mean(last), min(good, key=lambda one: one[2], default=None),
-                    max(settings, key=lambda one: (one[1], -one[2]))))
+        out.append(((task, recipe, exits), mean(last), *fastest_and_best([(policy, *point) for policy, point in group.items()], mean(last))))
     return out
 
 
+def fastest_and_best(settings, last):
+    good = [setting for setting in settings if setting[1] >= last - 1e-9 and setting[2] < LAYERS - 1e-9]
+    return min(good, key=lambda one: one[2], default=None), max(settings, key=lambda one: (one[1], -one[2]))
+
+
+CLAIM_COLUMNS = ['full depth', 'fastest setting not below it', 'score', 'speed-up', 'best setting']
+
+
+def claim_cells(last, fastest, best):
+    quick = [f'`{fastest[0]}`', f'{fastest[1]:.1f}', f'{LAYERS / fastest[2]:.2f}×'] if fastest else ['none', '', '']
+    return [f'{last:.1f}', *quick, f'{best[1]:.1f} at {LAYERS / best[2]:.2f}×']
+
+
 def claim_tables(results):
-    def cells(setting):
-        return [f'`{setting[0]}`', f'{setting[1]:.1f}', f'{LAYERS / setting[2]:.2f}×'] if setting else ['none', '', '']
     order = {task: place for place, task in enumerate(WHOLE_TASKS)}
-    rows = [[task, recipe_name(recipe), exits, f'{last:.1f}', *cells(fastest), f'{best[1]:.1f} at {LAYERS / best[2]:.2f}×']
-            for (task, recipe, exits), last, fastest, best in sorted(claims_of(results), key=lambda one: (order[one[0][0]], one[0]))]
-    return [table(['task', 'recipe', 'exits', 'full depth', 'fastest setting not below it', 'score', 'speed-up', 'best setting'],
-                  rows)] if rows else []
+    rows = [[task, recipe_name(recipe), exits, *claim_cells(*found)]
+            for (task, recipe, exits), *found in sorted(claims_of(results), key=lambda one: (order[one[0][0]], one[0]))]
+    return [table(['task', 'recipe', 'exits', *CLAIM_COLUMNS], rows)] if rows else []
+
+
+def reader_claims_of(results):
+    """Patience over `exeunt`, whose exits have readers, with the settings that all recipes were compared with."""
+    out = []
+    for task in WHOLE_TASKS:
+        last = scores(task, [run['results']['exits'][-1] for run in results.of(task, 'exeunt')])
+        settings = [point for point in results.mean_curve(task, 'exeunt', 'eval') if point[0].startswith('patience:')]
+        if last and settings:
+            out.append((task, mean(last), *fastest_and_best(settings, mean(last))))
+    return out
+
+
+def reader_claim_tables(results):
+    rows = [[task, *claim_cells(*found)] for task, *found in reader_claims_of(results)]
+    return [table(['task', *CLAIM_COLUMNS], rows)] if rows else []
+
+
+def reader_claims_phrase(results):
+    found = [fastest for _, _, fastest, _ in reader_claims_of(results)]
+    good = sum(fastest is not None and LAYERS / fastest[2] >= REAL_SPEEDUP for fastest in found)
+    return f'{good} of {len(found)} tasks' if found else ''
 
 
 def claims_phrase(results):
@@ -299,6 +328,18 @@ def pretraining_tables(results):
                   f'{ours / torch:.2f} times as many')
     header = ['step', 'million tokens'] + [f'{name}, exit {layer}' for name in ('masked tokens', 'order') for layer in exits]
     return [table(header, rows, remark=remark + '.')]
+
+
+def clock_tables(results):
+    """Policies run by the clock beside their layers, on every device and for every number of texts at a time."""
+    found = results.read('clock.json')
+    if not found:
+        return []
+    rows = [[f"{run['device']}, {run['precision']}", str(run['batch']), f"`{row['policy']}`", f"{row['average_layers']:.2f}",
+             f"{row['layers_speedup']:.2f}×", f"{row['ms']:.3f}", f"{row['clock_speedup']:.2f}×"]
+            for run in found['runs'] for row in [run['full'], *run['rows']]]
+    header = ['on', 'texts at a time', 'policy', 'layers', 'speed-up in layers', 'ms per text', 'speed-up by the clock']
+    return [table(header, rows, remark=f"{found['model']}.")]
 
 
 def trial_tables(results):
@@ -506,7 +547,7 @@ def attention_tables(results):
     return [table(['attention', 'launched as', 'run', 'times', 'ended in NaN', 'where'], rows)] if rows else []
 
 
-SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'pretraining': pretraining_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
+SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'claims-readers': reader_claim_tables, 'pretraining': pretraining_tables, 'clock': clock_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
             'policies': policy_tables, 'cut-short': cut_short_tables, 'tried': trial_tables, 'objectives': objective_tables,
             'watched': watched_tables, 'attention': attention_tables,
             'study': lambda results: study_tables.default_tables(results, table),
@@ -593,7 +634,7 @@ def apart_dev_phrase(results):
 
 
 PHRASES = {'runs': runs_phrase, 'torch': torch_phrase, 'seeds': seeds_phrase, 'held-out-rows': held_out_phrase,
-           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'own-runs': own_runs_phrase, 'own-missing': own_missing_phrase, 'attach-layers': apart_layers_phrase,
+           'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'claims-readers-held': reader_claims_phrase, 'own-runs': own_runs_phrase, 'own-missing': own_missing_phrase, 'attach-layers': apart_layers_phrase,
            'attach-dev': apart_dev_phrase}
 
 OPEN, CLOSE, END = '<!-- from results: ', ' -->', '<!-- end of results -->'

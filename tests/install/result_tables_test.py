@@ -123,6 +123,21 @@ class TableTest(Folder):
         self.assertEqual(chosen['rows'][-1], ['`exeunt`', '2', '`entropy:0.2`', '93.5', '91.5 (-0.5)', '4.00', '3.00×'])
         self.assertEqual(chosen['rows'][0], ['`deebert`', '0', 'none', '', '', '', ''])
 
+    def test_shows_policies_by_the_clock_beside_their_layers(self):
+        def timed(policy, ms, layers):
+            return {'policy': policy, 'ms': ms, 'clock_speedup': 4 / ms, 'average_layers': layers, 'layers_speedup': 12 / layers}
+        self.assertEqual(made.SECTIONS['clock'](self.results()), [])
+        self.write('bench.json', {'policies': [{'precision': 'bf16', 'batch': batch, 'full': timed('full', 4, 12),
+                                                'rows': [timed('entropy:0.2', 2.5, 6)]} for batch in (1, 64)]})
+        place, reproducing.RESULTS = reproducing.RESULTS, self.folder
+        self.addCleanup(setattr, reproducing, 'RESULTS', place)
+        reproducing.make_clock('a model', self.folder / 'bench.json', 'a GPU', self.folder / 'bench.json', 'a CPU')
+        clock = self.only('clock')
+        self.assertEqual(clock['remark'], 'a model.')
+        self.assertEqual(clock['rows'][:2], [['a GPU, bf16', '1', '`full`', '12.00', '1.00×', '4.000', '1.00×'],
+                                             ['a GPU, bf16', '1', '`entropy:0.2`', '6.00', '2.00×', '2.500', '1.60×']])
+        self.assertEqual([row[:2] for row in clock['rows'][2::2]], [['a GPU, bf16', '64'], ['a CPU, bf16', '1'], ['a CPU, bf16', '64']])
+
     def test_puts_exits_beside_another_programs_where_both_have_them(self):
         self.write('reference.json', [{'task': task, 'recipe': recipe, 'layer': layer, 'score': score} for task, recipe, layer, score in (
             ('SST-2', 'exeunt', 12, 91.0), ('SST-2', 'plain', 12, 93.0), ('MRPC', 'exeunt', 1, 72.5), ('MRPC', 'exeunt', 12, 80.0),
@@ -214,6 +229,13 @@ class TableTest(Folder):
             ['RTE', '`pabee`', 'all', '60.0', 'none', '', '', '60.0 at 1.00×'],
             ['RTE', '`pabee`, readers', 'all', '60.0', '`patience:1`', '70.0', '3.00×', '70.0 at 3.00×']])
         self.assertEqual(self.phrase('claims-held'), '0 of 2 cases over all exits, 1 of 1 over late exits and 1 of 1 over readers')
+        # Patience over the exits of `exeunt`, which have readers: none is as good as 92.0 until one is.
+        self.assertEqual(self.only('claims-readers')['rows'], [['SST-2', '92.0', 'none', '', '', '90.5 at 2.29×']])
+        self.assertEqual(self.phrase('claims-readers-held'), '0 of 1 tasks')
+        more = {'policy': 'patience:4', 'score': 92.0, 'layers': 8.0}
+        self.write('curves.json', [{**curve, 'rows': curve['rows'] + [more]} for curve in CURVES])
+        self.assertEqual(self.only('claims-readers')['rows'], [['SST-2', '92.0', '`patience:4`', '92.0', '1.50×', '92.0 at 1.50×']])
+        self.assertEqual(self.phrase('claims-readers-held'), '1 of 1 tasks')
 
     def test_names_seeds_of_the_papers_settings_that_are_missing(self):
         self.keep('paper-settings', run_of('RTE', 'deebert', exits(0.5, 0.6)))
@@ -265,7 +287,7 @@ class ScoresTest(Folder):
         found = {(one['task'], one['recipe']): one for one in reproducing.mean_scores(self.results())['results']}
         self.assertEqual(found['RTE', 'deebert'], {
             'task': 'RTE', 'recipe': 'deebert', 'cut_short': False, 'backbone': 'small', 'seeds': 2, 'train_rows': 60000,
-            'exits': [{'layer': 1, 'accuracy': 0.5}, {'layer': 12, 'accuracy': 0.7}], 'differs': ['batch 32, not 8'],
+            'exits': [{'layer': 1, 'accuracy': 0.5}, {'layer': 12, 'accuracy': 0.7}], 'differs': ['objective sum, not last', 'batch 32, not 8'],
             'settings': [{'policy': 'entropy:0.6', 'layers': 8.0, 'accuracy': 0.625}]})
         self.assertTrue(found['elue/MRPC', 'elasticbert-static']['cut_short'])
         self.assertEqual(found['MRPC', 'exeunt']['exits'][1], {'layer': 12})
@@ -282,11 +304,29 @@ class ScoresTest(Folder):
         self.assertEqual(found[0]['settings'], [{'policy': 'entropy:0.6', 'layers': 6.0, 'accuracy': 0.5}])
 
     def test_name_the_settings_that_are_not_the_papers(self):
-        stage = {'objective': {'kind': 'sum'}, 'lr': 5e-5, 'batch': 8, 'epochs': 10}  # 10: the recipe's own for RoBERTa
-        settings = {'stages': [stage, stage], 'compat': {'adamw': 'torch', 'dyn_grad': 'fresh'}}
+        stage = {'lr': 5e-5, 'batch': 8, 'epochs': 10}  # 10: the recipe's own for RoBERTa
+        stages = [{'objective': {'kind': kind}, 'train': part, **stage} for kind, part in (('last', 'backbone'), ('early_sum', 'exits'))]
+        settings = {'stages': stages, 'compat': {'adamw': 'torch', 'dyn_grad': 'fresh'}}
         self.assertEqual(reproducing.differs('deebert', settings), ['lr 5e-05, not 2e-05', 'adamw torch, not hf'])
-        self.assertEqual(reproducing.differs('elbert', {'stages': [{**stage, 'batch': 32, 'lr': 3e-5, 'epochs': 3}],
-                                                        'compat': {'dyn_grad': 'fresh'}}), ['dyn_grad fresh, not accumulate'])
+        learned = {'objective': {'kind': 'learned', 'init': 2, 'lr': 0.01}, 'batch': 32, 'lr': 3e-5, 'epochs': 3}
+        self.assertEqual(reproducing.differs('elbert', {'stages': [learned], 'compat': {'dyn_grad': 'fresh'}}), [
+            'init 2, not 4', 'dyn_grad fresh, not accumulate'])
+        # Every field of a recipe, one after the other.
+        for change, text in (
+                ({'heads': {'reader': 'own'}}, 'reader own, not none'), ({'heads': {'pool_input': 'mean'}}, 'pool_input mean, not cls'),
+                ({'exits': 'last:2'}, 'exits last:2, not all'), ({'gradient': {'rule': 'equilibrium'}}, 'rule equilibrium, not none'),
+                ({'compat': {'frozen': 'eval'}}, 'frozen eval, not train'), ({'run': {'warmup_steps': 9}}, '9 warm-up steps, not a share'),
+                ({'run': {'adam_epsilon': 1e-6}}, 'adam_epsilon 1e-06, not 1e-08')):
+            own = [{**one, 'lr': 2e-5} for one in stages]
+            self.assertEqual(reproducing.differs('deebert', {'stages': own} | change), [text])
+        for name, value, text in (('early_stop', 5, 'early_stop 5, not none'), ('keep_best', 'mean', 'keep_best mean, not none'),
+                                  ('label_smoothing', 0.1, 'label_smoothing 0.1, not 0'), ('train', 'all', 'train all, not backbone')):
+            own = [{**stages[0], 'lr': 2e-5, name: value}]
+            self.assertEqual(reproducing.differs('deebert', {'stages': own}), [text])
+        # ElasticBERT's static models say how often they are evaluated, and when they stop.
+        static = {'objective': {'kind': 'last'}, 'lr': 2e-5, 'batch': 32, 'epochs': 10, 'weight_decay': 0.1, 'warmup': 0.06,
+                  'eval_every': 400, 'early_stop': 10, 'keep_best': 'last'}
+        self.assertEqual(reproducing.differs('elasticbert-static', {'exits': 'last', 'stages': [static]}), ['eval_every 400, not 50'])
         self.assertEqual(reproducing.differs('deebert', {}), [])
         own = {'stages': [{'objective': {'kind': 'linear'}, 'lr': 2e-5, 'batch': 32, 'epochs': 5}]}
         self.assertEqual(reproducing.differs('pabee', own | {'run': {'precision': 'fp32', 'max_length': 128, 'window': 0}}), [])
