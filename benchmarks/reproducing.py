@@ -13,7 +13,7 @@
                                             paper-settings-replayed.json
     reproducing.py --pretraining OURS TORCH DEVICE
                                             log.jsonl of `exeunt pretrain` and what benchmarks/peers/torch_pretraining.py
-                                            printed (or -), into pretraining.json; rates without the first 100 steps
+                                            printed (or -), into pretraining.json; rates of both without the first 100 steps
     reproducing.py --clock MODEL FILE DEVICE [FILE DEVICE …]
                                             what `exeunt bench MODEL --task T --data D --policy P --json` printed on each
                                             device, into clock.json; MODEL and DEVICE: as the page calls them
@@ -28,7 +28,6 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from statistics import median
 
 from panels import panels
 from result_tables import (SECTIONS, Results, cut_short_tables, fill_marks, first_difference, markdown, mean,
@@ -55,6 +54,7 @@ OWN_RULES = RULES | {'elbert': ('window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bi
 OWN_RULES |= {name: RULES['deebert'] for name in ('deebert-sd', 'romebert', 'romebert-sd', 'elasticbert')}
 LATE_RULES = {'pabee': ('patience:1..5',), 'elbert': ('window:0.1|0.3|0.5|0.7|0.9,4,bias_1',)}
 LATE = range(7, 13)
+RATED_FROM = 100  # the step of pretraining from which tokens are counted
 METRICS = ('accuracy', 'f1', 'combined_score', 'matthews_correlation', 'pearson', 'spearmanr')
 SCORE = {'MRPC': 'combined_score', 'QQP': 'combined_score', 'STS-B': 'combined_score', 'CoLA': 'matthews_correlation'}
 
@@ -236,19 +236,24 @@ def make_own_replays(exeunt, traces):
 
 
 def make_pretraining(ours, torch, device):
-    """Rates are medians over the lines of the log, behind what is recorded or compiled at first. `torch`: - = not run."""
+    """Of both the tokens a second from step 100 on, behind most of what is recorded or compiled. `torch`: - = not run."""
     def lines_of(path):
         return [line for line in map(json.loads, Path(path).read_text().splitlines()) if 'token_losses' in line]
 
-    def kept(lines):
-        return [{name: line[name] for name in ('step', 'tokens', 'token_losses', 'order_losses')} for line in lines]
-    mine = lines_of(ours)
-    out = {'device': device, 'shape': '12 layers, hidden size 384', 'batch': '256 rows of 128 tokens',
-           'ours': {'tokens_per_second': median(line['tokens_per_second'] for line in mine if line['step'] > 100),
-                    'lines': kept(mine)}}
+    def side(lines, seconds):
+        """`seconds`: at which each line was written, whenever the clock began."""
+        (first,) = [i for i, line in enumerate(lines) if line['step'] == RATED_FROM]
+        rate = (lines[-1]['tokens'] - lines[first]['tokens']) / (seconds[-1] - seconds[first])
+        return {'tokens_per_second': rate, 'lines': [
+            {name: line[name] for name in ('step', 'tokens', 'token_losses', 'order_losses')} for line in lines]}
+    mine, seconds = lines_of(ours), [0.0]
+    for line, before in zip(mine[1:], mine):  # each has the rate since the one before
+        seconds.append(seconds[-1] + (line['tokens'] - before['tokens']) / line['tokens_per_second'])
+    out = {'device': device, 'shape': '12 layers, hidden size 384', 'batch': '256 rows of 128 tokens', 'ours': side(mine, seconds)}
     if torch != '-':
-        theirs = lines_of(torch)
-        out['torch'] = {'tokens_per_second': theirs[-1]['tokens_per_second'], 'version': theirs[-1]['torch'], 'lines': kept(theirs)}
+        theirs = lines_of(torch)  # each has the rate since the first
+        seconds = [0.0] + [(line['tokens'] - theirs[0]['tokens']) / line['tokens_per_second'] for line in theirs[1:]]
+        out['torch'] = {'version': theirs[-1]['torch'], **side(theirs, seconds)}
     (RESULTS / 'pretraining.json').write_text(json.dumps(out, indent=1) + '\n')
 
 

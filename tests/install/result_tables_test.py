@@ -241,6 +241,23 @@ class TableTest(Folder):
         self.keep('paper-settings', run_of('RTE', 'deebert', exits(0.5, 0.6)))
         self.assertIn('seeds are missing on RTE of `deebert` (1 of 3), MRPC of `deebert` (0 of 3)', self.phrase('own-missing'))
 
+    def test_rates_pretraining_and_its_peer_over_the_same_steps(self):
+        def log(name, *points):  # (step, tokens, rate)
+            (self.folder / name).write_text(''.join(json.dumps({
+                'step': step, 'tokens': tokens, 'token_losses': [1], 'order_losses': [1], 'tokens_per_second': rate,
+                'torch': '2'}) + '\n' for step, tokens, rate in points))
+            return self.folder / name
+        place, reproducing.RESULTS = reproducing.RESULTS, self.folder
+        self.addCleanup(setattr, reproducing, 'RESULTS', place)
+        ours = log('ours', (50, 100, 1), (100, 200, 50), (150, 300, 100), (200, 400, 50))  # each since the line before
+        theirs = log('theirs', (50, 100, None), (100, 200, 10), (150, 300, 20), (200, 400, 20))  # each since the first
+        reproducing.make_pretraining(ours, theirs, 'a card')
+        found = json.loads((self.folder / 'pretraining.json').read_text())
+        self.assertAlmostEqual(found['ours']['tokens_per_second'], 200 / (1 + 2))
+        self.assertAlmostEqual(found['torch']['tokens_per_second'], 200 / (300 / 20 - 100 / 10))
+        reproducing.make_pretraining(ours, '-', 'a card')
+        self.assertNotIn('torch', json.loads((self.folder / 'pretraining.json').read_text()))
+
     def test_puts_pretraining_beside_the_loop_it_is_compared_with(self):
         def side(rate, first, **more):
             return {'tokens_per_second': rate, **more, 'lines': [
