@@ -258,7 +258,8 @@ def make_pretraining(ours, torch, device):
 
 
 def make_clock(model, *pairs):
-    devices = [{'device': device, **times} for path, device in zip(pairs[::2], pairs[1::2], strict=True)
+    # Without `batch`, as earlier versions printed it, all texts waited together.
+    devices = [{'device': device, 'batch': times['texts'], **times} for path, device in zip(pairs[::2], pairs[1::2], strict=True)
                for times in json.loads(Path(path).read_text())['policies']]
     (RESULTS / 'clock.json').write_text(json.dumps({'model': model, 'runs': devices}, indent=1) + '\n')
 

@@ -41,7 +41,7 @@ TEST(PolicyTimes, RunsEveryPolicyOverTheSameTexts) {
 TEST(PolicyTimes, TextsWaitTogetherAsManyAsAsked) {
   Engine engine(Checkpoint::open(kTimed), {.threads = 1});
   std::vector<Encoding> texts(5);
-  for (Encoding& text : texts) text = {.ids = {2, 5, 3}, .types = {0, 0, 0}};
+  for (Encoding& text : texts) text = {.ids = {2, 5, 3}, .types = {0, 0, 0}, .offsets = {}};
   const std::vector<PolicySpec> policies{parse_policy("layer:2")};
   for (const size_t at_once : {1, 2, 5, 9}) {
     const PolicyTimes times = time_policies(engine, texts, policies, {.seconds = 0, .at_once = at_once});

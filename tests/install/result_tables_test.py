@@ -127,7 +127,7 @@ class TableTest(Folder):
         def timed(policy, ms, layers):
             return {'policy': policy, 'ms': ms, 'clock_speedup': 4 / ms, 'average_layers': layers, 'layers_speedup': 12 / layers}
         self.assertEqual(made.SECTIONS['clock'](self.results()), [])
-        self.write('bench.json', {'policies': [{'precision': 'bf16', 'batch': batch, 'full': timed('full', 4, 12),
+        self.write('bench.json', {'policies': [{'precision': 'bf16', 'texts': 100, 'batch': batch, 'full': timed('full', 4, 12),
                                                 'rows': [timed('entropy:0.2', 2.5, 6)]} for batch in (1, 64)]})
         place, reproducing.RESULTS = reproducing.RESULTS, self.folder
         self.addCleanup(setattr, reproducing, 'RESULTS', place)
