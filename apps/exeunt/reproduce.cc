@@ -161,8 +161,10 @@ void print_comparisons(const std::vector<Comparison>& rows) {
 
 void explain_columns(bool clocked) {
   if (clocked)
-    fmt::print("\nby clock: full depth's time over the setting's, {} texts run one at a time; speed-up counts layers\n",
-               kTimedTexts);
+    fmt::print(
+        "\nby clock: full depth's time over the setting's, at most {} texts run one at a time; speed-up counts "
+        "layers\n",
+        kTimedTexts);
   fmt::print(
       "\n+-: tolerance between two measurements of one method: the error of reading the figure off a plot, and two "
       "standard\n"
