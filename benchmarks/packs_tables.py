@@ -71,14 +71,10 @@ PARTS = {
 
 
 def packs_tables(results):
-    """One section for each machine; a part is shown as its newest run has it. `results`: the oldest first."""
+    """One section for each machine, with all of its runs."""
     machines = {}
     for result in results:
         parts = machines.setdefault(result['machine'], {})
-        key = lambda shape, row: (row['part'], shape, row.get('precision'), row.get('case'))
-        fresh = {key(result['shape'], row) for row in result['rows']}
-        for name in parts:
-            parts[name] = [(r, row) for r, row in parts[name] if key(r['shape'], row) not in fresh]
         for row in result['rows']:
             parts.setdefault(row['part'], []).append((result, row))
     sections = []
