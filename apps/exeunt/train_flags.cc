@@ -46,10 +46,10 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--preset", flags.preset, "'reference': the same settings for all recipes, for comparisons")
       ->check(CLI::IsMember({"reference"}))
       ->group(kGroup);
-  verb.add_flag(
-          "--as-written", flags.as_written,
-          "Keep the recipe's own rates, epochs and start where the study of defaults found better ones for such a "
-          "model and such data")
+  verb.add_flag("--as-written", flags.as_written,
+                "Keep the recipe's own rates, epochs, batch and start where the study of defaults found better ones "
+                "for such a "
+                "model and such data")
       ->group(kGroup);
 }
 
