@@ -48,8 +48,7 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
       ->group(kGroup);
   verb.add_flag("--as-written", flags.as_written,
                 "Keep the recipe's own rates, epochs, batch and start where the study of defaults found better ones "
-                "for such a "
-                "model and such data")
+                "for such a model and such data")
       ->group(kGroup);
 }
 
