@@ -9,6 +9,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
 #include "exeunt/model/positions.h"
+#include "exeunt/runtime/cpu/share.h"
 #include "exeunt/runtime/cpu/workspace.h"
 #include "exeunt/runtime/engine.h"
 #include "exeunt/runtime/reference.h"
@@ -18,11 +19,12 @@
 namespace exeunt {
 namespace {
 
-// Long enough for three blocks of attention, with a window that reaches from one into the next.
+// Long enough for three blocks of attention, with a window that reaches from one into the next, and for more rows than
+// a gate takes at a time.
 ModelSpec long_spec(const FamilyRow& row) {
   ModelSpec spec = small_spec(row.spec.family);
   spec.layers = 4;
-  spec.positions = 200 + spec.position_offset;
+  spec.positions = (spec.gated ? kGatedRows + 44 : 200) + spec.position_offset;
   if (spec.window > 0) spec.window = 10;
   if (spec.relative_buckets > 0) {
     spec.relative_buckets = 64;
@@ -34,7 +36,8 @@ ModelSpec long_spec(const FamilyRow& row) {
 std::vector<Encoding> texts_for(const ModelSpec& spec) {
   std::vector<Encoding> texts;
   uint32_t seed = 1;
-  for (const int length : {1, 2, 11, 63, 64, 65, 128, 150, 200}) texts.push_back(random_text(spec, length, seed++));
+  for (const int length : {1, 2, 11, 63, 64, 65, 128, 150, spec.max_tokens()})
+    texts.push_back(random_text(spec, length, seed++));
   return texts;
 }
 
