@@ -35,8 +35,9 @@ def long_table(rows):
 
 def families_tables(result):
     box = result['machine']
+    rounds = f", {result['rounds']} rounds" if 'short' in result else ''
     parts = [f"### {box['cpu']}, {box['cores']} cores, kernels `{box['isa']}`\n\n{result['date']}, commit {result['commit']}, "
-             f"{PEERS[result['peer']]}, {result['rounds']} rounds; load average {box['load_at_start']} at the start, "
+             f"{PEERS[result['peer']]}{rounds}; load average {box['load_at_start']} at the start, "
              f"{box.get('load_at_end', '?')} at the end."]
     if 'short' in result:
         parts.append('128 tokens, every row of every layer, processor time of one thread, the least of all rounds:\n\n'
