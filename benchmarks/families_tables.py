@@ -43,6 +43,7 @@ def families_tables(result):
         parts.append('128 tokens, every row of every layer, processor time of one thread, the least of all rounds:\n\n'
                      + short_table(result['short']))
     if 'long' in result:
-        parts.append(f"ModernBERT on long texts, {box['cores']} threads, each figure by a process of its own:\n\n"
+        again = f" (ours again at commit {result['long_commit']})" if 'long_commit' in result else ''
+        parts.append(f"ModernBERT on long texts, {box['cores']} threads, each figure by a process of its own{again}:\n\n"
                      + long_table(result['long']))
     return '\n\n'.join(parts)
