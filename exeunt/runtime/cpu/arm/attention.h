@@ -31,16 +31,26 @@ struct HeadRoom {
   size_t scores_stride, value_columns;  // tokens and columns, padded to whole panels
 };
 
-// 2^x for x ≤ 0 with a relative error of 8e-5, a fiftieth of bf16's rounding; clamped to 2^−120.
-EXEUNT_INLINE float32x4_t rough_power_of_two(float32x4_t x) {
+// 2^x of n vectors for x ≤ 0, with a relative error of 8e-5, a fiftieth of bf16's rounding; clamped to 2^−120.
+// Operation by operation over all of them: vector by vector, most operations would wait for the one before.
+template <int n>
+EXEUNT_INLINE void rough_powers_of_two(float32x4_t (&x)[n]) {
+  const auto each = [](auto operation) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int i = 0; i < n; ++i) operation(i);
+  };
   const float32x4_t shift = vdupq_n_f32(0x1.8p23F);  // added, it leaves no room for a fraction
-  x = vmaxq_f32(x, vdupq_n_f32(-120.0F));
-  const float32x4_t shifted = vaddq_f32(x, shift);
-  const float32x4_t r = vsubq_f32(x, vsubq_f32(shifted, shift));
   constexpr float cubic[] = {0.99992806F, 0.69326097F, 0.24261113F, 0.055171665F};
+  float32x4_t shifted[n];
+  each([&](int i) { x[i] = vmaxq_f32(x[i], vdupq_n_f32(-120.0F)); });
+  each([&](int i) { shifted[i] = vaddq_f32(x[i], shift); });
+  each([&](int i) { x[i] = vsubq_f32(x[i], vsubq_f32(shifted[i], shift)); });
+  each([&](int i) { x[i] = Lanes::polynomial(cubic, x[i]); });
   // Unsigned: the sum of the bit patterns wraps around by design, and signed overflow is undefined.
-  const uint32x4_t power = vshlq_n_u32(vreinterpretq_u32_f32(shifted), 23);
-  return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(Lanes::polynomial(cubic, r)), power));
+  each([&](int i) {
+    const uint32x4_t power = vshlq_n_u32(vreinterpretq_u32_f32(shifted[i]), 23);
+    x[i] = vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(x[i]), power));
+  });
 }
 
 // x where its place is in [begin, end), and zeros.
@@ -55,34 +65,43 @@ EXEUNT_INLINE float32x4_t kept(float32x4_t x, int begin, int end) {
 // eight keys from `first` (a multiple of 8) to `last` are written, with zeros for keys that are not `seen`.
 template <class T>
 float share_bf16(const float* row, int first, int last, SeenKeys seen, float scale, std::byte* to) {
-  float32x4_t most = vdupq_n_f32(row[seen.begin]), other = most;
+  float32x4_t most[4];
+  for (float32x4_t& some : most) some = vdupq_n_f32(row[seen.begin]);
   int t = seen.begin;
-  for (; t + 8 <= seen.end; t += 8) {
-    most = vmaxq_f32(most, vld1q_f32(row + t));
-    other = vmaxq_f32(other, vld1q_f32(row + t + 4));
+  for (; t + 16 <= seen.end; t += 16) {
+    for (int i = 0; i < 4; ++i) most[i] = vmaxq_f32(most[i], vld1q_f32(row + t + 4 * i));
   }
-  float largest = vmaxvq_f32(vmaxq_f32(most, other));
+  for (; t + 4 <= seen.end; t += 4) most[0] = vmaxq_f32(most[0], vld1q_f32(row + t));
+  float largest = vmaxvq_f32(vmaxq_f32(vmaxq_f32(most[0], most[1]), vmaxq_f32(most[2], most[3])));
   for (; t < seen.end; ++t) largest = row[t] > largest ? row[t] : largest;
 
   const float by = scale * 1.44269504F;
   const float32x4_t offset = vdupq_n_f32(-largest * by);
   float32x4_t sum = vdupq_n_f32(0), second = sum;
-  const auto eight = [&](int from, auto keep) __attribute__((always_inline)) {
-    const float32x4_t low = keep(rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + from), by)), from);
-    const float32x4_t high = keep(rough_power_of_two(vfmaq_n_f32(offset, vld1q_f32(row + from + 4), by)), from + 4);
-    sum = vaddq_f32(sum, low);
-    second = vaddq_f32(second, high);
-    std::byte* step = to + static_cast<size_t>(from) / 8 * kStep * kTileRows;  // two units of four
-    vst1_u16(reinterpret_cast<uint16_t*>(step), T::to_bf16(low));
-    vst1_u16(reinterpret_cast<uint16_t*>(step + 8 * kTileRows), T::to_bf16(high));
+  const auto share = [&](int from, auto count, auto keep) __attribute__((always_inline)) {
+    constexpr int vectors = decltype(count)::value;
+    float32x4_t x[vectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) x[i] = vfmaq_n_f32(offset, vld1q_f32(row + from + 4 * i), by);
+    rough_powers_of_two(x);
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) {
+      x[i] = keep(x[i], from + 4 * i);
+      float32x4_t& part = i % 2 == 0 ? sum : second;
+      part = vaddq_f32(part, x[i]);
+      vst1_u16(reinterpret_cast<uint16_t*>(to + static_cast<size_t>(from / 4 + i) * 8 * kTileRows), T::to_bf16(x[i]));
+    }
   };
+  constexpr std::integral_constant<int, 2> one_step = {};
+  constexpr std::integral_constant<int, 8> four_steps = {};
   const auto all = [](float32x4_t x, int) { return x; };
   const auto those_seen = [&](float32x4_t x, int from) { return kept(x, seen.begin - from, seen.end - from); };
   // What is not seen may be garbage. Loops of their own: in one, the masks would be computed for all steps.
   t = first;
-  for (; t < seen.begin; t += 8) eight(t, those_seen);
-  for (; t + 8 <= seen.end; t += 8) eight(t, all);
-  for (; t < last; t += 8) eight(t, those_seen);
+  for (; t < seen.begin; t += 8) share(t, one_step, those_seen);
+  for (; t + 32 <= seen.end; t += 32) share(t, four_steps, all);
+  for (; t + 8 <= seen.end; t += 8) share(t, one_step, all);
+  for (; t < last; t += 8) share(t, one_step, those_seen);
   return vaddvq_f32(vaddq_f32(sum, second));
 }
 
