@@ -47,7 +47,7 @@ class Bench:
         self.peaks = {}  # of one thread, by precision
         probe = json.loads(output([flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'),
                                    '--lengths', '4', '--seconds', '0', '--json', '-q']))
-        self.machine = dict(machine(), isa=probe['isa'])
+        self.machine = dict(machine(), cpu=probe['cpu'], isa=probe['isa'])
         # bf16 is rejected if the processor lacks it.
         self.precisions = [p for p in ('fp32', 'bf16', 'int8') if subprocess.run(
             [flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'), '--lengths', '4', '--seconds', '0',
