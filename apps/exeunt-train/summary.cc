@@ -113,8 +113,11 @@ std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& wh
       {"labels", labels_text(what.loaded.data)},
       {"recipe", fmt::format("{}, seed {}", recipe.name, recipe.seed)},
       {"exits", exits_text(start.exits)}};
+  const auto run =
+      std::count_if(start.stages.begin(), start.stages.end(), [](const auto& plan) { return plan.steps > 0; });
   for (size_t i = 0; i < start.stages.size(); ++i) {
-    rows.emplace_back(start.stages.size() == 1 ? "training" : fmt::format("stage {}", i + 1),
+    if (run > 0 && start.stages[i].steps == 0) continue;
+    rows.emplace_back(run <= 1 ? "training" : fmt::format("stage {}", i + 1),
                       stage_text(recipe.stages[i], start.stages[i], what.options.accumulation));
   }
   rows.emplace_back("device", device_text(start, what.options.precision));

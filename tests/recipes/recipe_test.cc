@@ -56,6 +56,15 @@ TEST(Recipe, HasTheSettingsThatThePapersTrainedWith) {
   EXPECT_EQ(number_for(ours.stages[0].lr, {.rows = 10000, .regression = true}), 2e-5);
   EXPECT_EQ(ours.stages[0].head_lr, 5);
   EXPECT_EQ(ours.stages[0].objective.kind, ObjectiveKind::sum);
+  // Exits imitate the last one in the end, frozen, whatever rates the command line has for the model.
+  ASSERT_EQ(ours.stages.size(), 2U);
+  EXPECT_EQ(ours.stages[1].objective.kind, ObjectiveKind::distill_early);
+  EXPECT_EQ(ours.stages[1].objective.gamma, 1);
+  EXPECT_EQ(ours.stages[1].train, Trainable::exits);
+  EXPECT_FALSE(ours.stages[1].flags);
+  EXPECT_EQ(number_for(ours.stages[1].epochs, {.rows = 10000}), 4);
+  EXPECT_EQ(number_for(ours.stages[1].epochs, {.rows = 10000, .regression = true}), 0);  // not measured
+  EXPECT_EQ(ours.compat.frozen, Frozen::eval);
 }
 
 TEST(Recipe, GivesAPolicyThatItsOwnModelCanRun) {

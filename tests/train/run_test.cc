@@ -33,6 +33,7 @@ struct Trial : SmallRun {
 TEST(Run, LearnsAndLeavesHuggingFacesTreeBehind) {
   Trial run("exeunt");
   TrainOptions& options = run.options;
+  options.recipe.stages.resize(1);
   options.max_steps = 60;
   options.save_every = 20;
   options.recipe.stages[0].lr = {.value = 3e-3};
