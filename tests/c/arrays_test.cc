@@ -193,6 +193,21 @@ TEST(CReplays, CertifiesAPolicyThatReplaysFromItsFile) {
   }
 }
 
+TEST(CReplays, CertifiesWithTheConfidenceAndThePartsAskedFor) {
+  const Made made(2000);
+  exeunt_plan plan = EXEUNT_PLAN_INIT;
+  for (const int no_report : {0, 1}) {
+    plan.confidence = 0.9;
+    plan.no_report = no_report;
+    char* json = nullptr;
+    ASSERT_EQ(exeunt_calibrate(&made.given, &plan, &json), EXEUNT_OK) << exeunt_last_error();
+    const std::string text = json;
+    exeunt_free(json);
+    EXPECT_THAT(text, HasSubstr("confidence 90 %"));
+    EXPECT_EQ(text.find("\"report\":0}") != std::string::npos, no_report == 1) << text.substr(0, 400);
+  }
+}
+
 TEST(CReplays, SweepsWithAccuracyWhereGoldIsKnown) {
   Made made(100);
   char* json = nullptr;

@@ -23,16 +23,16 @@ UserColumns lists() {
 
 TEST(SetReader, ReadsListsAndTextsWithBars) {
   for (const char* text : {"{\"text\":\"x\",\"label\":[\"b\",\"a\",\"b\"]}\n{\"text\":\"y\",\"label\":[]}\n"
-                           "{\"text\":\"z\",\"label\":[\"c\"]}\n",
+                           "{\"text\":\"z\",\"label\":[\"c\",\"b\"]}\n",
                            "{\"text\":\"x\",\"label\":\"b | a\"}\n{\"text\":\"y\",\"label\":\"\"}\n"
-                           "{\"text\":\"z\",\"label\":\"c\"}\n"}) {
+                           "{\"text\":\"z\",\"label\":\"c|b\"}\n"}) {
     const Dataset data = read(text, UserFormat::jsonl, lists());
     EXPECT_TRUE(data.several && data.labelled);
     EXPECT_EQ(data.labels, (std::vector<std::string>{"a", "b", "c"}));
     ASSERT_EQ(data.examples.size(), 3U);
     EXPECT_EQ(data.examples[0].given, (std::vector<int>{0, 1}));
     EXPECT_TRUE(data.examples[1].given.empty());
-    EXPECT_EQ(data.examples[2].given, (std::vector<int>{2}));
+    EXPECT_EQ(data.examples[2].given, (std::vector<int>{1, 2})) << "by name, not in the order they were met";
   }
   const Dataset table = read("text,label\nx,b|a\ny,\nz,c\n", UserFormat::csv, lists());
   EXPECT_EQ(table.examples[0].given, (std::vector<int>{0, 1}));
