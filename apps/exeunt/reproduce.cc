@@ -56,7 +56,7 @@ const Task& task_for(const Paper& paper, const std::string& name) {
 // A finished run in `out` is measured again instead of trained, if it is one of this paper and task.
 bool is_trained(const fs::path& out, const Paper& paper, const Task& task) {
   if (!path_exists(out / "all_results.json") || !path_exists(out / "recipe.json")) return false;
-  const Json recipe = read_json(out / "recipe.json");
+  const Json recipe = read_json(ReadPath::in(out, "recipe.json"));
   const std::string where = (out / "recipe.json").string();
   JsonObject object(recipe, where);
   JsonObject run(object.get("run"), where + ": run");

@@ -81,12 +81,11 @@ class LogLines {
 // A text for the playground to begin with: the first short one of the rows that training held out, where it did.
 std::optional<serve::JobText> example_for(const std::string& model) {
   constexpr size_t kShort = 200;  // bytes
-  const std::filesystem::path path = std::filesystem::path(model) / kHeldOutFile;
-  if (!path_exists(path)) return std::nullopt;
+  if (!path_exists(std::filesystem::path(model) / kHeldOutFile)) return std::nullopt;
   try {
-    UserColumns columns = held_out_columns(path);
+    UserColumns columns;
     columns.label.clear();  // the texts alone
-    const Dataset rows = read_user_data(path.string(), columns);
+    const Dataset rows = read_held_out(model, columns);
     const auto found = std::find_if(rows.examples.begin(), rows.examples.end(),
                                     [](const Example& row) { return row.text.size() <= kShort; });
     if (found == rows.examples.end()) return std::nullopt;

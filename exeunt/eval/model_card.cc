@@ -320,7 +320,10 @@ std::string model_card(const Checkpoint& model, const CardFacts& facts) {
 
 void write_card(const fs::path& folder, const Checkpoint& model, const CardFacts& facts) {
   const fs::path path = folder / kCardFile;
-  if (path_exists(path) && read_text(path, kLargestCard).find(kCardMark) == std::string::npos) return;
+  const auto ours = [&] {
+    return read_text(ReadPath::in(folder, kCardFile), kLargestCard).find(kCardMark) != std::string::npos;
+  };
+  if (path_exists(path) && !ours()) return;
   write_atomically(path, model_card(model, facts));
 }
 

@@ -166,9 +166,10 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const O
   if (!source.task.empty() || !path_exists(held_out)) {
     throw Error(Code::usage, "--data is required to run a model", data_hint(model));
   }
-  UserColumns columns = held_out_columns(held_out);
+  UserColumns columns;
   take_labels(columns);
-  Dataset data = load_data({.path = held_out.string(), .columns = columns, .limit = source.limit});
+  Dataset data = read_held_out(model.folder(), columns);
+  keep_first_rows(data, source.limit, held_out.string());
   observer.notice(
       fmt::format("no --data: using the {} rows that training held out, {}", data.examples.size(), held_out.string()));
   return data;

@@ -35,7 +35,7 @@ fs::path policy_path(const Checkpoint& model) {
 
 PolicyFile policies_at(const fs::path& path, const std::string& weights, const std::string& default_precision) {
   if (path_exists(path)) {
-    PolicyFile file = read_policy_file(path);
+    PolicyFile file = read_policy_file(ReadPath::in(path.parent_path(), path.filename()));
     if (file.weights == weights) return file;
   }
   return {.weights = weights, .default_precision = default_precision, .entries = {}};

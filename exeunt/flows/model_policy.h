@@ -17,7 +17,8 @@ namespace exeunt {
 // Where the policy of a model is kept; an Error where its folder is not in Exeunt's format.
 [[nodiscard]] std::filesystem::path policy_path(const Checkpoint& model);
 
-// The policy file at `path` if it was made for `weights`, else one without entries.
+// The policy file at `path` if it was made for `weights`, else one without entries. It is about to be replaced, so a
+// link that leads out of its folder is refused.
 [[nodiscard]] PolicyFile policies_at(const std::filesystem::path& path, const std::string& weights,
                                      const std::string& default_precision);
 

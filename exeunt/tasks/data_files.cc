@@ -79,9 +79,9 @@ std::vector<DataFile> data_files(const std::string& name) {
   return out;
 }
 
-DataBytes::DataBytes(const fs::path& path) : mapped_(MappedFile::open(path)) {
+DataBytes::DataBytes(const ReadPath& path) : mapped_(MappedFile::open(path)) {
   text_ = mapped_->text();
-  if (path.extension() == kPacked) {
+  if (path.path().extension() == kPacked) {
     unpacked_ = gunzip(text_, path.string(), kMaxDataBytes);
     text_ = unpacked_;
   }

@@ -31,7 +31,7 @@ struct DataFile {
 // The content of a file, unpacked if it ends in .gz.
 class DataBytes {
  public:
-  explicit DataBytes(const std::filesystem::path& path);
+  explicit DataBytes(const ReadPath& path);
   [[nodiscard]] std::string_view text() const noexcept { return text_; }
   [[nodiscard]] std::string_view stored() const noexcept { return mapped_->text(); }  // as they lie on the disk
 

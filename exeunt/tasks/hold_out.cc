@@ -120,12 +120,12 @@ std::string held_out_text(const Dataset& data) {
   return out;
 }
 
-UserColumns held_out_columns(const std::filesystem::path& path) {
-  const auto file = MappedFile::open(path);
-  UserColumns columns;
+Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns) {
+  const ReadPath path = ReadPath::in(folder, kHeldOutFile);
+  const DataBytes bytes(path);
   columns.format = UserFormat::csv;
-  if (file->text().starts_with(kWithPair)) columns.pair = "pair";
-  return columns;
+  columns.pair = bytes.text().starts_with(kWithPair) ? "pair" : "";
+  return parse_user_data(bytes.text(), path.string(), columns);
 }
 
 }  // namespace exeunt

@@ -23,8 +23,9 @@ struct HeldOut {
 // the texts alone. Nothing is held out from fewer than kLeastToHoldOut rows.
 [[nodiscard]] HeldOut hold_out(Dataset& data, double share);
 
-// Rows as CSV with the columns text, pair (if there is one) and label, and how such a file is read again.
+// Rows as CSV with the columns text, pair (if there is one) and label.
 [[nodiscard]] std::string held_out_text(const Dataset& data);
-[[nodiscard]] UserColumns held_out_columns(const std::filesystem::path& path);
+// Those of a model folder, read beneath it; `columns` says what the labels are. Throws Error bad_file.
+[[nodiscard]] Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns);
 
 }  // namespace exeunt

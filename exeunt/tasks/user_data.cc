@@ -321,10 +321,13 @@ Dataset load_data(const DataSource& source) {
     if (!source.split.empty()) throw Error(Code::usage, "--split goes with --task");
     data = read_user_data(source.path, source.columns);
   }
-  if (source.limit > 0 && data.examples.size() > static_cast<size_t>(source.limit))
-    data.examples.resize(static_cast<size_t>(source.limit));
-  if (data.examples.empty()) throw_bad_file(source.path, "got no rows, want at least one");
+  keep_first_rows(data, source.limit, source.path);
   return data;
+}
+
+void keep_first_rows(Dataset& data, int64_t limit, const std::string& where) {
+  if (limit > 0 && data.examples.size() > static_cast<size_t>(limit)) data.examples.resize(static_cast<size_t>(limit));
+  if (data.examples.empty()) throw_bad_file(where, "got no rows, want at least one");
 }
 
 std::string flags_for(const UserColumns& columns) {

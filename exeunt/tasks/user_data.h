@@ -55,6 +55,8 @@ struct DataSource {
 
 // Throws Error: usage if the source names nothing, bad_file if it holds no rows.
 [[nodiscard]] Dataset load_data(const DataSource& source);
+// Leaves the first `limit` rows, 0 = all. Throws Error bad_file, at `where`, if there is none.
+void keep_first_rows(Dataset& data, int64_t limit, const std::string& where);
 
 // The flags by which a command reads the same again, each with a blank before it, for hints: " --text-column body".
 // Those that have their defaults are left out.

@@ -136,7 +136,7 @@ void RecipeComparison::open() {
     fs::remove(path, ignored);
   }
   if (path_exists(path)) {
-    const Json record = read_json(path);
+    const Json record = read_json(ReadPath::in(options_.out, kRecord));
     JsonObject object(record, path.string());
     if (object.string("format") != kRecordFormat) object.fail("format", glimpse(record["format"]), kRecordFormat);
     for (const auto& [name, entry] : object.get("candidates").items()) {

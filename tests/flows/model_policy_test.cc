@@ -13,6 +13,7 @@
 namespace exeunt {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 // A trace made before precision.json changed says nothing of the model as it runs now.
@@ -45,6 +46,21 @@ TEST(ModelPolicy, AStaleTraceIsNotCertifiedForTodaysPrecisionMap) {
   alone.out = (model.folder / "policy.json").string();
   (void)calibrate_model(alone, quiet());
   EXPECT_EQ(read_policy_file(alone.out).entries[0].precision_map, trace.info.precision_map);
+}
+
+// A policy.json is read before it is changed, long after its folder was looked at.
+TEST(ModelPolicy, ThePolicyToBeChangedIsReadBeneathItsFolder) {
+  const Scratch scratch;
+  const fs::path folder = scratch.path() / "model", others = scratch.path() / "others.json";
+  fs::create_directory(folder);
+  write_atomically(others, policy_file_text({.weights = std::string(64, 'a'), .default_precision = "fp32"}));
+  fs::create_symlink("../others.json", folder / "policy.json");
+  const auto read = [&] { return policies_at(folder / "policy.json", std::string(64, 'a'), "int8"); };
+  EXPECT_THAT(error_of([&] { (void)read(); }).what(), HasSubstr("outside the model folder"));
+  fs::remove(folder / "policy.json");
+  EXPECT_EQ(read().default_precision, "int8");  // there is none
+  fs::copy(others, folder / "policy.json");
+  EXPECT_EQ(read().default_precision, "fp32");
 }
 
 // Traces of version 1 do not say with which precision.json they were made.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "exeunt/base/sha256.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -118,11 +119,11 @@ TEST(HoldOut, TheFileGivesBackTextsPairsAndLabels) {
     for (Example& example : data.examples) {
       if (pairs) example.pair = " second, with blanks ";
     }
-    const auto path = scratch.path() / "held-out.csv";
     scratch.write("held-out.csv", held_out_text(data));
-    UserColumns columns = held_out_columns(path);
+    UserColumns columns;
     columns.labels = data.labels;
-    const Dataset again = read_user_data(path, columns);
+    const Dataset again = read_held_out(scratch.path(), columns);
+    EXPECT_EQ(again.sha256, sha256_file(scratch.path() / "held-out.csv"));
     ASSERT_EQ(again.examples.size(), data.examples.size());
     for (size_t row = 0; row < data.examples.size(); ++row) {
       EXPECT_EQ(again.examples[row].text, data.examples[row].text);
@@ -141,10 +142,29 @@ TEST(HoldOut, ARegressionKeepsItsValuesToTheLastBit) {
   const HeldOut held = hold_out(data, 0.3);
   EXPECT_EQ(held.certify.examples.size(), 12U);
   scratch.write("held-out.csv", held_out_text(held.certify));
-  UserColumns columns = held_out_columns(scratch.path() / "held-out.csv");
+  UserColumns columns;
   columns.regression = true;
-  const Dataset again = read_user_data(scratch.path() / "held-out.csv", columns);
+  const Dataset again = read_held_out(scratch.path(), columns);
   for (size_t row = 0; row < 12; ++row) EXPECT_EQ(again.examples[row].gold, held.certify.examples[row].gold);
+}
+
+// Its rows are shown, and kept in traces and reports: a model folder must not name another file of its user's.
+TEST(HoldOut, TheFileOfAModelFolderIsReadBeneathIt) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch.path() / "model");
+  scratch.write("others.csv", held_out_text(labelled_texts({2, 1})));
+  const auto held_out = scratch.path() / "model" / kHeldOutFile;
+  std::filesystem::create_symlink("../others.csv", held_out);
+  EXPECT_THAT(error_of([&] { (void)read_held_out(scratch.path() / "model", {}); }).what(),
+              testing::HasSubstr("outside the model folder"));
+  std::filesystem::remove(held_out);
+  std::filesystem::create_directory(held_out);  // nor are the tables of a folder read
+  std::filesystem::copy(scratch.path() / "others.csv", held_out / "others.csv");
+  EXPECT_THAT(error_of([&] { (void)read_held_out(scratch.path() / "model", {}); }).what(),
+              testing::HasSubstr("want a regular file"));
+  std::filesystem::remove_all(held_out);
+  std::filesystem::copy(scratch.path() / "others.csv", held_out);
+  EXPECT_EQ(read_held_out(scratch.path() / "model", {}).examples.size(), 3U);
 }
 
 }  // namespace
