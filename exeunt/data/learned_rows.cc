@@ -148,11 +148,6 @@ Overlap LearnedRows::overlap(Row ids) const {
   return lies_within(prefixes) || contains_one(prefixes) ? Overlap::partial : Overlap::none;
 }
 
-size_t LearnedRows::BucketOf::operator()(uint64_t hash) const {
-  static const uint64_t secret = draw_salt()[0];
-  return mix_bits(hash ^ secret);
-}
-
 LearnedRows LearnedRows::read(const ReadPath& path) {
   return from(read_safetensors(path), path.string());
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exeunt/base/files.h"
+#include "exeunt/base/secret_hash.h"
 #include "exeunt/base/tensor.h"
 #include "exeunt/data/features.h"
 #include "exeunt/model/exeunt_folder.h"
@@ -54,21 +55,16 @@ class LearnedRows {
   void write(const std::filesystem::path& path) const;
 
  private:
-  // Whoever made a list chose its hashes: by themselves they could all share one bucket of the set.
-  struct BucketOf {
-    size_t operator()(uint64_t hash) const;
-  };
-
   LearnedRows() = default;
   [[nodiscard]] static LearnedRows from(const TensorSet& set, const std::string& where);
   [[nodiscard]] bool lies_within(std::span<const uint64_t> prefixes) const;
   [[nodiscard]] bool contains_one(std::span<const uint64_t> prefixes) const;
 
   RowSalt salt_ = {};
-  std::unordered_set<uint64_t, BucketOf> rows_ = {};
-  std::vector<int64_t> lengths_ = {};      // of learned texts of four tokens and more, each once, rising
-  std::vector<int64_t> max_lengths_ = {};  // each once, rising
-  std::vector<uint64_t> filter_ = {};      // Bloom filter over groups of four tokens; a power of two of words
+  std::unordered_set<uint64_t, SecretHash> rows_ = {};  // whoever made the list chose its hashes
+  std::vector<int64_t> lengths_ = {};                   // of learned texts of four tokens and more, each once, rising
+  std::vector<int64_t> max_lengths_ = {};               // each once, rising
+  std::vector<uint64_t> filter_ = {};  // Bloom filter over groups of four tokens; a power of two of words
 };
 
 // What the model in a folder has learned; nothing if the folder does not tell. Throws Error (bad_file) if its list is

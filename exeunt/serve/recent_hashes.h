@@ -7,6 +7,8 @@
 #include <deque>
 #include <unordered_set>
 
+#include "exeunt/base/secret_hash.h"
+
 namespace exeunt::serve {
 
 class RecentHashes {
@@ -26,7 +28,7 @@ class RecentHashes {
 
  private:
   size_t most_;
-  std::unordered_set<uint64_t> known_ = {};
+  std::unordered_set<uint64_t, SecretHash> known_ = {};
   std::deque<uint64_t> order_ = {};
 };
 

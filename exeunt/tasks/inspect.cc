@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/secret_hash.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/tasks/check_data.h"
 #include "exeunt/tasks/gold_reader.h"
@@ -24,8 +25,8 @@ constexpr double kRepeatedShare = 0.01;  // of the rows, from which repeated one
 
 // One key per text, or pair of texts. A hash, so that a large file is not in memory twice.
 size_t key_of(const Example& example) {
-  const std::hash<std::string_view> hash;
-  return example.pair ? hash(example.text + '\0' + *example.pair) : hash(example.text);
+  const SecretHash hash;
+  return example.pair ? hash(example.text + '\0' + *example.pair) : hash(std::string_view(example.text));
 }
 
 int64_t words_in(std::string_view text) {

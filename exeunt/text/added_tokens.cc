@@ -25,8 +25,9 @@ bool word_behind(std::string_view text, size_t at) noexcept {
   return at < text.size() && unicode::is_word(decode_utf8(text.substr(at)).code_point);
 }
 
-size_t skip_space_back(std::string_view text, size_t at) noexcept {
-  while (at > 0) {
+// Not beyond `done`, or a token that is white space itself would go through all of it each time.
+size_t skip_space_back(std::string_view text, size_t at, size_t done) noexcept {
+  while (at > done) {
     const auto [c, begin] = code_point_before(text, at);
     if (!unicode::is_space(c)) break;
     at = begin;
@@ -62,6 +63,15 @@ std::vector<AddedToken> parse_added_tokens(const Json& value, const std::string&
     tokens.push_back(std::move(token));
   }
   return tokens;
+}
+
+AddedToken* AddedTokenList::find(const std::string& content) {
+  const auto found = places_.find(content);
+  return found == places_.end() ? nullptr : &tokens_[found->second];
+}
+
+void AddedTokenList::add(AddedToken token) {
+  if (places_.emplace(token.content, tokens_.size()).second) tokens_.push_back(std::move(token));
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocabulary, const Normalizer& normalizer,
@@ -138,8 +148,8 @@ void AddedTokens::split(const Matcher& matcher, std::string_view text, std::vect
     size_t end = match.end;
     at = match.end;  // the search continues after the match itself, whether it was rejected or extended
     if (token.single_word && (word_before(text, begin) || word_behind(text, end))) continue;
-    if (token.lstrip) begin = std::max(skip_space_back(text, begin), done);
-    if (token.rstrip) end = skip_space(text, end);
+    if (token.lstrip) begin = std::max(skip_space_back(text, begin, done), done);
+    if (token.rstrip) end = skip_space(text, std::max(end, done));  // up to `done` a token before took all space
     if (done < begin) parts.push_back({done, begin, -1});
     parts.push_back({begin, end, *token.id});
     done = end;

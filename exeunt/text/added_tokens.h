@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/base/secret_hash.h"
 #include "exeunt/text/byte_trie.h"
 #include "exeunt/text/normalizer.h"
 #include "exeunt/text/vocabulary.h"
@@ -30,6 +31,18 @@ struct AddedToken {
 
 // Reads "added_tokens" of tokenizer.json.
 [[nodiscard]] std::vector<AddedToken> parse_added_tokens(const Json& value, const std::string& where);
+
+// Puts the tokens of several files together, each content once.
+class AddedTokenList {
+ public:
+  [[nodiscard]] AddedToken* find(const std::string& content);  // null pointer if there is none
+  void add(AddedToken token);                                  // unless one with its content is there
+  [[nodiscard]] std::vector<AddedToken> take() { return std::move(tokens_); }
+
+ private:
+  std::vector<AddedToken> tokens_ = {};
+  std::unordered_map<std::string, size_t, SecretHash> places_ = {};
+};
 
 class AddedTokens {
  public:
@@ -69,7 +82,7 @@ class AddedTokens {
   void split(const Matcher& matcher, std::string_view text, std::vector<Part>& parts) const;
 
   std::vector<AddedToken> tokens_;
-  std::unordered_map<std::string, int32_t> by_content_;
+  std::unordered_map<std::string, int32_t, SecretHash> by_content_;
   std::unordered_map<int32_t, size_t> by_id_;
   Matcher raw_, normalized_;
   int32_t id_limit_ = 0;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/base/secret_hash.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/byte_level.h"
 
@@ -20,9 +21,9 @@ uint64_t key_of(int32_t left, int32_t right) noexcept {
   return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
 }
 
-// Fibonacci hashing: the high bits of a product with 2^64 / golden ratio.
-size_t slot_of(uint64_t key, int shift) noexcept {
-  return static_cast<size_t>((key * 0x9E3779B97F4A7C15U) >> shift);
+// The high bits of a product with an odd number that whoever chose the merges does not know.
+size_t slot_of(uint64_t key, uint64_t factor, int shift) noexcept {
+  return static_cast<size_t>((key * factor) >> shift);
 }
 
 std::string written(uint8_t byte) {
@@ -39,13 +40,13 @@ bool later(const ByteBpeModel::Scratch::Candidate& a, const ByteBpeModel::Scratc
 }  // namespace
 
 ByteBpeModel::ByteBpeModel(const Vocabulary& vocabulary, const std::vector<BpeMerge>& merges, const Options& options)
-    : options_(options) {
+    : factor_(hash_secret()[1] | 1U), options_(options) {
   const size_t size = std::bit_ceil(merges.size() * 2 + 2);
   slots_.resize(size);
   shift_ = 64 - std::countr_zero(size);
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const uint64_t key = key_of(merges[rank].left, merges[rank].right);
-    size_t slot = slot_of(key, shift_);
+    size_t slot = slot_of(key, factor_, shift_);
     while (slots_[slot].pair != UINT64_MAX && slots_[slot].pair != key) slot = (slot + 1) & (size - 1);
     slots_[slot] = {key, static_cast<uint32_t>(rank), merges[rank].result};  // of duplicate pairs the last one wins
   }
@@ -73,7 +74,7 @@ ByteBpeModel::ByteBpeModel(const Vocabulary& vocabulary, const std::vector<BpeMe
 
 const ByteBpeModel::Slot* ByteBpeModel::find(int32_t left, int32_t right) const noexcept {
   const uint64_t key = key_of(left, right);
-  for (size_t slot = slot_of(key, shift_);; slot = (slot + 1) & (slots_.size() - 1)) {
+  for (size_t slot = slot_of(key, factor_, shift_);; slot = (slot + 1) & (slots_.size() - 1)) {
     if (slots_[slot].pair == key) return &slots_[slot];
     if (slots_[slot].pair == UINT64_MAX) return nullptr;
   }

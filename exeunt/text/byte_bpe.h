@@ -67,6 +67,7 @@ class ByteBpeModel {
 
   std::vector<Slot> slots_;  // open addressing, a power of two
   int shift_ = 0;            // 64 - bits of a slot's number
+  uint64_t factor_;          // of this process
   ByteTrie words_;           // tokens by their bytes
   std::vector<bool> whole_;  // the merges produce this token from its own bytes
   std::array<int32_t, 256> bytes_{};

@@ -8,6 +8,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/protobuf.h"
+#include "exeunt/base/secret_hash.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/vocabulary.h"
 
@@ -95,7 +96,7 @@ void check_model(const SpieceModel& model, const Trainer& trainer, const std::st
   if (trainer.unknown < 0 || trainer.unknown >= size) {
     throw_bad_file(where, "trainer_spec: unk_id: got {}, want 0 to {}", trainer.unknown, size - 1);
   }
-  std::unordered_map<std::string_view, size_t> seen;
+  std::unordered_map<std::string_view, size_t, SecretHash> seen;
   seen.reserve(model.pieces.size());
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const SentencePiece& piece = model.pieces[id];

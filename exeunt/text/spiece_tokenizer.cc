@@ -119,19 +119,17 @@ std::unique_ptr<const Tokenizer> make_spiece_tokenizer(const SpieceModel& model,
                                                                              {config.unk_token, "<unk>"},
                                                                              {config.pad_token, "<pad>"},
                                                                              {config.mask_token, "[MASK]"}};
+  AddedTokenList all;
   for (const auto& [token, usual] : named) {
     AddedToken added;
     added.content = token.value_or(usual);
     added.id = find(token, usual);
     added.normalized = false;
     added.special = true;
-    parts.added.push_back(std::move(added));
+    all.add(std::move(added));
   }
-  for (const AddedToken& token : config.added) {
-    const bool known = std::any_of(parts.added.begin(), parts.added.end(),
-                                   [&](const AddedToken& other) { return other.content == token.content; });
-    if (!known) parts.added.push_back(token);
-  }
+  for (const AddedToken& token : config.added) all.add(token);
+  parts.added = all.take();
   std::vector<std::pair<std::string, int32_t>> ids;
   ids.reserve(model.pieces.size());
   for (const SentencePiece& piece : model.pieces) ids.emplace_back(piece.text, static_cast<int32_t>(ids.size()));

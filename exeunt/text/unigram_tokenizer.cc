@@ -116,7 +116,7 @@ std::vector<AddedToken> albert_added(const SpieceModel& model, const TokenizerCo
   const std::string named[] = {config.cls_token.value_or("[CLS]"), config.sep_token.value_or("[SEP]"),
                                config.unk_token.value_or("<unk>"), config.pad_token.value_or("<pad>"),
                                config.mask_token.value_or("[MASK]")};
-  std::vector<AddedToken> added;
+  AddedTokenList added;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const SentencePiece& piece = model.pieces[id];
     const bool is_named = std::find(std::begin(named), std::end(named), piece.text) != std::end(named);
@@ -127,21 +127,20 @@ std::vector<AddedToken> albert_added(const SpieceModel& model, const TokenizerCo
     token.id = static_cast<int32_t>(id);
     token.normalized = false;
     token.special = special;
-    added.push_back(std::move(token));
+    added.add(std::move(token));
   }
   // Settings in the configuration take precedence.
   for (const AddedToken& token : config.added) {
-    const auto same = std::find_if(added.begin(), added.end(),
-                                   [&](const AddedToken& other) { return other.content == token.content; });
-    if (same == added.end()) {
-      added.push_back(token);
+    AddedToken* const same = added.find(token.content);
+    if (same == nullptr) {
+      added.add(token);
     } else {
       const auto id = same->id;
       *same = token;
       if (!same->id) same->id = id;
     }
   }
-  return added;
+  return added.take();
 }
 
 int32_t find_piece(const SpieceModel& model, const std::string& text, const std::string& where) {

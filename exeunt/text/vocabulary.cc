@@ -3,16 +3,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/secret_hash.h"
 
 namespace exeunt {
 namespace {
-
-size_t hash_of(std::string_view token) noexcept {
-  return std::hash<std::string_view>{}(token);
-}
 
 void check_id(const std::string& token, int64_t id, int64_t largest, std::string_view where) {
   if (id >= 0 && id <= largest) return;
@@ -49,7 +45,7 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
     }
     span = {bytes_.size(), static_cast<uint32_t>(text.size()), true};
     bytes_ += text;
-    size_t slot = hash_of(text) & mask;
+    size_t slot = SecretHash{}(text)&mask;
     while (buckets_[slot] >= 0) slot = (slot + 1) & mask;
     buckets_[slot] = id;
   }
@@ -58,7 +54,7 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
 std::optional<int32_t> Vocabulary::id(std::string_view text) const noexcept {
   if (buckets_.empty()) return std::nullopt;
   const size_t mask = buckets_.size() - 1;
-  for (size_t slot = hash_of(text) & mask; buckets_[slot] >= 0; slot = (slot + 1) & mask) {
+  for (size_t slot = SecretHash{}(text)&mask; buckets_[slot] >= 0; slot = (slot + 1) & mask) {
     if (token(buckets_[slot]) == text) return buckets_[slot];
   }
   return std::nullopt;

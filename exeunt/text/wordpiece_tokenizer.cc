@@ -111,26 +111,20 @@ int32_t find_special(const Vocabulary& vocabulary, const std::string& token, con
 // The named special tokens as transformers adds them, then those of the configuration, which may change their settings.
 std::vector<AddedToken> bert_added(const std::vector<std::string>& named, const Vocabulary& vocabulary,
                                    const TokenizerConfig& config) {
-  std::vector<AddedToken> added;
+  AddedTokenList added;
   for (const std::string& content : named) {
-    const bool known = std::any_of(added.begin(), added.end(), [&](const auto& t) { return t.content == content; });
-    if (known || !vocabulary.id(content)) continue;
+    if (!vocabulary.id(content)) continue;
     AddedToken token;
     token.content = content;
     token.normalized = false;
     token.special = true;
-    added.push_back(std::move(token));
+    added.add(std::move(token));
   }
   for (const AddedToken& token : config.added) {
-    const auto same =
-        std::find_if(added.begin(), added.end(), [&](const auto& t) { return t.content == token.content; });
-    if (same != added.end()) {
-      *same = token;
-    } else {
-      added.push_back(token);
-    }
+    AddedToken* const same = added.find(token.content);
+    same != nullptr ? void(*same = token) : added.add(token);
   }
-  return added;
+  return added.take();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Expected splits were read off the oracle.
 #include "exeunt/text/added_tokens.h"
 
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -62,6 +63,21 @@ TEST(AddedTokens, MayOverlapWhereOneBeginsWithTheSpaceAnotherTook) {
   AddedToken first = token("A");
   first.rstrip = true;
   EXPECT_EQ(cut(make({first, token(" B")}), "A B"), "<3:A ><4: B>");
+}
+
+TEST(AddedTokens, OfWhiteSpaceTakeTimeInProportion) {
+  for (const bool left : {false, true}) {
+    AddedToken blank = token(" ");
+    (left ? blank.lstrip : blank.rstrip) = true;
+    const AddedTokens added = make({blank});
+    EXPECT_EQ(cut(added, "a  b"), left ? "(a)<3: ><3: >(b)" : "(a)<3:  ><3: >(b)");
+    const auto blanks = [](size_t count) { return std::string(count, ' '); };
+    const auto split = [&](const std::string& text) {
+      std::vector<AddedTokens::Part> parts;
+      added.split_raw(text, parts);
+    };
+    EXPECT_LT(growth_exponent(5000, blanks, split), 1.5) << left;
+  }
 }
 
 TEST(AddedTokens, SingleWordsTouchNoWordCharacter) {

@@ -10,6 +10,7 @@
 
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/byte_level.h"
+#include "tests/growth.h"
 
 namespace exeunt {
 namespace {
@@ -166,6 +167,23 @@ TEST(ByteBpe, ACandidateThatIsOutOfDateIsDropped) {
   const ByteBpeModel model = small.model();
   EXPECT_THAT(tokens(small, model, "abcx"), ElementsAre("abc@0-3", "x@3-4"));
   EXPECT_EQ(tokens(small, model, std::string(60, 'x') + "abc").back(), "abc@60-63");
+}
+
+// Pairs whose places would all be next to each other with the golden ratio, which everyone knows.
+TEST(ByteBpe, MergesChosenToCollideTakeTimeInProportion) {
+  const Vocabulary vocabulary = Small(std::vector<std::pair<std::string, std::string>>{}).vocabulary();
+  const auto chosen = [](size_t count) {
+    std::vector<BpeMerge> merges;
+    for (uint64_t right = 0; merges.size() < count; ++right) {
+      const uint64_t key = ((right % 977) << 32) | right;
+      if ((key * 0x9E3779B97F4A7C15U) >> 55 != 0) continue;
+      merges.push_back({static_cast<int32_t>(right % 977), static_cast<int32_t>(right), 0});
+    }
+    return merges;
+  };
+  EXPECT_LT(growth_exponent(2000, chosen,
+                            [&](const std::vector<BpeMerge>& merges) { (void)ByteBpeModel(vocabulary, merges, {}); }),
+            1.5);
 }
 
 }  // namespace

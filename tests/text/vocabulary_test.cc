@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/text/vocabulary.h"
 
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -21,6 +22,21 @@ TEST(Vocabulary, FindsTokensAndIdsBothWays) {
   EXPECT_EQ(vocabulary.id(""), std::nullopt);
   EXPECT_EQ(vocabulary.token(1000), "");
   EXPECT_EQ(vocabulary.token(-1), "");
+}
+
+// Whoever makes a file knows the standard library's hash, and finds such tokens by trying.
+TEST(Vocabulary, TokensChosenToCollideTakeTimeInProportion) {
+  const auto chosen = [](size_t count) {
+    constexpr size_t kFew = 64, kBuckets = 1 << 15;  // a multiple of those of both sizes
+    Pairs pairs;
+    for (size_t i = 0; pairs.size() < count; ++i) {
+      std::string token = std::to_string(i);
+      if (std::hash<std::string_view>{}(token) % kBuckets < kFew)
+        pairs.emplace_back(std::move(token), static_cast<int32_t>(pairs.size()));
+    }
+    return pairs;
+  };
+  EXPECT_LT(growth_exponent(2000, chosen, [](const Pairs& pairs) { (void)Vocabulary(pairs, "f"); }), 1.5);
 }
 
 TEST(Vocabulary, IdsMayHaveHoles) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "exeunt/text/families.h"
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -194,6 +195,20 @@ TEST(WordPieceTokenizer, VeryLongTextsAndWordsPass) {
   std::string marks = "a";
   for (int i = 0; i < 100'000; ++i) marks += "\u0301\u302E";
   EXPECT_THAT(tokenizer->encode(marks, std::nullopt, all).ids, ElementsAre(2, 1, 3));
+}
+
+TEST(WordPieceTokenizer, AddedTokensOfItsFolderTakeTimeInProportion) {
+  const auto config = [](size_t tokens) {
+    TokenizerConfig out;
+    for (size_t i = 0; i < tokens; ++i) {
+      AddedToken token;
+      token.content = fmt::format("t{}", i);
+      out.added.push_back(std::move(token));
+    }
+    return out;
+  };
+  EXPECT_LT(growth_exponent(3000, config, [](const TokenizerConfig& tokens) { (void)from_vocab(kVocab, tokens); }),
+            1.5);
 }
 
 }  // namespace
