@@ -7,6 +7,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/ordered_json.h"
 #include "exeunt/flows/folder_card.h"
 #include "exeunt/flows/label_names.h"
 #include "exeunt/flows/thresholds.h"
@@ -23,6 +24,8 @@ struct ConvertOptions {
   bool force = false;
 };
 
+constexpr size_t kMaxTokenizerConfig = size_t{1} << 26;
+
 // Puts how spiece.model is read into the new folder's tokenizer_config.json, as transformers 5 names it.
 std::vector<std::string> write_reader(const std::filesystem::path& folder, const std::string& reader) {
   const char* const name = "tokenizer_config.json";
@@ -31,7 +34,7 @@ std::vector<std::string> write_reader(const std::filesystem::path& folder, const
                 "its tokenizer can be read in one way only; omit --tokenizer");
   }
   OrderedJson config = OrderedJson::object();
-  if (path_exists(folder / name)) config = OrderedJson::parse(read_text(folder / name));
+  if (path_exists(folder / name)) config = read_ordered_json(folder / name, kMaxTokenizerConfig);
   config["backend"] = reader == "spiece" ? "sentencepiece" : reader;
   write_atomically(folder / name, json_text(config));
   return {name};

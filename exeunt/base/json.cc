@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/ordered_json.h"
 #include "exeunt/base/suggest.h"
 
 namespace exeunt {
@@ -25,37 +27,45 @@ std::string place_in(std::string_view text, size_t offset) {
 
 // Builds the document from the parser's events and keeps it within the limits. The library's own builder searches the
 // whole parent after every child object when it is given a callback; this one never looks back.
+using Place = std::function<std::string(size_t offset)>;
+template <class Document>
 class Builder {  // the interface nlohmann's sax_parse wants
  public:
-  using Place = std::function<std::string(size_t offset)>;
   Builder(std::string_view where, const JsonLimits& limits, size_t text_bytes, Place place)
       : where_(where), limits_(limits), memory_(limits.memory + text_bytes), place_(std::move(place)) {}
 
-  [[nodiscard]] Json take() { return std::move(root_); }
+  [[nodiscard]] Document take() { return std::move(root_); }
 
   bool null() { return add(nullptr, 0); }
   bool boolean(bool value) { return add(value, 0); }
-  bool number_integer(Json::number_integer_t value) { return add(value, 0); }
-  bool number_unsigned(Json::number_unsigned_t value) { return add(value, 0); }
-  bool number_float(Json::number_float_t value, const std::string& /*text*/) { return add(value, 0); }
+  bool number_integer(typename Document::number_integer_t value) { return add(value, 0); }
+  bool number_unsigned(typename Document::number_unsigned_t value) { return add(value, 0); }
+  bool number_float(typename Document::number_float_t value, const std::string& /*text*/) { return add(value, 0); }
   bool string(const std::string& value) { return add(value, kStringBlock + bytes_of(value)); }
-  bool binary(Json::binary_t& /*value*/) { return false; }  // not in JSON
+  bool binary(typename Document::binary_t& /*value*/) { return false; }  // not in JSON
 
-  bool start_array(size_t /*unknown*/) { return open(Json::array(), kListBlock); }
+  bool start_array(size_t /*unknown*/) { return open(Document::array(), kListBlock); }
   bool end_array() { return close(); }
-  bool start_object(size_t /*unknown*/) { return open(Json::object(), kObjectBlock); }
-  bool end_object() { return close(); }
+  bool start_object(size_t /*unknown*/) { return open(Document::object(), kObjectBlock); }
+  bool end_object() {
+    if constexpr (kOrdered) refuse_repeated();
+    return close();
+  }
 
   bool key(const std::string& name) {
     charge(kMember + bytes_of(name));
-    auto& members = open_.back()->get_ref<Json::object_t&>();
-    const auto [place, added] = members.emplace(name, nullptr);
-    if (!added) throw_bad_file(where_, "duplicate field '{}'", name);
-    member_ = &place->second;
+    auto& members = open_.back()->template get_ref<typename Document::object_t&>();
+    if constexpr (kOrdered) {
+      member_ = &members.emplace_back(name, nullptr).second;
+    } else {
+      const auto [place, added] = members.emplace(name, nullptr);
+      if (!added) throw_bad_file(where_, "duplicate field '{}'", name);
+      member_ = &place->second;
+    }
     return true;
   }
 
-  bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) {
+  bool parse_error(size_t position, const std::string& /*token*/, const nlohmann::detail::exception& error) {
     constexpr int kNumberOverflow = 406;
     throw_bad_file(where_, Hint{kNoJson}, "no valid JSON at {}{}", place_(position > 0 ? position - 1 : 0),
                    error.id == kNumberOverflow ? ": the number is out of range" : "");
@@ -64,9 +74,10 @@ class Builder {  // the interface nlohmann's sax_parse wants
  private:
   // With the allocator's own bookkeeping: the 24 bytes of a list become 32.
   static constexpr size_t kListBlock = 32, kStringBlock = 48, kObjectBlock = 64;
-  static constexpr size_t kElement = 2 * sizeof(Json);  // lists grow by doubling
-  static constexpr size_t kMember = 112;                // a node of the tree: key, value, links
+  static constexpr size_t kElement = 2 * sizeof(Document);  // lists grow by doubling
+  static constexpr size_t kMember = 112;                    // a node of the tree: key, value, links
   static constexpr size_t kAskStopEvery = 4096;
+  static constexpr bool kOrdered = std::is_same_v<Document, OrderedJson>;
   static constexpr std::string_view kNoJson = "the file is damaged, truncated or not JSON";
 
   // Short strings are part of their block.
@@ -79,16 +90,26 @@ class Builder {  // the interface nlohmann's sax_parse wants
     memory_ -= bytes;
   }
 
+  // Members in the order of the file are a plain list, which does not notice a name that comes twice.
+  void refuse_repeated() {
+    std::vector<std::string_view> names;
+    for (const auto& [name, value] : open_.back()->template get_ref<const typename Document::object_t&>())
+      names.push_back(name);
+    std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    if (twice != names.end()) throw_bad_file(where_, "duplicate field '{}'", *twice);
+  }
+
   template <class Value>
-  Json* place(Value&& value, size_t bytes) {
+  Document* place(Value&& value, size_t bytes) {
     if (++values_ > limits_.values) throw_bad_file(where_, "more than {} values", limits_.values);
     if (limits_.stop && values_ % kAskStopEvery == 0 && limits_.stop()) {
       throw Error(Code::failure, fmt::format("{}: no longer wanted", where_));
     }
     charge(bytes + kElement);
-    if (open_.empty()) return &(root_ = Json(std::forward<Value>(value)));
-    if (member_ != nullptr) return &(*std::exchange(member_, nullptr) = Json(std::forward<Value>(value)));
-    return &open_.back()->get_ref<Json::array_t&>().emplace_back(std::forward<Value>(value));
+    if (open_.empty()) return &(root_ = Document(std::forward<Value>(value)));
+    if (member_ != nullptr) return &(*std::exchange(member_, nullptr) = Document(std::forward<Value>(value)));
+    return &open_.back()->template get_ref<typename Document::array_t&>().emplace_back(std::forward<Value>(value));
   }
 
   template <class Value>
@@ -97,7 +118,7 @@ class Builder {  // the interface nlohmann's sax_parse wants
     return true;
   }
 
-  bool open(Json&& container, size_t bytes) {
+  bool open(Document&& container, size_t bytes) {
     if (open_.size() >= static_cast<size_t>(limits_.depth)) {
       throw_bad_file(where_, "nested deeper than {} levels", limits_.depth);
     }
@@ -114,16 +135,17 @@ class Builder {  // the interface nlohmann's sax_parse wants
   const JsonLimits& limits_;
   size_t memory_;  // still free
   Place place_;
-  Json root_ = {};
-  std::vector<Json*> open_ = {};  // the lists and objects around the next value
-  Json* member_ = nullptr;        // of the innermost object, whose key has been read
+  Document root_ = {};
+  std::vector<Document*> open_ = {};  // the lists and objects around the next value
+  Document* member_ = nullptr;        // of the innermost object, whose key has been read
   size_t values_ = 0;
 };
 
 // `place` describes the byte offset of an error.
-Json parse_limited(std::string_view text, std::string_view where, const JsonLimits& limits, Builder::Place place) {
-  Builder builder(where, limits, text.size(), std::move(place));
-  (void)Json::sax_parse(text.begin(), text.end(), &builder);
+template <class Document = Json>
+Document parse_limited(std::string_view text, std::string_view where, const JsonLimits& limits, Place place) {
+  Builder<Document> builder(where, limits, text.size(), std::move(place));
+  (void)Document::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }
 
@@ -168,6 +190,14 @@ Json read_json(const ReadPath& path, size_t limit) {
   if (limit > kMaxJsonFile) return parse_json(file->text(), path.string());
   refuse_long_texts(file->text(), path.string());
   return parse_json(file->text(), path.string(), limits_of_file(file->bytes().size()));
+}
+
+OrderedJson parse_ordered_json(std::string_view text, std::string_view where) {
+  return parse_limited<OrderedJson>(text, where, {}, [&](size_t offset) { return place_in(text, offset); });
+}
+
+OrderedJson read_ordered_json(const ReadPath& path, size_t limit) {
+  return parse_ordered_json(read_text(path, limit), path.string());
 }
 
 std::string json_text(const OrderedJson& value) {

@@ -8,6 +8,11 @@
 #include <fmt/ranges.h>
 
 namespace exeunt {
+namespace {
+
+constexpr size_t kLongest = 64, kMostCompared = 1000, kMostShown = 100;
+
+}  // namespace
 
 // One row of the table at a time.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -26,11 +31,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> known) {
-  if (word.size() > 64) return {};  // not a typo, and the distance would be expensive
+  // Not a typo, or too much to look through: a file of bad rows asks for each of them.
+  if (word.size() > kLongest || known.size() > kMostCompared) return {};
   const size_t limit = std::max<size_t>(2, word.size() / 3);
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : known) {
+    if (candidate.size() > word.size() + limit) continue;
     const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best = &candidate;
@@ -43,7 +50,9 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
 std::string suggestion(std::string_view word, std::span<const std::string> known) {
   const std::string best = nearest(word, known);
   if (!best.empty()) return fmt::format("did you mean '{}'?", best);
-  return fmt::format("known: {}", fmt::join(known, ", "));
+  const auto first = known.first(std::min(known.size(), kMostShown));
+  const std::string rest = known.size() > kMostShown ? fmt::format(" … ({} in all)", known.size()) : "";
+  return fmt::format("known: {}{}", fmt::join(first, ", "), rest);
 }
 
 std::string shell_word(std::string_view text) {

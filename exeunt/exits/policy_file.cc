@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <tuple>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -255,11 +257,6 @@ void check_certificate(const Certificate& certificate, const std::string& where)
     throw_bad_file(where, "field 'range': got {}, want the least and the greatest value", fmt::join(range, ", "));
 }
 
-// Only one entry may answer for an engine and a precision.
-bool same_place(const PolicyEntry& a, const PolicyEntry& b) {
-  return a.device == b.device && a.engine == b.engine && a.precision == b.precision;
-}
-
 // What a list of fields cannot say.
 void check_entry(const PolicyEntry& entry, const std::string& where) {
   if (entry.precision_map) require_hash(where, "precision_map", *entry.precision_map);
@@ -277,13 +274,14 @@ void check_entry(const PolicyEntry& entry, const std::string& where) {
 }
 
 void check_entries(const std::vector<PolicyEntry>& entries, const std::string& where) {
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> places;  // one entry may answer for each
   for (size_t i = 0; i < entries.size(); ++i) {
+    const PolicyEntry& entry = entries[i];
     const std::string here = fmt::format("{}: entries[{}]", where, i);
-    check_entry(entries[i], here);
-    for (size_t before = 0; before < i; ++before)
-      if (same_place(entries[before], entries[i]))
-        throw_bad_file(here, "got a second entry for device '{}', engine '{}' and precision {}, want one",
-                       entries[i].device, entries[i].engine, entries[i].precision);
+    check_entry(entry, here);
+    if (!places.emplace(entry.device, entry.engine, entry.precision).second)
+      throw_bad_file(here, "got a second entry for device '{}', engine '{}' and precision {}, want one", entry.device,
+                     entry.engine, entry.precision);
   }
 }
 

@@ -2,6 +2,8 @@
 #include "exeunt/flows/label_names.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,16 +25,24 @@ bool same_set(Names a, Names b) {
   return a == b;
 }
 
-bool has(const Names& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+// Whether all of `some`, or any, are among `names`; both may be many.
+std::set<std::string_view> set_of(const Names& names) {
+  return {names.begin(), names.end()};
+}
+bool all_among(const Names& some, const Names& names) {
+  const auto known = set_of(names);
+  return std::all_of(some.begin(), some.end(), [&](const std::string& name) { return known.contains(name); });
+}
+bool any_among(const Names& some, const Names& names) {
+  const auto known = set_of(names);
+  return std::any_of(some.begin(), some.end(), [&](const std::string& name) { return known.contains(name); });
 }
 
 // "0", "1", … for as many outputs as the model has, if the data's labels are some of these.
 Names numbers_for(const Names& found, size_t outputs) {
   Names all;
   for (size_t i = 0; i < outputs; ++i) all.push_back(std::to_string(i));
-  const bool known = std::all_of(found.begin(), found.end(), [&](const std::string& name) { return has(all, name); });
-  return known ? all : Names{};
+  return all_among(found, all) ? all : Names{};
 }
 
 Names asked_names(const Names& own, const Names& asked, const Observer& observer) {
@@ -90,16 +100,12 @@ Names label_names(const ExitLayout& model, Family family, const Names& asked, co
   const Names& own = model.labels;
   if (own.empty() || data.regression) return own;
   if (!asked.empty()) return asked_names(own, asked, observer);
-  const bool known =
-      std::all_of(data.labels.begin(), data.labels.end(), [&](const auto& name) { return has(own, name); });
-  if (known) return own;
+  if (all_among(data.labels, own)) return own;
   if (generic_labels(own)) return names_of_data(own, family, data, observer);
   if (data.task.empty()) return own;
   Names names = spelled_as(data.labels, own);
   if (names != own) observer.notice(fmt::format("labels are spelled as {}'s: {}", data.task, fmt::join(names, ", ")));
-  const bool strange =
-      std::none_of(names.begin(), names.end(), [&](const auto& name) { return has(data.labels, name); });
-  if (data.labelled && strange) {
+  if (data.labelled && !any_among(names, data.labels)) {
     throw Error(Code::bad_file,
                 fmt::format("the model's labels are {}, those of {} are {}", fmt::join(own, ", "), data.task,
                             fmt::join(data.labels, ", ")),

@@ -422,8 +422,11 @@ OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, 
   if (!exits.sites.empty()) {
     const bool regression = exits.problem == Problem::regression;
     const std::vector<std::string> labels = regression ? std::vector<std::string>{"LABEL_0"} : exits.labels;
-    for (size_t i = 0; i < labels.size(); ++i) out["id2label"][std::to_string(i)] = labels[i];
-    for (size_t i = 0; i < labels.size(); ++i) out["label2id"][labels[i]] = i;
+    OrderedJson::object_t id2label, label2id;  // names are distinct, so nothing is looked for among those before it
+    for (size_t i = 0; i < labels.size(); ++i) id2label.emplace_back(std::to_string(i), labels[i]);
+    for (size_t i = 0; i < labels.size(); ++i) label2id.emplace_back(labels[i], i);
+    out["id2label"] = std::move(id2label);
+    out["label2id"] = std::move(label2id);
     out["problem_type"] = regression                              ? "regression"
                           : exits.problem == Problem::multi_label ? "multi_label_classification"
                                                                   : "single_label_classification";

@@ -49,8 +49,10 @@ Manifest parse_manifest(const Json& value, const std::string& where) {
 OrderedJson manifest_json(const Manifest& manifest) {
   OrderedJson out;
   out["format"] = std::string(kManifestFormat);
-  out["files"] = OrderedJson::object();
-  for (const auto& [name, entry] : manifest) out["files"][name] = {{"bytes", entry.bytes}, {"sha256", entry.sha256}};
+  OrderedJson::object_t files;  // filled at its end: out["files"][name] would look through all before it
+  for (const auto& [name, entry] : manifest)
+    files.emplace_back(name, OrderedJson{{"bytes", entry.bytes}, {"sha256", entry.sha256}});
+  out["files"] = std::move(files);
   return out;
 }
 

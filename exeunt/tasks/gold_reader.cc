@@ -57,7 +57,7 @@ GoldReader::GoldReader(const UserColumns& columns)
 // Names that are given stay apart even if they differ in case alone.
 size_t GoldReader::label_of(std::string_view label, std::string_view where) {
   if (exact_) {
-    if (std::find(given_.begin(), given_.end(), label) == given_.end()) {
+    if (!exact_->has(label)) {
       const auto found = by_key_.find(label_key(label));
       if (found != by_key_.end()) return found->second;
     }
@@ -72,7 +72,7 @@ float GoldReader::read(std::string_view label, std::string_view where) {
   if (trimmed(label).empty()) {
     throw_bad_file(where, "got an empty label, want a {}", regression_.value_or(false) ? "number" : "name");
   }
-  if (skip_bad_ && looks_missing(label) && std::find(given_.begin(), given_.end(), label) == given_.end()) {
+  if (skip_bad_ && looks_missing(label) && !(exact_ && exact_->has(label))) {
     throw_bad_file(where, "got the label {}, which stands for a missing value", shown(label));
   }
   if (regression_.value_or(false)) return gold_value(label, std::nullopt, where);

@@ -25,6 +25,7 @@ void sort_labels(std::vector<std::string>& labels);
 class LabelIndex {
  public:
   explicit LabelIndex(std::vector<std::string> labels);
+  [[nodiscard]] bool has(std::string_view label) const { return index_.contains(label); }
   [[nodiscard]] float gold(std::string_view label, std::string_view where) const;
 
  private:

@@ -10,6 +10,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/ordered_json.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/family.h"
 #include "exeunt/train/new_heads.h"
@@ -324,7 +325,7 @@ void Pretraining::restore(const fs::path& folder) {
   (void)fields.choice("format", {kStateFormat});
   for (const char* name : {"step", "tokens", "optimizer_steps", "configuration", "log_history"}) (void)fields.get(name);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
-  const OrderedJson state = OrderedJson::parse(read_text(ReadPath::in(folder, kStateFile), kMaxState));
+  const OrderedJson state = read_ordered_json(ReadPath::in(folder, kStateFile), kMaxState);
   const std::string difference = settings_difference(state.at("configuration"), configuration());
   if (!difference.empty()) {
     throw Error(Code::usage, fmt::format("cannot resume {}: {}", folder.string(), difference),

@@ -7,6 +7,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/ordered_json.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/train/state_tensors.h"
@@ -88,7 +89,7 @@ LoadedState read_state(const fs::path& folder) {
   RunState state;
   read_fields(fields, state);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
-  const OrderedJson ordered = OrderedJson::parse(read_text(ReadPath::in(folder, kState), kMaxStateBytes));
+  const OrderedJson ordered = read_ordered_json(ReadPath::in(folder, kState), kMaxStateBytes);
   state.configuration = ordered.value("configuration", OrderedJson::object());
   state.log = ordered.value("log_history", OrderedJson::array());
   TensorSet tensors = read_safetensors(ReadPath::in(folder, kTensors));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/base/json.h"
 
+#include "exeunt/base/ordered_json.h"
 #include "tests/growth.h"
 #include "tests/scratch.h"
 
@@ -49,6 +50,20 @@ TEST(Json, WorkGrowsWithTheSizeNotWithItsSquare) {
     return text + "}";
   };
   EXPECT_LT(growth_exponent(5000, members, parse), 1.5);
+}
+
+TEST(OrderedJson, KeepsTheOrderInLinearTime) {
+  EXPECT_EQ(parse_ordered_json(R"({"b":[1,{"d":null,"c":"é"}],"a":-2.5,"x":true})", "f").dump(),
+            R"({"b":[1,{"d":null,"c":"é"}],"a":-2.5,"x":true})");
+  EXPECT_THAT(error_of([] { (void)parse_ordered_json(R"({"b":1,"a":2,"b":3})", "f"); }).what(),
+              HasSubstr("duplicate field 'b'"));
+  EXPECT_THAT(error_of([] { (void)parse_ordered_json("{\n 1}", "f"); }).what(), HasSubstr("line 2"));
+  const auto members = [](size_t count) {
+    std::string text = R"({"k":{})";
+    for (size_t i = 0; i < count; ++i) text += fmt::format(R"(,"{}":{{}})", i);
+    return text + "}";
+  };
+  EXPECT_LT(growth_exponent(2000, members, [](const std::string& text) { (void)parse_ordered_json(text, "f"); }), 1.5);
 }
 
 TEST(Json, ValuesAreCounted) {

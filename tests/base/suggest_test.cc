@@ -23,6 +23,17 @@ TEST(Suggest, AStrangeWordGetsTheList) {
   EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kWords), "");
 }
 
+// Labels may be many, and rows with a wrong one, too.
+TEST(Suggest, LongListsAreNeitherSearchedNorShown) {
+  std::vector<std::string> many;
+  for (int i = 0; i < 1000; ++i) many.push_back("word" + std::to_string(i));
+  EXPECT_EQ(nearest("wird7", many), "word7");
+  many.push_back(std::string(1'000'000, 'x'));
+  EXPECT_EQ(nearest("wird7", many), "");
+  EXPECT_LT(suggestion("banana", many).size(), 1000U);
+  EXPECT_TRUE(suggestion("banana", many).ends_with("word99 … (1001 in all)"));
+}
+
 TEST(ShellWord, PlainWordsStayAsTheyAre) {
   EXPECT_EQ(shell_word("runs/my-data_2.csv"), "runs/my-data_2.csv");
   EXPECT_EQ(shell_word("a,b"), "a,b");

@@ -64,6 +64,11 @@ def seeds():
             yield target, name, ('{"x":' + listed(item, 16 * MIB - 64) + '}').encode()
         yield 'tokenizer_json', name, ('{"x":' + listed(item, 64 * MIB - 64) + '}').encode()
         yield 'jsonl', name, (listed(item, MIB) + '\n').encode()
+    entry = ('{"device":"cpu","engine":"e%d","numerics":1,"precision":"fp32","exits":[1],"decision_temperature":[1],'
+             '"score_temperature":[1],"policy":"entropy:0.2","points":[]}')
+    entries = '[' + ','.join(entry % i for i in range(12_000)) + ']'
+    yield 'policy_file', 'entries', ('{"format":"exeunt.policy/2","weights":"' + 'a' * 64 + '","default_precision":"fp32",'
+                                     '"entries":' + entries + '}').encode()
     tensor = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     yield 'safetensors', 'tensors', safetensors(members(49_000, tensor))
     yield 'safetensors', 'metadata', safetensors('{"__metadata__":' + members(200_000, '"v"') + '}')

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/sha256.h"
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -20,6 +21,15 @@ TEST(Manifest, WhatIsWrittenIsReadBack) {
   const Manifest again = parse_manifest(parse_json(json_text(manifest_json(manifest)), "m"), "m");
   EXPECT_EQ(again.at("a.json").bytes, 3U);
   EXPECT_EQ(again.at("a.json").sha256, sha256_hex("abc"));
+}
+
+TEST(Manifest, OfManyFilesIsWrittenInLinearTime) {
+  const auto files = [](size_t count) {
+    Manifest manifest;
+    for (size_t i = 0; i < count; ++i) manifest.emplace(fmt::format("{}", i), ManifestEntry{3, "0"});
+    return manifest;
+  };
+  EXPECT_LT(growth_exponent(3000, files, [](const Manifest& manifest) { (void)manifest_json(manifest); }), 1.5);
 }
 
 TEST(Manifest, RefusesWhatIsNotOne) {

@@ -5,6 +5,7 @@
 
 #include "exeunt/base/sha256.h"
 #include "exeunt/tasks/labels.h"
+#include "tests/growth.h"
 #include "tests/scratch.h"
 
 namespace exeunt {
@@ -52,6 +53,22 @@ TEST(UserData, GivenLabelsKeepTheirOrderAndRefuseOthers) {
   EXPECT_THAT(gold(csv("text,label\na,ham\nb,ham\n", columns)), ElementsAre(1, 1));
   EXPECT_THAT(message([&] { (void)csv("text,label\na,ham\nb,hamm\n", columns); }),
               HasSubstr("f.csv:3: column 2 ('label'): got label 'hamm', want one of spam, ham | did you mean 'ham'?"));
+}
+
+TEST(UserData, ManyGivenLabelsTakeTimeInProportion) {
+  const auto labelled = [](size_t count) {
+    std::pair<std::string, UserColumns> out;
+    out.first = "text,label\n";
+    out.second.format = UserFormat::csv;
+    for (size_t i = 0; i < count; ++i) {
+      out.second.labels.push_back(fmt::format("l{}", i));
+      out.first += fmt::format("a,l{}\n", i);
+    }
+    return out;
+  };
+  EXPECT_LT(
+      growth_exponent(3000, labelled, [](const auto& data) { (void)parse_user_data(data.first, "f", data.second); }),
+      1.5);
 }
 
 TEST(UserData, QuotedFieldsPairsAndOtherColumnNames) {
