@@ -23,8 +23,8 @@ struct ListenerOptions {
   std::chrono::milliseconds body_timeout{30'000};  // from there to its last byte
   std::chrono::milliseconds idle_timeout{60'000};  // between requests
   std::chrono::milliseconds write_timeout{10'000};
-  std::chrono::milliseconds linger_time{1'000};           // for a refused client to stop sending, and read why
-  int refusals_at_once = 100, refusals_per_second = 200;  // see refusal_pace.h
+  std::chrono::milliseconds linger_time{1'000};          // for a refused client to stop sending, and read why
+  int refusals_at_once = 20, refusals_per_second = 200;  // see refusal_pace.h
   size_t max_connections = 1024;
   std::chrono::milliseconds drain_delay{0}, drain_timeout{30'000};
   std::chrono::milliseconds handshake_grace{20};  // for handshakes under way when the drain begins
