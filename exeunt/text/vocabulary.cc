@@ -10,6 +10,10 @@
 namespace exeunt {
 namespace {
 
+size_t hash_of(std::string_view token) {
+  return SecretHash{}(token);
+}
+
 void check_id(const std::string& token, int64_t id, int64_t largest, std::string_view where) {
   if (id >= 0 && id <= largest) return;
   throw_bad_file(where, "token '{}': got id {}, want 0 to {}", token, id, largest);
@@ -45,7 +49,7 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
     }
     span = {bytes_.size(), static_cast<uint32_t>(text.size()), true};
     bytes_ += text;
-    size_t slot = SecretHash{}(text)&mask;
+    size_t slot = hash_of(text) & mask;
     while (buckets_[slot] >= 0) slot = (slot + 1) & mask;
     buckets_[slot] = id;
   }
@@ -54,7 +58,7 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
 std::optional<int32_t> Vocabulary::id(std::string_view text) const noexcept {
   if (buckets_.empty()) return std::nullopt;
   const size_t mask = buckets_.size() - 1;
-  for (size_t slot = SecretHash{}(text)&mask; buckets_[slot] >= 0; slot = (slot + 1) & mask) {
+  for (size_t slot = hash_of(text) & mask; buckets_[slot] >= 0; slot = (slot + 1) & mask) {
     if (token(buckets_[slot]) == text) return buckets_[slot];
   }
   return std::nullopt;
