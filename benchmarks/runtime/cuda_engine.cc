@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast the CUDA engine is, from single kernels to whole batches of a BERT-base or ALBERT-base with random weights.
-// One JSON object per line. `cuda_engine [products|batches|exits|int8|engine|fp32]…`; all without
-// arguments. Texts have 128 tokens. For early exits, texts leave at every layer in equal shares up to the 11th (6 on
-// average; one text alone after the 6th) because their policy says so there, and look at each exit on the way.
+// One JSON object per line. `cuda_engine [products|batches|exits|int8|engine|backlog|fp32]…`; all without arguments.
+// Texts have 128 tokens. For early exits, texts leave at every layer in equal shares up to the 11th (6 on average; one
+// text alone after the 6th) because their policy says so there, and look at each exit on the way.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <latch>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -76,6 +79,7 @@ void time_products() {
                         .live = reinterpret_cast<const Live*>(live.data()),
                         .max_rows = rows};
       for (int shape = -1; shape < static_cast<int>(std::size(kShapes)); ++shape) {
+        if (shape >= 0 && !shape_fits(job, shape)) continue;
         constexpr int kTimes = 20;
         const Graph graph(stream.get(), [&] {
           for (int i = 0; i < kTimes; ++i) multiply_by_tensor_cores(job, chip, shape, stream.get());
@@ -94,7 +98,37 @@ void time_products() {
       }
     }
   }
-  for (const int texts : {1, 128}) {
+  for (const int rows : {128, 16384, 65536}) {
+    const size_t values = static_cast<size_t>(rows) * 768;
+    const DeviceMemory a = noise(values), b = noise(values), out = noise(values), weight = noise(768 * 2),
+                       live = device_memory(sizeof(Live), "live");
+    const Live all{.texts = 1, .rows = rows, .tiles = 1};
+    copy_to_device(live.data(), &all, sizeof all, stream.get());
+    stream.wait();
+    const auto* floats = reinterpret_cast<const float*>(weight.data());
+    constexpr int kTimes = 20;
+    const Graph graph(stream.get(), [&] {
+      for (int i = 0; i < kTimes; ++i)
+        add_norm({.number = Number::bf16,
+                  .a = a.data(),
+                  .b = b.data(),
+                  .out = out.data(),
+                  .columns = 768,
+                  .norm = {.weight = floats, .bias = floats, .epsilon = 1e-12F},
+                  .live = reinterpret_cast<const Live*>(live.data()),
+                  .max_rows = rows},
+                 stream.get());
+    });
+    const double seconds = median_seconds(
+                               [&] {
+                                 graph.launch(stream.get());
+                                 stream.wait();
+                               },
+                               0.05) /
+                           kTimes;
+    std::printf("{\"kernel\": \"norm\", \"rows\": %d, \"microseconds\": %.2f}\n", rows, seconds * 1e6);
+  }
+  for (const int texts : {1, 128, 512}) {
     const int rows = texts * 128;
     const DeviceMemory qkv = noise(static_cast<size_t>(rows) * 2304), out = noise(static_cast<size_t>(rows) * 768);
     std::vector<int> begin;
@@ -152,7 +186,13 @@ struct Setting {
   Precision precision;
 };
 
-void time_batches(const Checkpoint& checkpoint, const Setting& setting, const std::vector<int>& sizes, bool exits) {
+// full: the last exit alone; looked: every exit, nobody leaves; early: leaving at 6 on average.
+struct BatchCase {
+  int size;
+  std::vector<std::string> exits;
+};
+
+void time_batches(const Checkpoint& checkpoint, const Setting& setting, const std::vector<BatchCase>& cases) {
   cuda::use_gpu(0);
   const cuda::DeviceModel model(checkpoint, setting.precision, cuda::chip_of(0));
   Lane lane(model, 65536);
@@ -166,10 +206,8 @@ void time_batches(const Checkpoint& checkpoint, const Setting& setting, const st
     policy.per_exit[static_cast<size_t>(site)] = 0;
     leave_at.push_back(bind(policy, exit_sites(model.exits)));
   }
-  for (const int size : sizes) {
-    // full: the last exit alone; looked: every exit, nobody leaves; early: leaving at 6 on average.
-    for (const std::string how : {"full", "looked", "early"}) {
-      if (!exits && how != "full") continue;
+  for (const auto& [size, exits] : cases) {
+    for (const std::string& how : exits) {
       lane.clear();
       for (int i = 0; i < size; ++i) {
         const int at = how != "early" ? last : size == 1 ? 5 : i % 11;
@@ -187,6 +225,38 @@ void time_batches(const Checkpoint& checkpoint, const Setting& setting, const st
           size / seconds);
       std::fflush(stdout);
     }
+  }
+}
+
+// A backlog of 4,096 texts through the whole engine: at full depth, and leaving at 6 on average.
+void time_backlog(const Checkpoint& checkpoint, const Setting& setting) {
+  Engine engine(checkpoint, {.device = {.kind = Device::Kind::cuda}, .precision = setting.precision});
+  const size_t sites = engine.exits().sites.size(), count = 4096;
+  std::vector<std::shared_ptr<const AskPolicy>> leave_at;
+  for (size_t site = 0; site + 1 < sites; ++site) {
+    PolicySpec policy = parse_policy("confidence:0.5");
+    policy.per_exit.assign(sites, 1.0F);
+    policy.per_exit[site] = 0;
+    leave_at.push_back(engine.bind(policy));
+  }
+  std::vector<Encoding> texts;
+  for (uint32_t i = 0; i < count; ++i) texts.push_back(random_text(engine.spec(), 128, i));
+  for (const bool early : {false, true}) {
+    const double seconds = median_seconds([&] {
+      std::latch done(static_cast<ptrdiff_t>(count));
+      std::vector<Ticket> tickets;
+      for (size_t i = 0; i < count; ++i) {
+        const Ask ask{.policy = early ? leave_at[i % leave_at.size()] : nullptr};
+        tickets.push_back(engine.submit(texts[i], ask, [&](Answer&&) { done.count_down(); }));
+      }
+      done.wait();
+    });
+    std::printf(
+        "{\"model\": \"%s\", \"precision\": \"%s\", \"batch\": %zu, \"exits\": \"%s\", \"milliseconds\": %.4f, "
+        "\"texts_per_second\": %.0f}\n",
+        setting.model, std::string(name_of(setting.precision)).c_str(), count, early ? "early" : "full", seconds * 1e3,
+        static_cast<double>(count) / seconds);
+    std::fflush(stdout);
   }
 }
 
@@ -235,14 +305,21 @@ int main(int argc, char** argv) {
   for (const auto& [family, name] : {std::pair{Family::bert, "bert-base"}, {Family::albert, "albert-base"}}) {
     const ModelSpec spec = base_spec(family);
     const Checkpoint checkpoint = make_model(spec, own_exits(spec, 2));
-    if (wants("batches")) time_batches(checkpoint, {name, Precision::bf16}, {1, 8, 32, 128, 512}, wants("exits"));
-    if (wants("int8")) time_batches(checkpoint, {name, Precision::int8}, {1, 32, 128, 512}, wants("exits"));
+    const auto cases = [&](const std::vector<int>& sizes) {
+      const std::vector<std::string> all = {"full", "looked", "early"}, full = {"full"};
+      std::vector<BatchCase> out;
+      for (const int size : sizes) out.push_back({size, wants("exits") ? all : full});
+      return out;
+    };
+    if (wants("batches")) time_batches(checkpoint, {name, Precision::bf16}, cases({1, 8, 32, 128, 512}));
+    if (wants("int8")) time_batches(checkpoint, {name, Precision::int8}, cases({1, 32, 128, 512}));
     if (!asked.empty() && wants("profile")) {
       for (const int size : {1, 128}) run_once(checkpoint, wants("int8") ? Precision::int8 : Precision::bf16, size);
       return 0;
     }
     if (wants("engine")) time_engine(checkpoint, name);
-    if (wants("fp32")) time_batches(checkpoint, {name, Precision::fp32}, {1, 32}, false);
+    if (wants("backlog")) time_backlog(checkpoint, {name, Precision::bf16});
+    if (wants("fp32")) time_batches(checkpoint, {name, Precision::fp32}, {{1, {"full"}}, {32, {"full"}}});
   }
   return 0;
 }

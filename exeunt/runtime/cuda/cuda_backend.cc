@@ -18,13 +18,14 @@
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 #include "exeunt/runtime/cuda/lane.h"
+#include "exeunt/runtime/cuda/open_batch.h"
 
 namespace exeunt {
 namespace cuda {
 namespace {
 
 // Raised whenever these kernels compute other bits than before.
-constexpr int kCudaNumerics = 1;
+constexpr int kCudaNumerics = 2;
 constexpr int kLanes = 2;
 constexpr int kDefaultRows = 32768;  // of a batch: enough for every processor of the largest GPUs to be busy
 constexpr int kRowsByLayer = 8192;   // of a batch whose rows are looked at
@@ -35,16 +36,16 @@ void check_model(const Checkpoint& checkpoint) {
               "use --device cpu");
 }
 
-// What one lane found for one text.
+// What a batch found for one text.
 struct Found {
-  const Lane* lane = nullptr;
+  const Results* batch = nullptr;
   int text = 0;
   int tokens = 0;
 };
 
 // The answer of a text that left: its exits looked at in order, as on the processor (cpu/text_run.cc).
 Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, const Found& found) {
-  const int left = found.lane->left(found.text);
+  const int left = found.batch->left(found.text);
   check(left >= 0 && left <= stop, "a text leaves the device at an exit of its own");
   ExitWalk walk(exits, ask);
   Answer out;
@@ -53,8 +54,8 @@ Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, c
   for (int site = 0; site <= left; ++site) {
     if (!looks_at(ask, site, stop)) continue;
     const bool leaves = walk.look(
-        {.site = site, .logits = found.lane->logits(found.text, site), .lte = found.lane->lte(found.text, site)},
-        [&found] { return found.lane->ramp(found.text); });
+        {.site = site, .logits = found.batch->logits(found.text, site), .lte = found.batch->lte(found.text, site)},
+        [&found] { return found.batch->ramp(found.text); });
     check((leaves || site == stop) == (site == left), "host and device decide alike");
     if (site == left) out.ended = late && !leaves ? Ended::deadline : ended_at(exits, ask, site, leaves);
   }
@@ -86,6 +87,11 @@ struct Waiting {
     return job.source.borrowed != nullptr ? *job.source.borrowed : job.source.own;
   }
   [[nodiscard]] bool answers() const noexcept { return !pass && !rows; }
+  // May leave early, so that its place in a batch can become another text's.
+  [[nodiscard]] bool may_leave() const noexcept {
+    return answers() && job.ask.policy != nullptr && job.ask.policy->bound.count > 0 &&
+           job.ask.policy->bound.site[0] < stop;
+  }
   // Whether both may run in one batch.
   [[nodiscard]] bool goes_with(const Waiting& other) const {
     return rows == other.rows && (rows || by_layer() == other.by_layer());
@@ -103,8 +109,11 @@ class CudaBackend final : public Backend {
                                            options.exceptions);
     const int rows = rows_that_fit(options.pack_rows > 0 ? options.pack_rows : kDefaultRows);
     for (int i = 0; i < kLanes; ++i) lanes_.push_back(std::make_unique<Lane>(*model_, rows));
+    if (model_->mixes_depths()) open_ = std::make_unique<OpenBatch>(*model_, rows + rows / 2);
+    open_runs_ = open_ != nullptr;
     const int tokenizers = thread_count(options.threads);
     try {
+      if (open_) threads_.emplace_back([this] { run_open(); });
       for (const std::unique_ptr<Lane>& lane : lanes_) threads_.emplace_back([this, &lane] { run(*lane); });
       for (int i = 0; i < tokenizers; ++i) threads_.emplace_back([this] { tokenize(); });
     } catch (...) {
@@ -126,7 +135,7 @@ class CudaBackend final : public Backend {
     }
     const std::scoped_lock lock(mutex_);
     for (Waiting& one : raw) raw_.push_back(std::move(one));
-    for (Waiting& one : ready) ready_.push_back(std::move(one));
+    for (Waiting& one : ready) queue_of(one).push_back(std::move(one));
     changed_.notify_all();
   }
 
@@ -166,12 +175,13 @@ class CudaBackend final : public Backend {
   [[nodiscard]] int pack_rows() const noexcept override { return lanes_.front()->most().rows; }
   [[nodiscard]] size_t waiting() const noexcept override {
     const std::scoped_lock lock(mutex_);
-    return raw_.size() + ready_.size();
+    return raw_.size() + ready_.size() + joining_.size();
   }
   [[nodiscard]] size_t weight_bytes() const noexcept override { return model_->bytes(); }
 
  private:
   using Batch = std::vector<Waiting>;
+  using BySlot = std::vector<std::unique_ptr<Waiting>>;  // of the open batch; null: free
 
   // Half of what is free at most, for all lanes together.
   [[nodiscard]] int rows_that_fit(int wanted) const {
@@ -189,7 +199,7 @@ class CudaBackend final : public Backend {
     }
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
-    for (std::deque<Waiting>* queue : {&raw_, &ready_}) {
+    for (std::deque<Waiting>* queue : {&raw_, &ready_, &joining_}) {
       for (Waiting& one : *queue) cancel(one);
       queue->clear();
     }
@@ -229,15 +239,94 @@ class CudaBackend final : public Backend {
       }
       lock.lock();
       if (!made) continue;
-      ready_.push_back(std::move(one));
+      queue_of(one).push_back(std::move(one));
       changed_.notify_all();
     }
+  }
+
+  // Texts that may leave early wait for the open batch, if there is one.
+  [[nodiscard]] std::deque<Waiting>& queue_of(const Waiting& one) {
+    return open_runs_ && one.may_leave() ? joining_ : ready_;
+  }
+  // A text that is alone is answered sooner by a lane.
+  [[nodiscard]] bool joiner_is_alone() const { return joining_.size() == 1 && open_texts_ == 0; }
+
+  // Steps of the open batch, as long as it has texts.
+  void run_open() {
+    BySlot texts;
+    while (true) {
+      std::exception_ptr failure;
+      try {
+        use_gpu(gpu_);
+        if (!join_waiting(texts)) return;
+        if (open_->texts() == 0) continue;
+        const Clock::time_point began = now_();
+        const int rows = open_->rows();
+        open_->step();
+        for (const int slot : open_->finished()) {
+          const std::unique_ptr<Waiting> one = std::move(texts[static_cast<size_t>(slot)]);
+          deliver(*open_, *one, slot, 0);
+        }
+        // While one step is waited for, the next is under way: so long takes each.
+        row_seconds_.store(std::chrono::duration<double>(now_() - began).count() / rows, std::memory_order_relaxed);
+        continue;
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      {
+        const std::scoped_lock lock(mutex_);
+        broken_ = failure;
+        open_runs_ = false;
+        for (Waiting& one : joining_) ready_.push_back(std::move(one));
+        joining_.clear();
+        changed_.notify_all();
+      }
+      for (const std::unique_ptr<Waiting>& one : texts)
+        if (one) fail(*one, failure);
+      return;
+    }
+  }
+
+  // Lets texts that wait join the open batch, in their order; waits for some if it is empty. False: the engine closes,
+  // and nothing is under way.
+  [[nodiscard]] bool join_waiting(BySlot& texts) {
+    std::unique_lock lock(mutex_);
+    open_texts_ = open_->texts();
+    if (open_texts_ == 0) {
+      if (joiner_is_alone()) changed_.notify_all();  // a lane may take it now
+      changed_.wait(lock,
+                    [&] { return closing_ || (!joining_.empty() && (!joiner_is_alone() || busy_lanes_ == kLanes)); });
+    }
+    if (closing_) return open_texts_ > 0;
+    while (!joining_.empty()) {
+      Waiting& next = joining_.front();
+      if (broken_ || over(next)) {
+        Waiting gone = std::move(next);
+        joining_.pop_front();
+        const std::exception_ptr why = broken_;
+        lock.unlock();
+        why ? fail(gone, why) : end(gone);
+        lock.lock();
+        continue;
+      }
+      const auto tokens = static_cast<int>(next.encoding().ids.size());
+      auto one = std::make_unique<Waiting>(std::move(next));  // does not move while the batch knows its address
+      const std::optional<int> slot = open_->add(one->encoding(), wish_of(*one, open_->rows() + tokens));
+      if (!slot) {
+        next = std::move(*one);
+        break;
+      }
+      if (texts.size() <= static_cast<size_t>(*slot)) texts.resize(static_cast<size_t>(*slot) + 1);
+      texts[static_cast<size_t>(*slot)] = std::move(one);
+      joining_.pop_front();
+      ++open_texts_;
+    }
+    return true;
   }
 
   void run(Lane& lane) {
     Batch batch;
     while (true) {
-      batch.clear();
       std::exception_ptr failure;
       try {
         use_gpu(gpu_);
@@ -271,12 +360,19 @@ class CudaBackend final : public Backend {
     }
   }
 
-  // Fills a lane with texts that wait, in their order. False: the engine closes.
+  // Fills a lane with texts that wait, in their order; `batch` is what it had before. False: the engine closes.
   [[nodiscard]] bool take(Lane& lane, Batch& batch) {
     lane.clear();
+    const bool was_busy = !batch.empty();
+    batch.clear();
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closing_ || !ready_.empty(); });
+    if (was_busy) --busy_lanes_;
+    changed_.wait(lock, [&] { return closing_ || !ready_.empty() || joiner_is_alone(); });
     if (closing_) return false;
+    if (ready_.empty()) {
+      ready_.push_back(std::move(joining_.front()));
+      joining_.pop_front();
+    }
     // No element moves: the lane keeps addresses.
     batch.reserve(std::min(ready_.size(), static_cast<size_t>(lane.most().texts)));
     while (!ready_.empty() && batch.size() < batch.capacity()) {
@@ -302,6 +398,10 @@ class CudaBackend final : public Backend {
       ready_.pop_front();
       if (alone(batch.back())) break;
     }
+    if (!batch.empty()) {
+      ++busy_lanes_;
+      if (!joining_.empty()) changed_.notify_all();  // no lane may be left for it
+    }
     return true;
   }
 
@@ -320,7 +420,7 @@ class CudaBackend final : public Backend {
 
   // What a text wants of the device, in a batch of `rows` rows. The host does not look in between, so a text with a
   // deadline gets the deepest exit that such a batch reaches in time; the first at the least.
-  [[nodiscard]] Lane::Wish wish_of(Waiting& one, int rows) const {
+  [[nodiscard]] Wish wish_of(Waiting& one, int rows) const {
     const int last = static_cast<int>(exits().sites.size()) - 1;
     if (one.rows) return {.stop = last};
     if (one.pass) return {.stop = last, .every = true};
@@ -337,17 +437,17 @@ class CudaBackend final : public Backend {
         .policy = ask.policy ? &ask.policy->bound : nullptr, .stop = one.stop, .every = ask.deadline != kNoDeadline};
   }
 
-  void deliver(const Lane& lane, Waiting& one, int text, double seconds) {
+  void deliver(const Results& batch, Waiting& one, int text, double seconds) {
     const auto tokens = static_cast<int>(one.encoding().ids.size());
     if (one.pass) {
-      Engine::FullPass pass = exits_of(lane, text);
+      Engine::FullPass pass = exits_of(batch, text);
       pass.processor_seconds = seconds;
       one.pass->done(std::exchange(one.index, kDelivered), std::move(pass), {});
       return;
     }
     Answer answer;
     try {
-      answer = answer_of(exits(), one.job.ask, one.stop, one.late, {.lane = &lane, .text = text, .tokens = tokens});
+      answer = answer_of(exits(), one.job.ask, one.stop, one.late, {.batch = &batch, .text = text, .tokens = tokens});
     } catch (...) {
       answer = failed_answer(std::current_exception());
     }
@@ -355,14 +455,14 @@ class CudaBackend final : public Backend {
     one.job.done(std::move(answer));
   }
 
-  [[nodiscard]] Engine::FullPass exits_of(const Lane& lane, int text) const {
+  [[nodiscard]] Engine::FullPass exits_of(const Results& batch, int text) const {
     Engine::FullPass pass;
     for (int site = 0; site < static_cast<int>(exits().sites.size()); ++site) {
-      const float* logits = lane.logits(text, site);
+      const float* logits = batch.logits(text, site);
       pass.logits.insert(pass.logits.end(), logits, logits + exits().outputs);
-      if (exits().lte) pass.lte.push_back(lane.lte(text, site));
+      if (exits().lte) pass.lte.push_back(batch.lte(text, site));
     }
-    if (exits().last_ramp) pass.ramp.assign(lane.ramp(text), lane.ramp(text) + exits().outputs);
+    if (exits().last_ramp) pass.ramp.assign(batch.ramp(text), batch.ramp(text) + exits().outputs);
     return pass;
   }
 
@@ -420,10 +520,14 @@ class CudaBackend final : public Backend {
   int gpu_, tokenizers_ = 0;
   std::unique_ptr<DeviceModel> model_;
   std::vector<std::unique_ptr<Lane>> lanes_ = {};
-  std::atomic<double> row_seconds_{0};  // that a row took in a layer, in the last batch; 0: not yet known
+  std::unique_ptr<OpenBatch> open_ = {};  // null: the model has none
+  std::atomic<double> row_seconds_{0};    // that a row took in a layer, in the last batch; 0: not yet known
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Waiting> raw_ = {}, ready_ = {};  // under the mutex, like the next two: without tokens, and with
+  // Under the mutex, like all up to `closing_`: without tokens, with tokens, and for the open batch.
+  std::deque<Waiting> raw_ = {}, ready_ = {}, joining_ = {};
+  int busy_lanes_ = 0, open_texts_ = 0;
+  bool open_runs_ = false;
   std::exception_ptr broken_ = {};
   bool closing_ = false;
   std::vector<std::thread> threads_ = {};

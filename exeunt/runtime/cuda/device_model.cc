@@ -215,4 +215,21 @@ DeviceModel::DeviceModel(const Checkpoint& checkpoint, Precision wanted, const C
   cuts = reinterpret_cast<const float*>(cuts_.data());
 }
 
+bool DeviceModel::reads_all_rows(const ExitSite& site) const {
+  return site.reader.has_value() || exits.input != PoolInput::cls;
+}
+
+bool DeviceModel::pools_by_product(const ExitSite& site) const {
+  return number == Number::bf16 && chip.hopper() && site.pooler && !reads_all_rows(site) && spec.hidden % 8 == 0 &&
+         poolers[static_cast<size_t>(*site.pooler)].outputs % 8 == 0;
+}
+
+bool DeviceModel::mixes_depths() const {
+  return spec.layers > 1 && spec.weights_of(spec.layers - 1) == 0 && !exits.last_ramp && !exits.sites.empty() &&
+         std::all_of(exits.sites.begin(), exits.sites.end(), [&](const ExitSite& site) {
+           return pools_by_product(site) && poolers[static_cast<size_t>(*site.pooler)].outputs ==
+                                                poolers[static_cast<size_t>(*exits.sites.front().pooler)].outputs;
+         });
+}
+
 }  // namespace exeunt::cuda

@@ -53,6 +53,13 @@ class DeviceModel {
   }
   [[nodiscard]] size_t bytes() const noexcept { return memory_.size(); }
 
+  // Whether an exit reads more than row 0 of a text.
+  [[nodiscard]] bool reads_all_rows(const ExitSite& site) const;
+  // Whether the pooler of an exit is a product by tensor cores.
+  [[nodiscard]] bool pools_by_product(const ExitSite& site) const;
+  // Whether texts of any depth can share a batch: all layers have the same weights, and every exit reads row 0 alone.
+  [[nodiscard]] bool mixes_depths() const;
+
  private:
   DeviceMemory memory_ = {}, cuts_ = {};
 };

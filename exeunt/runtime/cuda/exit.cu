@@ -51,6 +51,9 @@ __device__ void pool_slice(const ExitJob& job, int first, int texts) {
   constexpr int kStep = kEights ? 8 : 1;
   // Sums for kTexts texts, so that a single one does not pay for eight.
   const auto add_up = [&]<int kTexts>(std::integral_constant<int, kTexts>) {
+    // One text leaves registers for the loads of the next turns, and has nothing else to hide their latency.
+    constexpr int kTurns = kTexts == 1 ? 3 : 1;
+#pragma unroll kTurns
     for (int c = lane * kStep; c < job.inputs; c += 32 * kStep) {
       Eight w[kWarpOutputs], x[kTexts];
 #pragma unroll
@@ -304,6 +307,30 @@ __global__ void __launch_bounds__(kThreads, 2) exit_texts(ExitJob job) {
   list_stayers(job, texts);
 }
 
+// The same where every text is at an exit of its own, or looks at none, and its vector is made.
+template <class T>
+__global__ void __launch_bounds__(kThreads, 2) exit_seated(SeatedExitJob job) {
+  const int texts = job.exit.before.live->texts, first = static_cast<int>(blockIdx.x) * kExitTexts;
+  if (texts == 0 && blockIdx.x == 0 && threadIdx.x == 0) *job.exit.after.live = Live{};
+  if (first >= texts) return;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, text = first + warp;
+  if (warp < kExitTexts && text < texts) {
+    const int place = job.place[text];
+    if (place >= 0) {
+      ExitJob own = job.exit;
+      own.site = job.site[text];
+      own.classifier = job.exits[own.site].classifier;
+      own.inner = job.exits[own.site].inner;
+      own.pooled += (static_cast<ptrdiff_t>(place) - text) * own.inputs;  // so that this text's are at `place`
+      classify<T>(own, text);
+    } else if (lane == 0) {
+      job.exit.leaves[text] = 0;
+    }
+  }
+  if (!last_to_arrive(job.exit.arrived, static_cast<unsigned>((texts + kExitTexts - 1) / kExitTexts))) return;
+  list_stayers(job.exit, texts);
+}
+
 static_assert(kWarpOutputs * kExitTexts == 32 && kExitTexts <= kWarps);
 
 }  // namespace
@@ -313,6 +340,12 @@ void run_exit(const ExitJob& job, Stream stream) {
                     job.pooler == nullptr ? 1U : blocks_of(static_cast<size_t>(job.width), kSlice));
   with_type(job.number, [&]<class T>(T*) { exit_texts<T><<<blocks, kThreads, 0, stream>>>(job); });
   check_launch("starting an exit");
+}
+
+void run_seated_exit(const SeatedExitJob& job, Stream stream) {
+  const unsigned blocks = blocks_of(static_cast<size_t>(job.exit.max_texts), kExitTexts);
+  with_type(job.exit.number, [&]<class T>(T*) { exit_seated<T><<<blocks, kThreads, 0, stream>>>(job); });
+  check_launch("starting exits");
 }
 
 }  // namespace exeunt::cuda

@@ -21,19 +21,11 @@ __global__ void __launch_bounds__(kWarps * 32) quantize_rows(QuantizeJob job) {
       for (float v : x.v) most = fmaxf(most, fabsf(v));
     }
     most = warp_max(most);
-    const float scale = most > 0 ? most / 127.0F : 1.0F, inverse = 1.0F / scale;
+    const float scale = int8_scale(most), inverse = 1.0F / scale;
     int8_t* to = job.out + static_cast<size_t>(row) * static_cast<size_t>(job.columns);
 #pragma unroll 4
-    for (int c = lane * 8; c < job.columns; c += 256) {
-      const Eight x = load_eight(from + c);  // still in the cache
-      uint32_t bytes[2] = {0, 0};
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int q = max(-127, min(127, __float2int_rn(x.v[i] * inverse)));
-        bytes[i / 4] |= (static_cast<uint32_t>(q) & 0xffU) << (i % 4 * 8);
-      }
-      *reinterpret_cast<uint2*>(to + c) = make_uint2(bytes[0], bytes[1]);
-    }
+    for (int c = lane * 8; c < job.columns; c += 256)  // still in the cache
+      *reinterpret_cast<uint2*>(to + c) = int8_of(load_eight(from + c), inverse);
     if (lane == 0) job.scale[row] = scale;
   }
 }

@@ -6,7 +6,7 @@
 // slices of 128 bytes of inputs to shared memory, some ahead; a warpgroup for every 64 rows multiplies them.
 //
 // An output is one chain of sums over the inputs, 32 bytes of them at a time, in every tile shape: the shape changes no
-// bit.
+// bit. Many inputs are four chains, again in every shape, so that four blocks can share them where rows are few.
 #pragma once
 
 #include <algorithm>
@@ -14,192 +14,208 @@
 #include <type_traits>
 
 #include "exeunt/runtime/cuda/failure.h"
-#include "exeunt/runtime/cuda/numbers.cuh"
-#include "exeunt/runtime/cuda/wgmma.cuh"
+#include "exeunt/runtime/cuda/gemm_stages.cuh"
+#include "exeunt/runtime/cuda/start.cuh"
 
 namespace exeunt::cuda {
 namespace {
 
-constexpr int kSliceBytes = 128;  // of a row: one swizzled row in shared memory
-// Inputs of a slice: bf16 is summed in float, int8 in int.
-template <class Sum>
-inline constexpr int kSliceInputs = std::is_same_v<Sum, float> ? kSliceBytes / 2 : kSliceBytes;
+// Where the tiles of a block begin and how far apart they are.
+template <class Sum, class L, int kColumns>
+struct Tiles {
+  int across, count, slices, first, step;
 
-// kTogether: blocks that share a processor; then one multiplies while the other finishes its outputs.
-template <int kGroups, int kColumns, int kStageCount, int kTogether>
-struct Layout {
-  static constexpr int kChunk = kTogether > 1 || kColumns < 64 ? 32 : 64;  // output columns that a warp stages at once
-  static constexpr int kChunkRow = kChunk * 2 + 16;                        // bytes, padded against bank conflicts
-  static constexpr int kRows = 64 * kGroups, kStages = kStageCount;
-  static constexpr int kInputBytes = kRows * kSliceBytes, kWeightBytes = kColumns * kSliceBytes;
-  static constexpr int kStage = kInputBytes + kWeightBytes;
-  static constexpr int kStaging = kGroups * 4 * 16 * kChunkRow;
-  static constexpr int kThreads = kGroups * 128 + 32;
-  static constexpr size_t kShared = 1024 + static_cast<size_t>(kStages) * kStage + kStaging + 2 * kStages * 8;
-};
-struct Shape {
-  const float* bias;
-  bf16* out;
-  int inputs, outputs;
-  Finish finish;
-  const Live* live;
-  const float *row_scale, *column_scale;  // int8: what a sum of products stands for
+  __device__ explicit Tiles(const Shape& shape)
+      : across((shape.outputs + kColumns - 1) / kColumns),
+        count(0),
+        slices((shape.inputs + kSliceInputs<Sum> - 1) / kSliceInputs<Sum>),
+        first(static_cast<int>(blockIdx.x)),
+        step(static_cast<int>(gridDim.x)) {}
+  // How many rows there are is known when the kernel before this one has ended.
+  __device__ void learn(int rows) { count = (rows + L::kRows - 1) / L::kRows * across; }
+  __device__ int row(int tile) const { return tile / across * L::kRows; }
+  __device__ int column(int tile) const { return tile % across * kColumns; }
 };
 
-// What a warp does with its 16 rows of a tile. A thread holds columns 2q, 2q + 1 of every eight, of rows r and r + 8;
-// they go through shared memory (`staging`), so that the warp stores whole lines.
-template <int kColumns, int kChunk, Finish kFinish, class Sum>
-__device__ void finish_tile(const Sum (&sum)[kColumns / 2], const Shape& shape, int first_row, int rows,
-                            int first_column, uint8_t* staging) {
-  constexpr int kChunkRow = kChunk * 2 + 16;
-  constexpr bool kScaled = !std::is_same_v<Sum, float>;
-  const int lane = static_cast<int>(threadIdx.x) % 32, r = lane / 4, q = lane % 4;
-  float scale0 = 1, scale1 = 1;
-  if constexpr (kScaled) {
-    if (first_row + r < rows) scale0 = shape.row_scale[first_row + r];
-    if (first_row + r + 8 < rows) scale1 = shape.row_scale[first_row + r + 8];
-  }
-#pragma unroll
-  for (int chunk = 0; chunk < kColumns / kChunk; ++chunk) {
-#pragma unroll
-    for (int j = 0; j < kChunk / 8; ++j) {
-      const int at = (chunk * kChunk / 8 + j) * 4;
-      const int column = first_column + chunk * kChunk + j * 8 + 2 * q;
-      float2 bias = make_float2(0, 0), scale = make_float2(1, 1);
-      if (column < shape.outputs) {
-        bias = *reinterpret_cast<const float2*>(shape.bias + column);
-        if constexpr (kScaled) scale = *reinterpret_cast<const float2*>(shape.column_scale + column);
-      }
-      const auto value = [&](Sum x, float row, float of_column, float add) {
-        if constexpr (kScaled) return finished(fmaf(static_cast<float>(x), row * of_column, add), kFinish, true);
-        return finished(static_cast<float>(x) + add, kFinish, true);
-      };
-      *reinterpret_cast<uint32_t*>(staging + r * kChunkRow + j * 16 + q * 4) =
-          packed(value(sum[at], scale0, scale.x, bias.x), value(sum[at + 1], scale0, scale.y, bias.y));
-      *reinterpret_cast<uint32_t*>(staging + (r + 8) * kChunkRow + j * 16 + q * 4) =
-          packed(value(sum[at + 2], scale1, scale.x, bias.x), value(sum[at + 3], scale1, scale.y, bias.y));
-    }
-    __syncwarp();
-    constexpr int kPerRow = kChunk / 8;  // lanes that store one row, 16 bytes each
-#pragma unroll
-    for (int i = 0; i < 16 * kPerRow / 32; ++i) {
-      const int line = i * (32 / kPerRow) + lane / kPerRow, part = lane % kPerRow;
-      const int row = first_row + line, column = first_column + chunk * kChunk + part * 8;
-      if (row < rows && column < shape.outputs) {
-        *reinterpret_cast<uint4*>(shape.out + static_cast<size_t>(row) * static_cast<size_t>(shape.outputs) + column) =
-            *reinterpret_cast<const uint4*>(staging + line * kChunkRow + part * 16);
-      }
-    }
-    __syncwarp();
-  }
+// Where chain `chain` of kChains begins. Many inputs are summed in four chains of slices, which are then added in
+// order.
+template <int kChains>
+__device__ inline int chain_begin(int slices, int chain) {
+  return slices * chain / kChains;
 }
 
-// The stages that slices pass through.
-template <class L>
-struct Stages {
-  uint8_t *stages, *staging;
-  uint64_t *full, *empty;
-  int at = 0;
-  unsigned round = 0;  // how often all stages were used, as a parity
-
-  // `users`: warps that read a stage.
-  __device__ Stages(uint8_t* memory, unsigned users)
-      : stages(memory + (1024 - shared_address(memory) % 1024) % 1024),  // a swizzled kilobyte starts at a multiple
-        staging(stages + L::kStages * L::kStage),
-        full(reinterpret_cast<uint64_t*>(staging + L::kStaging)),
-        empty(full + L::kStages) {
-    if (threadIdx.x == 0) {
-      for (int s = 0; s < L::kStages; ++s) {
-        barrier_init(full + s, 1);
-        barrier_init(empty + s, users);
-      }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    __syncthreads();
-  }
-  __device__ void advance(int steps = 1) {
-    at += steps;
-    if (at >= L::kStages) {
-      at -= L::kStages;
-      round ^= 1;
-    }
-  }
-  // The slice that begins at input `slice`.
-  __device__ void copy(const CUtensorMap& input, const CUtensorMap& weight, int slice, int row, int column) {
-    barrier_wait(empty + at, round ^ 1);  // passes at once in the first round
-    uint8_t* to = stages + at * L::kStage;
-    barrier_expect(full + at, L::kStage);
-    copy_box(to, &input, slice, row, full + at);
-    copy_box(to + L::kInputBytes, &weight, slice, column, full + at);
-    advance();
-  }
-  // sum = (add ? sum : 0) + the slice in this stage, for 64 rows from `first` on.
-  template <int kColumns, class Sum>
-  __device__ void multiply(Sum (&sum)[kColumns / 2], int first, bool add) {
-    barrier_wait(full + at, round);
-    const uint8_t* from = stages + at * L::kStage;
-    const uint64_t a = tile_descriptor(from + first * kSliceBytes), b = tile_descriptor(from + L::kInputBytes);
-    wgmma_fence();
-#pragma unroll
-    for (int k = 0; k < kSliceBytes / 32;
-         ++k) {  // an instruction takes 32 bytes of inputs, and a descriptor counts in 16
-      wgmma<kColumns>(sum, a + static_cast<uint64_t>(2 * k), b + static_cast<uint64_t>(2 * k), add || k > 0 ? 1 : 0);
-    }
-    wgmma_commit();
-  }
-};
-
-template <int kColumns, int kChunk, class Sum>
-__device__ void finish_any(const Sum (&sum)[kColumns / 2], const Shape& shape, int first_row, int rows,
-                           int first_column, uint8_t* staging) {
-  switch (shape.finish) {
-    case Finish::none:
-      return finish_tile<kColumns, kChunk, Finish::none>(sum, shape, first_row, rows, first_column, staging);
-    case Finish::gelu:
-      return finish_tile<kColumns, kChunk, Finish::gelu>(sum, shape, first_row, rows, first_column, staging);
-    case Finish::gelu_new:
-      return finish_tile<kColumns, kChunk, Finish::gelu_new>(sum, shape, first_row, rows, first_column, staging);
-    case Finish::relu:
-      return finish_tile<kColumns, kChunk, Finish::relu>(sum, shape, first_row, rows, first_column, staging);
-  }
-}
-
-template <class Sum, int kGroups, int kColumns, int kStageCount, int kTogether>
+template <class Sum, int kGroups, int kColumns, int kStageCount, int kTogether, int kChains>
 __global__ void __launch_bounds__(Layout<kGroups, kColumns, kStageCount, kTogether>::kThreads, kTogether)
     tensor_product(const __grid_constant__ CUtensorMap input, const __grid_constant__ CUtensorMap weight, Shape shape) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using L = Layout<kGroups, kColumns, kStageCount, kTogether>;
   extern __shared__ uint8_t memory[];
   Stages<L> stages(memory, kGroups * 4);
+  let_next_begin();
+  Tiles<Sum, L, kColumns> tiles(shape);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int rows = shape.live->rows;
-  const int across = (shape.outputs + kColumns - 1) / kColumns;
-  const int tiles = (rows + L::kRows - 1) / L::kRows * across;
-  const int slices = (shape.inputs + kSliceInputs<Sum> - 1) / kSliceInputs<Sum>;
-  const int first_tile = static_cast<int>(blockIdx.x), step = static_cast<int>(gridDim.x);
   if (warp == kGroups * 4) {  // the copying warp
+    int ahead = 0;
+    if (lane == 0) ahead = stages.template fetch_weights<Sum>(weight, 0, tiles.slices, tiles.column(tiles.first));
+    wait_for_previous();
     if (lane != 0) return;
-    for (int tile = first_tile; tile < tiles; tile += step) {
-      for (int slice = 0; slice < slices; ++slice)
-        stages.copy(input, weight, slice * kSliceInputs<Sum>, tile / across * L::kRows, tile % across * kColumns);
+    tiles.learn(shape.live->rows);
+    if (tiles.first >= tiles.count) return stages.drain(input, ahead);
+    for (int tile = tiles.first; tile < tiles.count; tile += tiles.step) {
+      stages.template copy_tile<Sum>(input, weight, 0, tiles.slices, tiles.row(tile), tiles.column(tile), ahead);
+      ahead = 0;
     }
     return;
   }
-  for (int tile = first_tile; tile < tiles; tile += step) {
+  wait_for_previous();
+  const int rows = shape.live->rows;
+  tiles.learn(rows);
+  for (int tile = tiles.first; tile < tiles.count; tile += tiles.step) {
+    Sum sum[kColumns / 2];
+    [[maybe_unused]] Sum total[kChains > 1 ? kColumns / 2 : 1];
+    for (int chain = 0; chain < kChains; ++chain) {
+      const int begin = chain_begin<kChains>(tiles.slices, chain), end = chain_begin<kChains>(tiles.slices, chain + 1);
+      int before = -1;
+      for (int slice = begin; slice < end; ++slice) {
+        stages.template multiply<kColumns>(sum, warp / 4 * 64, slice > begin);
+        wgmma_wait<1>();
+        if (before >= 0 && lane == 0) barrier_arrive(stages.empty + before);
+        before = stages.at;
+        stages.advance();
+      }
+      wgmma_wait<0>();
+      if (lane == 0) barrier_arrive(stages.empty + before);
+      if constexpr (kChains > 1) {
+#pragma unroll
+        for (int i = 0; i < kColumns / 2; ++i) total[i] = chain == 0 ? sum[i] : total[i] + sum[i];
+      }
+    }
+    uint8_t* staging = stages.staging + warp * 16 * L::kChunkRow;
+    if constexpr (kChains > 1) {
+      finish_any<kColumns, L::kChunk>(total, shape, tiles.row(tile) + warp * 16, rows, tiles.column(tile), staging);
+    } else {
+      finish_any<kColumns, L::kChunk>(sum, shape, tiles.row(tile) + warp * 16, rows, tiles.column(tile), staging);
+    }
+  }
+#endif
+}
+
+// Two warpgroups take turns: one multiplies a whole tile of 128 rows while the other finishes the tile before it, so
+// that the activation function costs less time of the tensor cores. A warpgroup may begin its tile when the other has
+// seen the last slice of the tile before: barriers know no more than the parity of a round, so that nobody may wait for
+// a round but the next.
+template <int kColumns, int kStageCount>
+struct AlternatingLayout : Layout<2, kColumns, kStageCount, 1> {
+  static constexpr int kThreads = 384;  // the copying warp has a warpgroup to itself, whose registers the others take
+};
+template <class Sum, int kColumns, int kStageCount>
+__global__ void __launch_bounds__(AlternatingLayout<kColumns, kStageCount>::kThreads, 1)
+    alternating_product(const __grid_constant__ CUtensorMap input, const __grid_constant__ CUtensorMap weight,
+                        Shape shape) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using L = AlternatingLayout<kColumns, kStageCount>;
+  extern __shared__ uint8_t memory[];
+  Stages<L> stages(memory, 4);
+  let_next_begin();
+  Tiles<Sum, L, kColumns> tiles(shape);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  wait_for_previous();
+  const int rows = shape.live->rows;
+  tiles.learn(rows);
+  const auto release = [&](int stage) {
+    if (lane == 0) barrier_arrive(stages.empty + stage);
+  };
+  if (warp >= 8) {  // the copying warp
+    give_registers<40>();
+    for (int tile = tiles.first; warp == 8 && lane == 0 && tile < tiles.count; tile += tiles.step)
+      stages.template copy_tile<Sum>(input, weight, 0, tiles.slices, tiles.row(tile), tiles.column(tile), 0);
+    return;
+  }
+  take_registers<232>();
+  const int group = warp / 4;
+  stages.skip(group * tiles.slices);
+  unsigned turns = 0;
+  for (int tile = tiles.first + group * tiles.step; tile < tiles.count; tile += 2 * tiles.step) {
+    // The very first tile is the first warpgroup's without asking.
+    if (tile != tiles.first) barrier_wait(stages.turn + group, turns++ & 1U);
+    Sum upper[kColumns / 2], lower[kColumns / 2];
+    int before = -1;
+    for (int slice = 0; slice < tiles.slices; ++slice) {
+      stages.template multiply_two<kColumns>(upper, lower, slice > 0);
+      if (slice + 1 == tiles.slices && lane == 0) barrier_arrive(stages.turn + 1 - group);
+      wgmma_wait<1>();
+      if (before >= 0) release(before);
+      before = stages.at;
+      stages.advance();
+    }
+    wgmma_wait<0>();
+    release(before);
+    stages.skip(tiles.slices);  // of the other warpgroup
+    uint8_t* staging = stages.staging + warp * 16 * L::kChunkRow;
+    const int row = tiles.row(tile) + warp % 4 * 16, column = tiles.column(tile);
+    finish_any<kColumns, L::kChunk>(upper, shape, row, rows, column, staging);
+    finish_any<kColumns, L::kChunk>(lower, shape, row + 64, rows, column, staging);
+  }
+#endif
+}
+
+// A cluster of four blocks has one tile of 64 rows, each block one of the four chains; then each finishes 16 rows. So
+// few rows of many inputs keep four times as many processors busy.
+template <class Sum, int kColumns, int kStageCount>
+__global__ void __launch_bounds__(Layout<1, kColumns, kStageCount, 2>::kThreads, 2)
+    split_product(const __grid_constant__ CUtensorMap input, const __grid_constant__ CUtensorMap weight, Shape shape) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using L = Layout<1, kColumns, kStageCount, 2>;
+  static_assert(kColumns == 32, "each of the four warps finishes eight columns");
+  static_assert(4 * 32 * kColumns / 2 * sizeof(Sum) <= L::kStages * L::kStage);
+  extern __shared__ uint8_t memory[];
+  Stages<L> stages(memory, 4);
+  let_next_begin();
+  Tiles<Sum, L, kColumns> tiles(shape);
+  const int tile = static_cast<int>(blockIdx.x) / kSplit, rank = static_cast<int>(blockIdx.x) % kSplit;
+  const int begin = chain_begin<kSplit>(tiles.slices, rank), end = chain_begin<kSplit>(tiles.slices, rank + 1);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  int ahead = 0;
+  if (threadIdx.x == 128) ahead = stages.template fetch_weights<Sum>(weight, begin, end - begin, tiles.column(tile));
+  wait_for_previous();
+  const int rows = shape.live->rows;
+  tiles.learn(rows);
+  if (tile >= tiles.count) {  // so it is for the whole cluster
+    if (threadIdx.x == 128) stages.drain(input, ahead);
+    return;
+  }
+  Sum* sums = reinterpret_cast<Sum*>(stages.stages);  // [warp][value][lane], over the stages when they are done
+  if (warp == 4) {
+    if (lane == 0)
+      stages.template copy_tile<Sum>(input, weight, begin, end, tiles.row(tile), tiles.column(tile), ahead);
+  } else {
     Sum sum[kColumns / 2];
     int before = -1;
-    for (int slice = 0; slice < slices; ++slice) {
-      stages.template multiply<kColumns>(sum, warp / 4 * 64, slice > 0);
+    for (int slice = begin; slice < end; ++slice) {
+      stages.template multiply<kColumns>(sum, 0, slice > begin);
       wgmma_wait<1>();
       if (before >= 0 && lane == 0) barrier_arrive(stages.empty + before);
       before = stages.at;
       stages.advance();
     }
     wgmma_wait<0>();
-    if (lane == 0) barrier_arrive(stages.empty + before);
-    finish_any<kColumns, L::kChunk>(sum, shape, tile / across * L::kRows + warp * 16, rows, tile % across * kColumns,
-                                    stages.staging + warp * 16 * L::kChunkRow);
+    asm volatile("bar.sync 1, 128;" ::: "memory");  // nobody reads the stages any more
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) sums[(warp * kColumns / 2 + i) * 32 + lane] = sum[i];
   }
+  cluster_sync();
+  if (warp < 4) {
+    Sum mine[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Sum* at = sums + (rank * kColumns / 2 + warp * 4 + i) * 32 + lane;
+      Sum total = load_from(0, at);
+      for (unsigned block = 1; block < kSplit; ++block) total += load_from(block, at);
+      mine[i] = total;
+    }
+    finish_eight(mine, shape, tiles.row(tile) + rank * 16, rows, tiles.column(tile) + warp * 8);
+  }
+  cluster_sync();  // the others may still read here
 #endif
 }
 
@@ -237,17 +253,22 @@ CUtensorMap map_of(const void* data, int rows, int columns, int box) {
 }
 
 template <class Sum, class L, class Kernel>
-void launch(Kernel kernel, const Product& job, int columns, int blocks, Stream stream) {
-  const cudaError_t raised =  // of the GPU that this thread uses
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(L::kShared));
-  if (raised != cudaSuccess) throw_cuda_failure("preparing a matrix product", cudaGetErrorString(raised));
-  const Shape shape{
-      job.bias,        static_cast<bf16*>(job.out), job.inputs, job.outputs, job.finish, job.live, job.row_scale,
-      job.column_scale};
-  kernel<<<static_cast<unsigned>(blocks), L::kThreads, L::kShared, stream>>>(
-      map_of<Sum>(job.input, job.max_rows, job.inputs, L::kRows),
-      map_of<Sum>(job.weight, job.outputs, job.inputs, columns), shape);
-  check_launch("starting a matrix product");
+void launch(Kernel kernel, const Product& job, int columns, int blocks, Stream stream, unsigned cluster = 1) {
+  allow_shared("preparing a matrix product", kernel, L::kShared);
+  const Shape shape{job.bias,      static_cast<bf16*>(job.out),
+                    job.inputs,    job.outputs,
+                    job.finish,    job.live,
+                    job.row_scale, job.column_scale,
+                    job.wide};
+  start("starting a matrix product", kernel,
+        {.blocks = dim3(static_cast<unsigned>(blocks)),
+         .threads = L::kThreads,
+         .shared = L::kShared,
+         .stream = stream,
+         .cluster = cluster,
+         .early = few_rows(job.max_rows)},
+        map_of<Sum>(job.input, job.max_rows, job.inputs, L::kRows),
+        map_of<Sum>(job.weight, job.outputs, job.inputs, columns), shape);
 }
 
 inline int tiles_of(const Product& job, int rows, int columns) {
@@ -258,7 +279,26 @@ template <class Sum, int kGroups, int kColumns, int kStages, int kTogether>
 void launch_tiles(const Product& job, const Chip& chip, Stream stream) {
   using L = Layout<kGroups, kColumns, kStages, kTogether>;
   const int blocks = std::min(tiles_of(job, L::kRows, kColumns), kTogether * chip.processors);
-  launch<Sum, L>(tensor_product<Sum, kGroups, kColumns, kStages, kTogether>, job, kColumns, blocks, stream);
+  if constexpr (std::is_same_v<Sum, float> && L::kFourChains) {
+    if (chains_of(job) > 1)
+      return launch<Sum, L>(tensor_product<Sum, kGroups, kColumns, kStages, kTogether, kSplit>, job, kColumns, blocks,
+                            stream);
+  }
+  launch<Sum, L>(tensor_product<Sum, kGroups, kColumns, kStages, kTogether, 1>, job, kColumns, blocks, stream);
+}
+
+template <class Sum, int kColumns, int kStages>
+void launch_alternating(const Product& job, const Chip& chip, Stream stream) {
+  using L = AlternatingLayout<kColumns, kStages>;
+  const int blocks = std::min(tiles_of(job, L::kRows, kColumns), chip.processors);
+  launch<Sum, L>(alternating_product<Sum, kColumns, kStages>, job, kColumns, blocks, stream);
+}
+
+template <class Sum, int kColumns, int kStages>
+void launch_split(const Product& job, Stream stream) {
+  using L = Layout<1, kColumns, kStages, 2>;
+  launch<Sum, L>(split_product<Sum, kColumns, kStages>, job, kColumns, kSplit * tiles_of(job, L::kRows, kColumns),
+                 stream, kSplit);
 }
 
 // What a tile of each of kShapes takes, as measured on an H200: microseconds for a slice of inputs and at its end where
@@ -268,28 +308,32 @@ struct ShapeCost {
   double slice, end, share, share_activated;
   int together;
 };
-constexpr ShapeCost kCosts[] = {{0.57, 3.0, 0.56, 0.32, 1}, {0.28, 1.8, 0.53, 0.43, 1},  {0.21, 1.6, 0.37, 0.34, 2},
-                                {0.15, 1.0, 0.31, 0.29, 2}, {0.13, 0.7, 0.235, 0.22, 2}, {0.28, 3.1, 0.50, 0.39, 2}};
+constexpr ShapeCost kCosts[] = {{0.57, 3.0, 0.623, 0.313, 1}, {0.28, 1.8, 0.595, 0.435, 1},
+                                {0.21, 1.6, 0.395, 0.338, 2}, {0.15, 1.0, 0.326, 0.303, 2},
+                                {0.13, 0.7, 0.242, 0.218, 2}, {0.28, 3.1, 0.535, 0.393, 2},
+                                {0.30, 0.4, 0.640, 0.455, 1},  // the end of a tile is beside the next
+                                {0.035, 1.5, 0.2, 0.2, 2}};
 static_assert(std::size(kCosts) == std::size(kShapes));
 
 // The fastest shape for as many rows as there may be.
 template <class Sum>
 int best_shape(const Product& job, const Chip& chip) {
   const double peak = std::is_same_v<Sum, float> ? 7.5e6 : 15e6;  // operations of one processor in a microsecond
-  int best = 0;
+  int best = -1;
   double least = 0;
   for (int s = 0; s < static_cast<int>(std::size(kCosts)); ++s) {
+    if (!shape_fits(job, s)) continue;
     const ShapeCost& cost = kCosts[s];
     const TileShape& shape = kShapes[s];
-    const auto waves = [tiles = tiles_of(job, shape.rows, shape.columns)](int at_once) {
-      return static_cast<double>((tiles + at_once - 1) / at_once);
-    };
-    const double operations = 2.0 * shape.rows * shape.columns * job.inputs;
+    const int parts = s == kSplitShape ? kSplit : 1, tiles = tiles_of(job, shape.rows, shape.columns) * parts;
+    if (s == kAlternatingShape && tiles < 2 * chip.processors) continue;  // nobody to take turns with
+    const auto waves = [tiles](int at_once) { return static_cast<double>((tiles + at_once - 1) / at_once); };
+    const double operations = 2.0 * shape.rows * shape.columns * job.inputs / parts;
     const double share = job.finish == Finish::none ? cost.share : cost.share_activated;
     const double alone = cost.slice * job.inputs / kSliceInputs<Sum> + cost.end;
     const double time =
         std::max(waves(chip.processors * cost.together) * alone, waves(chip.processors) * operations / (peak * share));
-    if (s > 0 && time >= least) continue;
+    if (best >= 0 && time >= least) continue;
     best = s;
     least = time;
   }
@@ -309,8 +353,12 @@ void launch_shape(const Product& job, const Chip& chip, int shape, Stream stream
       return launch_tiles<Sum, 1, 64, 6, 2>(job, chip, stream);
     case 4:
       return launch_tiles<Sum, 1, 32, 8, 2>(job, chip, stream);
-    default:
+    case 5:
       return launch_tiles<Sum, 2, 128, 3, 2>(job, chip, stream);
+    case kAlternatingShape:
+      return launch_alternating<Sum, 128, 6>(job, chip, stream);
+    default:
+      return launch_split<Sum, 32, 8>(job, stream);
   }
 }
 

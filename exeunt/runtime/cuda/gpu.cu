@@ -71,6 +71,19 @@ bool OwnStream::idle() const {
   return true;
 }
 
+OwnEvent::OwnEvent() {
+  must(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+}
+OwnEvent::~OwnEvent() {
+  cudaEventDestroy(event_);
+}
+void OwnEvent::record(Stream stream) const {
+  must(cudaEventRecord(event_, stream), "recording an event");
+}
+void OwnEvent::wait() const {
+  must(cudaEventSynchronize(event_), "running on the GPU");
+}
+
 Graph::Graph(Stream stream, const std::function<void()>& enqueue) {
   must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a graph");
   cudaGraph_t recorded = nullptr;
@@ -91,6 +104,27 @@ Graph::~Graph() {
 }
 void Graph::launch(Stream stream) const {
   must(cudaGraphLaunch(graph_, stream), "starting a graph");
+}
+
+bool may_begin_early(Stream stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* before = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  size_t count = 0;
+  must(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &before, &edges, &count), "recording a graph");
+  if (status != cudaStreamCaptureStatusActive || count != 1) return false;
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  must(cudaGraphNodeGetType(before[0], &type), "recording a graph");
+  return type == cudaGraphNodeTypeKernel;
+}
+
+void let_wait(Stream later, Stream earlier) {
+  cudaEvent_t event = nullptr;
+  must(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  cudaError_t status = cudaEventRecord(event, earlier);
+  if (status == cudaSuccess) status = cudaStreamWaitEvent(later, event, 0);
+  cudaEventDestroy(event);  // when both are done
+  must(status, "waiting for an event");
 }
 
 void copy_to_device(void* to, const void* from, size_t bytes, Stream stream) {

@@ -73,6 +73,20 @@ class OwnStream {
   Stream stream_ = nullptr;
 };
 
+// A point in a stream.
+class OwnEvent {
+ public:
+  OwnEvent();
+  ~OwnEvent();
+  OwnEvent(const OwnEvent&) = delete;
+  OwnEvent& operator=(const OwnEvent&) = delete;
+  void record(Stream stream) const;  // what is enqueued by now
+  void wait() const;                 // until that is done; throws what failed
+
+ private:
+  CUevent_st* event_ = nullptr;
+};
+
 // A recorded sequence of kernels that is launched as one.
 class Graph {
  public:
@@ -86,6 +100,12 @@ class Graph {
  private:
   CUgraphExec_st* graph_ = nullptr;
 };
+
+// Whether what is launched into `stream` next may begin before the kernel that is there last has ended: while a graph
+// is recorded, and only one kernel is before it.
+[[nodiscard]] bool may_begin_early(Stream stream);
+// Lets all that is enqueued into `later` from now on wait for all that is in `earlier`.
+void let_wait(Stream later, Stream earlier);
 
 void copy_to_device(void* to, const void* from, size_t bytes, Stream stream);
 void copy_to_host(void* to, const void* from, size_t bytes, Stream stream);

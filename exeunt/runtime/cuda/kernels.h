@@ -61,7 +61,7 @@ struct EmbedJob {
 void embed(const EmbedJob& job, Stream stream);
 
 // y = f(x Wᵀ + b). Accumulated in fp32.
-enum class Finish : uint8_t { none, gelu, gelu_new, relu };
+enum class Finish : uint8_t { none, gelu, gelu_new, relu, tanh };
 struct Product {
   Number number = Number::fp32;
   const void *input = nullptr, *weight = nullptr;  // [rows, inputs], [outputs, inputs]
@@ -70,7 +70,8 @@ struct Product {
   int inputs = 0, outputs = 0;
   Finish finish = Finish::none;
   const Live* live = nullptr;
-  int max_rows = 0;  // `input` has room for so many
+  int max_rows = 0;       // `input` has room for so many
+  float* wide = nullptr;  // instead of `out`: the outputs as floats; by tensor cores alone, and not from int8
   // int8 operands, and bf16 out: what 1 stands for in a row of `input` and in a row of `weight`. Null: numbers.
   const float *row_scale = nullptr, *column_scale = nullptr;
 };
@@ -81,7 +82,14 @@ void multiply_plainly(const Product& job, Stream stream);  // any shape, by plai
 struct TileShape {
   int rows, columns;
 };
-inline constexpr TileShape kShapes[] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 32}, {128, 128}};
+// The last two: two warpgroups take turns with tiles; four blocks share the inputs of a tile.
+inline constexpr TileShape kShapes[] = {{128, 256}, {128, 128}, {128, 64},  {64, 64},
+                                        {64, 32},   {128, 128}, {128, 128}, {64, 32}};
+inline constexpr int kAlternatingShape = 6, kSplitShape = 7;
+// Whether a product can have a shape.
+[[nodiscard]] bool shape_fits(const Product& job, int shape) noexcept;
+// In how many chains the inputs of a product are summed.
+[[nodiscard]] int chains_of(const Product& job) noexcept;
 [[nodiscard]] bool tensor_cores_fit(const Product& job, const Chip& chip) noexcept;
 void multiply_by_tensor_cores(const Product& job, const Chip& chip, int shape, Stream stream);
 
@@ -108,12 +116,14 @@ struct AttentionJob {
   Room room = {};
   int max_tokens = 0;       // of one text
   bool first_only = false;  // row 0 of each text is all that is wanted; some others are computed, too
+  int processors = 132;     // of the GPU
 };
 void attend(const AttentionJob& job, Stream stream);
 void attend_plainly(const AttentionJob& job, Stream stream);
 void attend_by_tensor_cores(const AttentionJob& job, Stream stream);  // bf16, 32, 64 or 128 columns per head
 
-// out = norm(a + b), row by row; `out` may be `b`.
+// out = norm(a + b), row by row; `out` may be `b`. bf16 of up to 2048 columns, a multiple of 16: also as quantize()
+// would make int8 of it, if asked.
 struct AddNormJob {
   Number number = Number::fp32;
   const void *a = nullptr, *b = nullptr;
@@ -122,8 +132,31 @@ struct AddNormJob {
   Norm norm = {};
   const Live* live = nullptr;
   int max_rows = 0;
+  int8_t* quantized = nullptr;
+  float* scale = nullptr;  // [rows]
 };
 void add_norm(const AddNormJob& job, Stream stream);
+
+// Row 0 of every text, one below the other: norm(a + b), or without `a` the row of `b` as it is. `firsts` is how many,
+// for a product of them.
+struct FirstNormJob {
+  AddNormJob rows = {};  // `live` and `max_rows` are not used
+  TextList list = {};
+  Live* firsts = nullptr;      // null: nobody asks
+  const int* place = nullptr;  // where a text's row goes, or -1; null: in the order of the list
+  int max_texts = 0;
+};
+void norm_first_rows(const FirstNormJob& job, Stream stream);
+
+// norm(a + b) of the rows of texts that stay, at their new places in `out`, which is another array: so moving them
+// takes no pass of its own.
+struct MoveNormJob {
+  AddNormJob rows = {};  // `live` and `max_rows` are not used
+  const int* from = nullptr;
+  TextList before = {}, after = {};
+  Room room = {};
+};
+void norm_and_move(const MoveNormJob& job, Stream stream);
 
 // What a pooler reads where that is more than row 0 (runtime/formulas.h), as floats.
 struct PoolJob {
@@ -188,6 +221,54 @@ struct ExitJob {
 };
 inline constexpr int kExitTexts = 8;  // share a pass over the pooler
 void run_exit(const ExitJob& job, Stream stream);
+
+// A batch whose texts are at different depths, because texts join it before every layer (open_batch.h). What belongs to
+// a text lies at its slot. Texts that joined earlier are deeper, and come first in the list.
+struct JoinJob {
+  TextList list = {};  // gets the texts of `fresh`, behind those it has
+  TextList fresh = {};
+  const SlotAsk* fresh_asks = nullptr;
+  SlotAsk* asks = nullptr;  // [slots] like the next four
+  int* depth = nullptr;     // layers that a text has passed
+  int* left = nullptr;
+  float* state = nullptr;
+  int state_floats = 0;
+  int* first_row = nullptr;  // where the rows of `fresh` go
+};
+void join(const JoinJob& job, Stream stream);
+// [live rows] rows to those that begin at `first_row`.
+struct AppendJob {
+  const void* from = nullptr;
+  void* rows = nullptr;
+  size_t row_bytes = 0;  // a multiple of 16
+  const Live* live = nullptr;
+  const int* first_row = nullptr;
+  int max_rows = 0;
+};
+void append(const AppendJob& job, Stream stream);
+// After a layer: every text is one deeper. Those that look at their exit get a place among the `stride` of its site.
+struct SeatJob {
+  TextList list = {};
+  const SlotAsk* asks = nullptr;
+  const Policy* policies = nullptr;
+  int* depth = nullptr;
+  const int* site_after = nullptr;  // [layers + 1] the exit after so many layers, or -1
+  int sites = 0, stride = 0;
+  int *place = nullptr, *site = nullptr;  // [texts] place = site * stride + …, or -1: it does not look
+  Live* live = nullptr;                   // [sites] how many look
+};
+void seat(const SeatJob& job, Stream stream);
+inline constexpr int kMostSeatedSites = 64;
+// run_exit() for texts at different exits, whose vectors are made: exit.pooled is [sites, stride, inputs].
+struct SeatedExit {
+  Affine classifier = {}, inner = {};
+};
+struct SeatedExitJob {
+  ExitJob exit = {};  // `site`, `classifier`, `inner` and `pooler` are not used
+  const SeatedExit* exits = nullptr;
+  const int *place = nullptr, *site = nullptr;
+};
+void run_seated_exit(const SeatedExitJob& job, Stream stream);
 
 // Copies the rows of the texts that stay to their new places.
 struct CompactJob {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "exeunt/base/error.h"
@@ -10,59 +11,13 @@
 namespace exeunt::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;
 constexpr size_t kMostResultBytes = size_t{64} << 20;
-
-size_t aligned(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-// Adds up parts of a region.
-class Plan {
- public:
-  size_t add(size_t bytes) {
-    const size_t place = size_;
-    size_ += aligned(bytes);
-    return place;
-  }
-  [[nodiscard]] size_t size() const noexcept { return size_; }
-
- private:
-  size_t size_ = 0;
-};
-
-Finish finish_of(Activation activation) {
-  switch (activation) {
-    case Activation::gelu:
-      return Finish::gelu;
-    case Activation::gelu_new:
-      return Finish::gelu_new;
-    case Activation::relu:
-      return Finish::relu;
-  }
-  return Finish::none;
-}
-
-size_t count(int n) {
-  return static_cast<size_t>(n);
-}
 
 }  // namespace
 
-Lane::Layout::Layout(const DeviceModel& model, const Room& room) {
-  const size_t texts = count(room.texts), rows = count(room.rows), sites = model.exits.sites.size();
+Lane::Layout::Layout(const DeviceModel& model, const Room& room) : input(room) {
+  const size_t texts = count(room.texts), sites = model.exits.sites.size();
   const size_t outputs = count(model.exits.outputs);
-  Plan input;
-  live = input.add(sizeof(Live));
-  slot = input.add(texts * sizeof(int));
-  begin = input.add((texts + 1) * sizeof(int));
-  tiles = input.add(count(room.tiles()) * sizeof(Tile));
-  asks = input.add(texts * sizeof(SlotAsk));
-  policies = input.add(kMostPolicies * sizeof(Policy));
-  ids = input.add(rows * sizeof(int32_t));
-  types = input.add(rows * sizeof(int32_t));
-  positions = input.add(rows * sizeof(int32_t));
-  input_bytes = input.size();
   Plan result;
   state = result.add(texts * (sites + outputs + 8) * sizeof(float));
   left = result.add(texts * sizeof(int));
@@ -75,7 +30,9 @@ Lane::Layout::Layout(const DeviceModel& model, const Room& room) {
 
 // A state is at most a window as wide as there are exits, and the probabilities of the exit before (exits/policy.cc).
 Lane::Lane(const DeviceModel& model, int rows)
-    : model_(model), state_floats_(static_cast<int>(model.exits.sites.size()) + model.exits.outputs + 8) {
+    : model_(model),
+      state_floats_(static_cast<int>(model.exits.sites.size()) + model.exits.outputs + 8),
+      layers_(model, std::max(rows, model.spec.max_tokens())) {
   const int longest = model.spec.max_tokens();
   const int most = std::max(rows, longest);
   const size_t per_text = (model.exits.sites.size() + 1) * count(model.exits.outputs + 1) * sizeof(float);
@@ -102,18 +59,13 @@ void Lane::plan_memory() {
   const Room room = most();
   const size_t rows = (count(room.rows) + 127) / 128 * 128, texts = count(room.texts);
   const size_t row = count(model_.spec.hidden) * bytes_of(model_.number);
-  const size_t inner = count(model_.spec.inner) * bytes_of(model_.number);
   const Layout layout(model_, room);
   Plan plan;
   const size_t embedded = std::max(row, count(model_.spec.embedding) * bytes_of(model_.number));
-  const size_t rows0 = plan.add(rows * row), rows1 = plan.add(rows * embedded), middle = plan.add(rows * row),
-               product = plan.add(rows * row);
-  const size_t wide =
-      plan.add(rows * std::max(4 * row, inner));  // queries, keys, values and context, or the inner half
-  const size_t quantized =
-      plan.add(model_.quantizes ? rows * count(std::max(model_.spec.hidden, model_.spec.inner)) : 0);
-  const size_t scales = plan.add(model_.quantizes ? rows * sizeof(float) : 0);
-  const size_t input = plan.add(layout.input_bytes), results = plan.add(layout.result_bytes);
+  const size_t rows0 = plan.add(rows * row), rows1 = plan.add(rows * embedded);
+  layers_.plan(plan);
+  const size_t firsts = plan.add(texts * row), first_live = plan.add(sizeof(Live));
+  const size_t input = plan.add(layout.input.bytes), results = plan.add(layout.result_bytes);
   const size_t live = plan.add(sizeof(Live)), slot = plan.add(texts * sizeof(int)),
                begin = plan.add((texts + 1) * sizeof(int)), tiles = plan.add(count(room.tiles()) * sizeof(Tile));
   const size_t pooled = plan.add(texts * 2 * count(model_.spec.hidden) * sizeof(float));
@@ -123,25 +75,23 @@ void Lane::plan_memory() {
   const size_t arrived_bytes = (texts / kExitTexts + 3) * sizeof(unsigned), arrived = plan.add(arrived_bytes);
   memory_ = device_memory(plan.size(), "a batch of texts");
   std::byte* base = memory_.data();
+  layers_.place(base);
   at_ = {.rows = {base + rows0, base + rows1},
-         .middle = base + middle,
-         .product = base + product,
-         .wide = base + wide,
          .input = base + input,
          .results = base + results,
+         .firsts = base + firsts,
+         .first_live = reinterpret_cast<Live*>(base + first_live),
          .spare = {.live = reinterpret_cast<Live*>(base + live),
                    .slot = reinterpret_cast<int*>(base + slot),
                    .begin = reinterpret_cast<int*>(base + begin),
                    .tiles = reinterpret_cast<Tile*>(base + tiles)},
-         .quantized = reinterpret_cast<int8_t*>(base + quantized),
-         .scales = reinterpret_cast<float*>(base + scales),
          .pooled = reinterpret_cast<float*>(base + pooled),
          .vectors = reinterpret_cast<float*>(base + vectors),
          .hidden = reinterpret_cast<float*>(base + hidden),
          .leaves = reinterpret_cast<int*>(base + leaves),
          .from = reinterpret_cast<int*>(base + from),
          .arrived = reinterpret_cast<unsigned*>(base + arrived)};
-  host_input_ = pinned_memory(layout.input_bytes, "a batch of texts");
+  host_input_ = pinned_memory(layout.input.bytes, "a batch of texts");
   host_results_ = pinned_memory(layout.result_bytes, "the answers of a batch");
   fill_zero(at_.arrived, arrived_bytes, stream_.get());
   stream_.wait();
@@ -178,37 +128,10 @@ void Lane::choose_room() {
   room_ = &*std::find_if(rooms_.begin(), std::prev(rooms_.end()),
                          [&](const Room& room) { return texts_ <= room.texts && rows_ <= room.rows; });
   layout_ = Layout(model_, *room_);
-  const Layout& layout = layout_;
-  std::byte* host = host_input_.data();
-  const auto array = [&]<class T>(size_t place, T*) { return reinterpret_cast<T*>(host + place); };
-  int* slot = array(layout.slot, slot);
-  int* begin = array(layout.begin, begin);
-  Tile* tiles = array(layout.tiles, tiles);
-  int32_t* ids = array(layout.ids, ids);
-  int32_t* types = array(layout.types, types);
-  int32_t* positions = array(layout.positions, positions);
-  int row = 0, tile = 0;
-  for (int text = 0; text < texts_; ++text) {
-    const Encoding& encoding = *encodings_[count(text)];
-    const auto tokens = static_cast<int>(encoding.ids.size());
-    slot[text] = text;
-    begin[text] = row;
-    for (int first = 0; first < tokens; first += kTileRows) tiles[tile++] = {.text = text, .first = first};
-    for (int t = 0; t < tokens; ++t, ++row) {
-      ids[row] = encoding.ids[count(t)];
-      types[row] = encoding.types[count(t)];
-      positions[row] = t + model_.spec.position_offset;
-    }
-  }
-  begin[texts_] = row;
-  const Live live{.texts = texts_, .rows = row, .tiles = tile};
-  std::memcpy(host + layout.live, &live, sizeof live);
-  std::copy(asks_.begin(), asks_.end(), array(layout.asks, static_cast<SlotAsk*>(nullptr)));
-  for (size_t p = 0; p < policies_.size(); ++p) {
-    Policy policy = *policies_[p];
-    policy.cuts = model_.cuts;
-    std::memcpy(host + layout.policies + p * sizeof(Policy), &policy, sizeof(Policy));
-  }
+  std::vector<int> slots(count(texts_));
+  std::iota(slots.begin(), slots.end(), 0);
+  write_input({.encodings = encodings_, .slots = slots, .asks = asks_, .policies = policies_}, model_, layout_.input,
+              host_input_.data());
 }
 
 std::string Lane::uses() const {
@@ -234,11 +157,13 @@ void Lane::start() {
   choose_room();
   const std::string key = uses();
   Parts& parts = graphs_[{room_, key}];
+  const bool leave = static_cast<size_t>(std::count(key.begin(), key.end(), static_cast<char>(SiteUse::leave))) > 1;
+  followed_ = room_->texts == 1 && leave;
   if (parts.empty()) {
     const AfterLayer nobody;
     Passage passage = begin_passage(*room_, key, 0, nobody);
-    const bool leave = static_cast<size_t>(std::count(key.begin(), key.end(), static_cast<char>(SiteUse::leave))) > 1;
-    passage.followed = room_->texts == 1 && leave;
+    passage.followed = followed_;
+    passage.beside = followed_;
     while (!passage.over()) {
       parts.push_back(std::make_unique<Graph>(stream_.get(), [&] {
         if (passage.layer == 0) enqueue_start(passage);
@@ -268,7 +193,7 @@ void Lane::run_by_layer(int depth, const AfterLayer& after) {
 }
 
 void Lane::wait() {
-  if (started_ == nullptr || started_->size() == 1) return stream_.wait();
+  if (started_ == nullptr || !followed_) return stream_.wait();
   follow();
 }
 
@@ -312,18 +237,6 @@ const float* Lane::ramp(int text) const {
          count(text) * count(model_.exits.outputs);
 }
 
-bool Lane::reads_all_rows(const ExitSite& site) const {
-  return site.reader.has_value() || model_.exits.input != PoolInput::cls;
-}
-
-TextList Lane::list_of(const Room& room) const {
-  const Layout layout(model_, room);
-  return {.live = reinterpret_cast<Live*>(at_.input + layout.live),
-          .slot = reinterpret_cast<int*>(at_.input + layout.slot),
-          .begin = reinterpret_cast<int*>(at_.input + layout.begin),
-          .tiles = reinterpret_cast<Tile*>(at_.input + layout.tiles)};
-}
-
 Lane::Passage Lane::begin_passage(const Room& room, const std::string& uses, int depth, const AfterLayer& after) {
   const auto& sites = model_.exits.sites;
   size_t last = 0;
@@ -335,7 +248,7 @@ Lane::Passage Lane::begin_passage(const Room& room, const std::string& uses, int
           .layers = depth > 0 ? depth : sites[last].after,
           .rows = at_.rows[0],
           .spare = at_.rows[1],
-          .list = list_of(room),
+          .list = InputLayout(room).list(at_.input),
           .other = at_.spare};
 }
 
@@ -343,14 +256,14 @@ void Lane::enqueue_start(const Passage& passage) {
   const Room& room = passage.room;
   const Layout layout(model_, room);
   const Stream stream = stream_.get();
-  copy_to_device(at_.input, host_input_.data(), layout.input_bytes, stream);
+  copy_to_device(at_.input, host_input_.data(), layout.input.bytes, stream);
   fill_zero(at_.results + layout.state, layout.left - layout.state, stream);
   const auto ids = [&](size_t place) { return reinterpret_cast<const int32_t*>(at_.input + place); };
   std::byte* embedded = model_.project ? passage.spare : passage.rows;
   embed({.number = model_.number,
-         .ids = ids(layout.ids),
-         .types = ids(layout.types),
-         .positions = ids(layout.positions),
+         .ids = ids(layout.input.ids),
+         .types = ids(layout.input.types),
+         .positions = ids(layout.input.positions),
          .word = model_.word,
          .position = model_.position,
          .segment = model_.segment,
@@ -379,30 +292,48 @@ void Lane::enqueue_part(Passage& at) {
   const auto& sites = model_.exits.sites;
   for (bool left = false; !at.over() && !left; ++at.layer) {
     const int layer = at.layer + 1;
+    const bool has_exit = at.next < sites.size() && sites[at.next].after == layer;
+    const SiteUse use = has_exit ? static_cast<SiteUse>(at.uses[at.next]) : SiteUse::none;
     // At the last layer everybody leaves; where the exit reads row 0 alone, nothing else is computed.
-    const bool last = layer == at.layers && !at.after && at.next < sites.size() && sites[at.next].after == layer &&
-                      at.room.texts > 1 && !reads_all_rows(sites[at.next]);
+    const bool last =
+        layer == at.layers && !at.after && has_exit && at.room.texts > 1 && !model_.reads_all_rows(sites[at.next]);
+    left = use == SiteUse::leave && layer < at.layers;
+    // Where an exit reads row 0 alone, the other rows are normalised when it is known which of them stay.
+    const bool moves = left && !at.after && at.room.texts > 1 && model_.pools_by_product(sites[at.next]);
+    const int undecided = std::exchange(at.undecided, -1);
+    if (undecided >= 0) {
+      let_wait(side_.get(), stream_.get());
+      enqueue_exits(at, undecided, false, side_.get());
+    }
     if (last) {
       enqueue_first_rows(at);
       std::swap(at.rows, at.spare);
       std::swap(at.list, at.other);
     } else {
-      enqueue_layer(at);
+      enqueue_layer(at, !moves);
+    }
+    if (undecided >= 0) {
+      let_wait(stream_.get(), side_.get());
+      std::swap(at.list, at.other);
     }
     if (at.after) at.after(layer, at.rows, at.list);
-    if (at.next == sites.size() || sites[at.next].after != layer) continue;
-    const size_t site = at.next++;
-    if (at.uses[site] == static_cast<char>(SiteUse::none)) continue;
-    left = at.uses[site] == static_cast<char>(SiteUse::leave) && layer < at.layers;
-    const auto index = static_cast<int>(site);
-    if (at.uses.back() == 'r' && site + 1 == sites.size()) {
-      const ExitSite ramp{
-          .after = layer, .pooler = model_.exits.last_ramp->pooler, .classifier = model_.exits.last_ramp->classifier};
-      enqueue_exit(ramp, index, true, at.room, at.list, at.other, at.rows, at.followed);
+    if (!has_exit) continue;
+    const auto site = static_cast<int>(at.next++);
+    if (use == SiteUse::none) continue;
+    if (at.beside && left) {
+      at.undecided = site;
+      continue;
     }
-    enqueue_exit(sites[site], index, false, at.room, at.list, at.other, at.rows, at.followed);
+    enqueue_exits(at, site, moves, stream_.get());
     if (!left) continue;
-    if (at.room.texts > 1) {
+    if (moves) {
+      norm_and_move({.rows = layers_.last_norm(at.layer, at.rows),
+                     .from = at_.from,
+                     .before = at.list,
+                     .after = at.other,
+                     .room = at.room},
+                    stream_.get());
+    } else if (at.room.texts > 1) {
       compact({.rows = at.rows,
                .out = at.spare,
                .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
@@ -412,9 +343,21 @@ void Lane::enqueue_part(Passage& at) {
                .max_texts = at.room.texts},
               stream_.get());
       std::swap(at.rows, at.spare);
+      at.quantized = false;
     }
     std::swap(at.list, at.other);
   }
+}
+
+void Lane::enqueue_exits(const Passage& at, int site, bool before_norm, Stream stream) {
+  const auto& sites = model_.exits.sites;
+  if (at.uses.back() == 'r' && count(site) + 1 == sites.size()) {
+    const ExitSite ramp{.after = sites.back().after,
+                        .pooler = model_.exits.last_ramp->pooler,
+                        .classifier = model_.exits.last_ramp->classifier};
+    enqueue_exit(ramp, site, true, at, before_norm, stream);
+  }
+  enqueue_exit(sites[count(site)], site, false, at, before_norm, stream);
 }
 
 void Lane::enqueue_results(const Room& room) {
@@ -423,100 +366,50 @@ void Lane::enqueue_results(const Room& room) {
                stream_.get());
 }
 
-void Lane::enqueue_product(const Matrix& matrix, const std::byte* from, std::byte* to, Finish finish, const Live* live,
-                           int max_rows) {
-  const bool int8 = matrix.scale != nullptr;
-  if (int8) {
-    quantize({.rows = from,
-              .columns = matrix.inputs,
-              .out = at_.quantized,
-              .scale = at_.scales,
-              .live = live,
-              .max_rows = max_rows},
-             stream_.get());
-  }
-  multiply({.number = model_.number,
-            .input = int8 ? static_cast<const void*>(at_.quantized) : from,
-            .weight = matrix.weight,
-            .bias = matrix.bias,
-            .out = to,
-            .inputs = matrix.inputs,
-            .outputs = matrix.outputs,
-            .finish = finish,
-            .live = live,
-            .max_rows = max_rows,
-            .row_scale = int8 ? at_.scales : nullptr,
-            .column_scale = matrix.scale},
-           model_.chip, stream_.get());
-}
-
-// Attention's output, behind queries, keys and values.
-std::byte* Lane::context() const {
-  const size_t capacity = (count(most().rows) + 127) / 128 * 128;
-  return at_.wide + capacity * 3 * count(model_.spec.hidden) * bytes_of(model_.number);
-}
-
-void Lane::enqueue_attention(const Passage& at, bool first_only) {
-  enqueue_product(model_.layer(at.layer).qkv, at.rows, at_.wide, Finish::none, at.list.live, at.room.rows);
-  attend({.number = model_.number,
-          .qkv = at_.wide,
-          .hidden = model_.spec.hidden,
-          .heads = model_.spec.heads,
-          .out = context(),
-          .list = at.list,
-          .room = at.room,
-          .max_tokens = std::min(at.room.rows, model_.spec.max_tokens()),
-          .first_only = first_only},
-         stream_.get());
-}
-
-// a = norm(residual + output(context))   out = norm(a + ffn2(act(ffn1 a)))
-void Lane::enqueue_rest(int layer, const Live* live, int max_rows, const std::byte* from, const std::byte* residual,
-                        std::byte* out) {
-  const LayerWeights& weights = model_.layer(layer);
-  const auto norm = [&](const std::byte* other, const Norm& weight, std::byte* to) {
-    add_norm({.number = model_.number,
-              .a = at_.product,
-              .b = other,
-              .out = to,
-              .columns = model_.spec.hidden,
-              .norm = weight,
-              .live = live,
-              .max_rows = max_rows},
-             stream_.get());
-  };
-  enqueue_product(weights.output, from, at_.product, Finish::none, live, max_rows);
-  norm(residual, weights.attention_norm, at_.middle);
-  enqueue_product(weights.ffn1, at_.middle, at_.wide, finish_of(model_.spec.activation), live, max_rows);
-  enqueue_product(weights.ffn2, at_.wide, at_.product, Finish::none, live, max_rows);
-  norm(at_.middle, weights.ffn_norm, out);
-}
-
-void Lane::enqueue_layer(const Passage& at) {
-  enqueue_attention(at, false);
-  enqueue_rest(at.layer, at.list.live, at.room.rows, context(), at.rows, at.rows);
+void Lane::enqueue_layer(Passage& at, bool norm) {
+  const Stream stream = stream_.get();
+  layers_.attend(at.layer, {.list = at.list, .room = at.room, .rows = at.rows, .quantized = at.quantized}, false,
+                 stream);
+  // An exit beside the layer still reads the rows that came in.
+  std::byte* out = at.beside ? at.spare : at.rows;
+  layers_.rest(at.layer,
+               {.live = at.list.live,
+                .max_rows = at.room.rows,
+                .from = layers_.context(),
+                .residual = at.rows,
+                .out = norm ? out : nullptr},
+               stream);
+  if (at.beside) std::swap(at.rows, at.spare);
+  at.quantized = layers_.last_norm(at.layer, nullptr).quantized != nullptr;
 }
 
 void Lane::enqueue_first_rows(const Passage& at) {
-  enqueue_attention(at, true);
-  take_first({.a = context(),
+  const Stream stream = stream_.get();
+  layers_.attend(at.layer, {.list = at.list, .room = at.room, .rows = at.rows, .quantized = at.quantized}, true,
+                 stream);
+  take_first({.a = layers_.context(),
               .b = at.rows,
-              .first_of_a = at_.wide,  // over queries, which are no longer needed
+              .first_of_a = layers_.wide(),  // over queries, which are no longer needed
               .first_of_b = at.spare,
               .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
               .list = at.list,
               .firsts = at.other,
               .max_texts = at.room.texts},
-             stream_.get());
-  enqueue_rest(at.layer, at.other.live, at.room.texts, at_.wide, at.spare, at.spare);
+             stream);
+  layers_.rest(
+      at.layer,
+      {.live = at.other.live, .max_rows = at.room.texts, .from = layers_.wide(), .residual = at.spare, .out = at.spare},
+      stream);
 }
 
-void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& room, const TextList& before,
-                        const TextList& after, const std::byte* rows, bool followed) {
-  const Stream stream = stream_.get();
+void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Passage& at, bool before_norm,
+                        Stream stream) {
+  const Room& room = at.room;
+  const TextList& before = at.list;
+  const std::byte* rows = at.rows;
   const Layout layout(model_, room);
   const int hidden = model_.spec.hidden;
-  const bool all_rows = reads_all_rows(site);
+  const bool all_rows = model_.reads_all_rows(site);
   if (all_rows) {
     pool({.number = model_.number,
           .rows = rows,
@@ -529,7 +422,31 @@ void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& 
           .max_tokens = std::min(room.rows, model_.spec.max_tokens())},
          stream);
   }
-  const Matrix pooler = site.pooler ? model_.poolers[count(*site.pooler)] : Matrix{};
+  const bool product = model_.pools_by_product(site);
+  if (product) {
+    AddNormJob first = layers_.last_norm(site.after - 1, at_.firsts);
+    first.quantized = nullptr;
+    if (!before_norm) {
+      first.a = nullptr;
+      first.b = rows;
+    }
+    norm_first_rows({.rows = first, .list = before, .firsts = at_.first_live, .max_texts = room.texts}, stream);
+    const Matrix& pooler = model_.poolers[count(*site.pooler)];
+    multiply({.number = model_.number,
+              .input = at_.firsts,
+              .weight = pooler.weight,
+              .bias = pooler.bias,
+              .inputs = pooler.inputs,
+              .outputs = pooler.outputs,
+              .finish = Finish::tanh,
+              .live = at_.first_live,
+              .max_rows = room.texts,
+              .wide = at_.vectors},
+             model_.chip, stream);
+  }
+  // Without a pooler, the classifier reads what is pooled already.
+  const Matrix pooler = site.pooler && !product ? model_.poolers[count(*site.pooler)] : Matrix{};
+  const int width = site.pooler ? model_.poolers[count(*site.pooler)].outputs : hidden;
   const DeviceModel::Classifier& classifier = model_.classifiers[count(site.classifier)];
   const auto results = [&](size_t place) { return reinterpret_cast<float*>(at_.results + place); };
   std::byte* host = host_results_.data();
@@ -542,19 +459,23 @@ void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& 
             .site = index,
             .ramp = ramp,
             .rows = rows,
-            .pooled = all_rows ? at_.pooled : nullptr,
-            .inputs = site.reader ? 2 * hidden : hidden,
+            .pooled = product    ? at_.vectors
+                      : all_rows ? at_.pooled
+                                 : nullptr,
+            .inputs = product       ? width
+                      : site.reader ? 2 * hidden
+                                    : hidden,
             .row_columns = hidden,
             .pooler = pooler.weight,
             .pooler_bias = pooler.bias,
-            .width = site.pooler ? pooler.outputs : hidden,
+            .width = width,
             .classifier = classifier.outer,
             .inner = classifier.inner,
             .lte = model_.lte,
             .sites = static_cast<int>(model_.exits.sites.size()),
             .outputs = model_.exits.outputs,
-            .asks = reinterpret_cast<const SlotAsk*>(at_.input + layout.asks),
-            .policies = reinterpret_cast<const Policy*>(at_.input + layout.policies),
+            .asks = reinterpret_cast<const SlotAsk*>(at_.input + layout.input.asks),
+            .policies = reinterpret_cast<const Policy*>(at_.input + layout.input.policies),
             .state = results(layout.state),
             .state_floats = state_floats_,
             .logits = results(layout.logits),
@@ -567,8 +488,8 @@ void Lane::enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& 
             .from = at_.from,
             .arrived = at_.arrived,
             .before = before,
-            .after = after,
-            .mirror = followed ? mirror : ExitJob::Mirror{},
+            .after = at.other,
+            .mirror = at.followed ? mirror : ExitJob::Mirror{},
             .max_texts = room.texts},
            stream);
 }

@@ -11,21 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/runtime/cuda/device_model.h"
-#include "exeunt/text/tokenizer.h"
+#include "exeunt/runtime/cuda/batch_input.h"
+#include "exeunt/runtime/cuda/layer_pass.h"
+#include "exeunt/runtime/cuda/results.h"
 
 namespace exeunt::cuda {
-
-inline constexpr int kMostPolicies = 16;  // different ones in one batch
 
 // What happens at one exit of a batch.
 enum class SiteUse : char { none = 'n', look = 'l', leave = 'x' };  // looked at; and texts may leave
 
-class Lane {
+class Lane final : public Results {
  public:
   // Room for `rows` rows; a text has at most the model's.
   Lane(const DeviceModel& model, int rows);
-  ~Lane();
+  ~Lane() override;
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -36,11 +35,6 @@ class Lane {
   void clear();
   [[nodiscard]] int texts() const noexcept { return texts_; }
   [[nodiscard]] int rows() const noexcept { return rows_; }
-  struct Wish {
-    const Policy* policy = nullptr;  // stays alive until the batch has run; the same address is the same policy
-    int stop = 0;                    // the site where the text leaves at the latest
-    bool every = false;              // sees every exit
-  };
   // False: there is no room; an empty lane takes any text.
   [[nodiscard]] bool add(const Encoding& text, const Wish& wish);
 
@@ -54,10 +48,10 @@ class Lane {
   void wait();
 
   // Results, in the order of `add`.
-  [[nodiscard]] int left(int text) const;  // the site
-  [[nodiscard]] const float* logits(int text, int site) const;
-  [[nodiscard]] float lte(int text, int site) const;
-  [[nodiscard]] const float* ramp(int text) const;  // only where the last exit was looked at
+  [[nodiscard]] int left(int text) const override;
+  [[nodiscard]] const float* logits(int text, int site) const override;
+  [[nodiscard]] float lte(int text, int site) const override;
+  [[nodiscard]] const float* ramp(int text) const override;  // only where the last exit was looked at
 
   [[nodiscard]] Stream stream() const noexcept { return stream_.get(); }
   [[nodiscard]] const Room& room() const noexcept { return *room_; }  // of the batch that was started
@@ -67,15 +61,15 @@ class Lane {
   struct Layout {
     Layout() = default;
     Layout(const DeviceModel& model, const Room& room);
-    size_t live, slot, begin, tiles, asks, policies, ids, types, positions, input_bytes;
-    size_t state, left, logits, lte, ramp, decided, result_bytes;  // from `left` on they are copied back
+    InputLayout input = {};
+    size_t state = 0, left = 0, logits = 0, lte = 0, ramp = 0, decided = 0;  // from `left` on they are copied back
+    size_t result_bytes = 0;
   };
   struct Buffers {
-    std::byte *rows[2] = {}, *middle = nullptr, *product = nullptr, *wide = nullptr;
-    std::byte *input = nullptr, *results = nullptr;
-    TextList spare = {};          // the second of the two lists that take turns
-    int8_t* quantized = nullptr;  // the input of a product in int8, and its scales
-    float* scales = nullptr;
+    std::byte* rows[2] = {};
+    std::byte *input = nullptr, *results = nullptr, *firsts = nullptr;
+    Live* first_live = nullptr;  // how many rows `firsts` has
+    TextList spare = {};         // the second of the two lists that take turns
     float *pooled = nullptr, *vectors = nullptr, *hidden = nullptr;
     int *leaves = nullptr, *from = nullptr;
     unsigned* arrived = nullptr;
@@ -88,11 +82,14 @@ class Lane {
     const Room& room;
     const std::string& uses;
     bool followed = false;  // the host follows it
+    bool beside = false;    // its exits are decided while the next layer runs, as if all stayed
     const AfterLayer& after;
     int layers = 0, layer = 0;
     size_t next = 0;  // site
     std::byte *rows = nullptr, *spare = nullptr;
     TextList list = {}, other = {};
+    bool quantized = false;  // the rows are there in int8, too
+    int undecided = -1;      // the site that is decided beside the next layer
     [[nodiscard]] bool over() const noexcept { return layer == layers; }
   };
   [[nodiscard]] Passage begin_passage(const Room& room, const std::string& uses, int depth, const AfterLayer& after);
@@ -103,31 +100,26 @@ class Lane {
   // host adds the next when it sees that one was passed; so little is launched for nothing, and nobody waits for a
   // copy.
   void follow();
-  void enqueue_layer(const Passage& at);
+  void enqueue_layer(Passage& at, bool norm);  // false: without the last norm
   // The same for row 0 of each text alone, from attention on, into `spare`; `other` becomes the list of them.
   void enqueue_first_rows(const Passage& at);
-  void enqueue_attention(const Passage& at, bool first_only);
-  void enqueue_rest(int layer, const Live* live, int max_rows, const std::byte* context, const std::byte* residual,
-                    std::byte* out);
-  void enqueue_product(const Matrix& matrix, const std::byte* from, std::byte* to, Finish finish, const Live* live,
-                       int max_rows);
-  [[nodiscard]] std::byte* context() const;
-  void enqueue_exit(const ExitSite& site, int index, bool ramp, const Room& room, const TextList& before,
-                    const TextList& after, const std::byte* rows, bool followed);
-  [[nodiscard]] TextList list_of(const Room& room) const;
-  [[nodiscard]] bool reads_all_rows(const ExitSite& site) const;
+  // An exit, with the ramp of the last layer. `before_norm`: the last norm of its layer is not made yet.
+  void enqueue_exits(const Passage& at, int site, bool before_norm, Stream stream);
+  void enqueue_exit(const ExitSite& site, int index, bool ramp, const Passage& at, bool before_norm, Stream stream);
 
   const DeviceModel& model_;
   std::vector<Room> rooms_ = {};
   int state_floats_;
+  LayerPass layers_;
   DeviceMemory memory_ = {};
   PinnedMemory host_input_ = {}, host_results_ = {};
   Buffers at_ = {};
-  OwnStream stream_ = {};
+  OwnStream stream_ = {}, side_ = {};
   using Parts = std::vector<std::unique_ptr<Graph>>;
   std::map<std::pair<const Room*, std::string>, Parts> graphs_ = {};
   const Parts* started_ = nullptr;  // of the batch
   size_t launched_ = 0;             // of its parts
+  bool followed_ = false;           // the host follows it
 
   // The batch.
   int texts_ = 0, rows_ = 0;

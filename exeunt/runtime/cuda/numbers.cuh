@@ -47,10 +47,12 @@ __device__ inline Eight load_eight(const float* from) {
   const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4);
   return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
-__device__ inline Eight load_eight(const bf16* from) {
-  const uint4 bits = *reinterpret_cast<const uint4*>(from);
+__device__ inline Eight eight_of(const uint4& bits) {
   const float2 a = both(bits.x), b = both(bits.y), c = both(bits.z), d = both(bits.w);
   return {{a.x, a.y, b.x, b.y, c.x, c.y, d.x, d.y}};
+}
+__device__ inline Eight load_eight(const bf16* from) {
+  return eight_of(*reinterpret_cast<const uint4*>(from));
 }
 __device__ inline void store_eight(float* to, const Eight& x) {
   *reinterpret_cast<float4*>(to) = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
@@ -89,9 +91,25 @@ __device__ inline float finished(float x, Finish finish, bool quick) {
       return 0.5F * x * (1.0F + tanhf(0.7978845608F * (x + 0.044715F * x * x * x)));
     case Finish::relu:
       return fmaxf(x, 0.0F);
+    case Finish::tanh:
+      return tanhf(x);
     default:
       return x;
   }
+}
+
+// What 1 stands for where the largest |x| becomes 127; and eight numbers as int8.
+__device__ inline float int8_scale(float most) {
+  return most > 0 ? most / 127.0F : 1.0F;
+}
+__device__ inline uint2 int8_of(const Eight& x, float inverse) {
+  uint32_t bytes[2] = {0, 0};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int q = max(-127, min(127, __float2int_rn(x.v[i] * inverse)));
+    bytes[i / 4] |= (static_cast<uint32_t>(q) & 0xffU) << (i % 4 * 8);
+  }
+  return make_uint2(bytes[0], bytes[1]);
 }
 
 // Calls `run` with a pointer of the type that `number` stands for.

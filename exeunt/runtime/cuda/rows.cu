@@ -4,11 +4,13 @@
 #include <type_traits>
 
 #include "exeunt/runtime/cuda/numbers.cuh"
+#include "exeunt/runtime/cuda/start.cuh"
 
 namespace exeunt::cuda {
 namespace {
 
 constexpr int kWarps = 8;
+constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
 
 // One warp per row. A lane holds kVectors times eight neighbours: columns ≤ 256 kVectors, a multiple of 8.
 template <int kVectors>
@@ -27,6 +29,18 @@ struct RowInRegisters {
   template <class T>
   __device__ void normalize(int columns, int lane, float epsilon, const RowInRegisters& weight,
                             const RowInRegisters& bias, T* out) {
+    normalize_by(
+        columns, lane, epsilon, [&](int i) { return weight.part[i]; }, [&](int i) { return bias.part[i]; }, out);
+  }
+  // The same with weights that are read when they are needed, which leaves registers free.
+  template <class T>
+  __device__ void normalize(int columns, int lane, const Norm& norm, T* out) {
+    normalize_by(
+        columns, lane, norm.epsilon, [&](int i) { return load_eight(norm.weight + (i * 32 + lane) * 8); },
+        [&](int i) { return load_eight(norm.bias + (i * 32 + lane) * 8); }, out);
+  }
+  template <class Weight, class Bias, class T>
+  __device__ void normalize_by(int columns, int lane, float epsilon, Weight weight, Bias bias, T* out) {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
@@ -45,11 +59,34 @@ struct RowInRegisters {
     for (int i = 0; i < kVectors; ++i) {
       const int at = (i * 32 + lane) * 8;
       if (at >= columns) continue;
+      const Eight w = weight(i), b = bias(i);
       Eight y;
 #pragma unroll
-      for (int c = 0; c < 8; ++c) y.v[c] = (part[i].v[c] - mean) * scale * weight.part[i].v[c] + bias.part[i].v[c];
+      for (int c = 0; c < 8; ++c) y.v[c] = (part[i].v[c] - mean) * scale * w.v[c] + b.v[c];
       store_eight(out + at, y);
+      part[i] = y;
     }
+  }
+  // As int8 what normalize() wrote last, in bf16; `row` is that of the job.
+  __device__ void quantize(const AddNormJob& job, int lane, int row) {
+    float most = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if ((i * 32 + lane) * 8 >= job.columns) continue;
+#pragma unroll
+      for (float& x : part[i].v) {
+        x = wide(__float2bfloat16_rn(x));
+        most = fmaxf(most, fabsf(x));
+      }
+    }
+    const float scale = int8_scale(warp_max(most)), inverse = 1.0F / scale;
+    int8_t* to = job.quantized + static_cast<size_t>(row) * static_cast<size_t>(job.columns);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int at = (i * 32 + lane) * 8;
+      if (at < job.columns) *reinterpret_cast<uint2*>(to + at) = int8_of(part[i], inverse);
+    }
+    if (lane == 0) job.scale[row] = scale;
   }
 };
 
@@ -70,16 +107,18 @@ __device__ void normalize_any(int columns, int lane, const Norm& norm, T* out, R
 // A warp normalises row after row, with the weights in registers. kVectors = 0: any number of columns.
 template <class T, int kVectors>
 __global__ void __launch_bounds__(kWarps * 32) add_norm_rows(AddNormJob job) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, rows = job.live->rows;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
-  if (row >= rows) return;
   const auto columns = static_cast<size_t>(job.columns);
   const T *a = static_cast<const T*>(job.a), *b = static_cast<const T*>(job.b);
   T* out = static_cast<T*>(job.out);
+  let_next_begin();
   if constexpr (kVectors > 0) {
     RowInRegisters<kVectors> weight, bias;
     weight.load(job.columns, lane, [&](int c) { return load_eight(job.norm.weight + c); });
     bias.load(job.columns, lane, [&](int c) { return load_eight(job.norm.bias + c); });
+    wait_for_previous();
+    const int rows = job.live->rows;
     for (; row < rows; row += static_cast<int>(gridDim.x) * kWarps) {
       const size_t at = static_cast<size_t>(row) * columns;
       RowInRegisters<kVectors> held, other;
@@ -91,12 +130,115 @@ __global__ void __launch_bounds__(kWarps * 32) add_norm_rows(AddNormJob job) {
         for (int c = 0; c < 8; ++c) held.part[i].v[c] += other.part[i].v[c];
       }
       held.normalize(job.columns, lane, job.norm.epsilon, weight, bias, out + at);
+      if (job.quantized != nullptr) held.quantize(job, lane, row);
     }
   } else {
+    wait_for_previous();
+    const int rows = job.live->rows;
     for (; row < rows; row += static_cast<int>(gridDim.x) * kWarps) {
       const size_t at = static_cast<size_t>(row) * columns;
       // `out` may be `b`: each lane reads its columns before it writes them.
       normalize_any(job.columns, lane, job.norm, out + at, [&](int c) { return wide(a[at + c]) + wide(b[at + c]); });
+    }
+  }
+}
+
+// The same for bf16, with the next row under way while this one is summed. The weights are read again for each row.
+template <int kVectors>
+__global__ void __launch_bounds__(kWarps * 32, kVectors <= 3 ? 3 : 2) add_norm_ahead(AddNormJob job) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, stride = static_cast<int>(gridDim.x) * kWarps;
+  const auto columns = static_cast<size_t>(job.columns);
+  const bf16 *a = static_cast<const bf16*>(job.a), *b = static_cast<const bf16*>(job.b);
+  uint4 next_a[kVectors] = {}, next_b[kVectors] = {};
+  const auto fetch = [&](int row) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int at = (i * 32 + lane) * 8;
+      if (at >= job.columns) continue;
+      const size_t place = static_cast<size_t>(row) * columns + static_cast<size_t>(at);
+      next_a[i] = *reinterpret_cast<const uint4*>(a + place);
+      next_b[i] = *reinterpret_cast<const uint4*>(b + place);
+    }
+  };
+  let_next_begin();
+  wait_for_previous();
+  const int rows = job.live->rows;
+  int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  if (row < rows) fetch(row);
+  for (; row < rows; row += stride) {
+    RowInRegisters<kVectors> held;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const Eight x = eight_of(next_a[i]), y = eight_of(next_b[i]);
+#pragma unroll
+      for (int c = 0; c < 8; ++c) held.part[i].v[c] = x.v[c] + y.v[c];
+    }
+    if (row + stride < rows) fetch(row + stride);
+    held.normalize(job.columns, lane, job.norm, static_cast<bf16*>(job.out) + static_cast<size_t>(row) * columns);
+    if (job.quantized != nullptr) held.quantize(job, lane, row);
+  }
+}
+
+// norm(a + b) of one row, by a warp, into row `row` of the job's int8 if it has that.
+template <class T, int kVectors>
+__device__ void add_and_normalize(const AddNormJob& job, const T* a, const T* b, int lane, T* out, int row) {
+  const int columns = job.columns;
+  const Norm& norm = job.norm;
+  if constexpr (kVectors > 0) {
+    RowInRegisters<kVectors> held, other;
+    held.load(columns, lane, [&](int c) { return load_eight(a + c); });
+    other.load(columns, lane, [&](int c) { return load_eight(b + c); });
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) held.part[i].v[c] += other.part[i].v[c];
+    }
+    held.normalize(columns, lane, norm, out);
+    if (job.quantized != nullptr) held.quantize(job, lane, row);
+  } else {
+    normalize_any(columns, lane, norm, out, [&](int c) { return wide(a[c]) + wide(b[c]); });
+  }
+}
+
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kWarps * 32) norm_firsts(FirstNormJob job) {
+  let_next_begin();
+  wait_for_previous();
+  const int lane = static_cast<int>(threadIdx.x) % 32, texts = job.list.live->texts;
+  if (blockIdx.x == 0 && threadIdx.x == 0 && job.firsts != nullptr) *job.firsts = {texts, texts, 0};
+  const auto columns = static_cast<size_t>(job.rows.columns);
+  for (int text = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32; text < texts;
+       text += static_cast<int>(gridDim.x) * kWarps) {
+    const int place = job.place == nullptr ? text : job.place[text];
+    if (place < 0) continue;
+    const size_t at = static_cast<size_t>(job.list.begin[text]) * columns;
+    const T* b = static_cast<const T*>(job.rows.b) + at;
+    T* out = static_cast<T*>(job.rows.out) + static_cast<size_t>(place) * columns;
+    if (job.rows.a == nullptr) {
+      for (int c = lane; c < job.rows.columns; c += 32) out[c] = b[c];
+    } else {
+      add_and_normalize<T, kVectors>(job.rows, static_cast<const T*>(job.rows.a) + at, b, lane, out, place);
+    }
+  }
+}
+
+// A block has the rows of one of attention's tiles.
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kWarps * 32) norm_and_move_rows(MoveNormJob job) {
+  let_next_begin();
+  wait_for_previous();
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int tiles = job.after.live->tiles;
+  const auto columns = static_cast<size_t>(job.rows.columns);
+  for (int i = static_cast<int>(blockIdx.x); i < tiles; i += static_cast<int>(gridDim.x)) {
+    const Tile tile = job.after.tiles[i];
+    const int to = job.after.begin[tile.text] + tile.first, from = job.before.begin[job.from[tile.text]] + tile.first;
+    const int rows = min(kTileRows, job.after.begin[tile.text + 1] - to);
+    for (int row = warp; row < rows; row += kWarps) {
+      const size_t at = static_cast<size_t>(from + row) * columns;
+      add_and_normalize<T, kVectors>(job.rows, static_cast<const T*>(job.rows.a) + at,
+                                     static_cast<const T*>(job.rows.b) + at, lane,
+                                     static_cast<T*>(job.rows.out) + static_cast<size_t>(to + row) * columns, to + row);
     }
   }
 }
@@ -275,14 +417,42 @@ void embed(const EmbedJob& job, Stream stream) {
 }
 
 void add_norm(const AddNormJob& job, Stream stream) {
-  constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
   const unsigned blocks = std::min(kMostBlocks, blocks_of(static_cast<size_t>(job.max_rows), kWarps));
+  const Grid grid{.blocks = dim3(blocks), .threads = kWarps * 32, .stream = stream, .early = few_rows(job.max_rows)};
   with_type(job.number, [&]<class T>(T*) {
     with_vectors(job.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-      add_norm_rows<T, kVectors><<<blocks, kWarps * 32, 0, stream>>>(job);
+      if constexpr (std::is_same_v<T, bf16> && kVectors > 0 && kVectors <= 4) {
+        // Where every warp has at most one row, there is none to read ahead.
+        if (job.max_rows > static_cast<int>(kMostBlocks) * kWarps)
+          return start("starting a norm", add_norm_ahead<kVectors>, grid, job);
+      }
+      start("starting a norm", add_norm_rows<T, kVectors>, grid, job);
     });
   });
-  check_launch("starting a norm");
+}
+
+void norm_first_rows(const FirstNormJob& job, Stream stream) {
+  const Grid grid{.blocks = dim3(std::min(kMostBlocks, blocks_of(static_cast<size_t>(job.max_texts), kWarps))),
+                  .threads = kWarps * 32,
+                  .stream = stream,
+                  .early = few_rows(job.max_texts)};
+  with_type(job.rows.number, [&]<class T>(T*) {
+    with_vectors(job.rows.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+      start("starting a norm of first rows", norm_firsts<T, kVectors>, grid, job);
+    });
+  });
+}
+
+void norm_and_move(const MoveNormJob& job, Stream stream) {
+  const Grid grid{.blocks = dim3(std::min(kMostBlocks, static_cast<unsigned>(job.room.tiles()))),
+                  .threads = kWarps * 32,
+                  .stream = stream,
+                  .early = few_rows(job.room.rows)};
+  with_type(job.rows.number, [&]<class T>(T*) {
+    with_vectors(job.rows.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+      start("starting a norm of moved rows", norm_and_move_rows<T, kVectors>, grid, job);
+    });
+  });
 }
 
 void pool(const PoolJob& job, Stream stream) {

@@ -49,8 +49,34 @@ __device__ inline void copy_box(void* to, const CUtensorMap* map, int x, int y, 
       "l"(reinterpret_cast<uint64_t>(map)), "r"(shared_address(barrier)), "r"(x), "r"(y)
       : "memory");
 }
-__device__ inline void prefetch_map(const CUtensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<uint64_t>(map)) : "memory");
+// Blocks of a cluster: a barrier of all their threads, and what lies in another one's shared memory at the address of
+// `here`.
+__device__ inline void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
+}
+__device__ inline uint32_t address_in(unsigned block, const void* here) {
+  uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(here)), "r"(block));
+  return address;
+}
+__device__ inline float load_from(unsigned block, const float* here) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address_in(block, here)) : "memory");
+  return value;
+}
+__device__ inline int load_from(unsigned block, const int* here) {
+  int value;
+  asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(value) : "r"(address_in(block, here)) : "memory");
+  return value;
+}
+// How many registers each thread of this warpgroup has from here on: fewer, or more that others gave.
+template <int kRegisters>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 __device__ inline void wgmma_fence() {

@@ -2,9 +2,13 @@
 // The CUDA engine against the reference and the goldens, and its law: what its trace replays is what it answers live,
 // bit for bit, in whatever company. Skipped without a GPU.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <future>
+#include <latch>
 #include <random>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -140,6 +144,81 @@ TEST_P(OnCuda, ReplaysItsTraceAsItAnswersLive) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OnCuda,
                          ::testing::Values(Family::bert, Family::roberta, Family::albert, Family::elasticbert));
+
+// As many inputs as are summed in four chains; with and without exits to look at on the way.
+TEST(Cuda, ATextAnswersAloneAsInCompany) {
+  SKIP_WITHOUT_GPU();
+  for (const Family family : {Family::bert, Family::albert}) {
+    ModelSpec spec = wide_spec(family);
+    spec.inner = 2048;
+    const Checkpoint model = make_model(spec, own_exits(spec));
+    const std::vector<Encoding> texts = random_texts(spec, 150);
+    for (const Precision precision : {Precision::bf16, Precision::int8}) {
+      if (precision == Precision::int8 && !has_int8()) continue;
+      SCOPED_TRACE(name_of(precision));
+      Engine engine(model, on_gpu(precision));
+      for (const Ask& ask : {Ask{.policy = engine.bind(parse_policy("entropy:0.9"))}, Ask{}}) {
+        const std::vector<Answer> got = engine.answer(texts, ask);
+        for (size_t i = 0; i < 12; ++i) {
+          const Answer alone = engine.answer({&texts[i], 1}, ask).front();
+          ASSERT_EQ(alone.exit, got[i].exit) << "text " << i;
+          ASSERT_EQ(alone.logits, got[i].logits) << "text " << i;
+        }
+      }
+    }
+  }
+}
+
+// One set of weights for all layers: texts of several policies come from several threads, join a batch whose other
+// texts are at any depth, and answer as they do alone.
+TEST(Cuda, TextsThatJoinABatchAnswerAsAlone) {
+  SKIP_WITHOUT_GPU();
+  ModelSpec spec = wide_spec(Family::albert);
+  spec.layers = 12;
+  const Checkpoint model = make_model(spec, own_exits(spec));
+  const std::vector<Encoding> texts = random_texts(spec, 300);
+  for (const Precision precision : {Precision::bf16, Precision::int8}) {
+    if (precision == Precision::int8 && !has_int8()) continue;
+    for (const int rows : {0, 512}) {  // 512: most texts wait until others have left
+      SCOPED_TRACE(std::string(name_of(precision)) + ", rows " + std::to_string(rows));
+      Engine engine(model, on_gpu(precision, rows));
+      std::vector<std::shared_ptr<const AskPolicy>> policies;
+      for (const char* policy :
+           {"entropy:0.9", "confidence:0.6", "patience:2", "margin:0.2", "layer:5", "entropy:0.001"})
+        policies.push_back(engine.bind(parse_policy(policy)));
+      const auto ask_of = [&](size_t i) {
+        return Ask{.policy = i % 7 == 6 ? nullptr : policies[i % 7], .max_layers = i % 11 == 10 ? 4 : kAllLayers};
+      };
+      std::vector<Answer> got(texts.size());
+      std::vector<std::thread> threads;
+      for (size_t thread = 0; thread < 3; ++thread) {
+        threads.emplace_back([&, thread] {
+          std::latch done(static_cast<ptrdiff_t>(texts.size() / 3));
+          std::vector<Ticket> tickets;
+          for (size_t i = thread; i < texts.size(); i += 3) {
+            tickets.push_back(engine.submit(texts[i], ask_of(i), [&, i](Answer&& answer) {
+              got[i] = std::move(answer);
+              done.count_down();
+            }));
+            if (i % 50 == thread) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          done.wait();
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      int early = 0;
+      for (size_t i = 0; i < texts.size(); ++i) {
+        const Answer alone = engine.answer({&texts[i], 1}, ask_of(i)).front();
+        ASSERT_EQ(got[i].error, "") << "text " << i;
+        ASSERT_EQ(got[i].exit, alone.exit) << "text " << i;
+        ASSERT_EQ(got[i].logits, alone.logits) << "text " << i;
+        ASSERT_EQ(got[i].ended, alone.ended) << "text " << i;
+        early += got[i].layer < spec.layers ? 1 : 0;
+      }
+      EXPECT_GT(early, 30);
+    }
+  }
+}
 
 TEST(Cuda, RunsEveryKindOfHead) {
   SKIP_WITHOUT_GPU();

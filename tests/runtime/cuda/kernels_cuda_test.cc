@@ -3,6 +3,8 @@
 // runtime/formulas.h. Skipped without a GPU.
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -79,6 +81,7 @@ struct Sizes {
   int rows, inputs, outputs;
 };
 constexpr int kPlainly = -2;
+constexpr int kManyRows = 20000;  // so that a warp has several
 
 std::vector<float> product_of(const Sizes& sizes, int max_rows, Number number, Finish finish, int shape) {
   const auto count = [](int a, int b) { return static_cast<size_t>(a) * static_cast<size_t>(b); };
@@ -137,12 +140,14 @@ TEST(CudaKernels, MultipliesPlainlyAsTheFormulaSays) {
 TEST(CudaKernels, MultipliesByTensorCoresInEveryShapeWithTheSameBits) {
   SKIP_WITHOUT_GPU();
   if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
-  for (const Sizes sizes : {Sizes{1, 64, 8}, Sizes{130, 128, 64}, Sizes{300, 200, 136}, Sizes{257, 768, 768},
-                            Sizes{128, 3072, 768}, Sizes{70, 2200, 40}, Sizes{1000, 768, 2304}}) {
+  for (const Sizes sizes :
+       {Sizes{1, 64, 8}, Sizes{130, 128, 64}, Sizes{300, 200, 136}, Sizes{257, 768, 768}, Sizes{128, 3072, 768},
+        Sizes{70, 2200, 40}, Sizes{1000, 768, 2304}, Sizes{5000, 768, 1000}, Sizes{20000, 128, 384}}) {
     for (const Finish finish : {Finish::none, Finish::gelu}) {
       const std::vector<float> plain = product_of(sizes, sizes.rows, Number::bf16, finish, kPlainly);
       std::vector<float> before;
       for (int shape = 0; shape < static_cast<int>(std::size(kShapes)); ++shape) {
+        if (!shape_fits({.inputs = sizes.inputs}, shape)) continue;
         SCOPED_TRACE(std::to_string(sizes.rows) + " x " + std::to_string(sizes.inputs) + " x " +
                      std::to_string(sizes.outputs) + ", shape " + std::to_string(shape));
         const std::vector<float> got = product_of(sizes, sizes.rows + 64, Number::bf16, finish, shape);
@@ -152,6 +157,74 @@ TEST(CudaKernels, MultipliesByTensorCoresInEveryShapeWithTheSameBits) {
         }
         before = got;
       }
+    }
+  }
+}
+
+TEST(CudaKernels, SumsManyInputsInFourChainsInEveryShapeWithTheSameBits) {
+  SKIP_WITHOUT_GPU();
+  if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
+  for (const Sizes sizes : {Sizes{1, 2048, 32}, Sizes{128, 3072, 768}, Sizes{70, 2200, 40}, Sizes{300, 4096, 1024}}) {
+    const std::vector<float> plain = product_of(sizes, sizes.rows, Number::bf16, Finish::gelu, kPlainly);
+    std::vector<float> before;
+    int shapes = 0;
+    for (int shape = 0; shape < static_cast<int>(std::size(kShapes)); ++shape) {
+      if (!shape_fits({.inputs = sizes.inputs}, shape)) continue;
+      SCOPED_TRACE(std::to_string(sizes.rows) + " x " + std::to_string(sizes.inputs) + ", shape " +
+                   std::to_string(shape));
+      const std::vector<float> got = product_of(sizes, sizes.rows + 64, Number::bf16, Finish::gelu, shape);
+      EXPECT_LT(relative_error(got, plain), 3e-3);
+      if (!before.empty()) {
+        EXPECT_EQ(got, before);
+      }
+      before = got;
+      ++shapes;
+    }
+    EXPECT_EQ(shapes, 5);
+  }
+}
+
+TEST(CudaKernels, PoolsByTensorCoresAsTheFormulaSays) {
+  SKIP_WITHOUT_GPU();
+  if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
+  for (const Sizes sizes : {Sizes{1, 768, 768}, Sizes{3, 128, 40}, Sizes{200, 384, 264}}) {
+    const auto rows = static_cast<size_t>(sizes.rows), inputs = static_cast<size_t>(sizes.inputs),
+               outputs = static_cast<size_t>(sizes.outputs);
+    const std::vector<float> x = draw(rows * inputs, 1),
+                             w = draw(outputs * inputs, 2, 1.0F / std::sqrt(static_cast<float>(inputs))),
+                             b = draw(outputs, 3);
+    std::vector<float> want;
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t o = 0; o < outputs; ++o) {
+        double sum = b[o];
+        for (size_t c = 0; c < inputs; ++c) sum += static_cast<double>(x[r * inputs + c]) * w[o * inputs + c];
+        want.push_back(static_cast<float>(std::tanh(sum)));
+      }
+    }
+    const Array input(Number::bf16, x), weight(Number::bf16, w), bias(Number::fp32, b);
+    const DeviceMemory live = on_device(std::vector<Live>{{.texts = sizes.rows, .rows = sizes.rows}});
+    std::vector<float> before;
+    for (const int shape : {-1, 2, 3, 4}) {
+      const Array out(Number::fp32, rows * outputs);
+      const OwnStream stream;
+      multiply_by_tensor_cores({.number = Number::bf16,
+                                .input = input.data(),
+                                .weight = weight.data(),
+                                .bias = bias.floats(),
+                                .inputs = sizes.inputs,
+                                .outputs = sizes.outputs,
+                                .finish = Finish::tanh,
+                                .live = reinterpret_cast<const Live*>(live.data()),
+                                .max_rows = sizes.rows,
+                                .wide = out.floats()},
+                               chip_of(0), shape, stream.get());
+      stream.wait();
+      const std::vector<float> got = out.values();
+      EXPECT_LT(relative_error(got, want), 1e-4);
+      if (!before.empty()) {
+        EXPECT_EQ(got, before);
+      }
+      before = got;
     }
   }
 }
@@ -199,7 +272,8 @@ TEST(CudaKernels, MultipliesInt8ExactlyInEveryShape) {
       }
     }
     std::vector<float> before;
-    for (int shape = 0; shape < 6; ++shape) {
+    for (int shape = 0; shape < static_cast<int>(std::size(kShapes)); ++shape) {
+      if (!shape_fits({.inputs = sizes.inputs, .column_scale = biases.floats()}, shape)) continue;
       SCOPED_TRACE(std::to_string(sizes.rows) + " x " + std::to_string(sizes.inputs) + ", shape " +
                    std::to_string(shape));
       const Array out(Number::bf16, rows * outputs);
@@ -294,6 +368,128 @@ TEST(CudaKernels, AttendsByTensorCoresAsPlainly) {
     const std::vector<float> plain = attention_of(lengths, 3 * width, 3, Number::bf16, false);
     const std::vector<float> fast = attention_of(lengths, 3 * width, 3, Number::bf16, true);
     EXPECT_LT(relative_error(fast, plain), 1e-2);
+  }
+}
+
+TEST(CudaKernels, ATextAttendsInManyAsInFew) {
+  SKIP_WITHOUT_GPU();
+  const std::vector<int> few = {1, 5, 16, 17, 63, 64, 65, 128, 129, 200, 511, 3};
+  std::vector<int> many = few;
+  for (int i = 0; i < 600; ++i) many.push_back(1 + i * 37 % 150);  // more than blocks
+  size_t rows = 0;
+  for (const int length : few) rows += static_cast<size_t>(length);
+  for (const int width : {32, 64, 128}) {
+    SCOPED_TRACE(width);
+    const std::vector<float> alone = attention_of(few, 3 * width, 3, Number::bf16, true),
+                             plain = attention_of(many, 3 * width, 3, Number::bf16, false);
+    std::vector<float> together = attention_of(many, 3 * width, 3, Number::bf16, true);
+    EXPECT_LT(relative_error(together, plain), 1e-2);
+    together.resize(rows * 3 * static_cast<size_t>(width));
+    EXPECT_EQ(together, alone);
+  }
+}
+
+// norm(a + b) of texts of these lengths: all rows, row 0 of each, and the rows of those that stay, moved together.
+TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
+  SKIP_WITHOUT_GPU();
+  const std::vector<int> lengths = {3, 70, 1, 128, 64, 9, 200};
+  const std::vector<int> stay = {1, 2, 4, 6};
+  const Lengths before(lengths), after({70, 1, 64, 200});
+  const auto rows = static_cast<size_t>(before.begin.back());
+  const auto list_of = [](const DeviceMemory& live, const DeviceMemory& begin, const DeviceMemory& tiles) {
+    return TextList{.live = reinterpret_cast<Live*>(live.data()),
+                    .begin = reinterpret_cast<int*>(begin.data()),
+                    .tiles = reinterpret_cast<Tile*>(tiles.data())};
+  };
+  const auto live_of = [](const Lengths& list) {
+    return on_device(std::vector<Live>{{.texts = static_cast<int>(list.begin.size()) - 1,
+                                        .rows = list.begin.back(),
+                                        .tiles = static_cast<int>(list.tiles.size())}});
+  };
+  const DeviceMemory live = live_of(before), begin = on_device(before.begin), tiles = on_device(before.tiles);
+  const DeviceMemory live2 = live_of(after), begin2 = on_device(after.begin), tiles2 = on_device(after.tiles);
+  const DeviceMemory from = on_device(stay), firsts_live = device_memory(sizeof(Live), "a test");
+  const OwnStream stream;
+  for (const int columns : {12, 128, 768, 1024}) {
+    for (const Number number : {Number::fp32, Number::bf16}) {
+      SCOPED_TRACE(columns);
+      const auto width = static_cast<size_t>(columns);
+      const Array a(number, draw(rows * width, 1)), b(number, draw(rows * width, 2));
+      const Array gain(Number::fp32, draw(width, 3)), shift(Number::fp32, draw(width, 4));
+      const Array all(number, rows * width), firsts(number, lengths.size() * width), moved(number, rows * width);
+      AddNormJob job{.number = number,
+                     .a = a.data(),
+                     .b = b.data(),
+                     .out = all.data(),
+                     .columns = columns,
+                     .norm = {.weight = gain.floats(), .bias = shift.floats(), .epsilon = 1e-5F},
+                     .live = reinterpret_cast<const Live*>(live.data()),
+                     .max_rows = static_cast<int>(rows)};
+      add_norm(job, stream.get());
+      const Room room{.texts = 32, .rows = 1024};
+      const TextList list = list_of(live, begin, tiles), left = list_of(live2, begin2, tiles2);
+      job.out = firsts.data();
+      norm_first_rows(
+          {.rows = job, .list = list, .firsts = reinterpret_cast<Live*>(firsts_live.data()), .max_texts = room.texts},
+          stream.get());
+      job.out = moved.data();
+      norm_and_move(
+          {.rows = job, .from = reinterpret_cast<const int*>(from.data()), .before = list, .after = left, .room = room},
+          stream.get());
+      Live counted;
+      copy_to_host(&counted, firsts_live.data(), sizeof counted, stream.get());
+      stream.wait();
+      EXPECT_EQ(counted.texts, static_cast<int>(lengths.size()));
+      EXPECT_EQ(counted.rows, static_cast<int>(lengths.size()));
+      const std::vector<float> want = all.values(), first = firsts.values(), some = moved.values();
+      const auto row_of = [&](const std::vector<float>& values, size_t row) {
+        const auto at = values.begin() + static_cast<ptrdiff_t>(row * width);
+        return std::vector<float>(at, at + columns);
+      };
+      for (size_t t = 0; t < lengths.size(); ++t)
+        EXPECT_EQ(row_of(first, t), row_of(want, static_cast<size_t>(before.begin[t])));
+      for (size_t t = 0; t < stay.size(); ++t) {
+        const auto old = static_cast<size_t>(before.begin[static_cast<size_t>(stay[t])]);
+        const auto now = static_cast<size_t>(after.begin[t]);
+        for (size_t r = 0; r < static_cast<size_t>(after.begin[t + 1]) - now; ++r)
+          ASSERT_EQ(row_of(some, now + r), row_of(want, old + r)) << "text " << t << ", row " << r;
+      }
+      if (number == Number::fp32) continue;
+      const Array again(number, rows * width);
+      job.out = again.data();
+      job.max_rows = kManyRows;  // as many rows are normalised
+      add_norm(job, stream.get());
+      stream.wait();
+      EXPECT_EQ(again.values(), want);
+      if (columns % 16 != 0) continue;
+      const auto int8_and_scales = [&](bool by_norm, int max_rows) {
+        const DeviceMemory bytes = device_memory(rows * width, "a test"), scales = device_memory(rows * 4, "a test");
+        AddNormJob both = job;
+        both.max_rows = max_rows;
+        if (by_norm) {
+          both.quantized = reinterpret_cast<int8_t*>(bytes.data());
+          both.scale = reinterpret_cast<float*>(scales.data());
+          add_norm(both, stream.get());
+        } else {
+          quantize({.rows = all.data(),
+                    .columns = columns,
+                    .out = reinterpret_cast<int8_t*>(bytes.data()),
+                    .scale = reinterpret_cast<float*>(scales.data()),
+                    .live = job.live,
+                    .max_rows = job.max_rows},
+                   stream.get());
+        }
+        std::pair<std::vector<int8_t>, std::vector<float>> out{std::vector<int8_t>(rows * width),
+                                                               std::vector<float>(rows)};
+        copy_to_host(out.first.data(), bytes.data(), bytes.size(), stream.get());
+        copy_to_host(out.second.data(), scales.data(), scales.size(), stream.get());
+        stream.wait();
+        return out;
+      };
+      const auto expected = int8_and_scales(false, static_cast<int>(rows));
+      EXPECT_EQ(int8_and_scales(true, static_cast<int>(rows)), expected);
+      EXPECT_EQ(int8_and_scales(true, kManyRows), expected);
+    }
   }
 }
 
