@@ -93,6 +93,8 @@ def cuda_tables(result):
     parts = [f"### {machine['gpu']}, {result['precision']}, length {result['tokens']}\n\n{result['date']}, exeunt "
              f"{machine['exeunt']}, driver {machine.get('driver', '?')}, PyTorch {machine.get('torch', '–')}, transformers "
              f"{machine.get('transformers', '–')}."]
+    if 'note' in result:
+        parts.append(result['note'])
     known = {row.get('part') for row in result['rows']}
     for part, make in (('sizes', sizes_table), ('exits', exits_table), ('paper', paper_table), ('lengths', lengths_table)):
         if part in known:
