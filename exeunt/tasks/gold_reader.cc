@@ -79,7 +79,7 @@ float GoldReader::read(std::string_view label, std::string_view where) {
   const size_t index = label_of(label, where);
   std::map<std::string, int64_t, std::less<>>& spellings = labels_[index].spellings;
   const std::string_view name = trimmed(label);
-  if (name.size() != label.size() && std::find(given_.begin(), given_.end(), label) == given_.end()) ++with_blanks_;
+  if (name.size() != label.size() && !(exact_ && exact_->has(label))) ++with_blanks_;
   const auto spelled = spellings.find(name);
   spelled == spellings.end() ? void(spellings.emplace(name, 1)) : void(++spelled->second);
   rows_.push_back(index);
