@@ -228,9 +228,11 @@ void time_batches(const Checkpoint& checkpoint, const Setting& setting, const st
   }
 }
 
-// A backlog of 4,096 texts through the whole engine: at full depth, and leaving at 6 on average.
-void time_backlog(const Checkpoint& checkpoint, const Setting& setting) {
-  Engine engine(checkpoint, {.device = {.kind = Device::Kind::cuda}, .precision = setting.precision});
+// A backlog of 4,096 texts through the whole engine, in batches of up to `rows` rows (0: as many as by default): at
+// full depth, and leaving at 6 on average.
+void time_backlog(const Checkpoint& checkpoint, const Setting& setting, int rows) {
+  Engine engine(checkpoint,
+                {.device = {.kind = Device::Kind::cuda}, .precision = setting.precision, .pack_rows = rows});
   const size_t sites = engine.exits().sites.size(), count = 4096;
   std::vector<std::shared_ptr<const AskPolicy>> leave_at;
   for (size_t site = 0; site + 1 < sites; ++site) {
@@ -252,10 +254,10 @@ void time_backlog(const Checkpoint& checkpoint, const Setting& setting) {
       done.wait();
     });
     std::printf(
-        "{\"model\": \"%s\", \"precision\": \"%s\", \"batch\": %zu, \"exits\": \"%s\", \"milliseconds\": %.4f, "
-        "\"texts_per_second\": %.0f}\n",
-        setting.model, std::string(name_of(setting.precision)).c_str(), count, early ? "early" : "full", seconds * 1e3,
-        static_cast<double>(count) / seconds);
+        "{\"model\": \"%s\", \"precision\": \"%s\", \"batch\": %zu, \"rows\": %d, \"exits\": \"%s\", "
+        "\"milliseconds\": %.4f, \"texts_per_second\": %.0f}\n",
+        setting.model, std::string(name_of(setting.precision)).c_str(), count, engine.pack_rows(),
+        early ? "early" : "full", seconds * 1e3, static_cast<double>(count) / seconds);
     std::fflush(stdout);
   }
 }
@@ -318,7 +320,9 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (wants("engine")) time_engine(checkpoint, name);
-    if (wants("backlog")) time_backlog(checkpoint, {name, Precision::bf16});
+    if (wants("backlog")) {
+      for (const int rows : {0, 32768, 65536, 131072}) time_backlog(checkpoint, {name, Precision::bf16}, rows);
+    }
     if (wants("fp32")) time_batches(checkpoint, {name, Precision::fp32}, {{1, {"full"}}, {32, {"full"}}});
   }
   return 0;

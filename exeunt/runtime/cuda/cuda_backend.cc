@@ -27,8 +27,9 @@ namespace {
 // Raised whenever these kernels compute other bits than before.
 constexpr int kCudaNumerics = 2;
 constexpr int kLanes = 2;
-constexpr int kDefaultRows = 32768;  // of a batch: enough for every processor of the largest GPUs to be busy
-constexpr int kRowsByLayer = 8192;   // of a batch whose rows are looked at
+// Of a batch: so many that the largest GPUs are busy even in the last layers, which few texts reach.
+constexpr int kDefaultRows = 65536;
+constexpr int kRowsByLayer = 8192;  // of a batch whose rows are looked at
 
 void check_model(const Checkpoint& checkpoint) {
   if (checkpoint.spec().has_plain_layers() && checkpoint.exits().pooler == PoolerShape{}) return;
