@@ -4,7 +4,8 @@
     families.py --programs build/bench/bin [--parts short,long] [--rounds 3] [--seconds 0.5] [--out FILE.json]
 
     short   a base-sized model of each family, 128 tokens, every row of every layer, one thread: its time per FLOP over
-            BERT's. All of them take turns, so that other load hits all alike, and the least processor time counts.
+            BERT's. All of them take turns, so that other load hits all alike, and the least processor time counts; that
+            of every round is kept beside it.
     long    ModernBERT at 128 to 8,192 tokens on all cores: time, and the peak memory of a process of its own.
     peers   both in ONNX Runtime, by the graphs of `exeunt export onnx`; bf16 is a mode of its fp32 on Arm.
 
@@ -90,8 +91,11 @@ class Families:
         return engines
 
     def short(self, rows, save):
-        best = {}
+        best, begin, longest = {}, time.monotonic(), 0
         for nth in range(self.flags.rounds):
+            now = time.monotonic()
+            if nth and self.flags.limit and now - begin + longest > self.flags.limit:
+                break
             for precision in self.precisions:
                 for shape in self.flags.shapes.split(','):
                     for engine, run in self.engines().items():
@@ -99,14 +103,17 @@ class Families:
                             continue
                         row = run(shape, precision, 1, 128, self.flags.seconds)
                         place = best.setdefault((precision, shape), {})
-                        before = place.get(engine)
-                        if row and 'cpu_ms' in row and (not before or row['cpu_ms'] < before['cpu_ms']):
-                            place[engine] = row
+                        if not row or 'cpu_ms' not in row:
+                            continue
+                        before = place.get(engine, {'cpu_ms': float('inf'), 'each': []})
+                        best_yet = row if row['cpu_ms'] < before['cpu_ms'] else before
+                        place[engine] = dict(best_yet, each=[*before['each'], round(row['cpu_ms'], 3)])
                 # Operations are what the bench counted: its rate times its best time.
                 rows[:] = [{'shape': shape, 'precision': precision, 'length': 128, 'threads': 1, **engines,
                             'gflop': engines['ours']['gops'] * engines['ours']['best_ms'] / 1e3}
                            for (precision, shape), engines in best.items()]
                 save()
+            longest = max(longest, time.monotonic() - now)
 
     def long(self, rows, save):
         for precision in self.precisions:
@@ -141,6 +148,7 @@ def main():
     parser.add_argument('--precisions', default='fp32,bf16,int8')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--peer-rounds', type=int, default=1, help='rounds in which ONNX Runtime takes part')
+    parser.add_argument('--limit', type=float, default=0, help='seconds after which no round ends; 0: all rounds')
     parser.add_argument('--seconds', type=float, default=0.5)
     parser.add_argument('--peer', choices=['node', 'python', 'none'],
                         help='how to reach ONNX Runtime; what there is if left out')
@@ -165,6 +173,8 @@ def main():
         families = Families(flags, Path(flags.folder or scratch))
 
         def save():  # as it grows: a run takes minutes
+            if result.get('short'):
+                result['rounds'] = min(len(row['ours']['each']) for row in result['short'])
             result['machine']['load_at_end'] = round(os.getloadavg()[0], 1)
             out.write_text(json.dumps(result, indent=1) + '\n')
 
