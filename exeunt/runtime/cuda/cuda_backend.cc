@@ -25,7 +25,7 @@ namespace cuda {
 namespace {
 
 // Raised whenever these kernels compute other bits than before.
-constexpr int kCudaNumerics = 2;
+constexpr int kCudaNumerics = 3;
 constexpr int kLanes = 2;
 // Of a batch: so many that the largest GPUs are busy even in the last layers, which few texts reach.
 constexpr int kDefaultRows = 65536;

@@ -56,15 +56,20 @@ __device__ void finish_tile(const Sum (&sum)[kColumns / 2], const Shape& shape, 
   }
 #pragma unroll
   for (int chunk = 0; chunk < kColumns / kChunk; ++chunk) {
+    // All of a chunk's before the first is used, and without a branch: beyond the edge those of the last columns will
+    // do, since nothing is stored there.
+    float2 biases[kChunk / 8], scales[kChunk / 8];
+#pragma unroll
+    for (int j = 0; j < kChunk / 8; ++j) {
+      const int column = min(first_column + chunk * kChunk + j * 8 + 2 * q, shape.outputs - 2);
+      biases[j] = *reinterpret_cast<const float2*>(shape.bias + column);
+      scales[j] = make_float2(1, 1);
+      if constexpr (kScaled) scales[j] = *reinterpret_cast<const float2*>(shape.column_scale + column);
+    }
 #pragma unroll
     for (int j = 0; j < kChunk / 8; ++j) {
       const int at = (chunk * kChunk / 8 + j) * 4;
-      const int column = first_column + chunk * kChunk + j * 8 + 2 * q;
-      float2 bias = make_float2(0, 0), scale = make_float2(1, 1);
-      if (column < shape.outputs) {
-        bias = *reinterpret_cast<const float2*>(shape.bias + column);
-        if constexpr (kScaled) scale = *reinterpret_cast<const float2*>(shape.column_scale + column);
-      }
+      const float2 bias = biases[j], scale = scales[j];
       const auto value = [&](Sum x, float row, float of_column, float add) {
         if constexpr (kScaled) return finished(fmaf(static_cast<float>(x), row * of_column, add), kFinish, true);
         return finished(static_cast<float>(x) + add, kFinish, true);

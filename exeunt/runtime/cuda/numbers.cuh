@@ -73,15 +73,25 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-// x Φ(x). Φ by 7.1.26 of Abramowitz and Stegun, within 1.5e-7: far below what bf16 keeps, and four times cheaper than
-// erff.
+// By the units for special functions, within two units in the last place; what is too small for a normal number is 0.
+__device__ inline float quick_inverse(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float quick_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// x Φ(x) = max(x, 0) − |x| Φ(−|x|). Φ by 7.1.26 of Abramowitz and Stegun, within 1.5e-7: far below what bf16 keeps, and
+// in 13 instructions, because the products of a large batch wait for nothing as long as for this.
 __device__ inline float quick_gelu(float x) {
-  const float z = fabsf(x) * 0.70710678F;
-  const float t = __fdividef(1.0F, fmaf(0.3275911F, z, 1.0F));
+  const float t = quick_inverse(fmaf(fabsf(x), 0.3275911F * 0.70710678F, 1.0F));
   const float series =
-      t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429F, -1.453152027F), 1.421413741F), -0.284496736F), 0.254829592F);
-  const float tail = 0.5F * series * __expf(-z * z);  // Φ(−|x|)
-  return x * (x > 0 ? 1.0F - tail : tail);
+      t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.5307027145F, -0.7265760135F), 0.7107068705F), -0.142248368F), 0.127414796F);
+  const float tail = series * quick_exp2(x * -0.72134752F * x);  // Φ(−|x|): e to the −x²/2
+  return fmaf(-fabsf(x), tail, fmaxf(x, 0.0F));
 }
 __device__ inline float finished(float x, Finish finish, bool quick) {
   switch (finish) {
