@@ -45,12 +45,18 @@ def heading(record, name):
 
 
 def times_line(record):
-    """What the generator and the server took, where the generator might have been what was measured."""
+    """What the generator and the server took, where the generator might have been what was measured, and how far turns differ."""
     figures = record['figures']
     if 'generator_cpu_seconds_beside' not in figures:
         return ''
     pairs = [(who, figures[f'{who}_cpu_seconds_alone'], figures[f'{who}_cpu_seconds_beside']) for who in ('generator', 'server')]
-    return '\nProcessor time: ' + '; '.join(f'{who} {alone:g} s alone, {beside:g} s beside attackers' for who, alone, beside in pairs) + '.\n'
+    text = '\nProcessor time: ' + '; '.join(f'{who} {alone:g} s alone, {beside:g} s beside attackers' for who, alone, beside in pairs) + '.\n'
+    if 'turns' in figures:
+        middle = ['{:g} to {:g}'.format(*figures[key]) for key in
+                  ('p99_ms_alone_middle_half', 'p99_ms_beside_middle_half', 'ratio_of_a_turn_middle_half')]
+        text += (f"The middle half of {figures['turns']} turns: p99 {middle[0]} ms alone, {middle[1]} ms beside attackers, "
+                 f"{middle[2]} times.\n")
+    return text
 
 
 def peaks(records):
