@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a run of benchmarks/peers/cuda/measure.py."""
+"""The tables of a run of benchmarks/peers/cuda/measure.py, and of what benchmarks/peers/cuda/collect.py put beside it."""
 
 
 def table(header, rows):
@@ -87,6 +87,54 @@ def lengths_table(figures):
                  rows)
 
 
+def engine_ms(rows, **wanted):
+    """A figure of benchmarks/runtime/cuda_engine.cc."""
+    return Figures({'rows': rows}).of('milliseconds', **wanted)
+
+
+def lone_table(rows):
+    """One text in a lane, one right after another, and with an idle GPU before each."""
+    lines = []
+    for model in ('bert-base', 'albert-base'):
+        for title, more in (('one after another', ''), ('apart', ', apart')):
+            full, looked, early = (engine_ms(rows, model=model, precision='bf16', batch=1, exits=exits + more)
+                                   for exits in ('full', 'looked', 'early'))
+            if full is not None:
+                lines.append([f'{model}, {title}', number(full, 3), number(looked, 3), number(early, 3), number(over(early, full)),
+                              number(over(early, looked))])
+    return table(['a lone text', 'full depth, ms', 'every exit evaluated, ms', 'exit after 6, ms', 'of full depth',
+                  'of every exit evaluated'], lines)
+
+
+def batches_table(rows):
+    """Batches in a lane and backlogs through the engine; how long early exit takes, and how often as fast it is."""
+    lines = []
+    for model in ('bert-base', 'albert-base'):
+        for batch in (32, 128, 512):
+            full, early = (engine_ms(rows, model=model, precision='bf16', batch=batch, exits=exits)
+                           for exits in ('full', 'early'))
+            int8 = engine_ms(rows, model=model, precision='int8', batch=batch, exits='full')
+            if full is not None:
+                lines.append([f'{model}, {batch}', number(full), number(over(1e3 * batch, full), 0), number(early),
+                              times(over(full, early)), number(int8), number(over(1e3 * batch, int8), 0)])
+        for rows_of in sorted({row['rows'] for row in rows if 'rows' in row and row.get('model') == model}):
+            full, early = (engine_ms(rows, model=model, rows=rows_of, exits=exits) for exits in ('full', 'early'))
+            lines.append([f'{model}, a backlog of 4,096, {rows_of:,} rows a batch', number(full), number(over(4096e3, full), 0),
+                          number(early), times(over(full, early)), '–', '–'])
+    return table(['texts', 'full depth, ms', 'texts/s', '6 layers on average, ms', 'times as fast', 'int8, ms', 'texts/s'], lines)
+
+
+def serve_table(runs):
+    lines = []
+    for run in runs:
+        full = next((other['texts_per_second'] for other in runs if other['policy'] == 'full' and
+                     (other['clients'], other['batch']) == (run['clients'], run['batch'])), None)
+        lines.append([f"{run['clients']} clients, {run['batch']} texts each",
+                      'full depth' if run['policy'] == 'full' else "the model's policy", number(run['texts_per_second'], 0), times(over(run['texts_per_second'], full)), number(run['p50_ms'], 1),
+                      number(run['p99_ms'], 1)])
+    return table(['over HTTP', 'exits', 'texts/s', 'of full depth', 'p50 of a request, ms', 'p99, ms'], lines)
+
+
 def cuda_tables(result):
     machine, figures = result['machine'], Figures(result)
     failed = [row for row in result['rows'] if 'error' in row]
@@ -99,6 +147,11 @@ def cuda_tables(result):
     for part, make in (('sizes', sizes_table), ('exits', exits_table), ('paper', paper_table), ('lengths', lengths_table)):
         if part in known:
             parts.append(make(figures))
+    if 'engine' in result:
+        parts += ['Without the command around it (`benchmarks/runtime/cuda_engine.cc`):', lone_table(result['engine']),
+                  batches_table(result['engine'])]
+    if 'serve' in result:
+        parts += [result['serve']['note'], serve_table(result['serve']['runs'])]
     if failed:
         parts.append('Not measured: ' + '; '.join(
             f"{row['case']}, {row['system']}{', batch ' + str(row['batch']) if 'batch' in row else ''} ({row['error']})"
