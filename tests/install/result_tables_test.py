@@ -230,12 +230,14 @@ class TableTest(Folder):
             ['RTE', '`pabee`, readers', 'all', '60.0', '`patience:1`', '70.0', '3.00×', '70.0 at 3.00×']])
         self.assertEqual(self.phrase('claims-held'), '0 of 2 cases over all exits, 1 of 1 over late exits and 1 of 1 over readers')
         # Patience over the exits of `exeunt`, which have readers: none is as good as 92.0 until one is.
-        self.assertEqual(self.only('claims-readers')['rows'], [['SST-2', '92.0', 'none', '', '', '90.5 at 2.29×']])
-        self.assertEqual(self.phrase('claims-readers-held'), '0 of 1 tasks')
-        more = {'policy': 'patience:4', 'score': 92.0, 'layers': 8.0}
-        self.write('curves.json', [{**curve, 'rows': curve['rows'] + [more]} for curve in CURVES])
-        self.assertEqual(self.only('claims-readers')['rows'], [['SST-2', '92.0', '`patience:4`', '92.0', '1.50×', '92.0 at 1.50×']])
-        self.assertEqual(self.phrase('claims-readers-held'), '1 of 1 tasks')
+        self.assertEqual(self.only('claims-readers')['rows'], [['SST-2', 'patience', '92.0', 'none', '', '', '90.5 at 2.29×']])
+        self.assertEqual(self.phrase('claims-readers-held'), '0 of 1 tasks with patience')
+        more = [{'policy': 'patience:4', 'score': 92.0, 'layers': 8.0}, {'policy': 'window:0.1', 'score': 91.0, 'layers': 4.0}]
+        self.write('curves.json', [{**curve, 'rows': curve['rows'] + more} for curve in CURVES])
+        self.assertEqual(self.only('claims-readers')['rows'], [
+            ['SST-2', 'patience', '92.0', '`patience:4`', '92.0', '1.50×', '92.0 at 1.50×'],
+            ['SST-2', 'window', '92.0', 'none', '', '', '91.0 at 3.00×']])
+        self.assertEqual(self.phrase('claims-readers-held'), '1 of 1 tasks with patience and 0 of 1 tasks with window')
 
     def test_names_seeds_of_the_papers_settings_that_are_missing(self):
         self.keep('paper-settings', run_of('RTE', 'deebert', exits(0.5, 0.6)))
