@@ -87,52 +87,59 @@ def lengths_table(figures):
                  rows)
 
 
-def engine_ms(rows, **wanted):
+def engine_ms(measured, **wanted):
     """A figure of benchmarks/runtime/cuda_engine.cc."""
-    return Figures({'rows': rows}).of('milliseconds', **wanted)
+    return Figures({'rows': measured}).of('milliseconds', **wanted)
 
 
-def lone_table(rows):
+def lone_table(measured):
     """One text in a lane, one right after another, and with an idle GPU before each."""
     lines = []
     for model in ('bert-base', 'albert-base'):
         for title, more in (('one after another', ''), ('apart', ', apart')):
-            full, looked, early = (engine_ms(rows, model=model, precision='bf16', batch=1, exits=exits + more)
+            full, looked, early = (engine_ms(measured, model=model, precision='bf16', batch=1, exits=exits + more)
                                    for exits in ('full', 'looked', 'early'))
             if full is not None:
-                lines.append([f'{model}, {title}', number(full, 3), number(looked, 3), number(early, 3), number(over(early, full)),
-                              number(over(early, looked))])
+                lines.append([f'{model}, {title}', number(full, 3), number(looked, 3), number(early, 3),
+                              number(over(early, full)), number(over(early, looked))])
     return table(['a lone text', 'full depth, ms', 'every exit evaluated, ms', 'exit after 6, ms', 'of full depth',
                   'of every exit evaluated'], lines)
 
 
-def batches_table(rows):
+def batches_table(measured):
     """Batches in a lane and backlogs through the engine; how long early exit takes, and how often as fast it is."""
     lines = []
     for model in ('bert-base', 'albert-base'):
         for batch in (32, 128, 512):
-            full, early = (engine_ms(rows, model=model, precision='bf16', batch=batch, exits=exits)
+            full, early = (engine_ms(measured, model=model, precision='bf16', batch=batch, exits=exits)
                            for exits in ('full', 'early'))
-            int8 = engine_ms(rows, model=model, precision='int8', batch=batch, exits='full')
+            int8 = engine_ms(measured, model=model, precision='int8', batch=batch, exits='full')
             if full is not None:
                 lines.append([f'{model}, {batch}', number(full), number(over(1e3 * batch, full), 0), number(early),
                               times(over(full, early)), number(int8), number(over(1e3 * batch, int8), 0)])
-        for rows_of in sorted({row['rows'] for row in rows if 'rows' in row and row.get('model') == model}):
-            full, early = (engine_ms(rows, model=model, rows=rows_of, exits=exits) for exits in ('full', 'early'))
-            lines.append([f'{model}, a backlog of 4,096, {rows_of:,} rows a batch', number(full), number(over(4096e3, full), 0),
-                          number(early), times(over(full, early)), '–', '–'])
-    return table(['texts', 'full depth, ms', 'texts/s', '6 layers on average, ms', 'times as fast', 'int8, ms', 'texts/s'], lines)
+        for rows in sorted({row['rows'] for row in measured if 'rows' in row and row.get('model') == model}):
+            full, early = (engine_ms(measured, model=model, rows=rows, exits=exits) for exits in ('full', 'early'))
+            lines.append([f'{model}, a backlog of 4,096, {rows:,} rows a batch', number(full),
+                          number(over(4096e3, full), 0), number(early), times(over(full, early)), '–', '–'])
+    return table(['texts', 'full depth, ms', 'texts/s', '6 layers on average, ms', 'times as fast', 'int8, ms', 'texts/s'],
+                 lines)
+
+
+def mean_ms(run, of):
+    """What the server says of a text, on average."""
+    name = f'exeunt_{of}_seconds'
+    return over(1e3 * run['server'][f'{name}_sum'], run['server'][f'{name}_count'])
 
 
 def serve_table(runs):
     lines = []
     for run in runs:
-        full = next((other['texts_per_second'] for other in runs if other['policy'] == 'full' and
-                     (other['clients'], other['batch']) == (run['clients'], run['batch'])), None)
-        lines.append([f"{run['clients']} clients, {run['batch']} texts each",
-                      'full depth' if run['policy'] == 'full' else "the model's policy", number(run['texts_per_second'], 0), times(over(run['texts_per_second'], full)), number(run['p50_ms'], 1),
-                      number(run['p99_ms'], 1)])
-    return table(['over HTTP', 'exits', 'texts/s', 'of full depth', 'p50 of a request, ms', 'p99, ms'], lines)
+        lines.append([f"{run['clients']} clients, {run['batch']} texts a request", run.get('precision', '–'),
+                      run.get('exits', run['policy']), number(run['texts_per_second'], 0), number(run['p50_ms'], 1),
+                      number(run['p99_ms'], 1), number(mean_ms(run, 'queue_wait'), 1),
+                      number(mean_ms(run, 'tokenization_duration'), 3), number(mean_ms(run, 'inference_duration'), 1)])
+    return table(['over HTTP', 'precision', 'exits', 'texts/s', 'p50 of a request, ms', 'p99, ms', 'queue, ms',
+                  'tokenization, ms', 'inference, ms'], lines)
 
 
 def cuda_tables(result):

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts what was measured on one machine on one day into one file, from which benchmarks/render.py makes its tables.
 
-    collect.py --out RESULT.json [--engine cuda_engine.jsonl…] [--serve serve.json… --serve-note TEXT] [--note TEXT] -- measure.json…
+    collect.py --out RESULT.json [--engine cuda_engine.jsonl…] [--serve serve.json… --serve-note TEXT] [--note TEXT]
+               -- measure.json…
 
 The first file of measure.py gives machine and date; the others add rows that it does not have.
 """
