@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's backend: texts that wait are tokenised by threads of the processor; a thread for each lane takes as many as
-// fit into a batch, starts it, and gives out its answers. The device decides where texts leave; the host walks through
-// the same logits with the same code, so a difference between them would be noticed at every text.
+// The GPU's backend: threads of the processor tokenise texts that wait (token_front.h); a thread for each lane takes as
+// many as fit into a batch, starts it, and gives out its answers. The device decides where texts leave; the host walks
+// through the same logits with the same code, so a difference between them would be noticed at every text.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -14,11 +16,11 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/runtime/backend.h"
-#include "exeunt/runtime/check_text.h"
 #include "exeunt/runtime/cpu/kernels.h"
 #include "exeunt/runtime/cuda/cuda.h"
 #include "exeunt/runtime/cuda/lane.h"
 #include "exeunt/runtime/cuda/open_batch.h"
+#include "exeunt/runtime/token_front.h"
 
 namespace exeunt {
 namespace cuda {
@@ -112,32 +114,23 @@ class CudaBackend final : public Backend {
     for (int i = 0; i < kLanes; ++i) lanes_.push_back(std::make_unique<Lane>(*model_, rows));
     if (model_->mixes_depths()) open_ = std::make_unique<OpenBatch>(*model_, rows + rows / 2);
     open_runs_ = open_ != nullptr;
-    const int tokenizers = thread_count(options.threads);
+    tokenizers_ = thread_count(options.threads);
     try {
       if (open_) threads_.emplace_back([this] { run_open(); });
       for (const std::unique_ptr<Lane>& lane : lanes_) threads_.emplace_back([this, &lane] { run(*lane); });
-      for (int i = 0; i < tokenizers; ++i) threads_.emplace_back([this] { tokenize(); });
+      front_.emplace(model_->spec, tokenizers_, [this](std::span<AnswerJob> jobs) { get_in_line(jobs); });
     } catch (...) {
       stop();
       throw;
     }
-    tokenizers_ = tokenizers;
   }
   ~CudaBackend() override { stop(); }
 
   void submit(std::span<AnswerJob> jobs) override {
-    std::deque<Waiting> ready, raw;
-    for (AnswerJob& job : jobs) {
-      Waiting one;
-      one.stop = stop_site(exits(), job.ask);
-      const bool lazy = static_cast<bool>(job.source.make);
-      one.job = std::move(job);
-      (lazy ? raw : ready).push_back(std::move(one));
-    }
-    const std::scoped_lock lock(mutex_);
-    for (Waiting& one : raw) raw_.push_back(std::move(one));
-    for (Waiting& one : ready) queue_of(one).push_back(std::move(one));
-    changed_.notify_all();
+    const auto raw =
+        std::stable_partition(jobs.begin(), jobs.end(), [](const AnswerJob& job) { return !job.source.make; });
+    if (raw != jobs.begin()) get_in_line({jobs.begin(), raw});
+    if (raw != jobs.end()) front_->give({raw, jobs.end()});
   }
 
   void full_passes(std::span<const Encoding> texts, PassWants wants, const PassDone& done) override {
@@ -176,7 +169,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] int pack_rows() const noexcept override { return lanes_.front()->most().rows; }
   [[nodiscard]] size_t waiting() const noexcept override {
     const std::scoped_lock lock(mutex_);
-    return raw_.size() + ready_.size() + joining_.size();
+    return front_->waiting() + ready_.size() + joining_.size();
   }
   [[nodiscard]] size_t weight_bytes() const noexcept override { return model_->bytes(); }
 
@@ -193,6 +186,7 @@ class CudaBackend final : public Backend {
   }
 
   void stop() noexcept {
+    if (front_) front_->stop();
     {
       const std::scoped_lock lock(mutex_);
       closing_ = true;
@@ -200,7 +194,7 @@ class CudaBackend final : public Backend {
     }
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
-    for (std::deque<Waiting>* queue : {&raw_, &ready_, &joining_}) {
+    for (std::deque<Waiting>* queue : {&ready_, &joining_}) {
       for (Waiting& one : *queue) cancel(one);
       queue->clear();
     }
@@ -216,33 +210,16 @@ class CudaBackend final : public Backend {
     one.job.done(failed_answer(why));
   }
 
-  // Makes the tokens of texts that come as functions.
-  void tokenize() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return closing_ || !raw_.empty(); });
-      if (closing_) return;
-      Waiting one = std::move(raw_.front());
-      raw_.pop_front();
-      lock.unlock();
-      bool made = false;
-      if (one.job.cancelled->load(std::memory_order_relaxed)) {
-        cancel(one);
-      } else {
-        try {
-          one.job.source.own = one.job.source.make();
-          one.job.source.make = {};
-          check_text(spec(), one.job.source.own.ids, one.job.source.own.types);
-          made = true;
-        } catch (...) {
-          fail(one, std::current_exception());
-        }
-      }
-      lock.lock();
-      if (!made) continue;
+  // Texts with their tokens.
+  void get_in_line(std::span<AnswerJob> jobs) {
+    const std::scoped_lock lock(mutex_);
+    for (AnswerJob& job : jobs) {
+      Waiting one;
+      one.stop = stop_site(exits(), job.ask);
+      one.job = std::move(job);
       queue_of(one).push_back(std::move(one));
-      changed_.notify_all();
     }
+    changed_.notify_all();
   }
 
   // Texts that may leave early wait for the open batch, if there is one.
@@ -525,13 +502,14 @@ class CudaBackend final : public Backend {
   std::atomic<double> row_seconds_{0};    // that a row took in a layer, in the last batch; 0: not yet known
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // Under the mutex, like all up to `closing_`: without tokens, with tokens, and for the open batch.
-  std::deque<Waiting> raw_ = {}, ready_ = {}, joining_ = {};
+  // Under the mutex, like all up to `closing_`: for a lane, and for the open batch.
+  std::deque<Waiting> ready_ = {}, joining_ = {};
   int busy_lanes_ = 0, open_texts_ = 0;
   bool open_runs_ = false;
   std::exception_ptr broken_ = {};
   bool closing_ = false;
   std::vector<std::thread> threads_ = {};
+  std::optional<TokenFront> front_ = {};
 };
 
 }  // namespace
