@@ -7,6 +7,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/exits/policy_text.h"
+#include "tests/growth.h"
 #include "tests/peak_memory.h"
 #include "tests/scratch.h"
 
@@ -330,6 +331,26 @@ TEST(PolicyFile, TheLargestTakesItsSizeAndALittleMemory) {
   scratch.write("policy.json", std::string(kMaxJsonFile + 1, ' '));
   EXPECT_THAT(error_of([&] { (void)read_policy_file(scratch.path() / "policy.json"); }).what(),
               HasSubstr("want at most 16777216"));
+}
+
+// As many as fit: long names that differ at their ends make comparing each with each dear.
+TEST(PolicyFile, ManyEntriesTakeTimeInProportion) {
+  const auto entries = [](size_t count) {
+    PolicyFile file;
+    file.weights = kHash;
+    file.default_precision = "fp32";
+    for (size_t i = 0; i < count; ++i) {
+      PolicyEntry entry;
+      entry.engine = std::string(400, 'e') + std::to_string(10'000 + i);
+      entry.precision = "fp32";
+      entry.exits = {1};
+      entry.decision_temperature = entry.score_temperature = {1};
+      entry.policy = parse_policy("entropy:0.2");
+      file.entries.push_back(entry);
+    }
+    return policy_file_text(file);
+  };
+  EXPECT_LT(growth_exponent(1500, entries, [](const std::string& text) { (void)parse_policy_file(text, "p"); }), 1.5);
 }
 
 // The folder may have come from elsewhere, and the link lead anywhere.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/config.h"
 
+#include "tests/growth.h"
 #include "tests/model/tiny.h"
 #include "tests/scratch.h"
 
@@ -252,6 +253,20 @@ TEST(Config, WhatIsWrittenReadsAsTheSameSpec) {
     EXPECT_THAT(parse(json_text(hugging_face_config(spec, exits, "X", DType::f32)).c_str()).heads.labels,
                 ElementsAre("no", "maybe", "yes"));
   }
+}
+
+TEST(Config, OfManyLabelsIsWrittenInLinearTime) {
+  const ModelSpec spec = tiny::spec(Family::bert);
+  const auto labelled = [&](size_t count) {
+    ExitLayout exits = tiny::own_heads(spec);
+    exits.labels.clear();
+    for (size_t i = 0; i < count; ++i) exits.labels.push_back(fmt::format("l{}", i));
+    return exits;
+  };
+  EXPECT_LT(growth_exponent(
+                2000, labelled,
+                [&](const ExitLayout& exits) { (void)hugging_face_config(spec, exits, "BertModel", DType::f32); }),
+            1.5);
 }
 
 }  // namespace
