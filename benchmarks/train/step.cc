@@ -62,7 +62,7 @@ class Loop {
  public:
   explicit Loop(const Flags& flags) : flags_(flags), features_(texts_of(flags)), recipe_(find_recipe(flags.recipe)) {
     torch::manual_seed(1);
-    if (flags.recipe == "elasticbert") recipe_.gradient = GradientRule::none;  // the peer's loss is the plain sum
+    if (flags.recipe == "elasticbert") recipe_.gradient.rule = GradientRule::none;  // the peer's loss is the plain sum
     ModelSpec spec = spec_of(flags.shape);
     if (flags.no_dropout) spec.hidden_dropout = spec.attention_dropout = spec.classifier_dropout = 0;
     const Outcome outcome{.problem = Problem::classification, .labels = {"0", "1"}, .range = {}};
