@@ -63,7 +63,8 @@ TEST(Recipe, HasTheSettingsThatThePapersTrainedWith) {
   EXPECT_EQ(ours.stages[1].train, Trainable::exits);
   EXPECT_FALSE(ours.stages[1].flags);
   EXPECT_EQ(number_for(ours.stages[1].epochs, {.rows = 10000}), 4);
-  EXPECT_EQ(number_for(ours.stages[1].epochs, {.rows = 10000, .regression = true}), 0);  // not measured
+  EXPECT_EQ(number_for(ours.stages[1].lr, {.rows = 10000}), 1e-3);
+  EXPECT_EQ(number_for(ours.stages[1].lr, {.rows = 10000, .regression = true}), 3e-3);
   EXPECT_EQ(ours.compat.frozen, Frozen::eval);
 }
 
