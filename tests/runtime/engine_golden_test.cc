@@ -20,12 +20,14 @@ namespace exeunt {
 namespace {
 
 // The models are tiny and random, so that their norms enlarge what rounding leaves: these bounds are for them, not for
-// trained models. bf16 rounds to 8 bits, int8 to about as many per row; a table that has bf16 rounds attention to it,
-// too. Rows that no norm follows (pre_norm) are twice as large.
+// trained models. bf16 rounds to 8 bits, int8 to about as many per row. In int8, tables whose exponentials or GELUs
+// differ by 1e-4 round some values to the next step, and the last layer of hf_camembert makes 0.04 of that on a text of
+// two tokens: 0.072 where attention is in fp32, 0.136 (Arm) and 0.159 (x86) where it is in bf16. These are draws from
+// one range: with changes of 4e-5 after every norm, a model of the arithmetic gives 0.08 to 0.19 with either attention.
+// Rows that no norm follows (pre_norm) are twice as large.
 float tolerance(const Way& way, const ModelSpec& spec) {
   if (way.precision == Precision::fp32) return 1e-5F;
-  const float most = way.precision == Precision::bf16 ? 0.1F : way.kernels->bf16 ? 0.2F : 0.15F;
-  return most * (spec.pre_norm ? 2 : 1);
+  return (way.precision == Precision::bf16 ? 0.1F : 0.2F) * (spec.pre_norm ? 2 : 1);
 }
 
 // Row 0 and the mean of all rows after the embeddings and after every layer.
