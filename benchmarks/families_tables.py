@@ -33,17 +33,24 @@ def long_table(rows):
                   'KiB per token over the row above', 'ONNX Runtime peak MiB'], out)
 
 
+def circumstances(run):
+    box = run['machine']
+    return (f"{run['date']}, commit {run['commit']}, {PEERS[run['peer']]}",
+            f"load average {box['load_at_start']} at the start, {box.get('load_at_end', '?')} at the end")
+
+
 def families_tables(result):
+    """`long_of` says when the long texts were measured, where that was another run."""
     box = result['machine']
     rounds = f", {result['rounds']} rounds" if 'short' in result else ''
-    parts = [f"### {box['cpu']}, {box['cores']} cores, kernels `{box['isa']}`\n\n{result['date']}, commit {result['commit']}, "
-             f"{PEERS[result['peer']]}{rounds}; load average {box['load_at_start']} at the start, "
-             f"{box.get('load_at_end', '?')} at the end."]
+    what, load = circumstances(result)
+    parts = [f"### {box['cpu']}, {box['cores']} cores, kernels `{box['isa']}`\n\n{what}{rounds}; {load}."]
     if 'short' in result:
         parts.append('128 tokens, every row of every layer, processor time of one thread, the least of all rounds:\n\n'
                      + short_table(result['short']))
     if 'long' in result:
-        again = f" (ours again at commit {result['long_commit']})" if 'long_commit' in result else ''
-        parts.append(f"ModernBERT on long texts, {box['cores']} threads, each figure by a process of its own{again}:\n\n"
+        other = ' ({}; {})'.format(*circumstances(result['long_of'])) if 'long_of' in result else ''
+        threads = result['long'][0]['threads']
+        parts.append(f'ModernBERT on long texts, {threads} threads, each figure by a process of its own{other}:\n\n'
                      + long_table(result['long']))
     return '\n\n'.join(parts)
