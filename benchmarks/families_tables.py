@@ -40,7 +40,7 @@ def circumstances(run):
 
 
 def families_tables(result):
-    """`long_of` says when the long texts were measured, where that was another run."""
+    """`earlier` are runs whose long texts were not measured again."""
     box = result['machine']
     rounds = f", {result['rounds']} rounds" if 'short' in result else ''
     what, load = circumstances(result)
@@ -48,9 +48,10 @@ def families_tables(result):
     if 'short' in result:
         parts.append('128 tokens, every row of every layer, processor time of one thread, the least of all rounds:\n\n'
                      + short_table(result['short']))
-    if 'long' in result:
-        other = ' ({}; {})'.format(*circumstances(result['long_of'])) if 'long_of' in result else ''
-        threads = result['long'][0]['threads']
-        parts.append(f'ModernBERT on long texts, {threads} threads, each figure by a process of its own{other}:\n\n'
-                     + long_table(result['long']))
+    for run in (result, *result.get('earlier', [])):
+        if 'long' in run:
+            when = '' if run is result else ' ({}; {})'.format(*circumstances(run))
+            threads = run['long'][0]['threads']
+            parts.append(f'ModernBERT on long texts, {threads} threads, each figure by a process of its own{when}:\n\n'
+                         + long_table(run['long']))
     return '\n\n'.join(parts)

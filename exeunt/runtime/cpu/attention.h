@@ -72,7 +72,9 @@ struct FloatAttention {
     const auto width = static_cast<size_t>(work.head_width);
     const float* query = static_cast<const float*>(work.query) + static_cast<size_t>(row) * work.stride +
                          static_cast<size_t>(head) * width;
-    for (size_t t = 0; t < s.token_stride; t += B::kColumns) {
+    const SeenKeys seen = seen_keys<V>(work, row, rows);  // by any of the rows
+    const auto first = static_cast<size_t>(seen.begin), last = static_cast<size_t>(seen.end);
+    for (size_t t = first / B::kColumns * B::kColumns; t < last; t += B::kColumns) {
       B::run({.a = query,
               .a_stride = work.stride,
               .b = s.keys + t,
@@ -84,17 +86,23 @@ struct FloatAttention {
     const float scale = scale_of<V>(work);
     float inverse[B::kRows];
     for (int r = 0; r < rows; ++r) {
-      add_bias<V>(work, row + r, s.scores + static_cast<size_t>(r) * s.token_stride);
-      inverse[r] = 1.0F / exp_all<V>(s.scores + static_cast<size_t>(r) * s.token_stride, work.tokens, scale);
+      float* scores = s.scores + static_cast<size_t>(r) * s.token_stride;
+      add_bias<V>(work, row + r, scores);
+      const SeenKeys own = seen_keys<V>(work, row + r, 1);
+      inverse[r] = 1.0F / exp_all<V>(scores + own.begin, own.end - own.begin, scale);
+      // The others have no share at all: with the least share there is, sums would begin below the smallest normal
+      // number, where x86 takes a hundred cycles for an addition.
+      for (int t = seen.begin; t < own.begin; ++t) scores[t] = 0;
+      for (int t = own.end; t < seen.end; ++t) scores[t] = 0;
     }
     for (size_t c = 0; c < s.width_stride; c += B::kColumns) {
-      B::run({.a = s.scores,
+      B::run({.a = s.scores + first,
               .a_stride = s.token_stride,
-              .b = s.values + c,
+              .b = s.values + first * s.width_stride + c,
               .b_stride = s.width_stride,
               .sums = s.context + c,
               .sums_stride = s.width_stride},
-             rows, work.tokens);
+             rows, seen.end - seen.begin);
     }
     for (int r = 0; r < rows; ++r) {
       float* context = s.context + static_cast<size_t>(r) * s.width_stride;

@@ -230,14 +230,9 @@ SeenKeys seen_keys(const Attention& work, int row, int rows) {
   return {begin < 0 ? 0 : begin, end < work.tokens ? end : work.tokens};
 }
 
-// The bias of attention's row `row`, added to its scores; keys beyond the window are hidden.
+// The bias of attention's row `row`, added to its scores.
 template <class V>
 void add_bias(const Attention& work, int row, float* scores) {
-  if (work.window > 0) {
-    const SeenKeys seen = seen_keys<V>(work, row, 1);
-    for (int t = 0; t < seen.begin; ++t) scores[t] = kHidden;
-    for (int t = seen.end; t < work.tokens; ++t) scores[t] = kHidden;
-  }
   if (work.bias == nullptr) return;
   const float* bias = work.bias + static_cast<size_t>(row - work.row) * work.bias_stride;
   int t = 0;

@@ -255,7 +255,7 @@ TEST_P(TableTest, SumsOfInt8AreExactAtTheirLargest) {
 
 struct AttentionCase {
   Precision precision = Precision::fp32;
-  int tokens = 0, heads = 0, width = 0;
+  int tokens = 0, heads = 0, width = 0, window = 0;
   std::vector<float> qkv = {};  // [tokens, 3 · hidden]
   std::vector<uint16_t> bf16 = {};
 
@@ -300,6 +300,7 @@ std::vector<float> run_attention(const Kernels& table, const AttentionCase& c, c
                   .stride = c.stride(),
                   .head_width = c.width,
                   .tokens = c.tokens,
+                  .window = c.window,
                   .context = next ? nullptr : context.data(),
                   .context_stride = static_cast<size_t>(c.hidden()),
                   .next = operand.operand,
@@ -325,7 +326,12 @@ std::vector<float> expected_attention(const AttentionCase& c) {
       parts[i].insert(parts[i].end(), from, from + static_cast<ptrdiff_t>(hidden));
     }
   }
-  return attend({.query = parts[0], .key = parts[1], .value = parts[2], .hidden = c.hidden(), .heads = c.heads});
+  return attend({.query = parts[0],
+                 .key = parts[1],
+                 .value = parts[2],
+                 .hidden = c.hidden(),
+                 .heads = c.heads,
+                 .window = c.window});
 }
 
 std::vector<Precision> attention_precisions(const Kernels& table) {
@@ -358,6 +364,34 @@ TEST_P(TableTest, AttendsOverLongTexts) {
     const std::vector<float> got = run_attention(table, c, {{.heads = 1, .rows = 512}});
     for (size_t i = 0; i < got.size(); ++i) {
       ASSERT_NEAR(got[i], want[i], precision == Precision::fp32 ? 5e-6F : 1e-2F) << "element " << i;
+    }
+  }
+}
+
+// Keys beyond the window have no share at all, not a tiny one.
+TEST_P(TableTest, AttendsToNothingBeyondTheWindow) {
+  constexpr int tokens = 97, rows = 8;
+  for (const Precision precision : attention_precisions(table)) {
+    for (const int window : {1, 7, 30}) {
+      for (const int row : {0, 41, tokens - rows}) {
+        AttentionCase c = random_attention(precision, tokens, 3, 20);
+        c.window = window;
+        const std::vector<float> want = expected_attention(c);
+        const std::vector<float> got = run_attention(table, c, {{.heads = 3, .row = row, .rows = rows}});
+        for (size_t i = cells(row, c.hidden()); i < cells(row + rows, c.hidden()); ++i) {
+          ASSERT_NEAR(got[i], want[i], precision == Precision::fp32 ? 5e-6F : 2e-2F) << "element " << i;
+        }
+        for (int t = 0; t < tokens; ++t) {
+          if (t >= row - window && t < row + rows + window) continue;
+          for (size_t i = 2 * static_cast<size_t>(c.hidden()); i < c.stride(); ++i) {
+            const size_t at = static_cast<size_t>(t) * c.stride() + i;
+            c.qkv[at] = 3e38F;
+            c.bf16[at] = float_to_bf16(3e38F);
+          }
+        }
+        EXPECT_EQ(bits_of(run_attention(table, c, {{.heads = 3, .row = row, .rows = rows}})), bits_of(got))
+            << name_of(precision) << ", window " << window << ", row " << row;
+      }
     }
   }
 }

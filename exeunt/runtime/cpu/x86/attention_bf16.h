@@ -196,7 +196,13 @@ struct Bf16Attention {
     const float scale = scale_of<V>(work);
     float sums[M::kRows];
     int r = 0;
-    for (; r < rows; ++r) add_bias<V>(work, row + r, s.scores + r * s.token_stride);
+    for (; r < rows; ++r) {
+      float* scores = s.scores + r * s.token_stride;
+      add_bias<V>(work, row + r, scores);
+      const SeenKeys seen = seen_keys<V>(work, row + r, 1);
+      for (int t = 0; t < seen.begin; ++t) scores[t] = kHidden;
+      for (int t = seen.end; t < work.tokens; ++t) scores[t] = kHidden;
+    }
     r = 0;
     for (; r + 4 <= rows; r += 4) {
       share<4>(s.scores + r * s.token_stride, s.shares + r * s.share_stride, s, work.tokens, scale, sums + r);
