@@ -241,7 +241,7 @@ int Crew::Member::most_hands() const noexcept {
   return std::max(hands(), all / std::max(1, crew_->running_.load(std::memory_order_relaxed)));
 }
 
-void Crew::Member::summon() noexcept {
+void Crew::Member::summon() const noexcept {
   if (crew_->asleep_.load(std::memory_order_relaxed) == 0 || crew_->room() <= 0) return;
   const int here = this_processor();
   const std::scoped_lock lock(crew_->mutex_);

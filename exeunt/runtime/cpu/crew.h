@@ -33,7 +33,7 @@ class Crew {
     // these.
     [[nodiscard]] int most_hands() const noexcept;
     // Wakes as many helpers as there are idle processors. Worth calling every few hundred microseconds.
-    void summon() noexcept;
+    void summon() const noexcept;
 
     // Calls part(i, member) for every i in [0, parts), here and on helpers, also on those who come in the meantime;
     // `member` is the index of the thread. Returns when all are done. `part` must not throw. Allocates nothing.

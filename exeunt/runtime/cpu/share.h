@@ -50,9 +50,11 @@ struct Grid {
   [[nodiscard]] Range down_of(int part) const { return step_of(down, down_step, part / columns); }
 };
 
-// The best number of parts for work of this size now.
+// The best number of parts for work of this size now. Long work calls those who sleep: a part of a long round may take
+// longer than a helper waits for the next one.
 inline int wanted_parts(const Crew::Member& member, int64_t work) {
   if (work < kWorthSharing) return 1;
+  if (work >= kLongWork) member.summon();
   const int hands = work < kLongWork ? member.hands() : member.most_hands();
   return hands == 1 ? 1 : std::max(hands * kPartsPerHand, static_cast<int>(work / kLongestPart));
 }

@@ -127,6 +127,22 @@ TEST(Crew, LongWorkIsCutForThreadsThatMayStillCome) {
   }
 }
 
+TEST(Crew, LongWorkCallsThreadsThatSleep) {
+  Crew crew({.threads = 2, .processors = 2, .help = true});
+  run_on(crew, [&](Crew::Member& member) {
+    ASSERT_TRUE(wait_until_alone(member));
+    std::atomic<bool> helped{false};
+    member.share(2, [&](int, int who) {
+      if (who != member.index()) helped = true;
+      for (int i = 0; i < 60'000 && !helped; ++i) {
+        EXPECT_EQ(wanted_parts(member, kLongWork), 2 * kPartsPerHand);
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+    });
+    EXPECT_TRUE(helped);
+  });
+}
+
 TEST(Crew, NobodyHelpsWhereItIsSwitchedOffOrProcessorsAreShort) {
   for (const CrewOptions& options : {CrewOptions{.threads = 3, .processors = 3, .help = false},
                                      CrewOptions{.threads = 3, .processors = 1, .help = true}}) {
