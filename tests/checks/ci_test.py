@@ -39,7 +39,7 @@ class Ci(unittest.TestCase):
     def test_with_time_for_everything_all_parts_run_and_what_is_left_is_named(self):
         status, out, calls = self.run_ci(seconds=10**6)
         self.assertEqual(status, 0, out)
-        self.assertEqual(calls[:4], ['make test', 'check format layers', 'check cuda', 'check touched'])
+        self.assertEqual(calls[:4], ['make test', 'check format layers', 'check cuda bench', 'check touched'])
         for part in ('tidy', 'fuzz', 'cross', 'browser', 'onnx', 'reproducible', 'asan', 'tsan'):
             self.assertIn(f'check {part}', calls)
         self.assertEqual(len([call for call in calls if call.startswith('mutations ')]), 1, calls)
