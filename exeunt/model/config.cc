@@ -54,10 +54,12 @@ Activation activation_of(JsonObject& fields, std::string_view field, Activation 
   fields.fail(field, "'" + name + "'", "one of gelu, gelu_new, relu");
 }
 
+// Limits are those of floats, here and below: what is rounded to a limit could be written, but not be read again.
 float dropout_of(JsonObject& fields, std::string_view name, double absent) {
-  const double rate = fields.number_or(name, absent);
-  if (rate < 0 || rate >= 1) fields.fail(name, fmt::format("{}", rate), "a number from 0 to below 1");
-  return static_cast<float>(rate);
+  const double number = fields.number_or(name, absent);
+  const auto rate = static_cast<float>(number);
+  if (rate < 0 || rate >= 1) fields.fail(name, fmt::format("{}", number), "a number from 0 to below 1");
+  return rate;
 }
 
 int size_of_field(JsonObject& fields, std::string_view name, int64_t high, int64_t absent) {
@@ -65,9 +67,10 @@ int size_of_field(JsonObject& fields, std::string_view name, int64_t high, int64
 }
 
 float base_of(JsonObject& fields, std::string_view name, double absent) {
-  const double base = fields.number_or(name, absent);
-  if (!(base > 1 && base < 1e12)) fields.fail(name, fmt::format("{}", base), "a number above 1");
-  return static_cast<float>(base);
+  const double number = fields.number_or(name, absent);
+  const auto base = static_cast<float>(number);
+  if (!(base > 1 && base < 1e12F)) fields.fail(name, fmt::format("{}", number), "a number above 1");
+  return base;
 }
 
 // A field that only one value of is supported.
@@ -225,8 +228,9 @@ ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
   }
   if (!names.norm_eps.empty()) {
     const double eps = fields.number_or(names.norm_eps, short_double(absent.norm_eps));
-    if (!(eps > 0 && eps < 1)) fields.fail(names.norm_eps, fmt::format("{}", eps), "a small number above 0");
     spec.norm_eps = static_cast<float>(eps);
+    if (!(spec.norm_eps > 0 && spec.norm_eps < 1))
+      fields.fail(names.norm_eps, fmt::format("{}", eps), "a small number above 0");
   }
   spec.activation = activation_of(fields, names.activation, absent.activation);
   spec.hidden_dropout = dropout_of(fields, names.hidden_dropout, short_double(absent.hidden_dropout));

@@ -115,8 +115,14 @@ TEST(Config, RefusesSizesOutOfRange) {
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "vocab_size": 1e300})").what(), HasSubstr("vocab_size"));
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "num_attention_heads": 7})").what(),
               HasSubstr("got 7, want a divisor of hidden_size, 768"));
-  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "layer_norm_eps": 0})").what(), HasSubstr("above 0"));
-  EXPECT_THAT(config_refusal(R"({"model_type": "bert", "hidden_dropout_prob": 1})").what(), HasSubstr("below 1"));
+  for (const char* eps : {"0", "1e-52", "0.99999999999", "1"}) {
+    const std::string text = fmt::format(R"({{"model_type": "bert", "layer_norm_eps": {}}})", eps);
+    EXPECT_THAT(config_refusal(text.c_str()).what(), HasSubstr("above 0")) << eps;
+  }
+  for (const char* rate : {"1", "0.99999999999"}) {
+    const std::string text = fmt::format(R"({{"model_type": "bert", "hidden_dropout_prob": {}}})", rate);
+    EXPECT_THAT(config_refusal(text.c_str()).what(), HasSubstr("below 1")) << rate;
+  }
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "pad_token_id": 30522})").what(), HasSubstr("from 0 to 30521"));
   EXPECT_THAT(config_refusal(R"({"model_type": "roberta", "max_position_embeddings": 2})").what(),
               HasSubstr("more than 2, where positions start"));
