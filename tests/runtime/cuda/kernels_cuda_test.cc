@@ -83,13 +83,41 @@ struct Sizes {
 constexpr int kPlainly = -2;
 constexpr int kManyRows = 20000;  // so that a warp has several
 
+size_t count(int rows, int columns) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(columns);
+}
+
+struct Factors {
+  std::vector<float> input, weight, bias;
+};
+
+// The first rows are the same for any number of rows.
+Factors factors_of(const Sizes& sizes, int rows) {
+  const float scale = 1.0F / std::sqrt(static_cast<float>(sizes.inputs));
+  return {.input = draw(count(rows, sizes.inputs), 1),
+          .weight = draw(count(sizes.outputs, sizes.inputs), 2, scale),
+          .bias = draw(static_cast<size_t>(sizes.outputs), 3)};
+}
+
+// Every element of input x weight^T + bias, summed in double and then given to `finish`.
+template <class Function>
+std::vector<float> product_in_double(const Factors& factors, const Sizes& sizes, Function finish) {
+  std::vector<float> out;
+  for (int r = 0; r < sizes.rows; ++r) {
+    for (int o = 0; o < sizes.outputs; ++o) {
+      const float* x = factors.input.data() + count(r, sizes.inputs);
+      const float* w = factors.weight.data() + count(o, sizes.inputs);
+      double sum = factors.bias[static_cast<size_t>(o)];
+      for (int c = 0; c < sizes.inputs; ++c) sum += static_cast<double>(x[c]) * w[c];
+      out.push_back(static_cast<float>(finish(sum)));
+    }
+  }
+  return out;
+}
+
 std::vector<float> product_of(const Sizes& sizes, int max_rows, Number number, Finish finish, int shape) {
-  const auto count = [](int a, int b) { return static_cast<size_t>(a) * static_cast<size_t>(b); };
-  const std::vector<float> x = draw(count(max_rows, sizes.inputs), 1);
-  const Array input(number, x);
-  const Array weight(number,
-                     draw(count(sizes.outputs, sizes.inputs), 2, 1.0F / std::sqrt(static_cast<float>(sizes.inputs))));
-  const Array bias(Number::fp32, draw(static_cast<size_t>(sizes.outputs), 3));
+  const Factors factors = factors_of(sizes, max_rows);
+  const Array input(number, factors.input), weight(number, factors.weight), bias(Number::fp32, factors.bias);
   const Array out(number, count(max_rows, sizes.outputs));
   const DeviceMemory live = on_device(std::vector<Live>{{.texts = 1, .rows = sizes.rows, .tiles = 1}});
   const Product job{.number = number,
@@ -120,19 +148,8 @@ TEST(CudaKernels, MultipliesPlainlyAsTheFormulaSays) {
   SKIP_WITHOUT_GPU();
   for (const Sizes sizes : {Sizes{1, 1, 1}, Sizes{7, 12, 20}, Sizes{70, 100, 65}, Sizes{1500, 37, 1450}}) {
     const std::vector<float> got = product_of(sizes, sizes.rows, Number::fp32, Finish::gelu, kPlainly);
-    const auto rows = static_cast<size_t>(sizes.rows), inputs = static_cast<size_t>(sizes.inputs),
-               outputs = static_cast<size_t>(sizes.outputs);
-    const std::vector<float> x = draw(rows * inputs, 1),
-                             w = draw(outputs * inputs, 2, 1.0F / std::sqrt(static_cast<float>(inputs))),
-                             b = draw(outputs, 3);
-    std::vector<float> want;
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t o = 0; o < outputs; ++o) {
-        double sum = b[o];
-        for (size_t c = 0; c < inputs; ++c) sum += static_cast<double>(x[r * inputs + c]) * w[o * inputs + c];
-        want.push_back(gelu(static_cast<float>(sum)));
-      }
-    }
+    const std::vector<float> want = product_in_double(factors_of(sizes, sizes.rows), sizes,
+                                                      [](double sum) { return gelu(static_cast<float>(sum)); });
     EXPECT_LT(relative_error(got, want), 1e-6) << sizes.rows;
   }
 }
@@ -188,24 +205,14 @@ TEST(CudaKernels, PoolsByTensorCoresAsTheFormulaSays) {
   SKIP_WITHOUT_GPU();
   if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
   for (const Sizes sizes : {Sizes{1, 768, 768}, Sizes{3, 128, 40}, Sizes{200, 384, 264}}) {
-    const auto rows = static_cast<size_t>(sizes.rows), inputs = static_cast<size_t>(sizes.inputs),
-               outputs = static_cast<size_t>(sizes.outputs);
-    const std::vector<float> x = draw(rows * inputs, 1),
-                             w = draw(outputs * inputs, 2, 1.0F / std::sqrt(static_cast<float>(inputs))),
-                             b = draw(outputs, 3);
-    std::vector<float> want;
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t o = 0; o < outputs; ++o) {
-        double sum = b[o];
-        for (size_t c = 0; c < inputs; ++c) sum += static_cast<double>(x[r * inputs + c]) * w[o * inputs + c];
-        want.push_back(static_cast<float>(std::tanh(sum)));
-      }
-    }
-    const Array input(Number::bf16, x), weight(Number::bf16, w), bias(Number::fp32, b);
+    const Factors factors = factors_of(sizes, sizes.rows);
+    const std::vector<float> want = product_in_double(factors, sizes, [](double sum) { return std::tanh(sum); });
+    const Array input(Number::bf16, factors.input), weight(Number::bf16, factors.weight),
+        bias(Number::fp32, factors.bias);
     const DeviceMemory live = on_device(std::vector<Live>{{.texts = sizes.rows, .rows = sizes.rows}});
     std::vector<float> before;
     for (const int shape : {-1, 2, 3, 4}) {
-      const Array out(Number::fp32, rows * outputs);
+      const Array out(Number::fp32, count(sizes.rows, sizes.outputs));
       const OwnStream stream;
       multiply_by_tensor_cores({.number = Number::bf16,
                                 .input = input.data(),
