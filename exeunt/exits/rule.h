@@ -111,7 +111,6 @@ inline constexpr int kLastExit = 0;
 struct RuleDefaults {
   static constexpr PerExit kPerExit = PerExit::none;
   static constexpr bool kReadsShift = false;
-  static constexpr int kBolder = 0;      // +1: a larger first parameter leaves earlier; -1: a smaller one does
   static constexpr bool kUsual = false;  // calibration tries it unless told which families to try
 
   // Floats of state per text, all zero at its start.
@@ -140,12 +139,10 @@ struct ThresholdDefaults : RuleDefaults {
 };
 // Leaves below it …
 struct BelowDefaults : ThresholdDefaults {
-  static constexpr int kBolder = 1;
   static std::vector<Params> candidates(const Scope&) { return thresholds_up_to(1); }
 };
 // … or above it.
 struct AboveDefaults : ThresholdDefaults {
-  static constexpr int kBolder = -1;
   static std::vector<Params> candidates(const Scope&) { return thresholds_below_one(); }
 };
 

@@ -14,7 +14,6 @@ struct DivergenceRule : RuleDefaults {
       {.name = "patience", .kind = ParamKind::whole, .low = 1, .high = kMaxPatience}};
   static constexpr std::span<const ParamInfo> kParams = kList;
   static constexpr bool kReadsShift = true;
-  static constexpr int kBolder = 1;
 
   static int state_floats(const float*, int) noexcept { return 1; }  // run
 

@@ -10,7 +10,6 @@ struct LayerRule : RuleDefaults {
   static constexpr std::string_view kName = "layer";
   static constexpr ParamInfo kList[] = {{.name = "layer", .kind = ParamKind::whole, .low = 1, .high = 1000}};
   static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr int kBolder = -1;
 
   static int sole_layer(const float* params) noexcept { return static_cast<int>(params[0]); }
   static std::string_view misfit(const float*, const Ground&) noexcept { return {}; }

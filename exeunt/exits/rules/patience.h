@@ -14,7 +14,6 @@ struct PatienceRule : RuleDefaults {
       {.name = "patience", .kind = ParamKind::whole, .low = 0, .high = kMaxPatience},
       {.name = "tol", .low = 0, .high = 1e30F, .keyed = true, .absent = kNoTolerance}};
   static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr int kBolder = -1;
   static constexpr bool kUsual = true;
 
   static int state_floats(const float*, int) noexcept { return 3; }  // run, begun, label or value before

@@ -11,7 +11,6 @@ struct PceeRule : RuleDefaults {
   static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 1},
                                         {.name = "patience", .kind = ParamKind::whole, .low = 1, .high = kMaxPatience}};
   static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr int kBolder = 1;
   static constexpr bool kUsual = true;
 
   static int state_floats(const float*, int) noexcept { return 1; }  // run

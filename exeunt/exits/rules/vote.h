@@ -12,7 +12,6 @@ struct VoteRule : RuleDefaults {
   static constexpr ParamInfo kList[] = {{.name = "sum", .low = 0, .high = 1e6F}};
   static constexpr std::span<const ParamInfo> kParams = kList;
   static constexpr PerExit kPerExit = PerExit::weight;
-  static constexpr int kBolder = -1;
   static constexpr bool kUsual = true;
 
   static int state_floats(const float*, int) noexcept { return 2; }  // sum, 1 + label of the run

@@ -25,7 +25,6 @@ struct WindowRule : RuleDefaults {
       {.name = "range", .low = 0, .high = 1, .keyed = true, .absent = kNoRange},
       {.name = "stat", .kind = ParamKind::word, .keyed = true, .absent = automatic, .words = kStats}};
   static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr int kBolder = 1;
 
   // Run, side, then the last strengths. A window wider than the number of exits never fills, so that bounds its size.
   static int state_floats(const float* params, int exits) noexcept {
