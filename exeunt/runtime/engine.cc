@@ -129,6 +129,19 @@ Ticket Engine::submit(MakeEncoding text, const Ask& ask, Done done) {
   return enqueue(TextSource{.make = std::move(text)}, ask, std::move(done));
 }
 
+Ticket Engine::submit(std::span<LazyText> texts, const Ask& ask) {
+  check_ask(exits(), ask);
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  std::vector<AnswerJob> jobs;
+  jobs.reserve(texts.size());
+  for (LazyText& text : texts) {
+    jobs.push_back(
+        {.source = {.make = std::move(text.make)}, .ask = ask, .done = std::move(text.done), .cancelled = cancelled});
+  }
+  backend_->submit(jobs);
+  return Ticket(std::move(cancelled));
+}
+
 std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& ask) {
   check_ask(exits(), ask);
   for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);

@@ -110,7 +110,7 @@ struct Answer {
   Code code = Code::failure;              // and of what kind: `resources` for memory or a device that is gone
 };
 
-// A text that waits or runs. Destroying the ticket does not cancel it.
+// A text that waits or runs, or several that were submitted together. Destroying the ticket does not cancel them.
 class Ticket {
  public:
   Ticket() = default;
@@ -145,6 +145,12 @@ class Engine {
   // form reports the former as Ended::failed.
   Ticket submit(Encoding text, const Ask& ask, Done done);
   Ticket submit(MakeEncoding text, const Ask& ask, Done done);
+  // Several texts: all get in line at once, or none, if it throws. The ticket cancels them all.
+  struct LazyText {
+    MakeEncoding make = {};
+    Done done = {};
+  };
+  Ticket submit(std::span<LazyText> texts, const Ask& ask);  // moves from them
 
   // Throws Error, also for a text that failed: a lost GPU, no memory.
   [[nodiscard]] std::vector<Answer> answer(std::span<const Encoding> texts, const Ask& ask = {});

@@ -21,7 +21,13 @@ TokenFront::TokenFront(const ModelSpec& spec, int threads, Take take)
 void TokenFront::give(std::span<AnswerJob> jobs) {
   {
     const std::scoped_lock lock(mutex_);
-    for (AnswerJob& job : jobs) jobs_.push_back(std::move(job));
+    const auto before = static_cast<ptrdiff_t>(jobs_.size());
+    try {
+      for (AnswerJob& job : jobs) jobs_.push_back(std::move(job));
+    } catch (...) {  // all or none
+      jobs_.erase(jobs_.begin() + before, jobs_.end());
+      throw;
+    }
   }
   if (jobs.size() == 1) {
     changed_.notify_one();

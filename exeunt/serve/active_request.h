@@ -53,7 +53,7 @@ struct ActiveRequest {
   HttpResponse response = {};  // composed by the last one to finish
   // Below: the network thread's alone.
   Reply reply = {};
-  std::vector<Ticket> tickets = {};
+  Ticket ticket = {};              // of all its texts
   Deadlines::iterator alarm = {};  // until it is answered
   bool answered = false;
 };

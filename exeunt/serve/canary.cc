@@ -45,7 +45,8 @@ void Canary::run(Clock::time_point now) {
     });
   };
   try {
-    (void)context_.runner.submit(make, Ask{}, done);
+    Engine::LazyText text{make, done};
+    (void)context_.runner.submit({&text, 1}, Ask{});
   } catch (const std::exception&) {
     since_.reset();
     ++failures_;

@@ -127,25 +127,27 @@ void Jobs::set_alarm(const Request& request) {
 void Jobs::submit(const Request& request) {
   const size_t texts = request->job.texts.size();
   request->outcomes.resize(texts);
-  request->tickets.reserve(texts);
   request->left = texts;
   Ask ask;
   ask.policy = request->policy;
   ask.max_layers = request->job.exit.max_layers.value_or(kAllLayers);
   ask.deadline = request->deadline;
   ask.details = request->job.exit.details;
+  std::vector<Engine::LazyText> all;
+  all.reserve(texts);
   for (size_t i = 0; i < texts; ++i) {
-    const auto make = [this, request, i] { return encode(*request, i); };
-    const auto done = [this, request, i](Answer&& answer) { text_done(request, i, std::move(answer)); };
-    try {
-      request->tickets.push_back(parts_.context.runner.submit(make, ask, done));
-    } catch (const std::bad_alloc&) {
-      best_effort([&] { request->outcomes[i].refusal = out_of_memory(); });
-      done({});
-    } catch (const std::exception& error) {  // as if the engine had failed on it
+    all.push_back({.make = [this, request, i] { return encode(*request, i); },
+                   .done = [this, request, i](Answer&& answer) { text_done(request, i, std::move(answer)); }});
+  }
+  try {
+    request->ticket = parts_.context.runner.submit(all, ask);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // as if the engine had failed on each
+    for (size_t i = 0; i < texts; ++i) {
       Answer failed;
       failed.error = error.what();
-      done(std::move(failed));
+      text_done(request, i, std::move(failed));
     }
   }
 }
@@ -253,7 +255,7 @@ Refusal Jobs::too_much(std::string_view of) {
 void Jobs::abandon(const Request& request) {
   if (!request || request->answered) return;
   (void)close(*request);
-  for (const Ticket& ticket : request->tickets) ticket.cancel();
+  request->ticket.cancel();
   ++parts_.context.metrics.abandoned;
 }
 
@@ -268,7 +270,7 @@ void Jobs::wake(Clock::time_point now) {
       deadlines_.erase(deadlines_.begin());
       continue;
     }
-    for (const Ticket& ticket : request->tickets) ticket.cancel();
+    request->ticket.cancel();
     answer(*request, refusal_response(too_late(), request->info.id));
   }
 }

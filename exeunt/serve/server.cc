@@ -210,9 +210,7 @@ bool run_server(ServerOptions options, const Log& log) {
   options.service.weights = weights_sha256(model);
   options.service.seed = random_seed();
   const auto shadows = prepare_shadows({model, *engine, *tokenizer, facts, policies}, options, log);
-  Runner runner{[e = engine.get()](Engine::MakeEncoding text, const Ask& ask, Engine::Done done) {
-                  return e->submit(std::move(text), ask, std::move(done));
-                },
+  Runner runner{[e = engine.get()](std::span<Engine::LazyText> texts, const Ask& ask) { return e->submit(texts, ask); },
                 [e = engine.get()](const PolicySpec& policy, std::vector<float> rates) {
                   return e->bind(policy, std::move(rates));
                 },

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,7 +21,7 @@ namespace exeunt::serve {
 
 // What runs texts: an Engine, or a stand-in in tests.
 struct Runner {
-  std::function<Ticket(Engine::MakeEncoding, const Ask&, Engine::Done)> submit;
+  std::function<Ticket(std::span<Engine::LazyText>, const Ask&)> submit;  // as Engine::submit
   // A policy, and its exit rates from calibration or none. Throws Error.
   std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)> bind;
   const Tokenizer* tokenizer = nullptr;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <latch>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -119,6 +120,34 @@ TEST_P(EngineOn, TakesTextsFromManyThreadsAndAnswersEachOnce) {
   ASSERT_EQ(all.get_future().wait_for(std::chrono::minutes(2)), std::future_status::ready);
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(engine_->waiting(), 0U);
+}
+
+TEST_P(EngineOn, TakesTextsTogetherAndOneTicketCancelsAllThatWait) {
+  const std::vector<Encoding> some = texts(40);
+  const std::vector<Answer> want = engine_->answer(some);
+  for (const bool cancels : {false, true}) {
+    std::latch go(1), done(40);
+    std::vector<Answer> got(some.size());
+    std::vector<Engine::LazyText> together;
+    for (size_t i = 0; i < some.size(); ++i) {
+      together.push_back({.make =
+                              [&, i] {
+                                go.wait();
+                                return some[i];
+                              },
+                          .done =
+                              [&, i](Answer&& answer) {
+                                got[i] = std::move(answer);
+                                done.count_down();
+                              }});
+    }
+    const Ticket ticket = engine_->submit(together, {});
+    if (cancels) ticket.cancel();
+    go.count_down();
+    done.wait();
+    EXPECT_EQ(got.back().ended, cancels ? Ended::cancelled : Ended::last_exit);
+    for (size_t i = 0; !cancels && i < some.size(); ++i) EXPECT_EQ(got[i].logits, want[i].logits) << "text " << i;
+  }
 }
 
 TEST_P(EngineOn, ATextThatCannotBeMadeFailsAlone) {

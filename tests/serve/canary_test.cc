@@ -72,8 +72,8 @@ TEST_F(CanaryTest, AClientsAnswerClearsTheFailures) {
 
 TEST_F(CanaryTest, ALateAnswerSaysNothingOfTheOneUnderWay) {
   std::vector<Engine::Done> waiting;
-  context_.runner.submit = [&](Engine::MakeEncoding, const Ask&, Engine::Done done) {
-    waiting.push_back(std::move(done));
+  context_.runner.submit = [&](std::span<Engine::LazyText> texts, const Ask&) {
+    waiting.push_back(std::move(texts[0].done));
     return Ticket(std::make_shared<std::atomic<bool>>(false));
   };
   wake(3);

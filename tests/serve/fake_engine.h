@@ -79,11 +79,12 @@ class FakeEngine {
     Runner out;
     out.tokenizer = &tokenizer_;
     out.bind = bind_policy;
-    out.submit = [this](Engine::MakeEncoding make, const Ask& ask, Engine::Done done) {
+    out.submit = [this](std::span<Engine::LazyText> texts, const Ask& ask) {
       auto cancelled = std::make_shared<std::atomic<bool>>(false);
       const std::lock_guard lock(mutex_);
-      queue_.push_back({std::move(make), ask, std::move(done), cancelled});
-      changed_.notify_one();
+      for (Engine::LazyText& text : texts)
+        queue_.push_back({std::move(text.make), ask, std::move(text.done), cancelled});
+      changed_.notify_all();
       return Ticket(cancelled);
     };
     return out;

@@ -125,16 +125,17 @@ TEST(Jobs, AnEngineThatTakesNothingCostsTheRequestAlone) {
   TestJobs test;
   const auto submit = test.context_.runner.submit;
   int calls = 0;
-  test.context_.runner.submit = [&](Engine::MakeEncoding make, const Ask& ask, Engine::Done done) {
-    if (++calls == 2) throw std::bad_alloc();
-    if (calls == 4) throw std::runtime_error("closed");
-    return submit(std::move(make), ask, std::move(done));
+  test.context_.runner.submit = [&](std::span<Engine::LazyText> texts, const Ask& ask) {
+    if (++calls == 1) throw std::bad_alloc();
+    if (calls == 2) throw std::runtime_error("closed");
+    return submit(texts, ask);
   };
   for (const int status : {503, 424, 200}) {
     EXPECT_EQ(test.start(kTwo), 0);
     test.expect_empty();
     EXPECT_EQ(test.statuses_.back(), status);
   }
+  EXPECT_EQ(calls, 3);  // texts of a request get in line together
   EXPECT_THAT(test.log(), testing::HasSubstr("why=closed"));
 }
 
