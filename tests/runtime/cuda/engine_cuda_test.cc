@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -144,6 +145,63 @@ TEST_P(OnCuda, ReplaysItsTraceAsItAnswersLive) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OnCuda,
                          ::testing::Values(Family::bert, Family::roberta, Family::albert, Family::elasticbert));
+
+// Every way through the engine once, on models and batches so small that compute-sanitizer gets through all of them in
+// minutes: a batch at full depth, one that closes up, an open batch, a text alone, rows by layer; with inputs enough
+// to be summed in four chains, and with readers.
+class CudaInSmall : public ::testing::TestWithParam<std::tuple<Family, Precision>> {};
+
+// Lets some of the texts leave at the first exit and not all.
+PolicySpec dividing_policy(Replayer& replayer) {
+  for (int hundredths = 5; hundredths < 110; hundredths += 2) {
+    const PolicySpec policy = parse_policy("entropy:" + std::to_string(0.01 * hundredths));
+    const Departures departures = replayer.run(policy);
+    const auto early = std::count(departures.exit.begin(), departures.exit.end(), 0);
+    if (early > 0 && early < std::ssize(departures.exit)) return policy;
+  }
+  throw Error(Code::failure, "all texts are alike");
+}
+
+TEST_P(CudaInSmall, EveryWayAnswersAsItsTraceReplays) {
+  SKIP_WITHOUT_GPU();
+  const auto& [family, precision] = GetParam();
+  if (precision == Precision::int8 && !has_int8()) GTEST_SKIP() << "no int8";
+  ModelSpec spec = wide_spec(family);
+  spec.layers = 3;
+  if (family == Family::bert) spec.inner = 2048;
+  for (const bool readers : {false, true}) {
+    SCOPED_TRACE(readers ? "readers" : "row 0");
+    ExitLayout layout = own_exits(spec);
+    for (size_t i = 0; readers && i < layout.sites.size(); ++i) layout.sites[i].reader = static_cast<int>(i);
+    const Checkpoint model = make_model(spec, layout);
+    const std::vector<Encoding> texts = random_texts(spec, 9);
+    Engine engine(model, on_gpu(precision, 256));
+    ExitTrace trace = engine.trace(texts);
+    trace.gold.assign(trace.rows, NAN);
+    Replayer replayer(trace);
+    for (const PolicySpec& policy : {dividing_policy(replayer), parse_policy("full")}) {
+      const Departures departures = replayer.run(policy);
+      const Ask ask{.policy = engine.bind(policy)};
+      std::vector<Answer> answers = engine.answer(texts, ask);
+      answers.push_back(engine.answer({texts.data(), 1}, ask).front());
+      for (size_t i = 0; i < answers.size(); ++i) {
+        const size_t text = i % texts.size();
+        const std::span<const float> replayed = replayer.answer(departures, text);
+        EXPECT_EQ(answers[i].exit, static_cast<int>(departures.exit[text])) << "answer " << i;
+        EXPECT_EQ(answers[i].logits, std::vector<float>(replayed.begin(), replayed.end())) << "answer " << i;
+      }
+    }
+    EXPECT_EQ(engine.full_pass(texts[1]).logits.size(), layout.sites.size() * 3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, CudaInSmall,
+                         ::testing::Combine(::testing::Values(Family::bert, Family::albert),
+                                            ::testing::ValuesIn(kPrecisions)),
+                         [](const auto& way) {
+                           return std::string(name_of(std::get<0>(way.param))) + "_" +
+                                  std::string(name_of(std::get<1>(way.param)));
+                         });
 
 // As many inputs as are summed in four chains; with and without exits to look at on the way.
 TEST(Cuda, ATextAnswersAloneAsInCompany) {
