@@ -117,7 +117,10 @@ void read_rotary(JsonObject& fields, ModelSpec& spec) {
 // Which layers attend to all tokens: every nth, from the first on. transformers 5 writes the kind of every layer.
 int read_global_every(JsonObject& fields, const ModelSpec& spec) {
   const Json* kinds = fields.find("layer_types");
-  if (kinds == nullptr) return size_of_field(fields, "global_attn_every_n_layers", kMaxLayers, spec.global_every);
+  if (kinds == nullptr) {
+    // Beyond the number of layers all numbers mean the same, the first layer alone, and the kinds below tell only that.
+    return std::min(size_of_field(fields, "global_attn_every_n_layers", kMaxLayers, spec.global_every), spec.layers);
+  }
   const auto layers = static_cast<size_t>(spec.layers);
   const auto global = [&](size_t i) { return (*kinds)[i] == "full_attention"; };
   constexpr std::string_view kWanted =
@@ -211,6 +214,10 @@ ModelSpec read_spec(JsonObject& fields, const FamilyRow& row) {
     fields.fail(names.heads, std::to_string(spec.heads), fmt::format("a divisor of {}, {}", names.hidden, spec.hidden));
   }
   spec.pad_id = static_cast<int>(fields.integer_or("pad_token_id", 0, spec.vocab - 1, absent.pad_id));
+  if (spec.pad_id >= spec.vocab) {
+    fields.fail("pad_token_id", fmt::format("none, which stands for {}", spec.pad_id),
+                fmt::format("a number below vocab_size, {}", spec.vocab));
+  }
   if (absent.position_offset != 0) spec.position_offset = spec.pad_id + 1;
   if (spec.max_tokens() < 1) {
     fields.fail("max_position_embeddings", std::to_string(spec.positions),

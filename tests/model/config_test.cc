@@ -204,6 +204,13 @@ TEST(Config, ReadsDebertaAndModernBertAsTheyArePublished) {
   EXPECT_EQ(now.local_rotary_base, 500.0F);
 }
 
+TEST(Config, OfAShortModernBertIsReadAsItWasWritten) {
+  const ModelSpec spec = parse(R"({"model_type": "modernbert", "num_hidden_layers": 2})").spec;
+  EXPECT_EQ(spec.global_every, 2);  // not 3: the second layer is the last, and local
+  const std::string written = json_text(exeunt_config(spec));
+  EXPECT_EQ(json_text(exeunt_config(parse(written.c_str()).spec)), written);
+}
+
 TEST(Config, NamesTheFieldThatAsksForSomethingUnsupported) {
   const auto deberta = [](const char* more) { return fmt::format("{{{}, {}}}", kDeberta, more); };
   const auto modern = [](const char* more) { return fmt::format(R"({{"model_type": "modernbert", {}}})", more); };
@@ -224,6 +231,8 @@ TEST(Config, NamesTheFieldThatAsksForSomethingUnsupported) {
        "want full_attention in every nth layer from the first on"},
       {modern(R"("num_attention_heads": 256)"),
        "field 'num_attention_heads': got 256, want one that leaves each an even"},
+      {modern(R"("vocab_size": 100)"),
+       "field 'pad_token_id': got none, which stands for 50283, want a number below vocab_size, 100"},
       {R"({"model_type": "deberta"})", "field 'model_type': got 'deberta', want one of bert,"},
       {R"({"model_type": "distilbert", "n_heads": 5})", "field 'n_heads': got 5, want a divisor of dim, 768"},
       {R"({"model_type": "electra", "position_embedding_type": "relative_key"})",

@@ -92,6 +92,7 @@ inline Json config(const std::string& type, Json more = Json::object()) {
            {"max_position_embeddings", kPositions},
            {"type_vocab_size", type == "roberta" ? 1 : 2}};
   if (type == "albert") out["embedding_size"] = kEmbedding;
+  if (type == "modernbert") out["pad_token_id"] = 0;  // its own lies beyond so small a vocabulary
   out.update(more);
   return out;
 }
