@@ -131,15 +131,25 @@ def mean_ms(run, of):
     return over(1e3 * run['server'][f'{name}_sum'], run['server'][f'{name}_count'])
 
 
+def exits_of(run):
+    if run['policy'] == 'full':
+        return 'full depth'
+    return 'not certified' if run['promise'].startswith('none') else 'certified'
+
+
 def serve_table(runs):
+    def place(run):
+        return run['precision'], run['batch'] * run['clients'], run['batch']
+    full = {place(run): run['texts_per_second'] for run in runs if run['policy'] == 'full'}
     lines = []
-    for run in runs:
-        lines.append([f"{run['clients']} clients, {run['batch']} texts a request", run.get('precision', '–'),
-                      run.get('exits', run['policy']), number(run['texts_per_second'], 0), number(run['p50_ms'], 1),
-                      number(run['p99_ms'], 1), number(mean_ms(run, 'queue_wait'), 1),
-                      number(mean_ms(run, 'tokenization_duration'), 3), number(mean_ms(run, 'inference_duration'), 1)])
-    return table(['over HTTP', 'precision', 'exits', 'texts/s', 'p50 of a request, ms', 'p99, ms', 'queue, ms',
-                  'tokenization, ms', 'inference, ms'], lines)
+    for run in sorted(runs, key=place):
+        rate = run['texts_per_second']
+        lines.append([f"{run['clients']} clients, {run['batch']} texts a request", run['precision'], exits_of(run),
+                      number(rate, 0), times(over(rate, full.get(place(run)))), number(run['p50_ms'], 1), number(run['p99_ms'], 1),
+                      number(mean_ms(run, 'queue_wait'), 1), number(mean_ms(run, 'tokenization_duration'), 3),
+                      number(mean_ms(run, 'inference_duration'), 1), number(run['network_thread'])])
+    return table(['over HTTP', 'precision', 'exits', 'texts/s', 'over full depth', 'p50 of a request, ms', 'p99, ms',
+                  'queue, ms', 'tokenization, ms', 'inference, ms', 'network thread'], lines)
 
 
 def cuda_tables(result):
