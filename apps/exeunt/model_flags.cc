@@ -83,7 +83,7 @@ void add_length_flag(CLI::App& verb, int& max_length) {
 }
 
 void add_threads_flag(CLI::App& verb, int& threads) {
-  verb.add_option("--threads", threads, "Threads; 0 = all the machine has")
+  verb.add_option("--threads", threads, "Threads; 0 = one per processor it may use")
       ->check(CLI::Range(0, 4096))
       ->type_name("N")
       ->capture_default_str();

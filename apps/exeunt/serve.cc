@@ -227,7 +227,7 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
       ->check(CLI::IsMember({"float16", "float32", "bfloat16"}))
       ->group(kGroup);
   add_device_flag(verb, flags.server.engine.device)->group(kGroup);
-  verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = all the machine has")
+  verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = one per processor it may use")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()
       ->group(kGroup);

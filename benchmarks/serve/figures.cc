@@ -5,11 +5,11 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
-#include <thread>
 
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
 
 namespace exeunt::load {
@@ -104,7 +104,7 @@ OrderedJson Record::json() const {
   out["commit"] = commit();
   out["command"] = command_;
   out["machine"] = {{"cpu", processor()},
-                    {"cores", std::thread::hardware_concurrency()},
+                    {"cores", thread_count(0)},
                     {"share_of_others", rounded(std::clamp(others / std::max(all, 1e-9), 0.0, 1.0))}};
   out["kept"] = kept_;
   out["promises"] = promises_;

@@ -8,10 +8,21 @@
 #include <thread>
 #include <vector>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 namespace exeunt {
 
 int thread_count(int threads) noexcept {
-  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (threads > 0) return threads;
+#if defined(__linux__)
+  // glibc counts those of the machine. A container, taskset or Slurm may leave us a few of them, and threads that wait
+  // for each other on one processor answer late.
+  cpu_set_t ours;
+  if (sched_getaffinity(0, sizeof(ours), &ours) == 0) return std::max(1, CPU_COUNT(&ours));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 void parallel_for(int64_t count, int threads, const std::function<void(int64_t)>& work) {

@@ -11,7 +11,7 @@ namespace exeunt {
 // (0 = one per processor). The first exception stops the loop and is rethrown here.
 void parallel_for(int64_t count, int threads, const std::function<void(int64_t)>& work);
 
-// Resolves 0 to the number of processors.
+// Resolves 0 to the number of processors that this thread may use.
 [[nodiscard]] int thread_count(int threads) noexcept;
 
 }  // namespace exeunt

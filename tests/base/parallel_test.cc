@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include "exeunt/base/version.h"
 
@@ -19,6 +21,22 @@ TEST(Parallel, EveryItemIsDoneOnce) {
     for (const auto& count : seen) ASSERT_EQ(count, 1);
   }
   parallel_for(0, 4, [](int64_t) { FAIL(); });
+}
+
+TEST(Parallel, ThereIsAThreadForEachProcessorThatMayBeUsed) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(thread_count(0), CPU_COUNT(&all));
+  EXPECT_EQ(thread_count(7), 7);
+  std::jthread([&] {
+    size_t first = 0;
+    while (!CPU_ISSET(first, &all)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(thread_count(0), 1);
+  });
 }
 
 TEST(Parallel, AFailureComesBackToTheCaller) {

@@ -2,12 +2,12 @@
 // aarch64: the capability words the kernel gives every process, and /proc/cpuinfo for a name.
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include <asm/hwcap.h>
 #include <fmt/format.h>
 #include <sys/auxv.h>
 
+#include "exeunt/base/parallel.h"
 #include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
@@ -48,8 +48,7 @@ CpuFeatures cpu_features() {
   CpuFeatures f;
   f.name = model_name();
   f.architecture = "aarch64";
-  f.threads = static_cast<int>(std::thread::hardware_concurrency());
-  if (f.threads < 1) f.threads = 1;
+  f.threads = thread_count(0);
   f.neon = (first & HWCAP_ASIMD) != 0;
   f.dotprod = (first & HWCAP_ASIMDDP) != 0;
   f.sve = (first & HWCAP_SVE) != 0;

@@ -2,10 +2,10 @@
 // x86-64: the CPUID instruction, and XGETBV for the registers the operating system saves.
 #include <cstdint>
 #include <cstring>
-#include <thread>
 
 #include <cpuid.h>
 
+#include "exeunt/base/parallel.h"
 #include "exeunt/runtime/cpu/cpu_features.h"
 
 namespace exeunt {
@@ -56,8 +56,7 @@ CpuFeatures cpu_features() {
   CpuFeatures f;
   f.name = brand();
   f.architecture = "x86-64";
-  f.threads = static_cast<int>(std::thread::hardware_concurrency());
-  if (f.threads < 1) f.threads = 1;
+  f.threads = thread_count(0);
   f.avx2 = ymm && bit(seven.b, 5) && bit(one.c, 12) && bit(one.c, 29);
   f.avx512 = zmm && f.avx2 && bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) && bit(seven.b, 31);
   f.avx_vnni = f.avx2 && bit(more.a, 4);
