@@ -4,8 +4,12 @@
     render.py                     writes them between the marks
     render.py --check             fails if the page does not hold them
     render.py --add NAME FILE     takes the record that exeunt-load saved with --out, in the place of NAME's last one
+
+A trial may be there several times, as NAME, NAME-2, NAME-3, …: the first is shown in full, the others beside it.
 """
 import json
+import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -59,6 +63,35 @@ def times_line(record):
     return text
 
 
+def runs_line(runs):
+    """Of a trial that was run several times, every run: one figure of chance says little."""
+    if len(runs) < 2:
+        return ''
+    rows = []
+    for record in runs:
+        figures, promise = record['figures'], record['promises'][-1]
+        machine = record['machine']
+        rows.append([record['date'].replace('T', ' ').removesuffix('Z'), record['commit'], machine['cores'], others(machine),
+                     number(figures['p99_ms_alone']), number(figures['p99_ms_beside']), number(promise['got']),
+                     'yes' if promise['kept'] else '**no**'])
+    return ('\nEvery run:\n\n' +
+            table(['date', 'commit', 'cores', 'other work', 'p99 ms alone', 'p99 ms beside', 'ratio', 'kept'], rows) + '\n')
+
+
+def hardening(record):
+    """Builds of the command side by side: medians, and what they differ by from the first."""
+    names = list(record['figures']['rows'][0]['times'])
+    rows = []
+    for row in record['figures']['rows']:
+        middle = {name: statistics.median(times) for name, times in row['times'].items()}
+        quartiles = statistics.quantiles(row['times'][names[0]], n=4)
+        cells = [row['figure'], f"{middle[names[0]]:.3g} {row['unit']}"]
+        cells += [f'{middle[name]:.3g} ({100 * (middle[name] / middle[names[0]] - 1):+.1f} %)' for name in names[1:]]
+        rows.append(cells + [f'{100 * (quartiles[2] - quartiles[0]) / middle[names[0]]:.1f} %'])
+    return (f"Processor time, medians of {record['figures']['rounds']} rounds in which the builds take turns; the last column is the middle half "
+            f"of the rounds of the first build, so smaller differences say nothing.\n\n{table(['', *names, 'scatter'], rows)}\n")
+
+
 def peaks(records):
     rows = []
     for name, record in records:
@@ -91,14 +124,18 @@ def add(name, path):
 
 
 def figures():
-    trials, compared = [], []
+    trials, compared, parts = {}, [], []
     for record in records():
         name = record['name']
         if record['trial'] == 'peak':
             compared.append((name.removeprefix('peak-'), record))
         else:
-            trials.append((name, record))
-    parts = [heading(record, name) + '\n' + promises(record) + '\n' + times_line(record) for name, record in trials]
+            trials.setdefault(re.sub(r'-\d+$', '', name), []).append(record)
+    for name, runs in trials.items():
+        if name == 'hardening':
+            parts.append(heading(runs[0], name) + '\n' + hardening(runs[0]))
+        else:
+            parts.append(heading(runs[0], name) + '\n' + promises(runs[0]) + '\n' + times_line(runs[0]) + runs_line(runs))
     if compared:
         parts.append(peaks(compared))
     return '\n'.join(parts)
