@@ -24,7 +24,7 @@ struct AdamStep {
 
   void apply(std::span<float> weights, std::span<const float> gradient, std::span<float> mean, std::span<float> square,
              float shrink) const {
-    constexpr auto b1 = static_cast<float>(kBeta1), b2 = static_cast<float>(kBeta2);
+    const auto b1 = static_cast<float>(kBeta1), b2 = static_cast<float>(kBeta2);
     const float inverse = 1 / root;
     for (size_t i = 0; i < weights.size(); ++i) {
       const float g = gradient[i];

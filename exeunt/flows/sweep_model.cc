@@ -116,12 +116,12 @@ ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrap
 }
 
 std::optional<double> keep_elue_score(const fs::path& path, const std::string& task, double score) {
-  constexpr std::string_view kFormat = "exeunt.elue_scores/1";
+  constexpr std::string_view kScoresFormat = "exeunt.elue_scores/1";
   std::map<std::string, double> scores;
   if (path_exists(path)) {
     const Json stored = read_json(path);
     JsonObject object(stored, path.string());
-    (void)object.choice("format", {std::string(kFormat)});
+    (void)object.choice("format", {std::string(kScoresFormat)});
     const Json& tasks = object.get("tasks");
     if (!tasks.is_object()) object.fail("tasks", glimpse(tasks), "an object by task");
     JsonObject by_task(tasks, path.string() + ": tasks", /*partial=*/true);
@@ -130,7 +130,7 @@ std::optional<double> keep_elue_score(const fs::path& path, const std::string& t
     object.finish();
   }
   scores[task] = score;
-  OrderedJson out{{"format", kFormat}, {"tasks", scores}};
+  OrderedJson out{{"format", kScoresFormat}, {"tasks", scores}};
   const std::optional<double> overall = elue_overall(scores);
   if (overall) out["overall"] = *overall;
   write_atomically(path, json_text(out));

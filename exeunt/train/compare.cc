@@ -95,7 +95,8 @@ double seconds_per_text(const Checkpoint& base, const TrainingData& data, TrainO
 }
 
 double smallest_drop_shown(size_t rows, double drop) {
-  const double least = 1 / static_cast<double>(rows / 2 + 1);
+  const size_t half = rows / 2;
+  const double least = 1 / static_cast<double>(half + 1);
   for (const double usual : {0.02, 0.05, 0.1}) {
     if (drop < least) drop = usual;
   }

@@ -71,7 +71,7 @@ Workspace::Workspace(const PackedModel& model, int pack_rows) : capacity(std::ma
   layout.add(attention, model.kernels->attention_scratch(model.attention, spec.max_tokens(), spec.hidden / spec.heads));
   if (spec.relative_buckets > 0) {
     const auto longest = static_cast<size_t>(spec.max_tokens()),
-               rows_of_distances = static_cast<size_t>(2 * spec.relative_buckets);
+               rows_of_distances = 2 * static_cast<size_t>(spec.relative_buckets);
     layout.add(head_rows, model.kernels->operand_bytes(model.heads, kAttentionBlock, spec.head_width()));
     layout.add(key_distances, longest * rows_of_distances);
     layout.add(query_distances, kAttentionBlock * rows_of_distances);
