@@ -133,6 +133,12 @@ BaselineTable parse_baseline_table(const Json& json, const std::string& where) {
     }
     table.tasks.emplace(task, std::move(baseline));
   }
+  if (const Json* remarks = object.find("remarks")) {
+    JsonObject fields(*remarks, where + ": remarks");
+    for (const auto& [task, unused] : table.tasks)
+      if (fields.has(task)) table.remarks[task] = fields.string(task);
+    fields.finish();
+  }
   object.finish();
   return table;
 }

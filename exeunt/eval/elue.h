@@ -41,7 +41,7 @@ struct ElueScore {
 [[nodiscard]] std::optional<double> elue_overall(const std::map<std::string, double>& score_by_task);
 
 // { "format":"exeunt.elue_baseline/1", "source":"…", "shape":{"layers":12,"hidden":384,"heads":12,"inner":1536},
-//   "tasks":{ "SST-2":[{"mflops":…,"performance":…}, …], … } }
+//   "tasks":{ "SST-2":[{"mflops":…,"performance":…}, …], … }, "remarks":{ "SNLI":"…" } }
 struct BaselineShape {
   int layers = 0, hidden = 0, heads = 0, inner = 0;
 };
@@ -49,6 +49,7 @@ struct BaselineTable {
   std::string source;
   std::optional<BaselineShape> shape = {};  // of the models it was measured with, not truncated
   std::map<std::string, Baseline> tasks = {};
+  std::map<std::string, std::string> remarks = {};  // by task: what its models lack, for every score against them
 };
 [[nodiscard]] BaselineTable read_baseline_table(const std::filesystem::path& path);
 [[nodiscard]] BaselineTable parse_baseline_table(const Json& json, const std::string& where);

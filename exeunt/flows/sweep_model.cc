@@ -109,6 +109,8 @@ ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrap
   const auto found = table->tasks.find(out.task);
   if (found != table->tasks.end()) {
     out.score = elue_score(points, found->second, beyond);
+    if (const auto remark = table->remarks.find(out.task); remark != table->remarks.end())
+      out.source += fmt::format(" ({})", remark->second);
   } else if (!baseline.empty()) {
     throw_bad_file(baseline, "no baseline for task '{}'", out.task);
   }

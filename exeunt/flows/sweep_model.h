@@ -40,7 +40,7 @@ void measure_times(const MeasureOptions& options, Swept& swept, const Observer& 
 struct ElueOutcome {
   std::string task = {};
   std::optional<ElueScore> score = {};  // nothing without a baseline for the task
-  std::string source = {};              // of the baseline; empty = there is none for models of this shape
+  std::string source = {};              // of the baseline, with its remark; empty = there is none for this shape
 };
 
 // ELUE's score of the rows against static models: those of the file `baseline`, or the shipped ones of the same shape

@@ -6,7 +6,10 @@
 namespace exeunt {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
 
 const Baseline kBaseline{{1000, 60}, {2000, 80}, {4000, 90}};
 
@@ -93,6 +96,17 @@ TEST(Elue, ABaselineTableCanBeReplaced) {
   EXPECT_EQ(table.source, "ours");
   EXPECT_EQ(table.tasks.at("SST-2")[1].performance, 60);
   EXPECT_FALSE(table.shape.has_value());
+  EXPECT_THAT(table.remarks, IsEmpty());
+}
+
+TEST(Elue, ABaselineTableMayRemarkOnItsTasks) {
+  const std::string start = R"({"format":"exeunt.elue_baseline/1",
+      "tasks":{"SNLI":[{"mflops":1,"performance":50},{"mflops":2,"performance":60}]},"remarks":)";
+  EXPECT_THAT(parse(start + R"({"SNLI":"half the rows"}})").remarks, ElementsAre(Pair("SNLI", "half the rows")));
+  EXPECT_THAT(error_of([&] { (void)parse(start + R"({"SNLI":5}})"); }).what(),
+              HasSubstr("b.json: remarks: field 'SNLI'"));
+  // Of a task that the table does not have.
+  EXPECT_THAT(error_of([&] { (void)parse(start + R"({"MRPC":"all rows"}})"); }).what(), HasSubstr("MRPC"));
 }
 
 TEST(Elue, ModelsOfGteSmallsShapeHaveABaselineBuiltIn) {
