@@ -30,8 +30,8 @@ from collections import Counter
 from pathlib import Path
 
 from panels import panels
-from result_tables import (SECTIONS, Results, cut_short_tables, fill_marks, first_difference, markdown, mean,
-                           policy_tables)
+from result_tables import (SECTIONS, Results, cut_short_remarks, cut_short_tables, fill_marks, first_difference, markdown,
+                           mean, policy_tables)
 from suites import read_arrays, read_suite
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -308,6 +308,7 @@ def make_baseline(exeunt, trainer, model, features):
              'inner': config['intermediate_size']}
     lines = [f'  {json.dumps(task)}: [\n   ' + ',\n   '.join(map(json.dumps, points)) + ']' for task, points in tasks.items()]
     BASELINE.write_text('{"format": "exeunt.elue_baseline/1", "source": "gte-small-static",\n "shape": ' + json.dumps(shape)
+                        + ',\n "remarks": ' + json.dumps(cut_short_remarks(Results(RESULTS)))
                         + ',\n "tasks": {\n' + ',\n'.join(lines) + '}}\n')
 
 
@@ -319,9 +320,11 @@ def check(pages):
             return '{}:{}: got {!r}, want {!r}; benchmarks/reproducing.py writes it'.format(page, *different)
     if FIGURE.read_text() != rome_figure(results):
         return f'{FIGURE.name} is not what the results say; benchmarks/reproducing.py draws it anew'
-    baseline, scores = json.loads(BASELINE.read_text())['tasks'], cut_short(results)
-    for task in baseline | scores:
-        given = [point['performance'] for point in baseline.get(task, [])]
+    baseline, scores = json.loads(BASELINE.read_text()), cut_short(results)
+    if baseline.get('remarks', {}) != cut_short_remarks(results):
+        return f'{BASELINE.name}: its remarks are not those of the runs; benchmarks/reproducing.py --baseline writes it anew'
+    for task in baseline['tasks'] | scores:
+        given = [point['performance'] for point in baseline['tasks'].get(task, [])]
         if given != [round(score, 3) for score in scores.get(task, [])]:
             return f'{BASELINE.name}: {task} is not what the runs reached; benchmarks/reproducing.py --baseline writes it anew'
     return None

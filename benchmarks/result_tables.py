@@ -17,7 +17,8 @@ WHOLE_TASKS = ('RTE', 'MRPC', 'CoLA', 'STS-B', 'SST-2')
 SUBSET_TASKS = ('QNLI', 'MNLI', 'QQP')  # trained on a subset of the training rows
 RECIPES = ('plain', 'deebert', 'deebert-sd', 'pabee', 'elasticbert', 'romebert-sd', 'romebert', 'elbert', 'elbert-equal', 'berxit',
            'exeunt')
-CUT_SHORT = {'SST-2': '', 'MRPC': '', 'STS-B': '', 'IMDb': '', 'SNLI': ', 29,627 of 549,367 training rows'}  # and what is there of it
+ELUE_ROWS = {'SST-2': 8544, 'MRPC': 3668, 'STS-B': 5749, 'IMDb': 20000, 'SNLI': 549367}  # to train on, in its tasks' own files
+OTHER_ROWS = {'IMDb': "other rows for training and dev than ELUE's"}  # as many of the same 25,000
 MEASURES = {'MRPC': ('accuracy', 'f1'), 'QQP': ('accuracy', 'f1'), 'CoLA': ('matthews_correlation',),
             'STS-B': ('pearson', 'spearmanr')}  # whose mean is the task's score
 SST2_TRAIN_ROWS = 67349
@@ -303,10 +304,25 @@ def policy_tables(results):
     return tables
 
 
+def cut_short_remarks(results):
+    """{task: how the data of its truncated models differ from ELUE's}"""
+    out = {}
+    for run in results.runs:
+        task, rows = run['task'].removeprefix('elue-'), run['results'].get('train_samples')
+        if run['layers'] and rows and rows < ELUE_ROWS[task]:
+            out[task] = f'{rows:,} of {ELUE_ROWS[task]:,} training rows'
+        elif run['layers'] and task in OTHER_ROWS:
+            out[task] = OTHER_ROWS[task]
+    return out
+
+
 def cut_short_tables(results):
     found = {task: {run['layers']: scores(task, run['results']['exits'][-1:]) for run in results.runs
-                    if run['task'] == f'elue-{task}'} for task in CUT_SHORT}
-    rows = [[task + CUT_SHORT[task]] + (layer_cells(at) if at else ['not run yet'] + [''] * (LAYERS - 1)) for task, at in found.items()]
+                    if run['task'] == f'elue-{task}'} for task in ELUE_ROWS}
+    remarks, rows = cut_short_remarks(results), []
+    for task, at in found.items():
+        name = f'{task}, {remarks[task]}' if task in remarks else task
+        rows.append([name] + (layer_cells(at) if at else ['not run yet'] + [''] * (LAYERS - 1)))
     rows.append(['SciTail', 'no training data here'] + [''] * (LAYERS - 1))
     numbers = {task: [at[layer][0] for layer in sorted(at)] for task, at in found.items() if len(at) == LAYERS}
     return [table(['task'] + [str(layer) for layer in range(1, LAYERS + 1)], rows, numbers=numbers)]

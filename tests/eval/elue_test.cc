@@ -114,7 +114,7 @@ TEST(Elue, ModelsOfGteSmallsShapeHaveABaselineBuiltIn) {
   const BaselineTable* table = shipped_baseline(spec);
   ASSERT_NE(table, nullptr);
   EXPECT_EQ(table->source, "gte-small-static");
-  for (const char* task : {"SST-2", "MRPC", "STS-B"}) {
+  for (const char* task : {"SST-2", "MRPC", "STS-B", "IMDb", "SNLI"}) {
     const Baseline& baseline = table->tasks.at(task);
     ASSERT_EQ(baseline.size(), 12U) << task;
     EXPECT_GT(baseline.back().performance, baseline.front().performance + 5) << task;
@@ -124,6 +124,8 @@ TEST(Elue, ModelsOfGteSmallsShapeHaveABaselineBuiltIn) {
       EXPECT_NEAR(baseline[k].mflops - baseline[k - 1].mflops, layer, 2e-3) << task << k;
     }
   }
+  EXPECT_THAT(table->remarks,
+              ElementsAre(Pair("IMDb", HasSubstr("other rows")), Pair("SNLI", HasSubstr("of 549,367 training rows"))));
   spec.groups = 1;
   EXPECT_EQ(shipped_baseline(spec), nullptr);
   spec.groups = 0;
