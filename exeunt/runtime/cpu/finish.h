@@ -53,7 +53,7 @@ struct FinishRow {
   }
 };
 
-// Rows of a tile still to be stored; finishing some of them advances to the next.
+// Rows of a tile, and where they are stored.
 struct RowsToFinish {
   const float* sums = nullptr;  // int32 is as wide
   int stride = 0, rows = 0, columns = 0;
@@ -93,91 +93,131 @@ RowsToFinish rows_to_finish(const Tile& tile, const Product& product) {
   return work;
 }
 
-// The next `count` rows. Shared values are loaded once, and whole panels need no column checks.
-template <class V, Finish finish, Activation activation, bool integers, int vectors, class To>
-void finish_rows(RowsToFinish& work, int count) {
+// Finishes rows of whole panels one by one: what they share is loaded once and stays in registers if begin() and row()
+// are called in one function.
+template <class V, Finish finish, Activation activation, bool integers, int panel_vectors, class Stored>
+struct Finisher {
   using Row = FinishRow<V, finish, activation, integers>;
+  using To = Stored;
   using F = typename V::F;
-  const int columns = work.columns;
-  F bias[vectors], scale[vectors];
-  for (int v = 0; v < vectors; ++v) {
-    bias[v] = V::load(work.bias + v * V::kWidth);
-    scale[v] = V::set(0);
-    if constexpr (integers) scale[v] = V::load(work.scale + v * V::kWidth);
-  }
-  const float* sums = work.sums;
-  std::byte* target = work.to;
-  const float* gated = work.gated;
-  for (int r = 0; r < count; ++r, sums += work.stride, target += work.to_bytes) {
-    auto* to = reinterpret_cast<To*>(target);
-    F row_scale = V::set(0);
-    if constexpr (integers) row_scale = V::set(work.row_scales[r]);
-    if (columns == vectors * V::kWidth) {
-      F y[vectors];
-      for (int v = 0; v < vectors; ++v) {
-        y[v] = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
-        if constexpr (Row::kGate) y[v] = V::load(gated + v * V::kWidth) * y[v];
-      }
-      for (int v = 0; v < vectors; ++v) Row::put(to + v * V::kWidth, y[v]);
-    } else {
-      for (int v = 0; v < vectors && v * V::kWidth < columns; ++v) {
-        F y = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
-        const int n = columns - v * V::kWidth;
-        if constexpr (Row::kGate) {
-          const float* from = gated + v * V::kWidth;
-          y = (n >= V::kWidth ? V::load(from) : V::load_part(from, n)) * y;
-        }
-        n >= V::kWidth ? Row::put(to + v * V::kWidth, y) : Row::put_part(to + v * V::kWidth, y, n);
-      }
+  static constexpr bool kIntegers = integers;
+  static constexpr int kVectors = panel_vectors;
+
+  void begin(const RowsToFinish& work) {
+    for (int v = 0; v < kVectors; ++v) {
+      bias[v] = V::load(work.bias + v * V::kWidth);
+      scale[v] = V::set(0);
+      if constexpr (integers) scale[v] = V::load(work.scale + v * V::kWidth);
     }
-    if constexpr (Row::kGate) gated += work.gated_stride;
+    sums = work.sums;
+    stride = static_cast<size_t>(work.stride);
+    row_scales = work.row_scales;
+    to = work.to;
+    to_bytes = work.to_bytes;
+    gated = work.gated;
+    gated_stride = work.gated_stride;
   }
-  work.sums = sums;
-  work.gated = gated;
-  work.to = target;
-  if constexpr (integers) work.row_scales += count;
-  work.rows -= count;
+
+  void row() {
+    F row_scale = V::set(0), y[kVectors];
+    if constexpr (integers) row_scale = V::set(*row_scales++);
+    for (int v = 0; v < kVectors; ++v) {
+      y[v] = Row::value(sums, v * V::kWidth, scale[v] * row_scale, bias[v]);
+      if constexpr (Row::kGate) y[v] = V::load(gated + v * V::kWidth) * y[v];
+    }
+    for (int v = 0; v < kVectors; ++v) Row::put(reinterpret_cast<To*>(to) + v * V::kWidth, y[v]);
+    sums += stride;
+    to += to_bytes;
+    if constexpr (Row::kGate) gated += gated_stride;
+  }
+
+  F bias[kVectors], scale[kVectors];
+  const float *sums, *row_scales, *gated;
+  std::byte* to;
+  size_t stride, to_bytes, gated_stride;
+};
+
+// The first `columns` outputs of a panel, which has more.
+template <class V, class Finisher>
+void finish_part_row(const RowsToFinish& work, int r) {
+  using Row = typename Finisher::Row;
+  using F = typename V::F;
+  const float* sums = work.sums + r * work.stride;
+  auto* to = reinterpret_cast<typename Finisher::To*>(work.to + static_cast<size_t>(r) * work.to_bytes);
+  F row_scale = V::set(0);
+  if constexpr (Finisher::kIntegers) row_scale = V::set(work.row_scales[r]);
+  for (int c = 0; c < work.columns; c += V::kWidth) {
+    F scale = V::set(0);
+    if constexpr (Finisher::kIntegers) scale = V::load(work.scale + c) * row_scale;
+    F y = Row::value(sums, c, scale, V::load(work.bias + c));
+    const int n = work.columns - c;
+    if constexpr (Row::kGate) {
+      const float* from = work.gated + static_cast<size_t>(r) * work.gated_stride + c;
+      y = (n >= V::kWidth ? V::load(from) : V::load_part(from, n)) * y;
+    }
+    n >= V::kWidth ? Row::put(to + c, y) : Row::put_part(to + c, y, n);
+  }
 }
 
-using FinishRows = void (*)(RowsToFinish&, int count);
+template <class V, class Finisher>
+void finish_rows(const RowsToFinish& work) {
+  if (work.columns == Finisher::kVectors * V::kWidth) {
+    Finisher finisher;
+    finisher.begin(work);
+    for (int r = 0; r < work.rows; ++r) finisher.row();
+  } else {
+    for (int r = 0; r < work.rows; ++r) finish_part_row<V, Finisher>(work, r);
+  }
+}
 
-template <class V, Finish finish, bool integers, int vectors, class To>
-FinishRows finish_of(Activation activation) {
+template <class V, Finish finish, bool integers, int vectors, class To, class Act>
+auto with_activation(Activation activation, const Act& act) {
   switch (activation) {
     case Activation::gelu:
-      return finish_rows<V, finish, Activation::gelu, integers, vectors, To>;
+      return act.template operator()<Finisher<V, finish, Activation::gelu, integers, vectors, To>>();
     case Activation::gelu_new:
-      return finish_rows<V, finish, Activation::gelu_new, integers, vectors, To>;
+      return act.template operator()<Finisher<V, finish, Activation::gelu_new, integers, vectors, To>>();
     case Activation::relu:
-      return finish_rows<V, finish, Activation::relu, integers, vectors, To>;
+      break;
   }
-  return nullptr;
+  return act.template operator()<Finisher<V, finish, Activation::relu, integers, vectors, To>>();
 }
 
-// The function for all tiles of a product, selected once.
-template <class V, bool integers, int vectors>
-FinishRows finish_of(const Product& product) {
+// Calls `act` with the Finisher of a product, selected once for all of its tiles.
+template <class V, bool integers, int vectors, class Act>
+auto with_finisher(const Product& product, const Act& act) {
+  const bool to_floats = product.next.precision == Precision::fp32;
+  const auto plain = [&]<Finish finish, class To>() {
+    return act.template operator()<Finisher<V, finish, Activation::relu, integers, vectors, To>>();
+  };
   switch (product.finish) {
     case Finish::store:
-      return finish_rows<V, Finish::store, Activation::relu, integers, vectors, float>;
+      break;
     case Finish::add:
-      return finish_rows<V, Finish::add, Activation::relu, integers, vectors, float>;
+      return plain.template operator()<Finish::add, float>();
     case Finish::store_bf16:
-      return finish_rows<V, Finish::store_bf16, Activation::relu, integers, vectors, uint16_t>;
+      return plain.template operator()<Finish::store_bf16, uint16_t>();
     case Finish::activate:
-      return finish_of<V, Finish::activate, integers, vectors, float>(product.activation);
+      return with_activation<V, Finish::activate, integers, vectors, float>(product.activation, act);
     case Finish::gate:
-      return finish_rows<V, Finish::gate, Activation::relu, integers, vectors, float>;
+      return plain.template operator()<Finish::gate, float>();
     case Finish::gate_next:
-      if (product.next.precision == Precision::fp32)
-        return finish_rows<V, Finish::gate_next, Activation::relu, integers, vectors, float>;
-      return finish_rows<V, Finish::gate_next, Activation::relu, integers, vectors, uint16_t>;
+      if (to_floats) return plain.template operator()<Finish::gate_next, float>();
+      return plain.template operator()<Finish::gate_next, uint16_t>();
     case Finish::activate_next:
-      if (product.next.precision == Precision::fp32)
-        return finish_of<V, Finish::activate_next, integers, vectors, float>(product.activation);
-      return finish_of<V, Finish::activate_next, integers, vectors, uint16_t>(product.activation);
+      if (to_floats) {
+        return with_activation<V, Finish::activate_next, integers, vectors, float>(product.activation, act);
+      }
+      return with_activation<V, Finish::activate_next, integers, vectors, uint16_t>(product.activation, act);
   }
-  return nullptr;
+  return plain.template operator()<Finish::store, float>();
+}
+
+using FinishRows = void (*)(const RowsToFinish&);
+
+template <class V, bool integers, int vectors>
+FinishRows finish_of(const Product& product) {
+  return with_finisher<V, integers, vectors>(product, []<class F>() -> FinishRows { return finish_rows<V, F>; });
 }
 
 }  // namespace exeunt::kernel

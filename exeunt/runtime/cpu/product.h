@@ -119,8 +119,7 @@ void multiply(const Product& product) {
       tile.row = row;
       block.input = Rows<V>::row(product.input, row);
       B::run(block);
-      RowsToFinish out = rows_to_finish<V>(tile, product);
-      finish(out, out.rows);
+      finish(rows_to_finish<V>(tile, product));
     }
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products in tiles: up to 32 rows and 32 outputs at once, each as two tiles. While the tiles accumulate one block, the
-// vector units run the epilogue of the previous one a few rows at a time, so an activation is almost free, and the
-// weights of the next panel are prefetched.
+// vector units run the epilogue of the previous one a few rows at a time, in the same loop, because calls would cost as
+// much as the work; meanwhile the weights of the next panel are prefetched.
 #pragma once
 
 #include "exeunt/runtime/cpu/product.h"
@@ -35,7 +35,7 @@ struct AmxBlock {
   };
 
   // A product whose tile shapes are set, with what its loops share.
-  template <bool two_row_tiles>
+  template <bool two_row_tiles, class Finisher>
   struct Run {
     static constexpr size_t kSumsStride = sizeof(float) * kColumns;
     // Inputs are processed in slices whose weights fill half of the L1 cache; between slices the sums of a few blocks
@@ -46,7 +46,6 @@ struct AmxBlock {
 
     Run(const Product& work, int rows, int upper)
         : product(work),
-          finish(finish_of<V, P::kIntegers, kColumns / V::kWidth>(work)),
           stride(Rows<V>::row_bytes(work.input.precision, work.input.columns)),
           panel_bytes(P::panel_bytes(work.weight->inputs)),
           steps(stored_inputs(work.weight->inputs) / kStep),
@@ -96,18 +95,20 @@ struct AmxBlock {
       step<true>(upper, lower, w, coming);
       const int rest = to - from > kStoreSteps ? to - from - kStoreSteps : 1;
       const int rows_each = (pending.rows + rest - 1) / rest;
+      Finisher finisher;
+      int left = pending.columns == kColumns ? pending.rows : 0;
+      if (left > 0) finisher.begin(pending);
       for (int i = from + 1; i < to; ++i) {
         upper += 64, lower += 64, w += 2 * kTileBytes;
         step<false>(upper, lower, w, nullptr);
         ahead.ask(lines_each);
-        if (i >= from + kStoreSteps) finish_some(rows_each);
+        if (i < from + kStoreSteps) continue;
+        for (int end = left < rows_each ? 0 : left - rows_each; left > end; --left) finisher.row();
       }
       ahead.ask(lines_each);
-      finish_some(kRows);
-    }
-
-    void finish_some(int rows) {
-      if (pending.rows > 0) finish(pending, rows < pending.rows ? rows : pending.rows);
+      for (; left > 0; --left) finisher.row();
+      if (pending.columns < kColumns) finish_rows<V, Finisher>(pending);  // the last panel, not a whole one
+      pending = {};
     }
 
     void run() {
@@ -148,8 +149,7 @@ struct AmxBlock {
         store_tile<2>(part<2>(current), kSumsStride);
         store_tile<3>(part<3>(current), kSumsStride);
       }
-      pending = rows_to_finish<V>(tile, product);
-      finish_some(kRows);
+      finish_rows<V, Finisher>(rows_to_finish<V>(tile, product));
     }
 
     Tile tile_of(int p, std::byte* panel, int row, int first) const {
@@ -165,7 +165,6 @@ struct AmxBlock {
     }
 
     const Product& product;
-    FinishRows finish;
     size_t stride, panel_bytes;
     int steps, block_rows, upper_rows, blocks, lines_each = 0;
     float* current = nullptr;   // where the sums in the tiles will go; null: there are none yet
@@ -187,7 +186,10 @@ struct AmxBlock {
       const int blocks = (part.rows + kRows - 1) / kRows, block_rows = (part.rows + blocks - 1) / blocks;
       const int upper = block_rows <= 16 ? block_rows : (block_rows + 1) / 2;
       TileShapes(upper, block_rows - upper).load();
-      upper == block_rows ? Run<false>(part, block_rows, upper).run() : Run<true>(part, block_rows, upper).run();
+      with_finisher<V, P::kIntegers, kColumns / V::kWidth>(part, [&]<class F>() {
+        upper == block_rows ? Run<false, F>(part, block_rows, upper).run()
+                            : Run<true, F>(part, block_rows, upper).run();
+      });
     }
     release_tiles();
   }
