@@ -53,9 +53,11 @@ def lone(runs):
 
 
 def serve(runs):
-    return ['load', 'model', 'precision', 'processors', 'requests/s alone', 'requests/s in packs', 'ratio', 'p50 of one after another'], [
-        [result['load'], row['model'], row['precision'], row['processors'], f"{row['alone']:.0f}", f"{row['packs']:.0f}",
-         f"{row['packs'] / row['alone']:.2f}×", f"{row['p50_alone_ms']:.2f} → {row['p50_packs_ms']:.2f} ms"] for result, row in runs]
+    return ['load', 'model', 'precision', 'processors', 'rows of a pack', 'requests/s alone', 'requests/s in packs', 'ratio',
+            'p50 of one after another'], [
+        [result['load'], row['model'], row['precision'], row['processors'], row.get('pack_rows', 256), f"{row['alone']:.0f}",
+         f"{row['packs']:.0f}", f"{row['packs'] / row['alone']:.2f}×", f"{row['p50_alone_ms']:.2f} → {row['p50_packs_ms']:.2f} ms"]
+        for result, row in runs]
 
 
 PARTS = {

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What packs gain: a backlog of texts with packs against the same texts one by one, in turns on one thread. And what a text
-that is alone loses beside other processes (--parts lone, on all processors this process may use).
+that is alone loses beside other processes (--parts lone, on all processors this process may use), and how many requests a
+second a server answers (--parts serve).
 
     packs.py --program build/bench/bin/exeunt [--shape bert-base] [--rounds 3] [--seconds 0.5] [--out FILE.json]
+    packs.py --parts serve --model DIR --texts FILE [--exit-mean 4] [--pack-rows 1,256] [--seconds 4] [--precision int8]
+
+A server's texts leave by the model's own policy, or with --exit-mean N in equal parts after each of the layers 1 to 2 N - 1,
+as those of `exeunt bench --exit-mean` do. `random_model bert-base DIR VOCABULARY` makes a model for that.
 
 Prints Markdown tables, and writes every figure to FILE.json as it grows; benchmarks/render.py --docs shows those in
 benchmarks/results/packs. The best time of all rounds counts, because other load can only slow a run down. With --busy,
@@ -11,14 +16,46 @@ processor time counts instead, which other load hardly changes.
 """
 import argparse
 import json
+import math
 import os
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = ROOT / 'tests/traces/sst2-exeunt.dev.safetensors'
+
+
+def read_logits(path):
+    """[texts][exits][outputs] of a trace."""
+    data = Path(path).read_bytes()
+    header_end = 8 + struct.unpack_from('<Q', data)[0]
+    entry = json.loads(data[8:header_end])['logits']
+    begin, end = entry['data_offsets']
+    values = memoryview(data[header_end + begin:header_end + end]).cast('f')
+    texts, exits, outputs = entry['shape']
+    return [[values[(t * exits + e) * outputs:(t * exits + e + 1) * outputs] for e in range(exits)] for t in range(texts)]
+
+
+def entropy(logits):
+    largest = max(logits)
+    weights = [math.exp(value - largest) for value in logits]
+    total = sum(weights)
+    return -sum(w / total * math.log(w / total) for w in weights if w > 0)
+
+
+def leave_evenly(logits, mean):
+    """Thresholds with which these texts leave in equal parts after each of the exits 1 to 2 · mean - 1."""
+    thresholds, left, deepest = [0.0] * len(logits[0]), list(logits), 2 * mean - 1
+    for at in range(deepest - 1):
+        values = sorted(entropy(text[at]) for text in left)
+        thresholds[at] = values[math.ceil(len(left) / (deepest - at))]
+        left = [text for text in left if entropy(text[at]) >= thresholds[at]]
+    thresholds[deepest - 1] = 16.0  # above any entropy
+    return 'entropy:' + ','.join(f'{value:.9g}' for value in thresholds)
 
 
 class Packs:
@@ -31,7 +68,8 @@ class Packs:
     def measure(self, *arguments):
         command = [self.flags.program, 'bench', '--json', '-q', '--seconds', str(self.flags.seconds), *map(str, arguments)]
         report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        self.result['machine'] = f"{report['cpu']}, kernels `{report['isa']}`"
+        self.cpu, self.isa = report['cpu'], report['isa']
+        self.result['machine'] = f'{self.cpu}, kernels `{self.isa}`'
         return report['rows'][0]
 
     def bench(self, *arguments):
@@ -150,6 +188,64 @@ class Packs:
                 rows.append((precision, p, name, f'{last:.2f}', f'{reader:.2f}', f'{100 * (reader / last - 1):+.1f} %'))
         self.table(('precision', 'poolers', '32 tokens', 'one exit ms', 'an exit per layer ms', 'overhead'), rows)
 
+    def policy(self, precision):
+        """The flags of a server by which its texts leave as --exit-mean says."""
+        if not self.flags.exit_mean:
+            return []
+        with tempfile.TemporaryDirectory() as scratch:
+            rows, trace = Path(scratch, 'texts.jsonl'), Path(scratch, 'trace.safetensors')
+            rows.write_text(''.join(json.dumps({'text': text}) + '\n' for text in Path(self.flags.texts).read_text().splitlines()))
+            subprocess.run([self.flags.program, 'trace', self.flags.model, '--precision', precision, '--no-reference', '--data', rows,
+                            '--label-column', '', '--out', trace, '-q'], check=True)
+            return ['--policy', leave_evenly(read_logits(trace), self.flags.exit_mean)]
+
+    def with_pack_rows(self, folder, pack_rows, precision):
+        """The model, by hard links, with a profile that prescribes packs."""
+        layers = json.loads(Path(self.flags.model, 'config.json').read_text())['num_hidden_layers']
+        model = Path(folder, str(pack_rows))
+        model.mkdir()
+        for file in Path(self.flags.model).resolve().iterdir():
+            if file.name != 'profile.json':
+                os.link(file, model / file.name)
+        entry = {'precision': precision, 'threads': 1, 'isa': self.isa, 'lengths': [16], 'embedding_ms': [0],
+                 'layer_ms': [[1]] * layers, 'exit_ms': [0], 'pack_rows': pack_rows}
+        (model / 'profile.json').write_text(json.dumps({'format': 'exeunt.profile/1', 'device': self.cpu, 'tool': '', 'created': '',
+                                                        'entries': [entry]}))
+        return model
+
+    def serve(self, precision):
+        """A server's highest rate whose p99 is within 250 ms, with packs of each size in turns; the highest of all rounds, and the
+        lowest p50 of one request after another."""
+        sizes = [int(size) for size in self.flags.pack_rows.split(',')]
+        policy, best, all_rounds = self.policy(precision), {}, {size: [] for size in sizes}
+        self.measure(self.flags.model, '--precision', precision, '--lengths', 16)  # names the machine
+        with tempfile.TemporaryDirectory(dir=Path(self.flags.model).resolve().parent) as scratch:
+            models = {size: self.with_pack_rows(scratch, size, precision) for size in sizes}
+            for _ in range(self.flags.rounds):
+                for size, model in models.items():
+                    out = Path(scratch, 'record.json')
+                    server = [self.flags.program, 'serve', model, '--port', '0', '--json-output', '--no-request-log',
+                              '--precision', precision, *policy]
+                    load = Path(self.flags.program).with_name('exeunt-load')
+                    subprocess.run([load, 'peak', '--texts', self.flags.texts, '--seconds', str(self.flags.seconds), '--p99', '250',
+                                    '--out', out, '--', *server], check=True, stdout=subprocess.DEVNULL)
+                    run = json.loads(out.read_text())['figures']
+                    all_rounds[size].append(run['rate_per_s'])
+                    before = best.get(size, run)
+                    best[size] = dict(max(run, before, key=lambda r: r['rate_per_s']),
+                                      one_by_one_p50_ms=min(run['one_by_one_p50_ms'], before['one_by_one_p50_ms']))
+        alone, rows = best[sizes[0]], []
+        for size in sizes[1:]:
+            packs = best[size]
+            self.keep(part='serve', model=self.flags.label, precision=precision, processors=len(os.sched_getaffinity(0)), pack_rows=size,
+                      alone=alone['rate_per_s'], packs=packs['rate_per_s'], alone_rounds=all_rounds[sizes[0]],
+                      packs_rounds=all_rounds[size], p99_alone_ms=alone['p99_ms'], p99_packs_ms=packs['p99_ms'],
+                      p50_alone_ms=alone['one_by_one_p50_ms'], p50_packs_ms=packs['one_by_one_p50_ms'])
+            rows.append((precision, size, f"{alone['rate_per_s']:.0f}", f"{packs['rate_per_s']:.0f}",
+                         f"{packs['rate_per_s'] / alone['rate_per_s']:.2f}×",
+                         f"{alone['one_by_one_p50_ms']:.2f} → {packs['one_by_one_p50_ms']:.2f} ms"))
+        self.table(('precision', 'rows of a pack', 'requests/s alone', 'requests/s in packs', 'ratio', 'p50 of one after another'), rows)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -162,6 +258,11 @@ def main():
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--seconds', type=float, default=0.5)
     parser.add_argument('--out')
+    parser.add_argument('--model', help='serve: a folder of ours')
+    parser.add_argument('--label', default="BERT-base's shape, 4 of 12 layers on average", help='serve: what the tables call it')
+    parser.add_argument('--texts', help='serve: a file with one text per line')
+    parser.add_argument('--exit-mean', type=int, help="serve: mean exit layer (default: the model's own policy)")
+    parser.add_argument('--pack-rows', default='1,256', help='serve: sizes to compare, the first of them with the others')
     flags = parser.parse_args()
     packs = Packs(flags)
     for part in packs.flags.parts.split(','):
