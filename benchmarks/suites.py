@@ -52,7 +52,7 @@ def holds(path, name):
 
 
 def read_arrays(path):
-    """(header, {name: bytes}) of a feature file (safetensors)."""
+    """(header, {name: bytes}) of a safetensors file."""
     data = path.read_bytes()
     size = struct.unpack('<Q', data[:8])[0]
     header = json.loads(data[8:8 + size])

@@ -18,12 +18,14 @@ import argparse
 import json
 import math
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from suites import read_arrays
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = ROOT / 'tests/traces/sst2-exeunt.dev.safetensors'
@@ -31,12 +33,9 @@ TRACE = ROOT / 'tests/traces/sst2-exeunt.dev.safetensors'
 
 def read_logits(path):
     """[texts][exits][outputs] of a trace."""
-    data = Path(path).read_bytes()
-    header_end = 8 + struct.unpack_from('<Q', data)[0]
-    entry = json.loads(data[8:header_end])['logits']
-    begin, end = entry['data_offsets']
-    values = memoryview(data[header_end + begin:header_end + end]).cast('f')
-    texts, exits, outputs = entry['shape']
+    header, arrays = read_arrays(path)
+    values = memoryview(arrays['logits']).cast('f')
+    texts, exits, outputs = header['logits']['shape']
     return [[values[(t * exits + e) * outputs:(t * exits + e + 1) * outputs] for e in range(exits)] for t in range(texts)]
 
 

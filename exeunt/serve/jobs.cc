@@ -142,7 +142,7 @@ void Jobs::submit(const Request& request) {
   try {
     request->ticket = parts_.context.runner.submit(all, ask);
   } catch (const std::bad_alloc&) {
-    throw;
+    throw;                                 // no text got in line, and the caller refuses the request
   } catch (const std::exception& error) {  // as if the engine had failed on each
     for (size_t i = 0; i < texts; ++i) {
       Answer failed;
