@@ -45,6 +45,20 @@ TEST(Uncertainty, OfOtherMetricsComesFromDrawingRowsAnew) {
   // Sixteen times the rows: a quarter of the width.
   EXPECT_NEAR((wide.high - wide.low) / (narrow.high - narrow.low), 4, 1);
   EXPECT_EQ(score_bounds({kAccuracy, Metric::accuracy}, few.answers()).low, share_bounds(80, 100).low);
+
+  // All of one class, so that F1 is 2p / (1 + p) for a share p of hits, whose interval is p ± 1.96 √(p (1 - p) / n).
+  // One interval of a few hundred draws is a little too wide or narrow; ten of them agree.
+  double widths = 0;
+  for (int tenth = 1; tenth <= 10; ++tenth) {
+    const std::vector<float> gold(static_cast<size_t>(400 * tenth), 1);
+    std::vector<float> predicted = gold;
+    for (size_t row = 0; row < predicted.size(); row += 5) predicted[row] = 0;
+    const Bounds got = score_bounds(judge, {predicted, gold});
+    const double reach = 1.96 * std::sqrt(0.8 * 0.2 / static_cast<double>(gold.size()));
+    const auto f1 = [](double share) { return 2 * share / (1 + share); };
+    widths += (got.high - got.low) / (f1(0.8 + reach) - f1(0.8 - reach)) / 10;
+  }
+  EXPECT_NEAR(widths, 1, 0.05);
 }
 
 TEST(Uncertainty, OfADifferenceLeavesOutWhatBothShare) {

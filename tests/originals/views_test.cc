@@ -222,19 +222,19 @@ TEST(ElbertStats, SummariesAreThoseOfPandas) {
 
 TEST(ElbertStats, CountsTheStageThatLetATextLeave) {
   const Scratch scratch;
-  ExitTrace trace = random_trace({.rows = 4, .exits = 3, .classes = 2});
-  // Certain at once; leaning to one side for two exits; undecided to the end; certain at the last exit alone.
-  trace.logits = {9,    -9, 0, 0,    0, 0, /**/ 0.1F, 0, 0.1F, 0, 0.1F, 0, /**/ 0.1F, 0, 0, 0.1F, 0.1F, 0, /**/
-                  0.1F, 0,  0, 0.1F, 9, -9};
+  ExitTrace trace = random_trace({.rows = 5, .exits = 3, .classes = 2});
+  // Two certain at once; leaning to one side for two exits; undecided to the end; certain at the last exit alone.
+  trace.logits = {9,    -9, 0, 0,    0,    0, /**/ -9,   9, 0, 0,    0, 0, /**/ 0.1F, 0, 0.1F, 0, 0.1F, 0, /**/
+                  0.1F, 0,  0, 0.1F, 0.1F, 0, /**/ 0.1F, 0, 0, 0.1F, 9, -9};
   const PolicySpec policy = parse_policy("window:0.2,2,bias_1");
   const Departures departures = replay(trace, policy);
-  ASSERT_THAT(departures.exit, ElementsAre(0, 1, 2, 2));
+  ASSERT_THAT(departures.exit, ElementsAre(0, 0, 1, 2, 2));
   const StageCounts counts = stage_counts(trace, policy, departures);
-  EXPECT_EQ(counts.entropy, 2);
+  EXPECT_EQ(counts.entropy, 3);
   EXPECT_EQ(counts.window, 1);
   EXPECT_EQ(counts.last, 1);
   write_elbert_stats(scratch.path(), trace, policy, departures);
-  EXPECT_EQ(read_text(scratch.path() / "cnt_info__stage_eval.csv"), ",cnt_entropy,cnt_window,cnt_ori\n0,2,1,1\n");
+  EXPECT_EQ(read_text(scratch.path() / "cnt_info__stage_eval.csv"), ",cnt_entropy,cnt_window,cnt_ori\n0,3,1,1\n");
 }
 
 TEST(Views, PabeeNamesEachCheckpointOnce) {
