@@ -101,15 +101,23 @@ void attack(const Setting& given, Record& record) {
     const ServerProcess server(setting.server);
     plan.port = server.port();
     plan.seed = static_cast<uint64_t>(turn) + 1;
-    plan.seconds = kWarmSeconds;
-    (void)run_load(plan);
-    plan.seconds = setting.seconds / turns;
-    measure(plan, server, alone);
-    const AttackCrowd crowd(server.port(), setting.sockets, chosen_attacks(setting));
-    measure(plan, server, beside);
+    const auto warm_and_measure = [&](Part& part) {
+      plan.seconds = kWarmSeconds;
+      (void)run_load(plan);
+      plan.seconds = setting.seconds / turns;
+      measure(plan, server, part);
+    };
+    const auto measure_beside = [&] {
+      const AttackCrowd crowd(server.port(), setting.sockets, chosen_attacks(setting));
+      warm_and_measure(beside);
+      opened += crowd.opened();
+      mib += static_cast<double>(crowd.bytes_sent()) / (1 << 20);
+    };
+    // Either comes first as often as the other: a server that has just started may be slower or faster.
+    if (turn % 2 == 1) measure_beside();
+    warm_and_measure(alone);
+    if (turn % 2 == 0) measure_beside();
     ratios.push_back(beside.p99_ms.back() / std::max(alone.p99_ms.back(), 1e-9F));
-    opened += crowd.opened();
-    mib += static_cast<double>(crowd.bytes_sent()) / (1 << 20);
   }
   // The median turn: one pause of the machine would decide over the p99 of all turns together, which stands beside it.
   const double p99_alone = percentile(alone.p99_ms, 0.5), p99_beside = percentile(beside.p99_ms, 0.5);
