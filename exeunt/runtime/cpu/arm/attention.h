@@ -194,8 +194,8 @@ struct Attending {
     for (int r = 0; r < rows; ++r) {
       put_bytes<kUnit, kTileRows>(row_of(work.query, row + r), bytes, queries + static_cast<size_t>(r) * kUnit);
     }
-    const auto first = static_cast<size_t>(seen.begin / kTileColumns * kTileColumns);
-    for (size_t t = first; t < static_cast<size_t>(seen.end); t += kTileColumns) {
+    const int first = seen.begin / kTileColumns * kTileColumns;
+    for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(seen.end); t += kTileColumns) {
       float32x4_t sums[24];
       T::run(queries, keys + t * room.key_row, room.key_row / kStep, sums);
 #pragma GCC unroll 24
@@ -236,8 +236,9 @@ struct Attending {
     for (int i = 0; i < count; ++i) {
       if constexpr (T::kBf16) {
         if (next.precision == Precision::bf16) {
-          const auto at = static_cast<size_t>(column + i);
-          std::byte* to = units_of_row<Precision::bf16>(next, work.next_row + row) + at / 4 * 8 * kTileRows;
+          const int at = column + i;
+          std::byte* to =
+              units_of_row<Precision::bf16>(next, work.next_row + row) + static_cast<size_t>(at / 4) * 8 * kTileRows;
           reinterpret_cast<uint16_t*>(to)[at % 4] = vget_lane_u16(T::to_bf16(vdupq_n_f32(from[i])), 0);
           continue;
         }

@@ -71,12 +71,13 @@ struct Finishing {
   template <Finish finish, Precision next>
   static EXEUNT_INLINE std::byte* row_of(const Place& place, int r) {
     const Product& p = *place.product;
-    const auto row = static_cast<size_t>(place.row + r), column = static_cast<size_t>(place.column);
+    const int row = place.row + r;
+    const auto column = static_cast<size_t>(place.column);
     if constexpr (into_next(finish)) {
-      return units_of_row<next>(p.next, place.row + r) + column * element_bytes(next) * kTileRows;
+      return units_of_row<next>(p.next, row) + column * element_bytes(next) * kTileRows;
     }
     const size_t element = finish == Finish::store_bf16 ? sizeof(uint16_t) : sizeof(float);
-    return static_cast<std::byte*>(p.out) + (row * p.stride + column) * element;
+    return static_cast<std::byte*>(p.out) + (static_cast<size_t>(row) * p.stride + column) * element;
   }
 
   // Four values of such a row, from the tile's column c on.
@@ -191,8 +192,8 @@ __attribute__((flatten)) void multiply_so(const Product& product) {
   const size_t row_length = row_bytes(T::kPrecision, weight.inputs);
   const int end = product.row + product.rows;
   const size_t bytes = panel_bytes(T::kPrecision, weight.inputs);
-  const auto blocks = static_cast<size_t>((end - 1) / kTileRows - product.row / kTileRows + 1);
-  const size_t piece = (bytes / blocks + 63) / 64 * 64, ahead = piece <= kMostAhead ? piece : 0;
+  const int blocks = (end - 1) / kTileRows - product.row / kTileRows + 1;
+  const size_t piece = (bytes / static_cast<size_t>(blocks) + 63) / 64 * 64, ahead = piece <= kMostAhead ? piece : 0;
   Place place{.product = &product};
   for (int panel = product.panel; panel < product.panel + product.panels; ++panel) {
     const std::byte* data = weight.data + static_cast<size_t>(panel) * bytes;

@@ -16,6 +16,7 @@ namespace exeunt::kernel {
 namespace {
 
 // clang-format off
+// NOLINTBEGIN(bugprone-macro-parentheses): an asm takes its text without them, and they make its operands no clearer
 #define EXEUNT_SUMS(s)                                                                                                 \
   "=&w"(s[0]), "=&w"(s[1]), "=&w"(s[2]), "=&w"(s[3]), "=&w"(s[4]), "=&w"(s[5]), "=&w"(s[6]), "=&w"(s[7]), "=&w"(s[8]), \
       "=&w"(s[9]), "=&w"(s[10]), "=&w"(s[11]), "=&w"(s[12]), "=&w"(s[13]), "=&w"(s[14]), "=&w"(s[15]), "=&w"(s[16]),   \
@@ -136,6 +137,7 @@ namespace {
 
 #define EXEUNT_RUN(loop, sums, a, b, steps) \
   asm volatile(loop : EXEUNT_SUMS(sums), "+r"(a), "+r"(b), "+r"(steps) : : EXEUNT_CLOBBERS)
+// NOLINTEND(bugprone-macro-parentheses)
 // clang-format on
 
 }  // namespace
