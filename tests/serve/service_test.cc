@@ -16,7 +16,10 @@ class TestService : public FakeContext {
  public:
   explicit TestService(ServiceOptions options = {}, PolicySettings policies = {})
       : service_(context(), std::move(policies), std::move(options)) {}
-  ~TestService() { end_engine(); }
+  ~TestService() {
+    service_.end_shadows();  // they use the engine
+    end_engine();
+  }
   TestService(const TestService&) = delete;
   TestService& operator=(const TestService&) = delete;
 
