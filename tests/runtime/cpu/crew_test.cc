@@ -95,11 +95,17 @@ bool wait_until_alone(const Crew::Member& member) {
   return member.hands() == 1;
 }
 
+// Waits until the other of two threads sleeps; false after a while. It must have come before: one that has only just
+// begun helps without being called.
+bool wait_until_asleep(Crew::Member& member) {
+  return wait_for_hands(member, 2) && wait_until_alone(member);
+}
+
 // A round of a long text begins while the other threads sleep, and outlasts the patience of those that find nothing.
 TEST(Crew, AThreadThatWakesUpDuringARoundTakesPartsOfIt) {
   Crew crew({.threads = 2, .processors = 2, .help = true});
   run_on(crew, [&](Crew::Member& member) {
-    ASSERT_TRUE(wait_until_alone(member));
+    ASSERT_TRUE(wait_until_asleep(member));
     std::atomic<bool> helped{false};
     member.share(2, [&](int, int who) {
       if (who != member.index()) helped = true;
@@ -130,7 +136,7 @@ TEST(Crew, LongWorkIsCutForThreadsThatMayStillCome) {
 TEST(Crew, LongWorkCallsThreadsThatSleep) {
   Crew crew({.threads = 2, .processors = 2, .help = true});
   run_on(crew, [&](Crew::Member& member) {
-    ASSERT_TRUE(wait_until_alone(member));
+    ASSERT_TRUE(wait_until_asleep(member));
     std::atomic<bool> helped{false};
     member.share(2, [&](int, int who) {
       if (who != member.index()) helped = true;
