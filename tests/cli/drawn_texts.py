@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints texts of 5 to 12 drawn words, the same for a seed on every machine; those of two seeds are different.
+"""Prints texts of 5 to 12 drawn words, the same for a seed on every machine. Texts of two seeds hardly ever meet.
 
     drawn_texts.py COUNT SEED
 """
