@@ -15,15 +15,16 @@
 namespace exeunt::nn {
 namespace {
 
-ModelSpec still_spec(Family family = Family::bert) {
+ModelSpec still_spec(Family family = Family::bert, int layers = 3) {
   ModelSpec spec = small_spec(family);
+  spec.layers = layers;
   spec.hidden_dropout = spec.attention_dropout = spec.classifier_dropout = 0;
   return spec;
 }
 
 struct Bench {
-  explicit Bench(const std::string& name, Family family = Family::bert) : recipe(find_recipe(name)) {
-    const ModelSpec spec = still_spec(family);
+  explicit Bench(const std::string& name, Family family = Family::bert, int layers = 3) : recipe(find_recipe(name)) {
+    const ModelSpec spec = still_spec(family, layers);
     const ExitLayout layout =
         layout_of(recipe, spec, {.problem = Problem::classification, .labels = {"a", "b", "c"}, .range = {}});
     network = Network(spec, layout);
@@ -203,6 +204,22 @@ TEST(Stepper, KeepsTheGradientOfLearnedWeightsOnlyWhereAskedTo) {
     (void)stepper.step();
     EXPECT_EQ(stepper.objective().parameters().front().grad().defined(), rule == LearnedGradient::accumulate);
   }
+}
+
+// The last loss is the anchor here, and its gradient reaches every layer: the more layers the projection spans, the
+// longer it is.
+TEST(Stepper, LeavesTheLastLayerOutOfTheProjectionOrTheTwelfthAsTheOriginal) {
+  const auto anchor_norm = [](int layers, ExcludeLast exclude) {
+    Bench bench("romebert", Family::bert, layers);
+    bench.recipe.gradient.anchor.value = Anchor::last;
+    bench.recipe.compat.gr_exclude_last = exclude;
+    Stepper stepper = bench.stepper();
+    (void)stepper.add(bench.batch, 0, 1.0);
+    return stepper.step().projection.anchor_norm;
+  };
+  EXPECT_GT(anchor_norm(3, ExcludeLast::layer11), 1.001 * anchor_norm(3, ExcludeLast::generic));
+  EXPECT_DOUBLE_EQ(anchor_norm(12, ExcludeLast::layer11), anchor_norm(12, ExcludeLast::generic));
+  EXPECT_NE(anchor_norm(13, ExcludeLast::layer11), anchor_norm(13, ExcludeLast::generic));
 }
 
 TEST(Stepper, MovesItsSlowTeacherByTheMomentum) {
