@@ -105,8 +105,8 @@ def main():
             file.write(text)
         refused = calibrate(program, model, other)
         expect(refused.returncode == 4 and 'weights' in refused.stderr, f'a log of other weights: {refused.stderr}')
-        foreign = subprocess.run([program, 'serve', model, '--shadow', '1%', '--shadow-log', other, '--precision', 'int8'],
-                                 capture_output=True, text=True, check=False)
+        foreign = subprocess.run([program, 'serve', model, '--port', '0', '--shadow', '1%', '--shadow-log', other,
+                                  '--precision', 'int8'], capture_output=True, text=True, check=False)
         expect(foreign.returncode == 2 and 'not a shadow log of this model' in foreign.stderr,
                f'continuing a log of other weights: {foreign.stderr}')
     for problem in problems:
