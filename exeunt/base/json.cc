@@ -159,10 +159,10 @@ Json parse_json_line(std::string_view line, std::string_view where) {
   return parse_limited(line, where, {}, [](size_t offset) { return fmt::format("column {}", offset + 1); });
 }
 
-// The values get 40 of the 64 MiB, with what the text is granted: a list takes half as much again while it grows, and
-// something is made of the values.
+// The values get half of the 64 MiB, with what the text is granted: a list is copied while it grows and again when
+// nlohmann frees it, the heap may have no use for what is left behind, and something is made of the values.
 JsonLimits limits_of_file(size_t bytes) noexcept {
-  constexpr size_t kValues = kMaxJsonMemory / 8 * 5;
+  constexpr size_t kValues = kMaxJsonMemory / 2;
   return {.memory = kValues - std::min(bytes, kValues)};
 }
 

@@ -110,19 +110,30 @@ void check_model(const SpieceModel& model, const Trainer& trainer, const std::st
   }
 }
 
+// How long the list of pieces will be: one that grows would take up to three times its size. A piece without a text is
+// refused later; not counting it bounds the list by eight times the file.
+size_t count_pieces(std::span<const std::byte> bytes, const std::string& where) {
+  constexpr size_t kShortest = 3;  // tag, length and one byte of text
+  ProtoReader reader(bytes, where);
+  size_t count = 0;
+  while (const auto field = reader.next()) count += field->number == 1 && field->bytes.size() >= kShortest ? 1 : 0;
+  return count;
+}
+
 }  // namespace
 
 SpieceModel parse_spiece_model(std::span<const std::byte> bytes, const std::string& where) {
   SpieceModel model;
+  constexpr size_t kMaxPieces = static_cast<size_t>(kMaxTokenId) + 1;
+  const size_t pieces = count_pieces(bytes, where);
+  if (pieces > kMaxPieces) throw_bad_file(where, "got {} pieces, want at most {}", pieces, kMaxPieces);
+  model.pieces.reserve(pieces);
   Trainer trainer;
   ProtoReader reader(bytes, where);
   while (const auto field = reader.next()) {
     if (field->number < 1 || field->number > 3) continue;  // self tests, denormaliser, extensions
     reader.expect(*field, Type::bytes);
     if (field->number == 1) {
-      if (model.pieces.size() > static_cast<size_t>(kMaxTokenId)) {
-        throw_bad_file(where, "got more than {} pieces", kMaxTokenId);
-      }
       model.pieces.push_back(parse_piece(*field, piece_place(where, model.pieces.size())));
     } else if (field->number == 2) {
       parse_trainer(*field, where, trainer);
