@@ -124,9 +124,10 @@ size_t count_pieces(std::span<const std::byte> bytes, const std::string& where) 
 
 SpieceModel parse_spiece_model(std::span<const std::byte> bytes, const std::string& where) {
   SpieceModel model;
-  constexpr size_t kMaxPieces = static_cast<size_t>(kMaxTokenId) + 1;
   const size_t pieces = count_pieces(bytes, where);
-  if (pieces > kMaxPieces) throw_bad_file(where, "got {} pieces, want at most {}", pieces, kMaxPieces);
+  if (pieces > size_t{kMaxTokenId} + 1) {
+    throw_bad_file(where, "got {} pieces, want at most {}", pieces, kMaxTokenId + 1);
+  }
   model.pieces.reserve(pieces);
   Trainer trainer;
   ProtoReader reader(bytes, where);
