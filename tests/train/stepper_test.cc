@@ -15,16 +15,14 @@
 namespace exeunt::nn {
 namespace {
 
-ModelSpec still_spec(Family family = Family::bert, int layers = 3) {
-  ModelSpec spec = small_spec(family);
-  spec.layers = layers;
+ModelSpec still_spec() {
+  ModelSpec spec = small_spec(Family::bert);
   spec.hidden_dropout = spec.attention_dropout = spec.classifier_dropout = 0;
   return spec;
 }
 
 struct Bench {
-  explicit Bench(const std::string& name, Family family = Family::bert, int layers = 3) : recipe(find_recipe(name)) {
-    const ModelSpec spec = still_spec(family, layers);
+  explicit Bench(const std::string& name, const ModelSpec& spec = still_spec()) : recipe(find_recipe(name)) {
     const ExitLayout layout =
         layout_of(recipe, spec, {.problem = Problem::classification, .labels = {"a", "b", "c"}, .range = {}});
     network = Network(spec, layout);
@@ -210,7 +208,9 @@ TEST(Stepper, KeepsTheGradientOfLearnedWeightsOnlyWhereAskedTo) {
 // longer it is.
 TEST(Stepper, LeavesTheLastLayerOutOfTheProjectionOrTheTwelfthAsTheOriginal) {
   const auto anchor_norm = [](int layers, ExcludeLast exclude) {
-    Bench bench("romebert", Family::bert, layers);
+    ModelSpec spec = still_spec();
+    spec.layers = layers;
+    Bench bench("romebert", spec);
     bench.recipe.gradient.anchor.value = Anchor::last;
     bench.recipe.compat.gr_exclude_last = exclude;
     Stepper stepper = bench.stepper();
