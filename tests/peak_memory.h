@@ -23,15 +23,16 @@ inline long peak_kib() {
   return usage.ru_maxrss;
 }
 
-// The worst heap for a growing list: nothing large fits into what was freed before, and the blocks that a growing list
-// leaves behind lie apart, so that the next one does not fit into them either and none is given back. What a process
-// did before decides how near its heap comes to that.
-inline void scatter_heap() {
+// Makes the heap as fragmented as it can be for a growing list: nothing large fits into what was freed before, and the
+// blocks that the list leaves behind do not adjoin, so that they can be neither reused nor given back.
+inline void fragment_heap() {
   constexpr size_t kLarge = size_t{256} << 10;
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   const void* end = ::sbrk(0);
-  while (std::less<>{}(::malloc(kLarge), end)) {
-  }
+  const void* filler = nullptr;
+  do {
+    filler = ::malloc(kLarge);
+  } while (filler != nullptr && std::less<>{}(filler, end));
   static std::array<void*, 9> blocks, between;  // static, or the compiler may leave out what nobody reads
   for (size_t i = 0; i < blocks.size(); ++i) {
     blocks[i] = ::malloc(kLarge << i);
@@ -47,7 +48,7 @@ inline long peak_growth(const std::function<void()>& read) {
   ::malloc_trim(0);  // what this process has freed would hide what the other takes
   const pid_t child = ::fork();
   if (child == 0) {
-    scatter_heap();
+    fragment_heap();
     const long before = peak_kib();
     try {
       read();

@@ -160,7 +160,7 @@ Json parse_json_line(std::string_view line, std::string_view where) {
 }
 
 // The values get half of the 64 MiB, with what the text is granted: a list is copied while it grows and again when
-// nlohmann frees it, the heap may have no use for what is left behind, and something is made of the values.
+// nlohmann frees it, a fragmented heap reuses none of that, and something is made of the values.
 JsonLimits limits_of_file(size_t bytes) noexcept {
   constexpr size_t kValues = kMaxJsonMemory / 2;
   return {.memory = kValues - std::min(bytes, kValues)};
