@@ -88,7 +88,7 @@ def lengths_table(figures):
 
 
 def engine_ms(measured, **wanted):
-    """A figure of benchmarks/runtime/cuda_engine.cc."""
+    """A figure of benchmarks/engine/cuda_engine.cc."""
     return Figures({'rows': measured}).of('milliseconds', **wanted)
 
 
@@ -165,7 +165,7 @@ def cuda_tables(result):
         if part in known:
             parts.append(make(figures))
     if 'engine' in result:
-        parts += ['Without the command around it (`benchmarks/runtime/cuda_engine.cc`):', lone_table(result['engine']),
+        parts += ['Without the command around it (`benchmarks/engine/cuda_engine.cc`):', lone_table(result['engine']),
                   batches_table(result['engine'])]
     if 'serve' in result:
         parts += [result['serve']['note'], serve_table(result['serve']['runs'])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of benchmarks/results/packs: what benchmarks/runtime/packs.py measured, ONNX Runtime's batches and servers beside it."""
+"""Tables of benchmarks/results/packs: what benchmarks/engine/packs.py measured, ONNX Runtime's batches and servers beside it."""
 from cuda_tables import table
 
 

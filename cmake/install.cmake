@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cmake --install BUILD --prefix DIR`: the component `command` is the command with its manual and the trainer; `dev` is the C
-# library and, for C++ (find_package(exeunt)), the runtime's static libraries with their headers.
+# library and, for C++ (find_package(exeunt)), the engine's static libraries with their headers.
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/exeunt)
-set(layers base text model exits runtime)
+set(layers base text outputs model policy engine)
 foreach(layer ${layers})
   list(APPEND libraries exeunt_${layer})
   set_target_properties(exeunt_${layer} PROPERTIES EXPORT_NAME ${layer})

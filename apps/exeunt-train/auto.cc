@@ -18,7 +18,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/train/compare.h"
 
 namespace exeunt::apps {

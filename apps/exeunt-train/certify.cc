@@ -16,7 +16,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/exits/thresholds.h"
+#include "exeunt/certify/thresholds.h"
 
 namespace exeunt::apps {
 namespace {

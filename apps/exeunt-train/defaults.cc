@@ -13,8 +13,8 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/exits/calibrate.h"
-#include "exeunt/exits/risk.h"
+#include "exeunt/certify/calibrate.h"
+#include "exeunt/certify/risk.h"
 
 namespace exeunt::apps {
 namespace {

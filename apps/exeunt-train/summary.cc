@@ -10,7 +10,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/model/cost.h"
-#include "exeunt/tasks/hold_out.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/train/run_files.h"
 
 namespace exeunt::apps {

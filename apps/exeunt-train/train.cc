@@ -19,7 +19,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/originals/elbert_config.h"
 #include "exeunt/recipes/defaults.h"
-#include "exeunt/tasks/hold_out.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/train/compare.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/verdicts.h"

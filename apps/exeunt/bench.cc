@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt bench`: how fast a model, or any model of a known shape, runs on this machine.
-#include "exeunt/flows/bench.h"
+#include "exeunt/eval/bench.h"
 
 #include <memory>
 
@@ -8,10 +8,10 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/exits/sweep.h"
-#include "exeunt/flows/policy_times.h"
-#include "exeunt/runtime/cpu/cpu_features.h"
-#include "exeunt/runtime/cpu/kernels.h"
+#include "exeunt/policy/policy_grid.h"
+#include "exeunt/eval/policy_times.h"
+#include "exeunt/engine/cpu/cpu_features.h"
+#include "exeunt/engine/cpu/kernels.h"
 
 namespace exeunt::apps {
 namespace {

@@ -8,12 +8,12 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/exits/outcome_json.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/promise.h"
-#include "exeunt/exits/thresholds.h"
-#include "exeunt/flows/calibrate_model.h"
-#include "exeunt/flows/transfer.h"
+#include "exeunt/certify/outcome_json.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
+#include "exeunt/certify/thresholds.h"
+#include "exeunt/certify/calibrate_model.h"
+#include "exeunt/certify/transfer.h"
 
 namespace exeunt::apps {
 namespace {

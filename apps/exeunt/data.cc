@@ -10,8 +10,8 @@
 #include "exeunt/data/features.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/recipes/defaults.h"
-#include "exeunt/tasks/check_data.h"
-#include "exeunt/tasks/inspect.h"
+#include "exeunt/data/check_data.h"
+#include "exeunt/data/inspect.h"
 
 namespace exeunt::apps {
 namespace {

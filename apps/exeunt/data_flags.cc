@@ -8,8 +8,8 @@
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
-#include "exeunt/exits/evidence.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/outputs/evidence.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::apps {
 

@@ -10,7 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "exeunt/base/json.h"
-#include "exeunt/tasks/user_data.h"
+#include "exeunt/data/user_data.h"
 
 namespace exeunt::apps {
 

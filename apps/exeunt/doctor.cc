@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt doctor`: what this machine can run, what is missing, and how to fix it.
-#include "exeunt/flows/doctor.h"
+#include "exeunt/eval/doctor.h"
 
 #include <algorithm>
 #include <cstdlib>

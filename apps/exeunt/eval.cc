@@ -12,11 +12,11 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/exits/shift.h"
-#include "exeunt/flows/drift.h"
-#include "exeunt/flows/model_policy.h"
-#include "exeunt/flows/new_rows.h"
-#include "exeunt/flows/yardstick_for.h"
+#include "exeunt/certify/shift.h"
+#include "exeunt/eval/drift.h"
+#include "exeunt/eval/model_policy.h"
+#include "exeunt/certify/new_rows.h"
+#include "exeunt/eval/yardstick_for.h"
 
 namespace exeunt::apps {
 namespace {

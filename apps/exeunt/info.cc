@@ -9,15 +9,15 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/version.h"
-#include "exeunt/exits/thresholds.h"
+#include "exeunt/certify/thresholds.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/shapes.h"
-#include "exeunt/runtime/cpu/cpu_features.h"
-#include "exeunt/runtime/cpu/kernels.h"
-#include "exeunt/runtime/cuda/cuda.h"
+#include "exeunt/engine/cpu/cpu_features.h"
+#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cuda/cuda.h"
 
 namespace exeunt::apps {
 namespace {

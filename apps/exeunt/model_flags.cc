@@ -5,9 +5,9 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/number.h"
 #include "exeunt/eval/report.h"
-#include "exeunt/exits/policy_file.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/sweep.h"
+#include "exeunt/policy/policy_file.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/policy_grid.h"
 #include "exeunt/originals/policy_flags.h"
 
 namespace exeunt::apps {

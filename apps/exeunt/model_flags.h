@@ -10,8 +10,8 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
-#include "exeunt/flows/measure.h"
-#include "exeunt/runtime/engine.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/engine/engine.h"
 
 namespace exeunt::apps {
 

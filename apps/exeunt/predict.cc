@@ -7,8 +7,8 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/flows/predict_job.h"
-#include "exeunt/flows/shards.h"
+#include "exeunt/predict/predict_job.h"
+#include "exeunt/predict/shards.h"
 
 namespace exeunt::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/data/features.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/tasks/inspect.h"
+#include "exeunt/data/inspect.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt::apps {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt quantize`: which matrices can run in int8, judged on texts of the task, and a certified policy for the
 // result.
-#include "exeunt/flows/quantize.h"
+#include "exeunt/certify/quantize.h"
 
 #include <memory>
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/promise.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt::apps {
 namespace {

@@ -10,10 +10,10 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/eval/recommend_text.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/flows/model_policy.h"
-#include "exeunt/flows/recommend_policy.h"
+#include "exeunt/certify/recommend_text.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/eval/model_policy.h"
+#include "exeunt/certify/recommend_policy.h"
 #include "exeunt/model/manifest.h"
 
 namespace exeunt::apps {

@@ -7,7 +7,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/flows/report_runs.h"
+#include "exeunt/certify/report_runs.h"
 
 namespace exeunt::apps {
 namespace {

@@ -15,9 +15,9 @@
 #include "exeunt/base/files.h"
 #include "exeunt/eval/reproduction.h"
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/exits/sweep.h"
-#include "exeunt/flows/policy_times.h"
-#include "exeunt/tasks/task.h"
+#include "exeunt/policy/policy_grid.h"
+#include "exeunt/eval/policy_times.h"
+#include "exeunt/data/task.h"
 
 namespace exeunt::apps {
 namespace {

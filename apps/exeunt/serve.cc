@@ -15,7 +15,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/serve/server.h"
-#include "exeunt/tasks/hold_out.h"
+#include "exeunt/data/hold_out.h"
 
 namespace exeunt::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/flows/test_answers.h"
+#include "exeunt/eval/test_answers.h"
 
 namespace exeunt::apps {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "exeunt/exits/replay.h"
-#include "exeunt/exits/sweep.h"
+#include "exeunt/policy/replay.h"
+#include "exeunt/policy/policy_grid.h"
 
 namespace exeunt {
 namespace {

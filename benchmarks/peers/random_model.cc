@@ -6,7 +6,7 @@
 #include <exception>
 #include <filesystem>
 
-#include "exeunt/flows/bench.h"
+#include "exeunt/eval/bench.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/onnx_export.h"
 

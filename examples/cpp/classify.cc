@@ -4,7 +4,7 @@
 #include <string>
 
 #include <exeunt/base/error.h>
-#include <exeunt/runtime/classifier.h>
+#include <exeunt/engine/classifier.h>
 
 int main(int count, char** arguments) try {
   if (count < 2 || count > 3) {

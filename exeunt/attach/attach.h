@@ -11,7 +11,7 @@
 
 #include "exeunt/attach/head_trainer.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/runtime/engine.h"
+#include "exeunt/engine/engine.h"
 
 namespace exeunt {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exeunt/attach/head.h"
-#include "exeunt/runtime/engine.h"
+#include "exeunt/engine/engine.h"
 
 namespace exeunt {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "exeunt/runtime/cpu/kernels.h"
-#include "exeunt/runtime/cpu/region.h"
+#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/region.h"
 
 namespace exeunt {
 

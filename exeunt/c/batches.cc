@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exeunt/c/handle.h"
-#include "exeunt/runtime/labels.h"
+#include "exeunt/engine/labels.h"
 
 using namespace exeunt::c;
 

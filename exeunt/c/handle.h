@@ -12,7 +12,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/c/exeunt.h"
-#include "exeunt/runtime/classifier.h"
+#include "exeunt/engine/classifier.h"
 
 namespace exeunt::c {
 

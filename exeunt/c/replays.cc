@@ -10,12 +10,12 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/base/version.h"
 #include "exeunt/c/handle.h"
-#include "exeunt/exits/calibrate.h"
-#include "exeunt/exits/losses.h"
-#include "exeunt/exits/outcome_json.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/promise.h"
-#include "exeunt/exits/sweep.h"
+#include "exeunt/certify/calibrate.h"
+#include "exeunt/certify/losses.h"
+#include "exeunt/certify/outcome_json.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
+#include "exeunt/policy/policy_grid.h"
 
 using namespace exeunt::c;
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/tasks/dataset.h"
+#include "exeunt/data/dataset.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

@@ -11,8 +11,8 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/base/version.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/promise.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/locate.h"
 

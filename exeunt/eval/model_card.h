@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
-#include "exeunt/exits/policy_file.h"
+#include "exeunt/policy/policy_file.h"
 #include "exeunt/model/checkpoint.h"
 
 namespace exeunt {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/tasks/metrics.h"
+#include "exeunt/data/metrics.h"
 
 namespace exeunt {
 

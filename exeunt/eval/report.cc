@@ -15,8 +15,8 @@
 #include "exeunt/eval/published.h"
 #include "exeunt/eval/report_figures.h"
 #include "exeunt/eval/terms.h"
-#include "exeunt/exits/evidence.h"
-#include "exeunt/exits/sweep.h"
+#include "exeunt/outputs/evidence.h"
+#include "exeunt/policy/policy_grid.h"
 
 namespace exeunt {
 namespace {

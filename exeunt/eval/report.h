@@ -11,7 +11,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/exits/policy_file.h"
+#include "exeunt/policy/policy_file.h"
 
 namespace exeunt {
 
@@ -26,7 +26,7 @@ struct ReportRun {
   std::optional<PolicySpec> policy = {};        // whose exits and examples are shown; nothing = see kFittingAgreement
   std::vector<PolicySpec> settings = {};        // the curve of quality against speed-up
   std::optional<Certificate> certificate = {};  // of `policy`
-  std::string promise = {};                     // what it says (exits/promise.h)
+  std::string promise = {};                     // what it says (policy/promise.h)
   TextOf text = {};
   std::string data = {};  // what the data are called; empty = not known
 };

@@ -12,7 +12,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/tasks/task.h"
+#include "exeunt/data/task.h"
 
 namespace exeunt {
 namespace {

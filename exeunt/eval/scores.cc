@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "exeunt/base/error.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

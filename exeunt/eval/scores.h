@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/exits/policy.h"
-#include "exeunt/exits/replay.h"
-#include "exeunt/exits/trace.h"
-#include "exeunt/tasks/class_report.h"
-#include "exeunt/tasks/metrics.h"
+#include "exeunt/policy/policy.h"
+#include "exeunt/policy/replay.h"
+#include "exeunt/policy/trace.h"
+#include "exeunt/data/class_report.h"
+#include "exeunt/data/metrics.h"
 
 namespace exeunt {
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "exeunt/exits/policy.h"
-#include "exeunt/exits/replay.h"
-#include "exeunt/exits/trace.h"
+#include "exeunt/policy/policy.h"
+#include "exeunt/policy/replay.h"
+#include "exeunt/policy/trace.h"
 
 namespace exeunt {
 

@@ -13,7 +13,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/originals/python.h"
 
 namespace exeunt {

@@ -6,7 +6,7 @@
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/exits/policy.h"
+#include "exeunt/policy/policy.h"
 #include "exeunt/model/elbert.h"
 
 namespace exeunt {

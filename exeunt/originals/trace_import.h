@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/exits/trace.h"
+#include "exeunt/policy/trace.h"
 
 namespace exeunt {
 

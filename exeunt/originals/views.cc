@@ -13,7 +13,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/originals/npy.h"
 #include "exeunt/originals/python.h"
 

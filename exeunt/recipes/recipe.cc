@@ -11,7 +11,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/model/family.h"
 #include "exeunt/model/layout.h"
 #include "exeunt/recipes/shipped.h"

@@ -6,8 +6,8 @@
 
 #include <fmt/ranges.h>
 
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/promise.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 #include "exeunt/serve/render.h"
 
 namespace exeunt::serve {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/runtime/engine.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/serve/http_message.h"
 #include "exeunt/serve/job.h"
 #include "exeunt/serve/refusal.h"

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::serve {
 namespace {

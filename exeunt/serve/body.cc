@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "exeunt/base/utf8.h"
-#include "exeunt/exits/evidence.h"
+#include "exeunt/outputs/evidence.h"
 #include "exeunt/model/spec.h"
 
 namespace exeunt::serve {

@@ -11,7 +11,7 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/base/number.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::serve {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "exeunt/runtime/engine.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/serve/job.h"
 
 namespace exeunt::serve {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/served_policies.h"
 
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/promise.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 #include "exeunt/serve/refusal.h"
 
 namespace exeunt::serve {

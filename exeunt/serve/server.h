@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/runtime/engine.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/serve/listener.h"
 #include "exeunt/serve/service.h"
 

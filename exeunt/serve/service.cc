@@ -6,7 +6,7 @@
 #include <set>
 
 #include "exeunt/base/version.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/serve/pages.h"
 
 namespace exeunt::serve {

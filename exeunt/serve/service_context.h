@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "exeunt/runtime/engine.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/serve/access_log.h"
 #include "exeunt/serve/job.h"
 #include "exeunt/serve/metrics.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/trace.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/trace.h"
 
 namespace exeunt::serve {
 namespace {

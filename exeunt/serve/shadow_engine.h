@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "exeunt/exits/shadow_log.h"
+#include "exeunt/policy/shadow_log.h"
 #include "exeunt/serve/shadow.h"
 
 namespace exeunt::serve {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/eval/recommend.h"
+#include "exeunt/certify/recommend.h"
 #include "exeunt/train/run.h"
 #include "exeunt/train/stage_plan.h"
 

@@ -4,7 +4,7 @@
 
 #include "exeunt/data/features.h"
 #include "exeunt/eval/scores.h"
-#include "exeunt/exits/trace.h"
+#include "exeunt/policy/trace.h"
 #include "exeunt/train/network.h"
 
 namespace exeunt::nn {

@@ -10,9 +10,9 @@
 #include "exeunt/base/error.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/recipes/defaults.h"
-#include "exeunt/tasks/hold_out.h"
-#include "exeunt/tasks/inspect.h"
-#include "exeunt/tasks/task.h"
+#include "exeunt/data/hold_out.h"
+#include "exeunt/data/inspect.h"
+#include "exeunt/data/task.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

@@ -11,9 +11,9 @@
 #include "exeunt/data/features.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/recipes/recipe.h"
-#include "exeunt/tasks/metrics.h"
-#include "exeunt/tasks/user_data.h"
-#include "exeunt/tasks/yardstick.h"
+#include "exeunt/data/metrics.h"
+#include "exeunt/data/user_data.h"
+#include "exeunt/data/yardstick.h"
 
 namespace exeunt {
 

@@ -17,7 +17,7 @@
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/tasks/hold_out.h"
+#include "exeunt/data/hold_out.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 
 namespace exeunt {
 namespace {

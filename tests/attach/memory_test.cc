@@ -5,7 +5,7 @@
 #include "exeunt/attach/attach.h"
 #include "exeunt/attach/kept_rows.h"
 #include "tests/peak_memory.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 
 namespace exeunt {
 namespace {

@@ -29,21 +29,21 @@ class Selection(unittest.TestCase):
         return set(touched.select(paths)[0])
 
     def test_a_layer_selects_itself_and_what_stands_directly_on_it(self):
-        chosen = self.folders('exeunt/exits/rules/entropy.h')
-        self.assertTrue({'exits', 'eval', 'runtime', 'train', 'serve', 'cli'} <= chosen, chosen)
-        self.assertFalse({'base', 'text', 'model', 'tasks', 'data', 'c'} & chosen, chosen)
-        self.assertEqual(self.folders('exeunt/flows/predict.cc'), {'flows', *touched.folders_of('apps')})
+        chosen = self.folders('exeunt/policy/rules/entropy.h')
+        self.assertTrue({'policy', 'recipes', 'engine'} <= chosen, chosen)
+        self.assertFalse({'base', 'text', 'model', 'data', 'c'} & chosen, chosen)
+        self.assertEqual(self.folders('exeunt/predict/predict.cc'), {'predict', *touched.folders_of('apps')})
 
     def test_everything_stands_on_base(self):
         self.assertEqual(self.folders('exeunt/base/json.cc'), set(touched.every_folder()))
 
     def test_a_test_selects_only_its_own_layer(self):
-        self.assertEqual(self.folders('tests/exits/replay_test.cc'), {'exits'})
+        self.assertEqual(self.folders('tests/policy/replay_test.cc'), {'policy'})
         self.assertEqual(self.folders('tests/cli/info.txt'), set(touched.folders_of('apps')))
 
     def test_several_files_select_the_union(self):
-        both = self.folders('exeunt/flows/predict.cc', 'tests/text/load_test.cc')
-        self.assertEqual(both, self.folders('exeunt/flows/predict.cc') | {'text'})
+        both = self.folders('exeunt/predict/predict.cc', 'tests/text/load_test.cc')
+        self.assertEqual(both, self.folders('exeunt/predict/predict.cc') | {'text'})
 
     def test_sources_outside_the_layers_belong_to_the_one_that_embeds_them(self):
         self.assertIn('eval', self.folders('web/report.css'))
@@ -108,29 +108,29 @@ class Base(unittest.TestCase):
 
     def test_the_base_is_the_newest_commit_more_than_a_day_older_than_head(self):
         self.commit('exeunt/base/a.cc', 1_700_000_000)
-        self.commit('exeunt/flows/a.cc', 1_800_000_000)
+        self.commit('exeunt/predict/a.cc', 1_800_000_000)
         self.commit('exeunt/text/a.cc', 1_800_000_000 + 3600)
         status, out, _ = self.run_script()
         self.assertEqual(status, 0)
         chosen = set(out.split(';'))
-        self.assertTrue({'flows', 'text', 'data'} <= chosen, chosen)
-        self.assertFalse({'base', 'tasks', 'model'} & chosen, chosen)
+        self.assertTrue({'predict', 'text', 'data'} <= chosen, chosen)
+        self.assertFalse({'base', 'policy', 'model'} & chosen, chosen)
 
     def test_uncommitted_and_untracked_files_count(self):
-        self.commit('exeunt/flows/a.cc', 1_700_000_000)
+        self.commit('exeunt/predict/a.cc', 1_700_000_000)
         self.commit('README.md', 1_800_000_000)
         self.assertEqual(self.run_script()[1], '')
-        (self.root / 'exeunt/flows/a.cc').write_text('changed\n', encoding='utf-8')
-        self.assertIn('flows', self.run_script()[1].split(';'))
+        (self.root / 'exeunt/predict/a.cc').write_text('changed\n', encoding='utf-8')
+        self.assertIn('predict', self.run_script()[1].split(';'))
         (self.root / 'exeunt/eval').mkdir()
         (self.root / 'exeunt/eval/new.cc').write_text('new\n', encoding='utf-8')
         self.assertIn('eval', self.run_script()[1].split(';'))
 
     def test_a_given_base_is_used_and_a_wrong_one_refused(self):
         self.commit('exeunt/base/a.cc', 1_700_000_000)
-        self.commit('exeunt/flows/a.cc', 1_700_000_001)
+        self.commit('exeunt/predict/a.cc', 1_700_000_001)
         self.assertNotIn('base', self.run_script(base='HEAD~1')[1].split(';'))
-        self.assertEqual(self.run_script('--only', 'flows;base', base='HEAD~1')[1], 'flows')
+        self.assertEqual(self.run_script('--only', 'predict;base', base='HEAD~1')[1], 'predict')
         status, out, error = self.run_script(base='nonsense')
         self.assertEqual((status, out), (2, ''))
         self.assertIn("cannot compare with 'nonsense'", error)

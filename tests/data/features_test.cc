@@ -5,7 +5,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/safetensors.h"
-#include "exeunt/tasks/user_data.h"
+#include "exeunt/data/user_data.h"
 #include "tests/scratch.h"
 
 namespace exeunt {

@@ -128,14 +128,14 @@ def breaches_of_methods(root, page):
     text = page.read_text(encoding='utf-8')
     rows = [line for line in text.split('\n') if line.startswith('| ')]
     where = page.relative_to(root)
-    for file in sorted((root / 'exeunt/exits/rules').glob('*.h')):
+    for file in sorted((root / 'exeunt/policy/rules').glob('*.h')):
         name = re.search(r'kName = "(\w+)"', file.read_text(encoding='utf-8'))
-        if name and not any(re.match(rf'\| `{name[1]}[`:]', row) and f'`exits/rules/{file.name}`' in row for row in rows):
-            yield f'{where}: no row of `{name[1]}` names `exits/rules/{file.name}`'
-    kinds = root / 'exeunt/exits/policy_file.cc'
+        if name and not any(re.match(rf'\| `{name[1]}[`:]', row) and f'`policy/rules/{file.name}`' in row for row in rows):
+            yield f'{where}: no row of `{name[1]}` names `policy/rules/{file.name}`'
+    kinds = root / 'exeunt/policy/policy_file.cc'
     lists = re.findall(r'k(?:Losses|Methods)\{([^}]*)\}', kinds.read_text(encoding='utf-8')) if kinds.exists() else []
     for name in re.findall(r'"([\w-]+)"', ' '.join(lists)):
-        if not any(re.match(rf'\| `{name}`.*`exits/\w+\.cc`', row) for row in rows):
+        if not any(re.match(rf'\| `{name}`.*`certify/\w+\.cc`', row) for row in rows):
             yield f'{where}: no row for `{name}`'
     citation = root / 'CITATION.cff'
     cited = citation.read_text(encoding='utf-8') if citation.exists() else ''

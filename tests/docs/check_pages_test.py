@@ -61,15 +61,16 @@ class CheckPages(unittest.TestCase):
         self.assertEqual(len(self.found(page.replace('+int a', '+int c'), 'docs/contributing.md')), 1)
 
     def test_every_rule_and_method_has_a_row_in_methods(self):
-        (self.root / 'exeunt/exits/rules').mkdir(parents=True)
-        (self.root / 'exeunt/exits/risk.cc').write_text('')
-        self.write('exeunt/exits/rules/list.h', 'using Rules = RuleList<VoteRule>;')
-        self.write('exeunt/exits/rules/vote.h', 'static constexpr std::string_view kName = "vote";')
-        self.write('exeunt/exits/policy_file.cc', 'constexpr std::array<std::string_view, 2> kMethods{"wsr", "ltt-hb"};')
-        page = '| `vote:a` | a sum | `exits/rules/vote.h` |\n| `wsr` | a | `exits/risk.cc` |\n| `ltt-hb` | b | `exits/risk.cc` |\n'
+        (self.root / 'exeunt/policy/rules').mkdir(parents=True)
+        (self.root / 'exeunt/certify').mkdir()
+        (self.root / 'exeunt/certify/risk.cc').write_text('')
+        self.write('exeunt/policy/rules/list.h', 'using Rules = RuleList<VoteRule>;')
+        self.write('exeunt/policy/rules/vote.h', 'static constexpr std::string_view kName = "vote";')
+        self.write('exeunt/policy/policy_file.cc', 'constexpr std::array<std::string_view, 2> kMethods{"wsr", "ltt-hb"};')
+        page = '| `vote:a` | a sum | `policy/rules/vote.h` |\n| `wsr` | a | `certify/risk.cc` |\n| `ltt-hb` | b | `certify/risk.cc` |\n'
         self.assertEqual(self.found(page, 'docs/methods.md'), [])
         self.assertEqual(self.found(page.replace('`vote:a`', '`votes`'), 'docs/methods.md'),
-                         ['docs/methods.md: no row of `vote` names `exits/rules/vote.h`'])
+                         ['docs/methods.md: no row of `vote` names `policy/rules/vote.h`'])
         self.assertEqual(self.found(page.replace('`ltt-hb`', 'Bentkus'), 'docs/methods.md'), ['docs/methods.md: no row for `ltt-hb`'])
 
     def test_every_paper_of_methods_is_cited(self):

@@ -2,7 +2,7 @@
 #include "exeunt/eval/model_card.h"
 
 #include "exeunt/base/files.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/model/tiny.h"
 #include "tests/scratch.h"
 

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/exits/policy_text.h"
-#include "exeunt/exits/sweep.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/policy_grid.h"
 
 namespace exeunt {
 namespace {

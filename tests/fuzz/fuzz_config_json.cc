@@ -8,7 +8,7 @@
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/layout.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/runtime/precision_map.h"
+#include "exeunt/engine/precision_map.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace exeunt {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as the user's CSV or TSV, with and without labels; the first byte chooses. Every row read again from its
 // fields, quoted, must give the same fields.
-#include "exeunt/tasks/rows.h"
-#include "exeunt/tasks/user_data.h"
+#include "exeunt/data/rows.h"
+#include "exeunt/data/user_data.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

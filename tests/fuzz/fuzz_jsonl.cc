@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as the user's JSONL, bad rows collected: whatever a line holds, the others are read.
-#include "exeunt/tasks/user_data.h"
+#include "exeunt/data/user_data.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text as a policy.json; what is accepted comes back from what we write of it.
-#include "exeunt/exits/policy_file.h"
+#include "exeunt/policy/policy_file.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

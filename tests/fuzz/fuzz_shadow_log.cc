@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as a log of shadow runs; what is accepted can be replayed.
-#include "exeunt/exits/replay.h"
-#include "exeunt/exits/shadow_log.h"
+#include "exeunt/policy/replay.h"
+#include "exeunt/policy/shadow_log.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as a trace; what is accepted can be replayed.
-#include "exeunt/exits/replay.h"
+#include "exeunt/policy/replay.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

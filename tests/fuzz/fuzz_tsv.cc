@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as a split of some task of the table; the first byte chooses which. Bad rows are collected, then refused.
-#include "exeunt/tasks/dataset.h"
+#include "exeunt/data/dataset.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

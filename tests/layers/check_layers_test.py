@@ -34,8 +34,8 @@ class Layers(unittest.TestCase):
             'exeunt/data/a.cc': '#include "exeunt/text/b.h"\n',
             'exeunt/data/CMakeLists.txt': 'exeunt_library(data SOURCES torch_a.cc LINKS exeunt::text exeunt_fmt)\n',
             'exeunt/train/a.cc': '#include <torch/torch.h>\n',
-            'apps/exeunt/main.cc': '#include "exeunt/runtime/a.h"\n#include "apps/exeunt/verb.h"\n',
-            'tests/text/a_test.cc': '#include "exeunt/runtime/a.h"\n' + '\n' * 599,
+            'apps/exeunt/main.cc': '#include "exeunt/engine/a.h"\n#include "apps/exeunt/verb.h"\n',
+            'tests/text/a_test.cc': '#include "exeunt/engine/a.h"\n' + '\n' * 599,
         })
         self.assertEqual((code, out), (0, ''))
 
@@ -73,7 +73,7 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/base/a.cc': '  #  include <exeunt/text/a.h>\n'}, 'no arrow from base to text')
 
     def test_a_folder_below_a_layer_belongs_to_it(self):
-        self.breach({'exeunt/runtime/cpu/a.cc': '#include "exeunt/tasks/a.h"\n'}, 'no arrow from runtime to tasks')
+        self.breach({'exeunt/engine/cpu/a.cc': '#include "exeunt/data/a.h"\n'}, 'no arrow from engine to data')
 
     def test_apps_never_include_train(self):
         self.breach({'exeunt/base/a.h': '', 'apps/exeunt/a.cc': '#include "exeunt/train/a.h"\n'},
@@ -83,8 +83,7 @@ class Layers(unittest.TestCase):
         code, out = run({'exeunt/base/a.h': '',
                          'apps/exeunt-train/a.cc': '#include "exeunt/train/run.h"\n#include "apps/exeunt/usage.h"\n'})
         self.assertEqual((code, out), (0, ''))
-        self.breach({'exeunt/base/a.h': '', 'apps/exeunt-train/a.cc': '#include "exeunt/runtime/reference.h"\n'},
-                    'no arrow from trainer to runtime')
+        self.breach({'exeunt/train/a.cc': '#include "exeunt/engine/reference.h"\n'}, 'no arrow from train to engine')
 
     def test_torch_belongs_in_train(self):
         for header in ('torch/torch.h', 'ATen/ATen.h', 'c10/util/Half.h'):
@@ -99,10 +98,10 @@ class Layers(unittest.TestCase):
                               'exeunt/train/a.cc': 'Family family = Family::bert;\n'}), (0, ''))
 
     def test_links_follow_the_same_arrows(self):
-        self.breach({'exeunt/exits/CMakeLists.txt': 'exeunt_library(exits\n  SOURCES a.cc\n  LINKS exeunt::tasks)\n'},
-                    'exits links exeunt::tasks; there is no arrow from exits to tasks')
-        self.breach({'exeunt/x/CMakeLists.txt': 'exeunt_library(exits SOURCES a.cc PRIVATE_LINKS exeunt_runtime)\n'},
-                    'there is no arrow from exits to runtime')
+        self.breach({'exeunt/policy/CMakeLists.txt': 'exeunt_library(policy\n  SOURCES a.cc\n  LINKS exeunt::data)\n'},
+                    'policy links exeunt::data; there is no arrow from policy to data')
+        self.breach({'exeunt/x/CMakeLists.txt': 'exeunt_library(policy SOURCES a.cc PRIVATE_LINKS exeunt_engine)\n'},
+                    'there is no arrow from policy to engine')
 
     def test_an_unknown_folder_needs_a_place_in_the_table(self):
         self.breach({'exeunt/misc/a.cc': ''}, 'folder misc has no place')

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/scratch.h"
 
 namespace exeunt {

@@ -8,7 +8,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/exits/policy_file.h"
+#include "exeunt/policy/policy_file.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/manifest.h"
 #include "tests/model/others.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/originals/policy_flags.h"
 
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/scratch.h"
 
 namespace exeunt {

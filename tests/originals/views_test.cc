@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/files.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/originals/elbert_stats.h"
 #include "exeunt/originals/npy.h"
 #include "exeunt/originals/python.h"
-#include "tests/exits/traces.h"
+#include "tests/policy/traces.h"
 #include "tests/originals/numpy.h"
 #include "tests/scratch.h"
 

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/files.h"
-#include "exeunt/exits/policy.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/recipes/settings.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/scratch.h"
 
 namespace exeunt {

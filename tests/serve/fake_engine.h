@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
 #include "exeunt/serve/shadow.h"

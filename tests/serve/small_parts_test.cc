@@ -4,7 +4,7 @@
 #include <random>
 
 #include "exeunt/base/json.h"
-#include "exeunt/exits/policy_text.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/serve/access_log.h"
 #include "exeunt/serve/admission.h"
 #include "exeunt/serve/allowed_policies.h"

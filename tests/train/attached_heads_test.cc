@@ -12,7 +12,7 @@
 #include "exeunt/recipes/recipe.h"
 #include "exeunt/train/network.h"
 #include "exeunt/train/objective.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/train/batches.h"
 
 namespace exeunt::nn {

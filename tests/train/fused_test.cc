@@ -7,7 +7,7 @@
 #include "exeunt/train/group.h"
 #include "exeunt/train/step_graphs.h"
 #include "exeunt/train/torch_compat.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/train/batches.h"
 
 namespace exeunt::nn {

@@ -12,8 +12,8 @@
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/schema.h"
-#include "exeunt/runtime/reference.h"
-#include "tests/runtime/random_model.h"
+#include "exeunt/engine/reference.h"
+#include "tests/engine/random_model.h"
 #include "tests/scratch.h"
 #include "tests/train/batches.h"
 

@@ -9,7 +9,7 @@
 #include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
 #include "exeunt/train/prototypes.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/scratch.h"
 
 namespace exeunt::nn {

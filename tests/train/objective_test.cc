@@ -7,7 +7,7 @@
 
 #include "exeunt/base/safetensors.h"
 #include "exeunt/train/gradient.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/scratch.h"
 #include "tests/train/batches.h"
 

@@ -12,7 +12,7 @@
 #include "exeunt/train/gpu.h"
 #include "exeunt/train/pretrain_stepper.h"
 #include "exeunt/train/torch_compat.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/scratch.h"
 
 namespace exeunt::nn {

@@ -10,8 +10,8 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/exits/trace.h"
-#include "exeunt/runtime/engine.h"
+#include "exeunt/policy/trace.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/train/stage_plan.h"
 #include "tests/train/small_run.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "exeunt/train/run.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/scratch.h"
 
 namespace exeunt {

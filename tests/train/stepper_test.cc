@@ -9,7 +9,7 @@
 
 #include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
-#include "tests/runtime/random_model.h"
+#include "tests/engine/random_model.h"
 #include "tests/train/batches.h"
 
 namespace exeunt::nn {

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/attach/attach_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <tuple>
+
+#include <unistd.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
+#include "exeunt/data/learned_rows.h"
+#include "exeunt/certify/certify.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/certify/risk.h"
+#include "exeunt/attach/attach_record.h"
+#include "exeunt/certify/calibrate_model.h"
+#include "exeunt/certify/certify_model.h"
+#include "exeunt/eval/folder_card.h"
+#include "exeunt/eval/label_names.h"
+#include "exeunt/eval/model_policy.h"
+#include "exeunt/certify/model_thresholds.h"
+#include "exeunt/certify/tries.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/engine/labels.h"
+#include "exeunt/engine/resolve.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr double kHeldOut = 0.4, kMostHeldOut = 0.7;  // share of the texts that is not learned,
+constexpr double kEnough = 20000;                     // or so many of them, unless a promise takes more
+constexpr SplitShares kHeldOutShares{};               // and how that is divided
+constexpr double kRoom = 1.5;                         // rows to certify with, over those needed where none has a loss
+constexpr size_t kFewest = 50;                        // texts to learn from
+constexpr size_t kTimed = 400;                        // texts whose time is measured
+constexpr size_t kSearch = 128;                       // … that search for matrices to keep wider, in many passes
+constexpr size_t kManyLabels = 10;
+constexpr double kRate = 1e-3, kHighRate = 3e-3;  // of the exits; the high one for values and many labels
+
+using Seconds = std::chrono::duration<double>;
+
+// A bar for each phase of the work, one after the other.
+class Phases {
+ public:
+  explicit Phases(const Observer& observer) : observer_(observer) {}
+  void advance(std::string_view what, int64_t steps, int64_t total) {
+    if (!bar_ || what != what_ || done_ >= total_) {
+      bar_.reset();
+      what_ = what;
+      done_ = 0;
+      total_ = total;
+      bar_ = std::make_unique<Progress>(what_, total, observer_.progress);
+    }
+    done_ += steps;
+    bar_->advance(steps);
+  }
+
+ private:
+  const Observer& observer_;
+  std::string what_ = {};
+  int64_t done_ = 0, total_ = 0;
+  std::unique_ptr<Progress> bar_ = {};
+};
+
+// Whether the new folder may be written is better known before the work than after it. `force` replaces no folder but a
+// model's.
+void require_place(const fs::path& out, bool force) {
+  if (path_exists(out) && !force) {
+    throw Error(Code::usage, fmt::format("{}: already exists", out.string()), "choose another --out or add --force");
+  }
+  if (path_exists(out) && (!fs::is_directory(out) || (!fs::is_empty(out) && !path_exists(out / kConfigFile)))) {
+    throw Error(Code::usage,
+                fmt::format("{}: got something that is not a model, which --force does not replace", out.string()),
+                "choose another --out");
+  }
+  fs::path above = fs::absolute(out).lexically_normal().parent_path();
+  while (!path_exists(above) && above != above.parent_path()) above = above.parent_path();
+  if (!fs::is_directory(above) || ::access(above.c_str(), W_OK | X_OK) != 0) {
+    throw Error(
+        Code::resources,
+        fmt::format("{}: cannot be written: {} is not a folder that may be changed", out.string(), above.string()),
+        "choose another --out");
+  }
+}
+
+void require_attachable(const Checkpoint& model, const AttachJob& job) {
+  const auto& sites = model.exits().sites;
+  require_value_range(model.exits().problem == Problem::regression, model.exits().range, job.plan.range);
+  const std::string name = model.folder().string();
+  if (sites.size() > 1 && !job.force) {
+    throw Error(Code::usage, fmt::format("{}: the model has {} exits already", name, sites.size()),
+                "to certify them: exeunt calibrate MODEL; to replace all but the last by new ones, add --force");
+  }
+  if (model.spec().layers < 2) {
+    throw Error(Code::bad_file, fmt::format("{}: got a model of one layer, want two or more", name));
+  }
+  require_place(job.out, job.force);
+}
+
+// Labelled rows, if there are any. A model without names for its labels gets those of the data.
+std::optional<Dataset> labelled_rows(const AttachJob& job, Checkpoint& model, const Observer& observer) {
+  if (job.labelled.path.empty()) return std::nullopt;
+  Dataset data = data_for({.data = job.labelled}, model, observer);
+  model =
+      model.with_labels(label_names(model.exits(), model.spec().family, job.labelled.columns.labels, data, observer));
+  const bool regression = model.exits().problem == Problem::regression;
+  if (data.labelled && data.several != (model.exits().problem == Problem::multi_label)) {
+    throw Error(
+        Code::bad_file,
+        fmt::format("the rows of {} have {}, and the model gives {}", data.where,
+                    data.several ? "several labels" : "one label", data.several ? "one" : "several at once"),
+        data.several ? "" : "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
+  }
+  if (data.labelled && data.regression != regression) {
+    throw Error(Code::bad_file,
+                fmt::format("the model predicts {}, but {} holds {}", regression ? "a number" : "classes", data.where,
+                            data.regression ? "numbers" : "classes"));
+  }
+  if (data.labelled && !regression) reorder_labels(data, model.exits().labels);
+  return data;
+}
+
+// A model that always answers the same would learn exits that do, and certify them.
+void require_different_answers(std::span<const float> logits, const ExitLayout& exits) {
+  const auto width = static_cast<size_t>(exits.outputs);
+  const auto answer = [&](size_t row) {
+    const std::span<const float> own = logits.subspan(row * width, width);
+    return exits.problem == Problem::regression ? own[0]
+                                                : static_cast<float>(answer_number(reading_of(exits, own.data())));
+  };
+  for (size_t row = 1; row * width < logits.size(); ++row) {
+    if (answer(row) != answer(0)) return;
+  }
+  const std::string same = exits.problem == Problem::regression ? fmt::format("the value {:g}", answer(0))
+                           : exits.problem == Problem::multi_label
+                               ? "the same labels"
+                               : fmt::format("'{}'", exits.labels[static_cast<size_t>(answer(0))]);
+  throw Error(Code::failure, fmt::format("the model answers {} to every text", same),
+              "bring texts of every class the model knows");
+}
+
+void reorder(DrawnTexts& drawn, std::span<const size_t> order) {
+  std::vector<Example> texts;
+  std::vector<Encoding> tokens;
+  for (const size_t i : order) {
+    texts.push_back(std::move(drawn.texts[i]));
+    tokens.push_back(std::move(drawn.tokens[i]));
+  }
+  drawn.texts = std::move(texts);
+  drawn.tokens = std::move(tokens);
+}
+
+// Texts that the model learned before tell little of how it does on new ones: they go to the front, to be learned.
+size_t put_known_first(const LearnedRows& learned, const Tokenizer& tokenizer, DrawnTexts& drawn) {
+  const auto known = [&](size_t text) {
+    for (const int64_t length : learned.max_lengths()) {
+      const Example& example = drawn.texts[text];
+      const bool same = drawn.tokens[text].ids.size() <= static_cast<size_t>(length) && !drawn.tokens[text].truncated;
+      const Overlap overlap = learned.overlap(
+          same ? drawn.tokens[text].ids
+               : tokenizer.encode(example.text, example.pair, {.max_length = static_cast<int>(length)}).ids);
+      if (overlap != Overlap::none) return true;
+    }
+    return false;
+  };
+  std::vector<size_t> first, then;
+  for (size_t i = 0; i < drawn.texts.size(); ++i) (known(i) ? first : then).push_back(i);
+  const size_t count = first.size();
+  first.insert(first.end(), then.begin(), then.end());
+  reorder(drawn, first);
+  return count;
+}
+
+void say_overlap(const LearnedRows& learned, std::span<const Encoding> certify, const Observer& observer) {
+  size_t inside = 0;
+  for (const Encoding& text : certify) inside += learned.overlap(text.ids) == Overlap::none ? 0 : 1;
+  const double share = static_cast<double>(inside) / static_cast<double>(certify.size());
+  if (share < 0.05) return;
+  observer.notice(fmt::format(
+      "{:.0f} % of the texts that certify are part of a learned text or contain one: on texts that are not, "
+      "more answers may differ",
+      100 * share));
+}
+
+// The smallest and largest value, with a little room where they are equal.
+std::pair<double, double> values_range(const ExitTrace& trace) {
+  std::pair<double, double> range{INFINITY, -INFINITY};
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const double value = trace.at(row, trace.exits - 1)[0];
+    range = {std::min(range.first, value), std::max(range.second, value)};
+  }
+  return range;
+}
+
+// Rows with a label; all of a part where every row has one.
+ExitTrace labelled_part(const ExitTrace& trace) {
+  std::vector<size_t> rows;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    if (!std::isnan(trace.gold[row * trace.gold_width()])) rows.push_back(row);
+  }
+  return select_rows(trace, rows);
+}
+
+std::vector<ExitReport> exit_reports(const ExitTrace& report) {
+  std::vector<ExitReport> out;
+  const ExitTrace labelled = labelled_part(report);
+  std::vector<ExitScore> scores;
+  if (labelled.rows > 0) scores = Scorer(labelled).each_exit();
+  for (int exit = 0; exit < report.exits; ++exit) {
+    double sum = 0;
+    for (size_t row = 0; row < report.rows; ++row) {
+      const std::span<const float> early = report.at(row, exit), full = report.at(row, report.exits - 1);
+      sum += report.info.regression ? std::abs(early[0] - full[0]) : report.same_answer(early, full) ? 1.0 : 0.0;
+    }
+    ExitReport line{.layer = report.info.layers[static_cast<size_t>(exit)],
+                    .agreement = sum / static_cast<double>(report.rows)};
+    if (!scores.empty()) line.metrics = scores[static_cast<size_t>(exit)].metrics;
+    out.push_back(std::move(line));
+  }
+  return out;
+}
+
+// Milliseconds a text under a policy, all threads at work on many texts.
+double time_of(Engine& engine, std::span<const Encoding> texts, const PolicySpec& policy,
+               const std::vector<float>& exit_rates) {
+  const Ask ask{.policy = engine.bind(policy, exit_rates)};
+  (void)engine.answer(texts.first(std::min<size_t>(texts.size(), 16)), ask);
+  const auto start = std::chrono::steady_clock::now();
+  (void)engine.answer(texts, ask);
+  return 1000 * Seconds(std::chrono::steady_clock::now() - start).count() / static_cast<double>(texts.size());
+}
+
+// The values that each row gets: at full depth, or by a policy.
+std::vector<float> values_of(const ExitTrace& trace, const PolicySpec& policy) {
+  Replayer replayer(trace);
+  const Departures departures = replayer.run(policy);
+  std::vector<float> values;
+  for (size_t row = 0; row < trace.rows; ++row) values.push_back(replayer.answer(departures, row)[0]);
+  return values;
+}
+
+PolicyScore score_of(const ExitTrace& report, const PolicySpec& policy) {
+  PolicyScore score = Scorer(report).score(policy);
+  const ExitTrace labelled = labelled_part(report);
+  if (labelled.rows > 0) score.metrics = Scorer(labelled).score(policy).metrics;
+  return score;
+}
+
+class Attacher {
+ public:
+  Attacher(const AttachJob& job, const Observer& observer)
+      : job_(job),
+        observer_(observer),
+        source_(with_thresholds(Checkpoint::open(job.model), job.thresholds)),
+        finished_(finished_model(source_)) {}
+
+  Attached run() {
+    const auto start = std::chrono::steady_clock::now();
+    require_attachable(source_, job_);
+    observer_.notices(source_.notices());
+    draw();
+    learn();
+    certify();
+    measure_times();
+    write();
+    done_.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+    return std::move(done_);
+  }
+
+ private:
+  [[nodiscard]] std::span<const Encoding> learned() const { return std::span(drawn_.tokens).first(done_.parts.learn); }
+  [[nodiscard]] std::span<const Encoding> held_out() const {
+    return std::span(drawn_.tokens).subspan(done_.parts.learn);
+  }
+
+  void draw() {
+    tokenizer_ = load_tokenizer(source_.folder());
+    const std::optional<Dataset> labelled = labelled_rows(job_, source_, observer_);
+    finished_ = finished_model(source_);
+    const Resolved run =
+        resolve(source_, {.policy = "full", .precision = precision(), .max_length = job_.texts.max_length});
+    exceptions_ = run.exceptions;
+    DrawOptions options = job_.texts;
+    options.max_length = run.max_length;
+    drawn_ = draw_texts(options, labelled ? &*labelled : nullptr, *tokenizer_, observer_);
+    done_.rows = drawn_.rows;
+    done_.blank = drawn_.blank;
+    done_.truncated = drawn_.truncated;
+    done_.distinct = drawn_.distinct;
+    done_.max_length = options.max_length;
+    learned_ = learned_in(source_.folder());
+    const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, drawn_) : 0;
+    const double epsilon = job_.plan.budgets.front();
+    const RiskTest test{
+        .loss = finished_.exits().problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement,
+        .method = finished_.exits().problem == Problem::regression ? RiskMethod::wsr : RiskMethod::ltt_binomial,
+        .epsilon = epsilon,
+        .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
+    const auto needed = static_cast<size_t>(rows_without_loss(test));
+    done_.parts = split_texts(drawn_.texts.size(), known, needed, epsilon, 1 - job_.plan.delta);
+    if (finished_.exits().problem == Problem::regression) {  // a reranker's order is that of all answers to a question
+      reorder(drawn_, whole_questions_last(drawn_.texts, known, done_.parts.report, job_.texts.seed));
+    }
+    if (known > 0) observer_.notice(fmt::format("{} texts are known to the model: none of them certifies", known));
+    if (drawn_.truncated > 0) {
+      observer_.notice(fmt::format(
+          "{} of {} texts ({:.1f} %) were truncated to {} tokens", drawn_.truncated, drawn_.rows,
+          100 * static_cast<double>(drawn_.truncated) / static_cast<double>(drawn_.rows), done_.max_length));
+    }
+    if (drawn_.crowded) {
+      observer_.notice(fmt::format("{} texts were drawn instead of {}: together they take {} MiB", drawn_.texts.size(),
+                                   options.limit, drawn_.bytes >> 20));
+    }
+    if (drawn_.blank > 0) observer_.notice(fmt::format("{} rows without a text were left out", drawn_.blank));
+  }
+
+  [[nodiscard]] HeadSettings heads() const {
+    HeadSettings settings = job_.heads;
+    settings.seed = job_.texts.seed;
+    const ExitLayout& exits = finished_.exits();
+    const bool high = exits.problem == Problem::regression || exits.labels.size() >= kManyLabels;
+    if (settings.rate == 0) settings.rate = high ? kHighRate : kRate;
+    return settings;
+  }
+
+  // In which the frozen model runs.
+  [[nodiscard]] Precision precision() const { return job_.precision.value_or(Precision::fp32); }
+
+  // What the texts take is not there for rows.
+  [[nodiscard]] size_t memory_for_rows() const { return job_.memory - std::min(job_.memory / 2, drawn_.bytes); }
+
+  void learn() {
+    Engine engine(finished_, {.precision = precision(), .exceptions = exceptions_, .threads = job_.texts.threads});
+    done_.engine = engine.name();
+    done_.threads = engine.threads();
+    done_.regression = finished_.exits().problem == Problem::regression;
+    Phases phases(observer_);
+    const std::vector<AttachedExit> exits = learn_exits(
+        engine, learned(), held_out().first(done_.parts.fit),
+        {.heads = heads(),
+         .threads = job_.texts.threads,
+         .memory = memory_for_rows(),
+         .advance = [&](std::string_view what, int64_t steps, int64_t total) { phases.advance(what, steps, total); },
+         .answers = [&](std::span<const float> logits) { require_different_answers(logits, finished_.exits()); }});
+    model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits));
+  }
+
+  // The texts that were not learned, in the order of their parts.
+  [[nodiscard]] Dataset held_out_rows() const {
+    Dataset data;
+    data.sha256 = drawn_.sha256;
+    data.regression = done_.regression;
+    data.labels = finished_.exits().labels;
+    data.examples.assign(drawn_.texts.begin() + static_cast<ptrdiff_t>(done_.parts.learn), drawn_.texts.end());
+    for (size_t row = 0; row < data.examples.size(); ++row) data.examples[row].index = static_cast<int64_t>(row);
+    return data;
+  }
+
+  void certify() {
+    const MeasureOptions run{
+        .max_length = done_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
+    const TracedTexts texts(*model_, run, {held_out_rows()});
+    const std::vector<size_t> all = texts.all();
+    const ExitTrace trace = texts.trace({}, all, observer_);  // once in fp32, for every part and every precision
+    const auto part = [&](size_t first, size_t count) {
+      const std::span<const size_t> own = std::span<const size_t>(all).subspan(first, count);
+      return std::pair{select_rows(trace, own),
+                       PartRows{.row = {own.begin(), own.end()}, .repeats = std::vector<int>(count, 1)}};
+    };
+    const AttachParts& parts = done_.parts;
+    std::tie(fp32_.fit, fp32_.fit_rows) = part(0, parts.fit);
+    std::tie(fp32_.certify, fp32_.certify_rows) = part(parts.fit, parts.certify);
+    std::tie(fp32_.report, fp32_.report_rows) = part(parts.fit + parts.certify, parts.report);
+    fp32_.seed = job_.texts.seed;
+    CalibrationPlan plan = job_.plan;
+    if (done_.regression) choose_range(plan);
+    const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
+                                   observer_);
+    CertifiedChoice certified = certifier.run(plan);
+    done_.setting = certified.setting;
+    done_.precisions = std::move(certified.trials);
+    done_.calibration = std::move(certified.calibration);
+    data_ = std::move(certified.data);
+    const BudgetOutcome& first = done_.calibration.outcomes.front();
+    if (str(first.policy) == "full") {
+      observer_.notice(fmt::format(
+          "no exit can be used within {:g} %: every text runs all layers; more texts make better exits, and a larger "
+          "--max-drop allows more",
+          100 * first.epsilon));
+    }
+    done_.exits = exit_reports(fp32_.report);
+    done_.full = score_of(fp32_.report, PolicySpec{});
+    remember_learned();
+    say_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
+  }
+
+  // Beside what the model had learned before.
+  void remember_learned() {
+    std::vector<LearnedRows::Row> rows;
+    for (const Encoding& text : learned()) rows.emplace_back(text.ids);
+    if (learned_) {
+      learned_->add(rows, done_.max_length);
+    } else {
+      learned_.emplace(rows, done_.max_length);
+    }
+  }
+
+  void choose_range(CalibrationPlan& plan) {
+    if (finished_.exits().range) {
+      plan.range = finished_.exits().range;
+      done_.range_from = "the model's";
+    } else if (plan.range) {
+      done_.range_from = "--range";
+    } else {
+      plan.range = values_range(fp32_.fit);
+      done_.range_from = fmt::format("full-depth values of {} texts", fp32_.fit.rows);
+    }
+    done_.range = *plan.range;
+  }
+
+  void measure_times() {
+    const auto engine_in = [&](const PrecisionSetting& setting) {
+      return Engine(*model_,
+                    {.precision = setting.precision, .exceptions = setting.exceptions, .threads = job_.texts.threads});
+    };
+    const std::span<const Encoding> report = held_out().subspan(done_.parts.fit + done_.parts.certify);
+    const std::span<const Encoding> timed = report.first(std::min(report.size(), kTimed));
+    {
+      Engine fp32 = engine_in({});
+      done_.full_milliseconds = time_of(fp32, timed, PolicySpec{}, {});
+    }
+    Engine engine = engine_in(done_.setting);
+    const std::span<const Example> examples =
+        std::span(drawn_.texts).subspan(done_.parts.learn + done_.parts.fit + done_.parts.certify);
+    for (size_t i = 0; i < done_.calibration.outcomes.size(); ++i) {
+      const BudgetOutcome& outcome = done_.calibration.outcomes[i];
+      BudgetReport report_line{.outcome = outcome, .score = score_of(data_.report, outcome.policy)};
+      report_line.milliseconds = time_of(engine, timed, outcome.policy, done_.calibration.entry.points[i].exit_rates);
+      if (done_.regression) {
+        const OrderKept kept =
+            order_kept(examples, values_of(fp32_.report, PolicySpec{}), values_of(data_.report, outcome.policy));
+        if (kept.questions > 0) report_line.order = kept;
+      }
+      done_.budgets.push_back(std::move(report_line));
+    }
+  }
+
+  [[nodiscard]] AttachRecord record() const {
+    AttachRecord record{.weights = weights_sha256(finished_), .texts = drawn_.sha256, .rows = drawn_.rows};
+    record.learned = static_cast<int64_t>(done_.parts.learn);
+    record.chosen = static_cast<int64_t>(done_.parts.fit);
+    record.certified = static_cast<int64_t>(done_.parts.certify);
+    record.reported = static_cast<int64_t>(done_.parts.report);
+    record.max_length = done_.max_length;
+    record.engine = done_.engine;
+    record.precision = name_of(precision());
+    record.heads = heads();
+    record.tool = version();
+    record.created = now_rfc3339();
+    return record;
+  }
+
+  void write() {
+    const std::string record = json_text(fields_json(this->record()));
+    const auto beside = [&](const fs::path& folder) -> std::vector<std::string> {
+      learned_->write(folder / kLearnedFile);
+      write_atomically(folder / kAttachFile, record);
+      PrecisionMap map = find_precision_map(source_.folder(), source_.spec());  // of the same matrices
+      if (!done_.setting.exceptions.empty()) {  // the certificate holds with these alone
+        map.by_precision[done_.setting.precision] = done_.setting.exceptions;
+      }
+      if (map != PrecisionMap{}) write_atomically(folder / kPrecisionFile, precision_map_text(map));
+      Measured measured;
+      measured.trace = data_.certify;
+      measured.model = *model_;
+      const fs::path policy = folder / "policy.json";
+      const PolicyLock lock(policy);
+      keep_policy(lock, policy, measured, done_.calibration.entry);
+      CardFacts facts = facts_of_folder(folder, *model_, source_.folder());
+      facts.name = job_.out.filename().string();
+      write_card(folder, *model_, facts);
+      return {kLearnedFile, kAttachFile};
+    };
+    job_.writing(true);
+    (void)write_exeunt_folder(*model_, job_.out, {.replace = job_.force, .beside = beside});
+    job_.writing(false);
+    done_.out = job_.out;
+  }
+
+  const AttachJob& job_;
+  const Observer& observer_;
+  Checkpoint source_, finished_;
+  std::unique_ptr<const Tokenizer> tokenizer_ = {};
+  Exceptions exceptions_ = {};
+  DrawnTexts drawn_ = {};
+  std::unique_ptr<const Checkpoint> model_ = {};
+  CalibrationData fp32_ = {}, data_ = {};    // the parts in fp32, and in the precision that is certified
+  std::optional<LearnedRows> learned_ = {};  // by the model; in the end, by its exits, too
+  Attached done_;
+};
+
+}  // namespace
+
+AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilon, double confidence) {
+  const auto all = static_cast<double>(texts);
+  const double wanted = kRoom * static_cast<double>(needed) / kHeldOutShares.certify;
+  const double least_share = std::min(kHeldOut * all, kEnough);
+  const size_t held_out =
+      std::min(static_cast<size_t>(std::clamp(wanted, least_share, kMostHeldOut * all)), texts - known);
+  const auto share = [&](double part) { return static_cast<size_t>(part * static_cast<double>(held_out)); };
+  AttachParts parts{
+      .learn = texts - held_out, .fit = share(kHeldOutShares.fit), .certify = share(kHeldOutShares.certify)};
+  parts.report = held_out - parts.fit - parts.certify;
+  if (parts.certify >= needed && parts.learn >= kFewest && parts.fit > 0) return parts;
+  const auto least_held_out = static_cast<size_t>(std::ceil(static_cast<double>(needed + 1) / kHeldOutShares.certify));
+  if (known > 0 && texts - known < least_held_out) {
+    throw Error(Code::failure,
+                fmt::format("the model has learned {} of the {} texts already, and {} new ones are needed to certify",
+                            known, texts, least_held_out),
+                "bring texts that it was not trained on");
+  }
+  const double least = std::max(static_cast<double>(needed + 1) / kHeldOutShares.certify / kMostHeldOut,
+                                static_cast<double>(kFewest) / (1 - kMostHeldOut));
+  throw Error(
+      Code::failure,
+      fmt::format("too few texts: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least",
+                  texts, 100 * epsilon, 100 * confidence, static_cast<size_t>(std::ceil(least))),
+      "bring more texts (--texts takes several files), or allow more with --max-drop");
+}
+
+Attached attach_model(const AttachJob& job, const Observer& observer) {
+  return Attacher(job, observer).run();
+}
+
+}  // namespace exeunt

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/calibrate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/certify/candidates.h"
+#include "exeunt/certify/losses.h"
+#include "exeunt/policy/replay.h"
+#include "exeunt/certify/shift.h"
+#include "exeunt/certify/temperature.h"
+
+namespace exeunt {
+namespace {
+
+constexpr double kLeastBudget = 1e-5;  // which already takes 300,000 examples
+
+// The plan with its open questions answered by the model.
+struct Settled {
+  RiskLoss loss;
+  RiskMethod method;
+  double delta;  // of one budget's test
+  std::optional<std::pair<double, double>> range;
+  bool requests;  // repeats count
+
+  [[nodiscard]] RiskTest test(double epsilon) const { return {loss, method, epsilon, delta}; }
+};
+
+// How often the most frequent text was asked.
+int most_repeats(const CalibrationData& data) {
+  int most = 1;
+  for (const PartRows* part : {&data.fit_rows, &data.certify_rows, &data.report_rows})
+    for (const int repeats : part->repeats) most = std::max(most, repeats);
+  return most;
+}
+
+Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
+  const auto refuse = [](const std::string& why) { throw Error(Code::usage, why); };
+  if (plan.budgets.empty()) refuse("no budget: say how much may be lost, as in --max-drop 1%");
+  for (size_t i = 0; i < plan.budgets.size(); ++i) {
+    if (!(plan.budgets[i] >= kLeastBudget && plan.budgets[i] < 1))
+      refuse(fmt::format("budget: got {}, want a share from {} to below 1", plan.budgets[i], kLeastBudget));
+    if (i > 0 && plan.budgets[i] <= plan.budgets[i - 1]) refuse("budgets: want increasing values");
+  }
+  if (!(plan.delta > 0 && plan.delta < 1))
+    refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
+  Settled settled;
+  settled.loss = plan.loss.value_or(data.fit.info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  settled.requests = plan.unit == CertifiedUnit::requests && most_repeats(data) > 1;
+  const bool zero_one = settled.loss == RiskLoss::disagreement && !settled.requests;
+  settled.method = plan.method.value_or(zero_one ? RiskMethod::ltt_binomial : RiskMethod::wsr);
+  if (settled.method == RiskMethod::ltt_binomial && !zero_one)
+    refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}'{} has others; use wsr, ltt-hb or crc",
+                       name_of(settled.loss), settled.requests ? " over repeated requests" : ""));
+  settled.delta = plan.delta / static_cast<double>(plan.budgets.size());
+  if (plan.tries > 0) settled.delta *= share_of_try(plan.tries);
+  settled.range = plan.range;
+  if (data.fit.info.regression && !settled.range) settled.range = observed_range(data.fit);
+  return settled;
+}
+
+// What a test of a part's rows needs to know of them beside their losses.
+Sample sample_of(const CalibrationData& data, const Settled& settled, const Grouping& grouping, const ExitTrace& part,
+                 const PartRows& rows) {
+  Sample sample;
+  if (settled.requests) {
+    sample.weights.of.assign(rows.repeats.begin(), rows.repeats.end());
+    sample.weights.most = most_repeats(data);
+  }
+  sample.groups = grouping.rows_of(part, rows);
+  return sample;
+}
+
+void refuse_too_few(const CalibrationData& data, const CalibrationPlan& plan, const Settled& settled,
+                    const Grouping& grouping, const Sample& certify) {
+  const RiskTest test = settled.test(plan.budgets.front());
+  const auto refuse_below = [&](int64_t rows, int64_t needed, const std::string& where) {
+    if (rows >= needed) return;
+    const double total = static_cast<double>(data.fit.rows + data.certify.rows + data.report.rows);
+    const double all = std::ceil(static_cast<double>(needed) * total / static_cast<double>(std::max<int64_t>(rows, 1)));
+    const std::string certainty =
+        settled.method == RiskMethod::crc
+            ? "in expectation"
+            : fmt::format("at {:.4g} %{}", 100 * (1 - plan.delta),
+                          plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
+    const std::string best = rows > 0 ? fmt::format(", or allow more: {} examples certify {:.3g} % at best", rows,
+                                                    100 * least_budget(test, rows, certify.weights))
+                                      : "";
+    throw Error(Code::failure,
+                fmt::format("not enough data: certifying {:.4g} % {} takes {} examples without a loss, and {} has {}",
+                            100 * test.epsilon, certainty, needed, where, rows),
+                fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE){}", all, best));
+  };
+  const int64_t needed = rows_without_loss(test, certify.weights);
+  refuse_below(static_cast<int64_t>(data.certify.rows), needed, "the certify part");
+  for (size_t i = 0; i < certify.groups.size(); ++i)
+    refuse_below(static_cast<int64_t>(certify.groups[i].size()), needed,
+                 fmt::format("the group '{}' of it", grouping.names()[i]));
+}
+
+FamilyScope scope_of(const CalibrationData& data, const CalibrationPlan& plan, const Settled& settled) {
+  FamilyScope scope{data.fit.sites(), plan.exits, {}, 0};
+  if (settled.range) scope.range = static_cast<float>(settled.range->second - settled.range->first);
+  if (plan.temperatures) scope.temperature = decision_temperatures(data.fit);
+  return scope;
+}
+
+struct Choice {
+  std::vector<Candidate> candidates;
+  std::vector<FamilyTrial> trials;
+};
+
+// The family that should be cheapest once certified, judged on the fit part as if its losses were those to come.
+Choice choose_family(const CalibrationPlan& plan, const Settled& settled, const FamilyScope& scope, LossMeter& fit,
+                     const Sample& sample, int64_t certify_rows) {
+  const std::vector<std::string> families =
+      plan.families.empty() ? families_for(scope.sites, Families::usual) : plan.families;
+  Choice choice;
+  for (const std::string& family : families) {
+    std::vector<Candidate> candidates = order_candidates(family, scope, fit);
+    FamilyTrial trial{.family = family, .cost_fraction = 0};
+    for (const double epsilon : plan.budgets) {
+      const auto passes = [&](const PolicySpec& policy) {
+        return would_pass(settled.test(epsilon), fit.measure(policy).losses, certify_rows, sample);
+      };
+      size_t last = 0;
+      if (!passes(candidates.front().policy)) trial.cost_fraction = INFINITY;
+      while (last + 1 < candidates.size() && passes(candidates[last + 1].policy)) ++last;
+      trial.cost_fraction += candidates[last].cost_fraction / static_cast<double>(plan.budgets.size());
+      trial.expected.push_back(candidates[last].policy);
+    }
+    if (choice.trials.empty() || trial.cost_fraction < choice.trials.front().cost_fraction) {
+      choice.candidates = std::move(candidates);
+      choice.trials.insert(choice.trials.begin(), std::move(trial));
+    } else {
+      choice.trials.push_back(std::move(trial));
+    }
+  }
+  return choice;
+}
+
+// Full depth, then the points of an entry from safest to boldest.
+Choice points_of(const PolicyEntry& entry, LossMeter& fit) {
+  Choice choice;
+  const auto add = [&](const PolicySpec& rule) {
+    const PolicySpec policy = entry.complete(rule);
+    choice.candidates.push_back({.policy = policy, .cost_fraction = fit.measure(policy).cost_fraction});
+  };
+  add(PolicySpec{});
+  for (const PolicyPoint& point : entry.points)
+    if (point.policy != PolicySpec{}) add(point.policy);
+  return choice;
+}
+
+// Losses of some rows of a part, counted by texts and by requests.
+struct Tally {
+  double texts = 0, requests = 0, lost_texts = 0, lost_requests = 0;
+
+  [[nodiscard]] Rates rates() const {
+    return texts > 0 ? Rates{lost_texts / texts, lost_requests / requests} : Rates{};
+  }
+  [[nodiscard]] double lost(bool by_requests) const { return by_requests ? lost_requests : lost_texts; }
+};
+
+Tally tally(const std::vector<double>& losses, const PartRows& rows, const std::vector<size_t>& picked) {
+  Tally out;
+  for (const size_t row : picked) {
+    const double weight = rows.repeats.empty() ? 1 : rows.repeats[row];
+    out.texts += 1;
+    out.requests += weight;
+    out.lost_texts += losses[row];
+    out.lost_requests += weight * losses[row];
+  }
+  return out;
+}
+
+Tally tally(const std::vector<double>& losses, const PartRows& rows) {
+  std::vector<size_t> all(losses.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return tally(losses, rows, all);
+}
+
+std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows) {
+  std::vector<double> out;
+  for (const size_t row : rows) out.push_back(losses[row]);
+  return out;
+}
+
+int64_t count_of(const PartRows& rows, size_t texts, bool requests) {
+  return requests ? std::accumulate(rows.repeats.begin(), rows.repeats.end(), int64_t{0}) : static_cast<int64_t>(texts);
+}
+
+// The parts that test and report, with their losses.
+struct Parts {
+  const CalibrationData& data;
+  const Settled& settled;
+  const Grouping& grouping;
+  Sample sample;  // of the certify part
+  LossMeter certify, report;
+};
+
+Parts parts_of(const CalibrationData& data, const Settled& settled, const Grouping& grouping) {
+  return {data,
+          settled,
+          grouping,
+          sample_of(data, settled, grouping, data.certify, data.certify_rows),
+          LossMeter(data.certify, settled.loss, settled.range),
+          LossMeter(data.report, settled.loss, settled.range)};
+}
+
+std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<double>& certify,
+                                         const std::vector<double>& report) {
+  std::vector<GroupOutcome> out;
+  const auto reported = parts.grouping.rows_of(parts.data.report, parts.data.report_rows);
+  for (size_t i = 0; i < parts.sample.groups.size(); ++i) {
+    const std::vector<size_t>& rows = parts.sample.groups[i];
+    GroupOutcome group{.name = parts.grouping.names()[i], .rows = static_cast<int64_t>(rows.size())};
+    group.losses = tally(certify, parts.data.certify_rows, rows).lost(parts.settled.requests);
+    group.report_rows = static_cast<int64_t>(reported[i].size());
+    group.report = tally(report, parts.data.report_rows, reported[i]).rates();
+    group.interval = loss_interval(parts.settled.loss, picked_losses(report, reported[i]));
+    out.push_back(std::move(group));
+  }
+  return out;
+}
+
+// The first `settings` candidates, tested one after the other.
+SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>& candidates, size_t settings,
+                             Parts& parts) {
+  return certify_sequence(
+      test, settings, [&](size_t i) { return parts.certify.measure(candidates[i].policy).losses; }, parts.sample);
+}
+
+BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
+                             bool or_full_depth) {
+  SequenceResult verdict = test_settings(test, candidates, candidates.size(), parts);
+  if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
+  if (!verdict.setting) {
+    const Rates full = tally(parts.certify.measure(candidates.front().policy).losses, parts.data.certify_rows).rates();
+    throw Error(
+        Code::failure,
+        fmt::format("nothing stays within {:.4g} %: {} differs from the reference by {:.2f} % even at full depth",
+                    100 * test.epsilon, parts.data.certify.info.precision, 100 * full.texts),
+        "allow more with --max-drop, keep more matrices in a higher precision, or use another precision");
+  }
+  BudgetOutcome outcome;
+  outcome.epsilon = test.epsilon;
+  outcome.policy = candidates[*verdict.setting].policy;
+  outcome.p_value = verdict.p_value;
+  const LossMeter::Measured tested = parts.certify.measure(outcome.policy);
+  const Tally counted = tally(tested.losses, parts.data.certify_rows);
+  outcome.losses = counted.lost(parts.settled.requests);
+  outcome.certify_cost = outcome.report_cost = tested.cost_fraction;
+  outcome.certify = outcome.report = counted.rates();
+  std::vector<double> fresh;
+  if (parts.data.report.rows > 0) {
+    LossMeter::Measured seen = parts.report.measure(outcome.policy);
+    outcome.report_cost = seen.cost_fraction;
+    outcome.report = tally(seen.losses, parts.data.report_rows).rates();
+    outcome.interval = loss_interval(test.loss, seen.losses);
+    fresh = std::move(seen.losses);
+  }
+  outcome.groups = group_outcomes(parts, tested.losses, fresh);
+  return outcome;
+}
+
+// The origin of the rows; an imported trace that does not name one is its own origin.
+DataPart part_of(const ExitTrace& trace, int64_t rows) {
+  const auto bytes = std::as_bytes(std::span(trace.logits));
+  return {trace.info.data.empty() ? sha256_hex(bytes) : trace.info.data, rows, rows_sha256(trace)};
+}
+
+// Rule and parameters alone, as the text form has them.
+PolicySpec rule_part(PolicySpec policy) {
+  policy.exits.clear();
+  policy.temperature.clear();
+  policy.score_temperature.clear();
+  return policy;
+}
+
+// The share of rows that leave at each of `exits`, which are layers; the engine plans with it.
+std::vector<float> exit_rates(const ExitTrace& trace, const PolicySpec& policy, const std::vector<int>& exits) {
+  std::vector<int64_t> left(exits.size(), 0);
+  for (const uint8_t site : replay(trace, policy, trace.info.last_head).exit) {
+    const int layer = trace.info.layers[site];
+    ++left[static_cast<size_t>(std::find(exits.begin(), exits.end(), layer) - exits.begin())];
+  }
+  std::vector<float> rates;
+  for (const int64_t rows : left) rates.push_back(static_cast<float>(rows) / static_cast<float>(trace.rows));
+  return rates;
+}
+
+Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, const BudgetOutcome& first) {
+  const CalibrationData& data = parts.data;
+  const Settled& settled = parts.settled;
+  Certificate certificate;
+  certificate.loss = settled.loss;
+  certificate.method = settled.method;
+  certificate.epsilon = plan.budgets.front();
+  certificate.delta = plan.delta;
+  certificate.rows = count_of(data.certify_rows, data.certify.rows, settled.requests);
+  certificate.losses = first.losses;
+  certificate.budgets = static_cast<int>(plan.budgets.size());
+  certificate.fit = part_of(data.fit, count_of(data.fit_rows, data.fit.rows, settled.requests));
+  certificate.certify = part_of(data.certify, certificate.rows);
+  const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
+  certificate.reference = fp32 ? LossReference::fp32 : LossReference::same_precision;
+  if (settled.range) certificate.range = {settled.range->first, settled.range->second};
+  certificate.seed = data.seed;
+  certificate.unit = plan.unit;
+  certificate.distinct = static_cast<int64_t>(data.certify.rows);
+  certificate.tries = plan.tries;
+  certificate.group_by = plan.group.by;
+  for (const GroupOutcome& group : first.groups)
+    certificate.groups.push_back({.name = group.name, .rows = group.rows, .losses = group.losses});
+  certificate.answers = full_depth_answers(data.certify);
+  return certificate;
+}
+
+}  // namespace
+
+std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows, const CalibrationPlan& plan) {
+  const Settled settled = settle(data, plan);
+  const Grouping grouping(plan.group, data);
+  LossMeter fit(data.fit, settled.loss, settled.range);
+  const Sample sample = sample_of(data, settled, grouping, data.fit, data.fit_rows);
+  return choose_family(plan, settled, scope_of(data, plan, settled), fit, sample, certify_rows).trials;
+}
+
+bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan) {
+  const Settled settled = settle(data, plan);
+  const Grouping grouping(plan.group, data);
+  Parts parts = parts_of(data, settled, grouping);
+  const std::vector<Candidate> full(1);
+  return std::all_of(plan.budgets.begin(), plan.budgets.end(), [&](double epsilon) {
+    return test_settings(settled.test(epsilon), full, 1, parts).setting.has_value();
+  });
+}
+
+void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan) {
+  const Settled settled = settle(data, plan);
+  const Grouping grouping(plan.group, data);
+  refuse_too_few(data, plan, settled, grouping, sample_of(data, settled, grouping, data.certify, data.certify_rows));
+}
+
+Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) {
+  const Settled settled = settle(data, plan);
+  const Grouping grouping(plan.group, data);
+  Parts parts = parts_of(data, settled, grouping);
+  if (!plan.or_full_depth) refuse_too_few(data, plan, settled, grouping, parts.sample);
+  const FamilyScope scope = scope_of(data, plan, settled);
+  LossMeter fit(data.fit, settled.loss, settled.range);
+  Calibration out;
+  Choice choice = plan.transfer ? points_of(*plan.transfer, fit)
+                                : choose_family(plan, settled, scope, fit,
+                                                sample_of(data, settled, grouping, data.fit, data.fit_rows),
+                                                static_cast<int64_t>(data.certify.rows));
+  out.trials = std::move(choice.trials);
+  for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
+  for (const double epsilon : plan.budgets)
+    out.outcomes.push_back(certify_budget(settled.test(epsilon), choice.candidates, parts, plan.or_full_depth));
+
+  const std::vector<int>& layers = data.fit.info.layers;
+  const std::vector<float> ones(layers.size(), 1.0F);
+  if (plan.transfer) {
+    out.entry.exits = plan.transfer->exits;
+    out.entry.decision_temperature = plan.transfer->decision_temperature;
+    out.entry.score_temperature = plan.transfer->score_temperature;
+  } else {
+    out.entry.exits = plan.exits.empty() ? layers : plan.exits;
+    out.entry.decision_temperature = scope.temperature.empty() ? ones : scope.temperature;
+    out.entry.score_temperature = plan.temperatures ? score_temperatures(data.fit) : ones;
+  }
+  for (const BudgetOutcome& outcome : out.outcomes) {
+    out.entry.points.push_back({rule_part(outcome.policy), outcome.epsilon, outcome.certify_cost,
+                                exit_rates(data.certify, outcome.policy, out.entry.exits)});
+  }
+  out.entry.policy = out.entry.points.front().policy;
+  out.entry.certificate = certificate_of(plan, parts, out.outcomes.front());
+  set_origin(out.entry, data.certify.info);
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a trace and a budget to a certified policy: "lose at most 1 % against full depth, with confidence 95 %".
+// Temperatures, family and order of settings are chosen on the fit part; the guarantee is tested on the certify part
+// alone; the report part is used for neither and measures the result.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exeunt/certify/certify.h"
+#include "exeunt/certify/groups.h"
+#include "exeunt/policy/policy_file.h"
+#include "exeunt/certify/split.h"
+
+namespace exeunt {
+
+struct CalibrationPlan {
+  std::vector<double> budgets = {0.01};    // largest mean loss, increasing; the first becomes the default policy
+  double delta = 0.05;                     // 1 - confidence, shared by all budgets and tries
+  std::optional<RiskLoss> loss = {};       // default: disagreement, or abs_diff for regression
+  std::optional<RiskMethod> method = {};   // default: the exact binomial for disagreement, wsr for the others
+  std::vector<std::string> families = {};  // rules to choose from; empty = those that suit the model
+  std::vector<int> exits = {};             // layers; empty = all exits
+  std::optional<std::pair<double, double>> range = {};  // of regression labels
+  bool temperatures = true;
+  CertifiedUnit unit = CertifiedUnit::texts;
+  GroupPlan group = {};  // the promise must hold in each group, too
+  // An entry that was certified elsewhere: its points are tested as they are, with its exits and temperatures. Nothing
+  // is chosen; families, exits and temperatures of the plan are not looked at.
+  std::optional<PolicyEntry> transfer = {};
+  // The reference is the model itself at full depth, which therefore loses nothing: it is the answer where nothing else
+  // passes, even on rows that are too few for a test.
+  bool or_full_depth = false;
+  // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
+  // counted: all of it.
+  int tries = 0;
+};
+
+// Mean losses over distinct texts, and over requests, where each text counts as often as it came.
+struct Rates {
+  double texts = 0, requests = 0;
+};
+
+struct GroupOutcome {
+  std::string name;
+  int64_t rows = 0;  // of the certify part
+  double losses = 0;
+  int64_t report_rows = 0;
+  Rates report = {};
+  LossInterval interval = {};  // of report.texts, 95 %
+};
+
+// The result for one budget. Of the mean loss, nothing below `epsilon` is certified: the setting was found by walking
+// until a test failed, and a bound computed for where the walk ended would be too low.
+struct BudgetOutcome {
+  double epsilon = 0;
+  PolicySpec policy;        // complete with exits and temperatures; `full` where nothing bolder passes
+  double losses = 0;        // sum over the certify part, in the certificate's unit
+  double p_value = 1;       // of the test that let it pass; 0 under crc
+  double certify_cost = 1;  // cost fraction
+  Rates certify = {};
+  // On the report part; where it has no rows, those of the certify part, which chose the setting.
+  double report_cost = 1;
+  Rates report = {};
+  std::optional<LossInterval> interval = {};  // of report.texts, 95 %; nothing without a report part
+  std::vector<GroupOutcome> groups = {};
+};
+
+struct FamilyTrial {
+  std::string family;
+  double cost_fraction = 1;               // expected after certification, mean over the budgets
+  std::vector<PolicySpec> expected = {};  // the setting for each budget
+};
+
+struct Calibration {
+  PolicyEntry entry;  // ready for policy.json but for tool and created
+  std::vector<BudgetOutcome> outcomes;
+  std::vector<FamilyTrial> trials;   // the first is the one chosen
+  std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever bolder
+};
+
+// The families that a plan tries, judged on the fit part alone, as if its losses were those of the `certify_rows` to
+// come: the one expected to be cheapest first; infinite cost if not even full depth would pass.
+[[nodiscard]] std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows,
+                                                    const CalibrationPlan& plan);
+
+// Whether full depth passes the tests of all budgets: in another precision than the reference's it may lose, too.
+[[nodiscard]] bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan);
+
+// Throws Error (failure) if the certify part is too small for the first budget even without a loss.
+void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan);
+
+// Throws Error: usage for a plan that does not fit the model, failure if there are too few rows for the first budget;
+// that error says how many would do and what else would help.
+[[nodiscard]] Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan);
+
+}  // namespace exeunt

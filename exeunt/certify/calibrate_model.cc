@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/calibrate_model.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include <fmt/ranges.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/certify/losses.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
+#include "exeunt/certify/thresholds.h"
+#include "exeunt/certify/certify_model.h"
+#include "exeunt/eval/model_policy.h"
+#include "exeunt/certify/new_rows.h"
+#include "exeunt/certify/quantize.h"
+#include "exeunt/certify/model_thresholds.h"
+#include "exeunt/certify/tries.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/exits_file.h"
+
+namespace exeunt {
+namespace {
+
+MeasureOptions unlabelled_texts(const CalibrateOptions& options) {
+  MeasureOptions texts = options.run;
+  texts.trace.clear();
+  texts.data.task.clear();
+  texts.data.path = options.unlabelled;
+  texts.data.columns.label.clear();
+  texts.data.columns.label_columns.clear();
+  return texts;
+}
+
+bool has_data(const CalibrateOptions& options) {
+  return options.unlabelled.empty() || !options.run.data.path.empty() || !options.run.trace.empty();
+}
+
+Measured measured_for(const CalibrateOptions& options, const Observer& observer) {
+  if (options.unlabelled.empty()) return measure(options.run, observer);
+  if (is_trace_file(options.run.model))
+    throw Error(Code::usage, "--unlabelled: got a trace, want a model to run on these texts");
+  Measured measured = measure(unlabelled_texts(options), observer);
+  if (!has_data(options)) return measured;
+  measured.trace = join_rows(measure(options.run, observer).trace, measured.trace, options.unlabelled);
+  return measured;
+}
+
+// Whether the model runs by its engine, so that its precision is open.
+bool runs_engine(const CalibrateOptions& options) {
+  const MeasureOptions& run = options.run;
+  return !is_trace_file(run.model) && run.trace.empty() && run.from_server.empty() && !run.reference &&
+         (run.precision.empty() || precision_named(run.precision));
+}
+
+// The texts of measured_for(), in the same order.
+TracedTexts texts_of(const CalibrateOptions& options, const Measured& measured) {
+  std::vector<Dataset> sources;
+  if (has_data(options)) sources.push_back(data_for(options.run, *measured.model, {}));
+  if (!options.unlabelled.empty()) sources.push_back(data_for(unlabelled_texts(options), *measured.model, {}));
+  MeasureOptions run = options.run;
+  run.max_length = measured.trace.info.max_length;
+  return {*measured.model, run, std::move(sources)};
+}
+
+// A promise about answers bounds no metric of rare classes: said where one fell by much more than was asked for.
+void say_losses(const Calibrated& done, const Observer& observer) {
+  const size_t rows = done.data.report.rows > 0 ? done.data.report.rows : done.data.certify.rows;
+  for (size_t i = 0; i < done.calibration.outcomes.size(); ++i) {
+    const double epsilon = done.calibration.outcomes[i].epsilon;
+    for (size_t m = 0; m < done.scores[i + 1].metrics.size(); ++m) {
+      const Score &full = done.scores.front().metrics[m], &early = done.scores[i + 1].metrics[m];
+      if (!loses_much(full.value, early.value, epsilon, rows)) continue;
+      observer.notice(
+          fmt::format("{} falls from {:.2f} to {:.2f} with the policy for {:g}%, on {} texts: the promise is about {} "
+                      "alone; ask for a smaller --max-drop or bring more rows",
+                      name_of(full.metric), 100 * full.value, 100 * early.value, 100 * epsilon, rows,
+                      name_of(done.calibration.entry.certificate->loss)));
+    }
+  }
+}
+
+// Times by the profile that the user names, which must know the precision of the rows.
+double predicted(const CalibrateOptions& options, const Checkpoint& model, const PolicySpec& policy,
+                 const ExitTrace& fit, const Observer& observer) {
+  Measured measured{.trace = fit, .model = model};
+  measured.profile = profile_of(options.run, measured, observer);
+  if (!measured.profile) {
+    throw Error(Code::usage, fmt::format("{}: has no times in {}", options.run.profile, fit.info.precision),
+                "measure them with 'exeunt bench MODEL --save', or leave --profile out to measure here");
+  }
+  return *Scorer(fit, scorer_options(measured)).score(policy).predicted_ms;
+}
+
+CertifyOptions certify_options(const CalibrateOptions& options, const Checkpoint& model, const Observer& observer) {
+  CertifyOptions out{.device = options.run.device,
+                     .named = precision_named(options.run.precision),
+                     .keep_wider = options.out.empty()};  // only the model's own policy may change its precision.json
+  if (!options.run.profile.empty()) {
+    out.predicted = [&](const PolicySpec& policy, const ExitTrace& fit) {
+      return predicted(options, model, policy, fit, observer);
+    };
+  }
+  return out;
+}
+
+// The range of a regression's values: the model's or the task's, else the user's, else the one that the fit part shows.
+std::optional<std::pair<double, double>> range_for(const CalibrateOptions& options, const Measured& measured,
+                                                   const ExitTrace& fit, const Observer& observer) {
+  const bool regression = measured.trace.info.regression;
+  const auto known = label_range(measured);
+  require_value_range(regression, known, options.range);
+  if (!regression) return std::nullopt;
+  if (known || options.range) return known ? known : options.range;
+  const auto seen = observed_range(fit);
+  if (seen) {
+    observer.notice(fmt::format("range of the values: {:g} to {:g}, from {} of {} texts; --range names another",
+                                seen->first, seen->second, fit.labelled() ? "the labels" : "the full-depth answers",
+                                fit.rows));
+  }
+  return seen;
+}
+
+// A promise that is renewed from its traffic stays about what it was about.
+CertifiedUnit unit_for(const CalibrateOptions& options, const std::filesystem::path& path, const TraceInfo& info) {
+  if (options.unit) return *options.unit;
+  if (options.run.from_server.empty()) return CertifiedUnit::texts;
+  const PolicyFile file = policies_at(path, info.weights, info.precision);
+  const PolicyEntry* entry = file.find(info.engine, info.precision);
+  return entry != nullptr && entry->certificate ? entry->certificate->unit : CertifiedUnit::texts;
+}
+
+// Chosen on the fit part alone, so that the other rows still test what was chosen before they were looked at.
+std::vector<float> fitted_cuts(const ExitTrace& fit, const Observer& observer) {
+  const TraceInfo& info = fit.info;
+  const std::vector<FittedCut> fitted = fit_cuts(fit);
+  const int64_t texts = fitted.front().texts + fitted.front().without;  // a row has gold for all labels or for none
+  if (texts == 0)
+    throw Error(Code::usage, "--thresholds fit: the rows have no labels", "name labelled rows with --data, or numbers");
+  std::vector<float> cuts;
+  double before = 0, after = 0;
+  for (size_t label = 0; label < fitted.size(); ++label) {
+    const FittedCut& one = fitted[label];
+    cuts.push_back(one.cut);
+    before += one.before / static_cast<double>(fitted.size());
+    after += one.after / static_cast<double>(fitted.size());
+    if (!one.fitted) {
+      observer.notice(
+          fmt::format("threshold of '{}': stays {:g}; {} texts with it and {} without it are too few to "
+                      "fit one, want {} of each",
+                      info.labels[label], threshold_of(one.cut), one.texts, one.without, kFewestToFit));
+    }
+  }
+  observer.notice(fmt::format("thresholds fitted on {} texts: macro_f1 {:.2f} there, {:.2f} with those before", texts,
+                              100 * after, 100 * before));
+  if (std::all_of(cuts.begin(), cuts.end(), [](float cut) { return cut == 0; })) cuts.clear();
+  return cuts;
+}
+
+// Other thresholds make another model of the same weights: the logits stay, what they answer does not.
+void take_thresholds(const std::string& asked, const ExitTrace& fit, Measured& measured, const Observer& observer) {
+  const bool fits = asked == "fit" && measured.trace.info.several;
+  measured.model =
+      fits ? with_cuts(*measured.model, fitted_cuts(fit, observer)) : with_thresholds(*measured.model, asked);
+  measured.trace.info.cuts = measured.model->exits().cuts;
+  measured.trace.info.weights = weights_sha256(*measured.model);
+}
+
+void require_own_policy(const CalibrateOptions& options) {
+  if (options.thresholds.empty()) return;
+  if (is_trace_file(options.run.model)) {
+    throw Error(Code::usage, "--thresholds: got a trace, want the model, which keeps them in its exits.json",
+                "exeunt calibrate MODEL --trace FILE --thresholds fit");
+  }
+  if (!options.out.empty()) {
+    throw Error(Code::usage, "--thresholds: they are changed in the model, and so goes the policy made for them",
+                "omit --out");
+  }
+}
+
+// Removes what the model learned; returns the places of the rows that stay.
+std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
+  const std::vector<int64_t> sources = measured.trace.index;
+  std::iota(measured.trace.index.begin(), measured.trace.index.end(), int64_t{0});
+  exeunt::keep_new_rows(std::array{&measured.trace}, options.run.strict_new, observer);
+  const std::vector<size_t> places(measured.trace.index.begin(), measured.trace.index.end());
+  for (size_t row = 0; row < places.size(); ++row) measured.trace.index[row] = sources[places[row]];
+  return places;
+}
+
+}  // namespace
+
+GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
+  GroupPlan plan{.by = options.group};
+  if (plan.by.empty() || plan.by == "label" || plan.by == "length") return plan;
+  DataSource source = options.run.data;
+  if (source.path.empty() || !source.task.empty() || !options.unlabelled.empty()) {
+    throw Error(Code::usage, fmt::format("--group: the column '{}' is read from a file of your own", plan.by),
+                "name it with --data alone, or group by label or length");
+  }
+  source.columns.label = plan.by;
+  source.columns.labels.clear();
+  source.columns.several = false;
+  source.columns.label_columns.clear();
+  source.columns.regression = false;
+  const Dataset data = load_data(source);
+  std::map<int64_t, float> value;
+  for (const Example& example : data.examples) value[example.index] = example.gold;
+  for (const int64_t index : measured.trace.index) {
+    const auto found = value.find(index);
+    if (found == value.end())
+      throw Error(Code::bad_file, fmt::format("{}: has no row {}, which the trace has", data.where, index));
+    plan.values.push_back(data.labels.at(static_cast<size_t>(found->second)));
+  }
+  return plan;
+}
+
+void require_value_range(bool regression, const std::optional<std::pair<double, double>>& known,
+                         const std::optional<std::pair<double, double>>& named) {
+  if (!named) return;
+  if (!regression) throw Error(Code::usage, "--range: the model predicts classes, which have no range");
+  if (known && known != named) {
+    throw Error(Code::usage, fmt::format("--range: got {:g} to {:g}, and the model's values are from {:g} to {:g}",
+                                         named->first, named->second, known->first, known->second));
+  }
+}
+
+std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup) {
+  const std::string depth =
+      str(entry.policy) == "full" ? "at full depth" : fmt::format("exits after {}", fmt::join(entry.exits, ", "));
+  return fmt::format("{}, {}: {}; {:.1f} times faster", str(setting), depth, promise_of(entry), speedup);
+}
+
+std::string headline(const Calibrated& done) {
+  const PolicyEntry& entry = done.calibration.entry;
+  return done.speedup ? headline(done.setting, entry, *done.speedup) : fmt::format("promise: {}", promise_of(entry));
+}
+
+Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer) {
+  if (is_trace_file(options.run.model) && options.out.empty())
+    throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
+  Calibrated done{.out = options.out.empty() ? policy_path(Checkpoint::open(options.run.model))
+                                             : std::filesystem::path(options.out)};
+  require_own_policy(options);
+  const PolicyLock lock(done.out);  // before the model runs: a second calibration learns at once that it is too late
+  const bool engine = runs_engine(options);
+  CalibrateOptions first = options;
+  if (engine) first.run.precision = name_of(Precision::fp32);
+  Measured measured = measured_for(first, observer);
+  const std::vector<size_t> rows = keep_new_rows(measured, options, observer);
+  require_policy_precision(measured.trace);
+  const auto split = [&] {
+    return split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
+  };
+  CalibrationData parts = split();
+  const std::vector<float> old_cuts = measured.trace.info.cuts;
+  if (!options.thresholds.empty()) {
+    take_thresholds(options.thresholds, parts.fit, measured, observer);
+    parts = split();  // the same rows
+  }
+  done.cuts = measured.trace.info.cuts;
+  CalibrationPlan plan = options.plan;
+  plan.range = range_for(options, measured, parts.fit, observer);
+  plan.unit = unit_for(options, done.out, measured.trace.info);
+  plan.group = groups_of(options, measured);
+  std::optional<TracedTexts> texts;
+  std::optional<ModelCertifier> certifier;
+  done.data = parts;
+  if (engine) {
+    texts.emplace(texts_of(options, measured));
+    certifier.emplace(*measured.model, *texts, parts, rows, certify_options(options, *measured.model, observer),
+                      observer);
+    CertifiedChoice certified = certifier->run(plan);
+    done.setting = std::move(certified.setting);
+    done.precisions = std::move(certified.trials);
+    done.data = std::move(certified.data);
+    done.calibration = std::move(certified.calibration);
+  } else {
+    count_try(done.data, plan, observer, !options.run.precision.empty());
+    done.calibration = calibrate(done.data, plan);
+  }
+
+  const auto reported = [&](const CalibrationData& data) { return options.report ? data.report : data.certify; };
+  const ExitTrace full_depth = reported(parts), early = reported(done.data);
+  done.scores.push_back(Scorer(full_depth, scorer_options(measured)).score(PolicySpec{}));
+  if (engine) {
+    done.speedup = certifier->speedup(done.setting, done.calibration.outcomes.front().policy);
+    if (certifier->new_exceptions(done.setting))  // before the policy, which is bound to them
+      write_exceptions(*measured.model, done.setting.precision, done.setting.exceptions);
+    measured.trace = done.data.certify;
+    measured.profile = profile_of(options.run, measured, observer);
+  }
+  if (done.cuts != old_cuts) write_thresholds(measured.model->folder(), done.cuts);  // before the policy, likewise
+  keep_policy(lock, done.out, measured, done.calibration.entry, !done.precisions.empty());
+  Scorer scorer(early, scorer_options(measured));
+  for (const BudgetOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
+  say_losses(done, observer);
+  return done;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a model and a budget to a certified policy in its policy.json, and how that policy did on rows that chose
+// nothing.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "exeunt/certify/calibrate.h"
+#include "exeunt/certify/choose_precision.h"
+#include "exeunt/eval/measure.h"
+
+namespace exeunt {
+
+struct CalibrateOptions {
+  MeasureOptions run = {};
+  // File of unlabelled texts, in addition to the data or instead of it: disagreement needs no labels.
+  std::string unlabelled = {};
+  CalibrationPlan plan = {};  // range, unit and groups are filled in
+  std::string group = {};     // label, length, or a column of the data: certified in each group, too
+  // What the promise counts; none: what the model's certificate counts where the rows come from its server, else texts.
+  std::optional<CertifiedUnit> unit = {};
+  // Of a regression's values, where the model does not tell it; none: that of the fit part.
+  std::optional<std::pair<double, double>> range = {};
+  // Of several labels: "fit" for the best on the fit part, or as parse_cuts() takes them; empty = those it has.
+  std::string thresholds = {};
+  bool report = true;  // keep rows that measure the result; else they help to certify
+  uint64_t seed = 42;
+  std::string out = {};  // policy file; empty = the model's own
+};
+
+struct Calibrated {
+  std::filesystem::path out = {};
+  CalibrationData data = {};
+  Calibration calibration = {};
+  // On the report part (the certify part if there is none): full depth, in fp32 where the model ran, then the policy of
+  // every budget.
+  std::vector<PolicyScore> scores = {};
+  // Where the model ran: what was chosen, and how many times faster a text is answered than in fp32 at full depth.
+  std::vector<PrecisionTrial> precisions = {};  // empty = one was named
+  PrecisionSetting setting = {};
+  std::optional<double> speedup = {};
+  std::vector<float> cuts = {};  // of several labels, as the model has them now
+};
+
+// The groups of every row of the trace. A column is read from the data as if it were the label. Throws Error (usage)
+// where the data has no such column.
+[[nodiscard]] GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured);
+
+// Whether a range that the user names fits a model whose values have the range `known`, if it tells one. Throws Error
+// (usage).
+void require_value_range(bool regression, const std::optional<std::pair<double, double>>& known,
+                         const std::optional<std::pair<double, double>>& named);
+
+// What runs, what it promises and how many times faster than fp32 at full depth that is, in one line; of a trace, the
+// promise alone.
+[[nodiscard]] std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup);
+[[nodiscard]] std::string headline(const Calibrated& done);
+
+// A model is certified against its answers in fp32 at full depth, in the precision of the options, else in the one that
+// is expected to be fastest; that becomes its default. Should the precision that was expected to pass lose too much
+// even at full depth, fp32 is certified instead, as another try on the same rows. A trace is certified in its own
+// precision, against its reference if it has one. New thresholds are the model's before anything is certified, and are
+// written if the certificate is. Throws Error, as measure() and calibrate() do; (resources) if
+// somebody else calibrates the model.
+[[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer);
+
+}  // namespace exeunt

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/recommend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/eval/sweep_table.h"
+#include "exeunt/certify/candidates.h"
+#include "exeunt/certify/certify.h"
+#include "exeunt/policy/policy_text.h"
+
+namespace exeunt {
+namespace {
+
+// All exits are used unless a choice of them does clearly better on the selection rows.
+constexpr double kFasterBy = 1.02, kBetterBy = 0.002;
+constexpr double kBudgets[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3};
+constexpr double kWorthMentioning = 1.05;  // the speed-up from which a larger budget is named
+constexpr double kShown = 0.005;      // a speed-up that rounds to the target meets it
+
+// The goal with its defaults filled in.
+struct Terms {
+  Goal goal;
+  RiskTest test;  // of the goal's loss; its budget is the maximum drop
+  bool certify = false;
+};
+
+Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
+  Terms terms{.goal = goal, .test = {}, .certify = false};
+  RiskTest& test = terms.test;
+  test.loss = goal.loss.value_or(runs[0].trace->info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
+  test.epsilon = goal.drop.value_or(0.01);
+  test.delta = (1 - goal.confidence) * share_of_try(1);
+  return terms;
+}
+
+int64_t certify_rows_of(int64_t rows) {
+  return static_cast<int64_t>(SplitShares{}.certify * static_cast<double>(rows));
+}
+
+// In all, so that the certify part is large enough for a test without losses.
+int64_t rows_for(const RiskTest& test) {
+  const int64_t needed = rows_without_loss(test);
+  auto rows = static_cast<int64_t>(static_cast<double>(needed) / SplitShares{}.certify);
+  while (certify_rows_of(rows) < needed) ++rows;
+  return rows;
+}
+
+// `texts` tells equal texts of all runs apart: another tokenizer may see other ones as equal, and runs are compared row
+// by row.
+CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_t seed, bool certify) {
+  ExitTrace rows = trace;
+  rows.row_hash = texts.row_hash;
+  if (certify) return split_for_calibration(rows, seed);
+  CalibrationData data = split_for_calibration(rows, seed, {.fit = 0.25, .certify = 0.25});
+  data.fit = join_rows(data.fit, data.certify, "trace");
+  data.certify = {};
+  data.fit_rows = data.certify_rows = data.report_rows = {};  // repeats count for nothing here
+  return data;
+}
+
+// The name of a row's label, those of several, or its number: what runs with other label orders can be compared by.
+std::string gold_text(const ExitTrace& trace, size_t row) {
+  const std::span<const float> own = std::span(trace.gold).subspan(row * trace.gold_width(), trace.gold_width());
+  const float gold = own[0];
+  if (std::isnan(gold)) return "none";
+  if (trace.info.several) {
+    std::set<std::string> names;
+    for (size_t label = 0; label < own.size(); ++label)
+      if (own[label] == 1) names.insert(trace.info.labels.at(label));
+    return fmt::format("{}", fmt::join(names, "|"));
+  }
+  return trace.info.regression ? fmt::format("{}", gold) : trace.info.labels.at(static_cast<size_t>(gold));
+}
+
+void require_same_rows(std::span<const RunOnTrial> runs) {
+  const ExitTrace& first = *runs[0].trace;
+  for (const RunOnTrial& run : runs.subspan(1)) {
+    const ExitTrace& other = *run.trace;
+    const auto refuse = [&](const std::string& how) {
+      throw Error(Code::bad_file, fmt::format("{}: {} than {}", run.name, how, runs[0].name),
+                  "measure all runs on the same data: name it with --data");
+    };
+    if (other.info.regression != first.info.regression || other.info.several != first.info.several)
+      refuse("another kind of problem");
+    if (other.rows != first.rows) refuse(fmt::format("{} rows, and so others", other.rows));
+    for (size_t row = 0; row < first.rows; ++row)
+      if (gold_text(other, row) != gold_text(first, row)) refuse(fmt::format("row {} has another label", row));
+  }
+  if (runs.size() > 1 && !first.labelled()) {
+    throw Error(Code::usage, "several runs are compared by their labels, and the data has none",
+                "name labelled data, or ask for one run at a time");
+  }
+}
+
+void require_fit(std::span<const RunOnTrial> runs, const Goal& goal) {
+  check(!runs.empty() && goal.speedup.has_value() != goal.drop.has_value(), "one goal, at least one run");
+  if (runs[0].trace->rows < kFewestRows) {
+    throw Error(Code::failure,
+                fmt::format("not enough data: got {} examples, want at least {}", runs[0].trace->rows, kFewestRows),
+                "one half selects and the other reports; a few hundred are needed to tell rules apart");
+  }
+  require_same_rows(runs);
+  for (const RunOnTrial& run : runs) {
+    if (goal.timed && (!run.scoring.milliseconds || run.trace->lengths.empty())) {
+      throw Error(Code::usage, fmt::format("{}: no times are known for it in this precision", run.name),
+                  fmt::format("measure them with 'exeunt bench {} --save', or count layers", run.name));
+    }
+  }
+}
+
+// Exits worth trying instead of all: every second or third, or only those from some layer on. All keep the last.
+std::vector<std::vector<int>> choices_of_exits(const std::vector<int>& layers) {
+  std::vector<std::vector<int>> out;
+  const size_t count = layers.size();
+  const auto add = [&](std::vector<int> choice) {
+    if (choice.size() > 1 && std::find(out.begin(), out.end(), choice) == out.end()) out.push_back(std::move(choice));
+  };
+  for (const size_t step : {2, 3}) {
+    std::vector<int> choice;
+    for (size_t i = (count - 1) % step; i < count; i += step) choice.push_back(layers[i]);
+    if (count >= 2 * step) add(std::move(choice));
+  }
+  for (const size_t first : {size_t{1}, size_t{2}, count / 4, count / 3, count / 2})
+    if (first > 0 && first < count) add({layers.begin() + static_cast<ptrdiff_t>(first), layers.end()});
+  return out;
+}
+
+// Gold as answers are compared with it: of several labels, the number of their set.
+std::vector<float> gold_answers(const ExitTrace& trace) {
+  if (!trace.info.several) return trace.gold;
+  std::vector<float> out;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const Reading set{.logits = trace.gold.data() + row * trace.gold_width(), .classes = trace.width, .several = true};
+    out.push_back(static_cast<float>(set_number(set)));  // of 1 and 0, the ones are above the cut
+  }
+  return out;
+}
+
+// One run: its rows in parts, and values computed from them repeatedly. Must not move, because its parts are pointed
+// to.
+class Trial {
+ public:
+  Trial(size_t index, const RunOnTrial& run, const Terms& terms, CalibrationData data)
+      : index_(index),
+        run_(run),
+        terms_(terms),
+        data_(std::move(data)),
+        range_(run.range || !run.trace->info.regression ? run.range : observed_range(data_.fit)),
+        choose_meter_(data_.fit, terms.test.loss, range_),
+        report_meter_(data_.report, terms.test.loss, range_),
+        choose_(data_.fit, run.scoring),
+        report_(data_.report, run.scoring),
+        choose_replayer_(data_.fit, run.scoring.last),
+        report_replayer_(data_.report, run.scoring.last) {
+    const PolicySpec full;
+    choose_full_ = answers_of(choose_replayer_, data_.fit, full);
+    report_full_ = answers_of(report_replayer_, data_.report, full);
+    choose_gold_ = gold_answers(data_.fit);
+    report_gold_ = gold_answers(data_.report);
+  }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  [[nodiscard]] double choose_cost(const PolicySpec& policy) { return cost_of(choose_.score(policy)); }
+  [[nodiscard]] double report_cost(const PolicySpec& policy) { return cost_of(report_.score(policy)); }
+  void count_against(double choose, double report) {
+    choose_reference_ = choose;
+    report_reference_ = report;
+  }
+  [[nodiscard]] const CalibrationData& data() const noexcept { return data_; }
+  // Of sets of labels, the share that is right: the numbers of sets know no other metric.
+  [[nodiscard]] Judge judge() const {
+    static constexpr Metric kWholeSets[] = {Metric::accuracy};
+    return data_.fit.info.several ? Judge{kWholeSets, Metric::accuracy} : Judge{choose_.metrics(), run_.primary};
+  }
+  [[nodiscard]] Answers full_depth() const { return {choose_full_, choose_gold_}; }
+  [[nodiscard]] const std::vector<int>& layers() const noexcept { return data_.fit.info.layers; }
+  [[nodiscard]] std::vector<std::string> families() const { return families_for(data_.fit.sites(), Families::all); }
+
+  [[nodiscard]] Alternative full();
+  // Nothing if no setting of the family is faster than full depth and meets a drop.
+  [[nodiscard]] std::optional<Alternative> attempt(const std::string& family, const std::vector<int>& exits);
+  [[nodiscard]] Alternative attempt_layers();  // every text exits after the same layer
+  [[nodiscard]] std::optional<NearestBudget> nearest_budget();
+  // Tests what was chosen on the certify rows, as `calibrate` with this family and these exits would; the policy is
+  // then the one that passed. What is missing if the rows do not suffice, else nothing.
+  [[nodiscard]] std::string certify(Alternative& alternative, const CountTry& count_try);
+  void report(Alternative& alternative);
+
+ private:
+  [[nodiscard]] double cost_of(const PolicyScore& score) const {
+    return terms_.goal.timed ? *score.predicted_ms : score.cost.average_layers;
+  }
+  // Would a setting with its losses on the selection rows keep to the budget? With a certificate: would it pass?
+  // Without: one more loss among one more row must be within it, so that few rows do not pass for many. That is
+  // caution, not a guarantee, because the same rows also choose among the settings.
+  [[nodiscard]] bool within(const PolicySpec& policy, double epsilon) {
+    RiskTest test = terms_.test;
+    test.epsilon = epsilon;
+    if (!terms_.certify) test.method = RiskMethod::crc;
+    const auto rows = static_cast<int64_t>(terms_.certify ? data_.certify.rows : data_.fit.rows);
+    return would_pass(test, choose_meter_.measure(policy).losses, rows);
+  }
+  [[nodiscard]] std::vector<float> answers_of(Replayer& replayer, const ExitTrace& trace, const PolicySpec& policy);
+  [[nodiscard]] std::vector<Candidate> settings(const std::string& family, const std::vector<int>& exits);
+  [[nodiscard]] CalibrationPlan plan_for(const std::string& family, const std::vector<int>& exits) const;
+  [[nodiscard]] std::optional<Alternative> expected(const std::string& family, const std::vector<int>& exits);
+  [[nodiscard]] Alternative chosen(std::string family, PolicySpec policy);
+  [[nodiscard]] std::optional<Alternative> pick(const std::string& family, const std::vector<Candidate>& candidates);
+
+  size_t index_;
+  const RunOnTrial& run_;
+  const Terms& terms_;
+  CalibrationData data_;  // `fit` selects; `certify` is empty if no certificate is possible
+  std::optional<std::pair<double, double>> range_;
+  LossMeter choose_meter_, report_meter_;
+  Scorer choose_, report_;
+  Replayer choose_replayer_, report_replayer_;
+  std::vector<float> choose_full_, report_full_;  // what full depth answers
+  std::vector<float> choose_gold_, report_gold_;  // what is right
+  double choose_reference_ = 1, report_reference_ = 1;
+};
+
+std::vector<float> Trial::answers_of(Replayer& replayer, const ExitTrace& trace, const PolicySpec& policy) {
+  const Departures departures = replayer.run(policy);
+  std::vector<float> answers;
+  answers.reserve(trace.rows);
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> logits = replayer.answer(departures, row);
+    answers.push_back(trace.info.regression ? logits[0] : static_cast<float>(answer_number(trace.reading(logits))));
+  }
+  return answers;
+}
+
+std::vector<Candidate> Trial::settings(const std::string& family, const std::vector<int>& exits) {
+  FamilyScope scope{data_.fit.sites(), exits, {}, 0};
+  if (range_) scope.range = static_cast<float>(range_->second - range_->first);
+  return order_candidates(family, scope, choose_meter_);
+}
+
+// A policy on the selection rows.
+Alternative Trial::chosen(std::string family, PolicySpec policy) {
+  Alternative out{.run = index_, .family = std::move(family), .policy = std::move(policy)};
+  const PolicyScore score = choose_.score(out.policy);
+  out.chosen_quality = quality_of(score, run_.primary);
+  out.chosen_agreement = score.agreement;
+  out.chosen_speedup = choose_reference_ / cost_of(score);
+  const std::vector<double> losses = choose_meter_.measure(out.policy).losses;
+  out.chosen_loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  return out;
+}
+
+Alternative Trial::full() {
+  return chosen("full", {});
+}
+
+// From safest to boldest: the first that is fast enough, or the last within the drop.
+std::optional<Alternative> Trial::pick(const std::string& family, const std::vector<Candidate>& candidates) {
+  const Goal& goal = terms_.goal;
+  if (candidates.size() < 2) return std::nullopt;
+  if (goal.drop) {
+    size_t last = 0;
+    for (size_t i = 1; i < candidates.size(); ++i)
+      if (within(candidates[i].policy, *goal.drop)) last = i;
+    if (last == 0) return std::nullopt;
+    Alternative out = chosen(family, candidates[last].policy);
+    out.meets = true;
+    return out;
+  }
+  for (const Candidate& candidate : candidates) {
+    const double cost = terms_.goal.timed ? choose_cost(candidate.policy) : candidate.cost_fraction * layers().back();
+    if (choose_reference_ / cost < *goal.speedup) continue;
+    Alternative out = chosen(family, candidate.policy);
+    out.meets = true;
+    return out;
+  }
+  return chosen(family, candidates.back().policy);
+}
+
+// That of `calibrate` for this family, so that its verb gives the same policy.
+CalibrationPlan Trial::plan_for(const std::string& family, const std::vector<int>& exits) const {
+  CalibrationPlan plan;
+  plan.budgets = {*terms_.goal.drop};
+  plan.delta = 1 - terms_.goal.confidence;
+  plan.loss = terms_.goal.loss;
+  plan.families = {family};
+  plan.exits = exits;
+  plan.range = range_;
+  plan.tries = 1;
+  return plan;
+}
+
+// What the selection rows let expect of a family's certificate.
+std::optional<Alternative> Trial::expected(const std::string& family, const std::vector<int>& exits) {
+  const FamilyTrial trial =
+      try_families(data_, static_cast<int64_t>(data_.certify.rows), plan_for(family, exits)).front();
+  if (!(trial.cost_fraction < 1)) return std::nullopt;
+  Alternative out = chosen(family, trial.expected.front());
+  out.meets = true;
+  return out;
+}
+
+std::string Trial::certify(Alternative& alternative, const CountTry& count_try) {
+  CalibrationPlan plan = plan_for(alternative.family, alternative.policy.exits);
+  try {
+    if (count_try) count_try(data_, plan);
+    alternative.calibration = calibrate(data_, plan);
+  } catch (const Error& error) {  // too few rows for what is left of delta
+    if (error.code() != Code::failure) throw;
+    return error.what();
+  }
+  alternative.policy = alternative.calibration->outcomes.front().policy;
+  return {};
+}
+
+std::optional<Alternative> Trial::attempt(const std::string& family, const std::vector<int>& exits) {
+  return terms_.certify ? expected(family, exits) : pick(family, settings(family, exits));
+}
+
+Alternative Trial::attempt_layers() {
+  std::vector<Candidate> candidates;
+  for (auto layer = layers().rbegin(); layer != layers().rend(); ++layer) {
+    PolicySpec policy = parse_policy(fmt::format("layer:{}", *layer));
+    const LossMeter::Measured seen = choose_meter_.measure(policy);
+    const double risk = std::accumulate(seen.losses.begin(), seen.losses.end(), 0.0);
+    candidates.push_back({std::move(policy), risk / static_cast<double>(seen.losses.size()), seen.cost_fraction});
+  }
+  return pick("layer", candidates).value_or(full());
+}
+
+std::optional<NearestBudget> Trial::nearest_budget() {
+  std::optional<NearestBudget> nearest;
+  for (const std::string& family : families()) {
+    const std::vector<Candidate> candidates = settings(family, {});
+    for (const double epsilon : kBudgets) {
+      if (epsilon <= *terms_.goal.drop || (nearest && epsilon > nearest->epsilon)) continue;
+      double speedup = 1;
+      for (const Candidate& candidate : candidates) {
+        if (within(candidate.policy, epsilon)) speedup = choose_reference_ / choose_cost(candidate.policy);
+      }
+      if (speedup < kWorthMentioning) continue;
+      if (!nearest || epsilon < nearest->epsilon || speedup > nearest->speedup) nearest = {epsilon, speedup};
+      break;
+    }
+  }
+  return nearest;
+}
+
+void Trial::report(Alternative& alternative) {
+  const std::vector<float> predicted = answers_of(report_replayer_, data_.report, alternative.policy);
+  alternative.score = report_.score(alternative.policy);
+  alternative.quality = quality_of(alternative.score, run_.primary);
+  alternative.speedup = report_reference_ / cost_of(alternative.score);
+  const auto rows = static_cast<int64_t>(data_.report.rows);
+  if (data_.report.labelled()) {
+    const Answers answers{predicted, report_gold_};
+    alternative.quality_bounds = score_bounds(judge(), answers);
+    alternative.lost = difference_of(judge(), {report_full_, report_gold_}, answers);
+  } else {
+    alternative.quality_bounds = share_bounds(std::llround(alternative.quality * static_cast<double>(rows)), rows);
+    alternative.lost = {.value = 1 - alternative.quality,
+                        .error = 0,
+                        .bounds = {1 - alternative.quality_bounds.high, 1 - alternative.quality_bounds.low}};
+  }
+  const std::vector<double> losses = report_meter_.measure(alternative.policy).losses;
+  alternative.loss_mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(rows);
+  alternative.loss_bounds = loss_interval(terms_.test.loss, losses);
+  const double short_by = terms_.goal.speedup ? *terms_.goal.speedup - kShown - alternative.speedup
+                                              : alternative.loss_mean - *terms_.goal.drop;
+  alternative.meets_fresh = short_by <= 0;
+  if (!alternative.meets_fresh) alternative.missed_by = short_by + (terms_.goal.speedup ? kShown : 0);
+}
+
+// Better on the selection rows. What does not meet the goal comes after what does.
+bool better(const Goal& goal, const Alternative& one, const Alternative& other) {
+  if (one.meets != other.meets) return one.meets;
+  if (goal.drop || !one.meets) return one.chosen_speedup > other.chosen_speedup;
+  if (one.chosen_quality != other.chosen_quality) return one.chosen_quality > other.chosen_quality;
+  return one.chosen_agreement > other.chosen_agreement;
+}
+
+class Contest {
+ public:
+  Contest(std::span<const RunOnTrial> runs, const Terms& terms, uint64_t seed) : terms_(terms) {
+    for (size_t i = 0; i < runs.size(); ++i)
+      trials_.emplace_back(i, runs[i], terms, parts_of(*runs[i].trace, *runs[0].trace, seed, terms.certify));
+    double choose = 0, report = 0;
+    for (Trial& trial : trials_) {
+      choose = std::max(choose, trial.choose_cost({}));
+      report = std::max(report, trial.report_cost({}));
+    }
+    for (Trial& trial : trials_) trial.count_against(choose, report);
+  }
+
+  [[nodiscard]] Recommendation go(const CountTry& count_try) {
+    Recommendation out;
+    for (Trial& trial : trials_) out.full.push_back(trial.full());
+    find_best_run(out.full);
+    for (Trial& trial : trials_) {
+      for (Alternative& one : attempts(trial)) out.options.push_back(std::move(one));
+      const PolicySpec first = parse_policy(fmt::format("layer:{}", trial.layers().front()));
+      out.fastest =
+          std::max(out.fastest, trial.full().chosen_speedup * trial.choose_cost({}) / trial.choose_cost(first));
+    }
+    std::stable_sort(out.options.begin(), out.options.end(),
+                     [&](const Alternative& a, const Alternative& b) { return better(terms_.goal, a, b); });
+    try_exits(out.options);
+    // If nothing early is good enough, full depth; for a speed-up, the fastest is the nearest.
+    const bool any = !out.options.empty() && out.options.front().meets;
+    if (out.options.empty() || (terms_.goal.drop && !any)) out.options.insert(out.options.begin(), out.full[best_run_]);
+    // The first choice alone is certified. If it fails, no other replaces it: each would be tried on the same rows.
+    Alternative& first = out.options.front();
+    if (terms_.certify && any) out.uncertified = trials_[first.run].certify(first, count_try);
+    if (terms_.goal.drop && first.policy.rule == rule_of<FullRule>) out.nearest = trials_[first.run].nearest_budget();
+    for (Alternative& one : out.options) trials_[one.run].report(one);
+    for (Alternative& one : out.full) trials_[one.run].report(one);
+    const CalibrationData& data = trials_.front().data();
+    out.choose_rows = data.fit.rows;
+    out.certify_rows = data.certify.rows;
+    out.report_rows = data.report.rows;
+    out.labelled = data.report.labelled();
+    out.families = families_.size();
+    return out;
+  }
+
+ private:
+  // The run with the best full depth; for a drop, runs that are further below it than the drop and one standard error
+  // are out of the race, however fast.
+  void find_best_run(const std::vector<Alternative>& full) {
+    for (size_t i = 1; i < full.size(); ++i)
+      if (full[i].chosen_quality > full[best_run_].chosen_quality) best_run_ = i;
+    for (size_t i = 0; i < full.size(); ++i) {
+      bool races = i == best_run_ || !terms_.goal.drop;
+      if (!races) {
+        Trial &best = trials_[best_run_], &own = trials_[i];
+        const Difference below = difference_of(own.judge(), best.full_depth(), own.full_depth());
+        races = below.value <= *terms_.goal.drop + below.error;
+      }
+      races_.push_back(races);
+    }
+  }
+
+  std::vector<Alternative> attempts(Trial& trial) {
+    std::vector<Alternative> found;
+    for (const std::string& family : trial.families()) {
+      families_.insert(family);
+      if (std::optional<Alternative> one = trial.attempt(family, {})) found.push_back(std::move(*one));
+    }
+    if (terms_.goal.speedup && trial.layers().size() > 1) {
+      families_.insert("layer");
+      found.push_back(trial.attempt_layers());
+    }
+    for (Alternative& one : found) one.meets = one.meets && races_[one.run];
+    return found;
+  }
+
+  // The winner's family with some of the exits; put in front only where that is clearly better.
+  void try_exits(std::vector<Alternative>& options) {
+    if (options.empty() || !options.front().meets || options.front().family == "layer") return;
+    const Alternative& winner = options.front();
+    std::optional<Alternative> best;
+    Trial& trial = trials_[winner.run];
+    for (const std::vector<int>& exits : choices_of_exits(trial.layers())) {
+      std::optional<Alternative> one = trial.attempt(winner.family, exits);
+      if (one && one->meets && (!best || better(terms_.goal, *one, *best))) best = std::move(one);
+    }
+    if (!best) return;
+    const bool worth_it = terms_.goal.drop ? best->chosen_speedup > winner.chosen_speedup * kFasterBy
+                                           : best->chosen_quality > winner.chosen_quality + kBetterBy;
+    if (worth_it) options.insert(options.begin(), std::move(*best));
+  }
+
+  const Terms& terms_;
+  std::deque<Trial> trials_;
+  size_t best_run_ = 0;
+  std::vector<bool> races_;
+  std::set<std::string> families_;
+};
+
+}  // namespace
+
+Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed, const CountTry& count_try) {
+  require_fit(runs, goal);
+  Terms terms = settle(runs, goal);
+  const auto rows = static_cast<int64_t>(runs[0].trace->rows);
+  terms.certify = goal.drop && goal.certify && certify_rows_of(rows) >= rows_without_loss(terms.test);
+  Recommendation out = Contest(runs, terms, seed).go(count_try);
+  const Alternative& best = out.best();
+  out.loss = terms.test.loss;
+  if (goal.drop) out.rows_for_certificate = rows_for(terms.test);
+  const bool early = best.policy.rule != rule_of<FullRule>;
+  out.certified = best.calibration.has_value() && early;
+  out.met = best.meets && early;
+  out.met_fresh = out.met && best.meets_fresh;
+  return out;
+}
+
+PolicyEntry policy_entry(const Alternative& alternative, const std::vector<int>& layers) {
+  if (alternative.calibration) return alternative.calibration->entry;
+  PolicyEntry entry;
+  entry.exits = alternative.policy.exits.empty() ? layers : alternative.policy.exits;
+  entry.decision_temperature.assign(layers.size(), 1.0F);
+  entry.score_temperature = entry.decision_temperature;
+  entry.policy = alternative.policy;
+  entry.policy.exits.clear();
+  return entry;
+}
+
+}  // namespace exeunt

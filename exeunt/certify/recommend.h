@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which exit policy to use, and of which run: every family of rules is tried on one part of the rows, which selects the
+// winner; its figures are measured on other rows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exeunt/eval/scores.h"
+#include "exeunt/certify/uncertainty.h"
+#include "exeunt/certify/calibrate.h"
+
+namespace exeunt {
+
+// The target: one of `speedup` and `drop`.
+struct Goal {
+  std::optional<double> speedup = {};  // full depth over early exit, above 1: keep as much quality as possible
+  std::optional<double> drop = {};     // largest loss against full depth: be as fast as possible
+  double confidence = 0.95;            // of the certificate for a drop
+  std::optional<RiskLoss> loss = {};   // default: disagreement, or abs_diff for regression
+  bool timed = false;                  // speed in predicted milliseconds, not in layers
+  bool certify = true;                 // keep rows for a certificate, if there are enough
+};
+
+struct RunOnTrial {
+  std::string name;
+  const ExitTrace* trace = nullptr;  // outlives the call
+  ScorerOptions scoring = {};
+  Metric primary = Metric::accuracy;
+  std::optional<std::pair<double, double>> range = {};  // of regression labels
+};
+
+// One policy of one run.
+struct Alternative {
+  size_t run = 0;
+  std::string family;  // "full" and "layer", too
+  PolicySpec policy;   // complete with exits and temperatures
+
+  // On the selection rows.
+  bool meets = false;  // the goal
+  double chosen_quality = 0, chosen_agreement = 1, chosen_speedup = 1, chosen_loss = 0;
+
+  // On the report rows.
+  bool meets_fresh = false;  // the goal, there
+  double missed_by = 0;      // by so much if not: of the speed-up, or of the loss
+  PolicyScore score = {};
+  double speedup = 1;                           // against full depth of the slowest run, counted as the goal counts
+  double quality = 0;                           // the primary metric, or agreement with full depth without gold
+  Bounds quality_bounds = {};                   // 95 %
+  Difference lost = {};                         // the same run's quality at full depth, less this one's
+  double loss_mean = 0;                         // the goal's loss
+  LossInterval loss_bounds = {};                // 95 %
+  std::optional<Calibration> calibration = {};  // of the one to use, if there are enough rows for a certificate
+};
+
+// What the next larger budget would gain, if nothing faster than full depth stays within the requested one.
+struct NearestBudget {
+  double epsilon = 0, speedup = 1;  // by the selection rows
+};
+
+struct Recommendation {
+  std::vector<Alternative> options;  // the first is the one to use; then by their result on the selection rows
+  std::vector<Alternative> full;     // every run at full depth
+  bool met = false;                  // on the selection rows
+  bool met_fresh = false;            // on the report rows, too
+  bool certified = false;            // a drop that the rows suffice to certify
+  std::string uncertified = {};      // why the rows did not suffice after all; usually empty
+  bool labelled = false;
+  RiskLoss loss = RiskLoss::disagreement;
+  size_t families = 0;  // tried
+  size_t choose_rows = 0, certify_rows = 0, report_rows = 0;
+  int64_t rows_for_certificate = 0;           // the minimum total; 0 without a maximum drop
+  std::optional<NearestBudget> nearest = {};  // of a drop that is not met
+  double fastest = 1;                         // any policy of any run, by the selection rows
+  [[nodiscard]] const Alternative& best() const { return options.front(); }
+};
+
+// The fewest rows: one half selects, the other reports.
+inline constexpr size_t kFewestRows = 20;
+
+// Called before the certificate of a run is tested: counts it among the tries on its certify rows, in plan.tries.
+using CountTry = std::function<void(const CalibrationData& data, CalibrationPlan& plan)>;
+
+// Rows are drawn into parts by `seed`: those of split_for_calibration if a certificate is possible, else two halves.
+// The selection rows alone decide what is to be used; that one is then certified. Several runs must have been measured
+// on the same labelled rows. Throws Error (usage, bad_file, failure).
+[[nodiscard]] Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uint64_t seed,
+                                       const CountTry& count_try = {});
+
+// What policy.json keeps of an alternative: its certified entry, or the policy alone. `layers` are the run's exits.
+[[nodiscard]] PolicyEntry policy_entry(const Alternative& alternative, const std::vector<int>& layers);
+
+}  // namespace exeunt

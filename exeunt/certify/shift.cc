@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/shift.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+
+std::vector<int64_t> full_depth_answers(const ExitTrace& trace) {
+  if (trace.info.regression || trace.info.several) return {};  // sets are too many to count
+  std::vector<int64_t> counts(static_cast<size_t>(trace.width), 0);
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> logits = trace.full_depth(row);
+    ++counts[static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())];
+  }
+  return counts;
+}
+
+// The regularised incomplete gamma function Q(degrees / 2, x / 2): its series below the mean, Lentz's continued
+// fraction above it (Press et al., Numerical Recipes, 6.2).
+double chi_square_tail(double x, int degrees) {
+  check(degrees > 0, "a chi-square variable has degrees of freedom");
+  if (!(x > 0)) return 1;
+  constexpr int kMost = 100000;
+  constexpr double kEnough = 1e-15, kTiny = 1e-300;
+  const double a = degrees / 2.0, z = x / 2;
+  const double scale = std::exp(a * std::log(z) - z - std::lgamma(a));
+  if (z < a + 1) {
+    double term = 1 / a, sum = term;
+    for (int n = 1; n < kMost && term > kEnough * sum; ++n) sum += term *= z / (a + n);
+    return std::clamp(1 - scale * sum, 0.0, 1.0);
+  }
+  double b = z + 1 - a, c = 1 / kTiny, d = 1 / b, h = d;
+  for (int n = 1; n < kMost; ++n) {
+    const double an = -n * (n - a);
+    b += 2;
+    d = an * d + b;
+    if (std::fabs(d) < kTiny) d = kTiny;
+    c = b + an / c;
+    if (std::fabs(c) < kTiny) c = kTiny;
+    d = 1 / d;
+    h *= d * c;
+    if (std::fabs(d * c - 1) < kEnough) break;
+  }
+  return std::clamp(scale * h, 0.0, 1.0);
+}
+
+std::optional<Shift> shift_between(std::span<const int64_t> there, std::span<const int64_t> here) {
+  if (there.empty() || there.size() != here.size()) return std::nullopt;
+  const auto total_of = [](std::span<const int64_t> counts) {
+    return static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  };
+  const double one = total_of(there), two = total_of(here);
+  if (one == 0 || two == 0) return std::nullopt;
+  constexpr double kLeastExpected = 5;  // of the smaller side: below it the statistic is no chi-square
+  const double smaller = std::min(one, two) / (one + two);
+  double rare_there = 0, rare_here = 0, statistic = 0, largest = 0;
+  int cells = 0;
+  const auto add = [&](double a, double b) {
+    const double expected_a = (a + b) * one / (one + two), expected_b = (a + b) * two / (one + two);
+    statistic += (a - expected_a) * (a - expected_a) / expected_a + (b - expected_b) * (b - expected_b) / expected_b;
+    ++cells;
+  };
+  Shift shift;
+  for (size_t i = 0; i < there.size(); ++i) {
+    const auto a = static_cast<double>(there[i]), b = static_cast<double>(here[i]);
+    if (std::fabs(a / one - b / two) > largest) {
+      largest = std::fabs(a / one - b / two);
+      shift.most = i;
+      shift.there = a / one;
+      shift.here = b / two;
+    }
+    if ((a + b) * smaller >= kLeastExpected) {
+      add(a, b);
+    } else {
+      rare_there += a;
+      rare_here += b;
+    }
+  }
+  if ((rare_there + rare_here) * smaller >= kLeastExpected) add(rare_there, rare_here);
+  if (cells < 2) return std::nullopt;
+  shift.p_value = chi_square_tail(statistic, cells - 1);
+  return shift;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/temperature.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+struct Slope {
+  double value = 0, first = 0, second = 0;  // mean of l(b) and its derivatives by b = 1 / T
+};
+
+// Weight of the prior of decision temperatures, that of one observation of ln T = 0 with variance 1/2.
+constexpr double kShrink = 1;
+
+// l(b) = ln sum_c e^(b z_c) - b z_y is convex in b: l' = E_p[z] - z_y, l'' = Var_p[z].
+Slope slope_at(const ExitTrace& trace, int exit, std::span<const int> targets, double b) {
+  Slope total;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> z = trace.at(row, exit);
+    const double peak = *std::max_element(z.begin(), z.end());
+    double sum = 0, mean = 0, square = 0;
+    for (const float logit : z) {
+      const double d = static_cast<double>(logit) - peak, weight = std::exp(b * d);
+      sum += weight;
+      mean += weight * d;
+      square += weight * d * d;
+    }
+    mean /= sum;
+    const double target = static_cast<double>(z[static_cast<size_t>(targets[row])]) - peak;
+    total.value += std::log(sum) - b * target;
+    total.first += mean - target;
+    total.second += square / sum - mean * mean;
+  }
+  const auto rows = static_cast<double>(trace.rows);
+  return {total.value / rows, total.first / rows, total.second / rows};
+}
+
+// The same for sets: of each label, l(b) = ln(1 + e^(-b s d)) with d = z - cut and s = 1 where full depth gives the
+// label, -1 where not; l' = -s d q, l'' = d^2 q (1 - q) with q = 1 / (1 + e^(b s d)).
+Slope set_slope_at(const ExitTrace& trace, int exit, double b) {
+  Slope total;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const Reading own = trace.reading(trace.at(row, exit)), full = trace.reading(trace.full_depth(row));
+    for (int c = 0; c < trace.width; ++c) {
+      const double d = static_cast<double>(own.logits[c]) - (own.cuts == nullptr ? 0.0F : own.cuts[c]);
+      const double signed_d = has_label(full.logits, full.cuts, c) ? d : -d, x = -b * signed_d;
+      const double q = 1 / (1 + std::exp(-x));
+      total.value += std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+      total.first -= signed_d * q;
+      total.second += d * d * q * (1 - q);
+    }
+  }
+  const auto rows = static_cast<double>(trace.rows);
+  return {total.value / rows, total.first / rows, total.second / rows};
+}
+
+// Of slope(b), mean over `rows` rows, with the weight of the prior; b = 1 / T.
+template <class SlopeAt>
+float best_temperature(SlopeAt&& slope_of, double weight) {
+  const auto slope_with = [&](double b) {  // of l(b) + weight (ln b)^2, whose minimum is sought
+    Slope slope = slope_of(b);
+    slope.first += 2 * weight * std::log(b) / b;
+    slope.second += 2 * weight * (1 - std::log(b)) / (b * b);
+    return slope;
+  };
+  // Newton's step if it stays between the bounds set by the sign of the slope, else their geometric mean.
+  double low = 1.0 / kMaxTemperature, high = 1.0 / kMinTemperature;
+  if (slope_with(low).first >= 0) return kMaxTemperature;
+  if (slope_with(high).first <= 0) return kMinTemperature;
+  double b = 1;
+  for (int i = 0; i < 100 && high - low > 1e-9 * high; ++i) {
+    const Slope slope = slope_with(b);
+    (slope.first > 0 ? high : low) = b;
+    const double step = slope.second > 0 ? b - slope.first / slope.second : low;
+    const double next = step > low && step < high ? step : std::sqrt(low * high);
+    if (std::abs(next - b) <= 1e-9 * b) break;
+    b = next;
+  }
+  return static_cast<float>(1 / b);
+}
+
+}  // namespace
+
+double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const int> targets, double temperature) {
+  return slope_at(trace, exit, targets, 1 / temperature).value;
+}
+
+float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets, double shrink) {
+  check(targets.size() == trace.rows && trace.width > 1, "one target label per row");
+  return best_temperature([&](double b) { return slope_at(trace, exit, targets, b); },
+                          shrink / static_cast<double>(trace.rows));
+}
+
+std::vector<float> decision_temperatures(const ExitTrace& trace) {
+  std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
+  if (trace.info.regression) return temperatures;
+  if (trace.info.several) {
+    const double weight = kShrink / static_cast<double>(trace.rows);
+    for (int exit = 0; exit + 1 < trace.exits; ++exit)
+      temperatures[static_cast<size_t>(exit)] =
+          best_temperature([&](double b) { return set_slope_at(trace, exit, b); }, weight);
+    return temperatures;
+  }
+  std::vector<int> targets;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> full = trace.full_depth(row);
+    targets.push_back(static_cast<int>(std::max_element(full.begin(), full.end()) - full.begin()));
+  }
+  for (int exit = 0; exit + 1 < trace.exits; ++exit)
+    temperatures[static_cast<size_t>(exit)] = fit_temperature(trace, exit, targets, kShrink);
+  return temperatures;
+}
+
+std::vector<float> score_temperatures(const ExitTrace& trace) {
+  std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
+  if (trace.info.regression || trace.info.several || !trace.labelled()) return temperatures;
+  const std::vector<int> targets(trace.gold.begin(), trace.gold.end());
+  for (int exit = 0; exit < trace.exits; ++exit)
+    temperatures[static_cast<size_t>(exit)] = fit_temperature(trace, exit, targets);
+  return temperatures;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/traced_texts.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "exeunt/base/error.h"
+#include "exeunt/eval/bench.h"
+#include "exeunt/eval/make_trace.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/engine/resolve.h"
+
+namespace exeunt {
+namespace {
+
+constexpr double kSeconds = 0.3;     // for one time taken
+constexpr size_t kTimedTexts = 128;  // as many of the rows stand for all
+
+}  // namespace
+
+std::string str(const PrecisionSetting& setting) {
+  const std::string name(name_of(setting.precision));
+  Exceptions kept = setting.exceptions;
+  const bool narrow_poolers = kept.erase(std::string(kPoolers)) > 0;
+  const std::string poolers =
+      narrow_poolers ? fmt::format(", poolers in {}", name_of(setting.exceptions.find(kPoolers)->second)) : "";
+  if (kept.empty()) return name + poolers;
+  return fmt::format("{} with {} {} in {}{}", name, kept.size(), kept.size() == 1 ? "matrix" : "matrices",
+                     name_of(kept.begin()->second), poolers);
+}
+
+TracedTexts::TracedTexts(const Checkpoint& model, const MeasureOptions& options, std::vector<Dataset> sources)
+    : model_(model),
+      options_(options),
+      max_length_(resolve(model, {.max_length = options.max_length}).max_length),
+      weights_(weights_sha256(model)),
+      tokenizer_folder_(options.tokenizer.empty() ? model.folder() : std::filesystem::path(options.tokenizer)),
+      tokenizer_(load_tokenizer(tokenizer_folder_)),
+      sources_(std::move(sources)) {
+  for (const Dataset& source : sources_) size_ += source.examples.size();
+}
+
+std::vector<size_t> TracedTexts::all() const {
+  std::vector<size_t> rows(size_);
+  std::iota(rows.begin(), rows.end(), size_t{0});
+  return rows;
+}
+
+ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const size_t> rows) const {
+  return traced(setting, rows, {});
+}
+
+ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const size_t> rows,
+                             const Observer& observer) const {
+  Progress progress("trace", static_cast<int64_t>(rows.size()), observer.progress);
+  return traced(setting, rows, [&](int64_t texts) { progress.advance(texts); });
+}
+
+ExitTrace TracedTexts::traced(const PrecisionSetting& setting, std::span<const size_t> rows,
+                              const std::function<void(int64_t)>& advance) const {
+  std::optional<ExitTrace> joined;
+  std::vector<size_t> place(rows.size());  // of every row in the joined trace, which has them by source
+  size_t first = 0, placed = 0;
+  for (const Dataset& source : sources_) {
+    Dataset part = source;
+    part.examples.clear();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] < first || rows[i] >= first + source.examples.size()) continue;
+      part.examples.push_back(source.examples[rows[i] - first]);
+      place[i] = placed++;
+    }
+    first += source.examples.size();
+    if (part.examples.empty()) continue;
+    const std::string where = part.where;
+    ExitTrace trace = make_trace(model_, *tokenizer_, std::move(part),
+                                 {.max_length = max_length_,
+                                  .threads = options_.threads,
+                                  .device = options_.device,
+                                  .precision = setting.precision,
+                                  .exceptions = setting.exceptions,
+                                  .tokenizer = tokenizer_folder_,
+                                  .weights = weights_,
+                                  .advance = advance});
+    joined = joined ? join_rows(*joined, trace, where) : std::move(trace);
+  }
+  check(joined && placed == rows.size(), "every row is of a source");
+  return select_rows(*joined, place);
+}
+
+double TracedTexts::milliseconds(const PrecisionSetting& setting, const PolicySpec& policy,
+                                 std::span<const size_t> rows) const {
+  Engine engine(model_, {.device = options_.device,
+                         .precision = setting.precision,
+                         .exceptions = setting.exceptions,
+                         .threads = options_.threads});
+  const EncodeOptions encode{.max_length = max_length_};
+  std::vector<Encoding> texts;
+  for (const size_t row : rows.first(std::min(rows.size(), kTimedTexts))) {
+    size_t at = row;
+    auto source = sources_.begin();
+    for (; at >= source->examples.size(); ++source) at -= source->examples.size();
+    texts.push_back(tokenizer_->encode(source->examples[at].text, source->examples[at].pair, encode));
+  }
+  const BenchTimes times = time_encoded(engine, {.policy = engine.bind(policy)}, texts, kSeconds);
+  return device_of(engine.name()) == "cpu" ? times.cpu_ms : times.best_ms;  // a GPU's work is not the processor's
+}
+
+}  // namespace exeunt

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts that a model runs again and again: in parts, and in several precisions.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exeunt/policy/trace.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/engine/precision_map.h"
+#include "exeunt/data/dataset.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+
+// What a model computes in.
+struct PrecisionSetting {
+  Precision precision = Precision::fp32;
+  Exceptions exceptions = {};  // matrices kept in another one
+
+  bool operator==(const PrecisionSetting&) const = default;
+};
+[[nodiscard]] std::string str(const PrecisionSetting& setting);  // "int8 with 3 matrices in bf16, poolers in int8"
+
+// Rows are those of all sources, one source after the other, counted from 0.
+class TracedTexts {
+ public:
+  // `model` must outlive it.
+  TracedTexts(const Checkpoint& model, const MeasureOptions& options, std::vector<Dataset> sources);
+
+  [[nodiscard]] size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::vector<size_t> all() const;
+
+  [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows) const;
+  [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows,
+                                const Observer& observer) const;  // with progress
+
+  // Processor time that one of the rows takes under a policy, on average.
+  [[nodiscard]] double milliseconds(const PrecisionSetting& setting, const PolicySpec& policy,
+                                    std::span<const size_t> rows) const;
+
+ private:
+  [[nodiscard]] ExitTrace traced(const PrecisionSetting& setting, std::span<const size_t> rows,
+                                 const std::function<void(int64_t)>& advance) const;
+
+  const Checkpoint& model_;
+  MeasureOptions options_;
+  int max_length_;       // the same in all precisions
+  std::string weights_;  // hashed once: large models are traced again and again
+  std::filesystem::path tokenizer_folder_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::vector<Dataset> sources_;
+  size_t size_ = 0;
+};
+
+}  // namespace exeunt

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/tries.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
+#include "exeunt/base/safetensors.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/data/learned_rows.h"
+#include "exeunt/certify/losses.h"
+
+namespace exeunt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".safetensors";
+
+// Tries are counted one at a time, whoever else is calibrating.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& path)
+      : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
+    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0)
+      throw Error(Code::resources, fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(errno)));
+  }
+  ~FolderLock() { ::close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// This user's own, so that the hashes say nothing to others.
+RowSalt salt_in(const fs::path& folder) {
+  const fs::path path = folder / "salt";
+  if (!path_exists(path)) {
+    const RowSalt drawn = draw_salt();
+    write_atomically(path, fmt::format("{} {}\n", drawn[0], drawn[1]));
+  }
+  const std::string text = read_text(path, 128);
+  const std::string_view line = std::string_view(text).substr(0, text.find('\n'));
+  const size_t blank = std::min(line.find(' '), line.size());
+  const auto first = number_of<uint64_t>(line.substr(0, blank));
+  const auto second = number_of<uint64_t>(line.substr(std::min(blank + 1, line.size())));
+  if (!first || !second) {  // with another salt no earlier try would be known again
+    throw_bad_file(path.string(), Hint{"restore it; if you remove the folder, earlier tries are no longer counted"},
+                   "got '{}', want two numbers", line.substr(0, 64));
+  }
+  return {*first, *second};
+}
+
+std::vector<int64_t> salted(std::span<const uint64_t> hashes, const RowSalt& salt) {
+  std::vector<int64_t> out;
+  for (const uint64_t hash : hashes) {
+    const int32_t words[] = {static_cast<int32_t>(hash), static_cast<int32_t>(hash >> 32)};
+    // As a row between two special tokens, which row_hash leaves out.
+    const int32_t row[] = {0, words[0], words[1], 0};
+    out.push_back(static_cast<int64_t>(row_hash(row, salt)));
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+struct Try {
+  std::string test;
+  int number = 1;
+  TriedIn in;
+  std::vector<int64_t> rows;
+};
+
+// Whether an earlier try shares its delta with a new one.
+bool share_delta(const TriedIn& earlier, const TriedIn& now) {
+  const bool same = earlier.precision.empty() || now.precision.empty() || earlier.precision == now.precision;
+  return same || (!earlier.named && !now.named);
+}
+
+// A file that cannot be parsed counts as a try that shares rows.
+std::optional<Try> read_try(const fs::path& path) {
+  try {
+    const TensorSet set = read_safetensors(path);
+    const TensorView* rows = set.find("rows");
+    const auto test = set.metadata.find("test"), counted = set.metadata.find("number");
+    if (rows == nullptr || rows->dtype != DType::i64 || test == set.metadata.end() || counted == set.metadata.end())
+      return std::nullopt;
+    const auto number = number_of<int>(counted->second);
+    if (!number) return std::nullopt;
+    Try made{.test = test->second, .number = *number, .in = {}, .rows = {}};
+    const auto precision = set.metadata.find("precision"), named = set.metadata.find("named");
+    if (precision != set.metadata.end()) made.in.precision = precision->second;
+    made.in.named = named != set.metadata.end() && named->second == "true";
+    made.rows.resize(static_cast<size_t>(rows->elements()));
+    copy_raw(*rows, std::as_writable_bytes(std::span(made.rows)));
+    return made;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool share_a_row(const std::vector<int64_t>& sorted, const std::vector<int64_t>& others) {
+  return std::any_of(others.begin(), others.end(),
+                     [&](int64_t row) { return std::binary_search(sorted.begin(), sorted.end(), row); });
+}
+
+// Texts are known by their hashes; rows of a trace that has none by their place in their source.
+std::vector<uint64_t> ids_of(const ExitTrace& part) {
+  if (!part.row_hash.empty()) return part.row_hash;
+  std::vector<uint64_t> ids;
+  for (const int64_t index : part.index) {
+    const std::string digest = sha256_hex(fmt::format("{} {}", part.info.data, index));
+    ids.push_back(number_of<uint64_t>(std::string_view(digest).substr(0, 16), 16).value());
+  }
+  return ids;
+}
+
+std::string digest_of(const ExitTrace& part) {
+  std::vector<float> full_depth;  // the same whether the last exit is also written down as the reference or not
+  for (size_t row = 0; row < part.rows; ++row) {
+    const std::span<const float> values = part.full_depth(row);
+    full_depth.insert(full_depth.end(), values.begin(), values.end());
+  }
+  std::string all;
+  for (const auto values : {std::span(part.logits), std::span(part.lte), std::span(part.ramp),
+                            std::span<const float>(full_depth), std::span(part.gold)})
+    all += sha256_hex(std::as_bytes(values));
+  return sha256_hex(all + sha256_hex(std::as_bytes(std::span(part.row_hash))));
+}
+
+// What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan.
+std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) {
+  const ExitTrace& fit = data.fit;
+  const auto range = plan.range || !fit.info.regression ? plan.range : observed_range(fit);
+  const std::string text = fmt::format(
+      "{} {} budgets {} delta {} loss {} method {} families {} exits {} range {} temperatures {} unit {} group {} {}",
+      digest_of(fit), digest_of(data.certify), fmt::join(plan.budgets, ","), plan.delta,
+      plan.loss ? name_of(*plan.loss) : "", plan.method ? name_of(*plan.method) : "", fmt::join(plan.families, ","),
+      fmt::join(plan.exits.empty() ? fit.info.layers : plan.exits, ","),
+      range ? fmt::format("{},{}", range->first, range->second) : "", plan.temperatures, static_cast<int>(plan.unit),
+      plan.group.by, fmt::join(plan.group.values, "\n"));
+  return sha256_hex(text);
+}
+
+}  // namespace
+
+fs::path state_folder() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return fs::path(state) / "exeunt";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? fs::path(home) / ".local/state/exeunt" : fs::path();
+}
+
+int count_try(const fs::path& folder, std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in) {
+  std::error_code failed;
+  fs::create_directories(folder / "tries", failed);
+  if (failed) throw Error(Code::resources, fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
+  const FolderLock lock(folder / "lock");
+  const std::vector<int64_t> rows = salted(row_hashes, salt_in(folder));
+  int number = 1;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / "tries")) {
+    if (entry.path().extension() != kSuffix) continue;
+    const std::optional<Try> earlier = read_try(entry.path());
+    if (earlier && earlier->test == test) return earlier->number;
+    if (!earlier || (share_delta(earlier->in, in) && share_a_row(rows, earlier->rows))) ++number;
+  }
+  const fs::path path = folder / "tries" / (sha256_hex(std::as_bytes(std::span(test))) + std::string(kSuffix));
+  write_safetensors(path, {{"rows", view_of(DType::i64, rows)}},
+                    {{"format", "exeunt.try/1"},
+                     {"test", std::string(test)},
+                     {"number", fmt::format("{}", number)},
+                     {"precision", in.precision},
+                     {"named", in.named ? "true" : "false"}});
+  return number;
+}
+
+void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer, bool precision_named) {
+  plan.tries = 1;
+  if (!plan.or_full_depth) require_enough_rows(data, plan);
+  const fs::path folder = state_folder();
+  if (folder.empty()) {
+    observer.notice("tries on these texts cannot be counted: neither XDG_STATE_HOME nor HOME names a folder");
+    return;
+  }
+  try {
+    plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify),
+                           {.precision = data.certify.info.precision, .named = precision_named});
+  } catch (const Error& error) {
+    if (error.code() != Code::resources) throw;
+    observer.notice(fmt::format("tries on these texts cannot be counted: {}", error.what()));
+  }
+}
+
+}  // namespace exeunt

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often rows have been used to certify something, counted across models in the user's state folder. Who tries many
+// times on the same rows and keeps the best result would break the promise; so each try gets a smaller share of delta
+// (share_of_try), and all of them together stay within it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "exeunt/certify/calibrate.h"
+#include "exeunt/eval/measure.h"
+
+namespace exeunt {
+
+// $XDG_STATE_HOME/exeunt, else ~/.local/state/exeunt; empty where there is neither.
+[[nodiscard]] std::filesystem::path state_folder();
+
+// Who names a precision asks for a promise about that one, with a delta of its own: it is one try more than the earlier
+// ones in that precision. Where the precision was open, it is one more than the earlier ones in any precision but those
+// that were named and are others: all promises that the user did not ask for one by one share a delta.
+struct TriedIn {
+  std::string precision = {};  // empty = not known
+  bool named = false;          // by the user
+};
+
+// Which try this is on rows with these hashes, from 1: one more than the earlier tries that used any of them. It is
+// written down before this returns. The same `test` (a digest of model, plan and split) is the same try, however often
+// it is repeated. Throws Error (resources) where the folder cannot be written.
+[[nodiscard]] int count_try(const std::filesystem::path& folder, std::string_view test,
+                            std::span<const uint64_t> row_hashes, const TriedIn& in = {});
+
+// Counts the test of a plan on these parts in the user's state folder, in plan.tries. Where tries cannot be counted, a
+// notice says why, and it counts as the first. Rows that are too few for any test are refused (Error, failure) and not
+// counted.
+void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer,
+               bool precision_named = false);
+
+}  // namespace exeunt

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/data_files.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/gunzip.h"
+#include "exeunt/data/dataset.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kPacked = ".gz", kText = ".txt";
+
+// In the order of their names, without hidden ones.
+std::set<fs::path> entries_of(const fs::path& folder) {
+  std::set<fs::path> out;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure)) {
+    if (!entry->path().filename().string().starts_with('.')) out.insert(entry->path());
+  }
+  if (failure) throw_bad_file(folder.string(), "cannot read the folder: {}", failure.message());
+  return out;
+}
+
+std::vector<DataFile> files_in(const fs::path& folder) {
+  std::vector<DataFile> tables, texts;
+  std::vector<std::string> folders;
+  for (const fs::path& entry : entries_of(folder)) {
+    std::error_code ignored;
+    if (format_of(entry)) tables.push_back({entry});
+    if (!fs::is_directory(entry, ignored)) continue;
+    folders.push_back(entry.filename().string());
+    for (const fs::path& file : entries_of(entry)) {
+      if (file.extension() == kText) texts.push_back({file, folders.back()});
+    }
+  }
+  if (!tables.empty()) return tables;
+  const auto split = [](const std::string& name) { return name == "train" || name == "test" || name == "dev"; };
+  if (std::any_of(folders.begin(), folders.end(), split)) {
+    throw Error(
+        Code::usage, fmt::format("{}: got a folder of splits, {}", folder.string(), fmt::join(folders, ", ")),
+        fmt::format("name one of them: --data {}, with --eval-data for another", (folder / folders.back()).string()));
+  }
+  if (!texts.empty()) return texts;
+  throw Error(Code::usage,
+              fmt::format("{}: got a folder without data, want .csv, .tsv or .jsonl files in it, or for each label a "
+                          "folder of .txt files",
+                          folder.string()),
+              "for a GLUE or ELUE task add --task; its folder is named after it");
+}
+
+}  // namespace
+
+std::optional<UserFormat> format_of(const fs::path& path) {
+  const fs::path plain = path.extension() == kPacked ? path.stem() : path;
+  const std::string ending = plain.extension().string();
+  if (ending == ".csv") return UserFormat::csv;
+  if (ending == ".tsv") return UserFormat::tsv;
+  if (ending == ".jsonl" || ending == ".ndjson") return UserFormat::jsonl;
+  return std::nullopt;
+}
+
+std::vector<DataFile> data_files(const std::string& name) {
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return files_in(name);
+  if (path_exists(name) || name.find(',') == std::string::npos) return {{name}};
+  std::vector<DataFile> out;
+  for (std::string_view rest = name; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    if (comma > 0) out.push_back({std::string(rest.substr(0, comma))});
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return out;
+}
+
+DataBytes::DataBytes(const ReadPath& path) : mapped_(MappedFile::open(path)) {
+  text_ = mapped_->text();
+  if (path.path().extension() == kPacked) {
+    unpacked_ = gunzip(text_, path.string(), kMaxDataBytes);
+    text_ = unpacked_;
+  }
+  if (text_.size() > kMaxDataBytes) {
+    throw_bad_file(path.string(), "got {} bytes, want at most {}", text_.size(), kMaxDataBytes);
+  }
+}
+
+}  // namespace exeunt

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labelled texts in memory, and the reader of GLUE's and ELUE's files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exeunt/base/error.h"
+#include "exeunt/data/task.h"
+
+namespace exeunt {
+
+// Larger files are rejected before anything is read.
+inline constexpr uint64_t kMaxDataBytes = uint64_t{1} << 33;
+
+struct Example {
+  std::string text;
+  std::optional<std::string> pair;
+  float gold = 0;               // label index or value; NaN if the file has no labels; 0 where there may be several
+  std::vector<int> given = {};  // several: indices of this row's labels, ascending
+  int64_t index = 0;            // row in the file, from 0, header not counted
+};
+
+struct Dataset {
+  std::string task;   // name in the table; empty for user data
+  std::string split;  // "train", "dev", "test"; empty for user data
+  bool regression = false;
+  bool labelled = false;
+  bool several = false;                            // labels at once
+  std::vector<std::string> labels;                 // in index order; empty for regression
+  std::optional<std::pair<double, double>> range;  // of regression values
+  std::vector<Example> examples;
+  std::vector<std::string> columns;  // the header; empty if there is none
+  std::vector<std::string> notices;  // decisions the reader made for the user
+  int64_t skipped = 0;               // skipped rows
+  std::string sha256;                // of the file's bytes
+  std::string where;                 // the file, for messages
+};
+
+// Called for an unusable row, which is then skipped and counted. Without it the first such row is an Error.
+using OnBadRow = std::function<void(const Error&)>;
+
+// One split from `folder`, which is the task's own folder or the one above it. Throws Error: usage if the task has no
+// such split, bad_file for a missing or invalid file, with line and column.
+[[nodiscard]] Dataset read_split(const Task& task, Split split, const std::filesystem::path& folder,
+                                 const OnBadRow& on_bad_row = {});
+
+// The file that read_split reads, if it exists.
+[[nodiscard]] std::optional<std::filesystem::path> find_split(const Task& task, Split split,
+                                                              const std::filesystem::path& folder);
+
+// The same for bytes in memory; `where` prefixes error messages.
+[[nodiscard]] Dataset parse_split(const Task& task, Split split, std::string_view bytes, const std::string& where,
+                                  const OnBadRow& on_bad_row = {});
+
+// Maps gold to another label order, by name: a model keeps the order it was trained with. Throws Error bad_file if
+// a label that occurs in the data is not in `labels`.
+void reorder_labels(Dataset& data, const std::vector<std::string>& labels);
+
+}  // namespace exeunt

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/hold_out.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "exeunt/base/files.h"
+#include "exeunt/base/sha256.h"
+
+namespace exeunt {
+namespace {
+
+constexpr double kMostEval = 2000, kMostCertify = 4000;
+constexpr const char* kWithPair = "text,pair,label\n";
+constexpr const char* kWithoutPair = "text,label\n";
+
+enum class Part { train, eval, certify };
+
+// Rows with the same text, by the text's hash: an order independent of the file's.
+using SameTexts = std::map<std::string, std::vector<size_t>>;
+
+std::string hash_of(const Example& example) {
+  Sha256 hash;
+  hash.add(example.text);
+  if (example.pair) {
+    hash.add(std::string_view("\0", 1));
+    hash.add(*example.pair);
+  }
+  return hash.hex();
+}
+
+// Assigns each row, one label after the other; texts with several labels count for that of their first row.
+std::vector<Part> parts_of(const Dataset& data, double eval_share, double certify_share) {
+  SameTexts all;
+  for (size_t row = 0; row < data.examples.size(); ++row) all[hash_of(data.examples[row])].push_back(row);
+  std::map<float, std::vector<const std::vector<size_t>*>> by_label;
+  std::map<float, double> rows_of;
+  for (const auto& [hash, rows] : all) {
+    const Example& first = data.examples[rows.front()];
+    // One of several labels stands for the row: enough to spread them.
+    const float label = data.regression                        ? 0
+                        : data.several && !first.given.empty() ? static_cast<float>(first.given.back())
+                                                               : first.gold;
+    by_label[label].push_back(&rows);
+    rows_of[label] += static_cast<double>(rows.size());
+  }
+  std::vector<Part> parts(data.examples.size(), Part::train);
+  for (const auto& [label, texts] : by_label) {
+    double certify = std::round(certify_share * rows_of[label]), eval = std::round(eval_share * rows_of[label]);
+    for (const std::vector<size_t>* rows : texts) {
+      const auto count = static_cast<double>(rows->size());
+      double& left = count <= certify ? certify : eval;
+      if (count > left) continue;
+      for (const size_t row : *rows) parts[row] = &left == &certify ? Part::certify : Part::eval;
+      left -= count;
+    }
+  }
+  return parts;
+}
+
+Dataset empty_like(const Dataset& data) {
+  Dataset out = data;
+  out.examples.clear();
+  out.notices.clear();
+  out.skipped = 0;
+  return out;
+}
+
+void add_field(std::string& line, std::string_view field) {
+  line += '"';
+  for (const char c : field) line.append(c == '"' ? 2 : 1, c);
+  line += '"';
+}
+
+// As user_data reads it back.
+std::string label_text(const Dataset& data, const Example& example) {
+  if (data.regression) return fmt::format("{}", example.gold);
+  if (!data.several) return data.labels.at(static_cast<size_t>(example.gold));
+  std::string out;
+  for (const int label : example.given) out += (out.empty() ? "" : "|") + data.labels.at(static_cast<size_t>(label));
+  return out;
+}
+
+}  // namespace
+
+HeldOut hold_out(Dataset& data, double share) {
+  check(share >= 0 && share < 1, "some rows are learned");
+  check(data.labelled, "rows to learn from have labels");
+  std::vector<Example> rows;
+  std::swap(rows, data.examples);  // makes copying the rest cheap
+  HeldOut out{empty_like(data), empty_like(data)};
+  std::swap(rows, data.examples);
+  if (share == 0 || data.examples.size() < kLeastToHoldOut) return out;
+  const auto count = static_cast<double>(data.examples.size());
+  const std::vector<Part> parts =
+      parts_of(data, std::min(share / 3, kMostEval / count), std::min(share * 2 / 3, kMostCertify / count));
+  for (size_t row = 0; row < parts.size(); ++row) {
+    Dataset& target = parts[row] == Part::eval ? out.eval : parts[row] == Part::certify ? out.certify : data;
+    std::vector<Example>& to = &target == &data ? rows : target.examples;
+    to.push_back(std::move(data.examples[row]));
+  }
+  data.examples = std::move(rows);
+  return out;
+}
+
+std::string held_out_text(const Dataset& data) {
+  const bool pairs = !data.examples.empty() && data.examples.front().pair.has_value();
+  std::string out = pairs ? kWithPair : kWithoutPair;
+  for (const Example& example : data.examples) {
+    add_field(out, example.text);
+    out += ',';
+    if (pairs) {
+      add_field(out, example.pair.value_or(""));
+      out += ',';
+    }
+    add_field(out, label_text(data, example));
+    out += '\n';
+  }
+  return out;
+}
+
+Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns) {
+  const ReadPath path = ReadPath::in(folder, kHeldOutFile);
+  const DataBytes bytes(path);
+  columns.format = UserFormat::csv;
+  columns.pair = bytes.text().starts_with(kWithPair) ? "pair" : "";
+  return parse_user_data(bytes.text(), path.string(), columns);
+}
+
+}  // namespace exeunt

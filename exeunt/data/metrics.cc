@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+constexpr std::array<std::pair<Metric, std::string_view>, 9> kNames = {{
+    {Metric::accuracy, "accuracy"},
+    {Metric::f1, "f1"},
+    {Metric::matthews_correlation, "matthews_correlation"},
+    {Metric::pearson, "pearson"},
+    {Metric::spearmanr, "spearmanr"},
+    {Metric::combined_score, "combined_score"},
+    {Metric::exact_match, "exact_match"},
+    {Metric::micro_f1, "micro_f1"},
+    {Metric::macro_f1, "macro_f1"},
+}};
+
+// Neumaier's compensated sum: the error stays a few ulps however many terms there are.
+class Sum {
+ public:
+  void add(double term) noexcept {
+    const double next = sum_ + term;
+    lost_ += std::fabs(sum_) >= std::fabs(term) ? (sum_ - next) + term : (term - next) + sum_;
+    sum_ = next;
+  }
+  [[nodiscard]] double value() const noexcept { return sum_ + lost_; }
+
+ private:
+  double sum_ = 0, lost_ = 0;
+};
+
+// Multiplies all by one power of two, exactly, so that the largest magnitude is about 1 and squares stay in range.
+void bring_near_one(std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::fabs(value));
+  const int exponent = largest > 0 ? std::ilogb(largest) : 0;
+  for (double& value : values) value = std::scalbn(value, -exponent);
+}
+
+// `values` moved to mean 0 and scaled to length 1; empty if they are constant or not finite.
+std::vector<double> standardised(std::span<const double> values) {
+  std::vector<double> out(values.begin(), values.end());
+  if (!std::all_of(out.begin(), out.end(), [](double value) { return std::isfinite(value); })) return {};
+  if (std::all_of(out.begin(), out.end(), [&](double value) { return value == out.front(); })) return {};
+  bring_near_one(out);
+  Sum total;
+  for (const double value : out) total.add(value);
+  const double mean = total.value() / static_cast<double>(out.size());
+  for (double& value : out) value -= mean;
+  bring_near_one(out);
+  Sum squares;
+  for (const double value : out) squares.add(value * value);
+  const double length = std::sqrt(squares.value());
+  if (length == 0) return {};  // subnormal differences between huge values
+  for (double& value : out) value /= length;
+  return out;
+}
+
+// Average ranks from 1: ties share the mean of their ranks.
+std::vector<double> ranks(std::span<const double> values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> out(values.size());
+  for (size_t first = 0; first < order.size();) {
+    size_t end = first + 1;
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    const double rank = (static_cast<double>(first + 1) + static_cast<double>(end)) / 2;
+    for (size_t i = first; i < end; ++i) out[order[i]] = rank;
+    first = end;
+  }
+  return out;
+}
+
+std::vector<int> as_classes(std::span<const float> values) {
+  std::vector<int> out;
+  out.reserve(values.size());
+  for (const float value : values) {
+    check(value >= 0 && value < 1e9F && value == std::floor(value), "class indices are whole and not negative");
+    out.push_back(static_cast<int>(value));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(Metric metric) noexcept {
+  return kNames[static_cast<size_t>(metric)].second;
+}
+
+std::optional<Metric> metric_named(std::string_view name) noexcept {
+  for (const auto& [metric, known] : kNames) {
+    if (known == name) return metric;
+  }
+  return std::nullopt;
+}
+
+double accuracy(std::span<const int> predicted, std::span<const int> gold) {
+  check(predicted.size() == gold.size(), "one prediction per gold label");
+  size_t right = 0;
+  for (size_t i = 0; i < gold.size(); ++i) right += predicted[i] == gold[i] ? 1 : 0;
+  return gold.empty() ? kNaN : static_cast<double>(right) / static_cast<double>(gold.size());
+}
+
+double f1(std::span<const int> predicted, std::span<const int> gold, int positive) {
+  check(predicted.size() == gold.size(), "one prediction per gold label");
+  int64_t both = 0, either = 0;  // TP, and TP + FP + TP + FN
+  for (size_t i = 0; i < gold.size(); ++i) {
+    both += predicted[i] == positive && gold[i] == positive ? 1 : 0;
+    either += (predicted[i] == positive ? 1 : 0) + (gold[i] == positive ? 1 : 0);
+  }
+  return either == 0 ? 0 : 2.0 * static_cast<double>(both) / static_cast<double>(either);
+}
+
+double matthews_correlation(std::span<const int> predicted, std::span<const int> gold) {
+  check(predicted.size() == gold.size(), "one prediction per gold label");
+  // With s samples, c correct, t_k of class k, p_k predicted k: (c s - Σ t_k p_k) / √((s² - Σ p_k²)(s² - Σ t_k²)).
+  std::map<int, std::pair<int64_t, int64_t>> counts;  // class → (t_k, p_k)
+  int64_t right = 0;
+  for (size_t i = 0; i < gold.size(); ++i) {
+    ++counts[gold[i]].first;
+    ++counts[predicted[i]].second;
+    right += predicted[i] == gold[i] ? 1 : 0;
+  }
+  const auto samples = static_cast<int64_t>(gold.size());
+  check(samples < (int64_t{1} << 31), "counts squared fit 64 bits");
+  int64_t covariance = right * samples, gold_variance = samples * samples, predicted_variance = samples * samples;
+  for (const auto& [label, count] : counts) {
+    covariance -= count.first * count.second;
+    gold_variance -= count.first * count.first;
+    predicted_variance -= count.second * count.second;
+  }
+  if (gold_variance == 0 || predicted_variance == 0) return 0;
+  const double scale =
+      std::sqrt(static_cast<double>(gold_variance)) * std::sqrt(static_cast<double>(predicted_variance));
+  return std::clamp(static_cast<double>(covariance) / scale, -1.0, 1.0);
+}
+
+double pearson(std::span<const double> predicted, std::span<const double> gold) {
+  check(predicted.size() == gold.size(), "one prediction per gold value");
+  if (gold.size() < 2) return kNaN;
+  const std::vector<double> x = standardised(predicted);
+  const std::vector<double> y = standardised(gold);
+  if (x.empty() || y.empty()) return kNaN;
+  Sum product;
+  for (size_t i = 0; i < x.size(); ++i) product.add(x[i] * y[i]);
+  return std::clamp(product.value(), -1.0, 1.0);
+}
+
+double spearmanr(std::span<const double> predicted, std::span<const double> gold) {
+  check(predicted.size() == gold.size(), "one prediction per gold value");
+  const auto not_a_number = [](double value) { return std::isnan(value); };
+  if (std::any_of(predicted.begin(), predicted.end(), not_a_number)) return kNaN;
+  if (std::any_of(gold.begin(), gold.end(), not_a_number)) return kNaN;
+  return pearson(ranks(predicted), ranks(gold));
+}
+
+std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted, std::span<const float> gold,
+                         int positive) {
+  check(predicted.size() == gold.size(), "one prediction per example");
+  for (size_t row = 0; row < gold.size(); ++row) {
+    if (std::isnan(gold[row])) throw Error(Code::usage, fmt::format("row {}: no gold label to score against", row));
+  }
+  const bool classes = std::any_of(metrics.begin(), metrics.end(), [](Metric metric) {
+    return metric == Metric::accuracy || metric == Metric::f1 || metric == Metric::matthews_correlation;
+  });
+  const auto predicted_classes = classes ? as_classes(predicted) : std::vector<int>{};
+  const auto gold_classes = classes ? as_classes(gold) : std::vector<int>{};
+  const std::vector<double> predicted_values(predicted.begin(), predicted.end());
+  const std::vector<double> gold_values(gold.begin(), gold.end());
+  std::vector<Score> out;
+  double sum = 0;
+  for (const Metric metric : metrics) {
+    double value = 0;
+    switch (metric) {
+      case Metric::accuracy:
+        value = accuracy(predicted_classes, gold_classes);
+        break;
+      case Metric::f1:
+        value = f1(predicted_classes, gold_classes, positive);
+        break;
+      case Metric::matthews_correlation:
+        value = matthews_correlation(predicted_classes, gold_classes);
+        break;
+      case Metric::pearson:
+        value = pearson(predicted_values, gold_values);
+        break;
+      case Metric::spearmanr:
+        value = spearmanr(predicted_values, gold_values);
+        break;
+      case Metric::combined_score:
+      case Metric::exact_match:  // of sets, which are scored elsewhere
+      case Metric::micro_f1:
+      case Metric::macro_f1:
+        continue;
+    }
+    sum += value;
+    out.push_back({metric, value});
+  }
+  const auto place = std::find(metrics.begin(), metrics.end(), Metric::combined_score);
+  if (place != metrics.end()) {
+    const double mean = out.empty() ? kNaN : sum / static_cast<double>(out.size());
+    out.insert(out.begin() + (place - metrics.begin()), {Metric::combined_score, mean});
+  }
+  return out;
+}
+
+std::vector<Metric> set_metrics() {
+  return {Metric::exact_match, Metric::micro_f1, Metric::macro_f1};
+}
+
+std::vector<Metric> default_metrics(bool regression, size_t labels) {
+  if (regression) return {Metric::pearson, Metric::spearmanr, Metric::combined_score};
+  if (labels == 2) return {Metric::accuracy, Metric::f1, Metric::matthews_correlation};
+  return {Metric::accuracy, Metric::matthews_correlation};
+}
+
+}  // namespace exeunt

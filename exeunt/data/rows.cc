@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
+#include "exeunt/base/utf8.h"
+
+namespace exeunt {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr char kQuote = '"';
+
+bool ends_line(char c) noexcept {
+  return c == '\n' || c == '\r';
+}
+
+}  // namespace
+
+std::string place_of(std::string_view where, int64_t line) {
+  return fmt::format("{}:{}", where, line);
+}
+
+std::string place_of(std::string_view where, int64_t line, size_t column, std::string_view name) {
+  if (name.empty()) return fmt::format("{}:{}: column {}", where, line, column + 1);
+  return fmt::format("{}:{}: column {} ({})", where, line, column + 1, shown(name));
+}
+
+std::string shown(std::string_view value) {
+  constexpr int kLimit = 48;
+  std::string out = "'";
+  int length = 0;
+  while (!value.empty()) {
+    if (length++ == kLimit) {
+      out += "…";
+      break;
+    }
+    const Decoded next = decode_utf8(value);
+    const bool control = next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point < 0xA0);
+    append_utf8(out, control ? kReplacement : next.code_point);
+    value.remove_prefix(next.bytes);
+  }
+  return out + "'";
+}
+
+bool is_blank(std::string_view text) noexcept {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+bool is_blank(std::string_view text, const std::optional<std::string>& pair) noexcept {
+  return is_blank(text) && (!pair || is_blank(*pair));
+}
+
+namespace {
+
+// The likely separator of a header that was parsed as a single column; empty if it looks like one.
+std::string other_separator(const Row& header) {
+  if (header.fields.size() != 1) return {};
+  const size_t at = header.fields[0].find_first_of(";|\t");
+  if (at == std::string_view::npos) return {};
+  return header.fields[0][at] == '\t' ? "tab" : fmt::format("'{}'", header.fields[0][at]);
+}
+
+}  // namespace
+
+size_t find_column(const Row& header, std::string_view where, const std::string& name) {
+  const auto count = std::count(header.fields.begin(), header.fields.end(), name);
+  if (count == 1) {
+    return static_cast<size_t>(std::find(header.fields.begin(), header.fields.end(), name) - header.fields.begin());
+  }
+  const std::string place = place_of(where, header.line);
+  if (count > 1) throw_bad_file(place, "column {} occurs {} times in the header", shown(name), count);
+  std::vector<std::string> known;
+  for (const auto field : header.fields) known.push_back(shown(field));
+  known.resize(std::min<size_t>(known.size(), 12));
+  const std::string best = nearest(shown(name), known);
+  const std::string mark = other_separator(header);
+  throw Error(
+      Code::bad_file, fmt::format("{}: no column {} in the header, got {}", place, shown(name), fmt::join(known, ", ")),
+      !mark.empty() ? fmt::format("if {0} separates the columns, add --separator {0}", mark)
+      : best.empty()
+          ? "name the columns with --text-column, --pair-column and --label-column; the first line must be a header"
+          : fmt::format("did you mean {}?", best));
+}
+
+void check_utf8(const Row& row, std::string_view where, const std::vector<std::string>& names) {
+  for (size_t column = 0; column < row.fields.size(); ++column) {
+    const auto offset = find_invalid_utf8(row.fields[column]);
+    if (!offset) continue;
+    const std::string name = column < names.size() ? names[column] : std::string{};
+    throw Error(Code::bad_file,
+                fmt::format("{}: byte {} is 0x{:02X}, want valid UTF-8", place_of(where, row.line, column, name),
+                            *offset + 1, static_cast<uint8_t>(row.fields[column][*offset])),
+                "convert the file to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8");
+  }
+}
+
+void refuse_utf16(std::string_view bytes, std::string_view where) {
+  if (!bytes.starts_with("\xFF\xFE") && !bytes.starts_with("\xFE\xFF")) return;
+  throw Error(Code::bad_file, fmt::format("{}:1: got UTF-16 text, want UTF-8", where),
+              "save the file as UTF-8, for example with iconv -f UTF-16 -t UTF-8");
+}
+
+RowReader::RowReader(std::string_view bytes, std::string where, RowFormat format, char separator)
+    : bytes_(bytes), where_(std::move(where)), format_(format), separator_(separator) {
+  if (bytes_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+}
+
+bool RowReader::next(Row& row) {
+  row.fields.clear();
+  row.line = line_;
+  if (at_ >= bytes_.size()) return false;
+  switch (format_) {
+    case RowFormat::tsv:
+      split_tabs(take_line(), row);
+      break;
+    case RowFormat::csv:
+      read_csv(row);
+      break;
+    case RowFormat::lines:
+      row.fields.push_back(take_line());
+      break;
+  }
+  return true;
+}
+
+void RowReader::take_line_end() {
+  if (at_ >= bytes_.size()) return;
+  const bool pair = bytes_[at_] == '\r' && at_ + 1 < bytes_.size() && bytes_[at_ + 1] == '\n';
+  at_ += pair ? 2 : 1;
+  ++line_;
+}
+
+std::string_view RowReader::take_line() {
+  const size_t start = at_;
+  while (at_ < bytes_.size() && !ends_line(bytes_[at_])) ++at_;
+  const std::string_view line = bytes_.substr(start, at_ - start);
+  if (line.size() > kMaxRowBytes) {
+    throw_bad_file(place_of(where_, line_), "got a row of {} bytes, want at most {}", line.size(), kMaxRowBytes);
+  }
+  take_line_end();
+  return line;
+}
+
+void RowReader::split_tabs(std::string_view line, Row& row) const {
+  while (true) {
+    const size_t tab = line.find('\t');
+    row.fields.push_back(line.substr(0, tab));
+    check_size(row, at_);
+    if (tab == std::string_view::npos) return;
+    line.remove_prefix(tab + 1);
+  }
+}
+
+void RowReader::check_size(const Row& row, size_t start) const {
+  if (row.fields.size() > kMaxColumns) {
+    throw_bad_file(place_of(where_, row.line), "got more than {} columns in one row", kMaxColumns);
+  }
+  if (at_ - start > kMaxRowBytes) {
+    throw_bad_file(place_of(where_, row.line), "got a row of {} bytes, want at most {}", at_ - start, kMaxRowBytes);
+  }
+}
+
+void RowReader::read_csv(Row& row) {
+  unescaped_.clear();
+  const size_t start = at_;
+  while (true) {
+    const bool quoted = at_ < bytes_.size() && bytes_[at_] == kQuote;
+    row.fields.push_back(quoted ? quoted_field(row) : bare_field(row));
+    check_size(row, start);
+    if (at_ < bytes_.size() && bytes_[at_] == separator_) {
+      ++at_;
+      continue;
+    }
+    take_line_end();
+    return;
+  }
+}
+
+std::string_view RowReader::bare_field(const Row& row) {
+  const size_t start = at_;
+  while (at_ < bytes_.size() && bytes_[at_] != separator_ && !ends_line(bytes_[at_])) {
+    if (bytes_[at_] == kQuote) {
+      throw Error(Code::bad_file,
+                  fmt::format("{}: got a quote inside a field that does not start with one",
+                              place_of(where_, line_, row.fields.size(), {})),
+                  "put the whole field in quotes and write each quote inside it twice");
+    }
+    ++at_;
+  }
+  return bytes_.substr(start, at_ - start);
+}
+
+std::string_view RowReader::quoted_field(const Row& row) {
+  const int64_t opened = line_;
+  const size_t start = ++at_;
+  std::string* copy = nullptr;  // set at the first doubled quote
+  size_t copied = start;
+  while (at_ < bytes_.size() && at_ - start <= kMaxRowBytes) {
+    if (bytes_[at_] == kQuote) {
+      if (at_ + 1 >= bytes_.size() || bytes_[at_ + 1] != kQuote) break;
+      if (copy == nullptr) copy = &unescaped_.emplace_back();
+      copy->append(bytes_.substr(copied, at_ + 1 - copied));
+      at_ += 2;
+      copied = at_;
+    } else if (ends_line(bytes_[at_])) {
+      take_line_end();
+    } else {
+      ++at_;
+    }
+  }
+  if (at_ >= bytes_.size() || bytes_[at_] != kQuote) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: got a quote that is never closed", place_of(where_, opened, row.fields.size(), {})),
+                "close the field with a quote, or write a quote inside a field twice");
+  }
+  const size_t end = at_++;
+  if (at_ < bytes_.size() && bytes_[at_] != separator_ && !ends_line(bytes_[at_])) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: got {} after the closing quote, want '{}' or the end of the line",
+                            place_of(where_, line_, row.fields.size(), {}), shown(bytes_.substr(at_, 12)), separator_),
+                "write a quote inside a quoted field twice");
+  }
+  if (copy == nullptr) return bytes_.substr(start, end - start);
+  copy->append(bytes_.substr(copied, end - copied));
+  return *copy;
+}
+
+}  // namespace exeunt

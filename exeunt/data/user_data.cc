@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/user_data.h"
+
+#include <algorithm>
+
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/base/suggest.h"
+#include "exeunt/data/gold_reader.h"
+#include "exeunt/data/rows.h"
+#include "exeunt/data/set_reader.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+class UserReader {
+ public:
+  UserReader(const UserColumns& columns, const OnBadRow& on_bad_row)
+      : columns_(columns), on_bad_row_(on_bad_row), gold_(columns), sets_(columns) {}
+
+  // Any number of tables and texts, one after the other.
+  void add_table(std::string_view bytes, const std::string& where, UserFormat format);
+  void add_text(std::string_view bytes, const std::string& where, const std::string& label);
+  Dataset finish(const std::string& where);
+
+ private:
+  void find_columns(const Row& header);
+  void take_fields(const Row& row);
+  void take_object(const Row& row);
+  void take(Example example, int64_t line, const std::function<float()>& gold);
+  void note_bad(const Error& error);
+  void refuse_bad() const;
+  void say_left_out(const std::string& where);
+  [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
+  [[nodiscard]] bool several() const {
+    return (columns_.several && !columns_.label.empty()) || !columns_.label_columns.empty();
+  }
+  void take_set(Example& example, const Row& row);
+  void take_set(Example& example, const Json& object, const std::string& place);
+
+  const UserColumns& columns_;
+  const OnBadRow& on_bad_row_;
+  GoldReader gold_;
+  SetReader sets_;                    // where there may be several labels
+  std::vector<size_t> label_places_;  // of columns_.label_columns
+  std::string where_;                 // the file being read
+  UserFormat format_ = UserFormat::csv;
+  std::vector<std::string> names_;  // its header
+  size_t text_ = 0, pair_ = 0, label_ = 0;
+  int64_t index_ = 0;
+  int64_t blank_ = 0;  // rows without a text
+  std::string first_blank_;
+  int64_t bad_ = 0;  // rows that cannot be used
+  std::optional<Error> first_bad_;
+  Dataset out_;
+};
+
+void UserReader::find_columns(const Row& header) {
+  names_.assign(header.fields.begin(), header.fields.end());
+  if (out_.columns.empty()) out_.columns = names_;
+  text_ = find_column(header, where_, columns_.text);
+  if (!columns_.pair.empty()) pair_ = find_column(header, where_, columns_.pair);
+  label_places_.clear();
+  for (const std::string& name : columns_.label_columns) label_places_.push_back(find_column(header, where_, name));
+  if (!columns_.label.empty() && columns_.label_columns.empty()) label_ = find_column(header, where_, columns_.label);
+}
+
+void UserReader::take_set(Example& example, const Row& row) {
+  if (columns_.label_columns.empty()) {
+    example.given = sets_.read(split_labels(row.fields[label_]), place_of(where_, row.line, label_, columns_.label));
+    return;
+  }
+  std::vector<std::string> given;
+  for (size_t i = 0; i < label_places_.size(); ++i) {
+    const std::string& name = columns_.label_columns[i];
+    if (is_given(row.fields[label_places_[i]], place_of(where_, row.line, label_places_[i], name)))
+      given.push_back(name);
+  }
+  example.given = sets_.read(given, place_of(where_, row.line));
+}
+
+void UserReader::take_set(Example& example, const Json& object, const std::string& place) {
+  std::vector<std::string> given;
+  for (const std::string& name : columns_.label_columns) {
+    const auto found = object.find(name);
+    if (found == object.end()) throw_bad_file(place, "no field {}", shown(name));
+    if (is_given(found->is_string() ? found->get<std::string>() : found->dump(),
+                 fmt::format("{}: field {}", place, shown(name))))
+      given.push_back(name);
+  }
+  if (columns_.label_columns.empty()) {
+    const auto found = object.find(columns_.label);
+    if (found != object.end() && found->is_array()) {
+      for (const Json& one : *found) {
+        if (!one.is_string() && !one.is_number())
+          throw_bad_file(fmt::format("{}: field {}", place, shown(columns_.label)), "got {}, want a list of labels",
+                         glimpse(one));
+        given.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+      }
+    } else {
+      given = split_labels(text_of(object, columns_.label, place));
+    }
+  }
+  example.given = sets_.read(given, fmt::format("{}: field {}", place, shown(columns_.label)));
+}
+
+// A row without a text is left out, whatever its label. The others have one.
+void UserReader::take(Example example, int64_t line, const std::function<float()>& gold) {
+  if (is_blank(example.text, example.pair)) {
+    if (blank_++ == 0) first_blank_ = place_of(where_, line);
+    ++out_.skipped;
+    return;
+  }
+  example.gold = columns_.label.empty() ? kNoGold : gold();
+  example.index = index_;
+  out_.examples.push_back(std::move(example));
+}
+
+void UserReader::take_fields(const Row& row) {
+  check_utf8(row, where_, names_);
+  if (row.fields.size() != names_.size()) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: got {} columns, want {} as in the header", place_of(where_, row.line),
+                            row.fields.size(), names_.size()),
+                format_ == UserFormat::csv ? "put fields that contain a separator or a line break in quotes"
+                                           : "TSV has no quoting: a text may contain neither TAB nor line break");
+  }
+  Example example;
+  example.text = row.fields[text_];
+  if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
+  if (several() && !is_blank(example.text, example.pair)) take_set(example, row);
+  take(std::move(example), row.line, [&] {
+    return several() ? 0.0F : gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
+  });
+}
+
+std::string UserReader::text_of(const Json& object, const std::string& name, std::string_view where) const {
+  const auto found = object.find(name);
+  if (found == object.end()) {
+    std::vector<std::string> known;
+    for (const auto& [key, value] : object.items()) known.push_back(key);
+    throw Error(Code::bad_file, fmt::format("{}: no field {}", where, shown(name)), suggestion(name, known));
+  }
+  if (found->is_string()) return found->get<std::string>();
+  const bool label = name == columns_.label;
+  if (label && (found->is_number() || found->is_boolean())) return found->dump();
+  throw_bad_file(fmt::format("{}: field {}", where, shown(name)), "got {}, want a {}", glimpse(*found),
+                 label ? "string or a number" : "string");
+}
+
+void UserReader::take_object(const Row& row) {
+  check_utf8(row, where_, names_);
+  const std::string place = place_of(where_, row.line);
+  const Json object = parse_json_line(row.fields[0], place);
+  if (!object.is_object()) throw_bad_file(place, "got {}, want one object per line", glimpse(object));
+  Example example;
+  example.text = text_of(object, columns_.text, place);
+  if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
+  if (several() && !is_blank(example.text, example.pair)) take_set(example, object, place);
+  take(std::move(example), row.line, [&] {
+    if (several()) return 0.0F;
+    const std::string label = text_of(object, columns_.label, place);
+    return gold_.read(label, fmt::format("{}: field {}", place, shown(columns_.label)));
+  });
+}
+
+// Without a callback, the first error is kept until the number of bad rows is known.
+void UserReader::note_bad(const Error& error) {
+  ++out_.skipped;
+  if (on_bad_row_) return on_bad_row_(error);
+  if (bad_++ == 0) first_bad_ = error;
+}
+
+void UserReader::refuse_bad() const {
+  if (bad_ == 0 || columns_.skip_bad) return;
+  const std::string more = bad_ == 1 ? "" : fmt::format(" (and {} more bad row{})", bad_ - 1, bad_ == 2 ? "" : "s");
+  const std::string skip = fmt::format("--skip-bad leaves {} out", bad_ == 1 ? "the row" : "such rows");
+  const std::string& hint = first_bad_->hint();
+  throw Error(first_bad_->code(), first_bad_->what() + more,
+              hint.empty() ? skip : hint + (hint.ends_with('?') ? " " : "; ") + skip);
+}
+
+void UserReader::say_left_out(const std::string& where) {
+  const auto say = [&](int64_t rows, const std::string& what, const std::string& first) {
+    if (rows == 0) return;
+    out_.notices.push_back(rows == 1
+                               ? fmt::format("{}: skipped a row {}", first, what)
+                               : fmt::format("{}: skipped {} rows {}, the first at {}", where, rows, what, first));
+  };
+  if (out_.examples.empty() && blank_ > 0) {
+    throw Error(Code::bad_file, fmt::format("{}: got {} rows without a text, want texts", where, blank_),
+                fmt::format("check that {} is the text column", shown(columns_.text)));
+  }
+  say(blank_, "without a text", first_blank_);
+  if (bad_ == 0) return;
+  if (out_.examples.empty()) throw Error(first_bad_->code(), first_bad_->what(), first_bad_->hint());
+  out_.notices.push_back(fmt::format("{}: --skip-bad: skipped {} bad row{}, the first: {}", where, bad_,
+                                     bad_ == 1 ? "" : "s", first_bad_->what()));
+}
+
+void UserReader::add_table(std::string_view bytes, const std::string& where, UserFormat format) {
+  where_ = where;
+  format_ = format;
+  names_.clear();
+  refuse_utf16(bytes, where_);
+  const bool objects = format == UserFormat::jsonl;
+  const RowFormat rows = objects ? RowFormat::lines : format == UserFormat::csv ? RowFormat::csv : RowFormat::tsv;
+  RowReader reader(bytes, where_, rows, columns_.separator);
+  Row row;
+  const int64_t before = index_;
+  for (bool header = !objects; reader.next(row);) {
+    if (row.fields.size() == 1 && row.fields[0].find_first_not_of(" \t") == std::string_view::npos) continue;
+    if (header) {
+      check_utf8(row, where_, names_);
+      find_columns(row);
+      header = false;
+      continue;
+    }
+    try {
+      objects ? take_object(row) : take_fields(row);
+    } catch (const Error& error) {
+      note_bad(error);
+    }
+    ++index_;
+  }
+  if (index_ == before) throw_bad_file(where_, "got {}, want rows", bytes.empty() ? "an empty file" : "no row of data");
+}
+
+void UserReader::add_text(std::string_view bytes, const std::string& where, const std::string& label) {
+  where_ = where;
+  refuse_utf16(bytes, where);
+  try {
+    check_utf8(Row{.fields = {bytes}, .line = 1}, where, {});
+    Example example;
+    example.text = bytes.substr(0, bytes.find_last_not_of("\r\n") + 1);
+    if (several()) throw_bad_file(where, "folders of texts have one label each, want a table for several");
+    take(std::move(example), 1, [&] { return gold_.read(label, where); });
+  } catch (const Error& error) {
+    note_bad(error);
+  }
+  ++index_;
+}
+
+Dataset UserReader::finish(const std::string& where) {
+  refuse_bad();
+  say_left_out(where);
+  out_.labelled = !columns_.label.empty();
+  if (out_.labelled && !out_.examples.empty()) several() ? sets_.finish(out_, where) : gold_.finish(out_, where);
+  out_.where = where;
+  return std::move(out_);
+}
+
+UserFormat known_format(const fs::path& path) {
+  if (const auto format = format_of(path)) return *format;
+  const std::string ending = path.extension().string();
+  throw Error(Code::usage, fmt::format("{}: got extension '{}', want .csv, .tsv or .jsonl", path.string(), ending),
+              "write one of these formats, or give the file the right extension");
+}
+
+}  // namespace
+
+OrderedJson columns_json(const UserColumns& columns) {
+  OrderedJson out{{"text", columns.text}, {"label", columns.label}};
+  if (!columns.pair.empty()) out["pair"] = columns.pair;
+  if (columns.separator != UserColumns{}.separator) out["separator"] = std::string(1, columns.separator);
+  return out;
+}
+
+UserColumns columns_from(const Json& stored) {
+  UserColumns out;
+  const auto text = [&](const char* name, const std::string& usual) {
+    const bool there = stored.is_object() && stored.contains(name) && stored.at(name).is_string();
+    return there ? stored.at(name).get<std::string>() : usual;
+  };
+  out.text = text("text", out.text);
+  out.label = text("label", out.label);
+  out.pair = text("pair", out.pair);
+  const std::string separator = text("separator", ",");
+  if (separator.size() == 1) out.separator = separator[0];
+  return out;
+}
+
+Dataset parse_user_data(std::string_view bytes, const std::string& where, const UserColumns& columns,
+                        const OnBadRow& on_bad_row) {
+  check(columns.format.has_value(), "bytes in memory have no file ending to go by");
+  UserReader reader(columns, on_bad_row);
+  reader.add_table(bytes, where, *columns.format);
+  Dataset out = reader.finish(where);
+  out.sha256 = sha256_hex(bytes);
+  return out;
+}
+
+Dataset read_user_data(const std::string& name, const UserColumns& columns, const OnBadRow& on_bad_row) {
+  UserReader reader(columns, on_bad_row);
+  Sha256 hash;
+  for (const DataFile& file : data_files(name)) {
+    const DataBytes bytes(file.path);  // first: of a file that is not there, its ending does not matter
+    const bool table = file.label.empty();
+    const UserFormat format =
+        table && !columns.format ? known_format(file.path) : columns.format.value_or(UserFormat::csv);
+    hash.add(bytes.stored());
+    table ? reader.add_table(bytes.text(), file.path.string(), format)
+          : reader.add_text(bytes.text(), file.path.string(), file.label);
+  }
+  Dataset out = reader.finish(name);
+  out.sha256 = hash.hex();
+  return out;
+}
+
+Dataset load_data(const DataSource& source) {
+  if (source.path.empty())
+    throw Error(Code::usage, "--data is required",
+                "name a data folder with --task and --data, or a file of your own with --data");
+  Dataset data;
+  if (!source.task.empty()) {
+    data =
+        read_split(find_task(source.task), source.split.empty() ? Split::dev : split_named(source.split), source.path);
+  } else {
+    if (!source.split.empty()) throw Error(Code::usage, "--split goes with --task");
+    data = read_user_data(source.path, source.columns);
+  }
+  keep_first_rows(data, source.limit, source.path);
+  return data;
+}
+
+void keep_first_rows(Dataset& data, int64_t limit, const std::string& where) {
+  if (limit > 0 && data.examples.size() > static_cast<size_t>(limit)) data.examples.resize(static_cast<size_t>(limit));
+  if (data.examples.empty()) throw_bad_file(where, "got no rows, want at least one");
+}
+
+std::string flags_for(const UserColumns& columns) {
+  const UserColumns usual;
+  std::string out;
+  const auto add = [&](const char* flag, const std::string& value, const std::string& absent) {
+    if (value != absent) out += fmt::format(" {} {}", flag, shell_word(value));
+  };
+  add("--text-column", columns.text, usual.text);
+  add("--pair-column", columns.pair, usual.pair);
+  add("--label-column", columns.label, usual.label);
+  if (columns.separator != usual.separator)
+    add("--separator", columns.separator == '\t' ? "tab" : std::string(1, columns.separator), "");
+  add("--labels", fmt::format("{}", fmt::join(columns.labels, ",")), "");
+  add("--label-columns", fmt::format("{}", fmt::join(columns.label_columns, ",")), "");
+  if (columns.several) out += " --multi-label";
+  if (columns.skip_bad) out += " --skip-bad";
+  return columns.regression.value_or(false) ? out + " --regression" : out;
+}
+
+std::string flags_for(const DataSource& source) {
+  std::string out;
+  if (!source.task.empty()) out += " --task " + shell_word(source.task);
+  if (!source.path.empty()) out += " --data " + shell_word(source.path);
+  if (!source.split.empty()) out += " --split " + shell_word(source.split);
+  out += flags_for(source.columns);
+  return source.limit > 0 ? out + fmt::format(" --limit {}", source.limit) : out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/yardstick.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/data/class_report.h"
+
+namespace exeunt {
+namespace {
+
+constexpr size_t kMostWeights = size_t{1} << 24;  // 64 MiB, however many classes there are
+constexpr uint32_t kMostBuckets = 1U << 18, kLeastBuckets = 1U << 12;
+constexpr size_t kMostWords = 512;  // of one text
+constexpr int kMostEpochs = 30, kLeastEpochs = 3;
+constexpr double kMostWork = 3e9;  // multiplications: a few seconds
+constexpr double kRate = 0.5, kDecay = 1e-6;
+
+constexpr uint64_t kStart = 14695981039346656037ULL, kPrime = 1099511628211ULL;
+
+uint64_t mixed(uint64_t hash, std::string_view bytes) noexcept {
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+  return hash;
+}
+
+// The last steps of MurmurHash3, so that the low bits depend on all of them.
+uint64_t finished(uint64_t hash) noexcept {
+  hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdULL;
+  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return hash ^ (hash >> 33);
+}
+
+bool in_word(char c) noexcept {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || byte == '\'';
+}
+
+// Words in lower case (of ASCII), between blanks that mark their ends.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto end = [&] {
+    if (!word.empty() && words.size() < kMostWords) words.push_back(' ' + word + ' ');
+    word.clear();
+  };
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    in_word(c) ? word.push_back(c) : end();
+  }
+  end();
+  return words;
+}
+
+// Calls use(hash) for every term; those of a second text are other ones.
+template <class Use>
+void each_term(std::string_view text, uint64_t start, Use&& use) {
+  const std::vector<std::string> words = words_of(text);
+  for (size_t i = 0; i < words.size(); ++i) {
+    use(mixed(start ^ 1, words[i]));
+    if (i > 0) use(mixed(mixed(start ^ 2, words[i - 1]), words[i]));
+    for (size_t length = 3; length <= 5; ++length) {
+      for (size_t at = 0; at + length <= words[i].size(); ++at) {
+        use(mixed(start ^ length, std::string_view(words[i]).substr(at, length)));
+      }
+    }
+  }
+}
+
+// A permutation that depends on the number alone (splitmix64).
+void shuffle(std::vector<size_t>& order, uint64_t seed) {
+  for (size_t i = order.size(); i > 1; --i) {
+    seed += 0x9e3779b97f4a7c15ULL;
+    std::swap(order[i - 1], order[finished(seed) % i]);
+  }
+}
+
+// A label index or a value for each example; of several labels [examples, labels], 1 for each that a row has.
+std::vector<float> gold_of(const Dataset& data) {
+  std::vector<float> out;
+  for (const Example& example : data.examples) {
+    if (!data.several) {
+      out.push_back(example.gold);
+      continue;
+    }
+    out.resize(out.size() + data.labels.size(), 0.0F);
+    for (const int label : example.given) out[out.size() - data.labels.size() + static_cast<size_t>(label)] = 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+LinearModel::Terms LinearModel::terms_of(const Example& example) const {
+  std::map<uint32_t, int> counts;
+  const auto count = [&](uint64_t hash) { ++counts[static_cast<uint32_t>(finished(hash) & (buckets_ - 1))]; };
+  each_term(example.text, kStart, count);
+  if (example.pair) each_term(*example.pair, mixed(kStart, "second"), count);
+  Terms terms;
+  double square = 0;
+  for (const auto& [bucket, times] : counts) {
+    const double rarity = rarity_.empty() ? 1 : rarity_[bucket];
+    const double weight = (1 + std::log(times)) * rarity;
+    terms.push_back({bucket, static_cast<float>(weight)});
+    square += weight * weight;
+  }
+  const auto scale = static_cast<float>(square > 0 ? 1 / std::sqrt(square) : 0);
+  for (Term& term : terms) term.weight *= scale;
+  return terms;
+}
+
+void LinearModel::logits_of(const Terms& terms, std::vector<float>& out) const {
+  const float* bias = weights_.data() + static_cast<size_t>(buckets_) * width_;
+  std::copy(bias, bias + width_, out.begin());
+  for (const Term& term : terms) {
+    const float* row = weights_.data() + static_cast<size_t>(term.bucket) * width_;
+    for (size_t k = 0; k < width_; ++k) out[k] += term.weight * row[k];
+  }
+}
+
+void LinearModel::take_gradient(std::vector<float>& out, const float* gold) const {
+  if (regression_) {
+    out[0] -= *gold;
+  } else if (several_) {
+    for (size_t k = 0; k < width_; ++k) out[k] = 1 / (1 + std::exp(-out[k])) - gold[k];
+  } else {
+    const float top = *std::max_element(out.begin(), out.end());
+    float sum = 0;
+    for (float& value : out) sum += value = std::exp(value - top);
+    for (float& value : out) value /= sum;
+    out[static_cast<size_t>(*gold)] -= 1;
+  }
+}
+
+// AdaGrad with one step size per bucket: what is rare takes larger steps.
+void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float>& gold) {
+  double work = 0;
+  for (const Terms& terms : texts) work += 2.0 * static_cast<double>(terms.size() * width_);
+  const int epochs = std::clamp(static_cast<int>(kMostWork / std::max(1.0, work)), kLeastEpochs, kMostEpochs);
+  std::vector<float> seen(buckets_ + 1, 1e-8F), out(width_);
+  std::vector<size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  float* bias = weights_.data() + static_cast<size_t>(buckets_) * width_;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    shuffle(order, static_cast<uint64_t>(epoch));
+    for (const size_t text : order) {
+      logits_of(texts[text], out);
+      take_gradient(out, gold.data() + text * (several_ ? width_ : 1));
+      float square = 0;
+      for (const float value : out) square += value * value;
+      const auto step = [&](uint32_t bucket, float weight, float* row) {
+        seen[bucket] += square * weight * weight;
+        const auto rate = static_cast<float>(kRate / std::sqrt(seen[bucket]));
+        for (size_t k = 0; k < width_; ++k) row[k] -= rate * (weight * out[k] + static_cast<float>(kDecay) * row[k]);
+      };
+      for (const Term& term : texts[text]) {
+        step(term.bucket, term.weight, weights_.data() + static_cast<size_t>(term.bucket) * width_);
+      }
+      step(buckets_, 1, bias);
+    }
+  }
+}
+
+LinearModel::LinearModel(const Dataset& train) : regression_(train.regression), several_(train.several) {
+  check(train.labelled && !train.examples.empty(), "a linear model learns from labelled rows");
+  width_ = regression_ ? 1 : train.labels.size();
+  buckets_ = kMostBuckets;
+  while (buckets_ > kLeastBuckets && static_cast<size_t>(buckets_) * width_ > kMostWeights) buckets_ /= 2;
+  std::vector<float> rows_with(buckets_, 0);
+  for (const Example& example : train.examples) {
+    for (const Term& term : terms_of(example)) ++rows_with[term.bucket];
+  }
+  const auto rows = static_cast<double>(train.examples.size());
+  for (float& value : rows_with) value = static_cast<float>(std::log((1 + rows) / (1 + value)) + 1);
+  rarity_ = std::move(rows_with);
+
+  std::vector<Terms> texts;
+  for (const Example& example : train.examples) texts.push_back(terms_of(example));
+  std::vector<float> gold = gold_of(train);
+  if (regression_) {
+    double sum = 0, square = 0;
+    for (const float value : gold) sum += value;
+    centre_ = static_cast<float>(sum / rows);
+    for (const float value : gold) square += (value - centre_) * (value - centre_);
+    scale_ = square > 0 ? static_cast<float>(std::sqrt(square / rows)) : 1;
+    for (float& value : gold) value = (value - centre_) / scale_;
+  }
+  weights_.assign((static_cast<size_t>(buckets_) + 1) * width_, 0);
+  learn(texts, gold);
+}
+
+std::vector<float> LinearModel::answers(const Dataset& data) const {
+  std::vector<float> answers, out(width_);
+  for (const Example& example : data.examples) {
+    logits_of(terms_of(example), out);
+    if (several_) {
+      for (const float value : out) answers.push_back(value > 0 ? 1.0F : 0.0F);
+      continue;
+    }
+    answers.push_back(regression_ ? out[0] * scale_ + centre_
+                                  : static_cast<float>(std::max_element(out.begin(), out.end()) - out.begin()));
+  }
+  return answers;
+}
+
+float usual_answer(const Dataset& train) {
+  check(!train.examples.empty(), "rows have a usual answer");
+  if (train.regression) {
+    double sum = 0;
+    for (const Example& example : train.examples) sum += example.gold;
+    return static_cast<float>(sum / static_cast<double>(train.examples.size()));
+  }
+  std::vector<int64_t> counts(train.labels.size(), 0);
+  for (const Example& example : train.examples) ++counts[static_cast<size_t>(example.gold)];
+  return static_cast<float>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+std::vector<float> usual_set(const Dataset& train) {
+  check(train.several && !train.examples.empty(), "rows have a usual set of labels");
+  std::map<std::vector<int>, int64_t> counts;
+  for (const Example& example : train.examples) ++counts[example.given];
+  const auto most =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<float> out(train.labels.size(), 0.0F);
+  for (const int label : most->first) out[static_cast<size_t>(label)] = 1;
+  return out;
+}
+
+namespace {
+
+// Enough for a yardstick, and few enough to stay in memory: evenly from all of them.
+Dataset some_rows(const Dataset& data) {
+  constexpr size_t kMostRows = 20000;
+  Dataset out = data;
+  if (data.examples.size() <= kMostRows) return out;
+  out.examples.clear();
+  for (size_t i = 0; i < kMostRows; ++i) out.examples.push_back(data.examples[i * data.examples.size() / kMostRows]);
+  return out;
+}
+
+std::vector<YardstickScore> set_yardstick(const Dataset& train, const Dataset& data,
+                                          const std::vector<Metric>& metrics) {
+  const auto decisions = [](const std::vector<float>& given) {
+    std::vector<uint8_t> out;
+    for (const float one : given) out.push_back(one == 1 ? 1 : 0);
+    return out;
+  };
+  const std::vector<uint8_t> gold = decisions(gold_of(data)), usual = decisions(usual_set(train));
+  std::vector<uint8_t> always;
+  for (size_t row = 0; row < data.examples.size(); ++row) always.insert(always.end(), usual.begin(), usual.end());
+  const std::vector<uint8_t> learned = decisions(LinearModel(some_rows(train)).answers(data));
+  return {{"majority set", score_sets(metrics, always, gold, data.labels.size())},
+          {"linear model", score_sets(metrics, learned, gold, data.labels.size())}};
+}
+
+}  // namespace
+
+std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
+  if (train.several) return set_yardstick(train, data, metrics);
+  const std::vector<float> gold = gold_of(data);
+  const std::vector<float> usual(gold.size(), usual_answer(train));
+  return {{train.regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
+          {"linear model", score(metrics, LinearModel(some_rows(train)).answers(data), gold)}};
+}
+
+std::vector<std::string> yardstick_lines(const std::vector<YardstickScore>& yardstick) {
+  std::vector<std::string> lines;
+  for (const YardstickScore& other : yardstick) {
+    std::vector<std::string> figures;
+    for (const Score& score : other.metrics)
+      figures.push_back(fmt::format("{} {:.2f}", name_of(score.metric), 100 * score.value));
+    lines.push_back(fmt::format("{}: {}", other.name, fmt::join(figures, ", ")));
+  }
+  return lines;
+}
+
+std::string lost_to_yardstick(const std::vector<YardstickScore>& yardstick, Metric metric, double reached) {
+  const YardstickScore* better = nullptr;
+  double best = reached;
+  for (const YardstickScore& other : yardstick) {
+    for (const Score& score : other.metrics) {
+      if (score.metric != metric || !(score.value > best)) continue;
+      best = score.value;
+      better = &other;
+    }
+  }
+  if (better == nullptr) return {};
+  return fmt::format(
+      "the {} does better than the network, {} {:.2f} against {:.2f}: train longer (--epochs) or faster (--lr), bring "
+      "more rows, or start from another encoder (--model)",
+      better->name, name_of(metric), 100 * best, 100 * reached);
+}
+
+}  // namespace exeunt

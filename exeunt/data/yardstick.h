@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trained network must beat to be worth its cost: the most frequent class, and a linear model over hashed words
+// and character n-grams, which learns in seconds from the same rows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/data/dataset.h"
+#include "exeunt/data/metrics.h"
+
+namespace exeunt {
+
+// Softmax regression (least squares for a regression, a logistic one for each of several labels) over the text's words,
+// pairs of words and the 3- to 5-byte pieces of its words, hashed into buckets and weighted by term frequency and
+// inverse document frequency. The same rows give the same model on every machine.
+class LinearModel {
+ public:
+  // `train` is labelled and not empty.
+  explicit LinearModel(const Dataset& train);
+
+  // A label index or a value for each example; of several labels [examples, labels], 1 for each that is given.
+  [[nodiscard]] std::vector<float> answers(const Dataset& data) const;
+
+ private:
+  struct Term {
+    uint32_t bucket;
+    float weight;
+  };
+  using Terms = std::vector<Term>;
+
+  [[nodiscard]] Terms terms_of(const Example& example) const;
+  // `gold` as answers() has it.
+  void learn(const std::vector<Terms>& texts, const std::vector<float>& gold);
+  // The derivative of the loss of a text with these outputs takes their place.
+  void take_gradient(std::vector<float>& out, const float* gold) const;
+  void logits_of(const Terms& terms, std::vector<float>& out) const;
+
+  bool regression_ = false, several_ = false;
+  size_t width_ = 1;
+  uint32_t buckets_ = 0;
+  float centre_ = 0, scale_ = 1;  // of regression values
+  std::vector<float> rarity_;     // [buckets] ln(rows / rows with the term) + 1
+  std::vector<float> weights_;    // [buckets, width], then [width] biases
+};
+
+// The label most rows have, or the mean of a regression's values. Not of several labels.
+[[nodiscard]] float usual_answer(const Dataset& train);
+// The set of labels most rows have, the first among equals: [labels] 1 or 0.
+[[nodiscard]] std::vector<float> usual_set(const Dataset& train);
+
+struct YardstickScore {
+  std::string name;  // "majority class", "majority set", "linear model"
+  std::vector<Score> metrics;
+};
+
+// Both, learned from `train` and scored on `data`, whose gold has the same label order.
+[[nodiscard]] std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data,
+                                                    const std::vector<Metric>& metrics);
+
+// One for each: "linear model: accuracy 81.00, f1 80.12".
+[[nodiscard]] std::vector<std::string> yardstick_lines(const std::vector<YardstickScore>& yardstick);
+
+// That a network which reached this score is beaten by one of them, and what to do; empty where it is not.
+[[nodiscard]] std::string lost_to_yardstick(const std::vector<YardstickScore>& yardstick, Metric metric,
+                                            double reached);
+
+}  // namespace exeunt

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine runs on. Engine (engine.h) checks what it is given, waits and puts results together; a backend holds
+// the weights and computes: the CPU's (cpu/cpu_backend.cc), a GPU's (cuda/). Here, too, is what backends share of a
+// text's way from its ask to its answer.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exeunt/engine/device.h"
+#include "exeunt/engine/engine.h"
+
+namespace exeunt {
+
+// What a submitted text is: its tokens, or how to make them.
+struct TextSource {
+  Encoding own = {};
+  const Encoding* borrowed = nullptr;  // outlives the run
+  Engine::MakeEncoding make = {};      // its tokens are not yet checked: check_text
+};
+
+// A text that waits for its answer. The ask fits the model.
+struct AnswerJob {
+  TextSource source = {};
+  Ask ask = {};
+  Engine::Done done = {};
+  std::shared_ptr<const std::atomic<bool>> cancelled = {};  // never null
+};
+
+// What a full pass keeps besides the exits.
+struct PassWants {
+  bool rows = false;   // row 0 after every layer
+  bool alone = false;  // the text shares nothing with others while it runs
+};
+
+// Every call may come from several threads at once. `done` is called once for each text, on a thread of the backend,
+// with its result or why it failed.
+class Backend {
+ public:
+  using PassDone = std::function<void(size_t text, Engine::FullPass&& pass, const std::exception_ptr& failure)>;
+  using RowsDone = std::function<void(size_t text, std::span<const float> logits, const std::exception_ptr& failure)>;
+
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;  // cancels waiting texts, finishes running ones
+
+  // All texts get in line, in this order, before the first can run; or none, if it throws.
+  virtual void submit(std::span<AnswerJob> jobs) = 0;  // moves from them
+  // As Engine's members of these names, texts checked; they outlive their run.
+  virtual void full_passes(std::span<const Encoding> texts, PassWants wants, const PassDone& done) = 0;
+  virtual void layer_rows(std::span<const Encoding> texts, int depth, const Engine::TakeRows& take,
+                          const RowsDone& done) = 0;
+
+  [[nodiscard]] virtual const ModelSpec& spec() const noexcept = 0;
+  [[nodiscard]] virtual const ExitLayout& exits() const noexcept = 0;
+  [[nodiscard]] virtual Precision precision() const noexcept = 0;
+  [[nodiscard]] virtual const EngineTraits& traits() const noexcept = 0;
+  [[nodiscard]] virtual const Kernels& kernels() const noexcept = 0;  // the CPU's, for work beside the model
+  [[nodiscard]] virtual int threads() const noexcept = 0;
+  [[nodiscard]] virtual int pack_rows() const noexcept = 0;
+  [[nodiscard]] virtual size_t waiting() const noexcept = 0;
+  [[nodiscard]] virtual size_t weight_bytes() const noexcept = 0;
+};
+
+// The CPU's; a GPU's is make_cuda_backend (cuda/cuda.h). Throws Error.
+[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const Checkpoint& checkpoint, const EngineOptions& options);
+
+// The site after `layer`, from 1; -1: there is none.
+[[nodiscard]] int site_after(const ExitLayout& exits, int layer) noexcept;
+// The deepest exit that sits after at most `max_layers` layers; -1: there is none.
+[[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
+// The last site that may answer `ask`.
+[[nodiscard]] int stop_site(const ExitLayout& exits, const Ask& ask) noexcept;
+// Whether a text looks at `site` on its way. A deadline makes every exit an answer that may be needed.
+[[nodiscard]] bool looks_at(const Ask& ask, int site, int stop) noexcept;
+// How a text ends that answers at `site`, because the policy lets it leave there or because it is the last that may.
+[[nodiscard]] Ended ended_at(const ExitLayout& exits, const Ask& ask, int site, bool leaves) noexcept;
+// A text's way along its exits: what each one says, and whether the policy lets the text leave there.
+class ExitWalk {
+ public:
+  // Both outlive it. Allocates what the whole way needs.
+  ExitWalk(const ExitLayout& exits, const Ask& ask);
+
+  struct Exit {
+    int site = 0;
+    const float* logits = nullptr;  // [outputs]
+    float lte = 0;
+  };
+  // The logits of the last layer's ramp; called only where the policy asks for them.
+  using Ramp = std::function<const float*()>;
+  // Looks at the next exit, which becomes the one that answers. Whether the policy lets the text leave.
+  bool look(const Exit& exit, const Ramp& ramp);
+
+  [[nodiscard]] int site() const noexcept { return site_; }  // of the last look; -1: none yet
+  // What that exit answers. Once, after a look.
+  void answer(Answer& out);
+
+ private:
+  const ExitLayout& exits_;
+  const Ask& ask_;
+  std::vector<float> state_ = {}, state_before_ = {};  // of the policy, and at the previous exit
+  int site_ = -1;
+  Evidence evidence_ = {};
+  std::vector<float> logits_ = {};
+  std::vector<ExitDetail> details_ = {};
+};
+// The answer of a text that did not get through.
+[[nodiscard]] Answer failed_answer(const std::exception_ptr& why);
+
+}  // namespace exeunt

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/engine/classifier.h"
+
+#include <latch>
+
+#include "exeunt/base/error.h"
+#include "exeunt/engine/labels.h"
+
+namespace exeunt {
+
+Classifier::Classifier(const std::string& model, const ClassifierOptions& options)
+    : checkpoint_(Checkpoint::open(model)) {
+  if (checkpoint_.exits().sites.empty()) {  // before the tokenizer, so that this is the error reported
+    throw Error(Code::bad_file,
+                fmt::format("{}: the model has no exits: it is a bare backbone", checkpoint_.folder().string()),
+                "train it first: exeunt train --model MODEL --data FILE");
+  }
+  tokenizer_ = load_tokenizer(checkpoint_.folder());
+  Wish wish{.policy = options.policy,
+            .precision = options.engine.precision,
+            .max_length = options.max_length,
+            .engine = engine_traits(checkpoint_, options.engine.device, options.engine.kernels)};
+  if (!options.engine.exceptions.empty()) wish.exceptions = options.engine.exceptions;
+  resolved_ = resolve(checkpoint_, wish);
+  notices_ = checkpoint_.notices();
+  notices_.insert(notices_.end(), resolved_.notices.begin(), resolved_.notices.end());
+  engine_ = std::make_unique<Engine>(checkpoint_, engine_options(resolved_, options.engine));
+  policy_ = engine_->bind(resolved_.policy, resolved_.exit_rates);
+}
+
+EncodeOptions Classifier::encode_options() const noexcept {
+  return {.max_length = resolved_.max_length};
+}
+
+Answer Classifier::answer(std::string_view text, std::optional<std::string_view> pair) {
+  const Encoding encoding = tokenizer_->encode(text, pair, encode_options());
+  return std::move(engine_->answer({&encoding, 1}, ask()).front());
+}
+
+std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierText> texts, const Ask& ask) {
+  std::vector<ClassifierAnswer> out(texts.size());
+  // Shared with the callbacks: the last of them may still be in count_down() when wait() returns.
+  const auto running = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(texts.size()));
+  size_t submitted = 0;
+  try {
+    for (; submitted < texts.size(); ++submitted) {
+      const ClassifierText& text = texts[submitted];
+      ClassifierAnswer& place = out[submitted];
+      engine_->submit(
+          [this, &text, &place] {
+            Encoding encoding = tokenizer_->encode(text.text, text.pair, encode_options());
+            place.truncated = encoding.truncated;
+            return encoding;
+          },
+          ask,
+          [running, &place](Answer&& answer) {
+            place.answer = std::move(answer);
+            running->count_down();
+          });
+    }
+  } catch (...) {  // those on their way write into `out`
+    running->count_down(static_cast<std::ptrdiff_t>(texts.size() - submitted));
+    running->wait();
+    throw;
+  }
+  running->wait();
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i].answer.ended == Ended::failed)
+      throw Error(out[i].answer.code, fmt::format("text {}: {}", i, out[i].answer.error));
+  }
+  return out;
+}
+
+std::shared_ptr<const AskPolicy> Classifier::bind(const std::string& policy) const {
+  const Resolved resolved = resolve(checkpoint_, {.policy = policy,
+                                                  .precision = resolved_.precision,
+                                                  .exceptions = resolved_.exceptions,
+                                                  .max_length = resolved_.max_length,
+                                                  .engine = engine_->traits()});
+  return engine_->bind(resolved.policy, resolved.exit_rates);
+}
+
+std::string Classifier::label(const Answer& answer) const {
+  const ExitLayout& exits = checkpoint_.exits();
+  if (exits.problem == Problem::regression) return fmt::format("{:g}", answer.evidence.value);
+  std::string out;
+  for (const int label : labels_of(exits, answer.logits))
+    out += (out.empty() ? "" : ", ") + exits.labels.at(static_cast<size_t>(label));
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model ready to classify texts, opened as every front end does: tokenizer, engine, and what resolve.h says runs.
+//   exeunt::Classifier classifier("models/sst2");
+//   std::cout << classifier.label(classifier.answer("A delight from start to end."));
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/engine/engine.h"
+#include "exeunt/engine/resolve.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+
+struct ClassifierOptions {
+  // No precision: the default one of the model's policy.json, else the engine's choice. No exceptions:
+  // precision.json's.
+  EngineOptions engine = {};
+  std::string policy = {};  // as text, or a policy file (.json); empty: the model's, else full depth
+  int max_length = 0;       // maximum tokens per text; longer texts are truncated; 0: as Wish::max_length
+};
+
+struct ClassifierText {
+  std::string_view text;
+  std::optional<std::string_view> pair = {};
+};
+
+struct ClassifierAnswer {
+  Answer answer = {};
+  bool truncated = false;
+};
+
+class Classifier {
+ public:
+  // `model` is a folder or `org/name` in the local Hugging Face cache. Throws Error.
+  explicit Classifier(const std::string& model, const ClassifierOptions& options = {});
+
+  [[nodiscard]] Answer answer(std::string_view text, std::optional<std::string_view> pair = std::nullopt);
+  // Many texts, tokenized and run on the engine's threads. Throws Error (bad_file) for the first text that is invalid.
+  [[nodiscard]] std::vector<ClassifierAnswer> answer_all(std::span<const ClassifierText> texts, const Ask& ask);
+  // Another policy for `Ask`, resolved as the one at opening. Throws Error (usage) where it does not fit the model.
+  [[nodiscard]] std::shared_ptr<const AskPolicy> bind(const std::string& policy) const;
+  // The name of an answer's label, or of several with commas between them; its value for regression.
+  [[nodiscard]] std::string label(const Answer& answer) const;
+
+  [[nodiscard]] Ask ask() const { return {.policy = policy_}; }
+  [[nodiscard]] Engine& engine() noexcept { return *engine_; }
+  [[nodiscard]] const Tokenizer& tokenizer() const noexcept { return *tokenizer_; }
+  [[nodiscard]] EncodeOptions encode_options() const noexcept;
+  [[nodiscard]] const Checkpoint& checkpoint() const noexcept { return checkpoint_; }
+  [[nodiscard]] const PolicySpec& policy() const noexcept { return resolved_.policy; }
+  // What runs, with its certificate and the promise in words.
+  [[nodiscard]] const Resolved& resolved() const noexcept { return resolved_; }
+  [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return notices_; }  // one line each
+
+ private:
+  Checkpoint checkpoint_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  Resolved resolved_ = {};
+  std::vector<std::string> notices_ = {};
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<const AskPolicy> policy_ = {};
+};
+
+}  // namespace exeunt

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/engine/cpu/text_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exeunt/base/error.h"
+#include "exeunt/engine/check_text.h"
+#include "exeunt/engine/cpu/register_peak.h"
+
+namespace exeunt {
+namespace {
+
+bool reads_first_row(const ExitLayout& exits, int site) {
+  return site >= 0 && !reads_all_rows(exits, exits.sites[static_cast<size_t>(site)]);
+}
+
+}  // namespace
+
+double leaving_share(const AskPolicy& policy, int nth) noexcept {
+  const int count = policy.bound.count;
+  if (nth + 1 >= count) return 1;
+  constexpr uint32_t kEnough = 64;  // from then on the stream itself says more than calibration did
+  const auto at = static_cast<size_t>(nth);
+  const uint32_t reached = policy.counts ? policy.counts->reached[at].load(std::memory_order_relaxed) : 0;
+  if (reached >= kEnough) return static_cast<double>(policy.counts->left[at].load(std::memory_order_relaxed)) / reached;
+  if (policy.exit_rates.size() != static_cast<size_t>(count)) return 1.0 / (count - nth);  // not known: all alike
+  double there = 1;
+  for (int n = 0; n < nth; ++n) there -= policy.exit_rates[static_cast<size_t>(n)];
+  const double rate = policy.exit_rates[at];
+  return there > rate ? rate / there : rate > 0 ? 1 : 0;
+}
+
+AnswerRun::AnswerRun(const PackedModel& model, const std::atomic<bool>& closing, AnswerJob job)
+    : model_(model),
+      closing_(closing),
+      job_(std::move(job)),
+      stop_(stop_site(model.exits, job_.ask)),
+      walk_(model.exits, job_.ask) {}
+
+bool AnswerRun::prepare() {
+  if (closing_.load(std::memory_order_relaxed) || job_.cancelled->load(std::memory_order_relaxed)) {
+    ended_ = Ended::cancelled;
+    return false;
+  }
+  TextSource& source = job_.source;
+  if (!source.make) return true;
+  try {
+    source.own = source.make();
+    check_text(model_.spec, source.own.ids, source.own.types);
+    source.make = {};
+    return true;
+  } catch (...) {
+    fail(std::current_exception());
+    return false;
+  }
+}
+
+bool AnswerRun::over(Clock::time_point now) {
+  if (job_.cancelled->load(std::memory_order_relaxed)) {
+    ended_ = Ended::cancelled;
+    return true;
+  }
+  if (job_.ask.deadline == kNoDeadline) return false;
+  // With an answer at hand, do not begin a layer that would not end in time.
+  const auto need = walk_.site() >= 0 ? (now - start_) / layers_run_ : Clock::duration{0};
+  if (job_.ask.deadline - now > need) return false;
+  ended_ = Ended::deadline;
+  return true;
+}
+
+ExitVisit AnswerRun::visit(int layer) {
+  layers_run_ = layer;
+  const int site = site_after(model_.exits, layer);
+  if (site < 0 || !looks_at(job_.ask, site, stop_)) return {};
+  const int nth = job_.ask.policy ? job_.ask.policy->bound.nth[site] : -1;
+  return {.site = site,
+          .first_row = reads_first_row(model_.exits, site),
+          .certain = site == stop_,
+          .leaves = site == stop_ ? 1
+                    : nth < 0     ? 0
+                                  : leaving_share(*job_.ask.policy, nth)};
+}
+
+bool AnswerRun::after(const LayerEnd& end) {
+  tokens_ = end.rows.tokens;
+  if (end.site < 0) return false;
+  const bool leaves = walk_.look({.site = end.site, .logits = end.logits, .lte = end.lte}, [&end] {
+    end.heads->run_ramp(end.rows, end.ramp);
+    return end.ramp;
+  });
+  if (!leaves && end.site != stop_) return false;
+  ended_ = ended_at(model_.exits, job_.ask, end.site, leaves);
+  return true;
+}
+
+void AnswerRun::fail(const std::exception_ptr& why) {
+  failure_ = why;
+}
+
+void AnswerRun::finish() {
+  if (failure_) return job_.done(failed_answer(failure_));
+  Answer out{.ended = ended_};
+  out.layers_run = layers_run_;
+  out.tokens = tokens_;
+  if (ended_ != Ended::cancelled && walk_.site() >= 0) walk_.answer(out);
+  job_.done(std::move(out));
+}
+
+bool FullRun::prepare() {
+  begun_ = thread_seconds();
+  return true;
+}
+
+ExitVisit FullRun::visit(int layer) {
+  const int site = site_after(model_.exits, layer);
+  const bool last = layer == model_.spec.layers;
+  return {.site = site, .first_row = reads_first_row(model_.exits, site), .certain = last, .leaves = last ? 1.0 : 0.0};
+}
+
+bool FullRun::after(const LayerEnd& end) {
+  const bool last = end.layer == model_.spec.layers;
+  if (wants_.rows) out_.row_0.insert(out_.row_0.end(), end.rows.first, end.rows.first + model_.spec.hidden);
+  if (end.site >= 0) {
+    out_.logits.insert(out_.logits.end(), end.logits, end.logits + model_.exits.outputs);
+    if (model_.exits.lte) out_.lte.push_back(end.lte);
+  }
+  if (last && model_.exits.last_ramp) {
+    end.heads->run_ramp(end.rows, end.ramp);
+    out_.ramp.assign(end.ramp, end.ramp + model_.exits.outputs);
+  }
+  return last;
+}
+
+void FullRun::finish() {
+  out_.processor_seconds = thread_seconds() - begun_;
+  done_(std::move(out_), failure_);
+}
+
+ExitVisit RowsRun::visit(int layer) {
+  if (layer < model_.spec.layers) return {};
+  return {.site = static_cast<int>(model_.exits.sites.size()) - 1};
+}
+
+bool RowsRun::after(const LayerEnd& end) {
+  if (end.layer == 0) return false;
+  const auto values = static_cast<size_t>(end.rows.tokens) * static_cast<size_t>(model_.spec.hidden);
+  take_(end.layer, {end.heads->as_read(end.rows), values});
+  if (end.site >= 0) logits_.assign(end.logits, end.logits + model_.exits.outputs);
+  return end.layer == depth_;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/engine/cuda/device_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/half.h"
+#include "exeunt/base/parallel.h"
+#include "exeunt/model/schema.h"
+
+namespace exeunt::cuda {
+namespace {
+
+constexpr size_t kPartAlignment = 256;
+
+size_t aligned_part(size_t bytes) {
+  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+}
+
+// The largest |value| of each row becomes 127.
+void quantize_rows(std::span<const float> values, size_t columns, int8_t* out, float* scales) {
+  for (size_t at = 0; at < values.size(); at += columns) {
+    float most = 0;
+    for (const float x : values.subspan(at, columns)) most = std::max(most, std::abs(x));
+    const float scale = most > 0 ? most / 127.0F : 1.0F;
+    for (size_t c = 0; c < columns; ++c)
+      out[at + c] = static_cast<int8_t>(std::clamp(std::nearbyint(values[at + c] / scale), -127.0F, 127.0F));
+    scales[at / columns] = scale;
+  }
+}
+
+// One array on the device: the tensors it is made of, one below the other, and where its address goes.
+struct Part {
+  std::vector<std::string> tensors = {};
+  bool narrow = false;  // in the model's number, else in fp32 …
+  bool int8 = false;    // … or in int8, followed by the scales of its rows
+  size_t columns = 0;   // int8: of a row
+  const float** scales = nullptr;
+  const void** address = nullptr;
+  size_t count = 0, place = 0;
+};
+
+class Uploader {
+ public:
+  Uploader(const Checkpoint& checkpoint, Number number) : checkpoint_(checkpoint), number_(number) {}
+
+  void floats(const float*& out, std::vector<std::string> names) {
+    add({.tensors = std::move(names), .address = reinterpret_cast<const void**>(&out)});
+  }
+  void norm(Norm& out, const std::string& name) {
+    out.epsilon = checkpoint_.spec().norm_eps;
+    floats(out.weight, {name + ".weight"});
+    floats(out.bias, {name + ".bias"});
+  }
+  // y = W x + b of one or several matrices of the same inputs, their outputs side by side.
+  void matrix(Matrix& out, const std::vector<std::string>& names, bool int8 = false) {
+    std::vector<std::string> weights, biases;
+    for (const std::string& name : names) {
+      weights.push_back(name + ".weight");
+      biases.push_back(name + ".bias");
+      out.outputs += static_cast<int>(checkpoint_.get(weights.back()).shape[0]);
+    }
+    out.inputs = static_cast<int>(checkpoint_.get(weights.front()).shape[1]);
+    add({.tensors = std::move(weights),
+         .narrow = !int8,
+         .int8 = int8,
+         .columns = static_cast<size_t>(out.inputs),
+         .scales = &out.scale,
+         .address = &out.weight});
+    floats(out.bias, std::move(biases));
+  }
+  void affine(Affine& out, const std::string& name) {
+    const TensorView& weight = checkpoint_.get(name + ".weight");
+    out.outputs = static_cast<int>(weight.shape[0]);
+    out.inputs = static_cast<int>(weight.shape[1]);
+    floats(out.weight, {name + ".weight"});
+    floats(out.bias, {name + ".bias"});
+  }
+
+  // Converts on several threads into pinned memory, and copies once.
+  [[nodiscard]] DeviceMemory run() {
+    DeviceMemory device = device_memory(bytes_, "the model's weights");
+    const PinnedMemory host = pinned_memory(bytes_, "copying the model's weights");
+    parallel_for(static_cast<int64_t>(parts_.size()), 0, [&](int64_t i) {
+      const Part& part = parts_[static_cast<size_t>(i)];
+      write(part, host.data() + part.place);
+      *part.address = device.data() + part.place;
+      if (part.int8)
+        *part.scales = reinterpret_cast<const float*>(device.data() + part.place + aligned_part(part.count));
+    });
+    const OwnStream stream;
+    copy_to_device(device.data(), host.data(), bytes_, stream.get());
+    stream.wait();
+    return device;
+  }
+
+ private:
+  void add(Part part) {
+    for (const std::string& name : part.tensors) part.count += static_cast<size_t>(checkpoint_.get(name).elements());
+    part.place = bytes_;
+    bytes_ += part.int8 ? aligned_part(part.count) + aligned_part(part.count / part.columns * sizeof(float))
+                        : aligned_part(part.count * (part.narrow ? bytes_of(number_) : sizeof(float)));
+    parts_.push_back(std::move(part));
+  }
+
+  void write(const Part& part, std::byte* to) const {
+    std::vector<float> values;
+    auto* scales = reinterpret_cast<float*>(to + aligned_part(part.count));  // of int8
+    for (const std::string& name : part.tensors) {
+      const TensorView& view = checkpoint_.get(name);
+      values.resize(static_cast<size_t>(view.elements()));
+      copy_to_float(view, values);
+      const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+      if (bad != values.end()) {
+        throw Error(
+            Code::bad_file,
+            fmt::format("tensor '{}': element {}: got {}, want a finite number", name, bad - values.begin(), *bad),
+            "the weights are broken: train or download the model again");
+      }
+      if (part.int8) {
+        quantize_rows(values, part.columns, reinterpret_cast<int8_t*>(to), scales);
+        to += values.size();
+        scales += values.size() / part.columns;
+      } else if (part.narrow && number_ == Number::bf16) {
+        auto* out = reinterpret_cast<uint16_t*>(to);
+        for (size_t i = 0; i < values.size(); ++i) out[i] = float_to_bf16(values[i]);
+        to += values.size() * sizeof(uint16_t);
+      } else {
+        std::memcpy(to, values.data(), values.size() * sizeof(float));
+        to += values.size() * sizeof(float);
+      }
+    }
+  }
+
+  const Checkpoint& checkpoint_;
+  Number number_;
+  std::vector<Part> parts_ = {};
+  size_t bytes_ = 0;
+};
+
+void check_precisions(const ModelSpec& spec, Precision wanted, const Chip& chip, const Exceptions& exceptions) {
+  for (const auto& [matrix, precision] : exceptions) {
+    const bool fits = wanted == Precision::int8 ? precision != Precision::fp32 : precision == wanted;
+    if (fits || matrix == kPoolers) continue;
+    throw Error(
+        Code::resources,
+        fmt::format("precision of '{}': a GPU does not run {} beside {}", matrix, name_of(precision), name_of(wanted)),
+        "use another --precision, or --device cpu");
+  }
+  if (wanted != Precision::int8) return;
+  if (int8_fits(spec.hidden, spec.hidden, chip) && int8_fits(spec.inner, spec.hidden, chip)) return;
+  throw Error(Code::resources, "precision int8: this GPU or the sizes of this model do not have it",
+              "use --precision bf16, or --device cpu");
+}
+
+}  // namespace
+
+DeviceModel::DeviceModel(const Checkpoint& checkpoint, Precision wanted, const Chip& gpu, const Exceptions& exceptions)
+    : spec(checkpoint.spec()),
+      exits(checkpoint.exits()),
+      precision(wanted),
+      chip(gpu),
+      number(wanted == Precision::fp32 ? Number::fp32 : Number::bf16),
+      quantizes(wanted == Precision::int8) {
+  check_precisions(spec, wanted, chip, exceptions);
+  // Of the layers; the projection of embeddings, poolers and classifiers are not worth it.
+  const auto is_int8 = [&](const std::string& matrix) {
+    const auto found = exceptions.find(matrix);
+    return (found == exceptions.end() ? wanted : found->second) == Precision::int8;
+  };
+  Uploader uploader(checkpoint, number);
+  uploader.floats(word, {"embeddings.word.weight"});
+  if (checkpoint.find("embeddings.position.weight") != nullptr)
+    uploader.floats(position, {"embeddings.position.weight"});
+  if (checkpoint.find("embeddings.segment.weight") != nullptr) uploader.floats(segment, {"embeddings.segment.weight"});
+  uploader.norm(embedding_norm, "embeddings.norm");
+  if (spec.embedding_projection) uploader.matrix(project.emplace(), {"embeddings.project"});
+  for (int i = 0; i < spec.layers; ++i)
+    layers.resize(std::max(layers.size(), static_cast<size_t>(spec.weights_of(i)) + 1));
+  size_t next = 0;
+  for (int i = 0; i < spec.layers; ++i) {
+    if (static_cast<size_t>(spec.weights_of(i)) != next) continue;
+    LayerWeights& layer = layers[next++];
+    const std::string prefix = layer_prefix(spec, i) + ".";
+    uploader.matrix(layer.qkv, {prefix + "query", prefix + "key", prefix + "value"}, is_int8(prefix + "qkv"));
+    uploader.matrix(layer.output, {prefix + "output"}, is_int8(prefix + "output"));
+    uploader.norm(layer.attention_norm, prefix + "attention_norm");
+    uploader.matrix(layer.ffn1, {prefix + "ffn1"}, is_int8(prefix + "ffn1"));
+    uploader.matrix(layer.ffn2, {prefix + "ffn2"}, is_int8(prefix + "ffn2"));
+    uploader.norm(layer.ffn_norm, prefix + "ffn_norm");
+  }
+  readers.resize(static_cast<size_t>(exits.readers()));
+  poolers.resize(static_cast<size_t>(exits.poolers()));
+  classifiers.resize(static_cast<size_t>(exits.classifiers()));
+  for (size_t r = 0; r < readers.size(); ++r) uploader.floats(readers[r], {fmt::format("exits.reader.{}.weight", r)});
+  for (size_t p = 0; p < poolers.size(); ++p) uploader.matrix(poolers[p], {fmt::format("exits.pooler.{}", p)});
+  for (size_t c = 0; c < classifiers.size(); ++c) {
+    const std::string name = fmt::format("exits.classifier.{}", c);
+    uploader.affine(classifiers[c].outer, name);
+    if (exits.inner) uploader.affine(classifiers[c].inner, name + ".inner");
+  }
+  if (exits.lte) uploader.affine(lte, "exits.lte");
+  memory_ = uploader.run();
+  if (exits.cuts.empty()) return;
+  cuts_ = device_memory(exits.cuts.size() * sizeof(float), "the labels' thresholds");
+  const OwnStream stream;
+  copy_to_device(cuts_.data(), exits.cuts.data(), cuts_.size(), stream.get());
+  stream.wait();
+  cuts = reinterpret_cast<const float*>(cuts_.data());
+}
+
+bool DeviceModel::reads_all_rows(const ExitSite& site) const {
+  return site.reader.has_value() || exits.input != PoolInput::cls;
+}
+
+bool DeviceModel::pools_by_product(const ExitSite& site) const {
+  return number == Number::bf16 && chip.hopper() && site.pooler && !reads_all_rows(site) && spec.hidden % 8 == 0 &&
+         poolers[static_cast<size_t>(*site.pooler)].outputs % 8 == 0;
+}
+
+bool DeviceModel::mixes_depths() const {
+  return spec.layers > 1 && spec.weights_of(spec.layers - 1) == 0 && !exits.last_ramp && !exits.sites.empty() &&
+         std::all_of(exits.sites.begin(), exits.sites.end(), [&](const ExitSite& site) {
+           return pools_by_product(site) && poolers[static_cast<size_t>(*site.pooler)].outputs ==
+                                                poolers[static_cast<size_t>(*exits.sites.front().pooler)].outputs;
+         });
+}
+
+}  // namespace exeunt::cuda

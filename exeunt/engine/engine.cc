@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/engine/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/engine/backend.h"
+#include "exeunt/engine/check_text.h"
+#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cuda/cuda.h"
+
+namespace exeunt {
+namespace {
+
+void require_heads(const Checkpoint& checkpoint) {
+  if (!checkpoint.exits().sites.empty()) return;
+  throw Error(Code::bad_file, "the model has no exits: it is a bare backbone",
+              "train it first: exeunt train --model MODEL --data FILE");
+}
+
+// Lets one thread wait until a number of things are done elsewhere.
+class Countdown {
+ public:
+  explicit Countdown(size_t count) : left_(count) {}
+  void done(const std::exception_ptr& failure = {}, const std::function<void(int64_t)>& tell = {}) {
+    const std::scoped_lock lock(mutex_);
+    if (tell) tell(1);
+    if (failure) failure_ = failure;
+    if (--left_ == 0) finished_.notify_all();  // under the lock: afterwards the waiter may be gone
+  }
+  // Throws the failure if there was one.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, [&] { return left_ == 0; });
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  size_t left_;
+  std::exception_ptr failure_ = {};
+};
+
+// Copies `values` to row `row` of an array of rows; the array is sized beforehand or stays empty.
+void put_row(std::vector<float>& array, size_t row, std::span<const float> values) {
+  std::copy(values.begin(), values.end(), array.begin() + static_cast<ptrdiff_t>(row * values.size()));
+}
+
+void check_ask(const ExitLayout& exits, const Ask& ask) {
+  const auto& sites = exits.sites;
+  if (deepest_exit(exits, ask.max_layers) < 0) {
+    throw Error(Code::usage, fmt::format("max_layers: got {}, but the first exit sits after layer {}", ask.max_layers,
+                                         sites.front().after));
+  }
+  if (!ask.policy) return;
+  const Policy& policy = ask.policy->bound;
+  check(policy.count >= 1 && policy.classes == exits.outputs &&
+            policy.site[policy.count - 1] < static_cast<int>(sites.size()),
+        "the policy is bound to this model");
+}
+
+std::unique_ptr<Backend> make_backend(const Checkpoint& checkpoint, EngineOptions options) {
+  require_heads(checkpoint);
+  options.device = find_device(checkpoint, options.device);
+  return options.device.kind == Device::Kind::cuda ? make_cuda_backend(checkpoint, options)
+                                                   : make_cpu_backend(checkpoint, options);
+}
+
+}  // namespace
+
+ExitSites exit_sites(const ExitLayout& layout) {
+  ExitSites sites{.layers = {},
+                  .outputs = layout.outputs,
+                  .regression = layout.problem == Problem::regression,
+                  .lte = layout.lte,
+                  .ramp = layout.compat_last_ramp == LastRamp::ramp,
+                  .several = layout.problem == Problem::multi_label,
+                  .cuts = layout.cuts.empty() ? nullptr : layout.cuts.data()};
+  for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
+  return sites;
+}
+
+std::string_view name_of(Ended ended) noexcept {
+  constexpr std::array<std::string_view, 6> names = {"policy",   "last_exit", "max_layers",
+                                                     "deadline", "cancelled", "failed"};
+  return names[static_cast<size_t>(ended)];
+}
+
+Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options)
+    : Engine(make_backend(checkpoint, options)) {}
+Engine::Engine(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+Engine::~Engine() = default;
+
+std::shared_ptr<const AskPolicy> Engine::bind(const PolicySpec& policy, std::vector<float> exit_rates) const {
+  auto out = std::make_shared<AskPolicy>();
+  out->spec = policy;
+  out->bound = exeunt::bind(policy, exit_sites(exits()));
+  out->counts = std::make_shared<ExitCounts>();
+  // A policy that looks at one exit alone has nothing to plan by.
+  const bool planned = info_of(policy.rule).sole_layer(out->bound.params) == kEveryExit;
+  if (planned) out->exit_rates = std::move(exit_rates);
+  check(out->exit_rates.empty() || out->exit_rates.size() == static_cast<size_t>(out->bound.count),
+        "one exit rate for each evaluated exit");
+  return out;
+}
+
+Ticket Engine::enqueue(TextSource source, const Ask& ask, Done done) {
+  check_ask(exits(), ask);
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  AnswerJob job{.source = std::move(source), .ask = ask, .done = std::move(done), .cancelled = cancelled};
+  backend_->submit({&job, 1});
+  return Ticket(std::move(cancelled));
+}
+
+Ticket Engine::submit(Encoding text, const Ask& ask, Done done) {
+  check_text(spec(), text.ids, text.types);
+  return enqueue(TextSource{.own = std::move(text)}, ask, std::move(done));
+}
+
+Ticket Engine::submit(MakeEncoding text, const Ask& ask, Done done) {
+  return enqueue(TextSource{.make = std::move(text)}, ask, std::move(done));
+}
+
+Ticket Engine::submit(std::span<LazyText> texts, const Ask& ask) {
+  check_ask(exits(), ask);
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  std::vector<AnswerJob> jobs;
+  jobs.reserve(texts.size());
+  for (LazyText& text : texts) {
+    jobs.push_back(
+        {.source = {.make = std::move(text.make)}, .ask = ask, .done = std::move(text.done), .cancelled = cancelled});
+  }
+  backend_->submit(jobs);
+  return Ticket(std::move(cancelled));
+}
+
+std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& ask) {
+  check_ask(exits(), ask);
+  for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
+  std::vector<Answer> answers(texts.size());
+  Countdown countdown(texts.size());
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);  // by nobody
+  std::vector<AnswerJob> jobs;
+  jobs.reserve(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto done = [&, i](Answer&& answer) {
+      answers[i] = std::move(answer);
+      countdown.done();
+    };
+    jobs.push_back({.source = {.borrowed = &texts[i]}, .ask = ask, .done = done, .cancelled = cancelled});
+  }
+  backend_->submit(jobs);
+  countdown.wait();
+  for (const Answer& answer : answers) {
+    if (answer.ended == Ended::failed) throw Error(answer.code, answer.error);
+  }
+  return answers;
+}
+
+Engine::FullPass Engine::full_pass(const Encoding& text) {
+  check_text(spec(), text.ids, text.types);
+  FullPass out;
+  Countdown countdown(1);
+  const auto done = [&](size_t, FullPass&& pass, const std::exception_ptr& failure) {
+    out = std::move(pass);
+    countdown.done(failure);
+  };
+  backend_->full_passes({&text, 1}, {.rows = true, .alone = true}, done);
+  countdown.wait();
+  return out;
+}
+
+std::vector<float> Engine::layer_rows(std::span<const Encoding> texts, int depth, const TakeRows& take,
+                                      const std::function<void(int64_t)>& advance) {
+  check(depth >= 1 && depth <= spec().layers, "as many layers as the model has");
+  for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
+  std::vector<float> logits;
+  if (depth == spec().layers) logits.resize(texts.size() * static_cast<size_t>(exits().outputs));
+  Countdown countdown(texts.size());
+  const auto done = [&](size_t i, std::span<const float> values, const std::exception_ptr& failure) {
+    if (!failure) put_row(logits, i, values);
+    countdown.done(failure, advance);
+  };
+  backend_->layer_rows(texts, depth, take, done);
+  countdown.wait();
+  return logits;
+}
+
+ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<void(int64_t)>& advance) {
+  for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
+  ExitTrace trace;
+  trace.info.engine = name();
+  trace.info.precision = name_of(precision());
+  trace.info.regression = exits().problem == Problem::regression;
+  trace.info.several = exits().problem == Problem::multi_label;
+  trace.info.cuts = exits().cuts;
+  trace.info.labels = exits().labels;
+  trace.info.layers = exit_sites(exits()).layers;
+  trace.rows = texts.size();
+  trace.exits = static_cast<int>(exits().sites.size());
+  trace.width = exits().outputs;
+  const size_t width = static_cast<size_t>(trace.width), exit_count = exits().sites.size();
+  trace.logits.resize(trace.rows * exit_count * width);
+  if (exits().lte) trace.lte.resize(trace.rows * exit_count);
+  if (exits().last_ramp) trace.ramp.resize(trace.rows * width);
+  trace.lengths.resize(trace.rows);
+  Countdown countdown(texts.size());
+  const auto done = [&](size_t i, FullPass&& pass, const std::exception_ptr& failure) {
+    trace.lengths[i] = static_cast<int32_t>(texts[i].ids.size());
+    if (!failure) {
+      put_row(trace.logits, i, pass.logits);
+      put_row(trace.lte, i, pass.lte);
+      put_row(trace.ramp, i, pass.ramp);
+    }
+    countdown.done(failure, advance);
+  };
+  backend_->full_passes(texts, {}, done);
+  countdown.wait();
+  return trace;
+}
+
+std::string engine_name(const Kernels& kernels) {
+  return fmt::format("cpu/{}", kernels.name);
+}
+
+const ModelSpec& Engine::spec() const noexcept {
+  return backend_->spec();
+}
+const ExitLayout& Engine::exits() const noexcept {
+  return backend_->exits();
+}
+Precision Engine::precision() const noexcept {
+  return backend_->precision();
+}
+const Kernels& Engine::kernels() const noexcept {
+  return backend_->kernels();
+}
+const EngineTraits& Engine::traits() const noexcept {
+  return backend_->traits();
+}
+int Engine::pack_rows() const noexcept {
+  return backend_->pack_rows();
+}
+int Engine::threads() const noexcept {
+  return backend_->threads();
+}
+size_t Engine::waiting() const noexcept {
+  return backend_->waiting();
+}
+size_t Engine::weight_bytes() const noexcept {
+  return backend_->weight_bytes();
+}
+
+}  // namespace exeunt

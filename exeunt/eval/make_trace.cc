@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/eval/make_trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/parallel.h"
+#include "exeunt/base/version.h"
+#include "exeunt/data/learned_rows.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/engine/engine.h"
+#include "exeunt/engine/reference.h"
+#include "exeunt/engine/resolve.h"
+
+namespace exeunt {
+namespace {
+
+void require_fit(const Checkpoint& model, const Dataset& data) {
+  const bool regression = model.exits().problem == Problem::regression;
+  const bool several = model.exits().problem == Problem::multi_label;
+  if (data.labelled && several != data.several) {
+    throw Error(Code::bad_file,
+                fmt::format("the model gives {}, but the rows of the data have {}",
+                            several ? "several labels at once" : "one answer", data.several ? "several" : "one"),
+                several ? "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label"
+                        : "omit --multi-label and --label-columns");
+  }
+  if (data.labelled && regression != data.regression) {
+    throw Error(Code::bad_file,
+                fmt::format("the model predicts {}, but the data holds {}", regression ? "a number" : "classes",
+                            data.regression ? "numbers" : "classes"),
+                "choose the task the model was trained for");
+  }
+}
+
+// 1 for each label that the row has, 0 for the others; unknown where the data has no labels.
+void put_gold(const Dataset& data, const Example& example, std::vector<float>& gold) {
+  const size_t labels = data.labels.size();
+  gold.insert(gold.end(), labels, std::isnan(example.gold) ? example.gold : 0.0F);
+  for (const int label : example.given) gold[gold.size() - labels + static_cast<size_t>(label)] = 1;
+}
+
+TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOptions& options, int max_length) {
+  TraceInfo info;
+  info.weights = options.weights.empty() ? weights_sha256(model) : options.weights;
+  info.tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : options.tokenizer);
+  info.data = data.sha256;
+  info.task = data.task;
+  info.split = data.split;
+  info.tool = version();
+  info.created = now_rfc3339();
+  info.regression = model.exits().problem == Problem::regression;
+  info.several = model.exits().problem == Problem::multi_label;
+  info.cuts = model.exits().cuts;
+  info.labels = model.exits().labels;
+  info.layers = exit_sites(model.exits()).layers;
+  info.max_length = max_length;
+  info.last_head = model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
+  return info;
+}
+
+// How much of a text was learned. `text` has its tokens at `max_length`; training may have truncated it elsewhere.
+Overlap overlap_of(const LearnedRows& learned, const Encoding& text, int max_length,
+                   const std::function<Encoding(int)>& encode) {
+  Overlap most = Overlap::none;
+  for (const int64_t trained : learned.max_lengths()) {
+    const auto length = static_cast<int64_t>(text.ids.size());
+    const bool same = trained == max_length || (!text.truncated && length <= trained);
+    most = std::max(most, learned.overlap(same ? text.ids : encode(static_cast<int>(trained)).ids));
+  }
+  return most;
+}
+
+void append(std::vector<float>& all, const std::vector<float>& part) {
+  all.insert(all.end(), part.begin(), part.end());
+}
+
+using Texts = std::span<const Encoding>;
+using Advance = std::function<void(int64_t)>;
+
+// What runs texts to full depth, one block at a time.
+using RunBlock = std::function<ExitTrace(Texts, const Advance&)>;
+
+RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, const Resolved& resolved, TraceInfo& info) {
+  const EngineOptions chosen = engine_options(resolved, {.device = options.device, .threads = options.threads});
+  const auto engine = std::make_shared<Engine>(model, chosen);
+  info.engine = engine->name();
+  info.precision = name_of(engine->precision());
+  info.numerics = engine->traits().numerics;
+  info.precision_map = precision_map_sha256(chosen.exceptions).value_or("");
+  return [engine](Texts texts, const Advance& advance) { return engine->trace(texts, advance); };
+}
+
+RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, TraceInfo& info) {
+  if (options.precision.value_or(Precision::fp32) != Precision::fp32) {
+    throw Error(Code::usage, fmt::format("the reference runs in fp32: got precision {}", name_of(*options.precision)));
+  }
+  if (options.device != Device{})
+    throw Error(Code::usage, fmt::format("the reference runs on the CPU: got device {}", str(options.device)));
+  const auto reference = std::make_shared<Reference>(model);
+  info.engine = "reference";
+  info.precision = name_of(Precision::fp32);
+  info.precision_map = "";
+  return [reference, threads = options.threads](Texts texts, const Advance& advance) {
+    std::vector<ExitLogits> outputs(texts.size());
+    std::mutex telling;
+    parallel_for(static_cast<int64_t>(texts.size()), threads, [&](int64_t i) {
+      outputs[static_cast<size_t>(i)] = reference->trace(texts[static_cast<size_t>(i)]);
+      const std::scoped_lock lock(telling);
+      if (advance) advance(1);
+    });
+    ExitTrace block;
+    for (const ExitLogits& out : outputs) {
+      append(block.logits, out.logits);
+      append(block.lte, out.lte);
+      append(block.ramp, out.ramp);
+    }
+    return block;
+  };
+}
+
+}  // namespace
+
+void require_heads(const Checkpoint& model) {
+  if (!model.exits().sites.empty()) return;
+  throw Error(Code::bad_file, fmt::format("{}: the model has no exits: it is a bare backbone", model.folder().string()),
+              "train it first: exeunt train --model MODEL --data FILE");
+}
+
+ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data, const TraceOptions& options) {
+  require_heads(model);
+  require_fit(model, data);
+  if (data.labelled && !data.regression) reorder_labels(data, model.exits().labels);
+  if (!data.labelled) data.labels = model.exits().labels;
+  const Resolved resolved =
+      resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
+                      .exceptions = options.exceptions,
+                      .max_length = options.max_length,
+                      .engine = engine_traits(model, options.reference ? Device{} : options.device)});
+  const EncodeOptions encode{.max_length = resolved.max_length};
+
+  ExitTrace trace;
+  trace.info = describe(model, data, options, resolved.max_length);
+  trace.rows = data.examples.size();
+  trace.exits = static_cast<int>(model.exits().sites.size());
+  trace.width = model.exits().outputs;
+  const RunBlock run =
+      options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, resolved, trace.info);
+  const std::optional<LearnedRows> learned = learned_in(model.folder());
+  if (learned) trace.learned.resize(trace.rows);
+  int64_t truncated = 0;
+  // In blocks, so that the tokens of a large data set need not all be in memory.
+  constexpr size_t kBlock = 4096;
+  for (size_t begin = 0; begin < trace.rows; begin += kBlock) {
+    const auto examples = std::span(data.examples).subspan(begin, std::min(kBlock, trace.rows - begin));
+    std::vector<Encoding> texts(examples.size());
+    parallel_for(static_cast<int64_t>(texts.size()), options.threads, [&](int64_t i) {
+      const Example& example = examples[static_cast<size_t>(i)];
+      Encoding& text = texts[static_cast<size_t>(i)];
+      text = tokenizer.encode(example.text, example.pair, encode);
+      if (!learned) return;
+      const Overlap overlap = overlap_of(*learned, text, encode.max_length, [&](int max_length) {
+        return tokenizer.encode(example.text, example.pair, {.max_length = max_length});
+      });
+      trace.learned[begin + static_cast<size_t>(i)] = static_cast<uint8_t>(overlap);
+    });
+    const ExitTrace block = run(texts, options.advance);
+    append(trace.logits, block.logits);
+    append(trace.lte, block.lte);
+    append(trace.ramp, block.ramp);
+    for (const Encoding& text : texts) {
+      trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
+      trace.row_hash.push_back(row_hash_of(text.ids));
+      truncated += text.truncated ? 1 : 0;
+    }
+  }
+  if (options.truncated) options.truncated(truncated);
+  for (const Example& example : data.examples) {
+    if (trace.info.several) {
+      put_gold(data, example, trace.gold);
+    } else {
+      trace.gold.push_back(example.gold);
+    }
+    trace.index.push_back(example.index);
+  }
+  check_trace(trace, data.task.empty() ? "trace" : data.task);
+  return trace;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// One full-depth pass of a model over a dataset: the trace that everything else is computed from.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "exeunt/policy/trace.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/engine/device.h"
+#include "exeunt/engine/precision_map.h"
+#include "exeunt/data/dataset.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+
+struct TraceOptions {
+  int max_length = 0;  // 0: as Wish::max_length
+  int threads = 0;     // 0 = as many as the machine has
+  Device device = {};
+  std::optional<Precision> precision = {};      // none: the model's default (resolve.h)
+  std::optional<Exceptions> exceptions = {};    // matrices in another precision; none: precision.json's
+  bool reference = false;                       // the plain fp32 reference instead of the engine
+  std::filesystem::path tokenizer = {};         // folder it was loaded from; empty = the model's
+  std::string weights = {};                     // SHA-256 of the model's, where it is known; empty = computed
+  std::function<void(int64_t)> advance = {};    // called after every text, from any thread, one call at a time
+  std::function<void(int64_t)> truncated = {};  // called once, with the number of texts that were
+};
+
+// The data's gold is mapped to the model's label order by name. Throws
+// Error if model and data do not fit: no heads, labels the model does not have, classes for a regression model.
+[[nodiscard]] ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data,
+                                   const TraceOptions& options);
+
+// Refuses a backbone without heads (bad_file), naming the verb that needs them.
+void require_heads(const Checkpoint& model);
+
+}  // namespace exeunt

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which policy a measured model runs, and how one that was chosen by measuring gets into its policy.json.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "exeunt/policy/policy_file.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/engine/resolve.h"
+
+namespace exeunt {
+
+// What a measured model runs: resolve_replay() for its trace, with its notices told.
+[[nodiscard]] ResolvedPolicy resolve_measured(const Measured& measured, const Wish& wish, const Observer& observer);
+
+// Where the policy of a model is kept; an Error where its folder is not in Exeunt's format.
+[[nodiscard]] std::filesystem::path policy_path(const Checkpoint& model);
+
+// The policy file at `path` if it was made for `weights`, else one without entries. It is about to be replaced, so a
+// link that leads out of its folder is refused.
+[[nodiscard]] PolicyFile policies_at(const std::filesystem::path& path, const std::string& weights,
+                                     const std::string& default_precision);
+
+// The certified policy at `path` that an entry made from such a trace would replace, and its promise; empty = none.
+[[nodiscard]] std::string promise_at(const std::filesystem::path& path, const TraceInfo& info);
+
+// Refuses, before anything is chosen, a trace whose precision no policy file knows.
+void require_policy_precision(const ExitTrace& trace);
+
+// Puts an entry made from `measured` into the file at `path`, which `lock` holds, keeping those of other precisions;
+// its precision may become the model's default.
+void keep_policy(const PolicyLock& lock, const std::filesystem::path& path, const Measured& measured, PolicyEntry entry,
+                 bool becomes_default = false);
+
+}  // namespace exeunt

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/eval/sweep_model.h"
+
+#include <algorithm>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/eval/model_policy.h"
+#include "exeunt/eval/policy_times.h"
+
+namespace exeunt {
+namespace fs = std::filesystem;
+namespace {
+
+// Trainers do not always save the tokenizer with every checkpoint.
+bool has_tokenizer(const fs::path& folder) {
+  for (const char* name : {"tokenizer.json", "vocab.txt", "spiece.model", "30k-clean.model", "vocab.json"})
+    if (path_exists(folder / name)) return true;
+  return false;
+}
+
+}  // namespace
+
+namespace {
+
+// `stored`: settings run with the exits and temperatures that the model would run them with.
+Swept sweep_one(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer, bool stored) {
+  Swept out{.tokenizer = options.tokenizer};
+  out.measured = std::make_unique<const Measured>(measure(options, observer));
+  const ExitTrace& trace = out.measured->trace;
+  out.policies = settings(trace);
+  const std::optional<PolicyEntry> entry =
+      stored ? resolve_measured(*out.measured, {.policy = "full"}, observer).entry : std::nullopt;
+  if (entry)
+    for (PolicySpec& policy : out.policies) policy = entry->complete(policy);
+  Scorer scorer(trace, scorer_options(*out.measured));
+  out.rows = sweep(scorer, out.policies, primary_metric(trace));
+  out.exits = scorer.each_exit();
+  return out;
+}
+
+}  // namespace
+
+Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer) {
+  return sweep_one(options, settings, observer, true);
+}
+
+std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const SettingsFor& settings,
+                                     const Observer& observer) {
+  if (!options.trace.empty()) throw Error(Code::usage, "--trace cannot be combined with --all-checkpoints");
+  std::error_code ignored;
+  if (!fs::is_directory(options.model, ignored))
+    throw Error(Code::usage, fmt::format("{}: not a folder; want that of a training", options.model));
+  std::vector<fs::path> folders = checkpoints_in(options.model);
+  if (folders.empty()) {
+    throw Error(Code::bad_file, fmt::format("{}: no checkpoint-N in this folder", options.model),
+                "omit --all-checkpoints to sweep the model itself");
+  }
+  if (path_exists(fs::path(options.model) / "config.json")) folders.emplace_back(options.model);
+  std::vector<Swept> all;
+  for (const fs::path& folder : folders) {
+    MeasureOptions one = options;
+    one.model = folder.string();
+    if (!has_tokenizer(folder)) one.tokenizer = options.model;
+    all.push_back(sweep_one(one, settings, observer, false));  // alike, whatever one of them was calibrated to
+    all.back().checkpoint = folder == fs::path(options.model) ? "final" : folder.filename().string();
+    if (all.back().policies != all.front().policies)
+      throw_bad_file(folder.string(), "has other exits or outputs than {}", all.front().checkpoint);
+  }
+  return all;
+}
+
+void measure_times(const MeasureOptions& options, Swept& swept, const Observer& observer) {
+  if (!swept.measured->model)
+    throw Error(Code::usage, "--measure runs a model: got a trace alone", "name the model, with its data");
+  const TraceInfo& info = swept.measured->trace.info;
+  MeasureOptions run = options;
+  run.precision = info.precision;  // of the scores in the same row
+  run.tokenizer = swept.tokenizer;
+  const PolicyTimes times = time_policies(run, *swept.measured->model, swept.policies, {.seconds = 0}, observer);
+  if (times.texts != swept.measured->trace.rows) {
+    throw Error(Code::usage,
+                fmt::format("--measure: got {} texts, but the trace has {}", times.texts, swept.measured->trace.rows),
+                "name the data the trace was made of");
+  }
+  for (size_t i = 0; i < swept.rows.size(); ++i) {
+    swept.rows[i].score.measured_ms = times.rows[i].ms;
+    swept.rows[i].score.measured_speedup = times.rows[i].clock_speedup;
+  }
+}
+
+ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrapolate beyond) {
+  const ExitTrace& trace = swept.measured->trace;
+  ElueOutcome out{.task = plain_task(trace)};
+  std::vector<CostPoint> points;
+  for (const SweepRow& row : swept.rows) {
+    if (!row.score.mflops || row.score.metrics.empty()) {
+      throw Error(Code::usage, "--elue needs MFLOPs and gold labels",
+                  row.score.mflops ? "" : "name the model, with its data or with --trace");
+    }
+    points.push_back({*row.score.mflops, 100 * primary_of(row.score.metrics, primary_metric(trace))});
+  }
+  BaselineTable named;
+  if (!baseline.empty()) named = read_baseline_table(baseline);
+  const BaselineTable* table = baseline.empty() ? shipped_baseline(swept.measured->model->spec()) : &named;
+  if (table == nullptr) return out;
+  out.source = table->source;
+  const auto found = table->tasks.find(out.task);
+  if (found != table->tasks.end()) {
+    out.score = elue_score(points, found->second, beyond);
+    if (const auto remark = table->remarks.find(out.task); remark != table->remarks.end())
+      out.source += fmt::format(" ({})", remark->second);
+  } else if (!baseline.empty()) {
+    throw_bad_file(baseline, "no baseline for task '{}'", out.task);
+  }
+  return out;
+}
+
+std::optional<double> keep_elue_score(const fs::path& path, const std::string& task, double score) {
+  constexpr std::string_view kScoresFormat = "exeunt.elue_scores/1";
+  std::map<std::string, double> scores;
+  if (path_exists(path)) {
+    const Json stored = read_json(path);
+    JsonObject object(stored, path.string());
+    (void)object.choice("format", {std::string(kScoresFormat)});
+    const Json& tasks = object.get("tasks");
+    if (!tasks.is_object()) object.fail("tasks", glimpse(tasks), "an object by task");
+    JsonObject by_task(tasks, path.string() + ": tasks", /*partial=*/true);
+    for (const auto& [name, value] : tasks.items()) scores[name] = by_task.number(name);
+    if (object.has("overall")) (void)object.number("overall");
+    object.finish();
+  }
+  scores[task] = score;
+  OrderedJson out{{"format", kScoresFormat}, {"tasks", scores}};
+  const std::optional<double> overall = elue_overall(scores);
+  if (overall) out["overall"] = *overall;
+  write_atomically(path, json_text(out));
+  return overall;
+}
+
+std::string plain_task(const ExitTrace& trace) {
+  return trace.info.task.substr(trace.info.task.find('/') + 1);
+}
+
+}  // namespace exeunt

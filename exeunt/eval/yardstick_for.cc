@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/eval/yardstick_for.h"
+
+#include "exeunt/base/error.h"
+
+namespace exeunt {
+
+std::vector<YardstickScore> yardstick_for(const std::string& train, const MeasureOptions& options,
+                                          const Measured& measured, const std::vector<Metric>& metrics) {
+  if (!measured.model || !options.trace.empty() || !measured.trace.labelled()) {
+    throw Error(Code::usage, "--yardstick: got no labelled texts to score simple models on",
+                "name a model, and with --data labelled texts");
+  }
+  Dataset data = data_for(options, *measured.model, Observer{});
+  reorder_labels(data, measured.trace.info.labels);
+  UserColumns columns = options.data.columns;
+  columns.labels = measured.trace.info.labels;
+  columns.regression = measured.trace.info.regression;
+  columns.several = measured.trace.info.several && columns.label_columns.empty();
+  return yardstick(read_user_data(train, columns), data, metrics);
+}
+
+}  // namespace exeunt

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/policy/policy_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <tuple>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/suggest.h"
+#include "exeunt/policy/policy_text.h"
+
+namespace exeunt {
+namespace {
+
+constexpr std::string_view kPolicyFormat = "exeunt.policy/2", kPolicyFormat1 = "exeunt.policy/1";
+constexpr double kMostRows = double{1ULL << 40};
+constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
+
+// Follows from the method; stored for human readers.
+struct Guarantee {
+  RiskMethod method;
+};
+
+std::string_view name_of(Guarantee guarantee) {
+  return guarantee.method == RiskMethod::crc ? "expectation" : "probability";
+}
+
+void read_field(JsonObject& object, const Field& field, Guarantee& guarantee) {
+  const auto methods = names_of(RiskMethod{});
+  guarantee.method = method_named(object.choice("method", {methods.begin(), methods.end()}));
+  const std::string got = object.choice(field.name, {"probability", "expectation"});
+  if (got == name_of(guarantee)) return;
+  object.fail(field.name, fmt::format("\"{}\"", got),
+              fmt::format("\"{}\": that is what {} gives", name_of(guarantee), name_of(guarantee.method)));
+}
+OrderedJson field_json(const Guarantee& guarantee) {
+  return name_of(guarantee);
+}
+
+}  // namespace
+
+// Custom formats, found by fields.h.
+static void read_field(JsonObject& object, const Field& field, PolicySpec& policy) {
+  policy = parse_policy(object.string(field.name), fmt::format("{}.{}", object.where(), field.name));
+}
+static OrderedJson field_json(const PolicySpec& policy) {
+  return str(policy);
+}
+
+template <>
+std::string wanted<PolicySpec>(const Field&) {
+  return "a policy as text";
+}
+template <>
+std::string wanted<Guarantee>(const Field&) {
+  return "one of probability, expectation";
+}
+
+template <class Self, class Visit>
+void DataPart::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "data", .help = "SHA-256 of the data", .required = true}, self.data);
+  visit(Field{.name = "rows", .help = "Rows", .low = 0, .high = kMostRows, .required = true}, self.rows);
+  visit(Field{.name = "row_hashes", .help = "SHA-256 over their sorted `row_hash` of the trace; empty = not known"},
+        self.row_hashes);
+}
+
+template <class Self, class Visit>
+void CertifiedGroup::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "name", .help = "A value of the column, a label, or a range of lengths", .required = true},
+        self.name);
+  visit(Field{.name = "rows", .help = "Rows of the certify part", .low = 0, .high = kMostRows, .required = true},
+        self.rows);
+  visit(Field{.name = "losses", .help = "Their sum over these rows", .required = true}, self.losses);
+}
+
+template <class Self, class Visit>
+void Certificate::fields(Self& self, Visit&& visit) {
+  Guarantee guarantee{self.method};
+  visit(Field{.name = "loss", .help = "What an early answer loses against full depth", .required = true}, self.loss);
+  visit(Field{.name = "epsilon", .help = "Largest mean loss", .low = 0, .high = 1, .open = true, .required = true},
+        self.epsilon);
+  visit(Field{.name = "delta",
+              .help = "1 - confidence, shared by all budgets",
+              .low = 0,
+              .high = 1,
+              .open = true,
+              .required = true},
+        self.delta);
+  visit(Field{.name = "guarantee", .help = "Follows from the method", .required = true}, guarantee);
+  visit(Field{.name = "method", .help = "The risk bound", .required = true}, self.method);
+  visit(Field{.name = "n", .help = "Rows of the certify part", .low = 1, .high = kMostRows, .required = true},
+        self.rows);
+  visit(Field{.name = "losses", .help = "Their sum over these rows, from -n to n", .required = true}, self.losses);
+  visit(Field{.name = "budgets", .help = "Budgets certified together", .low = 1, .high = 1000, .required = true},
+        self.budgets);
+  visit(Field{.name = "families", .help = "Families tested on these rows", .low = 1, .high = 1000, .required = true},
+        self.families);
+  visit(Field{.name = "fit", .help = "The part that chose temperatures, family and order", .required = true}, self.fit);
+  visit(Field{.name = "certify", .help = "The part that tested", .required = true}, self.certify);
+  visit(Field{.name = "tool", .help = "Version of exeunt", .required = true}, self.tool);
+  visit(Field{.name = "created", .help = "RFC 3339", .required = true}, self.created);
+  visit(Field{.name = "reference", .help = "Whose answers at full depth the loss is measured against"}, self.reference);
+  visit(Field{.name = "max_length", .help = "Maximum tokens per text; 0 = not known", .low = 0, .high = 1 << 20},
+        self.max_length);
+  visit(Field{.name = "tokenizer", .help = "SHA-256 of the tokenizer; empty = not known"}, self.tokenizer);
+  visit(Field{.name = "last_head", .help = "Which head answers at the last layer; null = not known"}, self.last_head);
+  visit(Field{.name = "range", .help = "Least and greatest value of a regression; empty = none"}, self.range);
+  visit(Field{.name = "seed", .help = "Seed of the split; null = not known", .low = 0}, self.seed);
+  visit(Field{.name = "unit", .help = "What counts once: a distinct text, or a request"}, self.unit);
+  visit(
+      Field{
+          .name = "distinct", .help = "Distinct texts of the certify part; 0 = not known", .low = 0, .high = kMostRows},
+      self.distinct);
+  visit(Field{.name = "tries",
+              .help = "Known uses of these rows to certify, this one included; 0 = not known",
+              .low = 0,
+              .high = 1e6},
+        self.tries);
+  visit(
+      Field{.name = "group_by", .help = "What the groups go by: label, length, or a column of the data; empty = none"},
+      self.group_by);
+  visit(Field{.name = "groups", .help = "Parts of the rows that keep the promise on their own"}, self.groups);
+  visit(Field{.name = "answers",
+              .help = "How often full depth gives each answer on the certify part, in label order; empty = not known",
+              .low = 0,
+              .high = kMostRows},
+        self.answers);
+}
+
+template <class Self, class Visit>
+void PolicyPoint::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "policy", .help = "Rule and parameters", .required = true}, self.policy);
+  visit(Field{.name = "epsilon",
+              .help = "Its budget, increasing from point to point",
+              .low = 0,
+              .high = 1,
+              .open = true,
+              .required = true},
+        self.epsilon);
+  visit(Field{.name = "cost_fraction",
+              .help = "Layers run over all layers, on the certify part",
+              .low = 0,
+              .high = 1,
+              .required = true},
+        self.cost_fraction);
+  visit(Field{.name = "exit_rates",
+              .help = "Share of the certify rows that left at each evaluated exit",
+              .low = 0,
+              .high = 1,
+              .omit_empty = true},
+        self.exit_rates);
+}
+
+template <class Self, class Visit>
+void PolicyEntry::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "device", .help = "Kind of device, as in the name of the engine", .required = true}, self.device);
+  visit(Field{.name = "engine", .help = "What computed the trace; empty = not known", .required = true}, self.engine);
+  visit(Field{.name = "numerics",
+              .help = "Version of the engine's arithmetic; 0 = not known",
+              .low = 0,
+              .high = 1e6,
+              .required = true},
+        self.numerics);
+  visit(Field{.name = "precision", .help = "Precision of the engine", .choices = kPrecisions, .required = true},
+        self.precision);
+  visit(Field{.name = "precision_map", .help = "SHA-256 of this precision's part of precision.json"},
+        self.precision_map);
+  visit(Field{.name = "exits",
+              .help = "Layers whose exits are evaluated, increasing, including the last exit",
+              .low = 1,
+              .high = 1000,
+              .required = true},
+        self.exits);
+  visit(Field{.name = "decision_temperature",
+              .help = "Scales what the policy decides by; one per exit of the model, 1 is no scaling",
+              .low = 0,
+              .open = true,
+              .required = true},
+        self.decision_temperature);
+  visit(Field{.name = "score_temperature",
+              .help = "Scales the probabilities that are shown; the same shape",
+              .low = 0,
+              .open = true,
+              .required = true},
+        self.score_temperature);
+  visit(Field{.name = "policy", .help = "What runs by default", .required = true}, self.policy);
+  visit(Field{.name = "points", .help = "Policies to choose from by budget; the first is `policy`", .required = true},
+        self.points);
+  visit(Field{.name = "certificate", .help = "What was promised of `policy`, and by what test"}, self.certificate);
+}
+
+template <class Self, class Visit>
+void PolicyFile::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "weights", .help = "SHA-256 of the model's weights", .required = true}, self.weights);
+  visit(Field{.name = "default_precision", .help = "What runs unless told", .choices = kPrecisions, .required = true},
+        self.default_precision);
+  visit(Field{.name = "entries", .help = "An entry for each engine and precision that has one", .required = true},
+        self.entries);
+}
+
+namespace {
+
+void require_hash(const std::string& where, std::string_view field, const std::string& text) {
+  if (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos) return;
+  throw_bad_file(where, "field '{}': got \"{}\", want a sha256 in hex", field, text.substr(0, 70));
+}
+
+void check_points(const PolicyEntry& entry, const std::string& where) {
+  if (entry.points.size() > 1000)
+    throw_bad_file(where, "field 'points': got {}, want a list of at most 1000 points", entry.points.size());
+  if (!entry.points.empty() && entry.points.front().policy != entry.policy)
+    throw_bad_file(where, "field 'points': got '{}' first, want the entry's own policy '{}' first",
+                   str(entry.points.front().policy), str(entry.policy));
+  for (size_t i = 0; i < entry.points.size(); ++i) {
+    const PolicyPoint& point = entry.points[i];
+    const std::string here = fmt::format("{}: points[{}]", where, i);
+    if (i > 0 && point.epsilon <= entry.points[i - 1].epsilon)
+      throw_bad_file(here, "field 'epsilon': got {}, want points of increasing epsilon", point.epsilon);
+    if (point.exit_rates.empty()) continue;
+    if (point.exit_rates.size() != entry.exits.size())
+      throw_bad_file(here, "field 'exit_rates': got {}, want a list of {} shares, one per evaluated exit",
+                     point.exit_rates.size(), entry.exits.size());
+    double sum = 0;
+    for (const float rate : point.exit_rates) sum += rate;
+    if (std::abs(sum - 1) > 1e-3)
+      throw_bad_file(here, "field 'exit_rates': got a sum of {:g}, want shares that sum to 1", sum);
+  }
+}
+
+void check_temperatures(const std::vector<float>& temperatures, const std::string& where, std::string_view field) {
+  if (temperatures.empty() || temperatures.size() > kMaxExits)
+    throw_bad_file(where, "field '{}': got {} numbers, want one per exit of the model", field, temperatures.size());
+  for (const float t : temperatures)
+    if (!(t > 0) || std::isinf(t)) throw_bad_file(where, "field '{}': got {}, want finite numbers above 0", field, t);
+}
+
+void check_certificate(const Certificate& certificate, const std::string& where) {
+  if (std::abs(certificate.losses) > static_cast<double>(certificate.rows))
+    throw_bad_file(where, "field 'losses': got {}, want a number from -{} to {}", certificate.losses, certificate.rows,
+                   certificate.rows);
+  require_hash(where + ": fit", "data", certificate.fit.data);
+  require_hash(where + ": certify", "data", certificate.certify.data);
+  if (!certificate.tokenizer.empty()) require_hash(where, "tokenizer", certificate.tokenizer);
+  const std::vector<double>& range = certificate.range;
+  if (!range.empty() && (range.size() != 2 || range[0] >= range[1]))
+    throw_bad_file(where, "field 'range': got {}, want the least and the greatest value", fmt::join(range, ", "));
+}
+
+// What a list of fields cannot say.
+void check_entry(const PolicyEntry& entry, const std::string& where) {
+  if (entry.precision_map) require_hash(where, "precision_map", *entry.precision_map);
+  if (entry.exits.empty() || entry.exits.size() > kMaxExits)
+    throw_bad_file(where, "field 'exits': got {}, want a list of 1 to {} layers", entry.exits.size(), kMaxExits);
+  if (!std::is_sorted(entry.exits.begin(), entry.exits.end(), std::less_equal<>()))
+    throw_bad_file(where, "field 'exits': got {}, want increasing layers", fmt::join(entry.exits, ", "));
+  check_temperatures(entry.decision_temperature, where, "decision_temperature");
+  check_temperatures(entry.score_temperature, where, "score_temperature");
+  if (entry.decision_temperature.size() != entry.score_temperature.size())
+    throw_bad_file(where, "field 'score_temperature': got {} numbers, want {}, as many as decision temperatures",
+                   entry.score_temperature.size(), entry.decision_temperature.size());
+  check_points(entry, where);
+  if (entry.certificate) check_certificate(*entry.certificate, where + ": certificate");
+}
+
+void check_entries(const std::vector<PolicyEntry>& entries, const std::string& where) {
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> places;  // one entry may answer for each
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const PolicyEntry& entry = entries[i];
+    const std::string here = fmt::format("{}: entries[{}]", where, i);
+    check_entry(entry, here);
+    if (!places.emplace(entry.device, entry.engine, entry.precision).second)
+      throw_bad_file(here, "got a second entry for device '{}', engine '{}' and precision {}, want one", entry.device,
+                     entry.engine, entry.precision);
+  }
+}
+
+// A file of version 1 in the form of version 2: entries were kept by precision, one temperature served for decisions
+// and scores, and the engine was known to the certificate alone. What is malformed stays so for the reader to refuse.
+Json upgraded(Json file) {
+  file["format"] = kPolicyFormat;
+  const auto found = file.find("entries");
+  if (found == file.end() || !found->is_object()) return file;
+  Json list = Json::array();
+  for (const auto& [precision, before] : found->items()) {
+    Json entry = before;
+    if (!entry.is_object()) entry = Json::object();
+    entry["device"] = "cpu";
+    entry["engine"] = "";
+    entry["numerics"] = 0;
+    entry["precision"] = precision;
+    if (const auto temperature = entry.find("temperature"); temperature != entry.end()) {
+      entry["score_temperature"] = *temperature;
+      entry["decision_temperature"] = *temperature;
+      entry.erase("temperature");
+    }
+    const auto certificate = entry.find("certificate");
+    if (certificate != entry.end() && certificate->is_object() && certificate->contains("engine")) {
+      entry["engine"] = certificate->at("engine");
+      certificate->erase("engine");
+    }
+    list.push_back(std::move(entry));
+  }
+  file["entries"] = std::move(list);
+  return file;
+}
+
+// Is the file behind `descriptor` still the one at `path`? Its previous holder may have removed it in the meantime.
+bool same_file(int descriptor, const std::filesystem::path& path) {
+  struct stat held {
+  }, found{};
+  return ::fstat(descriptor, &held) == 0 && ::stat(path.c_str(), &found) == 0 && held.st_ino == found.st_ino &&
+         held.st_dev == found.st_dev;
+}
+
+}  // namespace
+
+std::string_view device_of(std::string_view engine) noexcept {
+  const size_t slash = engine.find('/');
+  return slash == std::string_view::npos ? "cpu" : engine.substr(0, slash);
+}
+
+void set_origin(PolicyEntry& entry, const TraceInfo& info) {
+  entry.device = device_of(info.engine);
+  entry.engine = info.engine;
+  entry.numerics = info.numerics;
+  entry.precision = info.precision;
+  entry.precision_map = info.precision_map.value_or("").empty() ? std::nullopt : info.precision_map;
+  if (!entry.certificate) return;
+  entry.certificate->max_length = info.max_length;
+  entry.certificate->tokenizer = info.tokenizer;
+  entry.certificate->last_head = info.last_head;
+}
+
+const PolicyEntry* PolicyFile::find(std::string_view engine, std::string_view precision) const {
+  const PolicyEntry* best = nullptr;
+  const auto closeness = [&](const PolicyEntry& entry) {
+    return entry.device != device_of(engine) ? 0 : entry.engine == engine ? 3 : entry.engine.empty() ? 2 : 1;
+  };
+  for (const PolicyEntry& entry : entries) {
+    if (entry.precision != precision) continue;
+    if (best == nullptr || closeness(entry) > closeness(*best)) best = &entry;
+  }
+  return best;
+}
+
+PolicyEntry& PolicyFile::put(PolicyEntry entry) {
+  std::erase_if(entries, [&](const PolicyEntry& old) {
+    return old.device == entry.device && old.precision == entry.precision &&
+           (old.engine == entry.engine || old.engine.empty());
+  });
+  return entries.emplace_back(std::move(entry));
+}
+
+PolicySpec PolicyEntry::complete(const PolicySpec& rule) const {
+  PolicySpec spec = rule;
+  if (spec.exits.empty()) spec.exits = exits;
+  spec.temperature = decision_temperature;
+  spec.score_temperature = score_temperature;
+  return spec;
+}
+
+std::vector<float> PolicyEntry::exit_rates(const PolicySpec& rule) const {
+  const auto found =
+      std::find_if(points.begin(), points.end(), [&](const PolicyPoint& point) { return point.policy == rule; });
+  return found == points.end() ? std::vector<float>{} : found->exit_rates;
+}
+
+const std::vector<std::string>& policy_precisions() {
+  static const std::vector<std::string> names(std::begin(kPrecisions), std::end(kPrecisions));
+  return names;
+}
+
+namespace {
+
+PolicyFile policy_file_of(Json json, const std::string& where) {
+  if (json.is_object() && json.contains("format") && json.at("format") == Json(kPolicyFormat1))
+    json = upgraded(std::move(json));
+  JsonObject object(json, where);
+  const std::string format = object.string("format");
+  if (format != kPolicyFormat)
+    throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kPolicyFormat);
+  PolicyFile file;
+  read_fields(object, file);
+  require_hash(where, "weights", file.weights);
+  check_entries(file.entries, where);
+  object.finish();
+  return file;
+}
+
+}  // namespace
+
+PolicyFile parse_policy_file(std::string_view text, const std::string& where) {
+  return policy_file_of(parse_json(text, where), where);
+}
+
+PolicyFile read_policy_file(const ReadPath& path) {
+  return policy_file_of(read_json(path), path.string());
+}
+
+std::string policy_file_text(const PolicyFile& file) {
+  OrderedJson json{{"format", kPolicyFormat}};
+  json.update(fields_json(file));
+  return json_text(json);
+}
+
+OrderedJson certificate_json(const Certificate& certificate) {
+  return fields_json(certificate);
+}
+
+std::string policy_file_tables() {
+  return fmt::format(
+      "The file, after `\"format\": \"{}\"`:\n\n{}\nAn entry:\n\n{}\nA point:\n\n{}\nA certificate:"
+      "\n\n{}\nIts `fit` and `certify`:\n\n{}\nA group:\n\n{}",
+      kPolicyFormat, field_table<PolicyFile>(), field_table<PolicyEntry>(), field_table<PolicyPoint>(),
+      field_table<Certificate>(), field_table<DataPart>(), field_table<CertifiedGroup>());
+}
+
+// A hidden file next to policy.json, locked with flock, so that the lock is released when its holder dies.
+PolicyLock::PolicyLock(std::filesystem::path path)
+    : path_(std::move(path)), lock_(path_.parent_path() / fmt::format(".{}.lock", path_.filename().string())) {
+  while (true) {
+    descriptor_ = ::open(lock_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (descriptor_ < 0) {
+      throw Error(Code::resources, fmt::format("{}: cannot lock: {}", path_.string(), std::strerror(errno)),
+                  "choose a folder you may write to");
+    }
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      const bool busy = errno == EWOULDBLOCK;
+      const std::string why = busy ? "another calibration is using it" : std::strerror(errno);
+      ::close(descriptor_);
+      throw Error(Code::resources, fmt::format("{}: cannot lock: {}", path_.string(), why),
+                  busy ? "wait until it is done, or write elsewhere with --out" : "");
+    }
+    if (same_file(descriptor_, lock_)) return;
+    ::close(descriptor_);
+  }
+}
+
+PolicyLock::~PolicyLock() {
+  ::unlink(lock_.c_str());  // while still held, so that nobody locks a file that is about to go
+  ::close(descriptor_);
+}
+
+void PolicyLock::write(const PolicyFile& file) const {
+  write_atomically(path_, policy_file_text(file));
+}
+
+}  // namespace exeunt

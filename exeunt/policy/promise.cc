@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/policy/promise.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace exeunt {
+
+namespace {
+
+std::string map_text(std::string_view sha256) {
+  return sha256.empty() ? "no precision.json" : fmt::format("precision.json {:.12}", sha256);
+}
+
+}  // namespace
+
+std::string promise_of(const Certificate& certificate, std::string_view precision) {
+  const std::string model =
+      fmt::format("the {} model at full depth",
+                  certificate.reference == LossReference::fp32 ? std::string_view("fp32") : precision);
+  const double share = 100 * certificate.epsilon;
+  const std::string_view answers =
+      certificate.unit == CertifiedUnit::requests ? "answers to requests, repeats included," : "answers";
+  std::string text;
+  switch (certificate.loss) {
+    case RiskLoss::disagreement:
+      text = fmt::format("at most {:g} % of {} differ from {}", share, answers, model);
+      break;
+    case RiskLoss::zero_one_drop:
+      text = fmt::format("at most {:g} % fewer {} are correct than those of {}", share, answers, model);
+      break;
+    case RiskLoss::abs_diff:
+      text = fmt::format("{} differ from {} by at most {:g} % of the range on average", answers, model, share);
+      break;
+  }
+  if (!certificate.groups.empty()) text += fmt::format(", also in each of {} groups", certificate.groups.size());
+  return certificate.method == RiskMethod::crc
+             ? text + ", in expectation"
+             : fmt::format("{}, confidence {:g} %", text, 100 * (1 - certificate.delta));
+}
+
+std::string promise_of(const PolicyEntry& entry) {
+  return entry.certificate ? promise_of(*entry.certificate, entry.precision) : no_promise("not certified");
+}
+
+std::string no_promise(std::string_view why) {
+  return fmt::format("none ({})", why);
+}
+
+std::string broken_condition(const PolicyEntry& entry, const RunConditions& run) {
+  if (!entry.certificate) return {};
+  const Certificate& certificate = *entry.certificate;
+  if (entry.device != device_of(run.engine) || (!entry.engine.empty() && entry.engine != run.engine))
+    return fmt::format("certified on {}, not on {}; 'exeunt calibrate --transfer' certifies it here",
+                       entry.engine.empty() ? entry.device : entry.engine, run.engine);
+  if (entry.numerics > 0 && run.numerics > 0 && entry.numerics != run.numerics)
+    return fmt::format("certified with version {} of the arithmetic of {}, running with {}", entry.numerics, run.engine,
+                       run.numerics);
+  if (run.precision_map && entry.precision_map.value_or("") != *run.precision_map)
+    return fmt::format("certified with {}, running with {}", map_text(entry.precision_map.value_or("")),
+                       map_text(*run.precision_map));
+  if (certificate.max_length > 0 && run.max_length > 0 && certificate.max_length != run.max_length)
+    return fmt::format("certified with max-length {}, running with {}", certificate.max_length, run.max_length);
+  if (!certificate.tokenizer.empty() && !run.tokenizer.empty() && certificate.tokenizer != run.tokenizer)
+    return fmt::format("certified with tokenizer {:.12}, running with {:.12}", certificate.tokenizer, run.tokenizer);
+  if (certificate.last_head && *certificate.last_head != run.last_head)
+    return fmt::format("certified with the last layer's {} head, running with its {} head",
+                       names_of(LastHead{})[static_cast<size_t>(*certificate.last_head)],
+                       names_of(LastHead{})[static_cast<size_t>(run.last_head)]);
+  return {};
+}
+
+std::optional<Certificate> certificate_for(const PolicyEntry& entry, const PolicySpec& policy) {
+  if (!entry.certificate) return std::nullopt;
+  const PolicySpec wanted = entry.complete(policy);
+  if (wanted == entry.complete()) return entry.certificate;
+  const auto point = std::find_if(entry.points.begin(), entry.points.end(),
+                                  [&](const PolicyPoint& one) { return wanted == entry.complete(one.policy); });
+  if (point == entry.points.end()) return std::nullopt;
+  Certificate certificate = *entry.certificate;
+  certificate.epsilon = point->epsilon;
+  return certificate;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// All exit rules. A new rule is its own file here and one row (with its include) in this list; text forms, sweeps,
+// replay, engine and calibration take it from there.
+#pragma once
+
+#include <array>
+#include <type_traits>
+
+#include "exeunt/policy/rules/confidence.h"
+#include "exeunt/policy/rules/divergence.h"
+#include "exeunt/policy/rules/entropy.h"
+#include "exeunt/policy/rules/full.h"
+#include "exeunt/policy/rules/gini.h"
+#include "exeunt/policy/rules/layer.h"
+#include "exeunt/policy/rules/lte.h"
+#include "exeunt/policy/rules/margin.h"
+#include "exeunt/policy/rules/minprob.h"
+#include "exeunt/policy/rules/nentropy.h"
+#include "exeunt/policy/rules/patience.h"
+#include "exeunt/policy/rules/pcee.h"
+#include "exeunt/policy/rules/vote.h"
+#include "exeunt/policy/rules/window.h"
+
+namespace exeunt {
+
+template <class... R>
+struct RuleList {};
+
+using Rules = RuleList<FullRule,        //
+                       LayerRule,       //
+                       EntropyRule,     //
+                       NentropyRule,    //
+                       ConfidenceRule,  //
+                       GiniRule,        //
+                       MarginRule,      //
+                       MinprobRule,     //
+                       PatienceRule,    //
+                       WindowRule,      //
+                       PceeRule,        //
+                       DivergenceRule,  //
+                       VoteRule,        //
+                       LteRule>;
+
+// A rule as data, for what works by table: parsing, printing, checking.
+struct RuleInfo {
+  std::string_view name;
+  std::span<const ParamInfo> params;
+  PerExit per_exit;
+  bool reads_shift;
+  bool usual;
+  int (*state_floats)(const float* params, int exits);
+  int (*sole_layer)(const float* params);
+  std::vector<Params> (*candidates)(const Scope& scope);
+  bool (*repeats_another)(int classes);
+  void (*settle)(float* params, const Ground& ground);
+  std::string_view (*conflict)(const float* params);
+  std::string_view (*misfit)(const float* params, const Ground& ground);
+};
+
+namespace detail {
+
+template <class Wanted, class... R>
+constexpr Rule place_of(RuleList<R...>) {
+  uint8_t place = 0;
+  (void)((std::is_same_v<Wanted, R> || (++place, false)) || ...);
+  return Rule{place};
+}
+
+template <class... R>
+constexpr std::array<RuleInfo, sizeof...(R)> infos(RuleList<R...>) {
+  static_assert(((R::kParams.size() <= kMaxParams) && ...));
+  return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kUsual, &R::state_floats, &R::sole_layer,
+                   &R::candidates, &R::repeats_another, &R::settle, &R::conflict, &R::misfit}...};
+}
+
+}  // namespace detail
+
+template <class R>
+inline constexpr Rule rule_of = detail::place_of<R>(Rules{});
+
+inline constexpr auto kRules = detail::infos(Rules{});
+
+[[nodiscard]] inline const RuleInfo& info_of(Rule rule) {
+  return kRules[static_cast<size_t>(rule)];
+}
+
+// Does a rule suit a model, with settings as calibration would choose them?
+[[nodiscard]] inline bool suits(const RuleInfo& rule, const Ground& ground) {
+  const std::vector<Params> settings = rule.candidates({.classes = ground.classes, .exits = 4, .range = 1});
+  const Params params = settings.empty() ? Params{} : settings.front();
+  return rule.misfit(params.data(), ground).empty();
+}
+
+}  // namespace exeunt

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// minprob:t: leave when the smallest probability is below t. ELBERT's thres_name "logits"; of two classes the same as
+// confidence above 1 - t. Of many classes it says little, so calibration does not try it.
+#pragma once
+
+#include "exeunt/policy/rule.h"
+
+namespace exeunt {
+
+struct MinprobRule : BelowDefaults {
+  static constexpr std::string_view kName = "minprob";
+
+  static std::vector<Params> candidates(const Scope&) { return {}; }
+
+  EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {
+    return e.least < args.exit_value;
+  }
+};
+
+}  // namespace exeunt

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace: what every exit of a model said about every text of a data set, from one full pass. Everything that can be
+// computed for exit policies later (scores, sweeps, calibration) comes from it, without the model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/policy/policy.h"
+
+namespace exeunt {
+
+// Which head answers at the last layer of an imported DeeBERT checkpoint: the trained final head, or, if the rule
+// lets its evidence leave, the last ramp (ExitSites::ramp).
+enum class LastHead { final, ramp };
+[[nodiscard]] constexpr std::array<std::string_view, 2> names_of(LastHead) noexcept {
+  return {"final", "ramp"};
+}
+
+// Where a trace comes from. Hashes are sha256 in hex; empty = not known.
+struct TraceInfo {
+  std::string weights, tokenizer, data;
+  std::string task, split;
+  std::string precision, engine;
+  std::string tool, created;
+  bool regression = false;
+  bool several = false;             // labels at once
+  std::vector<float> cuts;          // several: the logits above which labels are given; empty = 0
+  std::vector<std::string> labels;  // one name per class, in the model's order; empty for regression
+  std::vector<int> layers;          // of the exits
+  int max_length = 0;               // 0 = not known
+  int numerics = 0;                 // EngineTraits::numerics; 0 = not known
+  std::optional<std::string> precision_map =
+      {};                                // of the matrices in another precision; "" = none are; null: not known
+  LastHead last_head = LastHead::final;  // as the model has it
+};
+
+struct ExitTrace {
+  TraceInfo info;
+  size_t rows = 0;
+  int exits = 0, width = 0;
+  std::vector<float> logits;       // [rows, exits, width] raw, before temperature
+  std::vector<float> lte;          // [rows, exits], or empty: no such head
+  std::vector<float> ramp;         // [rows, width], or empty: DeeBERT's ramp of the last layer
+  std::vector<float> gold;         // [rows] label index or value; several: [rows, width] 1 or 0; NaN = none
+  std::vector<int32_t> lengths;    // [rows] tokens, or empty: not known
+  std::vector<int64_t> index;      // [rows] row in the source
+  std::vector<float> reference;    // [rows, width] fp32 at full depth, or empty: not known
+  std::vector<uint64_t> row_hash;  // [rows] of the token ids, equal for equal texts (row_hash_of); or empty: not known
+  std::vector<uint8_t> learned;    // [rows] 0: no overlap with what the model learned, 1: some, 2: equal; or empty
+
+  [[nodiscard]] std::span<const float> at(size_t row, int exit) const noexcept {
+    const auto w = static_cast<size_t>(width);
+    return {logits.data() + (row * static_cast<size_t>(exits) + static_cast<size_t>(exit)) * w, w};
+  }
+  // What the row is answered at full depth: the reference where it is known, else the last exit.
+  [[nodiscard]] std::span<const float> full_depth(size_t row) const noexcept {
+    const auto w = static_cast<size_t>(width);
+    return reference.empty() ? at(row, exits - 1) : std::span(reference).subspan(row * w, w);
+  }
+  // An exit's logits as evidence is made of them.
+  [[nodiscard]] Reading reading(std::span<const float> z, float temperature = 1, float lte_score = 0) const noexcept {
+    return {z.data(), width, temperature, lte_score, info.several, info.cuts.empty() ? nullptr : info.cuts.data()};
+  }
+  // Do two rows of logits give the same answer: the same label, or the same set of labels? Not for a regression.
+  [[nodiscard]] bool same_answer(std::span<const float> one, std::span<const float> other) const noexcept;
+  // Is the answer the gold one? The row has gold.
+  [[nodiscard]] bool right(size_t row, std::span<const float> answer) const noexcept;
+  [[nodiscard]] size_t gold_width() const noexcept { return info.several ? static_cast<size_t>(width) : 1; }
+  [[nodiscard]] float lte_at(size_t row, int exit) const noexcept {
+    return lte.empty() ? 0.0F : lte[row * static_cast<size_t>(exits) + static_cast<size_t>(exit)];
+  }
+  [[nodiscard]] bool labelled() const noexcept;  // every row has its gold
+  [[nodiscard]] ExitSites sites() const;
+};
+
+// Reads and checks all of it. Throws Error (bad_file); a logit that is not a number is reported by row and exit.
+[[nodiscard]] ExitTrace read_trace(const std::filesystem::path& path);
+// Whether a file says of itself that it is one, of whatever version; false for what is no safetensors file at all.
+[[nodiscard]] bool names_itself_trace(const std::filesystem::path& path);
+[[nodiscard]] ExitTrace parse_trace(std::span<const std::byte> safetensors, std::string_view where);
+void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
+
+// The checks of read_trace, for traces in memory. `where` prefixes error messages.
+void check_trace(const ExitTrace& trace, std::string_view where);
+
+// Of a text's token ids, at the maximum length the trace was made with: FNV-1a over their bytes.
+[[nodiscard]] uint64_t row_hash_of(std::span<const int32_t> ids) noexcept;
+// sha256 over the sorted row hashes: the same for the same texts in any order. Empty if they are not known.
+[[nodiscard]] std::string rows_sha256(const ExitTrace& trace);
+
+// What a trace and its model must agree on. Empty, 0 and null are not compared.
+struct TraceOwner {
+  std::string weights;
+  std::vector<std::string> labels;
+  std::vector<int> layers;
+  std::string precision;
+  std::string tokenizer = {};
+  int max_length = 0;
+  std::optional<std::string> precision_map = {};
+};
+void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_view where);
+
+// Concatenates two traces of one model. Throws Error (bad_file) if they belong to different models.
+[[nodiscard]] ExitTrace join_rows(const ExitTrace& first, const ExitTrace& second, std::string_view where);
+
+// The rows `rows` of a trace, in that order.
+[[nodiscard]] ExitTrace select_rows(const ExitTrace& trace, std::span<const size_t> rows);
+
+}  // namespace exeunt

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/predict/predict_job.h"
+
+#include <memory>
+#include <utility>
+
+#include "exeunt/base/error.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/eval/label_names.h"
+#include "exeunt/predict/shards.h"
+#include "exeunt/model/exeunt_folder.h"
+
+namespace exeunt {
+namespace {
+
+// The texts: a file or a pipe read piece by piece, or a split of a task.
+struct TextFeed {
+  std::unique_ptr<TextStream> stream = {};
+  Dataset data = {};
+  size_t at = 0;
+
+  explicit TextFeed(const PredictJob& job) {
+    if (!job.texts.empty()) {
+      if (job.file != "-" || !job.data.task.empty())
+        throw Error(Code::usage, "got both texts and a file, want one of them");
+      if (!job.columns.keep.empty()) throw Error(Code::usage, "--keep goes with a file");
+      for (const std::string& text : job.texts) {
+        data.examples.push_back({.text = text, .pair = {}, .index = static_cast<int64_t>(data.examples.size())});
+      }
+      return;
+    }
+    if (job.data.task.empty()) {
+      if (!job.data.path.empty()) {
+        throw Error(Code::usage, "--data goes with --task", "name a file of your own behind the model, without a flag");
+      }
+      stream = std::make_unique<TextStream>(job.file, job.columns);
+      return;
+    }
+    if (job.data.path.empty()) throw Error(Code::usage, "--data is required with --task", "name the data folder");
+    if (job.file != "-") throw Error(Code::usage, "got both a file and --task, want one of them");
+    if (!job.columns.keep.empty()) throw Error(Code::usage, "--keep goes with a file");
+    data = read_split(find_task(job.data.task), split_named(job.data.split), job.data.path);
+  }
+
+  bool next(TextRow& row) {
+    if (stream) return stream->next(row);
+    if (at == data.examples.size()) return false;
+    const Example& example = data.examples[at++];
+    row = {.text = example.text,
+           .pair = example.pair,
+           .index = example.index,
+           .place = data.task.empty() ? fmt::format("--text {}", example.index + 1)
+                                      : fmt::format("{} {}: row {}", data.task, data.split, example.index)};
+    return true;
+  }
+  [[nodiscard]] std::string sha256() const { return stream ? stream->sha256() : data.sha256; }
+  // How far it goes, in bytes or rows; 0 = not known.
+  [[nodiscard]] int64_t size() const {
+    return stream ? stream->size().value_or(0) : static_cast<int64_t>(data.examples.size());
+  }
+};
+
+// A table in a pipe has no ending that tells its format.
+bool looks_like_header(const TextRow& row, const PredictJob& job) {
+  if (row.index != 0 || job.columns.form || job.file != "-") return false;
+  for (const char separator : {',', '\t', ';'}) {
+    if (row.text.find(separator) == std::string::npos) continue;
+    const std::string fenced = separator + row.text + separator;
+    if (fenced.find(separator + job.columns.text + separator) != std::string::npos) return true;
+  }
+  return false;
+}
+
+ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier& classifier) {
+  return {.shard = *job.shard,
+          .form = std::string(name_of(job.form)),
+          .head = lines.head(),
+          .weights = weights_sha256(classifier.checkpoint()),
+          .policy = str(classifier.policy()),
+          .precision = std::string(name_of(classifier.engine().precision())),
+          .engine = classifier.engine().name(),
+          .max_length = classifier.encode_options().max_length};
+}
+
+// The labels to write. In a file for a server, each must be one of the task's.
+std::vector<std::string> written_labels(const PredictJob& job, const Classifier& classifier, const Dataset& data,
+                                        const Observer& observer) {
+  const Checkpoint& model = classifier.checkpoint();
+  Dataset names;  // of the data, without its gold: answers under other names are still answers
+  names.task = data.task;
+  names.labels = data.labels;
+  names.regression = data.regression;
+  std::vector<std::string> labels =
+      label_names(model.exits(), model.spec().family, job.data.columns.labels, names, observer);
+  const bool submission = job.form == AnswerForm::glue || job.form == AnswerForm::elue;
+  if (submission && !data.task.empty()) require_task_labels(find_task(data.task), labels);
+  return labels;
+}
+
+}  // namespace
+
+PredictSummary run_predict_job(const PredictJob& job, const std::function<void(std::string_view)>& sink,
+                               const Observer& observer) {
+  Classifier classifier(job.model, job.classifier);  // before the first text is waited for
+  TextFeed source(job);
+  observer.notices(classifier.notices());
+  const Ask ask = classifier.ask();
+  const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound,
+                          written_labels(job, classifier, source.data, observer), job.columns.keep);
+  // Held back until the first answer, so that a bad file prints nothing.
+  std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
+  Progress progress("predict", source.size(), observer.progress);
+  int64_t answered = 0, shown = 0;
+  PredictSummary summary{.layers = classifier.checkpoint().spec().layers,
+                         .max_length = classifier.encode_options().max_length};
+  summary.counts =
+      predict(classifier.engine(), classifier.tokenizer(),
+              {.ask = ask,
+               .encode = classifier.encode_options(),
+               .strict = job.strict,
+               .answer_blank = !job.strict && job.form != AnswerForm::glue && job.form != AnswerForm::elue,
+               .shard = job.shard.value_or(Shard{}),
+               .next =
+                   [&](TextRow& row) {
+                     const bool more = source.next(row);
+                     if (more && source.stream && looks_like_header(row, job)) {
+                       observer.notice(fmt::format(
+                           "{}: looks like the header of a table; --format csv or tsv reads one", row.place));
+                     }
+                     return more;
+                   },
+               .answered =
+                   [&](const Prediction& text) {
+                     sink(std::exchange(head, {}) + lines.line(text));
+                     ++answered;
+                     const int64_t done = source.stream ? source.stream->bytes_read() : answered;
+                     progress.advance(source.size() > 0 ? done - shown : 1, fmt::format("{} texts", answered));
+                     shown = done;
+                   }});
+  sink(head);
+  if (job.shard) sink(shard_last_line(summary.counts.rows, source.sha256()));
+  return summary;
+}
+
+}  // namespace exeunt

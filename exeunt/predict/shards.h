@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of one job, run on different machines, and how they are merged into one file. A shard file is the answers'
+// lines between two lines of JSON: what the shard is, and at the end how many rows the source had and their hash.
+// merge() takes the parts in any order and gives the bytes that one machine would have written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exeunt/predict/predict.h"
+
+namespace exeunt {
+
+// What the parts of one job share, and which part this is.
+struct ShardInfo {
+  Shard shard = {};
+  std::string form = {};  // of the answers: "tsv" …
+  std::string head = {};  // first line of the merged file, with its end; may be empty
+  std::string weights = {}, policy = {}, precision = {}, engine = {};
+  int max_length = 0;
+};
+
+[[nodiscard]] std::string shard_first_line(const ShardInfo& info);
+[[nodiscard]] std::string shard_last_line(int64_t rows, const std::string& data_sha256);
+
+struct Merged {
+  int64_t rows = 0;
+  int shards = 0;
+  std::vector<std::string> notices = {};
+};
+
+// Hands the merged lines to `sink`, one line of each part in memory. Throws Error (bad_file) that names the part: no
+// shard at all, truncated, from other data or settings, duplicate; or which parts are missing. All of it
+// is checked before the first line is handed out.
+Merged merge_shards(const std::vector<std::filesystem::path>& parts, const std::function<void(std::string_view)>& sink);
+
+}  // namespace exeunt

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/sequential.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numbers>
+#include <random>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace exeunt {
+namespace {
+
+constexpr double kEpsilon = 0.02, kAlpha = 0.001;
+
+// How many runs to simulate; the long form sets more.
+int simulated_runs() {
+  const char* runs = std::getenv("EXEUNT_WATCH_RUNS");
+  return runs == nullptr ? 60 : std::atoi(runs);
+}
+
+// A loss of 0 or 1 with this mean.
+double draw(std::mt19937_64& random, double mean) {
+  return std::uniform_real_distribution<>()(random) < mean ? 1 : 0;
+}
+
+TEST(RiskAlarm, SpendsTheLevelOverAllStartsAndNoMore) {
+  RiskAlarm alarm(kEpsilon, kAlpha);
+  for (int i = 0; i < 1'000'000; ++i) alarm.record(kEpsilon);  // every bet stays as it began: the shares alone add up
+  EXPECT_LT(alarm.evidence(), 1);
+  EXPECT_GT(alarm.evidence(), 0.8);
+  EXPECT_FALSE(alarm.raised());
+}
+
+TEST(RiskAlarm, IsNotRaisedAtTheRiskThatWasPromised) {
+  int raised = 0;
+  for (int run = 0; run < simulated_runs(); ++run) {
+    std::mt19937_64 random(static_cast<uint64_t>(run));
+    RiskAlarm alarm(kEpsilon, kAlpha);
+    for (int i = 0; i < 200'000 && !alarm.raised(); ++i) alarm.record(draw(random, kEpsilon));
+    raised += alarm.raised() ? 1 : 0;
+  }
+  // At most alpha by proof; three standard errors of a binomial on top.
+  const double runs = simulated_runs();
+  fmt::print("{} of {} runs of 200,000 losses at the promised risk raised an alarm\n", raised, runs);
+  EXPECT_LE(raised, std::floor(runs * kAlpha + 3 * std::sqrt(runs * kAlpha)));
+}
+
+TEST(RiskAlarm, IsNotRaisedByFractionalLossesAtTheRiskThatWasPromised) {
+  int raised = 0;
+  for (int run = 0; run < simulated_runs(); ++run) {
+    std::mt19937_64 random(static_cast<uint64_t>(run));
+    RiskAlarm alarm(kEpsilon, kAlpha);
+    for (int i = 0; i < 50'000 && !alarm.raised(); ++i)
+      alarm.record(draw(random, 0.1) * std::uniform_real_distribution<>(0, 20 * kEpsilon)(random));
+    raised += alarm.raised() ? 1 : 0;
+  }
+  const double runs = simulated_runs();
+  EXPECT_LE(raised, std::floor(runs * kAlpha + 3 * std::sqrt(runs * kAlpha)));
+}
+
+TEST(RiskAlarm, ALongGoodPastDoesNotHideAChange) {
+  std::vector<int> delays;
+  for (int run = 0; run < simulated_runs(); ++run) {
+    std::mt19937_64 random(static_cast<uint64_t>(run));
+    RiskAlarm alarm(kEpsilon, kAlpha);
+    for (int i = 0; i < 100'000; ++i) alarm.record(draw(random, kEpsilon / 2));
+    ASSERT_FALSE(alarm.raised()) << run;
+    int delay = 0;
+    for (; !alarm.raised() && delay < 20'000; ++delay) alarm.record(draw(random, 2 * kEpsilon));
+    delays.push_back(delay);
+  }
+  std::nth_element(delays.begin(), delays.begin() + static_cast<int>(delays.size()) / 2, delays.end());
+  fmt::print("from half the promised risk to twice it after 100,000 losses: median delay {} in {} runs\n",
+             delays[delays.size() / 2], delays.size());
+  EXPECT_LE(delays[delays.size() / 2], 3000);
+}
+
+TEST(RiskAlarm, SeesFractionalLossesAsWell) {
+  RiskAlarm alarm(0.01, kAlpha);
+  int delay = 0;
+  for (; !alarm.raised() && delay < 10'000; ++delay) alarm.record(delay % 2 == 0 ? 0.05 : 0);  // 2.5 % on average
+  EXPECT_LT(delay, 2000);  // Hoeffding's inequality over 5,000 losses would not see it
+  alarm.record(0);
+  EXPECT_TRUE(alarm.raised());  // and stays raised
+}
+
+// The mixture by the midpoint rule over q = sin² of an angle, which makes Beta(1/2, 1/2) uniform.
+double log_mixture(double sum, double rest, double mean) {
+  constexpr int kSteps = 20'000;
+  double total = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    const double sine = std::sin((i + 0.5) / kSteps * std::numbers::pi / 2), q = sine * sine;
+    total += std::exp(sum * std::log(q / mean) + rest * std::log((1 - q) / (1 - mean)));
+  }
+  return std::log(total / kSteps);
+}
+
+TEST(AnytimeUpperBound, LiesWhereTheMixtureReachesTheLevel) {
+  for (const auto& [sum, count] : std::vector<std::pair<double, int64_t>>{{0, 50}, {1, 100}, {7.25, 400}, {30, 3000}}) {
+    const double bound = anytime_upper_bound(sum, count, 0.05);
+    EXPECT_GT(bound, sum / static_cast<double>(count));
+    EXPECT_NEAR(log_mixture(sum, static_cast<double>(count) - sum, bound), std::log(1 / 0.05), 1e-3) << count;
+  }
+}
+
+TEST(AnytimeUpperBound, KnowsNothingBeforeTheFirstLossAndEverythingAtOne) {
+  EXPECT_EQ(anytime_upper_bound(0, 0, 0.05), 1);
+  EXPECT_EQ(anytime_upper_bound(10, 10, 0.05), 1);
+  EXPECT_LT(anytime_upper_bound(0, 100'000, 0.05), 0.0002);
+}
+
+TEST(AnytimeUpperBound, HoldsAtAllTimesTogether) {
+  int missed = 0;
+  constexpr int kRuns = 400;
+  for (int run = 0; run < kRuns; ++run) {
+    std::mt19937_64 random(static_cast<uint64_t>(run));
+    double sum = 0;
+    bool held = true;
+    for (int i = 1; i <= 1000 && held; ++i) {
+      sum += draw(random, kEpsilon);
+      held = anytime_upper_bound(sum, i, 0.1) >= kEpsilon;
+    }
+    missed += held ? 0 : 1;
+  }
+  EXPECT_LE(missed, 0.1 * kRuns);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/policy/promise.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "exeunt/policy/policy_text.h"
+
+namespace exeunt {
+namespace {
+
+Certificate two_percent() {
+  Certificate certificate;
+  certificate.epsilon = 0.02;
+  certificate.delta = 0.05;
+  return certificate;
+}
+
+// What an answer is compared with is part of the promise: nothing that compares int8 with int8 bounds it against fp32.
+TEST(Promise, NamesWhatIsComparedWithWhat) {
+  Certificate certificate = two_percent();
+  EXPECT_EQ(promise_of(certificate, "int8"),
+            "at most 2 % of answers differ from the int8 model at full depth, confidence 95 %");
+  certificate.reference = LossReference::fp32;
+  EXPECT_EQ(promise_of(certificate, "int8"),
+            "at most 2 % of answers differ from the fp32 model at full depth, confidence 95 %");
+  certificate.unit = CertifiedUnit::requests;
+  EXPECT_EQ(promise_of(certificate, "int8"),
+            "at most 2 % of answers to requests, repeats included, differ from the fp32 model at full depth, "
+            "confidence 95 %");
+}
+
+TEST(Promise, IsWordedByItsLossMethodAndGroups) {
+  Certificate certificate = two_percent();
+  certificate.loss = RiskLoss::zero_one_drop;
+  EXPECT_EQ(promise_of(certificate, "fp32"),
+            "at most 2 % fewer answers are correct than those of the fp32 model at full depth, confidence 95 %");
+  certificate.loss = RiskLoss::abs_diff;
+  EXPECT_EQ(promise_of(certificate, "fp32"),
+            "answers differ from the fp32 model at full depth by at most 2 % of the range on average, confidence 95 %");
+  certificate.loss = RiskLoss::disagreement;
+  certificate.groups.resize(3);
+  certificate.method = RiskMethod::crc;
+  EXPECT_EQ(
+      promise_of(certificate, "fp32"),
+      "at most 2 % of answers differ from the fp32 model at full depth, also in each of 3 groups, in expectation");
+  EXPECT_EQ(promise_of(PolicyEntry{}), "none (not certified)");
+}
+
+TEST(Promise, ACertificateIsOfItsPointsAndOfNothingElse) {
+  PolicyEntry entry{.precision = "fp32", .exits = {2, 4}, .policy = parse_policy("entropy:0.1")};
+  entry.points = {{entry.policy, 0.02, 0.5}, {parse_policy("entropy:0.3"), 0.05, 0.4}};
+  EXPECT_FALSE(certificate_for(entry, entry.policy));
+  entry.certificate = two_percent();
+  EXPECT_EQ(certificate_for(entry, entry.policy)->epsilon, 0.02);
+  EXPECT_EQ(certificate_for(entry, parse_policy("entropy:0.3"))->epsilon, 0.05);
+  EXPECT_FALSE(certificate_for(entry, parse_policy("entropy:0.2")));
+  PolicySpec other_exits = entry.policy;
+  other_exits.exits = {4};
+  EXPECT_FALSE(certificate_for(entry, other_exits));
+  other_exits.exits = entry.exits;
+  EXPECT_TRUE(certificate_for(entry, other_exits)) << "the same, in words";
+}
+
+TEST(Promise, HoldsWhereEveryConditionDoes) {
+  PolicyEntry entry{.engine = "cpu/a", .numerics = 1, .precision = "int8", .precision_map = "m"};
+  entry.certificate = two_percent();
+  entry.certificate->max_length = 48;
+  entry.certificate->tokenizer = "t";
+  entry.certificate->last_head = LastHead::ramp;
+  const RunConditions same{.engine = "cpu/a",
+                           .numerics = 1,
+                           .precision_map = "m",
+                           .max_length = 48,
+                           .tokenizer = "t",
+                           .last_head = LastHead::ramp};
+  EXPECT_EQ(broken_condition(entry, same), "");
+  const auto broken = [&](auto&& change) {
+    RunConditions run = same;
+    change(run);
+    return broken_condition(entry, run);
+  };
+  EXPECT_THAT(broken([](RunConditions& r) { r.engine = "cpu/b"; }), testing::StartsWith("certified on cpu/a, not on"));
+  EXPECT_NE(broken([](RunConditions& r) { r.numerics = 2; }), "");
+  EXPECT_NE(broken([](RunConditions& r) { r.precision_map = ""; }), "");
+  EXPECT_EQ(broken([](RunConditions& r) { r.precision_map.reset(); }), "") << "not known";
+  EXPECT_EQ(broken([](RunConditions& r) { r.max_length = 64; }), "certified with max-length 48, running with 64");
+  EXPECT_NE(broken([](RunConditions& r) { r.tokenizer = "u"; }), "");
+  EXPECT_NE(broken([](RunConditions& r) { r.last_head = LastHead::final; }), "");
+}
+
+}  // namespace
+}  // namespace exeunt
