@@ -83,7 +83,7 @@ function(exeunt_test folder)
   add_executable(${folder}_test ${TEST_SOURCES})
   target_link_libraries(${folder}_test PRIVATE ${TEST_LINKS} exeunt_gtest_main exeunt_gmock)
   target_include_directories(${folder}_test PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_definitions(${folder}_test PRIVATE EXEUNT_TEST_DATA="tests")
+  target_compile_definitions(${folder}_test PRIVATE EXEUNT_TEST_DATA="tests/fixtures")
   # Tests are built often and run briefly: less optimisation halves the build and costs nothing; under sanitizers, none.
   if(EXEUNT_SANITIZE)
     target_compile_options(${folder}_test PRIVATE -O0)

@@ -20,7 +20,7 @@
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/cuda/lane.h"
 #include "exeunt/engine/engine.h"
-#include "tests/engine/random_model.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt {
 namespace {

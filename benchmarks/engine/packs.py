@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from suites import read_arrays
 
 ROOT = Path(__file__).resolve().parents[2]
-TRACE = ROOT / 'tests/traces/sst2-exeunt.dev.safetensors'
+TRACE = ROOT / 'tests/fixtures/traces/sst2-exeunt.dev.safetensors'
 
 
 def read_logits(path):

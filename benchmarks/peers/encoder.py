@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NODE = ROOT / 'benchmarks/peers/onnxruntime'
 LENGTHS = [16, 32, 64, 128]
-TRACE = ROOT / 'tests/traces/sst2-exeunt.dev.safetensors'
+TRACE = ROOT / 'tests/fixtures/traces/sst2-exeunt.dev.safetensors'
 
 
 def output(command, **options):
@@ -45,12 +45,12 @@ class Bench:
     def __init__(self, flags):
         self.flags = flags
         self.peaks = {}  # of one thread, by precision
-        probe = json.loads(output([flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'),
+        probe = json.loads(output([flags.program, 'bench', '--shape', str(ROOT / 'tests/fixtures/checkpoints/bert-deebert'),
                                    '--lengths', '4', '--seconds', '0', '--json', '-q']))
         self.machine = dict(machine(), cpu=probe['cpu'], isa=probe['isa'])
         # bf16 is rejected if the processor lacks it.
         self.precisions = [p for p in ('fp32', 'bf16', 'int8') if subprocess.run(
-            [flags.program, 'bench', '--shape', str(ROOT / 'tests/checkpoints/bert-deebert'), '--lengths', '4', '--seconds', '0',
+            [flags.program, 'bench', '--shape', str(ROOT / 'tests/fixtures/checkpoints/bert-deebert'), '--lengths', '4', '--seconds', '0',
              '--precision', p, '-q'], capture_output=True, check=False).returncode == 0]
 
     def ours(self, **flags):
@@ -177,7 +177,7 @@ def check_graph(program):
     with tempfile.TemporaryDirectory() as scratch:
         folders = []
         for name in ('deebert_bert', 'pabee_albert', 'heads_gelu_new'):
-            golden = ROOT / 'tests/golden' / name
+            golden = ROOT / 'tests/fixtures/golden' / name
             output([program, 'convert', golden, '--out', f'{scratch}/{name}', '-q'])
             folders += [f'{scratch}/{name}', golden / 'golden.safetensors']
         print(output(['node', NODE / 'check.mjs', *folders]), end='')

@@ -163,7 +163,7 @@ def main():
               'commit': subprocess.run(['git', '-C', ROOT, 'describe', '--always', '--dirty=+'], capture_output=True,
                                        text=True, check=False).stdout.strip(),
               'peer': flags.peer, 'rounds': flags.rounds, 'machine': machine()}
-    info = json.loads(output([flags_path(flags.programs, 'exeunt'), 'bench', ROOT / 'tests/checkpoints/bert-deebert',
+    info = json.loads(output([flags_path(flags.programs, 'exeunt'), 'bench', ROOT / 'tests/fixtures/checkpoints/bert-deebert',
                               '--lengths', '4', '--seconds', '0', '--json', '-q']))
     result['machine'].update(cpu=info['cpu'], isa=info['isa'])
     name = re.sub('[^a-z0-9]+', '-', f"{info['cpu']}-{info['isa']}".lower()).strip('-')

@@ -37,7 +37,7 @@ class Timed:
 
 
 def main():
-    model = exeunt.load(sys.argv[1] if len(sys.argv) > 1 else ROOT / 'tests/checkpoints/bert-deebert', policy='layer:1')
+    model = exeunt.load(sys.argv[1] if len(sys.argv) > 1 else ROOT / 'tests/fixtures/checkpoints/bert-deebert', policy='layer:1')
     timed = _model.lib = Timed(_model.lib)
     for size in (1, 8, 32, 128, 1024):
         texts = [f'{TEXT} {i}' for i in range(size)]

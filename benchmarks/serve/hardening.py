@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-MODEL = 'tests/checkpoints/bert-deebert'
+MODEL = 'tests/fixtures/checkpoints/bert-deebert'
 OBJECTS = 260_000
 
 

@@ -12,7 +12,7 @@
 #include "benchmarks/serve/mutate.h"
 #include "benchmarks/serve/server_process.h"
 #include "benchmarks/serve/slow_crowd.h"
-#include "tests/serve/smuggling.h"
+#include "tests/unit/serve/smuggling.h"
 
 namespace exeunt::load {
 namespace {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/data/golden/metrics.json: inputs and the answers of scikit-learn and SciPy.
+"""Writes tests/fixtures/data/golden/metrics.json: inputs and the answers of scikit-learn and SciPy.
 
 Made with scikit-learn 1.2.1, SciPy 1.10.1 and NumPy 1.24.2 (Debian 12). Run it again only to add cases:
-  python3 scripts/golden/metrics.py > tests/data/golden/metrics.json
+  python3 scripts/golden/metrics.py > tests/fixtures/data/golden/metrics.json
 Numbers are written with all their digits; NaN and infinities as strings, since JSON has no words for them.
 """
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/certify/golden/risk.json: special functions, bounds and temperatures by SciPy and NumPy.
+"""Writes tests/fixtures/certify/golden/risk.json: special functions, bounds and temperatures by SciPy and NumPy.
 
 Made with SciPy 1.10.1 and NumPy 1.24.2 (Debian 12). Run it again only to add cases:
-  python3 scripts/golden/risk.py > tests/certify/golden/risk.json
+  python3 scripts/golden/risk.py > tests/fixtures/certify/golden/risk.json
 Each bound is written here from its definition, with SciPy's functions and a plain search.
 """
 import json

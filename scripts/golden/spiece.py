@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/text/golden/spiece.jsonl: texts, and what ALBERT's slow tokenizer around SentencePiece makes of them.
+"""Writes tests/fixtures/text/golden/spiece.jsonl: texts, and what ALBERT's slow tokenizer around SentencePiece makes of them.
 
-    /usr/bin/python3 scripts/golden/spiece.py > tests/text/golden/spiece.jsonl
+    /usr/bin/python3 scripts/golden/spiece.py > tests/fixtures/text/golden/spiece.jsonl
     /usr/bin/python3 scripts/golden/spiece.py --model MODEL < TEXTS      one line of ids for each line of text
 
-Made with sentencepiece 0.1.97 (Debian 12, python3-sentencepiece) over the small model of tests/text/cases/unigram. Around
+Made with sentencepiece 0.1.97 (Debian 12, python3-sentencepiece) over the small model of tests/fixtures/text/cases/unigram. Around
 it: preprocess_text and _tokenize of transformers' AlbertTokenizer up to 4.39, and truncation as its slow tokenizers do it.
 """
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 import sentencepiece
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = ROOT / 'tests/text/cases/unigram'
+SMALL = ROOT / 'tests/fixtures/text/cases/unigram'
 SPECIAL = ('[CLS]', '[SEP]', '<unk>', '<pad>', '[MASK]')
 MARK = '\u2581'
 TEXTS = ('', ' ', '\t\n', 'well-known', 'a\u2003b\x1cc', "``it's''", 'É è', '[MASK] a', 'a[SEP]b', 'A  (b) "c"', '1, 2,3, 10,',

@@ -4,7 +4,7 @@
 without Exeunt: the table of LevelDB, its blocks, prefix compression, restarts, separators and masked CRC-32C, the
 protocol buffers of the index, and the shards. Beside each checkpoint lies what it holds.
 
-    scripts/golden/tf_bundle.py tests/model/data
+    scripts/golden/tf_bundle.py tests/fixtures/model/data
 """
 import json
 import pathlib

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Saves small state dicts with the real torch.save, as zip and in the form before torch 1.6, and beside each what it
-holds. Writes FOLDER/torch-VERSION/NAME.{zip.bin,legacy.bin,json}; tests/model reads all such folders.
+holds. Writes FOLDER/torch-VERSION/NAME.{zip.bin,legacy.bin,json}; tests/unit/model reads all such folders.
 
-    scripts/golden/torch_bins.py tests/model/data
+    scripts/golden/torch_bins.py tests/fixtures/model/data
 """
 import json
 import pathlib

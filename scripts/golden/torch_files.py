@@ -4,7 +4,7 @@
 storages byte by byte. It covers what one version of torch never writes: views of storages in the old form, zip64
 sizes, archives made by other tools, pickles of Python 2. Beside each file lies what it holds.
 
-    scripts/golden/torch_files.py tests/model/data/torch-plain
+    scripts/golden/torch_files.py tests/fixtures/model/data/torch-plain
 """
 import io
 import json

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
 // Makes exeunt/text/grapheme_ranges.inc: the break class of every code point, found by asking the oracle (npm package
-// tokenizers, as tests/parity pins it). Its only door to grapheme clusters is the precompiled normaliser, which replaces
+// tokenizers, as tests/system/parity pins it). Its only door to grapheme clusters is the precompiled normaliser, which replaces
 // a cluster below six bytes as a whole. With a map that gives one "b" for any first byte, the number of b's tells
-// whether a short cluster was one. Run `npm ci` in tests/parity first.
+// whether a short cluster was one. Run `npm ci` in tests/system/parity first.
 import {createRequire} from 'module';
 import fs from 'fs';
 import path from 'path';
 import {fileURLToPath} from 'url';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const {precompiled} = createRequire(path.join(root, 'tests/parity/'))('tokenizers');
+const {precompiled} = createRequire(path.join(root, 'tests/system/parity/'))('tokenizers');
 
 // darts-clone units: the root's offset is 256; unit 256 ^ byte carries the byte as its label and has a leaf at
 // 256 ^ byte ^ offset. Offset 256 puts all leaves at 0 ^ byte; unit 0 is the root, whose byte (0) is never asked for.

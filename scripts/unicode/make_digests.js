@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes tests/text/data/unicode_digests.json: what the oracle makes of every code point, boiled down to one SHA-256 for
+// Writes tests/fixtures/text/data/unicode_digests.json: what the oracle makes of every code point, boiled down to one SHA-256 for
 // each part of ours. The ordinary tests compute the same from our tables, so a slip at any code point shows.
-//   npm ci --prefix tests/parity --ignore-scripts
-//   NODE_PATH=tests/parity/node_modules node scripts/unicode/make_digests.js
+//   npm ci --prefix tests/system/parity --ignore-scripts
+//   NODE_PATH=tests/system/parity/node_modules node scripts/unicode/make_digests.js
 'use strict';
 
 const crypto = require('crypto');
@@ -40,4 +40,4 @@ for (const [name, normalizer] of Object.entries(normalizers)) {
 for (const [name, splitter] of Object.entries(splitters)) {
   out.splits[name] = digest((text) => splitter.preTokenizeString(text).map(([word]) => word).join('|'));
 }
-fs.writeFileSync(path.join(__dirname, '../../tests/text/data/unicode_digests.json'), JSON.stringify(out, null, 2) + '\n');
+fs.writeFileSync(path.join(__dirname, '../../tests/fixtures/text/data/unicode_digests.json'), JSON.stringify(out, null, 2) + '\n');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes exeunt/text/unicode_tables.inc from the oracle's answers. The same oracle gives the same bytes.
-//   npm ci --prefix tests/parity --ignore-scripts
-//   NODE_PATH=tests/parity/node_modules node scripts/unicode/make_tables.js
+//   npm ci --prefix tests/system/parity --ignore-scripts
+//   NODE_PATH=tests/system/parity/node_modules node scripts/unicode/make_tables.js
 'use strict';
 
 const fs = require('fs');

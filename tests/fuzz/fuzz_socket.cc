@@ -9,8 +9,8 @@
 
 #include "exeunt/serve/listener.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/serve/fake_engine.h"
-#include "tests/serve/raw_client.h"
+#include "tests/unit/serve/fake_engine.h"
+#include "tests/unit/serve/raw_client.h"
 
 namespace exeunt::serve {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops: 8 rows of the input against a panel of 12 outputs, all 96 sums in 24 registers from the first input
 // to the last. They are assembly because gcc 12 spills the sums of the same loop in intrinsics; a test checks
-// the object files for it (tests/engine/cpu/arm/check_loops.py).
+// the object files for it (tests/unit/engine/cpu/arm/check_loops.py).
 //
 // Registers 0 to 3 hold the input and 4 to 7 the panel; each pair is loaded again as soon as its last product is
 // issued, one step ahead of its use. The sums are the asm's operands 0 to 23, then come the two addresses and the

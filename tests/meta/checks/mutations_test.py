@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/mutations on a small project: every verdict, and that neither the tree nor a second run is fooled. And the
+lists of this repository: every mutation applies."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = ROOT / 'scripts' / 'mutations'
+
+PROJECT = {
+    'CMakeLists.txt': '''cmake_minimum_required(VERSION 3.25)
+project(small LANGUAGES CXX)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+enable_testing()
+add_executable(sum_test sum.cc)
+add_test(NAME sum COMMAND sum_test)
+add_executable(two_test two.cc one.cc)
+add_test(NAME two COMMAND two_test)
+add_executable(bad_test bad.cc)
+add_test(NAME bad COMMAND bad_test)
+''',
+    'sum.cc': 'int sum(int a, int b) { return a + b; }\nint main() { return sum(2, 3) == 5 ? 0 : 1; }\n',
+    'one.cc': 'int one() { return 1; }\n',
+    'two.cc': 'int one();\nint two() { return one() + one(); }\nint main() { return two() == 2 ? 0 : 1; }\n',
+    'bad.cc': 'int main() { return 1; }\n',
+}
+
+
+def entry(old, new, test='sum', file='sum.cc'):
+    return f'# {old} becomes {new}\n@ {file}\n- {old}\n+ {new}\n! {test}\n'
+
+
+class Campaign(unittest.TestCase):
+    def setUp(self):
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        self.report = folder / 'report.json'
+        self.root = folder / 'tree'
+        (self.root / 'scripts').mkdir(parents=True)
+        shutil.copy(SCRIPT, self.root / 'scripts/mutations')
+        for name, text in PROJECT.items():
+            (self.root / name).write_text(text, encoding='utf-8')
+
+    def run_script(self, lists, *arguments):
+        folder = self.root / 'tests/meta/mutations'
+        folder.mkdir(parents=True, exist_ok=True)
+        for layer, entries in lists.items():
+            (folder / f'{layer}.txt').write_text('\n'.join(entries), encoding='utf-8')
+        before = {name: (self.root / name).read_text(encoding='utf-8') for name in PROJECT}
+        done = subprocess.run([sys.executable, self.root / 'scripts/mutations', '--report', self.report, *arguments],
+                              capture_output=True, text=True, check=False, env=dict(os.environ, GIT_DIR='/nonexistent'))
+        self.assertEqual(before, {name: (self.root / name).read_text(encoding='utf-8') for name in PROJECT})
+        verdicts = json.loads(self.report.read_text(encoding='utf-8'))['mutations'] if self.report.exists() else {}
+        return done.returncode, done.stdout + done.stderr, {name: one['verdict'] for name, one in verdicts.items()}
+
+    def test_caught_mutations_pass_and_are_not_run_twice(self):
+        lists = {'a': [entry('a + b', 'a - b')], 'b': [entry('a + b', 'a * b'), entry('sum(2, 3)', 'sum(2, 2)')]}
+        status, out, verdicts = self.run_script(lists, '--jobs', '2')
+        self.assertEqual((status, verdicts), (0, {'a/1': 'caught', 'b/1': 'caught', 'b/2': 'caught'}), out)
+        self.assertIn('3 of 3 mutations caught', out)
+        status, out, _ = self.run_script(lists)
+        self.assertEqual(status, 0, out)
+        self.assertIn('3 mutations were judged by an earlier run', out)
+        lists['b'].insert(0, entry('a + b', 'a / b'))  # what was judged keeps its verdict, whatever its number
+        status, out, verdicts = self.run_script(lists)
+        self.assertEqual((status, len(verdicts)), (0, 4), out)
+        self.assertIn('3 mutations were judged by an earlier run', out)
+        (self.root / 'sum.cc').write_text(PROJECT['sum.cc'] + '\n', encoding='utf-8')
+        self.assertNotIn('earlier run', self.run_script(lists, 'a')[1])
+
+    def test_every_other_verdict_fails(self):
+        status, out, verdicts = self.run_script({'a': [
+            entry('a + b', 'b + a'),  # survives
+            entry('a + c', 'a - c'),  # is not there
+            entry('sum', 'add'),  # is there twice
+            entry('a + b', 'a + '),  # does not compile
+            entry('return 1', 'return 2', 'bad', 'bad.cc'),  # its test fails anyway
+            entry('a + b', 'a - b', 'nothing'),  # there is no such test
+            entry('a + b', 'a - b'),
+        ]})
+        self.assertEqual(status, 1, out)
+        self.assertEqual([verdicts[f'a/{i}'] for i in range(1, 8)],
+                         ['survived', 'does not apply', 'does not apply', 'does not compile', 'broken', 'no such test', 'caught'])
+        self.assertIn('survived: 1: a/1', out)
+
+    def test_a_mutation_does_not_outlive_its_turn(self):
+        status, out, verdicts = self.run_script({'a': [
+            entry('return 1', 'return 3', 'two', 'one.cc'),
+            entry('one() + one()', '2 * one()', 'two', 'two.cc'),  # changes nothing: caught only with what came before
+            entry('return 1', 'return 4', 'two', 'one.cc'),
+            entry('a + b', 'b + a'),
+        ]})
+        self.assertEqual((status, list(verdicts.values())), (1, ['caught', 'survived', 'caught', 'survived']), out)
+
+    def test_what_the_time_did_not_suffice_for_fails(self):
+        lists = {'a': [entry('a + b', 'a - b')]}
+        status, out, verdicts = self.run_script(lists, '--seconds', '0')
+        self.assertEqual((status, verdicts), (1, {'a/1': 'not run'}), out)
+        self.assertEqual(self.run_script(lists, '--seconds', '0', '--partial')[0], 1, 'nothing at all was judged')
+        self.assertEqual(self.run_script(lists)[0], 0)
+        lists['a'].append(entry('a + b', 'a * b'))
+        self.assertEqual(self.run_script(lists, '--seconds', '0')[0], 1)
+        self.assertEqual(self.run_script(lists, '--seconds', '0', '--partial')[0], 0)
+
+    def test_a_selection_runs_alone(self):
+        lists = {'a': [entry('a + b', 'a - b'), entry('a + b', 'b + a')], 'b': [entry('a + b', 'b + a')]}
+        status, out, verdicts = self.run_script(lists, 'a/1')
+        self.assertEqual((status, verdicts), (0, {'a/1': 'caught'}), out)
+        status, out, _ = self.run_script(lists, 'c')
+        self.assertEqual(status, 2)
+        self.assertIn("no mutation or layer 'c'", out)
+
+    def test_a_broken_list_is_refused(self):
+        for text in ('@ sum.cc\n- a\n! sum\n', '@ sum.cc\n- a\n+ a\n! sum\n', 'x sum.cc\n', '@ sum.cc\n- a\n+ b\n'):
+            self.assertEqual(self.run_script({'a': [text]})[0], 2, text)
+
+
+class Lists(unittest.TestCase):
+    def test_every_mutation_applies(self):
+        done = subprocess.run([sys.executable, SCRIPT, '--list'], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_every_layer_has_mutations(self):
+        sys.path.insert(0, str(ROOT / 'tests' / 'meta' / 'layers'))
+        from check_layers import ARROWS  # pylint: disable=import-outside-toplevel
+        wanted = {'train' if layer == 'trainer' else layer for layer in ARROWS}
+        self.assertEqual(wanted - {path.stem for path in (ROOT / 'tests/meta/mutations').glob('*.txt')}, set())
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/files.h"
+
+#include <cstring>
+#include <fstream>
+
+#include <unistd.h>
+
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+size_t entries(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(Files, APathExistsAsAFileOrAFolder) {
+  const Scratch scratch;
+  EXPECT_TRUE(path_exists(scratch.write("a", "")));
+  EXPECT_TRUE(path_exists(scratch.path()));
+  EXPECT_FALSE(path_exists(scratch.path() / "b"));
+  EXPECT_FALSE(path_exists(scratch.path() / "a" / "b"));  // the error "not a folder" means that it is not there
+  EXPECT_FALSE(path_exists(std::string(10'000, 'x')));    // and so does "name too long"
+}
+
+TEST(Files, MappingShowsTheBytes) {
+  const Scratch scratch;
+  EXPECT_EQ(MappedFile::open(scratch.write("a", "hello"))->text(), "hello");
+  EXPECT_EQ(MappedFile::open(scratch.write("empty", ""))->text(), "");
+}
+
+size_t resident_pages() {
+  size_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident;
+}
+
+TEST(Files, DroppedPagesLeaveMemoryAndComeBackFromTheFile) {
+  const Scratch scratch;
+  const std::string text(size_t{16} << 20, 'x');
+  const auto file = MappedFile::open(scratch.write("big", text));
+  ASSERT_EQ(file->text(), text);
+  const size_t before = resident_pages();
+  drop_pages(file->bytes());
+  EXPECT_LT(resident_pages() + 3000, before);  // of 4096 pages of 4 KiB
+  EXPECT_EQ(file->text(), text);
+  drop_pages(file->bytes().first(10));  // no whole page: nothing to do
+  drop_pages({});
+}
+
+TEST(Files, MissingAndSpecialFilesAreErrors) {
+  const Scratch scratch;
+  EXPECT_THAT(error_of([&] { (void)MappedFile::open(scratch.path() / "none"); }).what(), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { (void)MappedFile::open(scratch.path()); }).what(), HasSubstr("got a folder"));
+  EXPECT_THAT(error_of([&] { (void)MappedFile::open("/dev/null"); }).what(), HasSubstr("special file"));
+  EXPECT_THAT(error_of([&] { (void)read_text(scratch.write("big", "12345"), 4); }).what(), HasSubstr("at most 4"));
+}
+
+TEST(Files, AnUncommittedFileLeavesNothing) {
+  const Scratch scratch;
+  const auto path = scratch.write("x", "old");
+  {
+    AtomicFile file(path);
+    file.write("new");
+  }
+  EXPECT_EQ(read_text(path), "old");
+  EXPECT_EQ(entries(scratch.path()), 1U);
+  write_atomically(path, "new");
+  EXPECT_EQ(read_text(path), "new");
+  EXPECT_EQ(entries(scratch.path()), 1U);
+}
+
+TEST(Files, AFullDiskIsAnErrorOfResources) {
+  EXPECT_EQ(error_of([] { write_atomically("/proc/none/x", "a"); }).code(), Code::resources);
+}
+
+TEST(Files, AFolderAppearsWholeOrNotAtAll) {
+  const Scratch scratch;
+  const fs::path target = scratch.path() / "model";
+  { const AtomicFolder folder(target); }
+  EXPECT_EQ(entries(scratch.path()), 0U);
+  {
+    AtomicFolder folder(target);
+    std::ofstream(folder.path() / "a") << "1";
+    EXPECT_FALSE(fs::exists(target));
+    folder.commit();
+  }
+  EXPECT_EQ(read_text(target / "a"), "1");
+  EXPECT_EQ(error_of([&] { const AtomicFolder again(target); }).code(), Code::usage);
+  {
+    AtomicFolder folder(target, true);
+    std::ofstream(folder.path() / "b") << "2";
+    folder.commit();
+  }
+  EXPECT_FALSE(fs::exists(target / "a"));
+  EXPECT_EQ(read_text(target / "b"), "2");
+  EXPECT_EQ(entries(scratch.path()), 1U);
+}
+
+TEST(Files, AFolderThatAppearedInTheMeantimeIsKept) {
+  const Scratch scratch;
+  const fs::path target = scratch.path() / "model";
+  {
+    AtomicFolder folder(target);
+    std::ofstream(folder.path() / "a") << "ours";
+    fs::create_directory(target);
+    std::ofstream(target / "a") << "theirs";
+    EXPECT_EQ(error_of([&] { folder.commit(); }).code(), Code::usage);
+  }
+  EXPECT_EQ(read_text(target / "a"), "theirs");
+  EXPECT_EQ(entries(scratch.path()), 1U);
+}
+
+std::string read_through(const ReadPath& path, bool asked) {
+  const int descriptor = path.open(asked);
+  if (descriptor < 0) return std::strerror(errno);
+  std::string out(100, ' ');
+  const ssize_t got = ::read(descriptor, out.data(), out.size());
+  ::close(descriptor);
+  return out.substr(0, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+}
+
+// By the kernel, and by our own check where the kernel is old.
+TEST(ReadPath, AFileOfAFolderLiesInIt) {
+  const Scratch scratch;
+  const fs::path folder = scratch.path() / "model";
+  fs::create_directories(folder / "assets");
+  scratch.write("secret", "secret");
+  scratch.write("model/own", "own");
+  fs::create_symlink("own", folder / "near");
+  fs::create_symlink("../own", folder / "assets" / "up");
+  fs::create_symlink(folder / "own", folder / "absolute");
+  fs::create_symlink("../secret", folder / "out");
+  fs::create_symlink(scratch.path() / "secret", folder / "far");
+  fs::create_symlink("..", folder / "parent");
+  fs::create_symlink("/proc/self/cwd", folder / "magic");
+  fs::create_directory_symlink(folder, scratch.path() / "mine");  // a link of the user's own
+  for (const bool asked : {true, false}) {
+    for (const fs::path& place : {folder, scratch.path() / "mine"}) {
+      for (const char* name : {"own", "near", "assets/up", "absolute"})
+        EXPECT_EQ(read_through(ReadPath::in(place, name), asked), "own") << name << asked;
+      for (const char* name : {"out", "far", "parent/secret", "magic"}) {
+        const Error error = error_of([&] { (void)read_through(ReadPath::in(place, name), asked); });
+        EXPECT_EQ(error.code(), Code::bad_file);
+        EXPECT_THAT(error.what(), HasSubstr("outside the model folder")) << name << asked;
+      }
+      EXPECT_EQ(read_through(ReadPath::in(place, "none"), asked), "No such file or directory");
+    }
+  }
+  EXPECT_EQ(read_text(folder / "out"), "secret") << "a path that the user gives may lead anywhere";
+  EXPECT_THAT(error_of([&] { (void)read_text(ReadPath::in(folder, "out")); }).what(), HasSubstr("leads to"));
+}
+
+TEST(ReadPath, FilesOfASnapshotLieInItsRepository) {
+  const Scratch scratch;
+  const fs::path repository = scratch.path() / "models--org--name", snapshot = repository / "snapshots" / "abc";
+  fs::create_directories(repository / "blobs");
+  fs::create_directories(snapshot);
+  scratch.write("secret", "secret");
+  scratch.write("models--org--name/blobs/f00", "blob");
+  fs::create_symlink("../../blobs/f00", snapshot / "config.json");
+  fs::create_symlink("../../../secret", snapshot / "vocab.txt");
+  EXPECT_EQ(tree_of(snapshot), fs::canonical(repository));
+  for (const bool asked : {true, false}) {
+    EXPECT_EQ(read_through(ReadPath::in(snapshot, "config.json"), asked), "blob");
+    EXPECT_THAT(error_of([&] { (void)read_through(ReadPath::in(snapshot, "vocab.txt"), asked); }).what(),
+                HasSubstr("outside the model folder"));
+  }
+}
+
+TEST(Files, ALogGrowsAndIsNeverWrittenThroughALink) {
+  const Scratch scratch;
+  const fs::path log = scratch.path() / "log";
+  append_text(log, "a\n");
+  append_text(log, "b\n");
+  EXPECT_EQ(read_text(log), "a\nb\n");
+  scratch.write("precious", "precious");
+  for (const char* target : {"precious", "absent"}) {
+    fs::create_symlink(target, scratch.path() / "link");
+    const Error error = error_of([&] { append_text(scratch.path() / "link", "x"); });
+    EXPECT_EQ(error.code(), Code::resources);
+    EXPECT_THAT(error.what(), HasSubstr("is a link"));
+    fs::remove(scratch.path() / "link");
+  }
+  EXPECT_EQ(read_text(scratch.path() / "precious"), "precious");
+  EXPECT_FALSE(path_exists(scratch.path() / "absent"));
+  EXPECT_EQ(error_of([] { append_text("/dev/full", "x"); }).code(), Code::resources);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/base/json.h"
+
+#include "exeunt/base/ordered_json.h"
+#include "tests/fixtures/growth.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Json, BrokenTextNamesLineAndColumn) {
+  const Error error = error_of([] { (void)parse_json("{\n  \"a\": 1,\n  oops\n}", "f.json"); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr("f.json: no valid JSON at line 3 column 3"));
+}
+
+TEST(Json, ALineOfItsOwnNamesTheColumnAlone) {
+  const Error error = error_of([] { (void)parse_json_line(R"({"a": oops})", "f.jsonl:17"); });
+  EXPECT_STREQ(error.what(), "f.jsonl:17: no valid JSON at column 7");
+  EXPECT_EQ(parse_json_line(R"({"a": 1})", "f.jsonl:17")["a"], 1);
+}
+
+TEST(Json, DeepNestingIsRefusedQuickly) {
+  const std::string deep(1'000'000, '[');
+  EXPECT_THAT(error_of([&] { (void)parse_json(deep, "f"); }).what(), HasSubstr("deeper than 64"));
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_NO_THROW((void)parse_json(nested(64), "f"));
+  EXPECT_THAT(error_of([&] { (void)parse_json(nested(65), "f"); }).what(), HasSubstr("deeper than 64"));
+}
+
+std::string repeated(size_t count, const std::string& item) {
+  std::string text = "[" + item;
+  for (size_t i = 1; i < count; ++i) text += "," + item;
+  return text + "]";
+}
+
+TEST(Json, WorkGrowsWithTheSizeNotWithItsSquare) {
+  const auto parse = [](const std::string& text) { (void)parse_json(text, "f"); };
+  for (const char* item : {"{}", "[]", R"({"a":{}})", R"("s")", "1"}) {
+    EXPECT_LT(growth_exponent(
+                  5000, [&](size_t n) { return repeated(n, item); }, parse),
+              1.5)
+        << item;
+  }
+  const auto members = [](size_t count) {
+    std::string text = R"({"k":{})";
+    for (size_t i = 0; i < count; ++i) text += fmt::format(R"(,"{}":{{}})", i);
+    return text + "}";
+  };
+  EXPECT_LT(growth_exponent(5000, members, parse), 1.5);
+}
+
+TEST(OrderedJson, KeepsTheOrderInLinearTime) {
+  EXPECT_EQ(parse_ordered_json(R"({"b":[1,{"d":null,"c":"é"}],"a":-2.5,"x":true})", "f").dump(),
+            R"({"b":[1,{"d":null,"c":"é"}],"a":-2.5,"x":true})");
+  EXPECT_THAT(error_of([] { (void)parse_ordered_json(R"({"b":1,"a":2,"b":3})", "f"); }).what(),
+              HasSubstr("duplicate field 'b'"));
+  EXPECT_THAT(error_of([] { (void)parse_ordered_json("{\n 1}", "f"); }).what(), HasSubstr("line 2"));
+  const auto members = [](size_t count) {
+    std::string text = R"({"k":{})";
+    for (size_t i = 0; i < count; ++i) text += fmt::format(R"(,"{}":{{}})", i);
+    return text + "}";
+  };
+  EXPECT_LT(growth_exponent(2000, members, [](const std::string& text) { (void)parse_ordered_json(text, "f"); }), 1.5);
+}
+
+TEST(Json, ValuesAreCounted) {
+  const std::string five = R"({"a":[1,"b",null]})";
+  EXPECT_NO_THROW((void)parse_json(five, "f", {.values = 5}));
+  EXPECT_STREQ(error_of([&] { (void)parse_json(five, "f", {.values = 4}); }).what(), "f: more than 4 values");
+}
+
+// Lists of lists take the most memory for their text; the 16 MiB here would take 480.
+TEST(Json, ValuesTakeBoundedMemoryBeyondTheSizeOfTheText) {
+  for (const char* item : {"[]", "{}", "1", R"("")"}) {
+    EXPECT_THAT(error_of([&] { (void)parse_json(repeated(size_t{6} << 20, item), "f"); }).what(),
+                HasSubstr("more than 64 MiB beyond the size of the text"))
+        << item;
+  }
+  const std::string text = repeated(100, "1");  // a list of 100 numbers
+  EXPECT_NO_THROW((void)parse_json(text, "f", {.memory = 5000}));
+  EXPECT_THROW((void)parse_json(text, "f", {.memory = 3000}), Error);
+  // A long text is not multiplied.
+  EXPECT_NO_THROW((void)parse_json('"' + std::string(1'000'000, 'x') + '"', "f", {.memory = 1000}));
+}
+
+// The parser would hold a long one several times before it could be refused.
+TEST(Json, AConfigurationHasNoLongTexts) {
+  const Scratch scratch;
+  const auto read = [&](const std::string& text) { return read_json(scratch.write("f.json", text)); };
+  const std::string most(1 << 20, 'x');
+  EXPECT_EQ(read(R"({"a\"":")" + most.substr(1) + R"(","b":"\\"})")["b"], "\\");
+  EXPECT_THAT(error_of([&] { (void)read(R"(["\\","\"x", ")" + most + "\"]"); }).what(),
+              HasSubstr("a text of more than 1048576 bytes"));
+  EXPECT_THAT(error_of([&] { (void)read("\"" + most); }).what(), HasSubstr("a text of more than"));
+  EXPECT_NO_THROW((void)read(repeated(100'000, R"("text \"")"))) << "many short ones";
+  for (const char* cut : {"\"", "\"\\", "\"\\\"", "[\"a\"", ""})
+    EXPECT_EQ(error_of([&] { (void)read(cut); }).code(), Code::bad_file);
+  EXPECT_NO_THROW((void)read_json(scratch.write("f.json", "\"" + most + "\""), size_t{1} << 28)) << "no configuration";
+}
+
+TEST(Json, ParsingStopsWhenNobodyWantsTheResult) {
+  const std::string text = repeated(100'000, "0");
+  int asked = 0;
+  const auto parse = [&](int stop_at) {
+    asked = 0;
+    (void)parse_json(text, "f", {.stop = [&] { return ++asked == stop_at; }});
+  };
+  parse(0);
+  EXPECT_GT(asked, 20);
+  EXPECT_EQ(error_of([&] { parse(2); }).code(), Code::failure);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(Json, TheDocumentIsTheOneTheLibraryBuilds) {
+  for (const std::string text :
+       {R"({"a":[1,-2,3.5e3,true,false,null,"x\u00e9",[],{},[[]],{"b":{"c":[{}]}}],"":"","d":18446744073709551615})",
+        "[]", "{}", "3", "\"s\"", "null", " [ 1 , 2 ] "}) {
+    EXPECT_EQ(parse_json(text, "f"), Json::parse(text)) << text;
+  }
+  for (const char* text : {"[1,]", "{\"a\"}", "{\"a\":}", "[1 2]", "[1]]", "nul", "[", "{", "\"", "01", "1.", "[1}"}) {
+    EXPECT_THROW((void)parse_json(text, "f"), Error) << text;
+  }
+}
+
+TEST(Json, AKeyTwiceIsAnError) {
+  EXPECT_THAT(error_of([] { (void)parse_json(R"({"a":{"b":1},"a":2})", "f"); }).what(),
+              HasSubstr("duplicate field 'a'"));
+  EXPECT_NO_THROW((void)parse_json(R"({"a":{"b":1},"b":2})", "f"));
+}
+
+TEST(Json, UnknownFieldSuggestsTheNearest) {
+  const Json value = parse_json(R"({"layers":3,"hiden":4})", "f");
+  JsonObject object(value, "f");
+  EXPECT_EQ(object.integer("layers", 1, 10), 3);
+  EXPECT_EQ(object.integer_or("hidden", 1, 10, 7), 7);
+  const Error error = error_of([&] { object.finish(); });
+  EXPECT_THAT(error.what(), HasSubstr("unknown field 'hiden'"));
+  EXPECT_EQ(error.hint(), "did you mean 'hidden'?");
+}
+
+TEST(Json, NumbersAreHeldToTheirRange) {
+  for (const char* text : {"-1", "11", "1.5", "1e300", "18446744073709551615", "\"3\"", "true", "[3]"}) {
+    const Json value = parse_json(std::string("{\"n\":") + text + "}", "f");
+    JsonObject object(value, "f");
+    EXPECT_THAT(error_of([&] { (void)object.integer("n", 0, 10); }).what(),
+                HasSubstr("want a whole number from 0 to 10"))
+        << text;
+  }
+  const Json value = parse_json(R"({"n":8.0})", "f");
+  EXPECT_EQ(JsonObject(value, "f").integer("n", 0, 10), 8);
+}
+
+TEST(Json, BrokenUtf8AndHugeNumbersAreErrorsNotCrashes) {
+  EXPECT_EQ(error_of([] { (void)parse_json("{\"a\":\"\xFF\"}", "f"); }).code(), Code::bad_file);
+  EXPECT_STREQ(error_of([] { (void)parse_json("{\"a\":1e999}", "f"); }).what(),
+               "f: no valid JSON at line 1 column 10: the number is out of range");
+  EXPECT_EQ(error_of([] { (void)parse_json("", "f"); }).code(), Code::bad_file);
+}
+
+}  // namespace
+}  // namespace exeunt

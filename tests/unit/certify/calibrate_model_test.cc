@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/calibrate_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "exeunt/certify/losses.h"
+#include "exeunt/policy/shadow_log.h"
+#include "exeunt/certify/thresholds.h"
+#include "exeunt/model/exits_file.h"
+#include "exeunt/model/profile.h"
+#include "exeunt/engine/resolve.h"
+#include "tests/unit/policy/traces.h"
+#include "tests/unit/certify/small_model.h"
+
+namespace exeunt {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+// Keeps what was said.
+struct Heard {
+  std::vector<std::string> notices = {};
+  Observer observer = {.notice = [this](const std::string& text) { notices.push_back(text); },
+                       .progress = progress_on_stderr(true)};
+};
+
+// A model and enough texts for 2 %, with times by which a layer in int8 takes a quarter of one in fp32: no clock
+// decides.
+struct ManyTexts : SmallModel {
+  ManyTexts() {
+    data = scratch.write("many.csv", varied_texts(2000)).string();
+    Profile times{.device = "made", .tool = "test", .created = "2026-01-01T00:00:00Z"};
+    for (const auto& [precision, ms] : {std::pair("fp32", 4.0), {"bf16", 2.0}, {"int8", 1.0}}) {
+      ProfileEntry entry{.precision = precision, .threads = 1, .isa = "made", .lengths = {8, 16}};
+      entry.embedding_ms = entry.exit_ms = {0, 0};
+      entry.layer_ms.assign(3, {ms, ms});
+      times.entries.push_back(entry);
+    }
+    profile = scratch.write("times.json", json_text(profile_json(times))).string();
+  }
+  [[nodiscard]] CalibrateOptions calibrate() const {
+    CalibrateOptions out{.run = options()};
+    out.run.precision.clear();
+    out.run.profile = profile;
+    out.plan.budgets = {0.02};
+    return out;
+  }
+
+  std::string profile = {};
+};
+
+TEST(CalibrateModel, EndsByDefaultInInt8WithOnePromiseAgainstFp32) {
+  const ManyTexts model;
+  const Calibrated done = calibrate_model(model.calibrate(), quiet());
+  EXPECT_EQ(done.setting.precision, Precision::int8);
+  EXPECT_THAT(headline(done), StartsWith("int8"));
+  EXPECT_THAT(headline(done),
+              HasSubstr(", exits after 1, 2, 3: at most 2 % of answers differ from the fp32 model at full depth, "
+                        "confidence 95 %; "));
+  const PolicyFile file = read_policy_file(model.folder / "policy.json");
+  EXPECT_EQ(file.default_precision, "int8");
+  const Resolved runs = resolve(Checkpoint::open(model.folder), {});
+  EXPECT_EQ(runs.precision, Precision::int8) << "without being asked";
+  ASSERT_TRUE(runs.certificate);
+  EXPECT_EQ(runs.certificate->reference, LossReference::fp32);
+  EXPECT_EQ(runs.promise, "at most 2 % of answers differ from the fp32 model at full depth, confidence 95 %");
+
+  // Counted against fp32 anew, from the rows of the certificate: what was certified is what was lost.
+  MeasureOptions again = model.options();
+  again.fp32_answers = true;
+  const ExitTrace trace = measure(again, quiet()).trace;
+  const CalibrationData parts = split_for_calibration(trace, *runs.certificate->seed);
+  EXPECT_EQ(rows_sha256(parts.certify), runs.certificate->certify.row_hashes);
+  const std::vector<double> losses = LossMeter(parts.certify, RiskLoss::disagreement, {}).measure(runs.policy).losses;
+  EXPECT_EQ(std::accumulate(losses.begin(), losses.end(), 0.0), runs.certificate->losses);
+}
+
+TEST(CalibrateModel, OtherPrecisionsAreCertifiedOnlyWhenNamedEachWithItsOwnDelta) {
+  const ManyTexts model;
+  (void)calibrate_model(model.calibrate(), quiet());
+  EXPECT_EQ(read_policy_file(model.folder / "policy.json").entries.size(), 1U);
+  CalibrateOptions named = model.calibrate();
+  named.run.precision = "fp32";
+  EXPECT_EQ(calibrate_model(named, quiet()).calibration.entry.certificate->tries, 1);
+  const PolicyFile file = read_policy_file(model.folder / "policy.json");
+  EXPECT_EQ(file.entries.size(), 2U);
+  EXPECT_EQ(file.default_precision, "int8") << "the choice stays the default";
+  named.seed = 7;
+  EXPECT_EQ(calibrate_model(named, quiet()).calibration.entry.certificate->tries, 2)
+      << "another split of the same texts";
+}
+
+TEST(CalibrateModel, AnEntryOfAnotherPrecisionMapRunsWithoutItsPromise) {
+  const ManyTexts model;
+  (void)calibrate_model(model.calibrate(), quiet());
+  const PolicySpec certified = resolve(Checkpoint::open(model.folder), {}).policy;
+  model.keep_wider({{"layer.1.ffn1", Precision::fp32}, {"layer.2.ffn1", Precision::fp32}});
+  const Resolved runs = resolve(Checkpoint::open(model.folder), {});
+  EXPECT_EQ(runs.policy, certified);
+  EXPECT_FALSE(runs.certificate);
+  EXPECT_THAT(runs.notices, Contains(testing::ContainsRegex("promise: none .certified with .*precision.json.*, running "
+                                                            "with precision.json [0-9a-f]{12}")));
+}
+
+TEST(CalibrateModel, RefusesAProfileWithoutTheTimesOfAPrecision) {
+  const ManyTexts model;
+  Profile times = read_profile(model.profile, 3);
+  std::erase_if(times.entries, [](const ProfileEntry& entry) { return entry.precision != "fp32"; });
+  CalibrateOptions options = model.calibrate();
+  options.run.profile = model.scratch.write("fewer.json", json_text(profile_json(times))).string();
+  const Error error = error_of([&] { (void)calibrate_model(options, quiet()); });
+  EXPECT_EQ(error.code(), Code::usage);
+  EXPECT_THAT(error.what(), HasSubstr("has no times in "));
+}
+
+TEST(Measure, AnotherPrecisionCanBringTheAnswersOfFp32) {
+  const SmallModel model;
+  MeasureOptions options = model.options();
+  EXPECT_THAT(measure(options, quiet()).trace.reference, IsEmpty());
+  options.fp32_answers = true;
+  const ExitTrace int8 = measure(options, quiet()).trace;
+  options.precision = "fp32";
+  const ExitTrace fp32 = measure(options, quiet()).trace;
+  EXPECT_THAT(fp32.reference, IsEmpty()) << "its last exit has them";
+  ASSERT_EQ(int8.reference.size(), int8.rows * 2);
+  for (size_t row = 0; row < fp32.rows; ++row) {
+    const auto last = fp32.at(row, fp32.exits - 1);
+    EXPECT_THAT(int8.full_depth(row), ElementsAre(last[0], last[1]));
+  }
+}
+
+// A promise about requests that is renewed from the server's log stays one about requests.
+TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
+  const SmallModel model;
+  CalibrateOptions options{.run = model.options()};
+  options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
+  options.plan.budgets = {0.2};
+  options.unit = CertifiedUnit::requests;
+  (void)calibrate_model(options, quiet());
+  MeasureOptions run = options.run;
+  run.fp32_answers = true;
+  const ExitTrace trace = measure(run, quiet()).trace;
+  const TraceInfo& info = trace.info;
+  const std::filesystem::path path = model.scratch.path() / "shadows.jsonl";
+  {
+    ShadowLogHead head;
+    head.weights = info.weights;
+    head.tokenizer = info.tokenizer;
+    head.engine = info.engine;
+    head.precision = info.precision;
+    head.numerics = info.numerics;
+    head.max_length = info.max_length;
+    head.outputs = trace.width;
+    head.labels = info.labels;
+    head.layers = info.layers;
+    ShadowLogWriter log(path, head);
+    for (size_t row = 0; row < trace.rows; ++row) {
+      ShadowLogRow line{.row_hash = hash_text(trace.row_hash[row]), .tokens = trace.lengths[row]};
+      for (int exit = 0; exit < trace.exits; ++exit)
+        line.logits.insert(line.logits.end(), trace.at(row, exit).begin(), trace.at(row, exit).end());
+      line.reference.assign(trace.full_depth(row).begin(), trace.full_depth(row).end());
+      for (size_t times = 0; times < 1 + row % 2; ++times) EXPECT_TRUE(log.write(line));
+    }
+  }
+  CalibrateOptions again{.run = {.model = model.folder.string(), .from_server = path.string()}};
+  again.plan.budgets = {0.2};
+  const Certificate kept = *calibrate_model(again, quiet()).calibration.entry.certificate;
+  EXPECT_EQ(kept.unit, CertifiedUnit::requests);
+  EXPECT_GT(kept.rows, kept.distinct) << "repeats count";
+  EXPECT_EQ(kept.reference, LossReference::fp32);
+  again.unit = CertifiedUnit::texts;
+  EXPECT_EQ(calibrate_model(again, quiet()).calibration.entry.certificate->unit, CertifiedUnit::texts);
+}
+
+// A model of several labels. Two thirds of the rows have its first label, those with the higher logits; none has its
+// second.
+struct SeveralModel : SmallModel {
+  SeveralModel() {
+    ExitLayout exits = Checkpoint::open(folder).exits();
+    exits.problem = Problem::multi_label;
+    exits.labels = {"first", "second"};
+    scratch.write("model/exits.json", json_text(exits_json(exits)));
+    Json manifest = read_json(folder / "manifest.json");
+    manifest["files"].erase("exits.json");
+    scratch.write("model/manifest.json", manifest.dump());
+    MeasureOptions run = options();
+    run.data.path = scratch.write("texts.csv", varied_texts(1200)).string();
+    run.precision = "fp32";
+    const ExitTrace trace = measure(run, quiet()).trace;
+    std::vector<float> logits;
+    for (size_t row = 0; row < trace.rows; ++row) logits.push_back(trace.full_depth(row)[0]);
+    std::sort(logits.begin(), logits.end());
+    const float border = logits[logits.size() / 3];  // a third of the rows lacks the label
+    std::string csv = "text,label\n";
+    const std::string texts = read_text(run.data.path);
+    size_t at = texts.find('\n') + 1;
+    for (size_t row = 0; row < trace.rows; ++row) {
+      const size_t end = texts.find('\n', at);
+      csv += texts.substr(at, end - at) + (trace.full_depth(row)[0] > border ? ",first\n" : ",\n");
+      at = end + 1;
+    }
+    data = scratch.write("own.csv", csv).string();
+  }
+  [[nodiscard]] CalibrateOptions calibrate() const {
+    CalibrateOptions out{.run = {.model = folder.string(), .data = {.path = data}, .precision = "fp32"}};
+    out.plan.budgets = {0.1};
+    return out;
+  }
+  [[nodiscard]] std::vector<float> stored() const { return Checkpoint::open(folder).exits().cuts; }
+};
+
+TEST(CalibrateModel, FitsThresholdsOnTheFitPartAndCertifiesWithThem) {
+  const SeveralModel model;
+  (void)calibrate_model(model.calibrate(), quiet());
+  EXPECT_TRUE(model.stored().empty());
+  const std::string before = read_policy_file(model.folder / "policy.json").weights;
+  CalibrateOptions options = model.calibrate();
+  options.thresholds = "fit";
+  Heard heard;
+  const Calibrated done = calibrate_model(options, heard.observer);
+  ASSERT_EQ(done.cuts.size(), 2U);
+  EXPECT_EQ(model.stored(), done.cuts);
+  EXPECT_EQ(done.cuts[1], 0) << "no row has the second label";
+  EXPECT_THAT(heard.notices, Contains(HasSubstr("threshold of 'second': stays 0.5; 0 texts with it")));
+  EXPECT_THAT(heard.notices, Contains(HasSubstr("thresholds fitted on ")));
+  // On rows that had no say, the label is told apart nearly always.
+  const ExitTrace& report = done.data.report;
+  size_t right = 0;
+  for (size_t row = 0; row < report.rows; ++row)
+    right += (report.full_depth(row)[0] > done.cuts[0]) == (report.gold[2 * row] == 1) ? 1 : 0;
+  EXPECT_GT(static_cast<double>(right), 0.95 * static_cast<double>(report.rows));
+  EXPECT_EQ(fit_cuts(done.data.fit)[0].cut, done.cuts[0]) << "and no other row chose it";
+  // What runs, runs with them and keeps the promise; the old policy was for another model.
+  const Checkpoint opened = Checkpoint::open(model.folder);
+  const Resolved runs = resolve(opened, {.precision = Precision::fp32});
+  EXPECT_TRUE(runs.certificate);
+  EXPECT_EQ(read_policy_file(model.folder / "policy.json").weights, weights_sha256(opened));
+  EXPECT_NE(before, weights_sha256(opened));
+  EXPECT_EQ(measure(model.calibrate().run, quiet()).trace.info.cuts, done.cuts);
+}
+
+TEST(CalibrateModel, TakesThresholdsThatAreNamedAndWritesNoneWithoutACertificate) {
+  const SeveralModel model;
+  CalibrateOptions options = model.calibrate();
+  options.thresholds = "second=0.25";
+  options.plan.budgets = {0.0001};  // takes more rows than there are
+  EXPECT_THROW((void)calibrate_model(options, quiet()), Error);
+  EXPECT_TRUE(model.stored().empty());
+  options.plan.budgets = {0.1};
+  EXPECT_THAT(calibrate_model(options, quiet()).cuts, ElementsAre(0, cut_of(0.25)));
+  EXPECT_THAT(model.stored(), ElementsAre(0, cut_of(0.25)));
+  options.thresholds = "0.5";
+  EXPECT_THAT(calibrate_model(options, quiet()).cuts, IsEmpty());
+  EXPECT_THAT(model.stored(), IsEmpty());
+
+  const auto refusal = [&](auto&& change) {
+    CalibrateOptions bad = model.calibrate();
+    bad.thresholds = "fit";
+    change(bad);
+    const Error error = error_of([&] { (void)calibrate_model(bad, quiet()); });
+    EXPECT_EQ(error.code(), Code::usage);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refusal([&](CalibrateOptions& o) { o.out = (model.scratch.path() / "p.json").string(); }),
+              HasSubstr("they are changed in the model"));
+  EXPECT_THAT(refusal([](CalibrateOptions& o) { o.thresholds = "third=0.5"; }), HasSubstr("no label 'third'"));
+  EXPECT_THAT(refusal([](CalibrateOptions& o) {
+                o.unlabelled = o.run.data.path;
+                o.run.data.path.clear();
+              }),
+              HasSubstr("the rows have no labels"));
+  const SmallModel classes;
+  EXPECT_THAT(refusal([&](CalibrateOptions& o) { o.run = classes.options(); }), HasSubstr("gives one answer"));
+  EXPECT_TRUE(model.stored().empty());
+}
+
+// As a shadow log gives it: without labels, of a model that does not tell the range of its values.
+class UnlabelledRegression : public ::testing::Test {
+ protected:
+  UnlabelledRegression() {
+    ::setenv("XDG_STATE_HOME", (scratch_.path() / "state").c_str(), 1);
+    trace_ = random_trace({.rows = 900, .exits = 3, .classes = 1});
+    for (float& gold : trace_.gold) gold = NAN;
+    options_.run.model = (scratch_.path() / "values.safetensors").string();
+    options_.out = (scratch_.path() / "policy.json").string();
+    options_.plan.budgets = {0.1};
+    write_trace(options_.run.model, trace_);
+  }
+
+  Scratch scratch_;
+  ExitTrace trace_;
+  CalibrateOptions options_;
+  Heard heard_;
+};
+
+TEST_F(UnlabelledRegression, TakesTheRangeOfFullDepthOnTheFitPartAndSaysSo) {
+  const Calibrated done = calibrate_model(options_, heard_.observer);
+  const ExitTrace& fit = done.data.fit;
+  float low = INFINITY, high = -INFINITY;
+  for (size_t row = 0; row < fit.rows; ++row) {
+    low = std::min(low, fit.full_depth(row)[0]);
+    high = std::max(high, fit.full_depth(row)[0]);
+  }
+  EXPECT_THAT(done.calibration.entry.certificate->range, ElementsAre(low, high));
+  EXPECT_THAT(heard_.notices,
+              Contains(fmt::format("range of the values: {:g} to {:g}, from the full-depth answers of {} "
+                                   "texts; --range names another",
+                                   low, high, fit.rows)));
+}
+
+TEST_F(UnlabelledRegression, TakesTheRangeThatIsNamed) {
+  options_.range = {-10, 10};
+  const Calibrated done = calibrate_model(options_, heard_.observer);
+  EXPECT_THAT(done.calibration.entry.certificate->range, ElementsAre(-10, 10));
+  EXPECT_THAT(heard_.notices, testing::Not(Contains(HasSubstr("range of the values"))));
+  const SmallModel classes;
+  CalibrateOptions options{.run = classes.options()};
+  options.plan.budgets = {0.2};
+  options.range = {0, 1};
+  EXPECT_EQ(error_of([&] { (void)calibrate_model(options, quiet()); }).code(), Code::usage);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/calibrate.h"
+
+#include <set>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "exeunt/certify/candidates.h"
+#include "exeunt/certify/certify.h"
+#include "exeunt/certify/losses.h"
+#include "exeunt/policy/policy_text.h"
+#include "tests/unit/policy/traces.h"
+#include "tests/fixtures/growth.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::AnyOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+
+TEST(Candidates, GoFromFullDepthToTheBoldest) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
+  LossMeter fit(trace, RiskLoss::disagreement, {});
+  for (const char* family : {"entropy", "confidence", "margin", "patience", "pcee", "divergence", "vote", "window"}) {
+    const auto candidates = order_candidates(family, {trace.sites(), {}, {}, 0}, fit);
+    ASSERT_GT(candidates.size(), 4u) << family;
+    EXPECT_EQ(str(candidates[0].policy), "full");
+    EXPECT_EQ(candidates[0].risk, 0);
+    for (size_t i = 1; i < candidates.size(); ++i) {
+      EXPECT_GE(candidates[i].risk, candidates[i - 1].risk) << family;
+      EXPECT_LE(candidates[i].cost_fraction, candidates[i - 1].cost_fraction) << family;
+      EXPECT_EQ(info_of(candidates[i].policy.rule).name, family);
+    }
+    EXPECT_LT(candidates.back().cost_fraction, 0.5) << family;
+  }
+}
+
+// The digits of a number that count: 3 of "0.0125", 4 of "8.751e-05".
+size_t digits_in(std::string text) {
+  text = text.substr(0, text.find('e'));
+  std::erase(text, '.');
+  const size_t first = text.find_first_not_of('0');
+  return first == std::string::npos ? 0 : text.size() - first;
+}
+
+TEST(Candidates, AreNumbersThatPeopleCanRead) {
+  for (const RuleInfo& rule : kRules) {
+    const bool from_one = rule.name == "confidence" || rule.name == "margin";  // 0.999986 has its digits behind nines
+    for (const int classes : {1, 2, 3, 7}) {
+      std::set<std::string> texts;
+      const std::vector<Params> settings = rule.candidates({.classes = classes, .exits = 12, .range = 4.7F});
+      for (const Params& params : settings) {
+        texts.insert(fmt::format("{}", fmt::join(params, ",")));
+        for (size_t i = 0; i < rule.params.size(); ++i) {
+          if (rule.params[i].kind != ParamKind::number || params[i] == rule.params[i].absent) continue;
+          EXPECT_LE(digits_in(shortest(params[i])), from_one ? 7U : 4U) << rule.name << " " << shortest(params[i]);
+        }
+      }
+      // Entropy over one class is 0 throughout; such settings are never tried.
+      EXPECT_EQ(texts.size(), classes > 1 ? settings.size() : texts.size()) << rule.name << ": they stay apart";
+    }
+  }
+}
+
+TEST(Candidates, ComeFromFamiliesThatSuitTheModel) {
+  const ExitSites two{{1, 2}, 2}, three{{1, 2}, 3}, headed{{1, 2}, 2, false, true}, number{{1, 2}, 1, true};
+  EXPECT_THAT(families_for(two, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote"));
+  EXPECT_THAT(families_for(three, Families::usual), ElementsAre("entropy", "margin", "patience", "pcee", "vote"));
+  EXPECT_THAT(families_for(headed, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote", "lte"));
+  EXPECT_THAT(families_for(number, Families::usual), ElementsAre("patience"));
+  EXPECT_THAT(families_for(number, Families::all), ElementsAre("patience"));
+  // For two classes confidence and margin rank texts as entropy does; H / ln C always does.
+  EXPECT_THAT(families_for(two, Families::all), IsSupersetOf({"entropy", "patience", "window", "divergence"}));
+  EXPECT_THAT(families_for(two, Families::all),
+              Not(Contains(AnyOf("confidence", "margin", "nentropy", "lte", "full"))));
+  EXPECT_THAT(families_for(three, Families::all), IsSupersetOf({"confidence", "margin"}));
+  EXPECT_THAT(families_for(three, Families::all), Not(Contains("nentropy")));
+}
+
+// A rule that says it repeats another does: in the order that entropy gives any texts, it leaves none out of turn.
+TEST(Candidates, OfEquivalentRulesLeaveTheSameTexts) {
+  for (const int classes : {2, 3}) {
+    const ExitTrace trace = random_trace({.rows = 300, .exits = 1, .classes = classes});
+    for (const RuleInfo& rule : kRules) {
+      if (!rule.repeats_another(classes)) continue;
+      PolicySpec spec;
+      for (size_t i = 0; i < kRules.size(); ++i)
+        if (kRules[i].name == rule.name) spec.rule = Rule{static_cast<uint8_t>(i)};
+      const Policy policy = bind(spec, trace.sites());
+      for (const Params& params : rule.candidates({.classes = classes, .exits = 1, .range = 1})) {
+        float most = 0, least = 100;  // the largest entropy that leaves, the smallest that stays
+        for (size_t row = 0; row < trace.rows; ++row) {
+          Policy tried = policy;
+          tried.exit_value[0] = tried.params[0] = params[0];
+          const Evidence e = weigh({trace.at(row, 0).data(), classes});
+          const bool leaves = step(tried, 0, e, nullptr, nullptr) == Step::leave;
+          (leaves ? most : least) = leaves ? std::max(most, e.entropy) : std::min(least, e.entropy);
+        }
+        EXPECT_LE(most, least + 1e-6F) << rule.name << " " << params[0] << " " << classes;
+      }
+    }
+  }
+}
+
+TEST(Candidates, OfAnUnknownFamilyNameTheNearest) {
+  const ExitTrace trace = random_trace({});
+  LossMeter fit(trace, RiskLoss::disagreement, {});
+  EXPECT_EQ(error_of([&] {
+              (void)order_candidates("entrop", {trace.sites(), {}, {}, 0}, fit);
+            }).hint(),
+            "did you mean 'entropy'?");
+  EXPECT_EQ(error_of([&] {
+              (void)order_candidates("full", {trace.sites(), {}, {}, 0}, fit);
+            }).code(),
+            Code::usage)
+      << "full depth is no family";
+}
+
+TEST(Calibrate, CertifiesARealModel) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
+  const Calibration result = calibrate(data, {.budgets = {0.01, 0.02, 0.05}, .delta = 0.05});
+  ASSERT_EQ(result.outcomes.size(), 3u);
+  double cost = 1;
+  for (const BudgetOutcome& outcome : result.outcomes) {
+    EXPECT_LT(outcome.certify_cost, cost) << "a larger budget buys more";
+    EXPECT_LE(outcome.p_value, 0.05 / 3);
+    EXPECT_LE(outcome.report.texts, outcome.epsilon);
+    EXPECT_EQ(outcome.report.texts, outcome.report.requests) << "every text came once";
+    ASSERT_TRUE(outcome.interval.has_value());
+    EXPECT_LT(outcome.interval->low, outcome.report.texts);
+    EXPECT_GT(outcome.interval->high, outcome.report.texts);
+    cost = outcome.certify_cost;
+  }
+  EXPECT_LT(cost, 0.5);
+  EXPECT_EQ(result.entry.points.size(), 3u);
+  EXPECT_EQ(result.entry.policy, result.entry.points[0].policy);
+  EXPECT_EQ(result.entry.certificate->rows, 3000);
+  EXPECT_EQ(result.entry.certificate->budgets, 3);
+  EXPECT_EQ(result.entry.certificate->method, RiskMethod::ltt_binomial);
+  EXPECT_EQ(result.trials.front().family, std::string(info_of(result.entry.policy.rule).name));
+  for (const FamilyTrial& trial : result.trials) EXPECT_GE(trial.cost_fraction, result.trials.front().cost_fraction);
+  for (const PolicyPoint& point : result.entry.points) {
+    ASSERT_EQ(point.exit_rates.size(), 12u);
+    double layers = 0;  // the rates say how deep the rows went, and so must the cost
+    for (size_t exit = 0; exit < 12; ++exit) layers += point.exit_rates[exit] * static_cast<double>(exit + 1);
+    EXPECT_NEAR(layers / 12, point.cost_fraction, 1e-5);
+  }
+  // The entry stands in a file as it is.
+  PolicyFile file{data.fit.info.weights, "fp32", {result.entry}};
+  EXPECT_NO_THROW((void)parse_policy_file(policy_file_text(file), "p"));
+  EXPECT_NO_THROW((void)bind(result.entry.complete(), data.fit.sites()));
+}
+
+// Rows of the same shape that say something else: other logits, other labels.
+void overwrite(ExitTrace& part) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> noise;
+  for (float& logit : part.logits) logit = 3 * noise(random);
+  for (float& score : part.lte) score = static_cast<float>(random() % 1000) / 1000;
+  for (float& gold : part.gold)
+    gold = part.info.regression ? 9 * noise(random) : static_cast<float>(random() % static_cast<unsigned>(part.width));
+}
+
+struct Separation {
+  const char* trace;
+  CalibrationPlan plan;
+};
+
+// The promise holds only if the certify rows chose nothing: not a temperature, a family, a setting or its place.
+TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
+  const Separation cases[] = {
+      {"sst2-exeunt.held", {.budgets = {0.02, 0.05}}},
+      {"mnli-exeunt.held", {.budgets = {0.05}}},
+      {"mnli-exeunt.held", {.budgets = {0.05}, .loss = RiskLoss::zero_one_drop}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::crc, .exits = {2, 4, 6, 12}}},
+      {"stsb-exeunt.dev", {.budgets = {0.05}}},  // and the range of its labels comes from the fit part
+  };
+  for (const auto& [name, plan] : cases) {
+    const CalibrationData data = split_for_calibration(read_trace(real_trace(name)), 42);
+    CalibrationData other = data;
+    overwrite(other.certify);
+    const Calibration a = calibrate(data, plan), b = calibrate(other, plan);
+    EXPECT_NE(a.outcomes[0].policy, b.outcomes[0].policy) << name << ": the certify rows decide what passes";
+    EXPECT_EQ(a.entry.decision_temperature, b.entry.decision_temperature) << name;
+    EXPECT_EQ(a.entry.exits, b.entry.exits) << name;
+    EXPECT_EQ(a.sequence, b.sequence) << name;
+    ASSERT_EQ(a.trials.size(), b.trials.size()) << name;
+    for (size_t i = 0; i < a.trials.size(); ++i) {
+      EXPECT_EQ(a.trials[i].family, b.trials[i].family) << name;
+      EXPECT_EQ(a.trials[i].cost_fraction, b.trials[i].cost_fraction) << name << ' ' << a.trials[i].family;
+    }
+    // Nor do the rows that report.
+    other = data;
+    overwrite(other.report);
+    const Calibration c = calibrate(other, plan);
+    EXPECT_EQ(a.sequence, c.sequence) << name;
+    EXPECT_NE(a.outcomes[0].report.texts, c.outcomes[0].report.texts) << name;
+    for (size_t i = 0; i < a.outcomes.size(); ++i) EXPECT_EQ(a.outcomes[i].policy, c.outcomes[i].policy) << name;
+  }
+}
+
+// What is expected of a family on the fit part is about what its certificate then comes to, whatever the loss.
+TEST(Calibrate, ExpectsAboutWhatItThenCertifies) {
+  const Separation cases[] = {
+      {"sst2-exeunt.held", {.budgets = {0.02}}},
+      {"mnli-exeunt.held", {.budgets = {0.05}}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .loss = RiskLoss::zero_one_drop}},
+      {"mnli-exeunt.held", {.budgets = {0.05}, .loss = RiskLoss::zero_one_drop}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::ltt_hb}},
+      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::crc}},
+      {"stsb-exeunt.dev", {.budgets = {0.05}, .range = {{0, 5}}}},
+  };
+  for (auto [name, plan] : cases) {
+    const CalibrationData data = split_for_calibration(read_trace(real_trace(name)), 42);
+    double chosen = 0, cheapest = 1;
+    for (const FamilyTrial& trial : calibrate(data, plan).trials) {
+      plan.families = {trial.family};
+      const double certified = calibrate(data, plan).outcomes[0].certify_cost;
+      EXPECT_NEAR(trial.cost_fraction, certified, 0.15) << name << ' ' << trial.family;
+      if (chosen == 0) chosen = certified;
+      cheapest = std::min(cheapest, certified);
+    }
+    EXPECT_LT(chosen, cheapest + 0.03) << name << ": the family chosen is about the cheapest";
+  }
+}
+
+TEST(Calibrate, ServesOtherLossesAndMethods) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("mnli-exeunt.held")), 42);
+  for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop}) {
+    for (const RiskMethod method : {RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
+      // Hoeffding's bound knows no variance: over losses from -1 to 1 it would take 10,998 rows.
+      if (loss == RiskLoss::zero_one_drop && method == RiskMethod::ltt_hb) continue;
+      const Calibration result = calibrate(data, {.budgets = {0.02}, .loss = loss, .method = method});
+      EXPECT_LT(result.outcomes[0].certify_cost, 0.95) << name_of(loss) << ' ' << name_of(method);
+      EXPECT_EQ(result.entry.certificate->method, method);
+      EXPECT_EQ(result.entry.certificate->loss, loss);
+    }
+  }
+}
+
+TEST(Calibrate, ServesARegression) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("stsb-exeunt.dev")), 42);
+  const Calibration result = calibrate(data, {.budgets = {0.05}, .range = {{0, 5}}});
+  EXPECT_EQ(result.entry.certificate->loss, RiskLoss::abs_diff);
+  EXPECT_EQ(result.entry.certificate->method, RiskMethod::wsr);
+  EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
+  EXPECT_LT(result.outcomes[0].certify_cost, 0.9);
+  EXPECT_NO_THROW((void)calibrate(data, {.budgets = {0.05}})) << "the range is then that of the gold values";
+}
+
+TEST(Calibrate, NeedsNoLabels) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  std::fill(trace.gold.begin(), trace.gold.end(), NAN);
+  const Calibration result = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  EXPECT_LT(result.outcomes[0].certify_cost, 0.6);
+}
+
+// Exits decide by agreement with full depth, so that labels make no difference to what is certified; they do to scores.
+TEST(Calibrate, LabelsDecideNothing) {
+  ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
+  const Calibration labelled = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  std::fill(trace.gold.begin(), trace.gold.end(), NAN);
+  const Calibration bare = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  EXPECT_EQ(labelled.entry.complete().temperature, bare.entry.complete().temperature);
+  EXPECT_EQ(labelled.outcomes[0].policy, bare.outcomes[0].policy);
+  EXPECT_EQ(bare.entry.score_temperature, std::vector<float>(12, 1.0F)) << "nothing says how sure to look";
+  EXPECT_GT(labelled.entry.score_temperature.back(), 1) << "full depth is surer than right";
+  EXPECT_EQ(labelled.entry.decision_temperature.back(), 1);
+}
+
+TEST(Calibrate, CertifiesEveryLabelOfMnli) {
+  for (const bool gold : {true, false}) {
+    ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
+    if (!gold) std::fill(trace.gold.begin(), trace.gold.end(), NAN);
+    ASSERT_EQ(trace.rows, 5000U);
+    CalibrationPlan plan{.budgets = {0.05}, .tries = 1};
+    plan.group.by = "label";
+    const Calibration result = calibrate(split_for_calibration(trace, 42), plan);
+    EXPECT_LT(result.outcomes[0].certify_cost, 0.75) << "an early exit is certified";
+    const std::vector<CertifiedGroup>& groups = result.entry.certificate->groups;
+    ASSERT_EQ(groups.size(), 3U);
+    int64_t rows = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(groups[i].name, trace.info.labels[i]);
+      EXPECT_LE(binomial_p_value(std::llround(groups[i].losses), groups[i].rows, 0.05), 0.045) << groups[i].name;
+      const GroupOutcome& group = result.outcomes[0].groups[i];
+      EXPECT_LE(group.interval.low, 0.05) << "fresh rows agree";
+      EXPECT_GE(group.interval.high, group.report.texts);
+      rows += groups[i].rows;
+    }
+    EXPECT_EQ(rows, 3000);
+  }
+}
+
+TEST(Calibrate, GroupsComeFromLengthsAndColumns) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  CalibrationPlan plan{.budgets = {0.05}};
+  plan.group.by = "length";
+  const CalibrationData data = split_for_calibration(trace, 42);
+  const Calibration lengths = calibrate(data, plan);
+  ASSERT_EQ(lengths.outcomes[0].groups.size(), 4U);
+  for (const GroupOutcome& group : lengths.outcomes[0].groups) EXPECT_GT(group.rows, 400) << group.name;
+  EXPECT_THAT(lengths.outcomes[0].groups[0].name, HasSubstr("below "));
+  plan.group.by = "topic";
+  for (size_t row = 0; row < trace.rows; ++row) plan.group.values.push_back(row % 3 == 0 ? "art" : "science");
+  const Calibration column = calibrate(data, plan);
+  ASSERT_EQ(column.outcomes[0].groups.size(), 2U);
+  EXPECT_EQ(column.outcomes[0].groups[0].name, "art");
+  EXPECT_NEAR(static_cast<double>(column.outcomes[0].groups[0].rows), 1000, 100);
+  // A group of too few texts is named: nothing can be promised of it.
+  plan.group.values.assign(trace.rows, "all");
+  for (size_t row = 0; row < 30; ++row) plan.group.values[row] = "few";
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("the group 'few' of it has"));
+  plan.group.values.clear();
+  for (size_t row = 0; row < trace.rows; ++row) plan.group.values.push_back(fmt::format("{}", row));
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("want at most 64"));
+}
+
+// Numbers that a table of numbers would put into one bucket: whoever made the trace chose them.
+TEST(Calibrate, RowHashesChosenToCollideTakeTimeInProportion) {
+  const auto trace = [](size_t rows) {
+    ExitTrace out = random_trace({.rows = rows, .exits = 1, .classes = 2});
+    std::unordered_map<uint64_t, size_t> plain;
+    for (size_t row = 0; row < rows; ++row) plain.try_emplace(row, row);
+    for (size_t row = 0; row < rows; ++row) out.row_hash.push_back(row * plain.bucket_count());
+    return out;
+  };
+  EXPECT_LT(growth_exponent(2000, trace, [](const ExitTrace& made) { (void)split_for_calibration(made, 42); }), 1.5);
+}
+
+TEST(Calibrate, RequestsAreCertifiedOverClusters) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  std::vector<size_t> rows(trace.rows);
+  std::iota(rows.begin(), rows.end(), size_t{0});
+  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
+  for (size_t row = 0; row < 500; ++row) rows.insert(rows.end(), 4, row);  // 500 texts come five times
+  const ExitTrace all = select_rows(trace, rows);
+  const CalibrationData data = split_for_calibration(all, 42);
+  CalibrationPlan plan{.budgets = {0.03}, .unit = CertifiedUnit::requests};
+  const Calibration requests = calibrate(data, plan);
+  const Certificate& certificate = *requests.entry.certificate;
+  EXPECT_EQ(certificate.unit, CertifiedUnit::requests);
+  EXPECT_EQ(certificate.method, RiskMethod::wsr) << "weights are not 0 and 1";
+  EXPECT_EQ(certificate.distinct, 3000);
+  EXPECT_NEAR(static_cast<double>(certificate.rows), 3000 * 1.4, 200);
+  EXPECT_LT(requests.outcomes[0].certify_cost, 0.6);
+  EXPECT_NE(requests.outcomes[0].report.texts, requests.outcomes[0].report.requests);
+  plan.method = RiskMethod::ltt_binomial;
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("over repeated requests"));
+  plan = {.budgets = {0.03}};
+  const Calibration texts = calibrate(data, plan);
+  EXPECT_EQ(texts.entry.certificate->rows, 3000);
+  EXPECT_EQ(texts.entry.certificate->distinct, 3000);
+  EXPECT_EQ(texts.entry.certificate->method, RiskMethod::ltt_binomial);
+}
+
+TEST(Calibrate, LaterTriesGetLessOfDelta) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
+  double cost = 0;
+  for (const int tries : {1, 2, 5}) {
+    const Calibration one = calibrate(data, {.budgets = {0.02}, .families = {"entropy"}, .tries = tries});
+    EXPECT_LE(one.outcomes[0].p_value, 0.05 * share_of_try(tries));
+    EXPECT_GE(one.outcomes[0].certify_cost, cost);
+    EXPECT_EQ(one.entry.certificate->tries, tries);
+    EXPECT_EQ(one.entry.certificate->delta, 0.05) << "of all tries together";
+    cost = one.outcomes[0].certify_cost;
+  }
+  const CalibrationData few = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
+  EXPECT_NO_THROW((void)calibrate(few, {.budgets = {0.02}, .tries = 1}));
+  EXPECT_THAT(error_of([&] { (void)calibrate(few, {.budgets = {0.02}, .tries = 2}); }).what(),
+              HasSubstr("at 95 % (try 2 on these texts) takes 297 examples"));
+}
+
+TEST(Calibrate, TheCertificateNamesItsConditions) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
+  trace.info.max_length = 48;
+  trace.info.tokenizer = std::string(64, 'b');
+  const CalibrationData data = split_for_calibration(trace, 7, kNoReport);
+  const Calibration result = calibrate(data, {.budgets = {0.02}});
+  const Certificate& certificate = *result.entry.certificate;
+  EXPECT_EQ(certificate.max_length, 48);
+  EXPECT_EQ(certificate.tokenizer, trace.info.tokenizer);
+  EXPECT_EQ(certificate.last_head, LastHead::final);
+  EXPECT_EQ(certificate.seed, 7U);
+  EXPECT_EQ(certificate.rows, 4000);
+  EXPECT_EQ(certificate.certify.row_hashes, rows_sha256(data.certify));
+  EXPECT_EQ(certificate.fit.row_hashes, rows_sha256(data.fit));
+  EXPECT_NE(certificate.fit.row_hashes, certificate.certify.row_hashes);
+  EXPECT_EQ(certificate.reference, LossReference::fp32) << "its own last exit";
+  trace.info.precision = "int8";
+  EXPECT_EQ(calibrate(split_for_calibration(trace, 7), {.budgets = {0.02}}).entry.certificate->reference,
+            LossReference::same_precision)
+      << "the trace does not have the answers of fp32";
+  EXPECT_FALSE(result.outcomes[0].interval.has_value()) << "no rows are left to report";
+  EXPECT_EQ(result.outcomes[0].report.texts, result.outcomes[0].certify.texts);
+}
+
+// Against fp32, full depth in another precision is a setting like others: it is tested, and may fail.
+TEST(Calibrate, FullDepthItselfMayLoseAgainstTheReference) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> last = trace.at(row, trace.exits - 1);
+    const bool flipped = row % 200 == 0;  // 0.5 % of the answers
+    trace.reference.push_back(last[flipped ? 1 : 0]);
+    trace.reference.push_back(last[flipped ? 0 : 1]);
+  }
+  const CalibrationData data = split_for_calibration(trace, 42);
+  const Calibration result = calibrate(data, {.budgets = {0.02}});
+  EXPECT_EQ(result.entry.certificate->reference, LossReference::fp32);
+  EXPECT_LT(result.outcomes[0].certify_cost, 0.6);
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.budgets = {0.003}}); }).what(), HasSubstr("even at full depth"));
+  EXPECT_EQ(try_families(data, 3000, {.budgets = {0.003}}).front().cost_fraction, INFINITY);
+}
+
+TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
+  const Calibration result =
+      calibrate(data, {.budgets = {0.02}, .families = {"patience"}, .exits = {2, 4, 6, 8, 12}, .temperatures = false});
+  EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
+  EXPECT_THAT(result.entry.exits, ElementsAre(2, 4, 6, 8, 12));
+  EXPECT_EQ(result.entry.decision_temperature, std::vector<float>(12, 1.0F));
+}
+
+TEST(Calibrate, TooLittleDataSaysHowMuchWouldDo) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
+  const Error error = error_of([&] { (void)calibrate(data, {.budgets = {0.01}}); });
+  EXPECT_EQ(error.code(), Code::failure);
+  EXPECT_STREQ(error.what(),
+               "not enough data: certifying 1 % at 95 % takes 299 examples without a loss, and the certify part has "
+               "166");
+  EXPECT_EQ(error.hint(),
+            "provide 499 examples in total, add texts without labels (--unlabelled FILE), or allow more: 166 examples "
+            "certify 1.79 % at best");
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.budgets = {0.005}, .method = RiskMethod::crc}); }).what(),
+              HasSubstr("0.5 % in expectation takes 199 examples"));
+  EXPECT_NO_THROW((void)calibrate(data, {.budgets = {0.05}}));
+}
+
+TEST(Calibrate, WhereNothingPassesFullDepthIsTheAnswer) {
+  // Early exits that know nothing: they agree with the last by chance alone.
+  ExitTrace trace = random_trace({.rows = 2000, .exits = 3, .classes = 2});
+  for (size_t row = 0; row < trace.rows; ++row)
+    for (size_t exit = 0; exit < 2; ++exit)
+      trace.logits[(row * 3 + exit) * 2] = trace.logits[(row * 3 + exit) * 2 + 1] + (row % 2 == 0 ? 5.0F : -5.0F);
+  const Calibration result = calibrate(split_for_calibration(trace, 42), {.budgets = {0.01}});
+  EXPECT_EQ(str(result.entry.policy), "full");
+  EXPECT_EQ(result.outcomes[0].certify_cost, 1);
+  EXPECT_EQ(result.outcomes[0].losses, 0);
+}
+
+TEST(Calibrate, PlansThatMakeNoSenseAreRefused) {
+  const CalibrationData data = split_for_calibration(random_trace({.rows = 2000, .classes = 2}), 1);
+  const auto refused = [&](const CalibrationPlan& plan) {
+    const Error error = error_of([&] { (void)calibrate(data, plan); });
+    EXPECT_EQ(error.code(), Code::usage);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refused({.budgets = {}}), HasSubstr("no budget"));
+  EXPECT_THAT(refused({.budgets = {0}}), HasSubstr("want a share from 1e-05 to below 1"));
+  EXPECT_THAT(refused({.budgets = {1}}), HasSubstr("below 1"));
+  EXPECT_THAT(refused({.budgets = {0.02, 0.01}}), HasSubstr("increasing"));
+  EXPECT_THAT(refused({.delta = 0}), HasSubstr("confidence: got 1"));
+  EXPECT_THAT(refused({.families = {"entropi"}}), HasSubstr("unknown policy family"));
+  EXPECT_THAT(refused({.families = {"lte"}}), HasSubstr("no learning-to-exit head"));
+  EXPECT_THAT(refused({.loss = RiskLoss::zero_one_drop, .method = RiskMethod::ltt_binomial}),
+              HasSubstr("counts losses"));
+  EXPECT_THAT(refused({.exits = {1, 9}}), HasSubstr("after layer 9"));
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Is the promise kept in the modes that correct for something? Each has a population made so that its correction binds:
+// with it, promises are broken no more often than promised; without it, they are, and these tests would see it.
+#include "exeunt/certify/calibrate.h"
+#include "tests/unit/policy/made_population.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+constexpr int kDraws = 2000;
+constexpr double kMadeDelta = 0.05, kMadeBudget = 0.1;
+
+CalibrationPlan entropy_plan() {
+  return {.budgets = {kMadeBudget}, .delta = kMadeDelta, .families = {"entropy"}};
+}
+
+std::vector<PolicySpec> policies_of(const Calibration& calibration) {
+  std::vector<PolicySpec> out;
+  for (const BudgetOutcome& outcome : calibration.outcomes) out.push_back(outcome.policy);
+  return out;
+}
+
+// The second level is just too bold: whoever certifies it has broken the promise.
+const MadePopulation kPlain{{{.share = 0.5}, {.share = 0.3, .changed = 0.34}, {.share = 0.2, .changed = 0.5}},
+                            {0, 1, 2}};
+
+TEST(CoverageOfModes, OneBudgetWithAndWithoutAReport) {
+  for (const SplitShares shares : {SplitShares{}, kNoReport}) {
+    const MadeCoverage plain = cover_made(
+        shares.certify > 0.7 ? "no report part" : "three parts", kDraws,
+        [&](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(kPlain.draw(250, draw), draw, shares), entropy_plan()));
+        },
+        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeBudget; });
+    EXPECT_LE(plain.violations, allowed_of(kMadeDelta, kDraws));
+    EXPECT_GT(plain.violations, 0.01) << "the budget binds";
+    EXPECT_LT(plain.full_depth, 0.2);
+  }
+}
+
+// Five levels, each just too bold for one more budget.
+TEST(CoverageOfModes, SeveralBudgetsShareDelta) {
+  const std::vector<double> budgets{0.04, 0.08, 0.12, 0.16};
+  MadePopulation made{{{.share = 0.4}}, {0}};
+  for (int level = 1; level <= 4; ++level) {
+    made.kinds.push_back({.share = 0.15, .changed = 0.0402 / 0.15});
+    made.level.push_back(level);
+  }
+  const auto cover_with = [&](std::string_view name, double delta) {
+    CalibrationPlan plan = entropy_plan();
+    plan.budgets = budgets;
+    plan.delta = delta;
+    return cover_made(
+        name, kDraws,
+        [&, plan](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(made.draw(600, draw), draw), plan));
+        },
+        [&](const std::vector<PolicySpec>& got) {
+          for (size_t i = 0; i < got.size(); ++i)
+            if (made.risk(got[i]) > budgets[i]) return true;
+          return false;
+        });
+  };
+  EXPECT_LE(cover_with("four budgets at delta / 4", kMadeDelta).violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(cover_with("four budgets at delta", 4 * kMadeDelta).violations, allowed_of(kMadeDelta, kDraws));
+}
+
+// Whoever splits the same rows again and again and keeps the fastest certified policy.
+TEST(CoverageOfModes, AllTriesTogetherStayWithinDelta) {
+  constexpr int kTries = 5;
+  const auto cover_with = [&](std::string_view name, bool counted) {
+    return cover_made(
+        name, kDraws,
+        [&, counted](uint64_t draw) {
+          const ExitTrace rows = kPlain.draw(200, draw);
+          PolicySpec fastest;
+          double cost = 2;
+          for (int k = 1; k <= kTries; ++k) {
+            CalibrationPlan plan = entropy_plan();
+            plan.tries = counted ? k : 0;
+            const Calibration one = calibrate(split_for_calibration(rows, static_cast<uint64_t>(k)), plan);
+            if (one.outcomes[0].certify_cost >= cost) continue;
+            cost = one.outcomes[0].certify_cost;
+            fastest = one.outcomes[0].policy;
+          }
+          return std::vector<PolicySpec>{fastest};
+        },
+        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeBudget; });
+  };
+  const MadeCoverage shared = cover_with("the best of 5 tries, each at its share of delta", true);
+  EXPECT_LE(shared.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(shared.violations, 0.01) << "the first try has nearly all of delta";
+  EXPECT_LT(shared.full_depth, 0.2);
+  EXPECT_GT(cover_with("the best of 5 tries, each at delta", false).violations, 2 * kMadeDelta);
+}
+
+// Half of the rows are texts asked ten times: as many rows, far fewer independent draws.
+TEST(CoverageOfModes, EqualTextsCountOnce) {
+  MadePopulation made;
+  for (const int repeats : {1, 10}) {
+    for (size_t level = 0; level < 3; ++level) {
+      Kind kind = kPlain.kinds[level];
+      kind.share *= repeats == 1 ? 10.0 / 11 : 1.0 / 11;
+      kind.repeats = repeats;
+      made.kinds.push_back(kind);
+      made.level.push_back(static_cast<int>(level));
+    }
+  }
+  const auto cover_with = [&](std::string_view name, CertifiedUnit unit, bool hashes) {
+    CalibrationPlan plan = entropy_plan();
+    plan.unit = unit;
+    return cover_made(
+        name, kDraws,
+        [&, plan](uint64_t draw) {
+          ExitTrace trace = made.draw(200, draw);
+          if (!hashes) trace.row_hash.clear();
+          return policies_of(calibrate(split_for_calibration(trace, draw), plan));
+        },
+        [&](const std::vector<PolicySpec>& got) { return made.risk(got[0], unit) > kMadeBudget; });
+  };
+  const MadeCoverage texts = cover_with("texts, equal ones once", CertifiedUnit::texts, true);
+  EXPECT_LE(texts.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_LT(texts.full_depth, 0.5);
+  EXPECT_GT(cover_with("every row for itself", CertifiedUnit::texts, false).violations, 2 * kMadeDelta);
+}
+
+// Texts that are asked often change more often: few of the texts, many of the requests.
+TEST(CoverageOfModes, RequestsKeepTheirWeight) {
+  const MadePopulation made{{{.share = 0.5},
+                             {.share = 0.28, .changed = 0.1},
+                             {.share = 0.02, .changed = 1, .repeats = 10},
+                             {.share = 0.2, .changed = 0.5}},
+                            {0, 1, 1, 2}};
+  const auto cover_with = [&](std::string_view name, CertifiedUnit unit) {
+    CalibrationPlan plan = entropy_plan();
+    plan.unit = unit;
+    return cover_made(
+        name, kDraws,
+        [&, plan](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(made.draw(800, draw), draw), plan));
+        },
+        [&](const std::vector<PolicySpec>& got) { return made.risk(got[0], CertifiedUnit::requests) > kMadeBudget; });
+  };
+  const MadeCoverage requests = cover_with("requests, by clusters of equal texts", CertifiedUnit::requests);
+  EXPECT_LE(requests.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_LT(requests.full_depth, 0.5);
+  EXPECT_GT(cover_with("requests promised, texts counted", CertifiedUnit::texts).violations, 2 * kMadeDelta);
+}
+
+// Long texts change more often. The whole stays within the budget at the second level, the long ones do not.
+TEST(CoverageOfModes, EveryGroupKeepsThePromise) {
+  const MadePopulation made{{{.share = 0.3, .length = 10},
+                             {.share = 0.3, .length = 40},
+                             {.share = 0.2, .changed = 0.01, .length = 10},
+                             {.share = 0.2, .changed = 0.26, .length = 40}},
+                            {0, 0, 1, 1}};
+  const auto in_a_group = [&](const std::vector<PolicySpec>& got) {
+    for (const int length : {10, 40})
+      if (made.risk(got[0], CertifiedUnit::texts, [&](const Kind& kind) { return kind.length == length; }) >
+          kMadeBudget)
+        return true;
+    return false;
+  };
+  const auto cover_with = [&](std::string_view name, const std::string& by) {
+    CalibrationPlan plan = entropy_plan();
+    plan.group.by = by;
+    return cover_made(
+        name, kDraws,
+        [&, plan](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(made.draw(300, draw), draw), plan));
+        },
+        in_a_group);
+  };
+  const MadeCoverage groups = cover_with("every group tested", "length");
+  EXPECT_LE(groups.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(groups.violations, 0.01) << "the worst group binds";
+  EXPECT_LT(groups.full_depth, 0.2);
+  EXPECT_GT(cover_with("the whole tested, groups promised", "").violations, 2 * kMadeDelta);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/risk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "exeunt/base/json.h"
+#include "exeunt/certify/special.h"
+#include "exeunt/certify/temperature.h"
+#include "tests/unit/policy/traces.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+const Json& golden() {
+  static const Json json = read_json(std::string(EXEUNT_TEST_DATA) + "/certify/golden/risk.json");
+  return json;
+}
+
+// Equal to 1e-8 of the value, where SciPy's own answer is not already lost in the last digits of 1.
+void expect_close(double got, double want, const std::string& what) {
+  EXPECT_NEAR(got, want, 1e-8 * std::abs(want) + 1e-300) << what;
+}
+
+TEST(Special, IncompleteBetaIsThatOfScipy) {
+  for (const Json& c : golden()["incomplete_beta"])
+    expect_close(incomplete_beta(c["a"], c["b"], c["x"]), c["value"], c.dump());
+}
+
+TEST(Special, HalfOfASymmetricBetaIsAHalf) {
+  for (const double a : {0.5, 3.0, 1e3, 1e5, 5e6}) EXPECT_NEAR(incomplete_beta(a, a, 0.5), 0.5, 1e-7) << a;
+}
+
+TEST(Special, BinomialTailAndBoundAreThoseOfScipy) {
+  for (const Json& c : golden()["binomial"]) {
+    expect_close(binomial_cdf(c["k"], c["n"], c["p"]), c["cdf"], c.dump());
+    for (const auto& [delta, upper] : c["upper"].items())
+      expect_close(binomial_upper_bound(c["k"], c["n"], std::stod(delta)), upper, c.dump());
+  }
+  EXPECT_EQ(binomial_cdf(-1, 10, 0.5), 0);
+  EXPECT_EQ(binomial_cdf(10, 10, 0.5), 1);
+  EXPECT_EQ(binomial_upper_bound(10, 10, 0.05), 1);
+  EXPECT_EQ(binomial_upper_bound(0, 0, 0.05), 1) << "no rows say nothing";
+}
+
+TEST(Risk, HoeffdingBentkusIsItsDefinition) {
+  for (const Json& c : golden()["hoeffding_bentkus"])
+    expect_close(hoeffding_bentkus_p_value(c["mean"], c["n"], c["alpha"]), c["value"], c.dump());
+}
+
+TEST(Risk, HoeffdingBentkusDoesNotCountALossForRounding) {
+  double sum = 0;
+  for (int i = 0; i < 30; ++i) sum += 0.1;  // 3.0000000000000013
+  EXPECT_EQ(hoeffding_bentkus_p_value(sum / 300, 300, 0.05), hoeffding_bentkus_p_value(0.01, 300, 0.05));
+}
+
+TEST(Risk, BettingBoundsAreTheirDefinition) {
+  for (const Json& c : golden()["wsr"]) {
+    const auto losses = c["losses"].get<std::vector<double>>();
+    EXPECT_NEAR(wsr_upper_bound(losses, c["delta"]), c["upper"].get<double>(), 1e-9);
+    for (const auto& [epsilon, p] : c["p"].items())
+      expect_close(wsr_p_value(losses, std::stod(epsilon), c["delta"]), p, epsilon);
+  }
+}
+
+TEST(Risk, OnePercentAtNinetyFiveNeeds299Rows) {
+  EXPECT_EQ(rows_needed(0.01, 0.05), 299);
+  EXPECT_LE(binomial_p_value(0, 299, 0.01), 0.05);
+  EXPECT_GT(binomial_p_value(0, 298, 0.01), 0.05);
+  EXPECT_EQ(rows_needed(0.01, 0.05, 1), 473);
+  EXPECT_EQ(rows_needed(0.5, 0.5), 1);
+  for (const double epsilon : {0.001, 0.01, 0.05, 0.3})
+    for (const int64_t losses : {0, 3, 20}) {
+      const int64_t rows = rows_needed(epsilon, 0.1, losses);
+      EXPECT_GE(losses_allowed(rows, epsilon, 0.1), losses);
+      EXPECT_LT(losses_allowed(rows - 1, epsilon, 0.1), losses);
+    }
+}
+
+TEST(Risk, AllowedLossesAreThePublishedArithmetic) {
+  // Sizes of the GLUE dev sets at delta = 0.1, exact binomial.
+  EXPECT_EQ(losses_allowed(277, 0.01, 0.1), 0);
+  EXPECT_EQ(losses_allowed(408, 0.01, 0.1), 1);
+  EXPECT_EQ(losses_allowed(872, 0.01, 0.1), 4);
+  EXPECT_EQ(losses_allowed(5463, 0.01, 0.1), 44);
+  EXPECT_EQ(losses_allowed(9815, 0.01, 0.1), 85);
+  EXPECT_EQ(losses_allowed(277, 0.02, 0.1), 2);
+  EXPECT_EQ(losses_allowed(9815, 0.02, 0.1), 178);
+  EXPECT_EQ(losses_allowed(100, 0.01, 0.05), -1);
+}
+
+TEST(Risk, FixedSequenceReturnsTheLastBeforeTheFirstFailure) {
+  const auto chosen = [](std::vector<double> p) {
+    return fixed_sequence(p.size(), 0.05, [&](size_t i) { return p[i]; });
+  };
+  EXPECT_EQ(chosen({0.001, 0.01, 0.05, 0.06, 0.001}), 2u) << "at delta passes; what follows a failure is not looked at";
+  EXPECT_EQ(chosen({0.01}), 0u);
+  EXPECT_EQ(chosen({0.06, 0.01}), std::nullopt);
+  EXPECT_EQ(chosen({}), std::nullopt);
+  EXPECT_EQ(chosen({0.01, std::nan("")}), 0u);
+}
+
+TEST(Risk, ConformalChoiceCountsTheNewRowAsLost) {
+  // Nine rows; setting s loses s of them. (s + 1) / 10 <= 0.3 holds up to s = 2.
+  std::vector<std::vector<double>> losses(6, std::vector<double>(9));
+  for (size_t s = 0; s < 6; ++s)
+    for (size_t row = 0; row < s; ++row) losses[s][row] = 1;
+  const auto at = [&](size_t s) { return std::span<const double>(losses[s]); };
+  EXPECT_EQ(conformal_choice(6, 0.3, 1, at), 2u);
+  EXPECT_EQ(conformal_choice(6, 0.09, 1, at), std::nullopt);
+  EXPECT_EQ(conformal_choice(3, 0.9, 1, at), 2u);
+}
+
+TEST(Risk, ConformalChoiceRemembersEachRowsWorst) {
+  // Every setting loses one row, but each time another: bolder settings must not forget what safer ones lost.
+  std::vector<std::vector<double>> losses(4, std::vector<double>(9));
+  for (size_t s = 0; s < 4; ++s) losses[s][s] = 1;
+  EXPECT_EQ(conformal_choice(4, 0.3, 1, [&](size_t s) { return std::span<const double>(losses[s]); }), 1u);
+}
+
+// Settings 0..19 with true risks 0.005, 0.01, …, 0.1; how often does testing pick one above the budget?
+template <class PValue>
+double violation_share(int repeats, size_t rows, double epsilon, double delta, PValue&& p_value) {
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> unit;
+  int violations = 0;
+  std::vector<double> losses(rows);
+  for (int r = 0; r < repeats; ++r) {
+    // One draw per row: a row is lost from some boldness on, so that settings agree as real ones do.
+    std::vector<double> hardness(rows);
+    for (double& h : hardness) h = unit(random);
+    const auto chosen = fixed_sequence(20, delta, [&](size_t s) {
+      const double risk = 0.005 * (static_cast<double>(s) + 1);
+      for (size_t row = 0; row < rows; ++row) losses[row] = hardness[row] < risk ? 1 : 0;
+      return p_value(losses);
+    });
+    if (chosen && 0.005 * (static_cast<double>(*chosen) + 1) > epsilon + 1e-12) ++violations;
+  }
+  return violations / static_cast<double>(repeats);
+}
+
+TEST(Coverage, TestsKeepTheirPromise) {
+  const double delta = 0.1, epsilon = 0.05;
+  const int repeats = 1500;
+  const double allowance = delta + 3 * std::sqrt(delta * (1 - delta) / repeats);
+  const auto losses_of = [](const std::vector<double>& losses) {
+    return std::accumulate(losses.begin(), losses.end(), 0.0);
+  };
+  const double binomial = violation_share(repeats, 400, epsilon, delta, [&](const std::vector<double>& losses) {
+    return binomial_p_value(static_cast<int64_t>(losses_of(losses)), static_cast<int64_t>(losses.size()), epsilon);
+  });
+  EXPECT_LE(binomial, allowance);
+  EXPECT_GT(binomial, delta / 5) << "a test that never errs at the edge would be wasteful";
+  EXPECT_LE(violation_share(repeats, 400, epsilon, delta,
+                            [&](const std::vector<double>& losses) {
+                              return hoeffding_bentkus_p_value(losses_of(losses) / 400, 400, epsilon);
+                            }),
+            allowance);
+  EXPECT_LE(violation_share(repeats / 3, 400, epsilon, delta,
+                            [&](const std::vector<double>& losses) { return wsr_p_value(losses, epsilon, delta); }),
+            delta + 3 * std::sqrt(delta * (1 - delta) / (repeats / 3)));
+}
+
+TEST(Coverage, ConformalRiskIsWithinBudgetOnAverage) {
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> unit;
+  const double epsilon = 0.05;
+  double sum = 0, squares = 0;
+  const int repeats = 1000;
+  for (int r = 0; r < repeats; ++r) {
+    std::vector<double> hardness(200), losses(200);
+    for (double& h : hardness) h = unit(random);
+    const auto chosen = conformal_choice(100, epsilon, 1, [&](size_t s) {
+      for (size_t row = 0; row < 200; ++row) losses[row] = hardness[row] < 0.002 * (static_cast<double>(s) + 1) ? 1 : 0;
+      return std::span<const double>(losses);
+    });
+    const double risk = chosen ? 0.002 * (static_cast<double>(*chosen) + 1) : 0;
+    sum += risk;
+    squares += risk * risk;
+  }
+  const double mean = sum / repeats, deviation = std::sqrt((squares / repeats - mean * mean) / repeats);
+  EXPECT_LE(mean, epsilon + 2 * deviation);
+  EXPECT_GT(mean, epsilon * 0.8);
+}
+
+TEST(Tries, AllOfThemTogetherStayWithinDelta) {
+  double sum = 0;
+  for (int k = 1; k <= 60; ++k) {
+    EXPECT_GT(share_of_try(k), 0);
+    sum += share_of_try(k);
+  }
+  EXPECT_LE(sum, 1);
+  EXPECT_GT(sum, 0.999);
+  EXPECT_EQ(share_of_try(1), 0.9);
+}
+
+TEST(Temperature, IsThatOfScipy) {
+  for (const Json& c : golden()["temperature"]) {
+    ExitTrace trace = random_trace({.rows = 60, .exits = 1, .classes = c["classes"].get<int>()});
+    trace.logits = c["logits"].get<std::vector<float>>();
+    const auto targets = c["targets"].get<std::vector<int>>();
+    const float fitted = fit_temperature(trace, 0, targets);
+    EXPECT_NEAR(fitted, c["temperature"].get<double>(), 1e-4 * fitted);
+    EXPECT_NEAR(negative_log_likelihood(trace, 0, targets, fitted), c["nll"].get<double>(), 1e-8);
+    EXPECT_NEAR(negative_log_likelihood(trace, 0, targets, 1), c["nll_at_1"].get<double>(), 1e-6);
+    for (size_t row = 0; row < trace.rows; ++row) trace.gold[row] = static_cast<float>(targets[row]);
+    EXPECT_EQ(score_temperatures(trace).at(0), fitted);
+  }
+}
+
+TEST(Temperature, StaysWithinItsLimits) {
+  ExitTrace trace = random_trace({.rows = 4, .exits = 1, .classes = 2});
+  trace.logits = {1, 0, 1, 0, 1, 0, 1, 0};
+  const std::vector<int> right{0, 0, 0, 0}, wrong{1, 1, 1, 1};
+  EXPECT_EQ(fit_temperature(trace, 0, right), kMinTemperature) << "always right: as sure as can be";
+  EXPECT_EQ(fit_temperature(trace, 0, wrong), kMaxTemperature) << "always wrong: as unsure as can be";
+  trace.logits = {1e38F, -1e38F, 1e38F, -1e38F, 1e38F, -1e38F, -1e38F, 1e38F};
+  const float extreme = fit_temperature(trace, 0, right);
+  EXPECT_GE(extreme, kMinTemperature);
+  EXPECT_LE(extreme, kMaxTemperature);
+  trace.logits.assign(8, 0);
+  const float flat = fit_temperature(trace, 0, right);
+  EXPECT_GE(flat, kMinTemperature);
+  EXPECT_LE(flat, kMaxTemperature);
+}
+
+TEST(Temperature, IsShrunkByAPenaltyOnItsLogarithm) {
+  ExitTrace trace = random_trace({.rows = 4, .exits = 1, .classes = 2});
+  trace.logits = {1, 0, 1, 0, 1, 0, 1, 0};
+  const std::vector<int> right{0, 0, 0, 0};
+  const auto loss_at = [&](double t) {
+    return 4 * negative_log_likelihood(trace, 0, right, t) + std::log(t) * std::log(t);
+  };
+  const float fitted = fit_temperature(trace, 0, right, 1);
+  EXPECT_GT(fitted, kMinTemperature) << "four rows are not proof of certainty";
+  EXPECT_LT(fitted, 1);
+  for (double t = 0.05; t < 20; t *= 1.01) EXPECT_LE(loss_at(fitted), loss_at(t) + 1e-9) << t;
+}
+
+// Exits have to agree with full depth, whatever the gold labels say; what users see is calibrated to those.
+TEST(Temperature, OfDecisionsIsFittedToFullDepthAndOfScoresToGold) {
+  ExitTrace trace = random_trace({.rows = 300, .exits = 3, .classes = 3});
+  std::vector<int> last;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> z = trace.at(row, 2);
+    last.push_back(static_cast<int>(std::max_element(z.begin(), z.end()) - z.begin()));
+  }
+  const std::vector<float> decision = decision_temperatures(trace), score = score_temperatures(trace);
+  EXPECT_EQ(decision[0], fit_temperature(trace, 0, last, 1));
+  EXPECT_EQ(decision[1], fit_temperature(trace, 1, last, 1));
+  EXPECT_EQ(decision[2], 1) << "the last exit does not decide";
+  const std::vector<int> gold(trace.gold.begin(), trace.gold.end());
+  for (int exit = 0; exit < 3; ++exit)
+    EXPECT_EQ(score[static_cast<size_t>(exit)], fit_temperature(trace, exit, gold)) << exit;
+  EXPECT_NE(score[0], decision[0]);
+  for (float& one : trace.gold) one = NAN;
+  EXPECT_EQ(decision_temperatures(trace), decision) << "labels make no difference";
+  EXPECT_EQ(score_temperatures(trace), std::vector<float>(3, 1.0F));
+  const ExitTrace numbers = random_trace({.classes = 1});
+  EXPECT_EQ(decision_temperatures(numbers), std::vector<float>(4, 1.0F));
+  EXPECT_EQ(score_temperatures(numbers), std::vector<float>(4, 1.0F));
+}
+
+TEST(Temperature, HelpsRealExits) {
+  const ExitTrace fit = read_trace(real_trace("sst2-exeunt.held")), fresh = read_trace(real_trace("sst2-exeunt.dev"));
+  const std::vector<float> temperatures = score_temperatures(fit);
+  std::vector<int> gold;
+  for (const float g : fresh.gold) gold.push_back(static_cast<int>(g));
+  int better = 0;
+  for (int exit = 0; exit < fresh.exits; ++exit)
+    better += negative_log_likelihood(fresh, exit, gold, temperatures[static_cast<size_t>(exit)]) <=
+              negative_log_likelihood(fresh, exit, gold, 1);
+  EXPECT_GE(better, 9) << "of 12, on data the fit has not seen";
+}
+
+}  // namespace
+}  // namespace exeunt

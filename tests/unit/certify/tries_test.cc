@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/tries.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/policy/traces.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+std::vector<uint64_t> rows(uint64_t from, uint64_t to) {
+  std::vector<uint64_t> out;
+  for (uint64_t i = from; i < to; ++i) out.push_back(i * 0x9e3779b97f4a7c15);
+  return out;
+}
+
+// Sets the folder that tries are counted in, and puts the old one back.
+class StateHome {
+ public:
+  explicit StateHome(const std::filesystem::path& folder) {
+    if (const char* now = std::getenv("XDG_STATE_HOME")) before_ = now;
+    ::setenv("XDG_STATE_HOME", folder.c_str(), 1);
+  }
+  ~StateHome() { before_ ? ::setenv("XDG_STATE_HOME", before_->c_str(), 1) : ::unsetenv("XDG_STATE_HOME"); }
+  StateHome(const StateHome&) = delete;
+  StateHome& operator=(const StateHome&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(Tries, CountThoseThatShareARowWhateverTheModel) {
+  const Scratch scratch;
+  EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 100)), 1);
+  EXPECT_EQ(count_try(scratch.path(), "b", rows(99, 150)), 2) << "one row in common";
+  EXPECT_EQ(count_try(scratch.path(), "c", rows(200, 300)), 1) << "rows of their own";
+  EXPECT_EQ(count_try(scratch.path(), "d", rows(0, 300)), 4);
+}
+
+TEST(Tries, TheSameTestAgainIsNoNewTry) {
+  const Scratch scratch;
+  EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10)), 1);
+  EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 2);
+  EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10)), 1);
+  EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 2);
+}
+
+// A promise about a precision that the user names is one of its own; what was not asked for one by one is one promise.
+TEST(Tries, OfANamedPrecisionHaveADeltaOfTheirOwn) {
+  const Scratch scratch;
+  const auto tried = [&](const char* test, const char* precision, bool named) {
+    return count_try(scratch.path(), test, rows(0, 10), {.precision = precision, .named = named});
+  };
+  EXPECT_EQ(tried("chosen", "int8", false), 1);
+  EXPECT_EQ(tried("named", "bf16", true), 1);
+  EXPECT_EQ(tried("named again, another split", "bf16", true), 2);
+  EXPECT_EQ(tried("the chosen one, named", "int8", true), 2) << "int8 was certified before";
+  EXPECT_EQ(tried("another choice", "fp32", false), 2) << "the choice is one promise, whatever it fell on";
+  EXPECT_EQ(tried("a third one", "bf16", false), 5) << "two chosen, two named in this precision";
+  EXPECT_EQ(count_try(scratch.path(), "of a trace that names none", rows(0, 10)), 7);
+}
+
+// Nothing is tested where the rows are too few, so nothing is used up.
+TEST(Tries, ThatNoRowsSufficeForAreNotCounted) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  const CalibrationData data = split_for_calibration(random_trace({.rows = 200}), 1);
+  CalibrationPlan plan{.budgets = {0.01}};
+  EXPECT_EQ(error_of([&] { count_try(data, plan, {}); }).code(), Code::failure);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "exeunt" / "tries"));
+  plan.budgets = {0.05};
+  count_try(data, plan, {});
+  EXPECT_EQ(plan.tries, 1);
+}
+
+// The last exit in fp32 is the reference, whether it is written down a second time or not.
+TEST(Tries, OfOneTestAreOneWithAndWithoutTheReferenceInTheTrace) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
+  CalibrationPlan plan{.budgets = {0.05}};
+  count_try(split_for_calibration(trace, 1), plan, {});
+  set_reference(trace, trace);
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 1);
+}
+
+TEST(Tries, ADamagedEntryCountsAsATry) {
+  const Scratch scratch;
+  EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10)), 1);
+  scratch.write("tries/x.safetensors", "no tensors");
+  EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 3);
+}
+
+TEST(Tries, AnUnreadableSaltIsAnErrorAndNoNewOne) {
+  const Scratch scratch;
+  for (const char* damaged : {"", "17", "17 x\n", "-1 5\n", "17 18446744073709551616\n"}) {
+    scratch.write("salt", damaged);
+    const Error error = error_of([&] { (void)count_try(scratch.path(), "a", rows(0, 10)); });
+    EXPECT_EQ(error.code(), Code::bad_file) << damaged;
+    EXPECT_THAT(error.what(), testing::HasSubstr("want two numbers")) << damaged;
+  }
+}
+
+TEST(Tries, TellNoHashesOfOthers) {
+  const Scratch one, two;
+  (void)count_try(one.path(), "a", rows(0, 10));
+  (void)count_try(two.path(), "a", rows(0, 10));
+  const auto bytes = [](const std::filesystem::path& folder) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "tries")) {
+      std::ifstream file(entry.path(), std::ios::binary);
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    }
+    return std::string();
+  };
+  EXPECT_NE(bytes(one.path()), bytes(two.path())) << "each user has a salt of their own";
+}
+
+TEST(Tries, AreCountedOneAtATime) {
+  const Scratch scratch;
+  std::vector<int> numbers(8);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < numbers.size(); ++i)
+      threads.emplace_back([&, i] { numbers[i] = count_try(scratch.path(), std::to_string(i), rows(0, 10)); });
+  }
+  std::sort(numbers.begin(), numbers.end());
+  EXPECT_THAT(numbers, testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+TEST(Tries, AFolderThatCannotBeMadeIsSaid) {
+  const Scratch scratch;
+  scratch.write("file", "");
+  const Error error = error_of([&] { (void)count_try(scratch.path() / "file" / "x", "a", rows(0, 1)); });
+  EXPECT_EQ(error.code(), Code::resources);
+}
+
+TEST(Tries, AreOfOnePlanOnOnePartOfTheRows) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
+  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row * 0x9e3779b97f4a7c15);
+  const auto tried = [](const ExitTrace& rows, uint64_t seed, CalibrationPlan plan) {
+    count_try(split_for_calibration(rows, seed), plan, {});
+    return plan.tries;
+  };
+  const CalibrationPlan plan{.budgets = {0.05}};
+  EXPECT_EQ(tried(trace, 1, plan), 1);
+  EXPECT_EQ(tried(trace, 1, plan), 1) << "the same test";
+  EXPECT_EQ(tried(trace, 1, {.budgets = {0.05}, .exits = {1, 2, 3}}), 1) << "all exits, named";
+  EXPECT_EQ(tried(trace, 2, plan), 2) << "another split";
+  EXPECT_EQ(tried(trace, 1, {.budgets = {0.1}}), 3) << "another plan";
+  ExitTrace other = trace;
+  other.logits[0] += 1;
+  for (float& logit : other.logits) logit *= 2;
+  EXPECT_EQ(tried(other, 1, plan), 4) << "another model";
+  for (uint64_t& hash : other.row_hash) hash += 1;
+  EXPECT_EQ(tried(other, 1, plan), 1) << "other texts";
+}
+
+TEST(Tries, OfTracesWithoutHashesGoByTheRowsOfTheirData) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
+  trace.info.data = "one";
+  CalibrationPlan plan{.budgets = {0.05}};
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 1);
+  count_try(split_for_calibration(trace, 2), plan, {});
+  EXPECT_EQ(plan.tries, 2);
+  trace.info.data = "two";
+  for (float& logit : trace.logits) logit *= 2;
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 1);
+}
+
+TEST(Tries, ThatCannotBeCountedAreSaidToBeSo) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "file") << "x";
+  const StateHome home(scratch.path() / "file");
+  CalibrationPlan plan{.budgets = {0.05}};
+  std::string said;
+  Observer observer;
+  observer.notice = [&](const std::string& text) { said = text; };
+  count_try(split_for_calibration(random_trace({.rows = 200}), 1), plan, observer);
+  EXPECT_EQ(plan.tries, 1);
+  EXPECT_THAT(said, testing::HasSubstr("cannot be counted"));
+}
+
+}  // namespace
+}  // namespace exeunt

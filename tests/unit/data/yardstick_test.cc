@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/data/yardstick.h"
+
+#include "exeunt/data/user_data.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+Dataset table_of(const std::string& rows, bool pairs = false) {
+  UserColumns columns;
+  columns.format = UserFormat::csv;
+  if (pairs) columns.pair = "pair";
+  return parse_user_data((pairs ? "text,pair,label\n" : "text,label\n") + rows, "f.csv", columns);
+}
+
+// Texts of a few words of which one tells the label.
+std::string topics(int from, int count) {
+  const char* words[] = {"refund", "card", "transfer"};
+  const char* filler[] = {"my", "please", "about", "the", "today", "again", "when"};
+  std::string out;
+  for (int i = from; i < from + count; ++i) {
+    out += fmt::format("{} {}{} {} {},{}\n", filler[i % 7], words[i % 3], i % 2 == 0 ? "s" : "", filler[i * 5 % 7],
+                       filler[i * 3 % 7], words[i % 3]);
+  }
+  return out;
+}
+
+TEST(Yardstick, ALinearModelLearnsWordsAndTheirForms) {
+  const std::vector<YardstickScore> scores =
+      yardstick(table_of(topics(0, 60)), table_of(topics(60, 30)), {Metric::accuracy});
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(scores[0].name, "majority class");
+  EXPECT_NEAR(scores[0].metrics[0].value, 1.0 / 3, 1e-12);
+  EXPECT_EQ(scores[1].name, "linear model");
+  EXPECT_EQ(scores[1].metrics[0].value, 1.0);
+}
+
+TEST(Yardstick, ReadsTheSecondTextOfAPairAsAnother) {
+  const std::string rows = "good,bad,first\nbad,good,second\nfine good,bad so,first\nvery bad,good one,second\n";
+  const Dataset data = table_of(rows, true);
+  std::vector<float> gold;
+  for (const Example& example : data.examples) gold.push_back(example.gold);
+  EXPECT_EQ(LinearModel(data).answers(data), gold);
+}
+
+TEST(Yardstick, LearnsARegression) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i)
+    rows += fmt::format("word{} {},{}\n", i, i % 2 == 0 ? "high" : "low", i % 2 == 0 ? 4.5 : 1.25);
+  const Dataset data = table_of(rows);
+  ASSERT_TRUE(data.regression);
+  const std::vector<YardstickScore> scores = yardstick(data, data, {Metric::pearson});
+  EXPECT_EQ(scores[0].name, "mean of the labels");
+  EXPECT_GT(scores[1].metrics[0].value, 0.99);
+  EXPECT_NEAR(usual_answer(data), 2.875, 1e-6);
+}
+
+// Two words tell two labels, each on its own.
+TEST(Yardstick, LearnsEachOfSeveralLabels) {
+  UserColumns columns;
+  columns.format = UserFormat::csv;
+  columns.several = true;
+  std::string rows = "text,label\n";
+  for (int i = 0; i < 80; ++i) {
+    rows += fmt::format("item{} {} {},{}\n", i, i % 2 == 0 ? "rude" : "polite", i % 4 < 3 ? "noise" : "quiet",
+                        i % 4 == 0   ? "angry|loud"
+                        : i % 4 == 1 ? "loud"
+                        : i % 4 == 2 ? "angry|loud"
+                                     : "");
+  }
+  const Dataset data = parse_user_data(rows, "f.csv", columns);
+  ASSERT_TRUE(data.several);
+  EXPECT_EQ(usual_set(data), (std::vector<float>{1, 1}));
+  const std::vector<YardstickScore> scores = yardstick(data, data, set_metrics());
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(scores[0].name, "majority set");
+  EXPECT_EQ(scores[0].metrics[0].metric, Metric::exact_match);
+  EXPECT_EQ(scores[0].metrics[0].value, 0.5) << "two of four rows have both labels";
+  EXPECT_EQ(scores[1].name, "linear model");
+  EXPECT_EQ(scores[1].metrics[0].value, 1.0);
+}
+
+TEST(Yardstick, SaysWhoBeatsANetworkAndWhatToDo) {
+  const std::vector<YardstickScore> scores{{"majority class", {{Metric::accuracy, 0.5}, {Metric::f1, 0.0}}},
+                                           {"linear model", {{Metric::accuracy, 0.8}, {Metric::f1, 0.75}}}};
+  EXPECT_EQ(yardstick_lines(scores), (std::vector<std::string>{"majority class: accuracy 50.00, f1 0.00",
+                                                               "linear model: accuracy 80.00, f1 75.00"}));
+  EXPECT_EQ(lost_to_yardstick(scores, Metric::accuracy, 0.4),
+            "the linear model does better than the network, accuracy 80.00 against 40.00: train longer (--epochs) or "
+            "faster (--lr), bring more rows, or start from another encoder (--model)");
+  EXPECT_EQ(lost_to_yardstick(scores, Metric::accuracy, 0.8), "");
+  EXPECT_EQ(lost_to_yardstick(scores, Metric::f1, 0.76), "");
+  EXPECT_EQ(lost_to_yardstick({}, Metric::accuracy, 0.1), "");
+}
+
+TEST(Yardstick, TheSameRowsGiveTheSameModel) {
+  const Dataset train = table_of(topics(0, 60)), test = table_of(topics(60, 60));
+  EXPECT_EQ(LinearModel(train).answers(test), LinearModel(train).answers(test));
+}
+
+}  // namespace
+}  // namespace exeunt

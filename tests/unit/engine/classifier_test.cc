@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/engine/classifier.h"
+
+#include "exeunt/base/files.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/engine/precision_map.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kModel = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
+
+// A folder of ours with a policy.json that has one entry.
+struct Folder {
+  explicit Folder(const std::string& precision, const std::optional<Certificate>& certificate = {}) {
+    const Checkpoint model = Checkpoint::open(kModel);
+    (void)write_exeunt_folder(model, path);
+    file.weights = weights_sha256(model);
+    file.default_precision = precision;
+    PolicyEntry& entry = file.entries.emplace_back();
+    entry.precision = precision;
+    entry.exits = {1, 2, 3};
+    entry.decision_temperature = entry.score_temperature = {1, 1, 1};
+    entry.policy = parse_policy("layer:2");
+    entry.points = {{.policy = entry.policy, .epsilon = 0.01, .cost_fraction = 0.5, .exit_rates = {0, 1, 0}}};
+    entry.certificate = certificate;
+    save();
+  }
+  void save() const { write_atomically(path / "policy.json", policy_file_text(file)); }
+
+  Scratch scratch = Scratch(quick_parent());
+  std::filesystem::path path = scratch.path() / "model";
+  PolicyFile file = {};
+};
+
+Certificate some_certificate() {
+  Certificate certificate;
+  certificate.epsilon = 0.01;
+  certificate.delta = 0.05;
+  certificate.rows = 100;
+  certificate.fit = certificate.certify = {.data = std::string(64, 'a'), .rows = 100};
+  certificate.tool = "0.1.0";
+  certificate.created = "2026-01-01T00:00:00Z";
+  return certificate;
+}
+
+TEST(Classifier, RunsTheModelsOwnPolicyAndSaysWhatItPromises) {
+  const Folder folder("fp32", some_certificate());
+  Classifier classifier(folder.path.string());
+  EXPECT_EQ(classifier.engine().precision(), Precision::fp32);  // the file's default, whatever the processor has
+  EXPECT_EQ(classifier.answer("a great film").layer, 2);
+  EXPECT_TRUE(classifier.ask().policy->exit_rates.empty());  // one exit alone: nothing to plan by
+  ASSERT_TRUE(classifier.resolved().certificate);
+  EXPECT_THAT(classifier.notices(), ElementsAre(HasSubstr("policy layer:2; promise: at most 1 % of answers differ from "
+                                                          "the fp32 model at full depth, confidence 95 %")));
+}
+
+TEST(Classifier, PlansByTheExitRatesThatCalibrationSaw) {
+  Folder folder("fp32");
+  PolicyEntry& entry = folder.file.entries.at(0);
+  entry.policy = entry.points.front().policy = parse_policy("entropy:0.2");
+  folder.save();
+  EXPECT_EQ(Classifier(folder.path.string()).ask().policy->exit_rates, (std::vector<float>{0, 1, 0}));
+}
+
+TEST(Classifier, APolicyInWordsGoesBeforeTheModelsOwn) {
+  const Folder folder("fp32");
+  Classifier classifier(folder.path.string(), {.policy = "layer:1"});
+  EXPECT_EQ(classifier.answer("a great film").layer, 1);
+  EXPECT_FALSE(classifier.resolved().certificate);
+  EXPECT_THAT(classifier.notices(), IsEmpty());
+}
+
+TEST(Classifier, AnotherPrecisionRunsAtFullDepthAndSaysSo) {
+  const Folder folder("fp32");
+  ClassifierOptions options;
+  options.engine.precision = Precision::int8;
+  Classifier classifier(folder.path.string(), options);
+  EXPECT_EQ(classifier.answer("a great film").layer, 3);
+  EXPECT_THAT(classifier.notices(), ElementsAre(HasSubstr("no entry for int8; running at full depth")));
+}
+
+TEST(Classifier, APolicyForOtherWeightsIsNotUsedAndOneOfAnotherPrecisionMapPromisesNothing) {
+  Folder folder("int8");
+  write_atomically(folder.path / kPrecisionFile,
+                   precision_map_text({.by_precision = {{Precision::int8, {{"layer.1.ffn2", Precision::fp32}}}}}));
+  Classifier other_map(folder.path.string());
+  EXPECT_EQ(other_map.answer("a great film").layer, 2);
+  EXPECT_FALSE(other_map.resolved().certificate);
+  EXPECT_THAT(other_map.resolved().promise, HasSubstr("none ("));
+
+  folder.file.entries.at(0).precision_map = precision_map_sha256({{"layer.1.ffn2", Precision::fp32}});
+  folder.save();
+  EXPECT_EQ(Classifier(folder.path.string()).answer("a great film").layer, 2);
+
+  folder.file.weights = std::string(64, '0');
+  folder.save();
+  Classifier other_weights(folder.path.string());
+  EXPECT_EQ(other_weights.answer("a great film").layer, 3);
+  EXPECT_THAT(other_weights.notices(), ElementsAre(HasSubstr("made for other weights")));
+  const Error error =
+      error_of([&] { Classifier(folder.path.string(), {.policy = (folder.path / "policy.json").string()}); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr("made for other weights"));
+}
+
+TEST(Classifier, ABackboneWithoutHeadsIsRefused) {
+  const Error error = error_of([] { Classifier(EXEUNT_TEST_DATA "/checkpoints/bert-backbone"); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr("the model has no exits"));
+}
+
+TEST(Classifier, APolicyThatDoesNotFitIsRefused) {
+  EXPECT_EQ(error_of([] { Classifier(kModel, {.policy = "layer:9"}); }).code(), Code::usage);
+  EXPECT_EQ(error_of([] { Classifier(kModel, {.policy = "entrpy:0.1"}); }).code(), Code::usage);
+}
+
+}  // namespace
+}  // namespace exeunt

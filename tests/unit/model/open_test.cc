@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what the user types to a checkpoint: every kind of folder, and what is said about folders that are none.
+#include <cstdlib>
+
+#include "exeunt/base/files.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/torch_file.h"
+#include "tests/unit/model/others.h"
+#include "tests/unit/model/tf_builder.h"
+
+namespace exeunt {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+others::Builder bare_bert() {
+  others::Builder b;
+  b.bert("");
+  return b;
+}
+
+Error open_refusal(const fs::path& model) {
+  const Error error = error_of([&] { (void)Checkpoint::open(model); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  return error;
+}
+
+TEST(Open, ReadsAFolderAndAFileInIt) {
+  const Scratch scratch;
+  others::Builder b = bare_bert();
+  const fs::path folder = others::save(scratch, "m", b.set(), others::config("bert"));
+  EXPECT_EQ(Checkpoint::open(folder).spec().layers, 4);
+  EXPECT_EQ(Checkpoint::open(folder / "model.safetensors").folder(), folder);
+  EXPECT_EQ(Checkpoint::open(folder.string() + "/").spec().layers, 4);
+}
+
+TEST(Open, JoinsShardsByTheirIndex) {
+  const Scratch scratch;
+  others::Builder b = bare_bert();
+  const fs::path folder = others::save(scratch, "m", b.set(), others::config("bert"));
+  std::vector<NamedTensor> first, second;
+  Json index{{"metadata", {{"total_size", 1}}}, {"weight_map", Json::object()}};
+  for (const NamedTensor& tensor : others::named(b.set())) {
+    const bool even = first.size() <= second.size();
+    (even ? first : second).push_back(tensor);
+    index["weight_map"][tensor.name] = even ? "model-1.safetensors" : "model-2.safetensors";
+  }
+  fs::remove(folder / "model.safetensors");
+  write_safetensors(folder / "model-1.safetensors", first);
+  write_safetensors(folder / "model-2.safetensors", second);
+  scratch.write("m/model.safetensors.index.json", index.dump());
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  EXPECT_EQ(to_floats(checkpoint.get("layer.1.ffn1.weight")),
+            to_floats(*b.set().find("encoder.layer.1.intermediate.dense.weight")));
+
+  Json wrong = index;
+  wrong["weight_map"][first[0].name] = "model-2.safetensors";
+  scratch.write("m/model.safetensors.index.json", wrong.dump());
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("is missing, but the index places it here"));
+  wrong["weight_map"][first[0].name] = "../m/model-1.safetensors";
+  scratch.write("m/model.safetensors.index.json", wrong.dump());
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("want names of files beside it"));
+  wrong["weight_map"] = 3;
+  scratch.write("m/model.safetensors.index.json", wrong.dump());
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("weight_map"));
+  fs::remove(folder / "model-2.safetensors");
+  scratch.write("m/model.safetensors.index.json", index.dump());
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("model-2.safetensors: cannot open"));
+}
+
+// A file that torch.save() wrote, listed as the one shard of an index.
+TEST(Open, ReadsPyTorchFilesAloneAndAsShards) {
+  const fs::path golden = EXEUNT_TEST_DATA "/golden/deebert_bert";
+  const Checkpoint whole = Checkpoint::open(golden);
+  const Scratch scratch;
+  Json map = Json::object();
+  for (const auto& [name, view] : read_torch(golden / "pytorch_model.bin").tensors) map[name] = "part-1.bin";
+  fs::copy_file(golden / "pytorch_model.bin", scratch.path() / "part-1.bin");
+  fs::copy_file(golden / "config.json", scratch.path() / "config.json");
+  scratch.write("pytorch_model.bin.index.json", Json{{"weight_map", map}}.dump());
+  const Checkpoint sharded = Checkpoint::open(scratch.path());
+  EXPECT_EQ(weights_sha256(sharded), weights_sha256(whole));
+  EXPECT_TRUE(sharded.exits().last_ramp.has_value());
+}
+
+TEST(Open, FindsAModelInTheHubsCache) {
+  const Scratch scratch;
+  others::Builder b = bare_bert();
+  const fs::path folder = others::save(scratch, "models--org--tiny/snapshots/c0ffee", b.set(), others::config("bert"));
+  fs::create_directories(scratch.path() / "models--org--tiny/refs");
+  scratch.write("models--org--tiny/refs/main", "c0ffee");
+  ::setenv("HF_HUB_CACHE", scratch.path().c_str(), 1);
+  EXPECT_EQ(Checkpoint::open("org/tiny").folder(), folder);
+  EXPECT_THAT(open_refusal("org/other").hint(), HasSubstr("hf download org/other"));
+  ::unsetenv("HF_HUB_CACHE");
+}
+
+TEST(Open, SaysWhatAFolderLacks) {
+  const Scratch scratch;
+  EXPECT_THAT(open_refusal(scratch.path() / "absent").what(), HasSubstr("no such model folder"));
+  EXPECT_THAT(open_refusal(scratch.path()).what(), HasSubstr("got no weights, want model.safetensors"));
+  scratch.write("tf_model.h5", "");
+  EXPECT_THAT(open_refusal(scratch.path()).hint(), HasSubstr("'tf_model.h5' cannot be read"));
+  fs::remove(scratch.path() / "tf_model.h5");
+  fs::create_directories(scratch.path() / "checkpoint-500");
+  EXPECT_THAT(open_refusal(scratch.path()).hint(), HasSubstr("checkpoint-500?"));
+  const fs::path other = scratch.write("weights.txt", "");
+  EXPECT_THAT(open_refusal(other).what(), HasSubstr("is no weight file by its name"));
+
+  others::Builder b = bare_bert();
+  const fs::path folder = others::save(scratch, "m", b.set(), others::config("bert"));
+  fs::remove(folder / "config.json");
+  EXPECT_THAT(open_refusal(folder).what(), HasSubstr("got no config.json"));
+  scratch.write("m/bert_config.json", R"({"vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 4,
+      "num_attention_heads": 2, "intermediate_size": 12, "max_position_embeddings": 10, "type_vocab_size": 2})");
+  EXPECT_EQ(Checkpoint::open(folder).spec().family, Family::bert);
+}
+
+// The tensors under Google's names, as one shard and its index.
+void save_tensorflow(const Scratch& scratch, const std::string& name, const TensorSet& set) {
+  std::string data;
+  tf::Pairs entries{{"", tf::header()}};
+  for (const auto& [tensor, view] : set.tensors) {
+    std::vector<uint64_t> shape(view.shape.begin(), view.shape.end());
+    entries.emplace_back(
+        tensor,
+        tf::entry(
+            {.shape = shape, .offset = data.size(), .size = view.bytes.size(), .crc = mask_crc(crc32c(view.bytes))}));
+    data.append(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
+  }
+  scratch.write(name + ".index", tf::table({.blocks = {tf::block(entries)}}));
+  scratch.write(name + ".data-00000-of-00001", data);
+}
+
+// Google's ALBERT by the names its own code gives, with an optimiser's slots and pretraining heads.
+others::Builder google_albert() {
+  others::Builder b;
+  const int64_t d = others::kHidden, e = others::kEmbedding, f = others::kInner;
+  const auto dense = [&](const std::string& name, int64_t in, int64_t out) {
+    b.tensor(name + "/kernel", {in, out});
+    b.tensor(name + "/bias", {out});
+  };
+  const auto norm = [&](const std::string& name, int64_t size) {
+    b.tensor(name + "/gamma", {size});
+    b.tensor(name + "/beta", {size});
+  };
+  b.tensor("bert/embeddings/word_embeddings", {others::kVocab, e});
+  b.tensor("bert/embeddings/position_embeddings", {others::kPositions, e});
+  b.tensor("bert/embeddings/token_type_embeddings", {2, e});
+  norm("bert/embeddings/LayerNorm", e);
+  dense("bert/encoder/embedding_hidden_mapping_in", e, d);
+  const std::string group = "bert/encoder/transformer/group_0/inner_group_0/";
+  for (const char* part : {"query", "key", "value"}) dense(group + "attention_1/self/" + part, d, d);
+  dense(group + "attention_1/output/dense", d, d);
+  norm(group + "LayerNorm", d);
+  dense(group + "ffn_1/intermediate/dense", d, f);
+  dense(group + "ffn_1/intermediate/output/dense", f, d);
+  norm(group + "LayerNorm_1", d);
+  dense("bert/pooler/dense", d, d);
+  dense("cls/predictions/transform/dense", d, e);
+  b.tensor("bert/pooler/dense/kernel/adam_m", {d, d});
+  b.tensor("global_step", {});
+  return b;
+}
+
+TEST(Open, ReadsGooglesAlbertFromAnyOfItsNames) {
+  const Scratch scratch;
+  fs::create_directories(scratch.path() / "albert");
+  others::Builder b = google_albert();
+  save_tensorflow(scratch, "albert/model.ckpt-best", b.set());
+  Json config = others::config("albert");
+  config.erase("model_type");
+  scratch.write("albert/albert_config.json", config.dump());
+  scratch.write("albert/30k-clean.model", "spm");
+  const std::string folder = scratch.path() / "albert";
+  for (const std::string& name : {folder, folder + "/model.ckpt-best", folder + "/model.ckpt-best.index"}) {
+    const Checkpoint checkpoint = Checkpoint::open(name);
+    EXPECT_EQ(checkpoint.spec().family, Family::albert);
+    EXPECT_TRUE(checkpoint.notices().empty());
+    const TensorView& kernel =
+        *b.set().find("bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/kernel");
+    EXPECT_EQ(to_floats(checkpoint.get("group.0.ffn1.weight")), to_floats(transposed(kernel)));
+    EXPECT_EQ(to_floats(checkpoint.get("pooler.bias")), to_floats(*b.set().find("bert/pooler/dense/bias")));
+  }
+  // Transposed views are written out row by row, so that the copy is an ordinary file.
+  (void)write_exeunt_folder(Checkpoint::open(folder), scratch.path() / "own");
+  EXPECT_EQ(to_floats(Checkpoint::open(scratch.path() / "own").get("group.0.query.weight")),
+            to_floats(Checkpoint::open(folder).get("group.0.query.weight")));
+  EXPECT_EQ(read_text(scratch.path() / "own" / "30k-clean.model"), "spm");
+}
+
+TEST(Open, ReadsTfHubsFolder) {
+  const Scratch scratch;
+  fs::create_directories(scratch.path() / "variables");
+  fs::create_directories(scratch.path() / "assets");
+  others::Builder b = google_albert();
+  save_tensorflow(scratch, "variables/variables", b.set());
+  scratch.write("assets/albert_config.json", others::config("albert").dump());
+  scratch.write("assets/30k-clean.model", "spm");
+  const Checkpoint checkpoint = Checkpoint::open(scratch.path());
+  EXPECT_EQ(checkpoint.folder(), scratch.path());
+  (void)write_exeunt_folder(checkpoint, scratch.path() / "own");
+  EXPECT_EQ(read_text(scratch.path() / "own" / "30k-clean.model"), "spm");
+}
+
+TEST(Open, AsksWhichOfSeveralTensorFlowCheckpointsIsMeant) {
+  const Scratch scratch;
+  scratch.write("model.ckpt-1.index", "");
+  scratch.write("model.ckpt-2.index", "");
+  const Error error = open_refusal(scratch.path());
+  EXPECT_THAT(error.what(), HasSubstr("got 2 TensorFlow checkpoints, want one"));
+  EXPECT_THAT(error.hint(), HasSubstr("model.ckpt-2.index"));
+}
+
+TEST(Open, AcceptsElbertsEmptyExitConfigWithANotice) {
+  const Scratch scratch;
+  others::Builder b = bare_bert();
+  const fs::path folder = others::save(scratch, "m", b.set(), others::config("bert"));
+  for (const char* content : {"{}", "", "\n"}) {
+    scratch.write("m/exit_config.json", content);
+    EXPECT_THAT(Checkpoint::open(folder).notices(), ElementsAre(HasSubstr("exit_config.json is empty"))) << content;
+  }
+  scratch.write("m/exit_config.json", R"({"exit_thres": 0.1})");
+  EXPECT_TRUE(Checkpoint::open(folder).notices().empty());
+}
+
+class OwnFolderDamage : public testing::Test {
+ protected:
+  OwnFolderDamage() {
+    const ModelSpec spec = tiny::spec(Family::bert);
+    const ExitLayout exits = tiny::own_heads(spec);
+    (void)write_exeunt_folder(Checkpoint(spec, exits, tiny::tensors(spec, exits)), folder_);
+  }
+  Scratch scratch_;
+  fs::path folder_ = scratch_.path() / "own";
+};
+
+TEST_F(OwnFolderDamage, IsNoticedWhenTheManifestIsGone) {
+  fs::remove(folder_ / "manifest.json");
+  EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("got our own weights without manifest.json"));
+}
+
+TEST_F(OwnFolderDamage, IsNotWhatNamingTheWeightsMeans) {
+  EXPECT_EQ(Checkpoint::open(folder_ / "model.safetensors").folder(), folder_);
+}
+
+TEST_F(OwnFolderDamage, IsNoticedInEveryFile) {
+  for (const char* name : {"config.json", "exits.json", "model.safetensors"}) {
+    const std::string content = read_text(folder_ / name);
+    scratch_.write(std::string("own/") + name, content.substr(0, content.size() - 1));
+    EXPECT_THAT(open_refusal(folder_).what(), HasSubstr(std::string(name) + ": got"));
+    scratch_.write(std::string("own/") + name, content);
+  }
+  EXPECT_NO_THROW((void)Checkpoint::open(folder_));
+}
+
+TEST_F(OwnFolderDamage, IsNoticedWhenTheManifestListsTooLittle) {
+  scratch_.write("own/manifest.json", R"({"format": "exeunt.manifest/1", "files": {}})");
+  EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("does not list 'config.json'"));
+}
+
+TEST_F(OwnFolderDamage, IsNoticedWhenForeignWeightsTakeThePlace) {
+  (void)export_hugging_face(Checkpoint::open(folder_), scratch_.path() / "hf");
+  const std::string foreign = read_text(scratch_.path() / "hf" / "model.safetensors");
+  scratch_.write("own/model.safetensors", foreign);
+  Json manifest = read_json(folder_ / "manifest.json");
+  manifest["files"]["model.safetensors"]["bytes"] = foreign.size();
+  manifest["files"]["model.safetensors"]["sha256"] = sha256_hex(foreign);
+  scratch_.write("own/manifest.json", manifest.dump());
+  EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("got format 'pt', want 'exeunt.model/1'"));
+}
+
+// Nothing is copied while opening: the tensors lie in one mapped file, in its order.
+TEST_F(OwnFolderDamage, DoesNotHappenByCopying) {
+  const Checkpoint checkpoint = Checkpoint::open(folder_);
+  const std::byte* low = nullptr;
+  const std::byte* high = nullptr;
+  for (const auto& [name, view] : checkpoint.tensors().tensors) {
+    if (low == nullptr || view.bytes.data() < low) low = view.bytes.data();
+    if (high == nullptr || view.bytes.data() > high) high = view.bytes.data();
+  }
+  EXPECT_LT(static_cast<size_t>(high - low), fs::file_size(folder_ / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace exeunt

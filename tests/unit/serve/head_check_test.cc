@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/head_check.h"
+
+#include "exeunt/serve/refusal.h"
+#include "tests/fixtures/scratch.h"
+#include "tests/unit/serve/smuggling.h"
+
+namespace exeunt::serve {
+namespace {
+
+int status_of(const std::string& head) {
+  try {
+    check_head(head);
+  } catch (const Refusal& refusal) {
+    return refusal.status();
+  }
+  return 200;
+}
+
+TEST(HeadCheck, TakesOrdinaryHeads) {
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), 200);
+  EXPECT_EQ(status_of("GET / HTTP/1.0\r\n\r\n"), 200);
+  EXPECT_EQ(status_of("POST /predict?x=1 HTTP/1.1\r\nhost: x\r\nContent-Length: 3\r\nX-Utf: \xc3\xa4\r\n\r\n"), 200);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nHost:x\r\nTransfer-Encoding:\t chunked \r\n\r\n"), 200);
+}
+
+TEST(HeadCheck, RefusesWhatCouldBeReadInTwoWays) {
+  for (const SmugglingCase& c : smuggling_heads()) {
+    EXPECT_EQ(status_of(c.bytes), 400) << c.name;
+  }
+}
+
+TEST(HeadCheck, BoundsTheNumberOfFields) {
+  std::string head = "GET / HTTP/1.1\r\nHost: x\r\n";
+  for (size_t i = 1; i < kMaxFields; ++i) head += "a: b\r\n";
+  EXPECT_EQ(status_of(head + "\r\n"), 200);
+  EXPECT_EQ(status_of(head + "a: b\r\n\r\n"), 431);
+}
+
+}  // namespace
+}  // namespace exeunt::serve

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server over real sockets, with an engine that is played.
+#include "exeunt/serve/listener.h"
+
+#include <cstdlib>
+#include <future>
+#include <random>
+#include <span>
+
+#include <malloc.h>
+
+#include "tests/fixtures/scratch.h"
+#include "tests/unit/serve/fake_engine.h"
+#include "tests/unit/serve/raw_client.h"
+#include "tests/unit/serve/smuggling.h"
+
+namespace exeunt::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct TestOptions {
+  ListenerOptions listener = {};
+  ServiceOptions service = {};
+  int threads = 2;
+  std::chrono::microseconds work{0};
+};
+
+// A server on a thread of its own, drained at the end.
+class RunningServer {
+ public:
+  explicit RunningServer(TestOptions options = {})
+      : engine_(std::make_unique<FakeEngine>(options.threads, options.work)),
+        log_(false, {}),
+        listener_(quiet(std::move(options.listener))),
+        service_({fake_model(), engine_->runner(),
+                  [this](std::function<void()> work) { listener_.post(std::move(work)); }, log_},
+                 {}, std::move(options.service)),
+        thread_([this] { clean_ = listener_.run(service_, log_, {}); }) {}
+  ~RunningServer() { stop(); }
+
+  bool stop() {
+    if (thread_.joinable()) {
+      listener_.stop();
+      thread_.join();
+      engine_.reset();
+    }
+    return clean_;
+  }
+  void begin_stop() { listener_.stop(); }
+  uint16_t port() const { return port_; }
+  FakeEngine& engine() { return *engine_; }
+  // Asks the network thread.
+  template <class Value>
+  Value ask(Value (*question)(Service&)) {
+    std::promise<Value> answer;
+    listener_.post([&] { answer.set_value(question(service_)); });
+    return answer.get_future().get();
+  }
+
+ private:
+  static ListenerOptions quiet(ListenerOptions options) {
+    options.port = 0;
+    options.signals = false;
+    return options;
+  }
+  std::unique_ptr<FakeEngine> engine_;
+  Log log_;
+  Listener listener_;
+  uint16_t port_ = listener_.port();
+  Service service_;
+  bool clean_ = false;
+  std::thread thread_;
+};
+
+constexpr std::string_view kBody = R"({"inputs":"hello there"})";
+// What any polite client gets at any time.
+void expect_alive(uint16_t port) {
+  RawClient client(port);
+  ASSERT_TRUE(client.send(post_text("/predict", kBody)));
+  const auto response = client.receive();
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200) << response->body;
+}
+
+TEST(ListenerTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
+  RunningServer server;
+  RawClient client(server.port());
+  std::string all;
+  for (int i = 0; i < 20; ++i) all += post_text("/predict", kBody, "X-Request-Id: r" + std::to_string(i) + "\r\n");
+  ASSERT_TRUE(client.send(all));
+  for (int i = 0; i < 20; ++i) {
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << i;
+    EXPECT_EQ(response->status, 200);
+    EXPECT_NE(response->head.find("x-request-id: r" + std::to_string(i) + "\r\n"), std::string::npos);
+  }
+  ASSERT_TRUE(client.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  EXPECT_TRUE(client.receive()->closes());
+  EXPECT_TRUE(client.ends());
+}
+
+TEST(ListenerTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
+  RunningServer server;
+  for (const SmugglingCase& c : smuggling_heads()) {
+    RawClient client(server.port());
+    // What a smuggler would hide behind the head must never be answered.
+    client.send(c.bytes + "0\r\n\r\nGET /info HTTP/1.1\r\nHost: x\r\n\r\n");
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << c.name;
+    EXPECT_EQ(response->status, 400) << c.name;
+    EXPECT_TRUE(response->closes()) << c.name;
+    EXPECT_TRUE(Json::parse(response->body).contains("request_id")) << c.name;
+    EXPECT_FALSE(client.receive().has_value()) << c.name;
+  }
+  expect_alive(server.port());
+}
+
+TEST(ListenerTest, AnswersBadBodiesAndGoesOn) {
+  RunningServer server({.listener = {.framing = {.body_bytes = 200'000}}});
+  struct Case {
+    std::string bytes;
+    int status;
+  };
+  const std::string deep = "{\"inputs\":" + std::string(100'000, '[');
+  std::string tiny = "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 6000; ++i) tiny += "1\r\n{\r\n";
+  std::string endless = "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 5; ++i) endless += "10000\r\n" + std::string(65536, 'a') + "\r\n";
+  for (const Case& c :
+       {Case{post_text("/predict", "{"), 400}, Case{post_text("/predict", deep), 400},
+        Case{post_text("/predict", "{\"inputs\":\"\xff\"}"), 400}, Case{post_text("/predict", "{}"), 422},
+        Case{post_text("/predict", std::string(200'001, ' ')), 413}, Case{tiny, 400}, Case{endless, 413},
+        Case{post_text("/predict", std::string(200'000, ' ')), 400},
+        Case{post_text("/predict", kBody, "Content-Type: text/csv\r\n"), 415},
+        Case{"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404}, Case{"DELETE /predict HTTP/1.1\r\nHost: x\r\n\r\n", 405},
+        Case{"GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(20'000, 'a') + "\r\n\r\n", 431}}) {
+    RawClient client(server.port());
+    client.send(c.bytes);
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << c.bytes.substr(0, 60);
+    EXPECT_EQ(response->status, c.status) << c.bytes.substr(0, 60);
+    EXPECT_EQ(response->body.find("exeunt/"), std::string::npos);
+  }
+  expect_alive(server.port());
+}
+
+TEST(ListenerTest, MutatedRequestsNeverGetA5xxAndNeverHurt) {
+  RunningServer server({.listener = {.head_timeout = 200ms, .body_timeout = 200ms}});
+  std::mt19937_64 random(20240501);
+  const std::vector<std::string> seeds = {
+      post_text("/predict", R"({"inputs":[["a"],["b","c"]],"truncate":true,"exit":{"details":true,"max_layers":2}})"),
+      post_text("/classify", R"({"model":"fake","input":["a","b"]})"),
+      post_text("/v2/models/fake/infer",
+                R"({"id":"1","inputs":[{"name":"input_ids","shape":[1,3],"datatype":"INT64","data":[[1,2,3]]}]})"),
+      "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n14\r\n{\"inputs\":\"chunked\"}\r\n0\r\n\r\n",
+      "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n"};
+  const int rounds = std::getenv("EXEUNT_MUTATIONS") != nullptr ? std::atoi(std::getenv("EXEUNT_MUTATIONS")) : 600;
+  for (int round = 0; round < rounds; ++round) {
+    std::string bytes = seeds[random() % seeds.size()];
+    for (uint64_t change = 1 + random() % 4; change > 0 && !bytes.empty(); --change) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 5) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          bytes.insert(at, 1 + random() % 3, static_cast<char>(random()));
+          break;
+        case 3:
+          bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 16));
+          break;
+        default:
+          bytes.resize(at);
+      }
+    }
+    RawClient client(server.port());
+    client.send(bytes + "\r\n\r\n");
+    // What is still waiting for bytes is left to its timeout, except now and then.
+    const auto response = client.receive(random() % 50 == 0 ? 2000 : 30);
+    if (response) {
+      EXPECT_LT(response->status, 500) << bytes;
+    }
+  }
+  expect_alive(server.port());
+}
+
+// Clients that stop in the middle of a head, in the middle of a body, and before either.
+const std::vector<std::string> kBeginnings = {"POST /predict HT", post_text("/predict", kBody).substr(0, 60), ""};
+
+std::vector<std::unique_ptr<RawClient>> slow_clients(uint16_t port, std::span<const std::string> beginnings) {
+  std::vector<std::unique_ptr<RawClient>> out;
+  for (size_t i = 0; i < 100; ++i) {
+    out.push_back(std::make_unique<RawClient>(port));
+    out.back()->send(beginnings[i % beginnings.size()]);
+  }
+  return out;
+}
+
+TEST(ListenerTest, SlowClientsDoNotKeepOthersFromTheirAnswers) {
+  RunningServer server({.listener = {.head_timeout = 1h, .body_timeout = 1h, .idle_timeout = 1h}});
+  const auto slow = slow_clients(server.port(), kBeginnings);
+  for (int i = 0; i < 10; ++i) expect_alive(server.port());
+  EXPECT_EQ(server.ask<uint64_t>([](Service& s) { return s.metrics().connections; }), 110U);
+}
+
+TEST(ListenerTest, SlowClientsAreCutOff) {
+  RunningServer server({.listener = {.head_timeout = 50ms, .body_timeout = 50ms, .idle_timeout = 1h}});
+  for (const auto& client : slow_clients(server.port(), std::span(kBeginnings).first(2))) {
+    const auto response = client->receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 408);
+    EXPECT_TRUE(client->ends());
+  }
+  RunningServer impatient({.listener = {.idle_timeout = 50ms}});
+  for (const auto& client : slow_clients(impatient.port(), std::span(kBeginnings).last(1))) {
+    EXPECT_FALSE(client->receive().has_value()) << "an idle connection ends without a word";
+    EXPECT_TRUE(client->ends());
+  }
+}
+
+TEST(ListenerTest, ManyConnectionsMakeRoomForNewOnes) {
+  RunningServer server({.listener = {.max_connections = 8}});
+  std::vector<std::unique_ptr<RawClient>> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<RawClient>(server.port()));
+  expect_alive(server.port());
+  EXPECT_LE(server.ask<size_t>([](Service& s) { return s.metrics().connections_open; }), 8U);
+  EXPECT_TRUE(idle[0]->ends());  // the one that had waited longest
+}
+
+TEST(ListenerTest, ClientsThatNeverReadGiveWayToOthers) {
+  RunningServer server({.listener = {.write_timeout = 1h, .max_connections = 8}});
+  std::string many;
+  for (int i = 0; i < 2000; ++i) many += "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
+  std::vector<std::unique_ptr<RawClient>> stuck;
+  for (int i = 0; i < 8; ++i) {
+    stuck.push_back(std::make_unique<RawClient>(server.port()));
+    stuck.back()->send_some(many);
+  }
+  // Until each of them has its window full, and for the time a client may stall.
+  std::optional<RawResponse> response;
+  for (int i = 0; i < 100 && !response; ++i) {
+    std::this_thread::sleep_for(100ms);
+    RawClient honest(server.port());
+    honest.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    response = honest.receive(1000);
+  }
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200);
+}
+
+// Nothing of the body is sent: the answer is to the head.
+TEST(ListenerTest, ABodyIsRefusedAtItsHead) {
+  RunningServer server;
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  for (const char* rest : {"", "Expect: 100-continue\r\n"}) {
+    RawClient client(server.port());
+    client.send("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n" + std::string(rest) + "\r\n");
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 401);
+    EXPECT_TRUE(response->closes());
+  }
+  EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.in_flight(); }), 0U);
+}
+
+// What clients without a key make us hold, however much they send: not the kernel's buffers, but our own memory.
+TEST(ListenerTest, KeylessConnectionsHoldLittle) {
+  constexpr size_t kConnections = 100, kMost = 16 << 10;  // bytes for each
+  RunningServer server({.listener = {.head_timeout = 1h, .idle_timeout = 1h}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const std::string head = "POST /predict HTTP/1.1\r\nHost: x\r\n";
+  std::string pages;
+  for (int i = 0; i < 200; ++i) pages += "GET /playground.js HTTP/1.1\r\nHost: x\r\n\r\n";
+  for (const std::string& bytes : {std::string(), head + "X: " + std::string(7000, 'x'), pages,
+                                   head + "Content-Length: 2000000\r\n\r\n" + std::string(100'000, ' ')}) {
+    std::vector<std::unique_ptr<RawClient>> clients(kConnections);
+    const size_t before = ::mallinfo2().uordblks;
+    for (auto& client : clients) client = std::make_unique<RawClient>(server.port());
+    for (auto& client : clients) client->send_some(bytes);
+    for (int i = 0; i < 20; ++i) (void)server.ask<size_t>([](Service& s) { return s.in_flight(); });
+    const size_t after = ::mallinfo2().uordblks;
+    EXPECT_LE(after, before + kConnections * kMost) << bytes.substr(0, 40);
+  }
+}
+
+// A client that is refused may go on sending for a while, and still reads why.
+TEST(ListenerTest, ARefusedClientReadsItsAnswerAfterSendingOn) {
+  RunningServer server({.listener = {.linger_time = 1h}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const Scratch scratch;
+  const std::string path = scratch.path() / "s";
+  RunningServer local({.listener = {.unix_socket = path, .linger_time = 1h}});
+  local.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const std::string request = post_text("/predict", std::string(600'000, ' '));
+  RawClient over_tcp(server.port()), over_unix(path);
+  for (RawClient* client : {&over_tcp, &over_unix}) {
+    ASSERT_TRUE(client->send(request));
+    const auto response = client->receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 401);
+    EXPECT_TRUE(client->ends());
+  }
+}
+
+// One a second: whoever comes again and again waits, and those with a key do not.
+TEST(ListenerTest, RefusedClientsWaitForTheirTurn) {
+  RunningServer server({.listener = {.refusals_at_once = 1, .refusals_per_second = 1}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const std::string honest = post_text("/predict", kBody, "Authorization: Bearer a-good-key\r\n");
+  const auto begun = Clock::now();
+  std::vector<std::unique_ptr<RawClient>> clients(12);
+  for (auto& client : clients) {
+    client = std::make_unique<RawClient>(server.port());
+    client->send(post_text("/predict", kBody));
+  }
+  RawClient friendly(server.port());
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(friendly.send(honest));
+    const auto response = friendly.receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 200);
+  }
+  int answered = 0;
+  for (auto& client : clients) {
+    const auto response = client->receive();
+    if (response) {
+      EXPECT_EQ(response->status, 401);
+      ++answered;
+    }
+    EXPECT_TRUE(client->ends()) << "those that would wait for too long are not answered";
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  EXPECT_GE(answered, 2);
+  EXPECT_LE(answered, 1 + seconds);
+}
+
+// A client that only asks for what needs a key keeps its connection, and waits as well.
+TEST(ListenerTest, RefusedRequestsWithoutABodyWaitForTheirTurn) {
+  RunningServer server({.listener = {.refusals_at_once = 1, .refusals_per_second = 10}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  RawClient client(server.port());
+  const auto begun = Clock::now();
+  std::string all;
+  for (int i = 0; i < 4; ++i) all += "GET /info HTTP/1.1\r\nHost: x\r\n\r\n";
+  client.send(all);
+  client.stop_sending();  // it still reads
+  for (int i = 0; i < 4; ++i) {
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value()) << i;
+    EXPECT_EQ(response->status, 401);
+  }
+  EXPECT_GE(Clock::now() - begun, 300ms);
+}
+
+TEST(ListenerTest, BodiesThatDawdleGiveWayToOthers) {
+  RunningServer server({.listener = {.body_timeout = 1h}, .service = {.jobs = {.admission = {.bytes = 100'000}}}});
+  const std::string body = R"({"inputs":")" + std::string(60'000, 'a') + R"("})";
+  const std::string whole = post_text("/predict", body);
+  RawClient slow(server.port());
+  slow.send(std::string_view(whole).substr(0, whole.size() - 1));
+  while (server.ask<size_t>([](Service& s) { return s.bytes_held(); }) < 60'000) std::this_thread::sleep_for(1ms);
+  RawClient honest(server.port());
+  honest.send(whole);
+  const auto response = honest.receive();
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200) << response->body;
+  EXPECT_TRUE(slow.ends());
+  EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.bytes_held(); }), 0U);
+}
+
+TEST(ListenerTest, HoldsNoMoreConnectionsThanFilesMayBeOpen) {
+  const auto plan = [](size_t connections, uint64_t limit, uint64_t highest) {
+    const DescriptorPlan out = plan_descriptors(connections, limit, highest);
+    return std::pair(out.connections, out.limit);
+  };
+  EXPECT_EQ(plan(1024, 1024, 1 << 20), std::pair(size_t{1024}, uint64_t{1088}));  // raised
+  EXPECT_EQ(plan(1024, 1024, 1024), std::pair(size_t{960}, uint64_t{1024}));      // may not be raised
+  EXPECT_EQ(plan(100, 4096, 4096), std::pair(size_t{100}, uint64_t{4096}));       // never lowered
+  EXPECT_EQ(plan(100, 32, 32), std::pair(size_t{1}, uint64_t{32}));
+}
+
+TEST(ListenerTest, InvitesBodiesThatWaitForIt) {
+  RunningServer server;
+  RawClient client(server.port());
+  client.send("POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " +
+              std::to_string(kBody.size()) + "\r\n\r\n");
+  EXPECT_EQ(client.receive()->status, 100);
+  client.send(kBody);
+  EXPECT_EQ(client.receive()->status, 200);
+}
+
+TEST(ListenerTest, HeadIsAnsweredWithoutABody) {
+  RunningServer server;
+  RawClient client(server.port());
+  client.send("HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(client.ends());
+}
+
+TEST(ListenerTest, AClientThatLeavesTakesItsWorkWithIt) {
+  RunningServer server({.threads = 1});
+  server.engine().hold(true);
+  {
+    RawClient client(server.port());
+    client.send(post_text("/predict", kBody));
+    while (server.ask<size_t>([](Service& s) { return s.in_flight(); }) == 0) std::this_thread::sleep_for(1ms);
+  }
+  while (server.ask<uint64_t>([](Service& s) { return s.metrics().abandoned; }) == 0) std::this_thread::sleep_for(1ms);
+  server.engine().hold(false);
+  expect_alive(server.port());
+  EXPECT_EQ(server.engine().begun(), 1);
+}
+
+TEST(ListenerTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
+  RunningServer server({.threads = 1});
+  server.engine().hold(true);
+  RawClient client(server.port());
+  const auto begun = Clock::now();
+  client.send(post_text("/predict", kBody, "X-Request-Timeout-Ms: 50\r\n"));
+  EXPECT_EQ(client.receive()->status, 504);
+  EXPECT_GE(Clock::now() - begun, 50ms);
+  server.engine().hold(false);
+}
+
+TEST(ListenerTest, DrainsWithoutLosingARequest) {
+  for (int trial = 0; trial < 8; ++trial) {
+    // Long graces: whoever has connected may take its time to ask, however busy the machine is.
+    RunningServer server({.listener = {.handshake_grace = 200ms, .idle_grace = 60s}, .threads = 2, .work = 2ms});
+    std::atomic<int> lost = 0, answered = 0;
+    std::atomic<bool> ended = false;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 6; ++i) {
+      clients.emplace_back([&] {
+        while (!ended) {
+          RawClient client(server.port());
+          if (!client.connected()) return;  // the door is closed: nothing was accepted
+          for (bool open = true; open && !ended;) {
+            if (!client.send(post_text("/predict", kBody))) break;
+            const auto response = client.receive();
+            if (!response || response->status != 200) {
+              ++lost;
+              return;
+            }
+            ++answered;
+            open = !response->closes();
+          }
+        }
+      });
+    }
+    while (answered < 1 + 5 * trial) std::this_thread::yield();
+    EXPECT_TRUE(server.stop());
+    ended = true;
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(lost, 0) << "trial " << trial;
+  }
+}
+
+TEST(ListenerTest, ServesOnAUnixSocketAndCleansUp) {
+  const Scratch scratch;
+  const std::string path = scratch.path() / "s";
+  {
+    RunningServer server({.listener = {.unix_socket = path}});
+    RawClient client(path);
+    ASSERT_TRUE(client.connected());
+    client.send(post_text("/predict", kBody));
+    EXPECT_EQ(client.receive()->status, 200);
+    EXPECT_THAT(error_of([&] { Listener second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  scratch.write("s", "precious");
+  EXPECT_THAT(error_of([&] { Listener second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
+}
+
+TEST(ListenerTest, SaysWhyItCannotListen) {
+  RunningServer server;
+  EXPECT_EQ(error_of([&] { Listener second({.port = server.port()}); }).code(), Code::resources);
+  EXPECT_EQ(error_of([] { Listener bad({.hostname = "no such host"}); }).code(), Code::usage);
+  EXPECT_EQ(error_of([] { Listener bad({.tls_certificate = "/none.pem", .tls_key = "/none.pem"}); }).code(),
+            Code::bad_file);
+  EXPECT_TRUE(is_loopback("127.0.0.1") && is_loopback("localhost") && is_loopback("::1") && is_loopback("127.9.9.9"));
+  EXPECT_FALSE(is_loopback("0.0.0.0") || is_loopback("::") || is_loopback("10.0.0.1") || is_loopback("example.org"));
+}
+
+}  // namespace
+}  // namespace exeunt::serve

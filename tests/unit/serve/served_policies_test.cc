@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/served_policies.h"
+
+#include "exeunt/serve/refusal.h"
+#include "tests/fixtures/scratch.h"
+#include "tests/unit/serve/fake_engine.h"
+
+namespace exeunt::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string current(const ServedPolicies& policies) {
+  return str(policies.current()->spec);
+}
+
+TEST(ServedPolicies, UnderLoadTheDefaultMovesAlongTheCertifiedPointsThatAreAllowed) {
+  ServedPolicies policies(certified(0.02), bind_policy);
+  Clock::time_point now = Clock::time_point{} + 1h;
+  EXPECT_EQ(policies.adapt_at(false), Clock::time_point::max());  // idle, and at its default
+  EXPECT_LT(policies.adapt_at(true), now);
+  EXPECT_EQ(current(policies), "entropy:0.1");
+  EXPECT_EQ(policies.epsilon(), 0.01);
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
+  EXPECT_EQ(current(policies), "entropy:0.2");  // 5 % would be the next
+  EXPECT_EQ(policies.epsilon(), 0.02);
+  EXPECT_EQ(policies.level(), 1);
+  EXPECT_EQ(policies.adapt_at(false), now + 25ms);  // it still has to come down
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 0.0);
+  EXPECT_EQ(current(policies), "entropy:0.1");
+}
+
+TEST(ServedPolicies, LooksAtTheLoadNowAndThenOnly) {
+  ServedPolicies policies(certified(0.05), bind_policy);
+  const Clock::time_point start = Clock::time_point{} + 1h;
+  policies.adapt(start, 0.0);
+  policies.adapt(start + 10ms, 1.0);  // too early to be seen
+  policies.adapt(start + 25ms, 1.0);
+  policies.adapt(start + 74ms, 1.0);
+  EXPECT_EQ(policies.level(), 0);
+  policies.adapt(start + 99ms, 1.0);
+  EXPECT_EQ(policies.level(), 1);
+}
+
+TEST(ServedPolicies, ATightenedPointIsReplacedByTheNextSaferOneAndTheLastByFullDepth) {
+  ServedPolicies policies(certified(0.05), bind_policy);
+  EXPECT_TRUE(policies.certified());
+  Clock::time_point now = Clock::time_point{} + 1h;
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
+  EXPECT_EQ(current(policies), "entropy:0.4");
+  policies.tighten(2);
+  EXPECT_EQ(current(policies), "entropy:0.2");
+  EXPECT_EQ(policies.epsilon(), 0.02);
+  policies.tighten(0);
+  EXPECT_EQ(current(policies), "entropy:0.2");  // its own promise still stands
+  for (int i = 0; i < 200; ++i) policies.adapt(now += 25ms, 0.0);
+  EXPECT_EQ(policies.level(), 0);
+  EXPECT_EQ(current(policies), "full");
+  EXPECT_EQ(policies.epsilon(), 0);
+  EXPECT_FALSE(policies.certified());
+  EXPECT_FALSE(policies.point_of(*policies.current()).has_value());
+  EXPECT_EQ(str(policies.named("entropy:0.2")->spec), "entropy:0.2");  // clients may still ask for less
+}
+
+TEST(ServedPolicies, EveryPointPromisesItsOwnLoss) {
+  const ServedPolicies policies(certified(0.02), bind_policy);
+  ASSERT_EQ(policies.points(), 2U);
+  EXPECT_EQ(policies.promised(0), 0.01);
+  EXPECT_EQ(policies.promised(1), 0.02);
+  EXPECT_EQ(policies.point_of(policies.point(1)), 1U);
+}
+
+TEST(ServedPolicies, SaysWhatTheCurrentPointPromises) {
+  ServedPolicies policies(certified(0.02), bind_policy);
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers differ"));
+  Clock::time_point now = Clock::time_point{} + 1h;
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 2 % of answers differ"));
+  policies.tighten(0);
+  policies.tighten(1);
+  EXPECT_EQ(policies.promise(), "none (found broken on the texts of this server)");
+  PolicySettings chosen = certified();
+  chosen.chosen = "entropy:0.3";
+  chosen.promise = "none (named by hand)";
+  EXPECT_EQ(ServedPolicies(chosen, bind_policy).promise(), "none (named by hand)");
+}
+
+TEST(ServedPolicies, ShadowsCannotRefuteWhatNeedsLabelsOrHoldsInExpectation) {
+  PolicySettings drop = certified(), expected = certified();
+  drop.entry->certificate->loss = RiskLoss::zero_one_drop;
+  expected.entry->certificate->method = RiskMethod::crc;
+  for (const PolicySettings& settings : {drop, expected}) {
+    const ServedPolicies policies(settings, bind_policy);
+    EXPECT_TRUE(policies.certified());
+    EXPECT_FALSE(policies.promised(0).has_value());
+  }
+}
+
+TEST(ServedPolicies, APolicyChosenByHandPromisesNothingAndStaysUnderLoad) {
+  PolicySettings settings = certified();
+  settings.chosen = "entropy:0.3";
+  ServedPolicies policies(settings, bind_policy);
+  EXPECT_EQ(current(policies), "entropy:0.3");
+  EXPECT_FALSE(policies.certified());
+  EXPECT_FALSE(policies.promised(0).has_value());
+  EXPECT_EQ(policies.adapt_at(true), Clock::time_point::max());
+  EXPECT_EQ(policies.allowed(), "full,entropy:0.3");
+}
+
+TEST(ServedPolicies, ForgetsWhatClientsAskedForRatherThanGrow) {
+  PolicySettings settings = certified();
+  settings.allowed = "entropy:0..0.9";
+  int bound = 0;
+  ServedPolicies policies(settings, [&](const PolicySpec& spec, std::vector<float> rates) {
+    ++bound;
+    return bind_policy(spec, std::move(rates));
+  });
+  const int at_start = bound;
+  (void)policies.named("entropy:0.5");
+  (void)policies.named("entropy:0.5");
+  EXPECT_EQ(bound, at_start + 1);
+  for (int i = 0; i < 300; ++i) (void)policies.named(fmt::format("entropy:0.{:03}", i));
+  (void)policies.named("entropy:0.5");
+  EXPECT_EQ(bound, at_start + 302);
+  EXPECT_THROW((void)policies.named("entropy:0.95"), Refusal);
+  EXPECT_THROW((void)policies.named(std::string(257, 'x')), Refusal);
+}
+
+}  // namespace
+}  // namespace exeunt::serve

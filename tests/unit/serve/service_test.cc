@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/service.h"
+
+#include "tests/fixtures/growth.h"
+#include "tests/fixtures/scratch.h"
+#include "tests/unit/serve/fake_engine.h"
+
+namespace exeunt::serve {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::Not;
+
+class TestService : public FakeContext {
+ public:
+  explicit TestService(ServiceOptions options = {}, PolicySettings policies = {})
+      : service_(context(), std::move(policies), std::move(options)) {}
+  ~TestService() {
+    service_.end_shadows();  // they use the engine
+    end_engine();
+  }
+  TestService(const TestService&) = delete;
+  TestService& operator=(const TestService&) = delete;
+
+  HttpResponse ask(HttpRequest request) {
+    std::optional<HttpResponse> got;
+    service_.handle(std::move(request), [&](HttpResponse&& response) { got = std::move(response); });
+    EXPECT_TRUE(until([&] { return got.has_value(); }));
+    return got.value_or(HttpResponse{});
+  }
+  HttpResponse get(const std::string& path, HttpFields fields = {}) {
+    return ask({.method = "GET", .path = path, .fields = std::move(fields)});
+  }
+  HttpResponse post(const std::string& path, const std::string& body, HttpFields fields = {}) {
+    return ask({.method = "POST", .path = path, .fields = std::move(fields), .body = body});
+  }
+  Service& service() { return service_; }
+
+ private:
+  Service service_;
+};
+
+std::string field_of(const HttpResponse& response, std::string_view name) {
+  for (const auto& [key, value] : response.fields) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+TEST(Service, AnswersEveryProtocol) {
+  TestService server({}, certified());
+  const HttpResponse predict = server.post("/predict", R"({"inputs":"ab"})");
+  EXPECT_EQ(predict.status, 200);
+  EXPECT_EQ(predict.body, R"([{"score":0.75,"label":"even"},{"score":0.25,"label":"odd"}])");
+  EXPECT_EQ(field_of(predict, "x-exit-layer"), "2");
+  EXPECT_EQ(field_of(predict, "x-layers-saved"), "1");
+  EXPECT_EQ(field_of(predict, "x-exit-policy"), "entropy:0.1");
+  EXPECT_EQ(field_of(predict, "x-compute-type"), "cpu");
+  EXPECT_EQ(field_of(predict, "x-compute-characters"), "2");
+  EXPECT_EQ(server.post("/", R"({"inputs":"ab"})").body, "[" + predict.body + "]");
+  EXPECT_EQ(server.post("/invocations", R"({"inputs":"ab"})").body, predict.body);
+  EXPECT_EQ(Json::parse(server.post("/predict", R"({"inputs":[["ab"],["a","b"]]})").body).size(), 2U);
+  EXPECT_EQ(Json::parse(server.post("/classify", R"({"input":"abc"})").body)["data"][0]["label"], "odd");
+  const Json infer =
+      Json::parse(server
+                      .post("/v2/models/fake/versions/1/infer",
+                            R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":["hey"]}]})")
+                      .body);
+  EXPECT_EQ(infer["outputs"][3]["data"][0], 1);
+  EXPECT_EQ(server.post("/rerank", R"({"query":"a","texts":["b"]})").status, 424);
+  EXPECT_EQ(server.get("/v2").status, 200);
+  EXPECT_EQ(Json::parse(server.get("/v2/models/fake").body)["platform"], "exeunt");
+  const Json models = Json::parse(server.get("/v1/models").body);
+  EXPECT_EQ(models["object"], "list");
+  EXPECT_EQ(models["data"].size(), 1U);
+  EXPECT_EQ(models["data"][0]["id"], "fake");
+  EXPECT_EQ(models["data"][0]["object"], "model");
+  EXPECT_EQ(models["data"][0]["permission"][0]["object"], "model_permission");
+  EXPECT_GT(models["data"][0]["max_model_len"], 0);
+  EXPECT_EQ(server.post("/v1/models", "{}").status, 405);
+  EXPECT_EQ(Json::parse(server.get("/v2/models/fake/ready").body)["ready"], true);
+  EXPECT_EQ(Json::parse(server.get("/openapi.json").content())["openapi"], "3.0.3");
+  EXPECT_EQ(Json::parse(server.get("/info").body)["policy"], "entropy:0.1");
+  EXPECT_EQ(Json::parse(server.get("/info").body)["certified"], true);
+}
+
+TEST(Service, ARootThatIsAPageForBrowsersAndHealthForOthers) {
+  TestService server;
+  EXPECT_EQ(Json::parse(server.get("/").body)["status"], "ok");
+  const HttpResponse page = server.get("/", {{"accept", "text/html,*/*"}});
+  EXPECT_THAT(std::string(page.content()), HasSubstr("<title>"));
+  EXPECT_THAT(field_of(page, "content-security-policy"), HasSubstr("default-src 'none'"));
+  EXPECT_EQ(server.get("/favicon.ico").status, 204);
+  EXPECT_EQ(server.get("/", {{"accept", "text/html"}, {"if-none-match", field_of(page, "etag")}}).status, 304);
+  size_t bytes = 0;
+  for (const char* path : {"/", "/playground.css", "/playground.js"}) {
+    bytes += server.get(path, {{"accept", "text/html"}}).content().size();
+  }
+  EXPECT_LE(bytes, 100'000U);
+  EXPECT_GT(bytes, 5'000U);
+}
+
+TEST(Service, EveryDocumentedRouteExistsAndWantsTheKey) {
+  TestService server;
+  const Json document = Json::parse(server.get("/openapi.json").content());
+  server.service().use_keys(ApiKeys({"a-good-key"}));
+  for (const auto& [route, methods] : document["paths"].items()) {
+    std::string path = route;
+    if (const size_t at = path.find("{model}"); at != std::string::npos) path.replace(at, 7, "fake");
+    for (const auto& [method, description] : methods.items()) {
+      const auto status = [&](const HttpFields& fields) {
+        return method == "get" ? server.get(path, fields).status : server.post(path, "{}", fields).status;
+      };
+      const bool open = description["security"].empty();
+      EXPECT_EQ(status({}), open ? 200 : 401) << route;
+      EXPECT_EQ(status({{"authorization", "Bearer a-bad-key"}}), open ? 200 : 401) << route;
+      const int with_key = status({{"authorization", "Bearer a-good-key"}});
+      EXPECT_TRUE(with_key == 200 || with_key == 422 || with_key == 424) << route << " " << with_key;
+    }
+  }
+}
+
+TEST(Service, RefusesWithOneFormOfBody) {
+  TestService server;
+  const auto check = [&](const HttpResponse& response, int status) {
+    EXPECT_EQ(response.status, status) << response.body;
+    const Json body = Json::parse(response.body);
+    EXPECT_TRUE(body.contains("error") && body.contains("error_type"));
+    EXPECT_FALSE(body["hint"].get<std::string>().empty()) << response.body;
+    EXPECT_EQ(body["request_id"], field_of(response, "x-request-id"));
+  };
+  check(server.get("/nothing"), 404);
+  check(server.get("/predict"), 405);
+  check(server.post("/health", ""), 405);
+  check(server.post("/v2/models/fake", ""), 405);
+  check(server.post("/v2/models/other/infer", "{}"), 404);
+  check(server.post("/v2/models/fakes/infer", "{}"), 404);
+  check(server.get("/v2/models/fake/versions/2"), 404);
+  check(server.post("/predict", "{"), 400);
+  check(server.post("/predict", R"({"inputs":"a"})", {{"content-type", "text/plain"}}), 415);
+  check(server.post("/predict", R"({"inputs":"a","exit":{"policy":"entropi:1"}})"), 422);
+  check(server.post("/predict", R"({"inputs":"a","exit":{"policy":"entropy:0.2"}})"), 422);
+  check(server.post("/predict", R"({"inputs":"a"})", {{"x-request-timeout-ms", "soon"}}), 422);
+  check(server.post("/predict", R"({"inputs":")" + std::string(63, 'a') + R"(","truncate":false})"), 422);
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})", {{"content-type", "application/json; charset=utf-8"}}).status,
+            200);
+}
+
+TEST(Service, ALostDeviceIs503AndTheNextAnswerIsWellAgain) {
+  TestService server;
+  const HttpResponse response = server.post("/predict", R"({"inputs":"lost"})");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(Json::parse(response.body)["error_type"], "Unhealthy");
+  EXPECT_THAT(response.body, Not(HasSubstr("CUDA")));
+  EXPECT_THAT(server.log(), HasSubstr("CUDA: waiting for a batch failed: the device is lost"));
+  EXPECT_EQ(server.get("/health").status, 200) << "one failure may be a single request's";
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"fine"})").status, 200);
+}
+
+TEST(Service, AFaultIsContainedAndItsReasonStaysInTheLog) {
+  TestService server;
+  const HttpResponse response = server.post("/predict", R"({"inputs":"fail"})");
+  EXPECT_EQ(response.status, 424);
+  EXPECT_EQ(Json::parse(response.body)["error_type"], "Backend");
+  EXPECT_THAT(response.body, Not(HasSubstr("secret")));
+  EXPECT_THAT(server.log(), HasSubstr("/secret/path"));
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"fine"})").status, 200);
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"nan"})").status, 424);
+  EXPECT_THAT(server.log(), HasSubstr("not finite"));
+  EXPECT_EQ(Json::parse(server.post("/predict", R"({"inputs":[["nan"],["fine"]]})").body)["error_type"], "Backend");
+  EXPECT_EQ(server.service().metrics().failed_texts, 3U);
+}
+
+TEST(Service, CutsLongTextsAtTheEndThatWasAskedFor) {
+  TestService server;
+  // 62 bytes fit between the special tokens. Cut right: the 'e' at the end is lost, and with it the exit at layer 1.
+  const std::string text = std::string(100, 'a') + "e";
+  EXPECT_EQ(field_of(server.post("/predict", R"({"inputs":")" + text + R"("})"), "x-exit-layer"), "3");
+  const auto tokens = [&](const std::string& body) {
+    return field_of(server.post("/predict", body), "x-compute-tokens");
+  };
+  EXPECT_EQ(tokens(R"({"inputs":")" + text + R"("})"), "64");
+  EXPECT_EQ(tokens(R"({"inputs":")" + text + R"(","truncation_direction":"Left"})"), "64");
+  TestService early({}, certified());
+  EXPECT_EQ(field_of(early.post("/predict", R"({"inputs":")" + text + R"("})"), "x-exit-layer"), "2");
+  EXPECT_EQ(
+      field_of(early.post("/predict", R"({"inputs":")" + text + R"(","truncation_direction":"Left"})"), "x-exit-layer"),
+      "1");
+}
+
+TEST(Service, ShedsWhatItCannotHoldAndCountsIt) {
+  TestService server({.jobs = {.admission = {.requests = 2, .texts = 3, .bytes = 1000}}});
+  server.engine().hold(true);
+  std::vector<int> statuses;
+  const auto send = [&](const std::string& body) {
+    server.service().handle({.method = "POST", .path = "/predict", .body = body}, [&](HttpResponse&& response) {
+      statuses.push_back(response.status);
+      EXPECT_EQ(field_of(response, "retry-after"), response.status == 429 ? "1" : "");
+    });
+  };
+  send(R"({"inputs":[["a"],["b"]]})");
+  send(R"({"inputs":[["a"],["b"]]})");  // four texts do not fit
+  EXPECT_EQ(statuses, (std::vector<int>{429}));
+  send(R"({"inputs":"a"})");
+  send(R"({"inputs":"a"})");  // a third request does not
+  EXPECT_EQ(statuses, (std::vector<int>{429, 429}));
+  server.engine().hold(false);
+  EXPECT_TRUE(server.until([&] { return statuses.size() == 4; }));
+  EXPECT_EQ(server.service().in_flight(), 0U);
+  EXPECT_EQ(server.service().metrics().rejected["queue"], 1U);
+  EXPECT_EQ(server.service().metrics().rejected["requests"], 1U);
+  const HttpResponse page = server.get("/metrics");
+  EXPECT_THAT(page.body, HasSubstr("exeunt_responses_total{status=\"429\"} 2\n"));
+  EXPECT_THAT(page.type, HasSubstr("version=0.0.4"));
+}
+
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> out;
+  for (const auto& [key, value] : object.items()) out.push_back(key);
+  return out;
+}
+
+// The requests that the protocols' documents show, and the fields that they say come back.
+TEST(Service, AnswersTheDocumentsOwnExamples) {
+  TestService server;
+  const HttpFields json = {{"content-type", "application/json"}};
+  // text-embeddings-inference: quick tour, and PredictResponse of its openapi.json
+  const Json predicted = Json::parse(server.post("/predict", R"({"inputs":"I like you."})", json).body);
+  ASSERT_TRUE(predicted.is_array() && predicted.size() == 2);
+  for (const Json& row : predicted) EXPECT_EQ(keys_of(row), (std::vector<std::string>{"label", "score"}));
+  EXPECT_GE(predicted[0]["score"], predicted[1]["score"]);
+  const Json unfit = Json::parse(server
+                                     .post("/rerank", R"({"query":"What is Deep Learning?", "texts":
+      ["Deep Learning is not...", "Deep learning is..."], "raw_scores": false})")
+                                     .body);
+  EXPECT_EQ(unfit["error_type"], "Backend");
+  EXPECT_TRUE(unfit["error"].is_string());
+  // Open Inference Protocol, inference_rest.md: the example with its tensors named as ours are
+  const Json inferred = Json::parse(server
+                                        .post("/v2/models/fake/infer", R"({"id" : "42", "inputs" : [
+      {"name" : "input_ids", "shape" : [ 2, 2 ], "datatype" : "INT64", "data" : [ 1, 2, 3, 4 ]},
+      {"name" : "attention_mask", "shape" : [ 2, 2 ], "datatype" : "INT64", "data" : [ 1, 1, 1, 1 ]}],
+      "outputs" : [ {"name" : "scores"} ]})",
+                                              json)
+                                        .body);
+  EXPECT_EQ(inferred["id"], "42");
+  EXPECT_EQ(inferred["model_name"], "fake");
+  ASSERT_EQ(inferred["outputs"].size(), 1U);
+  EXPECT_EQ(keys_of(inferred["outputs"][0]), (std::vector<std::string>{"data", "datatype", "name", "shape"}));
+  EXPECT_EQ(inferred["outputs"][0]["shape"], Json({2, 2}));
+  EXPECT_EQ(inferred["outputs"][0]["data"].size(), 4U);
+  EXPECT_EQ(Json::parse(server.get("/v2/health/live").body)["live"], true);
+  EXPECT_EQ(Json::parse(server.get("/v2/health/ready").body)["live"], true);
+  EXPECT_EQ(Json::parse(server.get("/v2/models/fake/ready").body), Json({{"name", "fake"}, {"ready", true}}));
+  EXPECT_EQ(keys_of(Json::parse(server.get("/v2").body)), (std::vector<std::string>{"extensions", "name", "version"}));
+  const Json model = Json::parse(server.get("/v2/models/fake").body);
+  EXPECT_EQ(keys_of(model), (std::vector<std::string>{"inputs", "name", "outputs", "platform", "versions"}));
+  EXPECT_EQ(keys_of(model["inputs"][0]), (std::vector<std::string>{"datatype", "name", "shape"}));
+  EXPECT_TRUE(Json::parse(server.get("/v2/models/other").body)["error"].is_string());
+}
+
+TEST(Service, ReadsLargeBodiesElsewhere) {
+  TestService server;
+  const std::string large = R"({"inputs":"ab","padding":")" + std::string(100'000, 'x') + "\"";
+  std::vector<int> statuses;
+  const auto send = [&](const std::string& body) {
+    return server.service().handle({.method = "POST", .path = "/predict", .body = body},
+                                   [&](HttpResponse&& response) { statuses.push_back(response.status); });
+  };
+  // Good or bad, nothing is known of it until the other thread has read it and the network thread has been told.
+  for (const auto& [body, status] : {std::pair{large + "}", 200}, std::pair{large, 400}}) {
+    EXPECT_NE(send(body), nullptr);
+    EXPECT_TRUE(server.wait_for_post());
+    EXPECT_TRUE(statuses.empty());
+    EXPECT_EQ(server.service().in_flight(), 1U);
+    EXPECT_TRUE(server.until([&] { return !statuses.empty(); }));
+    EXPECT_EQ(statuses, std::vector{status});
+    EXPECT_EQ(server.service().in_flight(), 0U);
+    statuses.clear();
+  }
+  EXPECT_EQ(server.service().metrics().unknown_fields, 1U);
+  const int begun = server.engine().begun();
+  server.service().abandon(send(large + "}"));  // the client leaves while its body is read
+  EXPECT_TRUE(server.until([&] { return server.service().in_flight() == 0; }));
+  EXPECT_EQ(server.engine().begun(), begun);
+  EXPECT_TRUE(statuses.empty());
+  EXPECT_EQ(send("[1"), nullptr);  // a small one is answered at once
+  EXPECT_EQ(statuses, std::vector{400});
+}
+
+TEST(Service, ForgetsADeadlineWithItsRequest) {
+  TestService server({.jobs = {.request_timeout = 5s}});  // before the canary's time
+  const auto idle = server.service().wake_at();
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 200);
+  EXPECT_EQ(server.post("/predict", "{}").status, 422);
+  EXPECT_EQ(server.service().wake_at(), idle);
+}
+
+TEST(Service, KeepsDeadlinesEvenIfTheEngineIsBusy) {
+  TestService server;
+  server.engine().hold(true);
+  std::optional<HttpResponse> got;
+  server.service().handle({.method = "POST", .path = "/predict", .body = R"({"inputs":"a","exit":{"deadline_ms":20}})"},
+                          [&](HttpResponse&& response) { got = std::move(response); });
+  const auto due = server.service().wake_at();
+  EXPECT_LE(due, Clock::now() + 23ms);
+  server.service().wake(due - 1us);
+  EXPECT_FALSE(got.has_value());
+  server.service().wake(due);
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->status, 504);
+  EXPECT_EQ(server.service().in_flight(), 1U);  // the engine still has it
+  server.engine().hold(false);
+  EXPECT_TRUE(server.until([&] { return server.service().in_flight() == 0; }));
+  EXPECT_EQ(server.engine().begun(), 0);  // and never runs it
+}
+
+TEST(Service, DropsTheWorkOfClientsThatLeave) {
+  TestService server;
+  server.engine().hold(true);
+  bool answered = false;
+  const auto running = server.service().handle({.method = "POST", .path = "/predict", .body = R"({"inputs":"a"})"},
+                                               [&](HttpResponse&&) { answered = true; });
+  ASSERT_NE(running, nullptr);
+  server.service().abandon(running);
+  server.engine().hold(false);
+  EXPECT_TRUE(server.until([&] { return server.service().in_flight() == 0; }));
+  EXPECT_FALSE(answered);
+  EXPECT_EQ(server.engine().begun(), 0);
+  EXPECT_EQ(server.service().metrics().abandoned, 1U);
+}
+
+TEST(Service, SaysItIsNotReadyWhileItDrains) {
+  TestService server;
+  EXPECT_EQ(server.get("/ready").status, 200);
+  server.service().drain();
+  EXPECT_EQ(server.get("/ready").status, 503);
+  EXPECT_EQ(server.get("/ping").status, 503);
+  EXPECT_EQ(server.get("/v2/health/ready").status, 503);
+  EXPECT_EQ(server.get("/health").status, 200);
+  EXPECT_EQ(server.get("/v2/health/live").status, 200);
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 200);  // what still comes is answered
+}
+
+TEST(Service, TheCanaryTellsADeadEngineAndARecoveredOne) {
+  TestService server;
+  server.engine().hold(true);
+  auto now = Clock::now() + 31s;
+  for (int i = 0; i < 40; ++i) {
+    server.service().wake(now);
+    now += 2s;
+  }
+  EXPECT_EQ(server.get("/health").status, 503);
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 503);
+  server.engine().hold(false);
+  EXPECT_TRUE(server.until([&] {
+    server.service().wake(now += 2s);
+    return server.service().healthy();
+  }));
+  EXPECT_EQ(server.get("/health").status, 200);
+}
+
+TEST(Service, ClientsMayAskForAllowedPolicies) {
+  TestService server({}, certified());
+  const auto layer = [&](const std::string& policy) {
+    const HttpResponse response = server.post("/predict", R"({"inputs":"e","exit":{"policy":")" + policy + R"("}})");
+    return response.status == 200 ? field_of(response, "x-exit-layer") : std::to_string(response.status);
+  };
+  EXPECT_EQ(layer("full"), "3");
+  EXPECT_EQ(layer("entropy:0.2"), "1");
+  EXPECT_EQ(layer("entropy:0.3"), "422");
+  PolicySettings wider = certified();
+  wider.allowed = "entropy:0..0.3";
+  TestService open({}, wider);
+  EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"policy":"entropy:0.3"}})").status, 200);
+  EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"policy":"full"}})").status, 422);
+  EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"max_layers":1,"details":true}})").status, 200);
+}
+
+// No certificate covers an answer that was taken before its policy would have given one.
+TEST(Service, AnswersCutShortAreMarkedAsNotCovered) {
+  TestService server({}, certified());
+  const HttpResponse whole = server.post("/predict", R"({"inputs":"abc","exit":{"details":true}})");
+  EXPECT_EQ(field_of(whole, "x-promise"), "");
+  EXPECT_THAT(whole.body, testing::Not(HasSubstr("covered")));
+  const HttpResponse cut = server.post("/predict", R"({"inputs":"abc","exit":{"max_layers":1,"details":true}})");
+  EXPECT_EQ(field_of(cut, "x-promise"), "none (1 of 1 answers were cut short)");
+  EXPECT_THAT(cut.body, HasSubstr(R"("left_by":"max_layers","covered":false)"));
+}
+
+TEST(Service, UnderLoadItGoesAlongTheCertifiedPointsAndNoFurther) {
+  TestService server({.jobs = {.admission = {.requests = 4}}}, certified(0.02));
+  server.engine().hold(true);
+  for (int i = 0; i < 3; ++i) {
+    server.service().handle({.method = "POST", .path = "/predict", .body = R"({"inputs":"a"})"}, [](HttpResponse&&) {});
+  }
+  auto now = Clock::now();
+  for (int i = 0; i < 40; ++i) server.service().wake(now += 30ms);
+  EXPECT_EQ(Json::parse(server.get("/info").body)["policy"],
+            "entropy:0.2");  // 5 % would be the next, and is not allowed
+  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_load_level 1\n"));
+  server.engine().hold(false);
+  EXPECT_TRUE(server.until([&] { return server.service().in_flight() == 0; }));
+  for (int i = 0; i < 100; ++i) server.service().wake(now += 30ms);
+  EXPECT_EQ(Json::parse(server.get("/info").body)["policy"], "entropy:0.1");
+}
+
+TEST(Service, WatchesItsPromiseAndTightens) {
+  FakeReference reference;
+  ShadowOptions shadow{.share = 1, .tighten_on_alarm = true, .reference = reference.reference()};
+  shadow.reference.distinct = false;
+  TestService server({.shadow = shadow}, certified());
+  const auto metrics_have = [&](const char* line) {
+    return server.until([&] { return server.get("/metrics").body.find(line) != std::string::npos; });
+  };
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(server.post("/predict", R"({"inputs":"abc"})").status, 200);
+  EXPECT_TRUE(metrics_have("exeunt_shadow_texts_total{policy=\"entropy:0.1\"} 5\n"));
+  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_shadow_disagreements_total{policy=\"entropy:0.1\"} 0\n"));
+  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_risk_covered{policy=\"entropy:0.1\"} 1\n"));
+  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_shadow_processor_seconds_total 2.5\n"));
+  Json watched = Json::parse(server.get("/info").body)["watched"];
+  ASSERT_EQ(watched.size(), 1U);
+  EXPECT_EQ(watched[0]["policy"], "entropy:0.1");
+  EXPECT_EQ(watched[0]["certified"], 0.01);
+  EXPECT_EQ(watched[0]["texts"], 5);
+  EXPECT_EQ(watched[0]["covered"], true);
+  EXPECT_LT(watched[0]["upper_bound"].get<double>(), 1);
+  EXPECT_EQ(watched[0]["alarm"], false);
+  // Texts with a 'd' are answered otherwise at full depth.
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(server.post("/predict", R"({"inputs":"dx"})").status, 200);
+  EXPECT_TRUE(metrics_have("exeunt_promise_alarm{policy=\"entropy:0.1\"} 1\n"));
+  EXPECT_THAT(server.log(), HasSubstr("no longer keeps its promise"));
+  EXPECT_EQ(field_of(server.post("/predict", R"({"inputs":"e"})"), "x-exit-layer"), "3");
+  EXPECT_EQ(Json::parse(server.get("/info").body)["certified"], false);
+  EXPECT_EQ(Json::parse(server.get("/info").body)["watched"][0]["alarm"], true);
+}
+
+TEST(Service, KeepsTheNamesOfARequestTogether) {
+  TestService server;
+  const HttpResponse response = server.post(
+      "/predict", R"({"inputs":"a"})",
+      {{"x-request-id", "mine-1"}, {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}});
+  EXPECT_EQ(field_of(response, "x-request-id"), "mine-1");
+  EXPECT_THAT(field_of(response, "traceparent"), testing::StartsWith("00-0af7651916cd43dd8448eb211c80319c-"));
+  EXPECT_THAT(field_of(response, "traceparent"), Not(HasSubstr("b7ad6b7169203331")));
+  EXPECT_THAT(server.log(), HasSubstr("request_id=mine-1 trace_id=0af7651916cd43dd8448eb211c80319c"));
+  EXPECT_THAT(server.log(), HasSubstr("parent_id=b7ad6b7169203331"));
+}
+
+// Before a byte of the body is read.
+TEST(Service, TheHeadAloneDecidesWhetherABodyIsRead) {
+  TestService server({.jobs = {.admission = {.requests = 1, .bytes = 1000}}, .gate = {.loopback = true}});
+  server.service().use_keys(ApiKeys({"a-good-key"}));
+  const std::pair<std::string, std::string> key{"authorization", "Bearer a-good-key"}, host{"host", "localhost"},
+      json{"content-type", "application/json"};
+  const auto status = [&](HttpFields fields, size_t declared = 10) {
+    const auto refusal =
+        server.service().refuse_body({.method = "POST", .path = "/predict", .fields = std::move(fields)}, declared);
+    EXPECT_TRUE(!refusal || refusal->close);
+    return refusal ? refusal->status : 200;
+  };
+  EXPECT_EQ(status({host, key, json}), 200);
+  EXPECT_EQ(status({host, json}), 401);
+  EXPECT_EQ(status({{"host", "evil.example"}, key, json}), 403);
+  EXPECT_EQ(status({host, key, json, {"origin", "https://evil.example"}}), 403);
+  EXPECT_EQ(status({host, key, {"content-type", "text/plain;a=b, application/json"}}), 415);
+  server.engine().hold(true);
+  std::optional<HttpResponse> got;
+  server.service().handle({.method = "POST", .path = "/predict", .fields = {key}, .body = R"({"inputs":"a"})"},
+                          [&](HttpResponse&& response) { got = std::move(response); });
+  EXPECT_EQ(status({host, key, json}), 429);
+  server.engine().hold(false);
+  EXPECT_TRUE(server.until([&] { return got.has_value(); }));
+  EXPECT_EQ(status({host, key, json}), 200);
+  const std::string metrics = server.get("/metrics", {key}).body;
+  for (const char* reason : {"host", "origin", "key", "requests"}) {
+    EXPECT_THAT(metrics, HasSubstr(fmt::format(R"(reason="{}"}} 1)", reason)));
+  }
+}
+
+TEST(Service, ABodyOfTooManyValuesIsRefusedWhileItIsRead) {
+  TestService server;
+  std::string body = R"({"inputs":"a","z":[{})";
+  for (int i = 1; i < 260'000; ++i) body += ",{}";
+  const HttpResponse response = server.post("/predict", body + "]}");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(response.body, HasSubstr("body: more than "));
+}
+
+TEST(Service, AFullBatchOfTokensIsNotTooMany) {
+  TestService server;
+  std::string row = "[1", rows;
+  for (int i = 1; i < 64; ++i) row += ",1";
+  for (int i = 0; i < 32; ++i) rows += (i == 0 ? "" : ",") + row + "]";
+  std::string body = R"({"inputs":[)";
+  for (const char* name : {"input_ids", "attention_mask", "token_type_ids"}) {
+    body += fmt::format(R"({}{{"name":"{}","shape":[32,64],"datatype":"INT64","data":[{}]}})",
+                        body.back() == '[' ? "" : ",", name, rows);
+  }
+  EXPECT_EQ(server.post("/v2/models/fake/infer", body + "]}").status, 200);
+}
+
+TEST(Service, AnOutputCannotBeAskedForTwice) {
+  TestService server;
+  const auto ask = [&](const std::string& outputs) {
+    return server
+        .post("/v2/models/fake/infer",
+              R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":["a"]}],"outputs":[)" + outputs + "]}")
+        .status;
+  };
+  EXPECT_EQ(ask(R"({"name":"scores"},{"name":"label"})"), 200);
+  EXPECT_EQ(ask(R"({"name":"scores"},{"name":"scores"})"), 422);
+}
+
+// A model may have many labels, and the network thread makes the page.
+TEST(Service, InfoTakesTimeInProportionToTheLabels) {
+  struct Labelled {
+    explicit Labelled(size_t labels) : service(with_labels(fake.context(), labels), {}, {}) {}
+    ~Labelled() { fake.end_engine(); }
+    static ServiceContext with_labels(ServiceContext context, size_t labels) {
+      context.model.outputs = static_cast<int>(labels);
+      context.model.labels.clear();
+      for (size_t i = 0; i < labels; ++i) context.model.labels.push_back(fmt::format("label {}", i));
+      return context;
+    }
+    FakeContext fake;
+    Service service;
+  };
+  const auto make = [](size_t labels) { return std::make_unique<Labelled>(labels); };
+  const auto info = [](const std::unique_ptr<Labelled>& server) {
+    std::string body;
+    server->service.handle({.method = "GET", .path = "/info"}, [&](HttpResponse&& response) { body = response.body; });
+    return body;
+  };
+  EXPECT_LT(growth_exponent(1000, make, info), 1.5);
+  EXPECT_EQ(Json::parse(info(make(30)))["model_type"]["classifier"]["label2id"]["label 29"], 29);
+}
+
+TEST(Service, LogsThePeerUnlessToldNotTo) {
+  TestService server, silent({.log_peers = false});
+  for (TestService* each : {&server, &silent}) {
+    (void)each->ask({.method = "GET", .path = "/health", .peer = "192.0.2.7:4711"});
+  }
+  EXPECT_THAT(server.log(), HasSubstr("peer=192.0.2.7:4711"));
+  EXPECT_THAT(silent.log(), Not(HasSubstr("192.0.2.7")));
+}
+
+TEST(Service, OtherOriginsAreServedOnlyWhereTheyAreNamed) {
+  TestService closed;
+  EXPECT_EQ(closed.get("/health", {{"origin", "https://a.example"}}).status, 403);
+  EXPECT_EQ(field_of(closed.get("/health", {{"origin", "https://a.example"}}), "access-control-allow-origin"), "");
+  TestService open({.gate = {.origins = {"https://a.example"}}});
+  EXPECT_EQ(field_of(open.get("/health", {{"origin", "https://a.example"}}), "access-control-allow-origin"),
+            "https://a.example");
+  EXPECT_EQ(field_of(open.get("/health", {{"origin", "https://b.example"}}), "access-control-allow-origin"), "");
+  EXPECT_EQ(open.ask({.method = "OPTIONS", .path = "/predict"}).status, 204);
+}
+
+}  // namespace
+}  // namespace exeunt::serve

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exeunt/serve/shadow.h"
+
+#include <random>
+
+#include "exeunt/serve/shadow_engine.h"
+#include "tests/fixtures/scratch.h"
+#include "tests/unit/serve/fake_engine.h"
+
+namespace exeunt::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct ShadowSetup {
+  double share = 1;
+  bool tighten = false, distinct = false, logs = false;
+  uint64_t seed = 1;
+  double max_drop = 0;
+  double range = 0;  // of a regression; 0: labels
+};
+
+class TestShadow : public FakeContext {
+ public:
+  explicit TestShadow(const ShadowSetup& options = {}) : policies_(certified(options.max_drop), bind_policy) {
+    context_.model.regression = options.range > 0;
+    ShadowOptions shadow{.share = options.share,
+                         .tighten_on_alarm = options.tighten,
+                         .seed = options.seed,
+                         .reference = reference_.reference()};
+    shadow.reference.distinct = options.distinct;
+    shadow.reference.logs = options.logs;
+    shadow.reference.range = options.range;
+    shadow_.emplace(context_, policies_, std::move(shadow));
+  }
+  ~TestShadow() {
+    reference_.hold(false);
+    shadow_.reset();
+    end_engine();
+  }
+  TestShadow(const TestShadow&) = delete;
+  TestShadow& operator=(const TestShadow&) = delete;
+
+  // A request of these texts, answered by the default policy, goes by.
+  void sample(const std::vector<std::string>& texts, Ended ended = Ended::policy) {
+    ActiveRequest request;
+    request.policy = policies_.current();
+    for (const std::string& text : texts) {
+      request.job.texts.push_back({.text = text});
+      TextOutcome& outcome = request.outcomes.emplace_back();
+      outcome.answer.ended = ended;
+      outcome.answer.evidence.label = static_cast<int>(text.size() % 2);
+      outcome.answer.evidence.value = 0.25F;
+    }
+    shadow_->sample(request);
+  }
+  void move_to_level_1() {
+    Clock::time_point now = Clock::time_point{} + 1h;
+    while (policies_.level() < 1) policies_.adapt(now += 25ms, 1.0);
+  }
+  Metrics::Shadows report() const { return shadow_->report(); }
+  Metrics::WatchedPoint point(size_t nth = 0) const { return report().points.at(nth); }
+  bool until_watched(uint64_t texts, size_t nth = 0) {
+    return until([&] { return point(nth).texts == texts && report().pending == 0; });
+  }
+  Shadow& shadow() { return *shadow_; }
+  ServedPolicies& policies() { return policies_; }
+  FakeReference& reference() { return reference_; }
+
+ private:
+  ServiceContext context_ = context();
+  ServedPolicies policies_;
+  FakeReference reference_;
+  std::optional<Shadow> shadow_;
+};
+
+TEST(Shadow, DrawsTextsAtRandomAndNotInTurn) {
+  // Every fourth text is another one; counting to four would see either all of them or none.
+  TestShadow test({.share = 0.25, .seed = 7});
+  for (int i = 0; i < 500; ++i) test.sample({"dx", "ab", "ab", "ab"});
+  ASSERT_TRUE(test.until([&] { return test.report().pending == 0; }));
+  const Metrics::WatchedPoint point = test.point();
+  EXPECT_EQ(point.dropped, 0U);
+  EXPECT_NEAR(static_cast<double>(point.texts), 500, 4 * std::sqrt(2000 * 0.25 * 0.75));
+  EXPECT_NEAR(static_cast<double>(point.disagreements), 125, 4 * std::sqrt(500 * 0.25 * 0.75));
+  TestShadow same({.share = 0.25, .seed = 7}), other({.share = 0.25, .seed = 8});
+  for (TestShadow* each : {&same, &other}) {
+    for (int i = 0; i < 500; ++i) each->sample({"dx", "ab", "ab", "ab"});
+    ASSERT_TRUE(each->until([&] { return each->report().pending == 0; }));
+  }
+  EXPECT_EQ(same.point().disagreements, point.disagreements);
+  EXPECT_NE(std::pair(other.point().texts, other.point().disagreements), std::pair(point.texts, point.disagreements));
+}
+
+TEST(Shadow, LeavesOutTextsThatNoPolicyDecided) {
+  TestShadow test;
+  for (const Ended ended : {Ended::deadline, Ended::max_layers, Ended::cancelled, Ended::failed})
+    test.sample({"a"}, ended);
+  test.sample({"a"}, Ended::last_exit);
+  ASSERT_TRUE(test.until_watched(1));
+  EXPECT_EQ(test.reference().runs(), 1);
+}
+
+TEST(Shadow, WhatIsDroppedIsCountedAndNothingIsCoveredMeanwhile) {
+  TestShadow test;
+  test.reference().hold(true);
+  test.sample(std::vector<std::string>(Shadow::kMaxPending, "ab"));
+  EXPECT_TRUE(test.point().upper_bound.has_value());
+  test.sample({"ab", "ab", "ab"});
+  EXPECT_EQ(test.point().dropped, 3U);
+  EXPECT_EQ(test.report().pending, Shadow::kMaxPending);
+  EXPECT_FALSE(test.point().upper_bound.has_value());
+  test.reference().hold(false);
+  ASSERT_TRUE(test.until_watched(Shadow::kMaxPending));
+  ASSERT_TRUE(test.point().upper_bound.has_value());
+  EXPECT_GT(*test.point().upper_bound, 3.0 / (Shadow::kMaxPending + 3));  // what was dropped counts as lost
+  test.sample({"ab"});
+  ASSERT_TRUE(test.until_watched(Shadow::kMaxPending + 1));
+  EXPECT_EQ(test.reference().dropped(), 3U);  // the log learns of them with the next text
+  test.shadow().stop();
+  test.sample({"ab"});
+  EXPECT_EQ(test.report().pending, 0U);
+}
+
+TEST(Shadow, LongTextsDoNotFillTheMemory) {
+  TestShadow test;
+  test.reference().hold(true);
+  for (int i = 0; i < 20; ++i) test.sample({std::string(1 << 20, 'a')});
+  EXPECT_EQ(test.point().dropped, 4U);
+  EXPECT_EQ(test.report().pending, Shadow::kMaxPendingBytes >> 20);
+}
+
+TEST(Shadow, ABrokenPromiseIsLoggedOnceAndTightensWhereAsked) {
+  for (const bool tighten : {false, true}) {
+    TestShadow test({.tighten = tighten});
+    test.sample(std::vector<std::string>(12, "dx"));
+    ASSERT_TRUE(test.until_watched(12));
+    EXPECT_TRUE(test.point().alarm);  // all of twelve, where 1 % was promised
+    EXPECT_EQ(str(test.policies().current()->spec), tighten ? "full" : "entropy:0.1");
+    EXPECT_THAT(test.log(), testing::HasSubstr(tighten ? "action=\"served no more\"" : "action=none"));
+    EXPECT_THAT(test.log(), testing::HasSubstr("policy=entropy:0.1 certified=0.01 mean_loss=1.0000"));
+    const std::string said = test.log();
+    test.sample({"dx"});
+    if (tighten) {
+      EXPECT_EQ(test.report().pending, 0U);  // full depth needs no shadow
+    } else {
+      ASSERT_TRUE(test.until_watched(13));
+    }
+    EXPECT_EQ(test.log(), said);
+  }
+}
+
+TEST(Shadow, WhereALogIsKeptTextsAtFullDepthRunAsWell) {
+  TestShadow test({.tighten = true, .logs = true});
+  test.sample(std::vector<std::string>(12, "dx"));
+  ASSERT_TRUE(test.until_watched(12));
+  test.sample({"dx"});
+  ASSERT_TRUE(test.until([&] { return test.report().pending == 0; }));
+  EXPECT_EQ(test.reference().runs(), 13);
+  EXPECT_EQ(test.point().texts, 12U);
+}
+
+// 1.5 % of answers differ: too many for the default's 1 %, and kept by the 2 % of the point under load.
+TEST(Shadow, UnderLoadThePointThatAnswersIsWatchedByItsOwnPromise) {
+  const auto answer = [](TestShadow& test, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 40; ++i) {
+      for (int j = 0; j < 500; ++j) test.sample({random() % 1000 < 15 ? "dx" : "ab"});
+      if (!test.until([&] { return test.report().pending == 0; })) return false;
+    }
+    return true;
+  };
+  TestShadow idle({.tighten = true, .max_drop = 0.02}), loaded({.tighten = true, .max_drop = 0.02});
+  ASSERT_TRUE(answer(idle, 1));
+  EXPECT_TRUE(idle.point(0).alarm);
+  EXPECT_EQ(idle.point(1).texts, 0U);
+  loaded.move_to_level_1();
+  ASSERT_TRUE(answer(loaded, 1));
+  EXPECT_EQ(loaded.point(0).texts, 0U);
+  EXPECT_EQ(loaded.point(1).texts, 20'000U);
+  EXPECT_FALSE(loaded.point(1).alarm);
+  EXPECT_EQ(loaded.point(1).certified, 0.02);
+  EXPECT_LT(*loaded.point(1).upper_bound, 0.02);
+  EXPECT_EQ(str(loaded.policies().current()->spec), "entropy:0.2");
+}
+
+TEST(Shadow, ATextCountsOnceWhereTheCertificateCountsTexts) {
+  for (const bool distinct : {true, false}) {
+    TestShadow test({.distinct = distinct});
+    test.sample({"dx", "dx", "dx", "ab"});
+    ASSERT_TRUE(test.until_watched(distinct ? 2 : 4));
+    EXPECT_EQ(test.report().repeats, distinct ? 2U : 0U);
+    EXPECT_EQ(test.point().disagreements, distinct ? 1U : 3U);
+  }
+}
+
+TEST(Shadow, LossesOfValuesAreSharesOfTheCertifiedRange) {
+  TestShadow test({.range = 5});
+  test.sample({"ab"});  // 0.25 early, 1 by the reference
+  ASSERT_TRUE(test.until_watched(1));
+  EXPECT_DOUBLE_EQ(test.point().losses, 0.75 / 5);
+}
+
+TEST(Shadow, TheRangeOfValuesIsTheCertificatesAndNeverMadeUp) {
+  Certificate certificate;
+  ModelFacts model = fake_model();
+  EXPECT_EQ(loss_range(nullptr, model), 0);
+  model.regression = true;
+  EXPECT_EQ(error_of([&] { (void)loss_range(nullptr, model); }).code(), Code::usage);
+  EXPECT_EQ(error_of([&] { (void)loss_range(&certificate, model); }).code(), Code::usage);
+  model.range = 4;
+  EXPECT_EQ(loss_range(&certificate, model), 4);
+  certificate.range = {1, 6};
+  EXPECT_EQ(loss_range(&certificate, model), 5);
+}
+
+TEST(Shadow, AFailedComparisonIsNotTakenForAgreement) {
+  TestShadow test;
+  test.sample({"fail"});
+  test.sample({"ab"});
+  ASSERT_TRUE(test.until_watched(1));
+  EXPECT_EQ(test.reference().runs(), 2);
+  EXPECT_EQ(test.point().disagreements, 0U);
+  EXPECT_EQ(test.point().dropped, 1U);
+}
+
+}  // namespace
+}  // namespace exeunt::serve

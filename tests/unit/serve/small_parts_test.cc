@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// The small parts of the server: keys, trace context, logs, metrics, admission, allowed policies, threads.
+#include <future>
+#include <random>
+
+#include "exeunt/base/json.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/serve/access_log.h"
+#include "exeunt/serve/admission.h"
+#include "exeunt/serve/allowed_policies.h"
+#include "exeunt/serve/api_key.h"
+#include "exeunt/serve/http_message.h"
+#include "exeunt/serve/load_controller.h"
+#include "exeunt/serve/metrics.h"
+#include "exeunt/serve/promise_watch.h"
+#include "exeunt/serve/recent_hashes.h"
+#include "exeunt/serve/refusal_pace.h"
+#include "exeunt/serve/trace_context.h"
+#include "exeunt/serve/work_threads.h"
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt::serve {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ApiKeys, OnlyAWholeKeyOpens) {
+  const ApiKeys keys({"secret-key-1", "secret-key-2"});
+  EXPECT_TRUE(keys.required());
+  EXPECT_TRUE(keys.allow("Bearer secret-key-1"));
+  EXPECT_TRUE(keys.allow("bearer secret-key-2"));
+  for (const char* wrong : {"", "Bearer", "Bearer ", "Bearer secret-key", "Bearer secret-key-1x", "Bearer secret-key-3",
+                            "Basic secret-key-1", "secret-key-1", "Bearer  secret-key-1"}) {
+    EXPECT_FALSE(keys.allow(wrong)) << wrong;
+  }
+  EXPECT_FALSE(ApiKeys().required());
+}
+
+TEST(ApiKeys, AreReadFromLinesAndNeverShown) {
+  EXPECT_EQ(parse_keys("# mine\nabcdefgh\r\n\nijklmnop", "k"), (std::vector<std::string>{"abcdefgh", "ijklmnop"}));
+  const Error error = error_of([] { (void)parse_keys("longenough1\nshort\n", "keys.txt"); });
+  EXPECT_THAT(error.what(), HasSubstr("keys.txt: line 2"));
+  EXPECT_THAT(error.what(), Not(HasSubstr("short")));
+  EXPECT_THAT(error_of([] { (void)parse_keys("with blank inside", "k"); }).what(), HasSubstr("line 1"));
+  EXPECT_THAT(error_of([] { (void)parse_keys("\n#\n", "k"); }).what(), HasSubstr("no key"));
+}
+
+TEST(TraceContext, IsReadStrictly) {
+  const std::string good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const auto context = parse_traceparent(good);
+  ASSERT_TRUE(context.has_value());
+  EXPECT_EQ(context->trace_id, "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(context->parent_id, "b7ad6b7169203331");
+  EXPECT_EQ(context->flags, "01");
+  EXPECT_TRUE(parse_traceparent("01" + good.substr(2) + "-more").has_value());
+  for (const std::string& bad :
+       {std::string(), good + "-x", good.substr(0, 54), "ff" + good.substr(2), "0G" + good.substr(2),
+        std::string("00-00000000000000000000000000000000-b7ad6b7169203331-01"),
+        std::string("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"),
+        std::string("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01")}) {
+    EXPECT_FALSE(parse_traceparent(bad).has_value()) << bad;
+  }
+}
+
+TEST(RequestId, IsTheClientsWhereItIsHarmless) {
+  IdSource ids(1);
+  EXPECT_EQ(request_id_of("abc-1.2_3:x", ids), "abc-1.2_3:x");
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a\r\nset-cookie: x"),
+                                 std::string(65, 'a'), std::string("<script>")}) {
+    const std::string id = request_id_of(bad, ids);
+    EXPECT_EQ(id.size(), 16U);
+    EXPECT_NE(id, bad);
+  }
+  EXPECT_NE(ids.hex(32), ids.hex(32));
+  EXPECT_EQ(ids.hex(32).size(), 32U);
+}
+
+TEST(Log, KeepsOneEntryOnOneLine) {
+  std::string out;
+  const Log text(false, [&](std::string_view line) { out = line; });
+  text({.level = "warn", .message = "request", .fields = {{"path", "/a\nb \"c\""}, {"status", "200"}}});
+  EXPECT_THAT(out, testing::EndsWith("Z warn request path=\"/a\\nb \\\"c\\\"\" status=200\n"));
+  const Log json(true, [&](std::string_view line) { out = line; });
+  json({.message = "request", .fields = {{"path", "/\xff\n"}}});
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
+  EXPECT_EQ(Json::parse(out)["message"], "request");
+}
+
+TEST(Metrics, AreTextForPrometheus) {
+  Metrics metrics;
+  metrics.responses = {{200, 3}, {422, 2}, {429, 7}};
+  metrics.texts = 4;
+  metrics.tokens = 40;
+  metrics.rejected["queue"] = 2;
+  metrics.exits[4] = 5;
+  metrics.layers_run = 10;
+  metrics.layers_full = 30;
+  metrics.duration.add(1e-5);
+  metrics.duration.add(1.0);
+  metrics.duration.add(1e9);
+  const std::string text = metrics.text({.policy = "entropy:0.2", .threshold = 0.2}, true);
+  for (const char* line : {"exeunt_responses_total{status=\"200\"} 3\n", "exeunt_rejected_total{reason=\"queue\"} 2\n",
+                           "exeunt_exits_total{layer=\"4\"} 5\n", "exeunt_speedup_ratio 3\n",
+                           "exeunt_threshold_effective{policy=\"entropy:0.2\"} 0.2\n",
+                           "exeunt_request_duration_seconds_bucket{le=\"1.5e-05\"} 1\n",
+                           "exeunt_request_duration_seconds_bucket{le=\"+Inf\"} 3\n",
+                           "exeunt_request_duration_seconds_count 3\n", "te_request_success 3\n",
+                           "te_request_failure{err=\"overloaded\"} 7\n", "te_request_failure{err=\"validation\"} 2\n",
+                           "te_batch_next_size_count 4\n", "te_batch_next_tokens_sum 40\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(metrics.text({}, false), Not(HasSubstr("te_request")));
+  EXPECT_EQ(label_value("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+  EXPECT_GT(resident_bytes(), 100'000U);
+}
+
+TEST(Admission, TakesARequestWholeOrNotAtAll) {
+  Admission admission({.requests = 3, .texts = 10, .bytes = 100});
+  EXPECT_FALSE(admission.enter(500));  // alone it may be larger than the house
+  EXPECT_FALSE(admission.add(12));
+  EXPECT_EQ(admission.enter(1), "bytes");
+  admission.leave(12, 500);
+  EXPECT_FALSE(admission.enter(10));
+  EXPECT_FALSE(admission.add(9));
+  EXPECT_EQ(admission.enter(91), "bytes");
+  EXPECT_FALSE(admission.enter(90));
+  EXPECT_EQ(admission.add(2), "queue");
+  EXPECT_FALSE(admission.add(1));
+  EXPECT_DOUBLE_EQ(admission.fill(), 1.0);
+  admission.leave(1, 90);
+  EXPECT_FALSE(admission.enter(0));
+  EXPECT_FALSE(admission.enter(0));
+  EXPECT_EQ(admission.enter(7), "requests");
+  EXPECT_EQ(admission.texts(), 9U);
+  EXPECT_EQ(admission.bytes(), 10U) << "a refused request takes no room";
+}
+
+TEST(AllowedPolicies, HoldWhatTheyList) {
+  const auto allowed = AllowedPolicies::parse("full,entropy:0..0.3,window:0.1,2..8,bias_1,patience:4");
+  for (const char* good :
+       {"full", "entropy:0", "entropy:0.3", "entropy:0.1,0.2,0.3", "window:0.1,5,bias_1", "patience:4"}) {
+    EXPECT_TRUE(allowed.hold(parse_policy(good))) << good;
+  }
+  for (const char* bad : {"entropy:0.31", "entropy:0.1,0.4", "window:0.2,5,bias_1", "window:0.1,9,bias_1", "patience:3",
+                          "confidence:0.9", "layer:1"}) {
+    EXPECT_FALSE(allowed.hold(parse_policy(bad))) << bad;
+  }
+  EXPECT_EQ(AllowedPolicies::parse(allowed.str()).str(), allowed.str());
+}
+
+TEST(AllowedPolicies, OfAModelAreItsPointsAlone) {
+  PolicySpec point = parse_policy("entropy:0.25");
+  point.exits = {2, 4};
+  const auto allowed = AllowedPolicies::only({parse_policy("full"), point, point});
+  EXPECT_TRUE(allowed.hold(parse_policy("entropy:0.25")));
+  EXPECT_FALSE(allowed.hold(parse_policy("entropy:0.24")));
+  EXPECT_EQ(allowed.str(), "full,entropy:0.25");
+}
+
+TEST(AllowedPolicies, RefuseWhatCannotBeRead) {
+  EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse("entropy:0..0.2..0.3"); }).what(), HasSubstr("one range"));
+  EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse("full,entropi:0.2"); }).what(), HasSubstr("full"));
+  EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse("entropy:0..x"); }).what(), HasSubstr("'x'"));
+  EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse(""); }).what(), HasSubstr("unknown rule"));
+}
+
+TEST(PromiseWatch, AlarmsOnlyWhereChanceDoesNotExplainIt) {
+  PromiseWatch watch(0.01);
+  for (int i = 0; i < 1000; ++i) watch.record(i % 100 == 0 ? 1 : 0);
+  EXPECT_FALSE(watch.alarm());
+  for (int i = 0; i < 30; ++i) watch.record(1);
+  EXPECT_TRUE(watch.alarm());
+  EXPECT_EQ(watch.texts(), 1030U);
+  EXPECT_EQ(watch.disagreements(), 40U);
+  EXPECT_EQ(watch.losses(), 40);
+  for (int i = 0; i < 100'000; ++i) watch.record(0);
+  EXPECT_TRUE(watch.alarm());  // good texts do not undo what was found
+  PromiseWatch unpromised(std::nullopt);
+  for (int i = 0; i < 50; ++i) unpromised.record(1);
+  EXPECT_FALSE(unpromised.alarm());
+  EXPECT_GT(unpromised.upper_bound(), 0.9);
+}
+
+// A window of 5,000 texts looked at again and again alarmed in one of four such runs.
+TEST(PromiseWatch, DoesNotAlarmHoweverOftenOneLooksWhileThePromiseIsKept) {
+  int alarms = 0;
+  for (uint64_t run = 0; run < 20; ++run) {
+    std::mt19937_64 random(run);
+    PromiseWatch watch(0.02);
+    for (int i = 0; i < 200'000 && !watch.alarm(); ++i) watch.record(std::bernoulli_distribution(0.02)(random) ? 1 : 0);
+    alarms += watch.alarm() ? 1 : 0;
+  }
+  EXPECT_EQ(alarms, 0);
+}
+
+// Hoeffding's inequality over 5,000 values saw a promise of 1 % broken only beyond 3.6 %.
+TEST(PromiseWatch, SeesAPromiseOfValuesBrokenByHalf) {
+  PromiseWatch watch(0.01);
+  for (int i = 0; i < 5000; ++i) watch.record(i % 2 == 0 ? 0.04 : 0);  // 2 % on average
+  EXPECT_TRUE(watch.alarm());
+}
+
+TEST(PromiseWatch, CountsWhatWasDroppedAsLostAndCoversNothingMeanwhile) {
+  PromiseWatch watch(0.01), dropping(0.01);
+  for (int i = 0; i < 1000; ++i) {
+    watch.record(0);
+    dropping.record(0);
+  }
+  for (int i = 0; i < 100; ++i) dropping.drop();
+  EXPECT_TRUE(watch.covered());
+  EXPECT_LT(watch.upper_bound(), 0.01);
+  EXPECT_FALSE(dropping.covered());
+  dropping.catch_up();
+  EXPECT_TRUE(dropping.covered());
+  EXPECT_GT(dropping.upper_bound(), 100.0 / 1100);
+  EXPECT_FALSE(dropping.alarm());  // nothing was seen to be lost
+}
+
+TEST(RecentHashes, KnowsTheLastOnes) {
+  RecentHashes recent(2);
+  EXPECT_TRUE(recent.insert(7));
+  EXPECT_FALSE(recent.insert(7));
+  EXPECT_TRUE(recent.insert(8));
+  EXPECT_TRUE(recent.insert(9));
+  EXPECT_FALSE(recent.insert(8));
+  EXPECT_TRUE(recent.insert(7));  // forgotten meanwhile
+}
+
+TEST(LoadController, GoesUpQuicklyAndComesDownSlowly) {
+  using namespace std::chrono_literals;
+  LoadController controller(3);
+  auto now = LoadController::Clock::time_point{} + 1h;
+  EXPECT_EQ(controller.update(now, 0.9), 0);
+  EXPECT_EQ(controller.update(now += 49ms, 0.9), 0);
+  EXPECT_EQ(controller.update(now += 1ms, 0.9), 1);
+  EXPECT_EQ(controller.update(now += 49ms, 0.9), 1);  // the wait begins anew with every step
+  EXPECT_EQ(controller.update(now += 1ms, 0.9), 2);
+  EXPECT_EQ(controller.update(now += 10s, 1.0), 2);  // there is no further point
+  EXPECT_EQ(controller.update(now += 10s, 0.3), 2);  // in between it stays
+  EXPECT_EQ(controller.update(now += 1ms, 0.05), 2);
+  EXPECT_EQ(controller.update(now += 1999ms, 0.05), 2);
+  EXPECT_EQ(controller.update(now += 1ms, 0.05), 1);
+  EXPECT_EQ(controller.update(now += 1999ms, 0.05), 1);
+  EXPECT_EQ(controller.update(now += 1ms, 0.0), 0);
+  EXPECT_EQ(controller.update(now += 2s, 0.0), 0);
+  // Time spent low or in between does not count as time spent high, nor the other way round.
+  EXPECT_EQ(controller.update(now += 1h, 0.9), 0);
+  EXPECT_EQ(controller.update(now += 50ms, 0.9), 1);
+  EXPECT_EQ(controller.update(now += 1h, 0.3), 1);
+  EXPECT_EQ(controller.update(now += 1h, 0.9), 1);
+  EXPECT_EQ(controller.update(now += 1h, 0.0), 1);
+  LoadController fixed(1);
+  EXPECT_EQ(fixed.update(now, 1.0), 0);
+  EXPECT_EQ(fixed.update(now + 1h, 1.0), 0);
+}
+
+TEST(RefusalPace, AnswersSomeAtOnceThenSoManyASecond) {
+  using namespace std::chrono_literals;
+  RefusalPace pace(10, 3);
+  const RefusalPace::Time now = RefusalPace::Time(1h);
+  const auto waits = [&](RefusalPace::Time at) {
+    const RefusalPace::Turn turn = pace.next(at);
+    return std::pair((turn.at - at) / 1ms, turn.answered);
+  };
+  for (const int64_t wait : {0, 0, 0, 100, 200, 300}) EXPECT_EQ(waits(now), std::pair(wait, true));
+  EXPECT_EQ(waits(now + 250ms), std::pair(int64_t{150}, true));  // behind those that were given their turns
+  EXPECT_EQ(waits(now + 10s), std::pair(int64_t{0}, true));      // a quiet time gives the start back, and no more
+  for (const int64_t wait : {0, 0, 100}) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
+  for (int64_t wait = 200; wait <= 2000; wait += 100) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(waits(now + 10s), std::pair(int64_t{2000}, false)) << "no turn was given";
+  EXPECT_EQ(waits(now + 11s), std::pair(int64_t{1100}, true));
+  RefusalPace free(0, 1);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(free.next(now).at, now);
+}
+
+// One long piece of work does not keep the next one waiting.
+TEST(WorkThreads, RunSideBySide) {
+  std::promise<void> second_ran;
+  std::promise<bool> first_ended;
+  WorkThreads threads(2);
+  threads.give([&] {
+    first_ended.set_value(second_ran.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
+  });
+  threads.give([&] { second_ran.set_value(); });
+  EXPECT_TRUE(first_ended.get_future().get());
+}
+
+TEST(Admission, BytesOnTheirWayGiveWayToAdmittedOnes) {
+  Admission admission({.requests = 2, .texts = 10, .bytes = 100});
+  auto slow = std::make_unique<Arrival>(admission);
+  EXPECT_TRUE(slow->add(1000));  // alone, it is bounded by the body limit only
+  Arrival other(admission);
+  EXPECT_FALSE(other.add(1));
+  EXPECT_EQ(admission.full(100), std::nullopt);  // `slow` can be ended
+  slow.reset();
+  EXPECT_TRUE(other.add(60));
+  EXPECT_EQ(admission.bytes(), 60U);
+  EXPECT_EQ(admission.enter(40), std::nullopt);
+  EXPECT_FALSE(other.add(1));
+  EXPECT_EQ(admission.full(61), "bytes");
+  EXPECT_EQ(admission.enter(60), std::nullopt);
+  EXPECT_EQ(admission.full(0), "requests");
+  admission.leave(0, 40);
+  admission.leave(0, 60);
+  EXPECT_EQ(admission.bytes(), 60U);
+}
+
+TEST(Http, WritesHeadsAndReadsLists) {
+  HttpResponse response{.status = 429, .body = "{}"};
+  response.fields.emplace_back("x-a", "b");
+  EXPECT_EQ(head_text(response, false),
+            "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: 2\r\nx-a: b\r\n"
+            "connection: close\r\n\r\n");
+  for (const auto& [status, line] : {std::pair(204, "204 No Content"), std::pair(304, "304 Not Modified")}) {
+    EXPECT_EQ(head_text({.status = status, .body = "{}"}, true),
+              fmt::format("HTTP/1.1 {}\r\nconnection: keep-alive\r\n\r\n", line));
+  }
+  EXPECT_TRUE(list_holds("text/plain, Text/HTML;q=0.9", "text/html"));
+  EXPECT_FALSE(list_holds("text/htmlx", "text/html"));
+  EXPECT_FALSE(list_holds("", "text/html"));
+}
+
+}  // namespace
+}  // namespace exeunt::serve
