@@ -242,7 +242,7 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
 Json scores_of(const fs::path& file) {
   if (fs::is_directory(file)) {
     throw Error(Code::bad_file, fmt::format("{}: got a folder, want a file of scores", file.string()),
-                "benchmarks/reproducing.py --scores FILE writes one of the repository's results");
+                "lab/studies/reproducing.py --scores FILE writes one of the repository's results");
   }
   return read_json(file, size_t{1} << 24);
 }

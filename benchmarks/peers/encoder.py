@@ -4,7 +4,7 @@
     encoder.py --program build/bench/bin/exeunt [--shape bert-base] [--rounds 2] [--seconds 1] [--out FILE.json]
 
 Ours and theirs take turns, and the best time of all rounds counts: other work on the machine only ever adds. Nothing is
-asserted here; the JSON goes to benchmarks/results, and benchmarks/render.py makes the tables of docs/performance.md.
+asserted here; the JSON goes to benchmarks/results, and benchmarks/results/render.py makes the tables of docs/performance.md.
 """
 import argparse
 import json

@@ -9,7 +9,7 @@
     long    ModernBERT at 128 to 8,192 tokens on all cores: time, and the peak memory of a process of its own.
     peers   both in ONNX Runtime, by the graphs of `exeunt export onnx`; bf16 is a mode of its fp32 on Arm.
 
-Nothing is asserted here; the JSON goes to benchmarks/results/families, and benchmarks/render.py makes the tables of
+Nothing is asserted here; the JSON goes to benchmarks/results/families, and benchmarks/results/render.py makes the tables of
 docs/performance.md.
 """
 import argparse

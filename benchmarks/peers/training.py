@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares training speed with a plain PyTorch loop on the same GPU, one after the other; writes one JSON file.
 
-    training.py --step build/bin/train_step --lengths lengths.txt --out benchmarks/results/train/DATE-speed.json
+    training.py --step build/bin/train_step --lengths lengths.txt --out lab/studies/results/DATE-speed.json
 
 `lengths.txt` has one text's length in tokens a line (SST-2's training rows). The recipe is the peer's loss: the sum over
 all exits' cross entropies, a pooler and a classifier each.

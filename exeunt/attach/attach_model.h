@@ -31,7 +31,7 @@ struct AttachJob {
   // In which the model runs and is certified; none: it runs in fp32, and the precision that is expected to answer
   // fastest is certified, as in calibrate_model().
   std::optional<Precision> precision = {};
-  HeadSettings heads = {.rate = 0};        // rate 0: by what the model answers, see docs/reproducing.md
+  HeadSettings heads = {.rate = 0};        // rate 0: by what the model answers, see lab/notebooks/reproducing.md
   CalibrationPlan plan = {};               // budgets, delta and range of values
   size_t memory = AttachOptions{}.memory;  // for texts, rows and trainers
   // Called right before and after the folder is written, which must not be interrupted.

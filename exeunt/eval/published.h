@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The papers' published figures (docs/published/*.json).
+// The papers' published figures (lab/published/*.json).
 #pragma once
 
 #include <optional>

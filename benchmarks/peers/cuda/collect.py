@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts what was measured on one machine on one day into one file, from which benchmarks/render.py makes its tables.
+"""Puts what was measured on one machine on one day into one file, from which benchmarks/results/render.py makes its tables.
 
     collect.py --out RESULT.json [--engine cuda_engine.jsonl…] [--serve serve.json… --serve-note TEXT] [--note TEXT]
                -- measure.json…

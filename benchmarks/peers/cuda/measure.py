@@ -10,7 +10,7 @@ a time, that waits for the GPU at every exit. Ours is `exeunt bench --device cud
 two labels. Real lengths are those of the dev splits of SST-2 and QNLI (lengths-*.txt, BERT's uncased vocabulary), run by the
 peers padded to 128, and sorted by length in batches of 128 padded to the next multiple of 16.
 
-Every figure is written as soon as it is known; a peer that fails leaves its error in place of a time. benchmarks/render.py
+Every figure is written as soon as it is known; a peer that fails leaves its error in place of a time. benchmarks/results/render.py
 makes the tables of docs/performance.md from it.
 """
 import argparse

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / 'benchmarks'))
+sys.path.insert(0, str(ROOT / 'lab/studies'))
 
 import reproducing  # noqa: E402
 import result_tables as made  # noqa: E402
@@ -397,12 +397,12 @@ class PageTest(Folder):
         self.assertEqual(made.first_difference('', 'x\ny'), (1, '', 'x'))
 
     def test_check_fails_on_a_page_that_says_something_else(self):
-        page = (ROOT / 'docs/reproducing.md').read_text(encoding='utf-8')
-        edited, runs = self.folder / 'page.md', len(made.Results(ROOT / 'benchmarks/results/train').runs)
+        page = (ROOT / 'lab/notebooks/reproducing.md').read_text(encoding='utf-8')
+        edited, runs = self.folder / 'page.md', len(made.Results(ROOT / 'lab/studies/results').runs)
         for old, new in ((f'{runs} runs', f'{runs + 1} runs'), ('| 4.95× |', '| 5.95× |')):
             self.assertIn(old, page)
             edited.write_text(page.replace(old, new), encoding='utf-8')
-            done = subprocess.run([sys.executable, ROOT / 'benchmarks/reproducing.py', '--check', edited], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, ROOT / 'lab/studies/reproducing.py', '--check', edited], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertIn(new, done.stderr)
 

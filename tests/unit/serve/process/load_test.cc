@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The load generator, held to servers that do on purpose what it has to notice.
-#include "benchmarks/serve/load.h"
+#include "benchmarks/load/load.h"
 
 #include <atomic>
 #include <thread>
@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "benchmarks/serve/figures.h"
-#include "benchmarks/serve/mutate.h"
+#include "benchmarks/load/figures.h"
+#include "benchmarks/load/mutate.h"
 
 namespace exeunt::load {
 namespace {
