@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of docs/reliability.md, from the records in benchmarks/results/serve.jsonl, one trial a line.
+"""The figures of lab/notebooks/reliability.md, from the records in benchmarks/results/serve.jsonl, one trial a line.
 
     render.py                     writes them between the marks
     render.py --check             fails if the page does not hold them
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / 'docs/reliability.md'
+DOCS = ROOT / 'lab/notebooks/reliability.md'
 RECORDS = ROOT / 'benchmarks/results/serve.jsonl'
 BEGIN, END = '<!-- figures: made by benchmarks/load/render.py -->', '<!-- end of figures -->'
 
@@ -149,7 +149,7 @@ def main():
     made = page[:begin] + '\n' + figures() + page[end:]
     if '--check' in sys.argv:
         if made != page:
-            sys.exit('docs/reliability.md: the figures are not those of benchmarks/results/serve.jsonl; run benchmarks/load/render.py')
+            sys.exit('lab/notebooks/reliability.md: the figures are not those of benchmarks/results/serve.jsonl; run benchmarks/load/render.py')
         return
     DOCS.write_text(made)
 

@@ -2,8 +2,8 @@
 """Tables from the figures in benchmarks/results.
 
     render.py FILE.json          the tables of one run
-    render.py --docs             writes those of every run into docs/performance.md, between its marks
-    render.py --check            fails if docs/performance.md does not hold them
+    render.py --docs             writes those of every run into docs/performance.md and lab/notebooks/performance.md
+    render.py --check            fails if these pages do not hold them
 """
 import json
 import sys
@@ -14,7 +14,7 @@ from families_tables import families_tables
 from packs_tables import packs_tables
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / 'docs/performance.md'
+DOCS, NOTEBOOK = ROOT / 'docs/performance.md', ROOT / 'lab/notebooks/performance.md'
 BEGIN, END = '<!-- tables: made by benchmarks/results/render.py -->', '<!-- end of tables -->'
 FAMILIES_BEGIN, FAMILIES_END = '<!-- family tables: made by benchmarks/results/render.py -->', '<!-- end of family tables -->'
 PACKS_BEGIN, PACKS_END = '<!-- pack tables: made by benchmarks/results/render.py -->', '<!-- end of pack tables -->'
@@ -110,26 +110,25 @@ def tables(result):
     return '\n\n'.join(parts)
 
 
+def newest(folder, key):
+    """The last run of each machine, by the names of the files, which begin with a date."""
+    found = {}
+    for path in sorted((ROOT / 'benchmarks/results' / folder).glob('*.json')):
+        result = json.loads(path.read_text(encoding='utf-8'))
+        found[key(result)] = result
+    return found.values()
+
+
 def filled():
-    """docs/performance.md with the newest run of each machine and shape between the marks."""
-    newest = {}
-    for path in sorted((ROOT / 'benchmarks/results').glob('*.json')):
-        result = json.loads(path.read_text(encoding='utf-8'))
-        newest[result['machine']['cpu'], result['shape']] = result
-    page = between(DOCS.read_text(encoding='utf-8'), BEGIN, END, '\n\n'.join(map(tables, newest.values())))
-    newest = {}
-    for path in sorted((ROOT / 'benchmarks/results/cuda').glob('*.json')):
-        result = json.loads(path.read_text(encoding='utf-8'))
-        newest[result['machine']['gpu']] = result
-    page = between(page, CUDA_BEGIN, CUDA_END, '\n\n'.join(map(cuda_tables, newest.values())))
-    newest = {}
-    for path in sorted((ROOT / 'benchmarks/results/families').glob('*.json')):
-        result = json.loads(path.read_text(encoding='utf-8'))
-        newest[result['machine']['cpu'], result['machine']['isa']] = result
-    tables_of_families = '\n\n'.join(map(families_tables, newest.values())) or 'No run is stored yet.'
-    page = between(page, FAMILIES_BEGIN, FAMILIES_END, tables_of_families)
+    """Every page with its tables between the marks: {path: text}."""
+    runs = newest('', lambda one: (one['machine']['cpu'], one['shape']))
+    page = between(DOCS.read_text(encoding='utf-8'), BEGIN, END, '\n\n'.join(map(tables, runs)))
+    runs = newest('cuda', lambda one: one['machine']['gpu'])
+    page = between(page, CUDA_BEGIN, CUDA_END, '\n\n'.join(map(cuda_tables, runs)))
+    runs = newest('families', lambda one: (one['machine']['cpu'], one['machine']['isa']))
+    notes = between(NOTEBOOK.read_text(encoding='utf-8'), FAMILIES_BEGIN, FAMILIES_END, '\n\n'.join(map(families_tables, runs)))
     packs = [json.loads(path.read_text(encoding='utf-8')) for path in sorted((ROOT / 'benchmarks/results/packs').glob('*.json'))]
-    return between(page, PACKS_BEGIN, PACKS_END, packs_tables(packs))
+    return {DOCS: page, NOTEBOOK: between(notes, PACKS_BEGIN, PACKS_END, packs_tables(packs))}
 
 
 def between(page, begin, end, text):
@@ -139,10 +138,12 @@ def between(page, begin, end, text):
 
 def main():
     if sys.argv[1:] == ['--docs']:
-        DOCS.write_text(filled(), encoding='utf-8')
+        for page, text in filled().items():
+            page.write_text(text, encoding='utf-8')
     elif sys.argv[1:] == ['--check']:
-        if filled() != DOCS.read_text(encoding='utf-8'):
-            sys.exit('docs/performance.md does not hold the figures of benchmarks/results: run benchmarks/results/render.py --docs')
+        for page, text in filled().items():
+            if text != page.read_text(encoding='utf-8'):
+                sys.exit(f'{page.relative_to(ROOT)} does not hold the figures of benchmarks/results: run benchmarks/results/render.py --docs')
     elif len(sys.argv) == 2:
         result = json.loads(Path(sys.argv[1]).read_text(encoding='utf-8'))
         kinds = {'exeunt.cuda_bench/1': cuda_tables, 'exeunt.families/1': families_tables}
