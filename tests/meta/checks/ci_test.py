@@ -39,7 +39,7 @@ class Ci(unittest.TestCase):
     def test_with_time_for_everything_all_parts_run_and_what_is_left_is_named(self):
         status, out, calls = self.run_ci(seconds=10**6)
         self.assertEqual(status, 0, out)
-        self.assertEqual(calls[:4], ['make test', 'check format layers', 'check cuda bench', 'check touched'])
+        self.assertEqual(calls[:4], ['check fast', 'make test', 'check cuda bench', 'check touched'])
         for part in ('tidy', 'fuzz', 'cross', 'browser', 'onnx', 'reproducible', 'asan', 'tsan'):
             self.assertIn(f'check {part}', calls)
         self.assertEqual(len([call for call in calls if call.startswith('mutations ')]), 1, calls)
@@ -55,7 +55,7 @@ class Ci(unittest.TestCase):
         self.assertNotIn('not run: onnx', out)
 
     def test_a_failing_part_fails(self):
-        for part in ('make test', 'layers', 'cuda', 'touched', 'onnx'):
+        for part in ('make test', 'fast', 'cuda', 'touched', 'onnx'):
             status, out, _ = self.run_ci(bad=part.replace(' ', '?'), how='exit 3')
             self.assertEqual(status, 1, out)
             self.assertIn('ci: FAILED', out)
