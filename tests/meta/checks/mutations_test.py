@@ -75,10 +75,17 @@ class Campaign(unittest.TestCase):
         (self.root / 'sum.cc').write_text(PROJECT['sum.cc'] + '\n', encoding='utf-8')
         self.assertNotIn('earlier run', self.run_script(lists, 'a')[1])
 
+    def test_a_renamed_variable_or_another_line_break_is_still_found(self):
+        status, out, verdicts = self.run_script({'a': [entry('return left + right', 'return left - right')]})
+        self.assertEqual((status, verdicts), (0, {'a/1': 'caught'}), out)
+        (self.root / 'sum.cc').write_text(PROJECT['sum.cc'].replace('a + b', 'a +\n    b'), encoding='utf-8')
+        status, out, verdicts = self.run_script({'a': [entry('return left + right', 'return left * right')]})
+        self.assertEqual((status, verdicts), (0, {'a/1': 'caught'}), out)
+
     def test_every_other_verdict_fails(self):
         status, out, verdicts = self.run_script({'a': [
             entry('a + b', 'b + a'),  # survives
-            entry('a + c', 'a - c'),  # is not there
+            entry('a % b', 'a - b'),  # is not there
             entry('sum', 'add'),  # is there twice
             entry('a + b', 'a + '),  # does not compile
             entry('return 1', 'return 2', 'bad', 'bad.cc'),  # its test fails anyway
