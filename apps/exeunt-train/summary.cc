@@ -8,9 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "apps/exeunt/output.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/eval/scores.h"
 #include "exeunt/model/cost.h"
-#include "exeunt/data/hold_out.h"
 #include "exeunt/train/run_files.h"
 
 namespace exeunt::apps {

@@ -11,10 +11,10 @@
 #include "apps/exeunt/field_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/promise.h"
 #include "exeunt/attach/attach_model.h"
 #include "exeunt/certify/calibrate_model.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt::apps {
 namespace {

@@ -8,10 +8,10 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_grid.h"
-#include "exeunt/eval/policy_times.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/eval/policy_times.h"
+#include "exeunt/policy/policy_grid.h"
 
 namespace exeunt::apps {
 namespace {

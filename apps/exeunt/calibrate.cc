@@ -8,12 +8,12 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/certify/calibrate_model.h"
 #include "exeunt/certify/outcome_json.h"
+#include "exeunt/certify/thresholds.h"
+#include "exeunt/certify/transfer.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
-#include "exeunt/certify/thresholds.h"
-#include "exeunt/certify/calibrate_model.h"
-#include "exeunt/certify/transfer.h"
 
 namespace exeunt::apps {
 namespace {

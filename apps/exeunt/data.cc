@@ -7,11 +7,11 @@
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/data/check_data.h"
 #include "exeunt/data/features.h"
+#include "exeunt/data/inspect.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/recipes/defaults.h"
-#include "exeunt/data/check_data.h"
-#include "exeunt/data/inspect.h"
 
 namespace exeunt::apps {
 namespace {

@@ -11,11 +11,11 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/eval/sweep_table.h"
+#include "exeunt/certify/new_rows.h"
 #include "exeunt/certify/shift.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/model_policy.h"
-#include "exeunt/certify/new_rows.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/eval/yardstick_for.h"
 
 namespace exeunt::apps {

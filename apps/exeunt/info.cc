@@ -10,14 +10,14 @@
 #include "exeunt/base/json.h"
 #include "exeunt/base/version.h"
 #include "exeunt/certify/thresholds.h"
+#include "exeunt/engine/cpu/cpu_features.h"
+#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/shapes.h"
-#include "exeunt/engine/cpu/cpu_features.h"
-#include "exeunt/engine/cpu/kernels.h"
-#include "exeunt/engine/cuda/cuda.h"
 
 namespace exeunt::apps {
 namespace {

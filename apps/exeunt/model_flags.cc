@@ -5,10 +5,10 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/number.h"
 #include "exeunt/eval/report.h"
-#include "exeunt/policy/policy_file.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/policy_grid.h"
 #include "exeunt/originals/policy_flags.h"
+#include "exeunt/policy/policy_file.h"
+#include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::apps {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
-#include "exeunt/eval/measure.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/eval/measure.h"
 
 namespace exeunt::apps {
 

@@ -8,16 +8,16 @@
 #include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_file.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/promise.h"
+#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/resolve.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/originals/policy_flags.h"
-#include "exeunt/engine/cpu/kernels.h"
-#include "exeunt/engine/resolve.h"
+#include "exeunt/policy/policy_file.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt::apps {
 namespace {

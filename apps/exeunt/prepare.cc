@@ -7,8 +7,8 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/data/features.h"
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/data/inspect.h"
+#include "exeunt/model/checkpoint.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt::apps {

@@ -10,11 +10,11 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/certify/recommend_text.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/eval/model_policy.h"
 #include "exeunt/certify/recommend_policy.h"
+#include "exeunt/certify/recommend_text.h"
+#include "exeunt/eval/model_policy.h"
 #include "exeunt/model/manifest.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::apps {
 namespace {

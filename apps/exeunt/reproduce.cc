@@ -13,11 +13,11 @@
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/trainer.h"
 #include "exeunt/base/files.h"
+#include "exeunt/data/task.h"
+#include "exeunt/eval/policy_times.h"
 #include "exeunt/eval/reproduction.h"
 #include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_grid.h"
-#include "exeunt/eval/policy_times.h"
-#include "exeunt/data/task.h"
 
 namespace exeunt::apps {
 namespace {

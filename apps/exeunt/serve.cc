@@ -14,8 +14,8 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/serve/server.h"
 #include "exeunt/data/hold_out.h"
+#include "exeunt/serve/server.h"
 
 namespace exeunt::apps {
 namespace {

@@ -10,12 +10,12 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_text.h"
+#include "exeunt/data/submission.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/sweep_model.h"
 #include "exeunt/originals/elbert_stats.h"
 #include "exeunt/originals/views.h"
-#include "exeunt/data/submission.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::apps {
 namespace {

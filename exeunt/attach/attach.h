@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "exeunt/attach/head_trainer.h"
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/model/checkpoint.h"
 
 namespace exeunt {
 

@@ -9,24 +9,24 @@
 
 #include <unistd.h>
 
+#include "exeunt/attach/attach_record.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
-#include "exeunt/data/learned_rows.h"
-#include "exeunt/certify/certify.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/certify/risk.h"
-#include "exeunt/attach/attach_record.h"
 #include "exeunt/certify/calibrate_model.h"
+#include "exeunt/certify/certify.h"
 #include "exeunt/certify/certify_model.h"
+#include "exeunt/certify/model_thresholds.h"
+#include "exeunt/certify/risk.h"
+#include "exeunt/certify/tries.h"
+#include "exeunt/data/learned_rows.h"
+#include "exeunt/engine/labels.h"
+#include "exeunt/engine/resolve.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/label_names.h"
 #include "exeunt/eval/model_policy.h"
-#include "exeunt/certify/model_thresholds.h"
-#include "exeunt/certify/tries.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/engine/labels.h"
-#include "exeunt/engine/resolve.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "exeunt/attach/attach.h"
-#include "exeunt/eval/scores.h"
+#include "exeunt/attach/draw_texts.h"
+#include "exeunt/attach/order_kept.h"
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/choose_precision.h"
-#include "exeunt/attach/draw_texts.h"
 #include "exeunt/eval/measure.h"
-#include "exeunt/attach/order_kept.h"
+#include "exeunt/eval/scores.h"
 
 namespace exeunt {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/eval/measure.h"
 #include "exeunt/data/dataset.h"
 #include "exeunt/data/text_stream.h"
+#include "exeunt/eval/measure.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

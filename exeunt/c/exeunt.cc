@@ -10,8 +10,8 @@
 
 #include "exeunt/base/version.h"
 #include "exeunt/c/handle.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/engine/labels.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::c {
 namespace {

@@ -13,9 +13,9 @@
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/outcome_json.h"
+#include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
-#include "exeunt/policy/policy_grid.h"
 
 using namespace exeunt::c;
 

@@ -11,9 +11,9 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/certify/candidates.h"
 #include "exeunt/certify/losses.h"
-#include "exeunt/policy/replay.h"
 #include "exeunt/certify/shift.h"
 #include "exeunt/certify/temperature.h"
+#include "exeunt/policy/replay.h"
 
 namespace exeunt {
 namespace {

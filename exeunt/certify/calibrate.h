@@ -12,8 +12,8 @@
 
 #include "exeunt/certify/certify.h"
 #include "exeunt/certify/groups.h"
-#include "exeunt/policy/policy_file.h"
 #include "exeunt/certify/split.h"
+#include "exeunt/policy/policy_file.h"
 
 namespace exeunt {
 

@@ -9,18 +9,18 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/certify/losses.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/promise.h"
-#include "exeunt/certify/thresholds.h"
 #include "exeunt/certify/certify_model.h"
-#include "exeunt/eval/model_policy.h"
+#include "exeunt/certify/losses.h"
+#include "exeunt/certify/model_thresholds.h"
 #include "exeunt/certify/new_rows.h"
 #include "exeunt/certify/quantize.h"
-#include "exeunt/certify/model_thresholds.h"
+#include "exeunt/certify/thresholds.h"
 #include "exeunt/certify/tries.h"
+#include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/exits_file.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt {
 namespace {

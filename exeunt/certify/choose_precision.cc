@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "exeunt/base/error.h"
-#include "exeunt/policy/replay.h"
-#include "exeunt/certify/risk.h"
 #include "exeunt/certify/quantize.h"
+#include "exeunt/certify/risk.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/policy/replay.h"
 
 namespace exeunt {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "exeunt/policy/replay.h"
 #include "exeunt/certify/risk.h"
+#include "exeunt/policy/replay.h"
 
 namespace exeunt {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "exeunt/policy/trace.h"
 #include "exeunt/eval/measure.h"
+#include "exeunt/policy/trace.h"
 
 namespace exeunt {
 

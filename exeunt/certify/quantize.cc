@@ -10,19 +10,19 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/replay.h"
+#include "exeunt/certify/new_rows.h"
+#include "exeunt/certify/traced_texts.h"
+#include "exeunt/certify/tries.h"
+#include "exeunt/data/metrics.h"
+#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/label_names.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/eval/model_policy.h"
-#include "exeunt/certify/new_rows.h"
-#include "exeunt/certify/traced_texts.h"
-#include "exeunt/certify/tries.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/engine/cpu/kernels.h"
-#include "exeunt/engine/engine.h"
-#include "exeunt/data/metrics.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/replay.h"
 
 namespace exeunt {
 namespace {

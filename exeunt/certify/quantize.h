@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "exeunt/certify/calibrate.h"
-#include "exeunt/policy/trace.h"
+#include "exeunt/engine/precision_map.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/measure.h"
-#include "exeunt/engine/precision_map.h"
+#include "exeunt/policy/trace.h"
 
 namespace exeunt {
 

@@ -11,9 +11,9 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/eval/sweep_table.h"
 #include "exeunt/certify/candidates.h"
 #include "exeunt/certify/certify.h"
+#include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
@@ -23,7 +23,7 @@ namespace {
 constexpr double kFasterBy = 1.02, kBetterBy = 0.002;
 constexpr double kBudgets[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3};
 constexpr double kWorthMentioning = 1.05;  // the speed-up from which a larger budget is named
-constexpr double kShown = 0.005;      // a speed-up that rounds to the target meets it
+constexpr double kShown = 0.005;           // a speed-up that rounds to the target meets it
 
 // The goal with its defaults filled in.
 struct Terms {

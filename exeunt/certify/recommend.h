@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "exeunt/eval/scores.h"
-#include "exeunt/certify/uncertainty.h"
 #include "exeunt/certify/calibrate.h"
+#include "exeunt/certify/uncertainty.h"
+#include "exeunt/eval/scores.h"
 
 namespace exeunt {
 

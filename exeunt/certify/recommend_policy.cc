@@ -6,11 +6,12 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/eval/model_policy.h"
 #include "exeunt/certify/new_rows.h"
 #include "exeunt/certify/tries.h"
-#include "exeunt/model/manifest.h"
 #include "exeunt/data/hold_out.h"
+#include "exeunt/eval/model_policy.h"
+#include "exeunt/model/locate.h"
+#include "exeunt/model/manifest.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

@@ -9,11 +9,11 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
-#include "exeunt/policy/policy_file.h"
-#include "exeunt/eval/model_policy.h"
 #include "exeunt/certify/new_rows.h"
-#include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/data/hold_out.h"
+#include "exeunt/engine/cpu/cpu_features.h"
+#include "exeunt/eval/model_policy.h"
+#include "exeunt/policy/policy_file.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

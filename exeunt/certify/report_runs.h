@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/eval/report.h"
 #include "exeunt/eval/measure.h"
+#include "exeunt/eval/report.h"
 #include "exeunt/eval/sweep_model.h"
 
 namespace exeunt {

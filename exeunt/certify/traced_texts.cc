@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "exeunt/base/error.h"
+#include "exeunt/engine/resolve.h"
 #include "exeunt/eval/bench.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/engine/resolve.h"
 
 namespace exeunt {
 namespace {

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "exeunt/policy/trace.h"
-#include "exeunt/eval/measure.h"
-#include "exeunt/engine/precision_map.h"
 #include "exeunt/data/dataset.h"
+#include "exeunt/engine/precision_map.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/policy/trace.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

@@ -5,10 +5,10 @@
 #include <array>
 
 #include "exeunt/base/error.h"
-#include "exeunt/eval/model_policy.h"
 #include "exeunt/certify/new_rows.h"
 #include "exeunt/certify/traced_texts.h"
 #include "exeunt/certify/tries.h"
+#include "exeunt/eval/model_policy.h"
 
 namespace exeunt {
 namespace {

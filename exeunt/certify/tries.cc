@@ -17,8 +17,8 @@
 #include "exeunt/base/number.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/data/learned_rows.h"
 #include "exeunt/certify/losses.h"
+#include "exeunt/data/learned_rows.h"
 
 namespace exeunt {
 namespace {

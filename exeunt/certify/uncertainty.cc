@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "exeunt/eval/scores.h"
 #include "exeunt/certify/risk.h"
+#include "exeunt/eval/scores.h"
 
 namespace exeunt {
 namespace {

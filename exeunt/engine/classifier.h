@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/model/checkpoint.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

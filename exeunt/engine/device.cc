@@ -5,11 +5,11 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
-#include "exeunt/model/checkpoint.h"
-#include "exeunt/model/family.h"
 #include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/family.h"
 
 namespace exeunt {
 

@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "exeunt/base/error.h"
-#include "exeunt/policy/policy.h"
-#include "exeunt/policy/trace.h"
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/engine/device.h"
 #include "exeunt/engine/precision.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/policy/policy.h"
+#include "exeunt/policy/trace.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "exeunt/outputs/evidence.h"
 #include "exeunt/model/spec.h"
+#include "exeunt/outputs/evidence.h"
 
 namespace exeunt {
 

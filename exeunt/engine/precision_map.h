@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "exeunt/base/files.h"
-#include "exeunt/model/spec.h"
 #include "exeunt/engine/precision.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/model/schema.h"
 #include "exeunt/engine/check_text.h"
 #include "exeunt/engine/formulas.h"
 #include "exeunt/engine/linear.h"
+#include "exeunt/model/schema.h"
 
 namespace exeunt {
 namespace {

@@ -7,10 +7,10 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/policy/policy_text.h"
+#include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/profile.h"
-#include "exeunt/engine/cpu/cpu_features.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
-#include "exeunt/policy/policy_file.h"
-#include "exeunt/policy/promise.h"
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/precision_map.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/policy/policy_file.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt {
 

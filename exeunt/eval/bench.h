@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "exeunt/engine/engine.h"
 #include "exeunt/eval/policy_times.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/profile.h"
-#include "exeunt/engine/engine.h"
 
 namespace exeunt {
 

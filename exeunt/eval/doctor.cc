@@ -5,12 +5,12 @@
 #include <array>
 
 #include "exeunt/base/error.h"
-#include "exeunt/eval/machine.h"
-#include "exeunt/eval/self_check.h"
-#include "exeunt/model/locate.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
+#include "exeunt/eval/machine.h"
+#include "exeunt/eval/self_check.h"
+#include "exeunt/model/locate.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

@@ -11,8 +11,8 @@
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
-#include "exeunt/model/family.h"
 #include "exeunt/data/labels.h"
+#include "exeunt/model/family.h"
 
 namespace exeunt {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "exeunt/data/dataset.h"
 #include "exeunt/eval/measure.h"
 #include "exeunt/model/spec.h"
-#include "exeunt/data/dataset.h"
 
 namespace exeunt {
 

@@ -12,10 +12,10 @@
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/reference.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/model/exeunt_folder.h"
 
 namespace exeunt {
 namespace {

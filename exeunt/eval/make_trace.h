@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "exeunt/policy/trace.h"
-#include "exeunt/model/checkpoint.h"
+#include "exeunt/data/dataset.h"
 #include "exeunt/engine/device.h"
 #include "exeunt/engine/precision_map.h"
-#include "exeunt/data/dataset.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/policy/trace.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

@@ -6,19 +6,18 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/base/number.h"
-#include "exeunt/policy/shadow_log.h"
-#include "exeunt/eval/label_names.h"
-#include "exeunt/eval/make_trace.h"
-#include "exeunt/model/cost.h"
-#include "exeunt/model/exeunt_folder.h"
-#include "exeunt/engine/engine.h"
-#include "exeunt/engine/precision_map.h"
-#include "exeunt/engine/resolve.h"
 #include "exeunt/data/hold_out.h"
 #include "exeunt/data/inspect.h"
 #include "exeunt/data/labels.h"
 #include "exeunt/data/task.h"
+#include "exeunt/engine/engine.h"
+#include "exeunt/engine/precision_map.h"
+#include "exeunt/engine/resolve.h"
+#include "exeunt/eval/label_names.h"
+#include "exeunt/eval/make_trace.h"
+#include "exeunt/model/cost.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/policy/shadow_log.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {
@@ -247,22 +246,6 @@ void set_reference(ExitTrace& trace, const ExitTrace& fp32) {
     const std::span<const float> last = fp32.at(row, fp32.exits - 1);
     trace.reference.insert(trace.reference.end(), last.begin(), last.end());
   }
-}
-
-std::vector<fs::path> checkpoints_in(const fs::path& run) {
-  std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code failure;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run, failure)) {
-    const std::string name = entry.path().filename().string();
-    constexpr std::string_view kPrefix = "checkpoint-";
-    if (!name.starts_with(kPrefix) || !entry.is_directory(failure)) continue;
-    const auto number = number_of<int64_t>(std::string_view(name).substr(kPrefix.size()));
-    if (number && *number >= 0) found.emplace_back(*number, entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  std::vector<fs::path> out;
-  for (auto& [number, path] : found) out.push_back(std::move(path));
-  return out;
 }
 
 }  // namespace exeunt

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "exeunt/base/progress.h"
+#include "exeunt/data/user_data.h"
+#include "exeunt/engine/device.h"
 #include "exeunt/eval/scores.h"
-#include "exeunt/policy/trace.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/profile.h"
-#include "exeunt/engine/device.h"
-#include "exeunt/data/user_data.h"
+#include "exeunt/policy/trace.h"
 
 namespace exeunt {
 
@@ -81,8 +81,5 @@ struct Measured {
 
 // The answers at full depth of `fp32`, which has the same rows, become the reference of `trace`.
 void set_reference(ExitTrace& trace, const ExitTrace& fp32);
-
-// checkpoint-N below the folder of a training, by rising N.
-[[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& run);
 
 }  // namespace exeunt

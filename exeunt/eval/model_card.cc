@@ -11,10 +11,10 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/base/version.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/promise.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/locate.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
-#include "exeunt/policy/policy_file.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/policy/policy_file.h"
 
 namespace exeunt {
 

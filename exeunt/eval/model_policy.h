@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <string>
 
-#include "exeunt/policy/policy_file.h"
-#include "exeunt/eval/measure.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/policy/policy_file.h"
 
 namespace exeunt {
 

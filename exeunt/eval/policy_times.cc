@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "exeunt/base/error.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

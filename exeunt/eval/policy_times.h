@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/policy/policy.h"
-#include "exeunt/eval/measure.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/policy/policy.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

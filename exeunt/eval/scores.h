@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "exeunt/data/class_report.h"
+#include "exeunt/data/metrics.h"
 #include "exeunt/policy/policy.h"
 #include "exeunt/policy/replay.h"
 #include "exeunt/policy/trace.h"
-#include "exeunt/data/class_report.h"
-#include "exeunt/data/metrics.h"
 
 namespace exeunt {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exeunt/eval/bench.h"
 #include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/engine/reference.h"
+#include "exeunt/eval/bench.h"
 
 namespace exeunt {
 namespace {

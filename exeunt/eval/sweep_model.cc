@@ -8,6 +8,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/eval/policy_times.h"
+#include "exeunt/model/locate.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

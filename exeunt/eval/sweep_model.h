@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "exeunt/eval/elue.h"
-#include "exeunt/eval/sweep_table.h"
 #include "exeunt/eval/measure.h"
+#include "exeunt/eval/sweep_table.h"
 
 namespace exeunt {
 

@@ -6,12 +6,12 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/eval/elue_modules.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/eval/drift.h"
+#include "exeunt/eval/elue_modules.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/cost.h"
-#include "exeunt/engine/engine.h"
 
 namespace exeunt {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/eval/scores.h"
-#include "exeunt/policy/trace.h"
-#include "exeunt/eval/measure.h"
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/data/submission.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/eval/scores.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/policy/trace.h"
 
 namespace exeunt {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/eval/measure.h"
 #include "exeunt/data/yardstick.h"
+#include "exeunt/eval/measure.h"
 
 namespace exeunt {
 

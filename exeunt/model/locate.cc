@@ -11,6 +11,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 
 namespace exeunt {
@@ -182,6 +183,22 @@ fs::path model_folder(const std::string& model) {
   std::error_code ignored;
   if (fs::is_directory(place, ignored)) return place;
   return place.has_parent_path() ? place.parent_path() : fs::path(".");
+}
+
+std::vector<fs::path> checkpoints_in(const fs::path& run) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code failure;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run, failure)) {
+    const std::string name = entry.path().filename().string();
+    constexpr std::string_view kPrefix = "checkpoint-";
+    if (!name.starts_with(kPrefix) || !entry.is_directory(failure)) continue;
+    const auto number = number_of<int64_t>(std::string_view(name).substr(kPrefix.size()));
+    if (number && *number >= 0) found.emplace_back(*number, entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> out;
+  for (auto& [number, path] : found) out.push_back(std::move(path));
+  return out;
 }
 
 }  // namespace exeunt

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace exeunt {
 
@@ -14,6 +15,9 @@ namespace exeunt {
 
 // The folder of a model's configuration and tokenizer.
 [[nodiscard]] std::filesystem::path model_folder(const std::string& model);
+
+// checkpoint-N below the folder of a training, by rising N.
+[[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& run);
 
 // The folder of this machine's Hugging Face cache, from which models are read but never downloaded to: by
 // $HF_HUB_CACHE, $HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, else

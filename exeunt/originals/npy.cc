@@ -13,8 +13,8 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/originals/python.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

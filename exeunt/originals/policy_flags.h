@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/policy/policy.h"
 #include "exeunt/model/elbert.h"
+#include "exeunt/policy/policy.h"
 
 namespace exeunt {
 

@@ -13,9 +13,9 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/originals/npy.h"
 #include "exeunt/originals/python.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/json.h"
-#include "exeunt/eval/sweep_table.h"
 #include "exeunt/engine/labels.h"
+#include "exeunt/eval/sweep_table.h"
 
 namespace exeunt {
 namespace {

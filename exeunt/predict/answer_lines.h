@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/predict/predict.h"
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/data/submission.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/predict/predict.h"
 
 namespace exeunt {
 

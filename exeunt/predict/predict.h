@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/engine/engine.h"
 #include "exeunt/data/text_stream.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "exeunt/base/error.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/eval/label_names.h"
-#include "exeunt/predict/shards.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/predict/shards.h"
 
 namespace exeunt {
 namespace {

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/predict/answer_lines.h"
-#include "exeunt/eval/measure.h"
-#include "exeunt/predict/predict.h"
-#include "exeunt/engine/classifier.h"
 #include "exeunt/data/text_stream.h"
+#include "exeunt/engine/classifier.h"
+#include "exeunt/eval/measure.h"
+#include "exeunt/predict/answer_lines.h"
+#include "exeunt/predict/predict.h"
 
 namespace exeunt {
 

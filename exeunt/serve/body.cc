@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "exeunt/base/utf8.h"
-#include "exeunt/outputs/evidence.h"
 #include "exeunt/model/spec.h"
+#include "exeunt/outputs/evidence.h"
 
 namespace exeunt::serve {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/policy/policy_file.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/policy/policy_file.h"
 #include "exeunt/serve/allowed_policies.h"
 #include "exeunt/serve/load_controller.h"
 

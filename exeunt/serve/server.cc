@@ -6,9 +6,9 @@
 #include <random>
 
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/serve/memory_reserve.h"
 #include "exeunt/serve/shadow_engine.h"
 

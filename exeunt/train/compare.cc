@@ -8,11 +8,11 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/eval/model_card.h"
 #include "exeunt/certify/recommend_text.h"
-#include "exeunt/policy/policy_file.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
+#include "exeunt/policy/policy_file.h"
 #include "exeunt/train/run_files.h"
 
 namespace exeunt {

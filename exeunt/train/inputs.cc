@@ -8,11 +8,11 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/model/schema.h"
-#include "exeunt/recipes/defaults.h"
 #include "exeunt/data/hold_out.h"
 #include "exeunt/data/inspect.h"
 #include "exeunt/data/task.h"
+#include "exeunt/model/schema.h"
+#include "exeunt/recipes/defaults.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

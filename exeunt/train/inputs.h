@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "exeunt/data/features.h"
-#include "exeunt/model/checkpoint.h"
-#include "exeunt/recipes/recipe.h"
 #include "exeunt/data/metrics.h"
 #include "exeunt/data/user_data.h"
 #include "exeunt/data/yardstick.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/recipes/recipe.h"
 
 namespace exeunt {
 

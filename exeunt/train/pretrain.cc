@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <optional>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "exeunt/base/ordered_json.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/family.h"
+#include "exeunt/model/locate.h"
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/placement.h"
 #include "exeunt/train/pretrain_stepper.h"
@@ -355,7 +357,7 @@ void Pretraining::restore(const fs::path& folder) {
 
 // From the newest intact checkpoint, if there is one.
 bool Pretraining::resume() {
-  for (const fs::path& path : checkpoints_in(options_.out)) {
+  for (const fs::path& path : checkpoints_in(options_.out) | std::views::reverse) {
     try {
       restore(path);
       notice(fmt::format("resuming from {}", path.string()));

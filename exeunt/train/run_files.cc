@@ -12,12 +12,12 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/number.h"
 #include "exeunt/base/version.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/locate.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/data/hold_out.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -126,21 +126,6 @@ std::string settings_difference(const OrderedJson& stored, const OrderedJson& no
   return {};
 }
 
-std::vector<fs::path> checkpoints_in(const fs::path& out) {
-  std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(out, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kCheckpoint)) continue;
-    if (const auto number = number_of<int64_t>(name.substr(kCheckpoint.size())))
-      found.emplace_back(*number, entry.path());
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<fs::path> paths;
-  for (auto& [number, path] : found) paths.push_back(std::move(path));
-  return paths;
-}
-
 void remove_partial(const fs::path& out) {
   std::error_code ignored;
   std::vector<fs::path> stale;
@@ -158,7 +143,7 @@ void remove_older_checkpoints(const fs::path& out, int keep) {
   if (keep <= 0) return;
   const std::vector<fs::path> all = checkpoints_in(out);
   std::error_code ignored;
-  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) fs::remove_all(all[i], ignored);
+  for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i) fs::remove_all(all[i], ignored);
 }
 
 void prepare_folder(const fs::path& out, bool resume, bool overwrite) {

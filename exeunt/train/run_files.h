@@ -54,9 +54,7 @@ void write_settings(const std::filesystem::path& out, const OrderedJson& configu
 // writing. Throws Error: usage if it holds a run that may not be overwritten.
 void prepare_folder(const std::filesystem::path& out, bool resume, bool overwrite);
 
-// checkpoint-N folders in `out`, newest first; removing all but the newest `keep` (0 = keep all); and what a killed run
-// was still writing.
-[[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& out);
+// Removes all checkpoints but the newest `keep` (0 = keep all), and what a killed run was still writing.
 void remove_older_checkpoints(const std::filesystem::path& out, int keep);
 void remove_partial(const std::filesystem::path& out);
 

@@ -2,6 +2,7 @@
 #include "exeunt/train/run_state.h"
 
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "exeunt/base/ordered_json.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/locate.h"
 #include "exeunt/train/state_tensors.h"
 #include "exeunt/train/torch_compat.h"
 
@@ -131,7 +133,7 @@ void restore(const LoadedState& loaded, Stepper& stepper, int rank) {
 
 std::optional<LoadedState> newest_checkpoint(const fs::path& out, const OrderedJson& configuration,
                                              const Notice& notice) {
-  for (const fs::path& path : checkpoints_in(out)) {
+  for (const fs::path& path : checkpoints_in(out) | std::views::reverse) {
     try {
       LoadedState loaded = read_state(path);
       const std::string difference = settings_difference(loaded.state.configuration, configuration);

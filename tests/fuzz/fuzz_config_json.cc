@@ -3,12 +3,12 @@
 // a small model, or manifest.json. What is accepted must give tensors and cost figures, and must come back the same
 // from our writers.
 #include "exeunt/base/json.h"
+#include "exeunt/engine/precision_map.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/layout.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/engine/precision_map.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace exeunt {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text as a policy and as a sweep; what is accepted comes back from its own text.
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/model/family.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/cuda/lane.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/model/family.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/unit/engine/random_model.h"
 
 namespace exeunt {

@@ -9,9 +9,9 @@
 
 #include <benchmark/benchmark.h>
 
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/model/schema.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/model/schema.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "exeunt/policy/replay.h"
 #include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/replay.h"
 
 namespace exeunt {
 namespace {

@@ -20,9 +20,9 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/model/spec.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/engine/precision.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 

@@ -13,10 +13,10 @@
 #include "exeunt/base/half.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/model/layout.h"
-#include "exeunt/model/schema.h"
 #include "exeunt/engine/formulas.h"
 #include "exeunt/engine/linear.h"
+#include "exeunt/model/layout.h"
+#include "exeunt/model/schema.h"
 
 namespace exeunt {
 namespace {

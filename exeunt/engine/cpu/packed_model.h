@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "exeunt/base/tensor.h"
-#include "exeunt/model/checkpoint.h"
-#include "exeunt/model/positions.h"
 #include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/engine/cpu/region.h"
 #include "exeunt/engine/precision_map.h"
+#include "exeunt/model/checkpoint.h"
+#include "exeunt/model/positions.h"
 
 namespace exeunt {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/engine/cuda/kernels.h"
 #include "exeunt/engine/precision_map.h"
+#include "exeunt/model/checkpoint.h"
 
 namespace exeunt::cuda {
 

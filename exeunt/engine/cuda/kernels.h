@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "exeunt/policy/policy.h"
-#include "exeunt/model/spec.h"
 #include "exeunt/engine/cuda/gpu.h"
+#include "exeunt/model/spec.h"
+#include "exeunt/policy/policy.h"
 
 namespace exeunt::cuda {
 

@@ -13,20 +13,20 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/engine/classifier.h"
 #include "exeunt/engine/precision_map.h"
 #include "exeunt/engine/resolve.h"
-#include "tests/unit/certify/silent.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/certify/silent.h"
 
 namespace exeunt {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Models as transformers and the papers' code wrote them (tests/fixtures/golden), with a small vocabulary beside them, and texts
-// of its words.
+// Models as transformers and the papers' code wrote them (tests/fixtures/golden), with a small vocabulary beside them,
+// and texts of its words.
 class AttachModelTest : public testing::Test {
  protected:
   AttachModelTest() { ::setenv("XDG_STATE_HOME", (scratch_.path() / "state").c_str(), 1); }  // the tries of this test

@@ -8,9 +8,9 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "tests/unit/certify/silent.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/certify/silent.h"
 
 namespace exeunt {
 namespace {

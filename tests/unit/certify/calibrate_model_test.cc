@@ -6,13 +6,13 @@
 #include <numeric>
 
 #include "exeunt/certify/losses.h"
-#include "exeunt/policy/shadow_log.h"
 #include "exeunt/certify/thresholds.h"
+#include "exeunt/engine/resolve.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/profile.h"
-#include "exeunt/engine/resolve.h"
-#include "tests/unit/policy/traces.h"
+#include "exeunt/policy/shadow_log.h"
 #include "tests/unit/certify/small_model.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

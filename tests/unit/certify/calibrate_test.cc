@@ -11,9 +11,9 @@
 #include "exeunt/certify/certify.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/policy/policy_text.h"
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/growth.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "exeunt/certify/losses.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/certify/split.h"
-#include "tests/unit/policy/traces.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "exeunt/base/parallel.h"
 #include "exeunt/certify/losses.h"
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

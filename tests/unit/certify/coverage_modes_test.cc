@@ -2,8 +2,8 @@
 // Is the promise kept in the modes that correct for something? Each has a population made so that its correction binds:
 // with it, promises are broken no more often than promised; without it, they are, and these tests would see it.
 #include "exeunt/certify/calibrate.h"
-#include "tests/unit/certify/made_population.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/certify/made_population.h"
 
 namespace exeunt {
 namespace {

@@ -10,8 +10,8 @@
 #include "exeunt/base/parallel.h"
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/losses.h"
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -10,12 +10,12 @@
 #include "exeunt/base/error.h"
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/losses.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/replay.h"
 #include "exeunt/certify/temperature.h"
 #include "exeunt/certify/thresholds.h"
-#include "tests/unit/policy/traces.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/replay.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "exeunt/certify/recommend_text.h"
 #include "exeunt/policy/policy_text.h"
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

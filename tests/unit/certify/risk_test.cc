@@ -8,8 +8,8 @@
 #include "exeunt/base/json.h"
 #include "exeunt/certify/special.h"
 #include "exeunt/certify/temperature.h"
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "exeunt/base/files.h"
+#include "exeunt/engine/precision_map.h"
 #include "exeunt/eval/measure.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/engine/precision_map.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/certify/transfer.h"
 
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/unit/certify/small_model.h"
 
 namespace exeunt {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <rapidcheck.h>
 
-#include "tests/unit/policy/pick.h"
 #include "tests/unit/engine/random_model.h"
+#include "tests/unit/policy/pick.h"
 
 namespace exeunt {
 

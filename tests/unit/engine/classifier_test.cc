@@ -2,9 +2,9 @@
 #include "exeunt/engine/classifier.h"
 
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/engine/precision_map.h"
+#include "exeunt/model/exeunt_folder.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

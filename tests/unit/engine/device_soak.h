@@ -14,9 +14,9 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/engine/engine.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
-#include "exeunt/engine/engine.h"
 #include "tests/unit/engine/random_model.h"
 
 namespace exeunt {

@@ -6,11 +6,11 @@
 #include <limits>
 #include <new>
 
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/policy/policy_text.h"
+#include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/engine/tables.h"
-#include "tests/fixtures/scratch.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};

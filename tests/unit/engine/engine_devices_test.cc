@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/engine/backend.h"
 #include "exeunt/engine/cuda/cuda.h"
-#include "tests/unit/engine/random_model.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine against Hugging Face transformers: every model under tests/fixtures/golden, after every layer and at every exit, in
-// every table of kernels and every precision this machine runs.
+// The engine against Hugging Face transformers: every model under tests/fixtures/golden, after every layer and at every
+// exit, in every table of kernels and every precision this machine runs.
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>

@@ -7,13 +7,13 @@
 #include <mutex>
 #include <thread>
 
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/replay.h"
 #include "exeunt/engine/cpu/pack_run.h"
 #include "exeunt/engine/reference.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/replay.h"
+#include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/engine/tables.h"
-#include "tests/fixtures/scratch.h"
 
 namespace exeunt {
 namespace {

@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/json.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/model/positions.h"
 #include "exeunt/engine/cpu/share.h"
 #include "exeunt/engine/cpu/workspace.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/reference.h"
+#include "exeunt/model/positions.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/engine/tables.h"
 

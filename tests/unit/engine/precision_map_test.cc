@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/engine/precision_map.h"
 
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt {
 namespace {

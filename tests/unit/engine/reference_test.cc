@@ -6,8 +6,8 @@
 
 #include "exeunt/base/half.h"
 #include "tests/fixtures/near.h"
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt {
 namespace {

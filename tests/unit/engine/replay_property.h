@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <rapidcheck.h>
 
+#include "exeunt/engine/engine.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
-#include "exeunt/engine/engine.h"
 #include "tests/unit/engine/arbitrary_model.h"
 
 namespace exeunt {

@@ -3,10 +3,10 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/policy/policy_text.h"
+#include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/profile.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "exeunt/model/cost.h"
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt {
 namespace {

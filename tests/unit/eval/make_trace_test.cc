@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/policy/policy_text.h"
+#include "exeunt/data/user_data.h"
+#include "exeunt/engine/reference.h"
 #include "exeunt/eval/test_answers.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/engine/reference.h"
-#include "exeunt/data/user_data.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

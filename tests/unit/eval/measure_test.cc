@@ -2,24 +2,11 @@
 #include "exeunt/eval/measure.h"
 
 #include "exeunt/base/safetensors.h"
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {
-
-using testing::ElementsAre;
-
-TEST(Measure, CheckpointsOfARunComeInTheOrderOfTheirSteps) {
-  const Scratch scratch;
-  for (const char* name : {"checkpoint-1000", "checkpoint-20", "checkpoint-3", "checkpoint-x", "checkpoint-", "logs"})
-    std::filesystem::create_directories(scratch.path() / name);
-  (void)scratch.write("checkpoint-7", "a file");
-  std::vector<std::string> names;
-  for (const auto& path : checkpoints_in(scratch.path())) names.push_back(path.filename().string());
-  EXPECT_THAT(names, ElementsAre("checkpoint-3", "checkpoint-20", "checkpoint-1000"));
-  EXPECT_TRUE(checkpoints_in(scratch.path() / "nowhere").empty());
-}
 
 TEST(Measure, ATraceIsAFileThatIsNoModelsWeights) {
   const Scratch scratch;

@@ -3,8 +3,8 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/policy/policy_text.h"
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/eval/policy_times.h"
 
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/eval/bench.h"
 #include "exeunt/model/shapes.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

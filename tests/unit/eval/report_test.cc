@@ -11,9 +11,9 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/eval/published.h"
 #include "exeunt/eval/terms.h"
+#include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
-#include "exeunt/policy/policy_grid.h"
 
 namespace exeunt {
 namespace {

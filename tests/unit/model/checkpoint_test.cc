@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt {
 namespace {

@@ -2,8 +2,8 @@
 #include "exeunt/model/cost.h"
 
 #include "exeunt/model/config.h"
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/policy/policy_file.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/manifest.h"
+#include "exeunt/policy/policy_file.h"
 #include "tests/unit/model/others.h"
 
 namespace exeunt {

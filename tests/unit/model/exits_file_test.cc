@@ -4,8 +4,8 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt {
 namespace {

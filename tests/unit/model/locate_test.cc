@@ -154,5 +154,16 @@ TEST(HubCache, LooksWhereTheEnvironmentSays) {
   ::setenv("HOME", before.c_str(), 1);
 }
 
+TEST(Locate, SortsCheckpointsByStep) {
+  const Scratch scratch;
+  for (const char* name : {"checkpoint-1000", "checkpoint-20", "checkpoint-3", "checkpoint-x", "checkpoint-", "logs"})
+    std::filesystem::create_directories(scratch.path() / name);
+  (void)scratch.write("checkpoint-7", "a file");
+  std::vector<std::string> names;
+  for (const auto& path : checkpoints_in(scratch.path())) names.push_back(path.filename().string());
+  EXPECT_THAT(names, testing::ElementsAre("checkpoint-3", "checkpoint-20", "checkpoint-1000"));
+  EXPECT_TRUE(checkpoints_in(scratch.path() / "nowhere").empty());
+}
+
 }  // namespace
 }  // namespace exeunt

@@ -16,12 +16,12 @@
 #include "exeunt/model/tf_bundle.h"
 #include "exeunt/model/torch_file.h"
 #include "exeunt/model/weights.h"
-#include "tests/unit/model/others.h"
-#include "tests/unit/model/pickle_builder.h"
-#include "tests/unit/model/tf_builder.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/fixtures/repeated.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/others.h"
+#include "tests/unit/model/pickle_builder.h"
+#include "tests/unit/model/tf_builder.h"
 
 namespace exeunt {
 namespace {

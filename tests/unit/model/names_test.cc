@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/names.h"
 
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt {
 namespace {

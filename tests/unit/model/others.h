@@ -9,8 +9,8 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt::others {
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "exeunt/model/torch_file.h"
-#include "tests/unit/model/pickle_builder.h"
 #include "tests/fixtures/repeated.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/pickle_builder.h"
 
 namespace exeunt {
 namespace {

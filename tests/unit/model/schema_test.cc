@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "tests/unit/model/tiny.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/tiny.h"
 
 namespace exeunt {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "exeunt/model/bytes.h"
 #include "exeunt/model/tf_table.h"
-#include "tests/unit/model/zip_builder.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/zip_builder.h"
 
 namespace exeunt {
 namespace {

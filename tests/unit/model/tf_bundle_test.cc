@@ -5,9 +5,9 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/model/tf_table.h"
+#include "tests/fixtures/scratch.h"
 #include "tests/unit/model/expected_tensors.h"
 #include "tests/unit/model/tf_builder.h"
-#include "tests/fixtures/scratch.h"
 
 namespace exeunt {
 namespace {

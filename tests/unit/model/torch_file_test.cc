@@ -5,9 +5,9 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
+#include "tests/fixtures/scratch.h"
 #include "tests/unit/model/expected_tensors.h"
 #include "tests/unit/model/pickle_builder.h"
-#include "tests/fixtures/scratch.h"
 
 namespace exeunt {
 namespace {

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "exeunt/model/bytes.h"
-#include "tests/unit/model/zip_builder.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/model/zip_builder.h"
 
 namespace exeunt {
 namespace {

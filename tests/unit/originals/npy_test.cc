@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "tests/unit/originals/numpy.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/originals/numpy.h"
 
 namespace exeunt {
 namespace {

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/originals/elbert_stats.h"
 #include "exeunt/originals/npy.h"
 #include "exeunt/originals/python.h"
-#include "tests/unit/policy/traces.h"
-#include "tests/unit/originals/numpy.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/originals/numpy.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/policy/policy.h"
 
-#include "tests/unit/policy/walk.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/walk.h"
 
 namespace exeunt {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/policy/replay.h"
 
+#include "tests/fixtures/scratch.h"
 #include "tests/unit/policy/traces.h"
 #include "tests/unit/policy/walk.h"
-#include "tests/fixtures/scratch.h"
 
 namespace exeunt {
 namespace {

@@ -2,8 +2,8 @@
 #include "exeunt/policy/trace.h"
 
 #include "exeunt/base/safetensors.h"
-#include "tests/unit/policy/traces.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/policy/traces.h"
 
 namespace exeunt {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <fmt/ranges.h>
 
-#include "exeunt/predict/answer_lines.h"
 #include "exeunt/engine/classifier.h"
-#include "tests/unit/engine/random_model.h"
+#include "exeunt/predict/answer_lines.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt {
 namespace {

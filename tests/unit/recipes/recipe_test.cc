@@ -7,8 +7,8 @@
 #include "exeunt/policy/policy.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/recipes/settings.h"
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt {
 namespace {

@@ -27,7 +27,8 @@ std::vector<int32_t> ids(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.encode(text, std::nullopt, {.max_length = 512, .special_tokens = false}).ids;
 }
 
-// Expected values: the npm package tokenizers, with the tokenizer.json of tests/system/parity/spiece.mjs for these pieces.
+// Expected values: the npm package tokenizers, with the tokenizer.json of tests/system/parity/spiece.mjs for these
+// pieces.
 TEST(UnigramTokenizer, ReadsAModelAsTransformersConvertsAlberts) {
   const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
   const Encoding out = tokenizer->encode("Well-known  [MASK]", "É", {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network that trains against Hugging Face transformers' figures for every model under tests/fixtures/golden, and against
-// the runtime's reference forward. All texts of a model go through it as one padded batch.
+// The network that trains against Hugging Face transformers' figures for every model under tests/fixtures/golden, and
+// against the runtime's reference forward. All texts of a model go through it as one padded batch.
 #include "exeunt/train/network.h"
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
+#include "exeunt/engine/reference.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/schema.h"
-#include "exeunt/engine/reference.h"
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 #include "tests/unit/train/batches.h"
 
 namespace exeunt::nn {

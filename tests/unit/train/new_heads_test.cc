@@ -9,8 +9,8 @@
 #include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
 #include "exeunt/train/prototypes.h"
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt::nn {
 namespace {

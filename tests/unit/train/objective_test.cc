@@ -7,8 +7,8 @@
 
 #include "exeunt/base/safetensors.h"
 #include "exeunt/train/gradient.h"
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 #include "tests/unit/train/batches.h"
 
 namespace exeunt::nn {

@@ -12,8 +12,8 @@
 #include "exeunt/train/gpu.h"
 #include "exeunt/train/pretrain_stepper.h"
 #include "exeunt/train/torch_compat.h"
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt::nn {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/policy/trace.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/policy/trace.h"
 #include "exeunt/train/stage_plan.h"
 #include "tests/unit/train/small_run.h"
 

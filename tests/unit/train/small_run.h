@@ -6,8 +6,8 @@
 #include <string>
 
 #include "exeunt/train/run.h"
-#include "tests/unit/engine/random_model.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 
 namespace exeunt {
 

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/json.h"
-#include "exeunt/model/checkpoint.h"
 #include "exeunt/engine/cpu/register_peak.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/model/checkpoint.h"
 
 namespace exeunt {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <gmock/gmock.h>
 
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/engine/cpu/pack_run.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/unit/engine/cpu/packs.h"
 #include "tests/unit/engine/random_model.h"
 

@@ -7,9 +7,9 @@
 
 #include "exeunt/base/half.h"
 #include "exeunt/base/safetensors.h"
+#include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/engine/tables.h"
-#include "tests/fixtures/scratch.h"
 
 namespace exeunt {
 namespace {

@@ -15,14 +15,14 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/replay.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/reference.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/replay.h"
+#include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/goldens.h"
 #include "tests/unit/engine/random_model.h"
-#include "tests/fixtures/scratch.h"
 
 namespace exeunt {
 namespace {

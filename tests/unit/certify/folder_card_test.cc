@@ -2,9 +2,9 @@
 #include "exeunt/eval/folder_card.h"
 
 #include "exeunt/base/files.h"
-#include "exeunt/policy/promise.h"
 #include "exeunt/certify/calibrate_model.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/policy/promise.h"
 #include "tests/unit/certify/small_model.h"
 
 namespace exeunt {

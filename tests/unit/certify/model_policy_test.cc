@@ -2,13 +2,13 @@
 #include "exeunt/eval/model_policy.h"
 
 #include "exeunt/base/files.h"
-#include "exeunt/policy/policy_text.h"
 #include "exeunt/certify/calibrate_model.h"
+#include "exeunt/engine/precision_map.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/engine/precision_map.h"
-#include "tests/unit/certify/small_model.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/certify/small_model.h"
 
 namespace exeunt {
 namespace {
