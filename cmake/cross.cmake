@@ -13,5 +13,7 @@ set(exeunt_triple ${CMAKE_SYSTEM_PROCESSOR}-linux-gnu)
 set(CMAKE_CXX_COMPILER ${exeunt_triple}-g++)
 set(CMAKE_C_COMPILER ${exeunt_triple}-gcc)
 set(CMAKE_CROSSCOMPILING_EMULATOR ${exeunt_emulator} -L /usr/${exeunt_triple})
-# fmt's CMake files are among the host's libraries; only its headers are used (libraries.cmake).
+# The CMake files of fmt and Boost are among the host's libraries; only their headers are used (libraries.cmake).
 set(fmt_DIR /usr/lib/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu/cmake/fmt)
+file(GLOB Boost_DIR /usr/lib/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu/cmake/Boost-*)
+set(ENV{PKG_CONFIG_LIBDIR} /usr/lib/${exeunt_triple}/pkgconfig)  # so that FindOpenSSL does not take the host's

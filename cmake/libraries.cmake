@@ -1,16 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-# Third-party libraries, as Debian packages them; header-only in a cross build, which has no libraries for its target.
+# Third-party libraries, as Debian packages them. A cross build links archives of zlib and OpenSSL for its target and has
+# nothing else compiled for it.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(EXEUNT_PORTABLE)
-  set(OPENSSL_USE_STATIC_LIBS ON)
   add_link_options(-static-libstdc++ -static-libgcc)
 endif()
 if(CMAKE_CROSSCOMPILING OR EXEUNT_PORTABLE)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+  set(ZLIB_USE_STATIC_LIBS ON)
   add_library(exeunt_fmt ALIAS fmt::fmt-header-only)
 else()
   add_library(exeunt_fmt ALIAS fmt::fmt)
+endif()
+find_package(Boost 1.81 CONFIG QUIET)  # FindBoost is gone from newer CMakes
+find_package(OpenSSL QUIET)
+find_package(ZLIB QUIET)
+foreach(package Boost OpenSSL ZLIB)
+  if(NOT ${package}_FOUND)
+    list(APPEND missing ${package})
+  endif()
+endforeach()
+if(missing)
+  list(JOIN missing ", " missing)
+  message(FATAL_ERROR "not found: ${missing}\nInstall libboost1.81-dev, libssl-dev and zlib1g-dev; "
+    "scripts/setup installs all packages, 'scripts/setup check' those of a cross build, too.")
 endif()
 
 if(EXEUNT_BUILD_TESTS)

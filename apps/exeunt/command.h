@@ -50,8 +50,7 @@ void add_report(CommandLine& line);
 void add_submit(CommandLine& line);
 void add_predict(CommandLine& line);
 void add_merge(CommandLine& line);
-void add_serve(CommandLine& line);  // from serve.cc, or serve_absent.cc in a build without Boost or OpenSSL
-[[nodiscard]] bool has_server() noexcept;
+void add_serve(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_quantize(CommandLine& line);
 void add_reproduce(CommandLine& line);

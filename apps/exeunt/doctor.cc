@@ -80,7 +80,7 @@ OrderedJson as_json(const std::vector<Finding>& findings) {
 }
 
 void run(const Common& common, const CLI::App& app) {
-  const std::vector<Finding> findings = examine_machine(find_trainer(), has_server());
+  const std::vector<Finding> findings = examine_machine(find_trainer());
   const std::vector<Finding> set = environment(describe(app));
   const bool usable = !any_of(findings, Health::broken);
   if (common.json) {

@@ -250,10 +250,6 @@ void add_foreign_flags(CLI::App& verb, ServeFlags& flags) {
 
 }  // namespace
 
-bool has_server() noexcept {
-  return true;
-}
-
 void add_serve(CommandLine& line) {
   const auto flags = std::make_shared<ServeFlags>();
   flags->server.listener.hostname.clear();

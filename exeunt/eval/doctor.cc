@@ -171,15 +171,6 @@ Finding cuda() {
   return out;
 }
 
-Finding server(bool built_in) {
-  if (built_in) return {.name = "serving", .text = "built in", .details = true};
-  return {.name = "serving",
-          .health = Health::missing,
-          .text = "not in this build: 'exeunt serve' cannot run",
-          .hint = "install libboost1.81-dev and libssl-dev, and build again",
-          .details = false};
-}
-
 // Only those who develop Exeunt need node: it runs the judges of tokenizers and of ONNX graphs.
 Finding node() {
   Finding out{.name = "node and npm"};
@@ -232,9 +223,9 @@ std::string_view name_of(Health health) noexcept {
   return names[static_cast<size_t>(health)];
 }
 
-std::vector<Finding> examine_machine(const fs::path& trainer_program, bool has_server) {
-  return {processor(), kernels(),          memory_finding(), huge_page_finding(), disk(), trainer(trainer_program),
-          cuda(),      server(has_server), node(),           model_cache()};
+std::vector<Finding> examine_machine(const fs::path& trainer_program) {
+  return {processor(), kernels(), memory_finding(), huge_page_finding(), disk(), trainer(trainer_program),
+          cuda(),      node(),    model_cache()};
 }
 
 bool any_of(const std::vector<Finding>& findings, Health health) {

@@ -28,7 +28,7 @@ struct Finding {
 };
 
 // `trainer` is the program exeunt-train; empty: it is not installed.
-[[nodiscard]] std::vector<Finding> examine_machine(const std::filesystem::path& trainer, bool has_server);
+[[nodiscard]] std::vector<Finding> examine_machine(const std::filesystem::path& trainer);
 
 [[nodiscard]] bool any_of(const std::vector<Finding>& findings, Health health);
 [[nodiscard]] std::string verdict(const std::vector<Finding>& findings);

@@ -12,6 +12,7 @@
 #include "exeunt/base/protobuf.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/model/bytes.h"
+#include "exeunt/model/crc32c.h"
 #include "exeunt/model/tf_table.h"
 
 namespace exeunt {
@@ -253,7 +254,7 @@ TensorSet view_tf_tensors(const TfIndex& index, std::span<const TfShard> shards,
       throw_bad_file(where, kTableHint, "got a file of {} bytes, want {} from {} on: it is truncated",
                      shard.bytes.size(), entry.size, entry.offset);
     const auto bytes = shard.bytes.subspan(entry.offset, entry.size);
-    if (crc == CrcCheck::verify && mask_crc(crc32c(bytes)) != entry.masked_crc)
+    if (crc == CrcCheck::verify && masked_crc32c(bytes) != entry.masked_crc)
       throw_bad_file(where, kTableHint, "its bytes do not match their CRC");
     set.tensors.emplace(entry.name,
                         TensorView{.dtype = entry.dtype, .shape = entry.shape, .strides = {}, .bytes = bytes});

@@ -10,6 +10,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/protobuf.h"
 #include "exeunt/model/bytes.h"
+#include "exeunt/model/crc32c.h"
 
 namespace exeunt {
 namespace {
@@ -51,7 +52,7 @@ Block read_block(const Table& table, Handle handle) {
   const auto whole = table.body.subspan(handle.offset, handle.size + kTrailerSize);
   const auto contents = whole.first(handle.size);
   if (table.crc == CrcCheck::verify &&
-      mask_crc(crc32c(whole.first(handle.size + 1))) != load_at<uint32_t>(whole, handle.size + 1))
+      masked_crc32c(whole.first(handle.size + 1)) != load_at<uint32_t>(whole, handle.size + 1))
     throw_bad_file(where, kTableHint, "its bytes do not match their CRC");
 
   const auto compression = static_cast<unsigned>(whole[handle.size]);

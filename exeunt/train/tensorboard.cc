@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "exeunt/base/crc.h"
 #include "exeunt/base/files.h"
+#include "exeunt/model/crc32c.h"
 
 namespace exeunt {
 namespace {
@@ -44,7 +44,7 @@ std::string event_head(double wall_time, int64_t step) {
 }
 
 uint32_t masked(std::string_view bytes) {
-  return mask_crc(crc32c(std::as_bytes(std::span(bytes))));
+  return masked_crc32c(std::as_bytes(std::span(bytes)));
 }
 
 std::string framed(const std::string& event) {

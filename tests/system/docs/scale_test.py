@@ -127,8 +127,7 @@ def main():
         (folder / 'deploy').symlink_to(ROOT / 'deploy')
         out_of_time(folder)
         parts(folder)
-        if 'no-server' not in sys.argv[3:]:
-            manifests(folder)
+        manifests(folder)
 
 
 if __name__ == '__main__':

@@ -2,11 +2,8 @@
 #include "exeunt/base/sha256.h"
 
 #include <random>
-#include <vector>
 
 #include <gtest/gtest.h>
-
-#include "exeunt/base/sha256_blocks.h"
 
 namespace exeunt {
 namespace {
@@ -41,16 +38,6 @@ TEST(Sha256, PiecesGiveTheSameAsTheWhole) {
     }
     ASSERT_EQ(hash.hex(), sha256_hex(text));
   }
-}
-
-TEST(Sha256, TheCpusInstructionsAgreeWithTheDefinition) {
-  std::mt19937 random(11);
-  std::vector<uint8_t> data(64 * 9);
-  for (auto& byte : data) byte = static_cast<uint8_t>(random());
-  std::vector<uint32_t> fast(8, 5), plain(8, 5);
-  sha256_blocks(fast.data(), data.data(), 9);
-  sha256_blocks_plain(plain.data(), data.data(), 9);
-  EXPECT_EQ(fast, plain);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_F(Memory, ManyZipEntriesStayWithinTheAllowance) {
 TEST_F(Memory, ATableOfLongNamesStaysWithinTheAllowance) {
   // Keys that share all but their end with the one before: a few bytes each in the file, 160 in memory.
   std::string block = tf::varint(0) + tf::varint(0) + tf::varint(tf::header().size()) + tf::header();
-  const std::string entry = tf::entry({.shape = {0}, .size = 0, .crc = mask_crc(0)});
+  const std::string entry = tf::entry({.shape = {0}, .size = 0, .crc = masked_crc32c({})});
   std::string last(160, 'k');
   block += tf::varint(0) + tf::varint(last.size()) + tf::varint(entry.size()) + last + entry;
   for (int i = 0; i < 49000; ++i) {
@@ -234,7 +234,7 @@ uintmax_t save_wide_tensorflow(const std::filesystem::path& folder) {
     entries.emplace_back(name, tf::entry({.shape = {shape.begin(), shape.end()},
                                           .offset = offset,
                                           .size = part.size(),
-                                          .crc = mask_crc(crc32c(std::as_bytes(std::span(part))))}));
+                                          .crc = masked_crc32c(std::as_bytes(std::span(part)))}));
     data << part;
     offset += part.size();
   }

@@ -129,7 +129,7 @@ void save_tensorflow(const Scratch& scratch, const std::string& name, const Tens
     entries.emplace_back(
         tensor,
         tf::entry(
-            {.shape = shape, .offset = data.size(), .size = view.bytes.size(), .crc = mask_crc(crc32c(view.bytes))}));
+            {.shape = shape, .offset = data.size(), .size = view.bytes.size(), .crc = masked_crc32c(view.bytes)}));
     data.append(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
   }
   scratch.write(name + ".index", tf::table({.blocks = {tf::block(entries)}}));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "exeunt/model/crc32c.h"
 #include "tests/unit/model/zip_builder.h"
 
 namespace exeunt::tf {
@@ -53,7 +54,7 @@ inline std::string block(const Pairs& pairs) {
 
 inline std::string with_trailer(const std::string& contents, char kind = 0) {
   const std::string whole = contents + kind;
-  return whole + little(mask_crc(crc32c(bytes_of(whole))), 4);
+  return whole + little(masked_crc32c(bytes_of(whole)), 4);
 }
 
 inline std::string handle(uint64_t offset, uint64_t size) {

@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/base/crc.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/protobuf.h"
+#include "exeunt/model/crc32c.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {
@@ -28,9 +28,9 @@ T number_at(std::string_view text, size_t at) {
 // The event inside a record whose length and checksums must be right. Takes the record off `rest`.
 std::string_view take_event(std::string_view& rest) {
   const auto length = number_at<uint64_t>(rest, 0);
-  EXPECT_EQ(number_at<uint32_t>(rest, 8), mask_crc(crc32c_plain(bytes_of(rest.substr(0, 8)))));
+  EXPECT_EQ(number_at<uint32_t>(rest, 8), masked_crc32c(bytes_of(rest.substr(0, 8))));
   const std::string_view event = rest.substr(12, length);
-  EXPECT_EQ(number_at<uint32_t>(rest, 12 + length), mask_crc(crc32c_plain(bytes_of(event))));
+  EXPECT_EQ(number_at<uint32_t>(rest, 12 + length), masked_crc32c(bytes_of(event)));
   rest.remove_prefix(16 + length);
   return event;
 }
