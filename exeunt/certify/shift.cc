@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "exeunt/base/error.h"
+#include "exeunt/certify/special.h"
 
 namespace exeunt {
 
@@ -17,35 +17,6 @@ std::vector<int64_t> full_depth_answers(const ExitTrace& trace) {
     ++counts[static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())];
   }
   return counts;
-}
-
-// The regularised incomplete gamma function Q(degrees / 2, x / 2): its series below the mean, Lentz's continued
-// fraction above it (Press et al., Numerical Recipes, 6.2).
-double chi_square_tail(double x, int degrees) {
-  check(degrees > 0, "a chi-square variable has degrees of freedom");
-  if (!(x > 0)) return 1;
-  constexpr int kMost = 100000;
-  constexpr double kEnough = 1e-15, kTiny = 1e-300;
-  const double a = degrees / 2.0, z = x / 2;
-  const double scale = std::exp(a * std::log(z) - z - std::lgamma(a));
-  if (z < a + 1) {
-    double term = 1 / a, sum = term;
-    for (int n = 1; n < kMost && term > kEnough * sum; ++n) sum += term *= z / (a + n);
-    return std::clamp(1 - scale * sum, 0.0, 1.0);
-  }
-  double b = z + 1 - a, c = 1 / kTiny, d = 1 / b, h = d;
-  for (int n = 1; n < kMost; ++n) {
-    const double an = -n * (n - a);
-    b += 2;
-    d = an * d + b;
-    if (std::fabs(d) < kTiny) d = kTiny;
-    c = b + an / c;
-    if (std::fabs(c) < kTiny) c = kTiny;
-    d = 1 / d;
-    h *= d * c;
-    if (std::fabs(d * c - 1) < kEnough) break;
-  }
-  return std::clamp(scale * h, 0.0, 1.0);
 }
 
 std::optional<Shift> shift_between(std::span<const int64_t> there, std::span<const int64_t> here) {

@@ -26,7 +26,4 @@ struct Shift {
 // compare: one side is empty or has other labels, or one answer alone is frequent enough.
 [[nodiscard]] std::optional<Shift> shift_between(std::span<const int64_t> there, std::span<const int64_t> here);
 
-// P(X > x) of a chi-square variable.
-[[nodiscard]] double chi_square_tail(double x, int degrees);
-
 }  // namespace exeunt

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "exeunt/certify/special.h"
+
 namespace exeunt {
 namespace {
 
