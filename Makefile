@@ -24,7 +24,7 @@ demo:  ## train, certify and serve an early-exiting classifier, in a few minutes
 	@scripts/setup
 	@scripts/setup node || echo "continuing without npm"
 	@cmake --preset release --log-level=WARNING > /dev/null
-	@cmake --build --preset release -j $(JOBS) --target exeunt exeunt-train exeunt_manual
+	@cmake --build --preset release -j $(JOBS) --target exeunt exeunt-train exeunt-lab exeunt_manual
 	@scripts/demo build/release/bin/exeunt
 
 bench:  ## run the benchmarks

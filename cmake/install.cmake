@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install BUILD --prefix DIR`: the component `command` is the command with its manual and the trainer; `dev` is the C
+# `cmake --install BUILD --prefix DIR`: the component `command` is the command with its manual, the lab and the trainers; `dev` is the C
 # library and, for C++ (find_package(exeunt)), the engine's static libraries with their headers.
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/exeunt)
@@ -28,7 +28,10 @@ if(TARGET exeunt)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT command
     PATTERN exeunt/models EXCLUDE)
 endif()
+if(TARGET exeunt-lab)
+  install(TARGETS exeunt-lab RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+endif()
 if(TARGET exeunt-train)  # so that a LibTorch in an unusual place is still found
-  set_target_properties(exeunt-train PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS exeunt-train RUNTIME DESTINATION libexec/exeunt COMPONENT command)
+  set_target_properties(exeunt-train exeunt-lab-train PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS exeunt-train exeunt-lab-train RUNTIME DESTINATION libexec/exeunt COMPONENT command)
 endif()

@@ -9,18 +9,16 @@
 
 #include <fmt/ranges.h>
 
-#include "apps/exeunt-train/auto.h"
 #include "apps/exeunt-train/certify.h"
 #include "apps/exeunt-train/defaults.h"
-#include "apps/exeunt-train/pretrain.h"
 #include "apps/exeunt-train/summary.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/data/hold_out.h"
-#include "exeunt/originals/elbert_config.h"
 #include "exeunt/recipes/defaults.h"
-#include "exeunt/train/compare.h"
+#include "exeunt/recipes/elbert_config.h"
+#include "exeunt/train/estimate.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/verdicts.h"
 
@@ -96,8 +94,6 @@ double fit_into_budget(const Common& common, const TrainFlags& flags, const Chec
 }
 
 void run(const Common& asked, TrainFlags flags) {
-  if (flags.recipe == kAuto) return train_auto(asked, flags);
-  refuse_auto_flags(flags);
   Common common = asked;
   if (!first_process()) common.quiet = true;
   if (!flags.max_drop.empty()) (void)share_of(flags.max_drop, "--max-drop");
@@ -219,7 +215,6 @@ void add_train_verbs(CommandLine& line) {
     const TrainerAbout about = about_trainer();
     print_json({{"torch", about.torch}, {"gpus", about.gpus}, {"gloo", about.gloo}, {"nccl", about.nccl}});
   })->group("");
-  add_pretrain(line);
   add_train_verb(line, [&common = line.common](const TrainFlags& flags) { run(common, flags); });
 }
 

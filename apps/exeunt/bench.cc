@@ -118,7 +118,7 @@ void print_times(const PolicyTimes& times) {
 
 // Real texts under every policy, for each precision, number of threads and of texts at a time.
 void run_policies(const Common& common, const BenchFlags& flags, const BenchPlan& plan) {
-  const std::vector<PolicySpec> policies = named_settings(common, flags.settings);
+  const std::vector<PolicySpec> policies = named_settings(flags.settings);
   if (policies.empty())
     throw Error(Code::usage, "--policy is required with --data", "for example --policy 'entropy:0.1|0.2'");
   const Checkpoint model = open_for_bench(plan);

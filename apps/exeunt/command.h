@@ -9,6 +9,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "exeunt/model/weights.h"
+
+namespace exeunt {
+struct MeasureOptions;
+struct PolicyEntry;
+struct PolicySpec;
+}  // namespace exeunt
+
 namespace exeunt::apps {
 
 // Flags that every verb takes.
@@ -17,12 +25,23 @@ struct Common {
   bool quiet = false;  // no notices and no progress on stderr
 };
 
+// What a program that contains the verbs of the command adds to them.
+struct Extensions {
+  TensorFlowReader read_tensorflow = nullptr;                              // for `info` and `convert`
+  void (*add_score_flags)(CLI::App& verb, MeasureOptions& run) = nullptr;  // to verbs that measure quality
+  // The policy of `policy set MODEL KEY=VALUE…`, and how its help explains these words.
+  PolicySpec (*policy_of_keys)(const std::vector<std::string>& words, const Checkpoint& model,
+                               const PolicyEntry* entry) = nullptr;
+  const char* keys_help = "";
+};
+
 // The command line as declared so far, and what to run once it has been parsed. Parsing only fills the verbs' options:
 // work starts when run_program() calls `chosen`, so that a usage error never leaves partial work behind.
 struct CommandLine {
   CLI::App& app;
   Common& common;
   std::function<void()>& chosen;
+  Extensions more = {};
 };
 
 // Adds the verb `name` with its options. `examples` are shown at the end of its --help. `run` is called if it is
@@ -46,14 +65,11 @@ void add_sweep(CommandLine& line);
 void add_recommend(CommandLine& line);
 void add_calibrate(CommandLine& line);
 void add_policy(CommandLine& line);
-void add_report(CommandLine& line);
-void add_submit(CommandLine& line);
 void add_predict(CommandLine& line);
 void add_merge(CommandLine& line);
 void add_serve(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_quantize(CommandLine& line);
-void add_reproduce(CommandLine& line);
 void add_doctor(CommandLine& line);
 void add_help(CommandLine& line);
 void add_completion(CommandLine& line);

@@ -22,6 +22,8 @@ struct ConvertOptions {
   std::string source, out, to = "exeunt", reader, thresholds;
   UserColumns columns;  // its list of labels
   bool force = false;
+  OpenOptions open{.verify = true};
+  TensorFlowReader read_tensorflow = nullptr;
 };
 
 constexpr size_t kMaxTokenizerConfig = size_t{1} << 26;
@@ -41,7 +43,7 @@ std::vector<std::string> write_reader(const std::filesystem::path& folder, const
 }
 
 void run(const Common& common, const ConvertOptions& options) {
-  Checkpoint checkpoint = Checkpoint::open(options.source, {.verify = true});
+  Checkpoint checkpoint = open_checkpoint(options.source, options.open, options.read_tensorflow);
   for (const std::string& text : checkpoint.notices()) notice(common, text);
   const Dataset no_data;
   checkpoint = checkpoint.with_labels(
@@ -77,14 +79,16 @@ void run(const Common& common, const ConvertOptions& options) {
 
 void add_convert(CommandLine& line) {
   const auto options = std::make_shared<ConvertOptions>();
+  options->read_tensorflow = line.more.read_tensorflow;
   CLI::App* verb = add_verb(line, "convert", "Convert any supported model to Exeunt's or Hugging Face's format",
                             {"exeunt convert bert-base-uncased --out models/bert",
                              "exeunt convert saved_models/bert-base/MRPC --out models/mrpc",
                              "exeunt convert models/mrpc --out mrpc-hf --to hf"},
                             [options, &common = line.common] { run(common, *options); });
-  verb->add_option("SRC", options->source,
-                   "Model of Exeunt, Hugging Face, DeeBERT, PABEE, ElasticBERT, RomeBERT or ELBERT; a TensorFlow "
-                   "checkpoint; or org/name in the local Hugging Face cache")
+  verb->add_option(
+          "SRC", options->source,
+          "Model of Exeunt, of Hugging Face or of the early-exit papers' code; or org/name in the local Hugging "
+          "Face cache")
       ->required();
   verb->add_option("--out", options->out, "Output folder, written atomically")->required();
   verb->add_option("--to", options->to, "Output format")->check(CLI::IsMember({"exeunt", "hf"}))->capture_default_str();

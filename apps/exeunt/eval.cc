@@ -200,7 +200,7 @@ void add_eval(CommandLine& line) {
       [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->run, Takes::model_or_trace);
   add_trace_flags(*verb, flags->run);
-  add_score_flags(*verb, flags->run);
+  add_score_flags(line, *verb, flags->run);
   verb->add_option("--policy", flags->policy,
                    "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full, or a policy.json")
       ->default_str("the model's own");

@@ -9,6 +9,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/base/unknown.h"
 
 namespace exeunt::apps {
 namespace fs = std::filesystem;
@@ -30,8 +31,8 @@ const VerbTable& verb_at(const VerbTable& command, const std::vector<std::string
       if (inner.word == word) found = &inner;
     }
     if (found == nullptr) {
-      throw Error(Code::usage, fmt::format("unknown verb '{}'", word),
-                  known.empty() ? fmt::format("see '{} --help'", verb->name) : suggestion(word, known));
+      throw Unknown(Code::usage, fmt::format("unknown verb '{}'", word),
+                    known.empty() ? fmt::format("see '{} --help'", verb->name) : suggestion(word, known));
     }
     verb = found;
   }

@@ -25,7 +25,8 @@ namespace {
 struct InfoOptions {
   std::string model, shape;
   int tokens = 128;
-  bool verify = false;
+  OpenOptions open;
+  TensorFlowReader read_tensorflow = nullptr;
 };
 
 // A model, or only the shape of one.
@@ -56,7 +57,7 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
     const KnownShape& known = find_shape(options.shape);
     return {std::string(known.name), known.spec, {}, count_parameters(known.spec, {}), {}};
   }
-  const Checkpoint checkpoint = Checkpoint::open(options.model, {.verify = options.verify});
+  const Checkpoint checkpoint = open_checkpoint(options.model, options.open, options.read_tensorflow);
   for (const std::string& text : checkpoint.notices()) notice(common, text);
   const bool has_manifest = path_exists(checkpoint.folder() / kManifestFile);
   return {options.model,
@@ -64,9 +65,9 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
           checkpoint.exits(),
           count_parameters(checkpoint),
           weights_sha256(checkpoint),
-          !options.verify ? ""
-          : has_manifest  ? "all files match manifest.json"
-                          : "no: the folder has no manifest.json",
+          !options.open.verify ? ""
+          : has_manifest       ? "all files match manifest.json"
+                               : "no: the folder has no manifest.json",
           learned_weights(checkpoint.folder(), checkpoint.exits().sites.size())};
 }
 
@@ -195,16 +196,17 @@ void run(const Common& common, const InfoOptions& options) {
 
 void add_info(CommandLine& line) {
   const auto options = std::make_shared<InfoOptions>();
+  options->read_tensorflow = line.more.read_tensorflow;
   CLI::App* verb = add_verb(line, "info", "Describe a model, or this build and machine",
                             {"exeunt info", "exeunt info models/sst2 --json", "exeunt info --shape albert-base-v2"},
                             [options, &common = line.common] { run(common, *options); });
-  CLI::Option* model = verb->add_option(
-      "MODEL", options->model, "Model folder, TensorFlow checkpoint, or org/name in the local Hugging Face cache");
+  CLI::Option* model =
+      verb->add_option("MODEL", options->model, "Model folder, or org/name in the local Hugging Face cache");
   verb->add_option("--shape", options->shape, "Known shape instead of a model, e.g. bert-base")->excludes(model);
   verb->add_option("--tokens", options->tokens, "Text length in tokens for the FLOP counts")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  verb->add_flag("--verify", options->verify, "Verify the weights against the checksums in the manifest");
+  verb->add_flag("--verify", options->open.verify, "Verify the weights against the checksums in the manifest");
 }
 
 }  // namespace exeunt::apps

@@ -3,14 +3,13 @@
 #include "apps/exeunt/launch.h"
 #include "apps/exeunt/program.h"
 #include "apps/exeunt/trainer.h"
-#include "exeunt/originals/flags.h"
 
 int main(int argc, char** argv) {
   using namespace exeunt::apps;
   return guarded([&] {
     const std::string_view verb = argc > 1 ? argv[1] : "";
     if (!asks_for_help(argc, argv)) {
-      if (is_trainers_verb(verb)) start_trainer(argv);
+      if (verb == "train") start_trainer(argv);
       if (verb == "launch") return launch(argc, argv);
     }
     return run_program(
@@ -20,7 +19,9 @@ int main(int argc, char** argv) {
          .examples =
              {"exeunt train --data my.csv               train on your texts, certify; the model goes to runs/my",
               "exeunt calibrate runs/my --max-drop 5%   certify precision and exits for another loss or other rows",
-              "exeunt serve runs/my                     serve the model over HTTP, with a playground"}},
-        exeunt::with_current_names({argv + (argc > 0 ? 1 : 0), argv + argc}));
+              "exeunt serve runs/my                     serve the model over HTTP, with a playground",
+              "exeunt-lab help                          more verbs: the papers' flags, figures and benchmarks"},
+         .argv = argv},
+        {argv + (argc > 0 ? 1 : 0), argv + argc});
   });
 }

@@ -132,8 +132,9 @@ std::string markdown_manual(const VerbTable& command) {
     if (option.group == kEverywhere) out += row(option);
   }
   out +=
-      "\n`exeunt --version` prints the version. Flags may be spelled with `_` for `-`, and the original\n"
-      "implementations' names are accepted.\n";
+      "\n`exeunt --version` prints the version. With exeunt-lab installed, flags may be spelled with `_` for `-`, and "
+      "the\n"
+      "original implementations' names are accepted ([lab](lab.md)).\n";
   out += "\n| exit status | |\n| --- | --- |\n";
   for (const ExitStatus& status : exit_statuses()) out += fmt::format("| {} | {} |\n", status.value, status.meaning);
   out += "\n| environment | |\n| --- | --- |\n";

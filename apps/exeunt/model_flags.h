@@ -30,23 +30,20 @@ void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precisi
 void add_trace_flags(CLI::App& verb, MeasureOptions& options);      // these and --trace
 void add_new_rows_flag(CLI::App& verb, MeasureOptions& options);    // --strict-new
 void add_profile_flag(CLI::App& verb, MeasureOptions& options);
-void add_score_flags(CLI::App& verb, MeasureOptions& options);  // --profile and --compat
+void add_score_flags(const CommandLine& line, CLI::App& verb, MeasureOptions& options);  // --profile and more
 void add_engine_flags(CLI::App& verb, EngineOptions& options);  // --precision, --device and --threads
 
-// Many settings of policies: texts with ranges and lists, and the originals' flags.
+// Many settings of policies.
 struct SettingFlags {
   std::vector<std::string> policies;  // ranges and lists
   std::string exits;                  // layers with commas; empty = all
-  std::string patience, regression_threshold, entropy, lte;
 };
 // `name` is the flag of the policy texts.
 void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& name);
-// The settings in the order PABEE, DeeBERT and we would run them. Old flags are named with their new form, as a notice.
 // Empty if no flag names any. Throws Error (usage).
-[[nodiscard]] std::vector<PolicySpec> named_settings(const Common& common, const SettingFlags& flags);
-// The same, or settings that suit the trace if none are named. PABEE's regression threshold, which its scripts pass for
-// every task, is left out for classes, with a notice.
-[[nodiscard]] std::vector<PolicySpec> settings_or_default(const Common& common, const std::vector<PolicySpec>& named,
+[[nodiscard]] std::vector<PolicySpec> named_settings(const SettingFlags& flags);
+// The same, or settings that suit the trace if none are named.
+[[nodiscard]] std::vector<PolicySpec> settings_or_default(const std::vector<PolicySpec>& named,
                                                           const SettingFlags& flags, const ExitTrace& trace);
 
 // An integer from a flag; an Error that names the flag otherwise.

@@ -5,16 +5,15 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
-#include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/unknown.h"
 #include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/originals/policy_flags.h"
 #include "exeunt/policy/policy_file.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
@@ -25,8 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct PolicyFlags {
-  std::string model, exits, key, value, precision;
-  std::vector<std::string> words;  // a policy, or KEY=VALUE of ELBERT's configuration
+  std::string model, exits, precision;
+  std::vector<std::string> words;  // a policy, or KEY=VALUE of the extension's
+  Extensions more;
 };
 
 ReadPath file_of(const std::string& model) {
@@ -71,39 +71,22 @@ void show(const Common& common, const PolicyFlags& flags) {
   }
 }
 
-// "exit_thres=0.4" rather than "window:0.4,8,bias_3,range=0.2".
+// "threshold=0.4" rather than "window:0.4,8,bias_3,range=0.2".
 bool is_key(const std::string& word) {
   return word.find('=') != std::string::npos && word.find(':') == std::string::npos;
 }
 
-// ELBERT's keys change what the model runs now; where that is no policy of ELBERT's, they start from its defaults.
-ElbertRule elbert_start(const Checkpoint& model, const PolicyEntry* entry) {
-  if (entry != nullptr) return elbert_rule_of(entry->policy).value_or(ElbertRule{});
-  if (!model.native_policy()) return {};
-  return elbert_rule_of(parse_policy(*model.native_policy())).value_or(ElbertRule{});
-}
-
-PolicySpec policy_of_words(const Common& common, const PolicyFlags& flags, const Checkpoint& model,
-                           const PolicyEntry* entry) {
-  std::vector<std::string> words = flags.words;
-  if (!flags.key.empty()) {
-    notice(common, fmt::format("--key and --value are old names; use exeunt policy set {} {}={}", flags.model,
-                               flags.key, flags.value));
-    words.push_back(flags.key + "=" + flags.value);
-  }
-  if (words.empty()) throw Error(Code::usage, "got no policy to set", "for example entropy:0.2, or exit_thres=0.4");
+PolicySpec policy_of_words(const PolicyFlags& flags, const Checkpoint& model, const PolicyEntry* entry) {
+  const std::vector<std::string>& words = flags.words;
   if (!is_key(words.front())) {
     if (words.size() > 1) {
       throw Error(Code::usage, fmt::format("got '{}' after the policy '{}', want one policy", words[1], words[0]));
     }
     return parse_policy(words.front());
   }
-  ElbertRule rule = elbert_start(model, entry);
-  for (const std::string& word : words) {
-    if (!is_key(word)) throw Error(Code::usage, fmt::format("got '{}' among keys, want KEY=VALUE", word));
-    set_elbert_key(rule, word.substr(0, word.find('=')), word.substr(word.find('=') + 1));
-  }
-  return parse_policy(elbert_policy(rule, model.exits().outputs));
+  if (flags.more.policy_of_keys == nullptr)
+    throw Unknown(Code::usage, fmt::format("got '{}', want a policy", words.front()), "for example entropy:0.2");
+  return flags.more.policy_of_keys(words, model, entry);
 }
 
 void set(const Common& common, const PolicyFlags& flags) {
@@ -115,7 +98,7 @@ void set(const Common& common, const PolicyFlags& flags) {
       flags.precision.empty() ? std::string(name_of(resolve(model, {}).precision)) : flags.precision;
   PolicyFile file = policies_at(path, weights_sha256(model), precision);
   const std::string engine = engine_name(choose_kernels());
-  PolicySpec policy = policy_of_words(common, flags, model, file.find(engine, precision));
+  PolicySpec policy = policy_of_words(flags, model, file.find(engine, precision));
   policy.exits = layer_list(flags.exits, "--exits");
   const ExitSites sites = exit_sites(model.exits());
   (void)bind(policy, sites);  // throws if it does not fit
@@ -147,18 +130,14 @@ void add_policy(CommandLine& line) {
   shown->add_option("MODEL", flags->model, "Model folder, or a policy file")->required();
   CLI::App* edited = add_verb(
       inner, "set", "Set a policy by hand, without a certificate",
-      {"exeunt policy set models/sst2 entropy:0.2", "exeunt policy set models/sst2 patience:4 --exits 6,8,10,12",
-       "exeunt policy set models/elbert exit_thres=0.4 cnt_thres=8"},
+      {"exeunt policy set models/sst2 entropy:0.2", "exeunt policy set models/sst2 patience:4 --exits 6,8,10,12"},
       [flags, &common = line.common] { set(common, *flags); });
   edited->add_option("MODEL", flags->model, "Model folder in Exeunt's format")->required();
-  edited->add_option("POLICY", flags->words,
-                     "e.g. entropy:0.2, patience:6, window:0.1,8,bias_1; or ELBERT's keys: thres_name=, exit_thres=, "
-                     "cnt_thres=, margin=, range_tmp=");
-  constexpr const char* kGroup = kOriginals;
-  CLI::Option* key = edited->add_option("--key", flags->key, "ELBERT's change_config: the key")->group(kGroup);
-  CLI::Option* value = edited->add_option("--value", flags->value, "ELBERT's change_config: its value")->group(kGroup);
-  key->needs(value);
-  value->needs(key);
+  flags->more = line.more;
+  edited
+      ->add_option("POLICY", flags->words,
+                   fmt::format("e.g. entropy:0.2, patience:6, window:0.1,8,bias_1{}", line.more.keys_help))
+      ->required();
   edited->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")->default_str("all");
   edited->add_option("--precision", flags->precision, "Precision to set it for")
       ->default_str("the one the model runs in")

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
@@ -21,7 +22,9 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
+#include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/base/unknown.h"
 #include "exeunt/base/version.h"
 
 namespace exeunt::apps {
@@ -180,7 +183,22 @@ int print_help(const CLI::App& app) {
 
 }  // namespace
 
-int run_program(const Program& program, const Arguments& arguments) {
+std::filesystem::path find_program(const std::string& name) {
+  const std::filesystem::path folder = program_folder();
+  for (const char* place : {".", "../libexec/exeunt", "../../bin"}) {
+    const std::filesystem::path program = folder / place / name;
+    if (::access(program.c_str(), X_OK) == 0) return program;
+  }
+  return {};
+}
+
+void become_lab(char** argv) {
+  if (argv == nullptr || std::getenv(kStartedByLab) != nullptr) return;
+  const std::filesystem::path lab = find_program("exeunt-lab");
+  if (!lab.empty()) ::execv(lab.c_str(), argv);
+}
+
+int run_program(const Program& program, const std::vector<std::string>& words) {
   CLI::App app{program.summary};
   app.name(program.name);
   app.set_help_flag("-h,--help", "Print this help");  // verbs inherit it
@@ -188,10 +206,9 @@ int run_program(const Program& program, const Arguments& arguments) {
   app.require_subcommand(1);
   Common common;
   std::function<void()> chosen;
-  CommandLine line{app, common, chosen};
+  CommandLine line{app, common, chosen, program.more};
   program.add_verbs(line);
   add_examples(app, program.examples);
-  const std::vector<std::string>& words = arguments.words;
   if (words.empty()) {  // like --help, but a usage error for scripts
     std::fputs(help_text(describe(app)).c_str(), stderr);
     return static_cast<int>(Code::usage);
@@ -199,15 +216,22 @@ int run_program(const Program& program, const Arguments& arguments) {
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::CallForHelp&) {
+    if (!app.remaining(true).empty()) become_lab(program.argv);
     return print_help(app);
   } catch (const CLI::CallForVersion& version_text) {
     fmt::print("{}\n", version_text.what());
     return finish_output();
   } catch (const CLI::ParseError& error) {
+    become_lab(program.argv);
     return report(usage_error(app, words, error));
   }
-  for (const std::string& text : arguments.notices) notice(common, text);
-  chosen();
+  for (const std::string& text : program.notices) notice(common, text);
+  try {
+    chosen();
+  } catch (const Unknown&) {
+    become_lab(program.argv);
+    throw;
+  }
   return finish_output();
 }
 

@@ -52,24 +52,11 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
       ->group(kGroup);
 }
 
-void add_auto_part(CLI::App& verb, TrainFlags& flags) {
-  constexpr const char* kGroup = "With --recipe auto";
-  verb.add_option("--try", flags.try_recipes,
-                  fmt::format("Recipes to compare, comma-separated (default {})", kAutoRecipes))
-      ->type_name("LIST")
-      ->group(kGroup);
-  verb.add_option("--target-speedup", flags.target_speedup, "Keep the most accurate at this speed-up in layers")
-      ->type_name("3x")
-      ->group(kGroup);
-}
-
 }  // namespace
 
 void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   add_data_part(verb, flags);
-  verb.add_option(
-          "--recipe", flags.recipe,
-          fmt::format("One of {}, auto to compare some of them, or a JSON file", fmt::join(recipe_names(), ", ")))
+  verb.add_option("--recipe", flags.recipe, fmt::format("One of {}, or a JSON file", fmt::join(recipe_names(), ", ")))
       ->capture_default_str();
   verb.add_option(
       "--model", flags.model,
@@ -82,9 +69,7 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
                   "Time to train, e.g. 90s, 5min or 1h: fewer epochs if the recipe's would take longer on this machine")
       ->type_name("TIME");
   verb.add_option("--max-drop", flags.max_drop,
-                  fmt::format("Loss to certify on the held-out rows at the end (default 2% or 5%, as they suffice); "
-                              "with --recipe auto also the one to compare by (default {})",
-                              kAutoDrop))
+                  "Loss to certify on the held-out rows at the end (default 2% or 5%, as they suffice)")
       ->type_name("SHARE");
   verb.add_flag("--no-calibrate", flags.no_calibrate,
                 "Leave the held-out rows alone: do not certify the model at the end");
@@ -96,7 +81,6 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   verb.add_flag("--dry-run", flags.dry_run, "Print what would be trained and the estimated time, and stop");
   add_field_flags<TrainSettings>(verb, flags);
   add_recipe_part(verb, flags);
-  add_auto_part(verb, flags);
 }
 
 void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> run) {
@@ -107,7 +91,6 @@ void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> ru
                 "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2",
                 "exeunt train --recipe pabee --model albert-base --task RTE --data glue_data --out runs/rte --epochs 5",
                 "exeunt train --model bert-base --data mine.csv --eval-data dev.csv --out runs/mine",
-                "exeunt train --recipe auto --model bert-base --data mine.csv --out runs/mine --target-speedup 3x",
                 "exeunt train --model bert-base --task SST-2 --data glue_data --out runs/sst2 --resume"},
                [flags, run = std::move(run)] { run(*flags); });
   add_train_flags(*verb, *flags);

@@ -13,9 +13,6 @@
 
 namespace exeunt::apps {
 
-inline constexpr const char* kAutoRecipes = "plain,elasticbert,romebert-sd,exeunt";
-inline constexpr const char* kAutoDrop = "1%";
-
 struct TrainFlags : ColumnFlags, TrainSettings {
   std::string recipe = "exeunt", model, out;
   int layers = 0;
@@ -29,12 +26,11 @@ struct TrainFlags : ColumnFlags, TrainSettings {
   RecipeChanges changes;
   std::string preset;
   bool as_written = false;
-  // Of the recipe auto; empty = its defaults.
-  std::string try_recipes, target_speedup;
-  std::string max_drop;       // to certify at the end, and to compare the recipes of auto by
-  bool no_calibrate = false;  // leave that to the user
-  std::string thresholds;     // of several labels, as 'exeunt calibrate' takes them
-  std::string budget;         // time to train; empty = as long as it takes
+  std::string target_speedup;  // of a program that compares recipes by it: nothing is certified then
+  std::string max_drop;        // to certify at the end
+  bool no_calibrate = false;   // leave that to the user
+  std::string thresholds;      // of several labels, as 'exeunt calibrate' takes them
+  std::string budget;          // time to train; empty = as long as it takes
   bool dry_run = false;
 };
 

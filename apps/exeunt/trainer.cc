@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "apps/exeunt/output.h"
-#include "apps/exeunt/pretrain_flags.h"
+#include "apps/exeunt/program.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/process.h"
@@ -27,16 +27,8 @@ bool asks_for_help(int argc, char** argv) noexcept {
   });
 }
 
-bool is_trainers_verb(std::string_view verb) noexcept {
-  return verb == "train" || verb == "pretrain";
-}
-
 fs::path find_trainer() {
-  const fs::path folder = program_folder();
-  for (const fs::path& place : {folder / "exeunt-train", folder / ".." / "libexec" / "exeunt" / "exeunt-train"}) {
-    if (::access(place.c_str(), X_OK) == 0) return place;
-  }
-  return {};
+  return find_program("exeunt-train");
 }
 
 void start_trainer(char** argv) {
@@ -76,10 +68,6 @@ int run_trainer(const std::vector<std::string>& arguments, bool silent) {
 
 void add_train(CommandLine& line) {
   add_train_verb(line, [](const TrainFlags&) {});
-}
-
-void add_pretrain(CommandLine& line) {
-  add_pretrain_verb(line, [](const PretrainFlags&) {});
 }
 
 }  // namespace exeunt::apps

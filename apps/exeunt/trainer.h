@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs that need LibTorch are in a separate program, exeunt-train, so that every other verb starts fast.
+// What needs LibTorch is in a separate program, exeunt-train, so that every other verb starts fast.
 #pragma once
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/exeunt/command.h"
 
 namespace exeunt::apps {
-
-[[nodiscard]] bool is_trainers_verb(std::string_view verb) noexcept;  // "train", "pretrain"
 
 // Help needs no trainer: the command knows its flags.
 [[nodiscard]] bool asks_for_help(int argc, char** argv) noexcept;
@@ -26,8 +23,7 @@ namespace exeunt::apps {
 // checkpoint. With `silent` its table of results is not shown. Returns its exit status. Throws Error.
 int run_trainer(const std::vector<std::string>& arguments, bool silent);
 
-// So that the command can explain and complete the verbs.
+// So that the command can explain and complete the verb.
 void add_train(CommandLine& line);
-void add_pretrain(CommandLine& line);
 
 }  // namespace exeunt::apps

@@ -25,15 +25,11 @@ void add_all_verbs(CommandLine& line) {
   add_data(line);
   add_prepare(line);
   add_train(line);
-  add_pretrain(line);
   add_launch(line);
   end_group(line, "Training");
   add_trace(line);
   add_eval(line);
   add_sweep(line);
-  add_report(line);
-  add_submit(line);
-  add_reproduce(line);
   end_group(line, "Evaluation");
   add_recommend(line);
   add_calibrate(line);

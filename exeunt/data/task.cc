@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <span>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 
@@ -257,6 +259,17 @@ const Task& find_task(std::string_view name) {
               place == plain.end()
                   ? fmt::format("known: {}", fmt::join(shown, ", "))
                   : fmt::format("did you mean '{}'?", shown[static_cast<size_t>(place - plain.begin())]));
+}
+
+void require_task_labels(const Task& task, const std::vector<std::string>& labels) {
+  for (const std::string& label : labels) {
+    if (std::find(task.labels.begin(), task.labels.end(), label) != task.labels.end()) continue;
+    throw Error(Code::bad_file,
+                fmt::format("submission of {}: the model's label '{}' is not one of the task's", task.name, label),
+                labels.size() == task.labels.size()
+                    ? fmt::format("--labels {} renames the model's in this order", fmt::join(task.labels, ","))
+                    : suggestion(label, task.labels));
+  }
 }
 
 }  // namespace exeunt

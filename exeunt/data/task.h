@@ -71,4 +71,7 @@ struct Task {
 // Letters and digits only, in lower case: the form in which task and folder names are compared.
 [[nodiscard]] std::string plain_name(std::string_view name);
 
+// Refuses labels that the task does not have (bad_file), naming --labels, which renames a model's outputs.
+void require_task_labels(const Task& task, const std::vector<std::string>& labels);
+
 }  // namespace exeunt

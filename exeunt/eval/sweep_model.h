@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many settings of policies over one model, or over every checkpoint of a training; and ELUE's score of them.
+// Many settings of policies over one model, or over every checkpoint of a training.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "exeunt/eval/elue.h"
 #include "exeunt/eval/measure.h"
 #include "exeunt/eval/sweep_table.h"
 
@@ -36,21 +33,6 @@ using SettingsFor = std::function<std::vector<PolicySpec>(const ExitTrace&)>;
 // Runs the texts of the options under every setting, in turns, and notes the times in the rows. Throws Error (usage)
 // for a trace without its model.
 void measure_times(const MeasureOptions& options, Swept& swept, const Observer& observer);
-
-struct ElueOutcome {
-  std::string task = {};
-  std::optional<ElueScore> score = {};  // nothing without a baseline for the task
-  std::string source = {};              // of the baseline, with its remark; empty = there is none for this shape
-};
-
-// ELUE's score of the rows against static models: those of the file `baseline`, or the shipped ones of the same shape
-// if it is empty. Throws Error.
-[[nodiscard]] ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline,
-                                       Extrapolate beyond = Extrapolate::clamp);
-
-// Puts a task's score into the file, which may hold other tasks' (docs/formats.md). Returns ELUE's overall score if all
-// six are there. Throws Error.
-std::optional<double> keep_elue_score(const std::filesystem::path& path, const std::string& task, double score);
 
 // "SST-2" of "elue/SST-2".
 [[nodiscard]] std::string plain_task(const ExitTrace& trace);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/eval/sweep_table.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "exeunt/policy/policy_grid.h"
 
 namespace exeunt {
 namespace {
@@ -164,6 +167,21 @@ OrderedJson classes_json(const ClassReport& report, const std::vector<std::strin
   }
   out["classes"] = std::move(classes);
   if (!report.confusion.empty()) out["confusion"] = std::move(confusion);
+  return out;
+}
+
+std::vector<PolicySpec> default_settings(const ExitTrace& trace) {
+  std::vector<PolicySpec> out = parse_sweep("full");
+  const auto add = [&](const std::string& text) {
+    for (PolicySpec& policy : parse_sweep(text)) out.push_back(std::move(policy));
+  };
+  const int most = std::max(1, std::min(trace.exits - 1, 10));
+  if (trace.info.regression) {
+    for (const char* tolerance : {"0.05", "0.1", "0.2", "0.4"}) add(fmt::format("patience:1|2|3,tol={}", tolerance));
+    return out;
+  }
+  add("nentropy:0.01|0.02|0.05|0.1|0.15|0.2|0.3|0.4|0.5|0.6|0.7|0.8");
+  add(fmt::format("patience:1..{}", most));
   return out;
 }
 

@@ -46,4 +46,7 @@ void mark_best(std::span<CheckpointRows> all, Metric primary);
 // one row of the confusion per gold label, in the order of the classes.
 [[nodiscard]] OrderedJson classes_json(const ClassReport& report, const std::vector<std::string>& labels);
 
+// Settings for a curve: the rules that suit the trace, from cautious to aggressive.
+[[nodiscard]] std::vector<PolicySpec> default_settings(const ExitTrace& trace);
+
 }  // namespace exeunt

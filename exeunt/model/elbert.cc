@@ -38,23 +38,6 @@ void check_threshold_name(std::string_view name) {
 
 }  // namespace
 
-void set_elbert_key(ElbertRule& rule, std::string_view key, std::string_view value) {
-  static const std::vector<std::string> keys{"thres_name", "exit_thres", "cnt_thres", "margin", "range_tmp"};
-  if (!known(keys, key))
-    throw Error(Code::usage, fmt::format("unknown key '{}'", key.substr(0, 64)), suggestion(key, keys));
-  if (key == "thres_name") {
-    check_threshold_name(value);
-    rule.thres_name = value;
-    return;
-  }
-  const auto number = number_of<double>(value);
-  if (!number) throw Error(Code::usage, fmt::format("{}: got '{}', want a number", key, value.substr(0, 64)));
-  if (key == "exit_thres") rule.exit_thres = *number;
-  if (key == "cnt_thres") rule.cnt_thres = *number;
-  if (key == "margin") rule.margin = *number;
-  if (key == "range_tmp") rule.range_tmp = *number;
-}
-
 std::string elbert_policy(const ElbertRule& rule, int outputs) {
   check_threshold_name(rule.thres_name);
   // At or below zero the threshold never lets a text leave.

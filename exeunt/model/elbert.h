@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace exeunt {
 
@@ -14,9 +13,6 @@ struct ElbertRule {
   double exit_thres = 0.1, cnt_thres = 8, margin = 0;
   std::optional<double> range_tmp = {};
 };
-
-// One key as `change_config.py --key K --value V` sets it. Throws Error (usage) for an unknown key or a bad value.
-void set_elbert_key(ElbertRule& rule, std::string_view key, std::string_view value);
 
 // As policy text, "window:0.1,8,bias_1". Throws Error (usage) where a value is missing or out of range.
 [[nodiscard]] std::string elbert_policy(const ElbertRule& rule, int outputs);

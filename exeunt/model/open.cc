@@ -68,8 +68,8 @@ void notice_exit_config(const fs::path& folder, Origin& origin) {
     origin.notices.push_back("exit_config.json is empty: exit settings are taken from config.json");
 }
 
-Checkpoint open_other(const WeightsFile& weights) {
-  ImportSource source{.tensors = with_hint(kDamaged, [&] { return read_weights(weights); }),
+Checkpoint open_other(const WeightsFile& weights, TensorFlowReader read_tensorflow) {
+  ImportSource source{.tensors = with_hint(kDamaged, [&] { return read_weights(weights, read_tensorflow); }),
                       .style = style_of(weights.kind)};
   const auto format = source.tensors.metadata.find("format");
   if (format != source.tensors.metadata.end() && format->second == kWeightsFormat) {
@@ -92,11 +92,15 @@ Checkpoint open_other(const WeightsFile& weights) {
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::string& model, const OpenOptions& options) {
+  return open_checkpoint(model, options, nullptr);
+}
+
+Checkpoint open_checkpoint(const std::string& model, const OpenOptions& options, TensorFlowReader read_tensorflow) {
   const fs::path path = locate_model(model);
   const fs::path folder = path.filename() == kWeightsFile ? path.parent_path() : path;
   if (path_exists(folder / kManifestFile) && path_exists(folder / kExitsFile))
     return open_exeunt_folder(folder, options);
-  return open_other(find_weights(path));
+  return open_other(find_weights(path), read_tensorflow);
 }
 
 }  // namespace exeunt

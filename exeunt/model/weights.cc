@@ -12,8 +12,8 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/safetensors.h"
+#include "exeunt/base/unknown.h"
 #include "exeunt/model/locate.h"
-#include "exeunt/model/tf_bundle.h"
 #include "exeunt/model/torch_file.h"
 
 namespace exeunt {
@@ -145,7 +145,7 @@ WeightsFile find_weights(const fs::path& model) {
               other_format_hint(model));
 }
 
-TensorSet read_weights(const WeightsFile& file) {
+TensorSet read_weights(const WeightsFile& file, TensorFlowReader read_tensorflow) {
   const ReadPath path =
       file.named ? ReadPath(file.path) : ReadPath::in(file.folder, file.path.lexically_relative(file.folder));
   switch (file.kind) {
@@ -158,7 +158,9 @@ TensorSet read_weights(const WeightsFile& file) {
     case WeightsKind::torch_index:
       return read_shards(path, read_real_torch);
     case WeightsKind::tensorflow:
-      return read_tf_checkpoint(file.path, file.named ? fs::path() : file.folder);
+      if (read_tensorflow != nullptr) return read_tensorflow(file.path, file.named ? fs::path() : file.folder);
+      throw Unknown(Code::bad_file, fmt::format("{}: got a TensorFlow checkpoint", file.path.string()),
+                    "convert it first: exeunt convert MODEL --out DIR, with exeunt-lab installed");
   }
   return {};
 }

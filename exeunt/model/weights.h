@@ -3,8 +3,10 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "exeunt/base/tensor.h"
+#include "exeunt/model/checkpoint.h"
 #include "exeunt/model/names.h"
 
 namespace exeunt {
@@ -22,8 +24,15 @@ struct WeightsFile {
 // TensorFlow's. Throws Error listing what was looked for.
 [[nodiscard]] WeightsFile find_weights(const std::filesystem::path& model);
 
-// Maps the files; the tensors of all shards are one set.
-[[nodiscard]] TensorSet read_weights(const WeightsFile& file);
+// Reads the tensors of TensorFlow's .index file; files of the checkpoint must lie in `folder` unless it is empty.
+using TensorFlowReader = TensorSet (*)(const std::filesystem::path& index, const std::filesystem::path& folder);
+
+// Maps the files; the tensors of all shards are one set. Throws Unknown for TensorFlow's without a reader for them.
+[[nodiscard]] TensorSet read_weights(const WeightsFile& file, TensorFlowReader read_tensorflow = nullptr);
+
+// Checkpoint::open(), which has no reader of TensorFlow's, with one.
+[[nodiscard]] Checkpoint open_checkpoint(const std::string& model, const OpenOptions& options,
+                                         TensorFlowReader read_tensorflow);
 
 [[nodiscard]] inline NameStyle style_of(WeightsKind kind) noexcept {
   return kind == WeightsKind::tensorflow ? NameStyle::tensorflow : NameStyle::torch;

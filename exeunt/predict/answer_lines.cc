@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
+#include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
 #include "exeunt/engine/labels.h"
 #include "exeunt/eval/sweep_table.h"
@@ -43,6 +45,21 @@ std::optional<AnswerForm> answer_form_of(std::string_view path) noexcept {
   return std::nullopt;
 }
 
+std::string modules_run(const std::vector<ExitModule>& exits, int hidden, int tokens, int layer) {
+  std::string out = fmt::format("({}),emb", tokens);
+  auto exit = exits.begin();
+  for (int after = 1; after <= layer; ++after) {
+    fmt::format_to(std::back_inserter(out), "; ({},{}),layer_{}", tokens, hidden, after);
+    if (exit == exits.end() || exit->after != after) continue;
+    const std::string shape =
+        exit->reads_all_rows ? fmt::format("({},{})", tokens, hidden) : fmt::format("({})", hidden);
+    fmt::format_to(std::back_inserter(out), "; {},exit_{}", shape, after);
+    ++exit;
+  }
+  check(exit != exits.begin() && std::prev(exit)->after == layer, "a text leaves at an evaluated exit");
+  return out;
+}
+
 AnswerLines::AnswerLines(AnswerForm form, const Checkpoint& model, const Policy& policy,
                          std::vector<std::string> labels, std::vector<std::string> keep)
     : form_(form), keep_(std::move(keep)), exits_(model.exits()) {
@@ -50,10 +67,10 @@ AnswerLines::AnswerLines(AnswerForm form, const Checkpoint& model, const Policy&
   for (std::string& name : keep_) {
     if (std::find(kOurs.begin(), kOurs.end(), name) != kOurs.end()) name = "input_" + name;
   }
-  run_.hidden = model.spec().hidden;
+  hidden_ = model.spec().hidden;
   for (int i = 0; i < policy.count; ++i) {
     const ExitSite& site = exits_.sites[static_cast<size_t>(policy.site[i])];
-    run_.exits.push_back(
+    modules_.push_back(
         {.after = site.after, .reads_all_rows = site.reader.has_value() || exits_.input != PoolInput::cls});
   }
 }
@@ -170,12 +187,9 @@ std::string AnswerLines::line(const Prediction& text) const {
       return json_line(text);
     case AnswerForm::glue:
       return fmt::format("{}\t{}\n", text.index, label_of(text));
-    case AnswerForm::elue: {
-      ElueRun run = run_;
-      run.tokens = {text.answer.tokens};
-      run.layers = {text.answer.layer};
-      return fmt::format("{}\t{}\t{}\n", text.index, label_of(text), elue_modules(run, 0));
-    }
+    case AnswerForm::elue:
+      return fmt::format("{}\t{}\t{}\n", text.index, label_of(text),
+                         modules_run(modules_, hidden_, text.answer.tokens, text.answer.layer));
     case AnswerForm::tsv:
     case AnswerForm::csv:
       break;

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/data/submission.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/predict/predict.h"
 
@@ -28,6 +27,16 @@ enum class AnswerForm { tsv, csv, jsonl, glue, elue };
 [[nodiscard]] std::string_view name_of(AnswerForm form) noexcept;
 // What a file's ending asks for: .csv, .tsv, .jsonl or .ndjson; nothing for others.
 [[nodiscard]] std::optional<AnswerForm> answer_form_of(std::string_view path) noexcept;
+
+// An evaluated exit: after which layer (from 1), and whether it reads all rows (a reader, a mean or max pool) or row 0.
+struct ExitModule {
+  int after = 0;
+  bool reads_all_rows = false;
+};
+
+// What a text of `tokens` ran that left after `layer`, one of the exits, which ascend; each module with its input
+// shape: "(10),emb; (10,768),layer_1; (768),exit_1". An exit that reads all rows is "(10,768),exit_1".
+[[nodiscard]] std::string modules_run(const std::vector<ExitModule>& exits, int hidden, int tokens, int layer);
 
 class AnswerLines {
  public:
@@ -52,7 +61,8 @@ class AnswerLines {
   AnswerForm form_;
   std::vector<std::string> keep_;  // the names under which columns are handed on
   ExitLayout exits_;
-  ElueRun run_ = {};  // without texts: what elue_modules() must know of the model
+  std::vector<ExitModule> modules_ = {};  // the evaluated exits
+  int hidden_ = 0;
 };
 
 }  // namespace exeunt

@@ -11,6 +11,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/base/unknown.h"
 #include "exeunt/model/family.h"
 #include "exeunt/model/layout.h"
 #include "exeunt/policy/policy_text.h"
@@ -227,7 +228,8 @@ Recipe find_recipe(const std::string& name_or_path) {
   if (name_or_path.ends_with(".json") || path_exists(name_or_path)) {
     return parse_recipe(read_json(name_or_path), name_or_path);
   }
-  throw Error(Code::usage, fmt::format("unknown recipe '{}'", name_or_path), suggestion(name_or_path, recipe_names()));
+  throw Unknown(Code::usage, fmt::format("unknown recipe '{}'", name_or_path),
+                suggestion(name_or_path, recipe_names()));
 }
 
 const std::vector<std::string>& recipe_names() {

@@ -26,22 +26,6 @@ namespace {
 
 constexpr std::string_view kCheckpoint = "checkpoint-";
 
-// The scalars of an entry, each exit's scores under names of their own.
-std::vector<Scalar> scalars_of(const OrderedJson& entry) {
-  std::vector<Scalar> scalars;
-  for (const auto& [key, value] : entry.items()) {
-    if (value.is_number() && key != "step") scalars.push_back({key, value.get<double>()});
-    if (key != "exits") continue;
-    for (const OrderedJson& exit : value) {
-      for (const auto& [metric, score] : exit.items()) {
-        if (metric == "layer" || !score.is_number()) continue;
-        scalars.push_back({fmt::format("exit_{}/{}", exit.at("layer").get<int>(), metric), score.get<double>()});
-      }
-    }
-  }
-  return scalars;
-}
-
 // A configuration as this version would have stored it.
 OrderedJson modernised(const OrderedJson& stored, const OrderedJson& now) {
   OrderedJson out = stored;
@@ -59,7 +43,7 @@ OrderedJson modernised(const OrderedJson& stored, const OrderedJson& now) {
 
 }  // namespace
 
-RunLog::RunLog(const fs::path& out, const OrderedJson& entries) : path_(out / "log.jsonl"), events_(out) {
+RunLog::RunLog(const fs::path& out, const OrderedJson& entries) : path_(out / kLogFile) {
   std::string text;
   for (const OrderedJson& entry : entries) text += entry.dump() + "\n";
   write_atomically(path_, text);
@@ -67,7 +51,6 @@ RunLog::RunLog(const fs::path& out, const OrderedJson& entries) : path_(out / "l
 
 void RunLog::add(const OrderedJson& entry) {
   append_text(path_, entry.dump() + "\n");
-  events_.add(entry.at("step").get<int64_t>(), scalars_of(entry));
 }
 
 OrderedJson run_configuration(const RunFacts& facts) {
@@ -193,7 +176,7 @@ std::vector<std::string> write_trained(const SavedWeights& weights, const fs::pa
 
 bool holds_run(const fs::path& out) {
   std::error_code ignored;
-  if (path_exists(out / "log.jsonl")) return true;
+  if (path_exists(out / kLogFile)) return true;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     if (entry.path().filename().string().starts_with(kCheckpoint)) return true;
   }
@@ -208,7 +191,7 @@ void require_free(const fs::path& out) {
 
 void remove_run(const fs::path& out) {
   // Rows held out from an earlier run's data may be learned by the next.
-  std::vector<fs::path> ours{out / "log.jsonl", out / kRunFile, out / kManifestFile, out / kHeldOutFile};
+  std::vector<fs::path> ours{out / kLogFile, out / kRunFile, out / kManifestFile, out / kHeldOutFile};
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(out, ignored)) {
     const std::string name = entry.path().filename().string();

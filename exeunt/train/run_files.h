@@ -12,11 +12,11 @@
 #include "exeunt/eval/scores.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/train/stage_plan.h"
-#include "exeunt/train/tensorboard.h"
 
 namespace exeunt {
 
-// log.jsonl and TensorBoard's event file, one line or event at a time, so that a killed run keeps what it had logged.
+// log.jsonl, one line at a time, so that a killed run keeps what it had logged.
+inline constexpr const char* kLogFile = "log.jsonl";
 class RunLog {
  public:
   // Starts log.jsonl anew with `entries`: what a resumed run already knew.
@@ -25,7 +25,6 @@ class RunLog {
 
  private:
   std::filesystem::path path_;
-  EventFile events_;
 };
 
 // What a run is, for its files.

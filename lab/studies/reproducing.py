@@ -42,9 +42,9 @@ OWN_REPLAYS = RESULTS / 'paper-settings-replayed.json'
 PAGE = ROOT / 'lab/notebooks/reproducing.md'
 OTHERS = (ROOT / 'README.md', ROOT / 'docs/attach.md', ROOT / 'docs/pretraining.md')  # pages with a figure or two of these results
 FIGURE = ROOT / 'docs/images/romebert-curves.svg'
-BASELINE = ROOT / 'exeunt/eval/gte-small-static.json'
+BASELINE = ROOT / 'lab/elue/gte-small-static.json'
 POLICIES = ('entropy:0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.4|0.5', 'patience:1|2|3|4|5|6|8', 'window:0.1|0.2|0.3,4,bias_1')
-# Recipes whose papers give scores at a speed, with the rules those papers used (exeunt/eval/reproduction.cc).
+# Recipes whose papers give scores at a speed, with the rules those papers used (lab/papers/reproduction.cc).
 RULES = {'deebert': ('entropy:0|0.001|0.005|0.01|0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.35|0.4|0.45|0.5|0.55|0.6|0.65|0.7|0.8|0.9|1',),
          'pabee': ('patience:1..11',),
          'elbert': ('window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1', 'nentropy:0.2|0.4|0.6')}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as an .npy file; what is accepted must be readable to its last element.
-#include "exeunt/originals/npy.h"
+#include "lab/papers/npy.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text as a file of scores, compared with what every paper published.
-#include "exeunt/eval/reproduction.h"
+#include "lab/papers/reproduction.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

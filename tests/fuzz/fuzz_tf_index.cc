@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as the index of a TensorFlow checkpoint, over shards of zeroes. Checksums are not held, or no changed input
 // would get past them.
-#include "exeunt/model/tf_bundle.h"
+#include "lab/tensorflow/tf_bundle.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/touch.h"
 

@@ -46,7 +46,7 @@ class Selection(unittest.TestCase):
         self.assertEqual(both, self.folders('exeunt/predict/predict.cc') | {'text'})
 
     def test_sources_outside_the_layers_belong_to_the_one_that_embeds_them(self):
-        self.assertIn('eval', self.folders('web/report.css'))
+        self.assertIn('lab', self.folders('lab/report/report.css'))
         self.assertIn('serve', self.folders('web/playground.js'))
         self.assertIn('train', self.folders('recipes/pabee.json'))
 
@@ -60,7 +60,8 @@ class Selection(unittest.TestCase):
 
     def test_every_layer_and_every_folder_it_selects_exists(self):
         for layer in touched.ARROWS:
-            path = ROOT / ('apps/exeunt' if layer == 'apps' else 'apps/exeunt-train' if layer == 'trainer' else f'exeunt/{layer}')
+            places = {'apps': 'apps/exeunt', 'trainer': 'apps/exeunt-train', 'lab': 'lab'}
+            path = ROOT / places.get(layer, f'exeunt/{layer}')
             self.assertTrue(path.is_dir(), path)
         for folder in touched.every_folder():
             self.assertTrue(list((ROOT / 'tests').glob(f'*/{folder}/CMakeLists.txt')), folder)

@@ -21,14 +21,15 @@ ARROWS = {
     'engine': ['policy', 'model', 'text'],
     'eval': ['engine', 'data'],
     'certify': ['eval'],
-    'originals': ['eval'],
     'attach': ['certify'],
     'predict': ['eval'],
     'train': ['recipes', 'certify'],
     'serve': ['certify'],
     'c': ['certify'],
-    'trainer': ['train', 'originals'],
-    'apps': ['attach', 'predict', 'serve', 'recipes', 'originals'],
+    'trainer': ['train'],
+    'apps': ['attach', 'predict', 'serve', 'recipes'],
+    # Everything may be used in the lab; nothing uses the lab. Its folders train and pretrain see torch.
+    'lab': ['apps', 'trainer'],
 }
 
 
@@ -56,9 +57,19 @@ def layer_of(path):
     parts = path.parts
     if parts[0] == 'exeunt' and len(parts) > 2:
         return parts[1]
+    if parts[0] == 'lab':
+        return 'lab'
     if parts[0] == 'apps':
         return 'trainer' if parts[1] == 'exeunt-train' else 'apps'
     return None
+
+
+def is_lab_program(path):
+    return path.parts[0] == 'lab' and path.parts[1] in ('cli', 'train')
+
+
+def other_train(target):
+    return target.startswith(('exeunt/train/', 'apps/exeunt-train/'))
 
 
 def breaches_of_source(path, text):
@@ -80,13 +91,15 @@ def breaches_of_source(path, text):
             continue
         target = match.group(1)
         top = target.split('/')[0]
-        if top in ('torch', 'ATen', 'c10') and layer != 'train':
+        if top in ('torch', 'ATen', 'c10') and layer != 'train' and path.parts[:2] != ('lab', 'pretrain'):
             yield f'{path}:{number}: includes {target}; torch belongs in train alone'
-        if top in ('apps', 'tests', 'benchmarks') and layer not in ('apps', 'trainer'):
+        if top in ('apps', 'tests', 'benchmarks') and layer not in ('apps', 'trainer') and not is_lab_program(path):
             yield f'{path}:{number}: includes {target}; a library includes only exeunt/ and other libraries'
+        if other_train(target) and layer == 'lab' and path.parts[1] not in ('pretrain', 'train'):
+            yield f'{path}:{number}: includes {target}; in the lab, train is for its folders pretrain and train'
         if '..' in target.split('/'):
             yield f'{path}:{number}: includes {target}; include paths start at the root of the repository'
-        other = layer_of(Path(target)) if top == 'exeunt' else None
+        other = layer_of(Path(target)) if top in ('exeunt', 'lab') else None
         if other and other != layer and other not in ALLOWED[layer]:
             yield f'{path}:{number}: {layer} includes {target}; there is no arrow from {layer} to {other}'
 
@@ -124,7 +137,7 @@ def breaches_of_types(sources):
     """Types that two files define in one named namespace. Files for one architecture each are never linked together."""
     first = {}
     for path, text in sources:
-        if path.parts[0] not in ('exeunt', 'apps') or set(path.parts) & {'x86', 'arm'}:
+        if path.parts[0] not in ('exeunt', 'apps', 'lab') or set(path.parts) & {'x86', 'arm'}:
             continue
         namespaces = []
         for number, line in enumerate(text.split('\n'), 1):
@@ -133,8 +146,7 @@ def breaches_of_types(sources):
             elif line.startswith('}  // namespace') and namespaces:
                 namespaces.pop()
             elif (known := TYPE.match(line)) and line.endswith('{') and 'namespace {' not in namespaces:
-                program = path.parts[1] if path.parts[0] == 'apps' else ''  # programs are linked on their own
-                other = first.setdefault((tuple(namespaces), known.group(1), program), path)
+                other = first.setdefault((tuple(namespaces), known.group(1)), path)
                 if other != path:
                     yield f'{path}:{number}: {known.group(1)} is defined in {other} too'
 
@@ -143,7 +155,7 @@ def breaches_of_links(path, text):
     """The same arrows for exeunt_library(name … LINKS …) in CMake."""
     for match in LIBRARY.finditer(re.sub(r'#.*', '', text)):
         words = match.group(1).split()
-        layer = words[0]
+        layer = 'lab' if words[0].startswith('lab_') else words[0]
         if layer not in ALLOWED:
             yield f'{path}: library {layer} has no place in the table of docs/architecture.md'
             continue
@@ -155,21 +167,22 @@ def breaches_of_links(path, text):
                 continue
             linked = re.fullmatch(r'exeunt(?:::|_)(\w+)', word)
             other = linked.group(1) if linked else None
+            other = 'lab' if other and other.startswith('lab_') else other
             if other in ALLOWED and other != layer and other not in ALLOWED[layer]:
                 yield f'{path}: {layer} links {word}; there is no arrow from {layer} to {other}'
-            if re.search(r'torch', word, re.I) and layer != 'train':
+            if re.search(r'torch', word, re.I) and layer != 'train' and words[0] != 'lab_pretrain':
                 yield f'{path}: {layer} links {word}; torch belongs in train alone'
 
 
 def breaches(root):
     sources = []
-    for top in ('exeunt', 'apps', 'tests', 'benchmarks', 'examples'):
+    for top in ('exeunt', 'apps', 'lab', 'tests', 'benchmarks', 'examples'):
         for file in sorted((root / top).rglob('*')):
             path = file.relative_to(root)
             if file.suffix in SOURCES:
                 sources.append((path, file.read_text(encoding='utf-8')))
                 yield from breaches_of_source(*sources[-1])
-            elif file.name == 'CMakeLists.txt' and top in ('exeunt', 'apps'):
+            elif file.name == 'CMakeLists.txt' and top in ('exeunt', 'apps', 'lab'):
                 yield from breaches_of_links(path, file.read_text(encoding='utf-8'))
     yield from breaches_of_names(sources)
     yield from breaches_of_types(sources)

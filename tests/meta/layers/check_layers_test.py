@@ -75,6 +75,20 @@ class Layers(unittest.TestCase):
     def test_a_folder_below_a_layer_belongs_to_it(self):
         self.breach({'exeunt/engine/cpu/a.cc': '#include "exeunt/data/a.h"\n'}, 'no arrow from engine to data')
 
+    def test_nothing_includes_or_links_the_lab(self):
+        for path in ('exeunt/flows/a.cc', 'apps/exeunt/a.cc', 'apps/exeunt-train/a.cc'):
+            self.breach({'exeunt/base/a.h': '', path: '#include "lab/papers/a.h"\n'}, 'to lab')
+        self.breach({'exeunt/flows/CMakeLists.txt': 'exeunt_library(flows SOURCES a.cc LINKS exeunt::lab_papers)\n'}, 'to lab')
+
+    def test_the_lab_includes_everything_and_torch_for_training_alone(self):
+        fine = {'exeunt/base/a.h': '', 'lab/papers/a.cc': '#include "exeunt/flows/a.h"\n#include "lab/elue/b.h"\n',
+                'lab/cli/a.cc': '#include "apps/exeunt/a.h"\n', 'lab/pretrain/a.cc': '#include <torch/torch.h>\n',
+                'lab/train/a.cc': '#include "exeunt/train/a.h"\n'}
+        self.assertEqual(run(fine), (0, ''))
+        self.breach({'exeunt/base/a.h': '', 'lab/papers/a.cc': '#include <torch/torch.h>\n'}, 'torch belongs in train alone')
+        self.breach({'exeunt/base/a.h': '', 'lab/papers/a.cc': '#include "exeunt/train/a.h"\n'}, 'in the lab, train is for')
+        self.breach({'exeunt/base/a.h': '', 'lab/papers/a.cc': '#include "apps/exeunt/a.h"\n'}, 'a library includes only')
+
     def test_apps_never_include_train(self):
         self.breach({'exeunt/base/a.h': '', 'apps/exeunt/a.cc': '#include "exeunt/train/a.h"\n'},
                     'no arrow from apps to train')

@@ -48,7 +48,7 @@ endif()
 # The command as a user installs it: its manual, its completion, and a trainer that finds the model it starts from.
 set(prefix ${scratch}/command)
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component command)
-foreach(file bin/exeunt share/man/man1/exeunt.1 share/man/man1/exeunt-train.1 share/bash-completion/completions/exeunt
+foreach(file bin/exeunt bin/exeunt-lab share/man/man1/exeunt.1 share/man/man1/exeunt-train.1 share/bash-completion/completions/exeunt
     share/zsh/site-functions/_exeunt share/fish/vendor_completions.d/exeunt.fish)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "not installed: ${file}")

@@ -6,7 +6,6 @@
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/data/user_data.h"
 #include "exeunt/engine/reference.h"
-#include "exeunt/eval/test_answers.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
@@ -128,17 +127,6 @@ TEST(MakeTrace, WhatDoesNotFitIsRefused) {
   Dataset numbers = parse_user_data("text,label\nx,1.5\ny,2\n", "my.csv", as_csv());
   EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, numbers, {}); }).what(),
               HasSubstr("the data holds numbers"));
-}
-
-TEST(TestAnswers, SayWhatEachTextRan) {
-  const Checkpoint model = Checkpoint::open(kModel);
-  const auto tokenizer = load_tokenizer(model.folder());
-  const ExitTrace trace = make_trace(model, *tokenizer, some_data(), {});
-  const TestRun run = answer_test(model, trace, find_task("SST-2"), parse_policy("layer:2"));
-  EXPECT_EQ(run.run.layers, (std::vector<int>{2, 2, 2}));
-  EXPECT_EQ(run.run.tokens, std::vector<int>(trace.lengths.begin(), trace.lengths.end()));
-  EXPECT_DOUBLE_EQ(run.score.cost.average_layers, 2);
-  EXPECT_GT(*run.score.mflops, 0);
 }
 
 }  // namespace

@@ -13,15 +13,15 @@
 #include "exeunt/model/exits_file.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/profile.h"
-#include "exeunt/model/tf_bundle.h"
 #include "exeunt/model/torch_file.h"
 #include "exeunt/model/weights.h"
+#include "lab/tensorflow/tf_bundle.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/fixtures/repeated.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/lab/tensorflow/tf_builder.h"
 #include "tests/unit/model/others.h"
 #include "tests/unit/model/pickle_builder.h"
-#include "tests/unit/model/tf_builder.h"
 
 namespace exeunt {
 namespace {
@@ -253,7 +253,8 @@ TEST_F(Memory, AModelIsReadAndConvertedWithoutACopy) {
     const uintmax_t size = google ? save_wide_tensorflow(scratch.path()) : save_wide_safetensors(scratch.path());
     ASSERT_GT(size, uintmax_t{64} << 20);  // else a copy would go unseen
     const std::filesystem::path out = scratch.path() / "out";
-    const long grown = peak_growth([&] { (void)write_exeunt_folder(Checkpoint::open(scratch.path()), out); });
+    const long grown =
+        peak_growth([&] { (void)write_exeunt_folder(open_checkpoint(scratch.path(), {}, read_tf_checkpoint), out); });
     EXPECT_TRUE(std::filesystem::exists(out)) << google;
     EXPECT_GE(grown, 0) << google;
     EXPECT_LE(grown, static_cast<long>(size >> 10) + kAllowance / 4) << google;  // less than one of the two matrices

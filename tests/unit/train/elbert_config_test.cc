@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/originals/elbert_config.h"
+#include "exeunt/recipes/elbert_config.h"
 
 #include "exeunt/recipes/recipe.h"
 #include "tests/fixtures/scratch.h"

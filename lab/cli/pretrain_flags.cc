@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/cli/pretrain_flags.h"
+
+#include <memory>
+
+#include "apps/exeunt/field_flags.h"
+#include "exeunt/model/spec.h"
+
+namespace exeunt::apps {
+
+void add_pretrain_verb(CommandLine& line, std::function<void(const PretrainFlags&)> run) {
+  const auto flags = std::make_shared<PretrainFlags>();
+  CLI::App* verb =
+      add_verb(line, "pretrain", "Pretrain a backbone on plain text, with two tasks at every exit, as ElasticBERT was",
+               {"exeunt pretrain --model bert-base --data wiki.txt --out runs/wiki --precision bf16",
+                "exeunt pretrain --model bert-base --scratch --layers 6 --hidden 384 --heads 6 --inner 1536 --data "
+                "wiki.txt --out runs/small",
+                "exeunt pretrain --model bert-base --data wiki.txt --out runs/wiki --precision bf16 --resume"},
+               [flags, run = std::move(run)] { run(*flags); });
+  verb->add_option("--model", flags->model,
+                   "Model to continue from: a folder, or org/name in the local Hugging Face cache")
+      ->required();
+  verb->add_option("--data", flags->data,
+                   "Text files: a paragraph per line, a blank line between documents; repeatable")
+      ->required();
+  verb->add_option("--out", flags->out, "Folder of the run; the backbone is written to its subfolder model")
+      ->required();
+  verb->add_flag("--scratch", flags->scratch, "Random weights: of the model only shape and tokenizer are used");
+  const auto size = [&](const char* name, int& value, const char* help, int most) {
+    verb->add_option(name, value, help)->check(CLI::Range(1, most))->group("With --scratch (default: the model's)");
+  };
+  size("--layers", flags->layers, "Layers", kMaxLayers);
+  size("--hidden", flags->hidden, "Hidden size", kMaxHidden);
+  size("--heads", flags->heads, "Attention heads", kMaxHidden);
+  size("--inner", flags->inner, "Feed-forward size", kMaxInner);
+  add_field_flags<PretrainSettings>(*verb, *flags);
+}
+
+}  // namespace exeunt::apps

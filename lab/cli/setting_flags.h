@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exit policies as the flags of the original implementations name them, beside our --policy.
+#pragma once
+
+#include "apps/exeunt/model_flags.h"
+#include "exeunt/eval/sweep_model.h"
+
+namespace exeunt::apps {
+
+struct OldSettingFlags : SettingFlags {
+  std::string patience, regression_threshold, entropy, lte;
+};
+// `name` is the flag of the policy texts.
+void add_old_setting_flags(CLI::App& verb, OldSettingFlags& flags, const std::string& name);
+// For a trace: the settings in the order PABEE, DeeBERT and we would run them, or a standard set if none are named.
+// Old flags are named with their new form, as a notice. PABEE's regression threshold, which its scripts pass for every
+// task, is left out for classes, with a notice. Throws Error (usage) at once for what cannot be read.
+[[nodiscard]] SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags);
+
+}  // namespace exeunt::apps

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/elue/elue.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
+#include "lab/built_in.h"
+
+namespace exeunt {
+namespace {
+
+constexpr std::string_view kFormat = "exeunt.elue_baseline/1";
+constexpr size_t kGrid = 101;
+
+const std::vector<std::string>& elue_tasks() {
+  static const std::vector<std::string> names{"SST-2", "IMDb", "SNLI", "SciTail", "MRPC", "STS-B"};
+  return names;
+}
+
+double line_through(const CostPoint& a, const CostPoint& b, double mflops) {
+  return a.performance + (b.performance - a.performance) * (mflops - a.mflops) / (b.mflops - a.mflops);
+}
+
+// Half up, as 0.005 is meant: a hair below it in binary still goes up.
+double two_decimals(double value) {
+  return std::floor(value * 100 + 0.5 + 1e-9) / 100;
+}
+
+// The best score at this cost; at no cost the score is 0, so omitting cheap points does not help.
+double best_affordable(std::span<const CostPoint> points, double mflops) {
+  double best = 0;
+  for (const CostPoint& point : points)
+    if (point.mflops <= mflops * (1 + 1e-12)) best = std::max(best, point.performance);
+  return best;
+}
+
+}  // namespace
+
+double baseline_at(const Baseline& baseline, double mflops, Extrapolate beyond) {
+  check(!baseline.empty(), "a baseline has points");
+  const size_t count = baseline.size();
+  if (count == 1) return baseline.front().performance;
+  const bool linear = beyond == Extrapolate::linear;
+  if (mflops <= baseline.front().mflops)
+    return linear ? line_through(baseline[0], baseline[1], mflops) : baseline.front().performance;
+  if (mflops >= baseline.back().mflops)
+    return linear ? line_through(baseline[count - 2], baseline[count - 1], mflops) : baseline.back().performance;
+  const auto right = std::upper_bound(baseline.begin(), baseline.end(), mflops,
+                                      [](double cost, const CostPoint& point) { return cost < point.mflops; });
+  return line_through(*(right - 1), *right, mflops);
+}
+
+ElueScore elue_score(std::span<const CostPoint> points, const Baseline& baseline, Extrapolate beyond) {
+  if (points.empty()) throw Error(Code::usage, "ELUE score: got no points, want at least one");
+  ElueScore out;
+  double gaps = 0;
+  for (const CostPoint& point : points) {
+    if (!std::isfinite(point.mflops) || !std::isfinite(point.performance) || point.mflops <= 0)
+      throw Error(Code::usage, fmt::format("ELUE score: got {} MFLOPs and a performance of {}, want finite numbers",
+                                           point.mflops, point.performance));
+    gaps += point.performance - baseline_at(baseline, point.mflops, beyond);
+    if (point.mflops < baseline.front().mflops || point.mflops > baseline.back().mflops) ++out.outside;
+  }
+  out.score = two_decimals(gaps / static_cast<double>(points.size()));
+  const double low = baseline.front().mflops, width = baseline.back().mflops - low;
+  double area = 0;
+  for (size_t i = 0; i < kGrid; ++i) {
+    const double cost = low + width * static_cast<double>(i) / (kGrid - 1);
+    area += best_affordable(points, cost) - baseline_at(baseline, cost);
+  }
+  out.area = two_decimals(area / kGrid);
+  return out;
+}
+
+std::optional<double> elue_overall(const std::map<std::string, double>& score_by_task) {
+  double sum = 0;
+  for (const std::string& task : elue_tasks()) {
+    const auto found = score_by_task.find(task);
+    if (found == score_by_task.end()) return std::nullopt;
+    sum += found->second;
+  }
+  return two_decimals(sum / static_cast<double>(elue_tasks().size()));
+}
+
+namespace {
+
+BaselineShape parse_shape(const Json& json, const std::string& where) {
+  JsonObject fields(json, where);
+  BaselineShape shape;
+  shape.layers = static_cast<int>(fields.integer("layers", 1, kMaxLayers));
+  shape.hidden = static_cast<int>(fields.integer("hidden", 1, kMaxHidden));
+  shape.heads = static_cast<int>(fields.integer("heads", 1, kMaxHidden));
+  shape.inner = static_cast<int>(fields.integer("inner", 1, kMaxInner));
+  fields.finish();
+  return shape;
+}
+
+// What decides how much a layer costs and how much it can hold; ALBERT's shared layers hold less for the same cost.
+bool fits(const BaselineShape& shape, const ModelSpec& spec) noexcept {
+  return shape.layers == spec.layers && shape.hidden == spec.hidden && shape.heads == spec.heads &&
+         shape.inner == spec.inner && spec.groups == 0;
+}
+
+}  // namespace
+
+BaselineTable parse_baseline_table(const Json& json, const std::string& where) {
+  JsonObject object(json, where);
+  const std::string format = object.string("format");
+  if (format != kFormat) throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kFormat);
+  BaselineTable table;
+  table.source = object.string_or("source", "");
+  if (const Json* shape = object.find("shape")) table.shape = parse_shape(*shape, where + ": shape");
+  const Json& tasks = object.get("tasks");
+  if (!tasks.is_object()) object.fail("tasks", glimpse(tasks), "an object by task");
+  for (const auto& [task, points] : tasks.items()) {
+    const std::string place = fmt::format("{}: tasks.{}", where, task);
+    if (std::find(elue_tasks().begin(), elue_tasks().end(), task) == elue_tasks().end())
+      throw_bad_file(place, Hint{suggestion(task, elue_tasks())}, "no task of ELUE");
+    if (!points.is_array() || points.size() < 2 || points.size() > 1000)
+      throw_bad_file(place, "got {}, want a list of 2 to 1000 points", glimpse(points));
+    Baseline baseline;
+    for (const Json& value : points) {
+      JsonObject point(value, fmt::format("{}[{}]", place, baseline.size()));
+      baseline.push_back({point.number("mflops"), point.number("performance")});
+      point.finish();
+      if (baseline.back().mflops <= (baseline.size() > 1 ? baseline[baseline.size() - 2].mflops : 0))
+        point.fail("mflops", fmt::format("{}", baseline.back().mflops), "points of rising cost above 0");
+    }
+    table.tasks.emplace(task, std::move(baseline));
+  }
+  if (const Json* remarks = object.find("remarks")) {
+    JsonObject fields(*remarks, where + ": remarks");
+    for (const auto& [task, unused] : table.tasks)
+      if (fields.has(task)) table.remarks[task] = fields.string(task);
+    fields.finish();
+  }
+  object.finish();
+  return table;
+}
+
+BaselineTable read_baseline_table(const std::filesystem::path& path) {
+  return parse_baseline_table(read_json(path, size_t{1} << 24), path.string());
+}
+
+const BaselineTable* shipped_baseline(const ModelSpec& spec) {
+  constexpr const char* kName = "gte-small-static.json";
+  static const BaselineTable table = parse_baseline_table(parse_json(elue_file(kName), kName), kName);
+  return table.shape && fits(*table.shape, spec) ? &table : nullptr;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/elue/submission.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "lab/elue/zip_writer.h"
+
+namespace exeunt {
+namespace {
+
+int64_t test_rows(const Task& task) {
+  const SplitFile* test = task.find(Split::test);
+  check(test != nullptr, "every task has a test split");
+  return test->rows;
+}
+
+void check_answers(const TestAnswers& answers) {
+  const Task& task = *answers.task;
+  const int64_t rows = test_rows(task);
+  if (static_cast<int64_t>(answers.predicted.size()) != rows) {
+    throw Error(Code::bad_file,
+                fmt::format("submission of {}: got {} predictions, want {}", task.name, answers.predicted.size(), rows),
+                "the server wants one for every row of the complete test file");
+  }
+  if (task.regression() != answers.labels.empty()) {
+    throw_bad_file(fmt::format("submission of {}", task.name), "got a {} model, want a {}",
+                   answers.labels.empty() ? "regression" : "classification",
+                   task.regression() ? "regression" : "classification");
+  }
+  require_task_labels(task, answers.labels);
+}
+
+// Label name or value of one prediction. The answers have passed check_answers.
+std::string prediction_text(const TestAnswers& answers, size_t row) {
+  const float value = answers.predicted[row];
+  const Task& task = *answers.task;
+  if (!std::isfinite(value))
+    throw_bad_file(fmt::format("submission of {}", task.name), "prediction {} is {}", row, value);
+  if (!task.regression()) {
+    check(value >= 0 && value < static_cast<float>(answers.labels.size()), "a predicted label has a name");
+    return answers.labels[static_cast<size_t>(value)];
+  }
+  return fmt::format("{:.3f}", std::clamp<double>(value, task.range->first, task.range->second));
+}
+
+TestAnswers constant_answers(const Task& task) {
+  TestAnswers out{&task, task.labels, {}};
+  const float value = task.regression() ? static_cast<float>(task.range->first) : 0;
+  out.predicted.assign(static_cast<size_t>(test_rows(task)), value);
+  return out;
+}
+
+void check_run(const ElueRun& run) {
+  check_answers(run.answers);
+  check(run.tokens.size() == run.answers.predicted.size() && run.layers.size() == run.tokens.size(),
+        "one length and one exit per example");
+}
+
+}  // namespace
+
+std::string glue_table(const TestAnswers& answers) {
+  check_answers(answers);
+  std::string out = "index\tprediction\n";
+  for (size_t row = 0; row < answers.predicted.size(); ++row) {
+    fmt::format_to(std::back_inserter(out), "{}\t{}\n", row, prediction_text(answers, row));
+  }
+  return out;
+}
+
+GlueSubmission glue_submission(std::span<const TestAnswers> answers) {
+  GlueSubmission out;
+  std::vector<StoredFile> files;
+  for (const TestAnswers& given : answers) {
+    if (given.task->submission.empty()) {
+      throw Error(Code::usage, fmt::format("task {} is not part of a GLUE submission", given.task->name));
+    }
+  }
+  for (const Task& task : all_tasks()) {
+    if (task.submission.empty()) continue;
+    const auto mine = [&](const TestAnswers& given) { return given.task == &task; };
+    const auto found = std::find_if(answers.begin(), answers.end(), mine);
+    if (std::count_if(answers.begin(), answers.end(), mine) > 1) {
+      throw Error(Code::usage, fmt::format("duplicate answers for task {}", task.name));
+    }
+    if (found == answers.end()) out.filled.emplace_back(task.submission);
+    files.push_back(
+        {std::string(task.submission), glue_table(found == answers.end() ? constant_answers(task) : *found)});
+  }
+  out.zip = zip_stored(files);
+  return out;
+}
+
+std::vector<std::string> write_glue_submission(const std::filesystem::path& path,
+                                               std::span<const TestAnswers> answers) {
+  GlueSubmission submission = glue_submission(answers);
+  write_atomically(path, submission.zip);
+  return std::move(submission.filled);
+}
+
+std::string elue_modules(const ElueRun& run, size_t example) {
+  return modules_run(run.exits, run.hidden, run.tokens[example], run.layers[example]);
+}
+
+std::string elue_table(const ElueRun& run) {
+  check_run(run);
+  std::string out = "index\tpred\tmodules\n";
+  for (size_t row = 0; row < run.tokens.size(); ++row) {
+    fmt::format_to(std::back_inserter(out), "{}\t{}\t{}\n", row, prediction_text(run.answers, row),
+                   elue_modules(run, row));
+  }
+  return out;
+}
+
+std::string elue_exit_layers(const ElueRun& run) {
+  check_run(run);
+  std::string out = "index\texit_layer\n";
+  for (size_t row = 0; row < run.layers.size(); ++row) {
+    fmt::format_to(std::back_inserter(out), "{}\t{}\n", row, run.layers[row]);
+  }
+  return out;
+}
+
+std::string elue_lengths(const ElueRun& run) {
+  check_run(run);
+  std::string out;
+  for (size_t row = 0; row < run.layers.size(); ++row) {
+    fmt::format_to(std::back_inserter(out), "{}\t{}\n", run.tokens[row], run.layers[row]);
+  }
+  return out;
+}
+
+}  // namespace exeunt

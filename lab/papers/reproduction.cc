@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/papers/reproduction.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
+#include "exeunt/base/suggest.h"
+#include "exeunt/data/task.h"
+
+namespace exeunt {
+namespace {
+
+// DeeBERT's thresholds, and steps between them for points of which the paper gives the speed alone.
+constexpr std::string_view kEntropies =
+    "entropy:0|0.001|0.005|0.01|0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.35|0.4|0.45|0.5|0.55|0.6|0.65|0.7|0.8|0.9|1";
+
+constexpr double kSameSpeed = 1.1;  // speeds whose ratio is at most this are compared
+constexpr std::string_view kWindows = "window:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9,8,bias_1";
+constexpr std::string_view kStageOne = "nentropy:0.2|0.4|0.6";
+constexpr double kMostRows = 0.9;  // of a training set: some may be held out
+
+// Whether a figure is of the paper's own method. DeeBERT's baseline is its first stage, which is its last exit; the
+// plain models that PABEE and RomeBERT are compared with are other trainings.
+bool is_of(const Paper& paper, const PublishedFigure& figure) {
+  const std::string& method = figure.method;
+  if (paper.name == "deebert") {
+    return (figure.paper == "DeeBERT" && (method == "Baseline" || method.starts_with("DeeBERT "))) ||
+           (figure.paper == "RomeBERT" && method == "DeeBERT");
+  }
+  if (paper.name.starts_with("romebert")) return figure.paper == "RomeBERT" && method == "RomeBERT";
+  if (paper.name == "deebert-sd") return figure.paper == "RomeBERT" && method == "DeeBERT+SD";
+  if (paper.name == "pabee") return figure.paper == "PABEE" && method == "PABEE";
+  if (paper.name.starts_with("elbert")) {
+    return figure.paper == "ELBERT" && (method.find("equal") != std::string::npos) == (paper.name == "elbert-equal");
+  }
+  return figure.paper == "ElasticBERT";
+}
+
+std::optional<double> value_of(const std::vector<Score>& metrics, Metric metric) {
+  for (const Score& score : metrics) {
+    if (score.metric == metric) return score.value;
+  }
+  return std::nullopt;
+}
+
+// Normalised entropy is the same rule: on one task it is the entropy over a constant.
+std::string_view leading_rule(std::string_view policy) {
+  const std::string_view rule = policy.substr(0, policy.find(':'));
+  return rule == "nentropy" ? "entropy" : rule;
+}
+
+// ELBERT's figures at a threshold are of its first stage, which is the entropy alone.
+std::string_view rule_of_paper(const Paper& paper, const PublishedFigure& figure) {
+  return figure.threshold ? "entropy" : paper.rule;
+}
+
+// 6 of "elasticbert-base-6l": how many layers were kept; 0 = all.
+int layers_kept(std::string_view backbone) {
+  const size_t dash = backbone.rfind('-');
+  if (dash == std::string_view::npos || !backbone.ends_with('l')) return 0;
+  return number_of<int>(backbone.substr(dash + 1, backbone.size() - dash - 2)).value_or(0);
+}
+
+bool has_exit(const Reached& reached, int layer) {
+  return std::any_of(reached.exits.begin(), reached.exits.end(),
+                     [&](const Reached::Exit& exit) { return exit.layer == layer; });
+}
+
+bool is_also(const Paper& paper, const Reached& reached) {
+  return !paper.also.empty() && reached.recipe == paper.also;
+}
+
+double apart_in_speed(double one, double other) {
+  return std::max(one / other, other / one);
+}
+
+const Reached::Point* nearest_in_speed(const Reached& reached, std::string_view rule, double speedup) {
+  const Reached::Point* best = nullptr;
+  for (const Reached::Point& point : reached.points) {
+    if (leading_rule(point.policy) != rule) continue;
+    if (best == nullptr || apart_in_speed(point.speedup, speedup) < apart_in_speed(best->speedup, speedup))
+      best = &point;
+  }
+  return best;
+}
+
+const Reached::Point* named(const Reached& reached, const std::string& policy) {
+  const auto found = std::find_if(reached.points.begin(), reached.points.end(),
+                                  [&](const Reached::Point& point) { return point.policy == policy; });
+  return found == reached.points.end() ? nullptr : &*found;
+}
+
+void take_score(const std::vector<Score>& metrics, Comparison& row) {
+  row.ours = value_of(metrics, row.figure->metric);
+  if (row.ours && !std::isfinite(*row.ours)) row.ours.reset();
+  if (!row.ours) row.reason = fmt::format("ours has no {} for it", name_of(row.figure->metric));
+}
+
+void take_exit(const Reached& reached, int layer, Comparison& row) {
+  const int depth = reached.exits.back().layer;
+  row.setting = reached.cut_short ? fmt::format("{} layers", layer) : fmt::format("exit {}", layer);
+  for (const Reached::Exit& exit : reached.exits) {
+    if (exit.layer != layer) continue;
+    row.speedup = static_cast<double>(depth) / layer;
+    return take_score(exit.metrics, row);
+  }
+  row.reason = fmt::format("ours has no exit {}", layer);
+}
+
+void take_point(const Reached::Point& point, Comparison& row) {
+  row.setting = point.policy;
+  row.speedup = point.speedup;
+  row.clock = point.clock;
+  take_score(point.metrics, row);
+}
+
+// Another rule at the same cost would be another method, and the same rule at another cost another point of its curve.
+void take_nearest(const Reached& reached, std::string_view rule, Comparison& row) {
+  const double wanted = *row.figure->speedup;
+  const Reached::Point* point = nearest_in_speed(reached, rule, wanted);
+  if (point == nullptr) {
+    row.reason = fmt::format("no setting of {} was measured", rule);
+  } else if (apart_in_speed(point->speedup, wanted) > kSameSpeed) {
+    row.reason =
+        fmt::format("no setting of {} is near {:.2f}x; {} is at {:.2f}x", rule, wanted, point->policy, point->speedup);
+  } else {
+    take_point(*point, row);
+  }
+}
+
+void take_ours(const Paper& paper, const Reached& reached, Comparison& row) {
+  const PublishedFigure& figure = *row.figure;
+  if (reached.exits.empty()) {
+    if (figure.exit) row.setting = fmt::format("exit {}", *figure.exit);
+    row.reason = fmt::format("nothing of ours is on {}", reached.task);
+    return;
+  }
+  if (figure.exit) return take_exit(reached, *figure.exit, row);
+  if (figure.threshold && *figure.threshold > 0) {
+    if (const auto* point = named(reached, fmt::format("nentropy:{}", *figure.threshold)))
+      return take_point(*point, row);
+  }
+  if (figure.speedup && *figure.speedup > 1) return take_nearest(reached, rule_of_paper(paper, figure), row);
+  const int depth = reached.exits.back().layer, kept = layers_kept(figure.backbone);
+  take_exit(reached, kept > 0 && has_exit(reached, kept) ? kept : depth, row);
+  if (row.setting == fmt::format("exit {}", depth) && !is_also(paper, reached)) row.setting = "full";
+}
+
+// What differs besides the score.
+std::string differences(const Reached& reached, const Comparison& row) {
+  const PublishedFigure& figure = *row.figure;
+  std::vector<std::string> found;
+  if (reached.backbone.empty()) {
+    found.emplace_back("unnamed backbone");
+  } else if (figure.backbone != reached.backbone) {
+    found.emplace_back("another backbone");
+  }
+  if (!reached.apart.empty()) found.push_back(reached.apart);
+  if (!reached.settings.empty()) found.emplace_back("other settings");
+  if (static_cast<double>(reached.train_rows) < kMostRows * static_cast<double>(reached.all_train_rows))
+    found.emplace_back("ours was trained on fewer rows");
+  if (figure.speedup && row.speedup && apart_in_speed(*row.speedup, *figure.speedup) > kSameSpeed)
+    found.emplace_back("another speed");
+  if (figure.split != reached.split) found.push_back(fmt::format("theirs is on {}", figure.split));
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+// Of a score that was measured.
+Verdict side_of(const Comparison& row) {
+  const double apart = *row.ours - row.figure->score;
+  return std::fabs(apart) <= row.tolerance ? Verdict::within : apart > 0 ? Verdict::above : Verdict::below;
+}
+
+void judge(const Reached& reached, Comparison& row) {
+  if (!row.ours) return;
+  row.tolerance = tolerance_of(*row.figure, reached.rows);
+  row.reason = differences(reached, row);
+  row.verdict = row.reason.empty() ? side_of(row) : Verdict::not_comparable;
+}
+
+// The paper's main backbone, whole, or truncated to as many layers as our model.
+bool is_main(const Paper& paper, const Reached& reached, const PublishedFigure& figure) {
+  if (figure.backbone == paper.backbone) return true;
+  const int kept = layers_kept(figure.backbone);
+  return kept > 0 && figure.backbone == fmt::format("{}-{}l", paper.backbone, kept) && has_exit(reached, kept);
+}
+
+constexpr std::string_view kElue = "elue/";  // before the names of tasks with ELUE's own data
+constexpr int64_t kMaxCount = int64_t{1} << 40;
+
+std::vector<Score> scores_in(const Json& entry) {
+  std::vector<Score> out;
+  for (const auto& [name, value] : entry.items()) {
+    const auto metric = metric_named(name);
+    if (metric && value.is_number()) out.push_back({*metric, value.get<double>()});
+  }
+  return out;
+}
+
+void read_exits(JsonObject& object, Reached& reached) {
+  const Json& exits = object.get("exits");
+  if (!exits.is_array() || exits.empty()) object.fail("exits", glimpse(exits), "a list of exits");
+  for (const Json& entry : exits) {
+    JsonObject exit(entry, object.where() + ": exits");
+    reached.exits.push_back({static_cast<int>(exit.integer("layer", 1, kMaxLayers)), scores_in(entry)});
+    if (reached.exits.size() > 1 && reached.exits[reached.exits.size() - 2].layer >= reached.exits.back().layer)
+      exit.fail("layer", fmt::format("{}", reached.exits.back().layer), "a deeper exit than the one before");
+  }
+}
+
+void read_settings(JsonObject& object, Reached& reached) {
+  const Json* settings = object.find("settings");
+  if (settings == nullptr) return;
+  if (!settings->is_array()) object.fail("settings", glimpse(*settings), "a list of settings");
+  for (const Json& entry : *settings) {
+    JsonObject setting(entry, object.where() + ": settings");
+    const double layers = setting.number("layers");
+    if (layers <= 0) setting.fail("layers", fmt::format("{}", layers), "a number above 0");
+    reached.points.push_back({setting.string("policy"), reached.exits.back().layer / layers, scores_in(entry)});
+  }
+}
+
+Reached read_one(const Json& value, const std::string& where, const Paper& paper) {
+  JsonObject object(value, where);
+  const std::string name = object.string("task");
+  const Task* task = find_task_or_null(name);
+  if (task == nullptr) object.fail("task", name, "a task of GLUE or ELUE");
+  const bool elue = task->name.starts_with(kElue);
+  Reached reached{.task = std::string(elue ? task->name.substr(kElue.size()) : task->name), .split = "dev"};
+  reached.recipe = object.string("recipe");
+  reached.backbone = object.string_or("backbone", "");
+  // The name in the published figures, if it is the paper's own.
+  if (reached.backbone == paper.model.substr(paper.model.rfind('/') + 1)) reached.backbone = paper.backbone;
+  reached.cut_short = object.boolean_or("cut_short", false);
+  if (elue) reached.apart = "ours is on ELUE's data";
+  if (!paper.apart.empty()) reached.apart = paper.apart;
+  if (is_also(paper, reached)) reached.apart = "all exits trained together";
+  reached.seeds = static_cast<int>(object.integer_or("seeds", 1, 1 << 20, 1));
+  const SplitFile *dev = task->find(Split::dev), *train = task->find(Split::train);
+  reached.rows = dev == nullptr ? 0 : dev->rows;
+  reached.train_rows = object.integer_or("train_rows", 0, kMaxCount, 0);
+  if (reached.train_rows > 0 && train != nullptr) reached.all_train_rows = train->rows;
+  if (object.has("differs")) reached.settings = object.strings("differs");
+  read_exits(object, reached);
+  read_settings(object, reached);
+  object.finish();
+  return reached;
+}
+
+[[noreturn]] void throw_nothing_fits(const std::string& where, const Paper& paper, const std::string& task,
+                                     const std::vector<Reached>& others) {
+  std::vector<std::string> recipes{std::string(paper.recipe)}, held;
+  if (!paper.also.empty()) recipes.emplace_back(paper.also);
+  const std::vector<std::string> with_figures = tasks_of(paper);
+  for (const std::string& recipe : recipes) {
+    std::set<std::string> tasks;
+    for (const Reached& other : others) {
+      const bool compared = std::find(with_figures.begin(), with_figures.end(), other.task) != with_figures.end();
+      if (other.recipe == recipe && compared) tasks.insert(other.task);
+    }
+    if (!tasks.empty()) held.push_back(fmt::format("{} on {}", recipe, fmt::join(tasks, ", ")));
+  }
+  throw Error(Code::usage, fmt::format("{}: got no scores of recipe {} on {}", where, fmt::join(recipes, " or "), task),
+              fmt::format("{}to train it: exeunt reproduce {} --task {} --model DIR --data DIR",
+                          held.empty() ? "" : fmt::format("it has: {}; ", fmt::join(held, "; ")), paper.name, task));
+}
+
+}  // namespace
+
+const std::vector<Paper>& all_papers() {
+  static const std::vector<Paper> papers{
+      {"deebert", "deebert", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
+      {"deebert-sd", "deebert-sd", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
+      {"romebert", "romebert", "bert-base-uncased", "bert-base", "entropy", {kEntropies}},
+      {.name = "romebert-sd",
+       .recipe = "romebert-sd",
+       .model = "bert-base-uncased",
+       .backbone = "bert-base",
+       .rule = "entropy",
+       .settings = {kEntropies},
+       .apart = "ours has no gradient regularization"},
+      {"pabee", "pabee", "albert-base-v2", "albert-base", "patience", {"patience:1..11"}},
+      {"elasticbert", "elasticbert-static", "fnlp/elasticbert-base", "elasticbert-base", "", {"full"}, "elasticbert"},
+      {"elbert", "elbert", "albert-large-v2", "albert-large", "window", {kWindows, kStageOne}},
+      {"elbert-equal", "elbert-equal", "albert-base-v2", "albert-base", "window", {kWindows, kStageOne}}};
+  return papers;
+}
+
+const Paper& paper_named(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Paper& paper : all_papers()) {
+    if (paper.name == name) return paper;
+    known.emplace_back(paper.name);
+  }
+  throw Error(Code::usage, fmt::format("unknown paper '{}'", name.substr(0, 64)), suggestion(name, known));
+}
+
+std::vector<std::string> tasks_of(const Paper& paper) {
+  std::vector<std::string> tasks;
+  for (const PublishedFigure& figure : published_figures()) {
+    const std::string task = figure.task == "MNLI-mm" ? "MNLI" : figure.task;
+    if (is_of(paper, figure) && std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
+  }
+  return tasks;
+}
+
+std::vector<Reached> reached_in(const Json& scores, const std::string& where, const Paper& paper,
+                                const std::string& task) {
+  JsonObject object(scores, where);
+  (void)object.choice("format", {"exeunt.scores/1"});
+  const Json& results = object.get("results");
+  if (!results.is_array()) object.fail("results", glimpse(results), "a list");
+  std::vector<Reached> out, others, mismatched;
+  for (const Json& entry : results) {
+    Reached reached = read_one(entry, where, paper);
+    const bool fits = reached.recipe == paper.recipe || is_also(paper, reached);
+    const bool second = task == "MNLI" && reached.task == "MNLI-mm";
+    (!fits || (reached.task != task && !second) ? others : second ? mismatched : out).push_back(std::move(reached));
+  }
+  if (out.empty()) throw_nothing_fits(where, paper, task, others);
+  if (task == "MNLI" && mismatched.empty())
+    mismatched.push_back({.task = "MNLI-mm", .split = "dev", .backbone = out.front().backbone});
+  out.insert(out.end(), mismatched.begin(), mismatched.end());
+  return out;
+}
+
+std::string backbone_name(const ModelSpec& spec) {
+  struct Size {
+    int layers, hidden;
+    std::string_view name;
+  };
+  constexpr std::array<Size, 2> kSizes{{{12, 768, "base"}, {24, 1024, "large"}}};
+  for (const Size& size : kSizes) {
+    if (spec.hidden != size.hidden || spec.layers > size.layers) continue;
+    const std::string name = fmt::format("{}-{}", name_of(spec.family), size.name);
+    return spec.layers == size.layers ? name : fmt::format("{}-{}l", name, spec.layers);
+  }
+  return fmt::format("{} {}x{}", name_of(spec.family), spec.layers, spec.hidden);
+}
+
+std::string_view name_of(Verdict verdict) noexcept {
+  constexpr std::array<std::string_view, 5> kNames{"within", "above", "below", "not comparable", "not measured"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+double tolerance_of(const PublishedFigure& figure, int64_t rows) {
+  const double score = figure.score, n = std::max<double>(1, static_cast<double>(rows));
+  const bool correlation = figure.metric == Metric::matthews_correlation || figure.metric == Metric::pearson ||
+                           figure.metric == Metric::spearmanr || figure.task == "STS-B";
+  const double error = correlation ? (1 - score * score) / std::sqrt(n) : std::sqrt(score * (1 - score) / n);
+  return figure.reading_error + 2 * error;
+}
+
+std::vector<Comparison> compare(const Paper& paper, const Reached& reached) {
+  std::vector<Comparison> own, main;
+  for (const PublishedFigure& figure : published_figures()) {
+    if (!is_of(paper, figure) || figure.task != reached.task) continue;
+    const bool same = figure.backbone == reached.backbone;
+    if (!same && !is_main(paper, reached, figure)) continue;
+    Comparison row{.figure = &figure};
+    take_ours(paper, reached, row);
+    if (is_also(paper, reached)) row.setting += fmt::format(" of {}", reached.recipe);
+    judge(reached, row);
+    (same ? own : main).push_back(std::move(row));
+  }
+  return own.empty() ? main : own;
+}
+
+std::string verdict_text(const Comparison& comparison) {
+  if (!comparison.ours) return comparison.reason;
+  const std::string_view side = name_of(side_of(comparison));
+  return comparison.reason.empty() ? std::string(side) : fmt::format("{} ({})", side, comparison.reason);
+}
+
+OrderedJson comparison_json(const Comparison& comparison) {
+  const PublishedFigure& figure = *comparison.figure;
+  const auto or_null = [](const auto& value) { return value ? OrderedJson(*value) : OrderedJson(nullptr); };
+  OrderedJson out;
+  out["paper"] = figure.paper;
+  out["method"] = figure.method;
+  out["backbone"] = figure.backbone;
+  out["task"] = figure.task;
+  out["split"] = figure.split;
+  out["metric"] = std::string(name_of(figure.metric));
+  out["exit"] = or_null(figure.exit);
+  out["threshold"] = or_null(figure.threshold);
+  out["published"] = figure.score;
+  out["published_speedup"] = or_null(figure.speedup);
+  out["setting"] = comparison.setting;
+  out["ours"] = or_null(comparison.ours);
+  out["speedup"] = or_null(comparison.speedup);
+  out["clock_speedup"] = or_null(comparison.clock);
+  out["difference"] = comparison.ours ? OrderedJson(*comparison.ours - figure.score) : OrderedJson(nullptr);
+  out["tolerance"] = comparison.ours ? OrderedJson(comparison.tolerance) : OrderedJson(nullptr);
+  out["verdict"] = std::string(name_of(comparison.verdict));
+  out["reason"] = comparison.reason;
+  out["source"] = figure.source;
+  return out;
+}
+
+}  // namespace exeunt

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network with the two tasks of ElasticBERT's pretraining at every exit: the masked tokens, through one head that all
+// exits share, and the order of two halves of a text, through each exit's own pooler and classifier.
+#pragma once
+
+#include <vector>
+
+#include "exeunt/train/network.h"
+#include "lab/pretrain/pretrain_rows.h"
+
+namespace exeunt::nn {
+
+// A batch as tensors. Weights are divided by their sum, so that a weighted sum is a mean.
+struct PretrainTensors {
+  TextBatch texts;
+  Tensor places;               // [rows + predictions] int64: each row's first token, then the masked ones
+  Tensor gold, weight;         // [predictions]
+  Tensor order, order_weight;  // [rows]
+};
+// Packed batches leave out all padding but what rounds their size up to a multiple, so that few sizes occur: the tokens
+// behind the last text are texts of padding, and the last predictions count nothing.
+inline constexpr int64_t kPackedTokens = 1024, kPackedPredictions = 256;
+struct PretrainPlace {
+  bool pinned = false, packed = false;
+};
+// In the host's memory.
+[[nodiscard]] PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape,
+                                               const PretrainPlace& place);
+[[nodiscard]] PretrainTensors moved(PretrainTensors batch, const torch::Device& device);
+// Into tensors of the same sizes, without waiting.
+void copy_batch(PretrainTensors& to, PretrainTensors from);
+
+// norm(act(dense x)), then one row of the word table for each token: BERT's head, tied to the embeddings.
+class TokenHeadImpl : public torch::nn::Module {
+ public:
+  explicit TokenHeadImpl(const ModelSpec& spec);
+  [[nodiscard]] Tensor transformed(const Tensor& rows);
+  [[nodiscard]] const Tensor& bias() const noexcept { return bias_; }
+
+ private:
+  Activation activation_;
+  torch::nn::Linear dense_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
+  Tensor bias_;
+};
+TORCH_MODULE(TokenHead);
+
+// The mean cross entropy of `gold` over the whole vocabulary, for each of `groups` equal parts of x [n, columns], as
+// Σ weight · loss. One pass over the logits each way: they are turned into their gradients where they lie. On a GPU
+// products and logits are bf16.
+struct TokenLossInput {
+  Tensor x, table, bias;  // table [vocabulary, columns]
+  Tensor gold, weight;    // [n / groups] each
+  int64_t groups = 1;
+};
+[[nodiscard]] Tensor token_losses(const TokenLossInput& input);  // [groups]
+
+// Exits after every layer with two labels; poolers and classifiers of their own.
+[[nodiscard]] ExitLayout pretrain_layout(const ModelSpec& spec);
+
+class PretrainNetworkImpl : public torch::nn::Module {
+ public:
+  PretrainNetworkImpl(Network network, TokenHead head);
+
+  struct Options {
+    bool equilibrium = true, fused = false;
+  };
+  // Both losses of each exit in `active` [exits]: [2, number of active ones], tokens first.
+  [[nodiscard]] Tensor losses(const PretrainTensors& batch, const std::vector<bool>& active, const Options& options);
+
+  [[nodiscard]] Network& network() noexcept { return network_; }
+  [[nodiscard]] TokenHead& head() noexcept { return head_; }
+
+ private:
+  Network network_{nullptr};
+  TokenHead head_{nullptr};
+  Tensor table_;  // of words, which the head is tied to
+};
+TORCH_MODULE(PretrainNetwork);
+
+// Exits of a group: every `groups`-th, and the last (ElasticBERT's grouped training).
+[[nodiscard]] std::vector<bool> active_exits(int layers, int groups, int64_t step);
+
+// All weights anew: N(0, 0.02), biases 0, norms 1.
+void draw_weights(torch::nn::Module& module, uint64_t seed);
+
+// What pretraining leaves: the backbone with a pooler after every layer (BERT's shape, which is ElasticBERT's) or with
+// the last one's (the other families), without heads.
+[[nodiscard]] Checkpoint pretrained_backbone(const NetworkImpl& network, Origin origin);
+
+}  // namespace exeunt::nn

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report's figures.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/report/chart.h"
+#include "lab/report/report.h"
+
+namespace exeunt {
+
+// What is computed once for a run and shown in several places.
+struct ShownRun {
+  const ReportRun* run = nullptr;
+  int colour = 0;
+  std::vector<SweepRow> rows = {};
+  std::vector<ExitScore> exits = {};
+  PolicyScore full = {}, chosen = {};
+  Departures departures = {};
+  Metric metric = Metric::accuracy;         // on the vertical axes: the task's own, or one the papers published
+  bool labelled = false;                    // else agreement with full depth is shown
+  std::optional<ClassReport> classes = {};  // of the shown policy, where rows are labelled with classes
+
+  [[nodiscard]] std::string quality_name() const;
+  [[nodiscard]] std::string data_name() const;
+  [[nodiscard]] double quality(const std::vector<Score>& metrics, double agreement) const;
+};
+
+// "entropy" of "entropy:0.2".
+[[nodiscard]] std::string rule_name(const std::string& policy);
+
+// One figure per task or data set: quality against speed-up, the runs' rules as lines and the published points behind
+// them.
+[[nodiscard]] std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool published);
+// One figure per task or data set: every run's score at each exit, and RomeBERT's published curves behind them.
+[[nodiscard]] std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool published);
+// Likewise: the share of texts that leave at each exit.
+[[nodiscard]] std::vector<BarChart> exit_shares(const std::vector<ShownRun>& all);
+// Likewise, of data with classes: the expected calibration error at each exit.
+[[nodiscard]] std::vector<BarChart> calibration_errors(const std::vector<ShownRun>& all);
+
+// The first kind of figures as a Vega-Lite specification.
+[[nodiscard]] OrderedJson vega_lite_of(const std::vector<Chart>& charts);
+
+}  // namespace exeunt

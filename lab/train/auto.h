@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// `exeunt train --recipe auto`: several recipes on the user's data, compared on rows that none of them learned from,
+// at the speed or the loss that is asked for. The winner becomes the model of --out.
+#pragma once
+
+#include "apps/exeunt/command.h"
+#include "apps/exeunt/train_flags.h"
+#include "lab/cli/auto_flags.h"
+
+namespace exeunt::apps {
+
+// Throws Error; usage for another recipe than auto.
+void train_auto(const Common& common, TrainFlags flags, const AutoFlags& choice);
+
+}  // namespace exeunt::apps

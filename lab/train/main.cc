@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program `exeunt-lab-train`, which exeunt-lab starts: what of the lab needs LibTorch.
+#include "apps/exeunt-train/train.h"
+#include "apps/exeunt/program.h"
+#include "lab/train/auto.h"
+#include "lab/train/pretrain_verb.h"
+
+namespace {
+
+void add_verbs(exeunt::apps::CommandLine& line) {
+  using namespace exeunt::apps;
+  add_pretrain(line);
+  const auto choice = std::make_shared<std::shared_ptr<const AutoFlags>>();
+  add_train_verb(line,
+                 [choice, &common = line.common](const TrainFlags& flags) { train_auto(common, flags, **choice); });
+  *choice = add_auto_flags(*line.app.get_subcommand("train"));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace exeunt::apps;
+  return guarded([&] {
+    return run_program({.name = "exeunt",
+                        .summary = "The part of exeunt-lab that trains models, with LibTorch.",
+                        .add_verbs = add_verbs},
+                       {argv + (argc > 0 ? 1 : 0), argv + argc});
+  });
+}

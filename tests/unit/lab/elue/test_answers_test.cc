@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/elue/test_answers.h"
+
+#include <gtest/gtest.h>
+
+#include "exeunt/data/user_data.h"
+#include "exeunt/eval/make_trace.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/text/tokenizer.h"
+
+namespace exeunt {
+namespace {
+
+TEST(TestAnswers, SayWhatEachTextRan) {
+  const Checkpoint model = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert");
+  const auto tokenizer = load_tokenizer(model.folder());
+  UserColumns csv;
+  csv.format = UserFormat::csv;
+  const Dataset data =
+      parse_user_data("text,label\nA great film,positive\nA dull plot,negative\nso so,negative\n", "my.csv", csv);
+  const ExitTrace trace = make_trace(model, *tokenizer, data, {});
+  const TestRun run = answer_test(model, trace, find_task("SST-2"), parse_policy("layer:2"));
+  EXPECT_EQ(run.run.layers, (std::vector<int>{2, 2, 2}));
+  EXPECT_EQ(run.run.tokens, std::vector<int>(trace.lengths.begin(), trace.lengths.end()));
+  EXPECT_DOUBLE_EQ(run.score.cost.average_layers, 2);
+  EXPECT_GT(*run.score.mflops, 0);
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/papers/flags.h"
+
+#include "tests/fixtures/scratch.h"
+
+namespace exeunt {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// README of PABEE, "Inference".
+TEST(Flags, PabeesInferenceCommandIsOurSweep) {
+  const Arguments now = with_current_names({"sweep",
+                                            "--model_type",
+                                            "albert",
+                                            "--model_name_or_path",
+                                            "/path/to/save/",
+                                            "--task_name",
+                                            "MRPC",
+                                            "--do_eval",
+                                            "--do_lower_case",
+                                            "--data_dir",
+                                            "glue_data/MRPC",
+                                            "--max_seq_length",
+                                            "128",
+                                            "--per_gpu_eval_batch_size",
+                                            "1",
+                                            "--learning_rate",
+                                            "2e-5",
+                                            "--logging_steps",
+                                            "50",
+                                            "--num_train_epochs",
+                                            "15",
+                                            "--output_dir",
+                                            "/path/to/save/",
+                                            "--eval_all_checkpoints",
+                                            "--patience",
+                                            "3,4,5,6,7,8"});
+  EXPECT_THAT(now.words, ElementsAre("sweep", "/path/to/save/", "--task", "MRPC", "--data", "glue_data/MRPC",
+                                     "--max-length", "128", "--all-checkpoints", "--patience", "3,4,5,6,7,8"));
+  EXPECT_THAT(now.notices, Contains(HasSubstr("--learning_rate is not needed")));
+}
+
+// ElasticBERT's and ELBERT's scripts name what they had trained from, and evaluate what lies in --output_dir.
+TEST(Flags, WhatIsEvaluatedLiesInTheOutputFolder) {
+  const Arguments now =
+      with_current_names({"sweep", "--model_name_or_path", "fnlp/elasticbert-base", "--output_dir", "./ckpts/MRPC",
+                          "--per_gpu_eval_batch_size", "1", "--early_exit_entropy=0.3,0.4,0.5"});
+  EXPECT_THAT(now.words, ElementsAre("sweep", "./ckpts/MRPC", "--early-exit-entropy=0.3,0.4,0.5"));
+  EXPECT_THAT(now.notices, Contains("./ckpts/MRPC is evaluated: the trained model lies in --output_dir"));
+  EXPECT_THAT(with_current_names({"eval", "--model_name_or_path=base", "--output_dir=out", "--out_mode", "one"}).words,
+              ElementsAre("eval", "out"));
+  EXPECT_THAT(with_current_names({"eval", "--model_name_or_path=base", "--out_mode", "one"}).words,
+              ElementsAre("eval", "base"));
+  // run_glue of today evaluates the model it is given.
+  EXPECT_THAT(with_current_names({"eval", "--model_name_or_path", "out/mrpc", "--output_dir", "out/eval"}).words,
+              ElementsAre("eval", "out/mrpc"));
+}
+
+TEST(Flags, OfTrainingStayWhatTheyAreForOtherVerbs) {
+  EXPECT_THAT(with_current_names({"calibrate", "m", "--seed", "3"}).words,
+              ElementsAre("calibrate", "m", "--seed", "3"));
+  EXPECT_THAT(with_current_names({"trace", "m", "--output_dir", "t"}).words, ElementsAre("trace", "m", "--out", "t"));
+  EXPECT_THAT(with_current_names({"sweep", "m", "--plot_data_dir=p"}).words, ElementsAre("sweep", "m", "--npy=p"));
+  EXPECT_THAT(with_current_names({"eval", "m", "--plot_data_dir", "p"}).words, ElementsAre("eval", "m"));
+  EXPECT_THAT(with_current_names({"reproduce", "pabee", "--", "--data_dir", "d"}).words,
+              ElementsAre("reproduce", "pabee", "--", "--data_dir", "d"));
+}
+
+TEST(Flags, RomebertsReachItsObjective) {
+  const Arguments now = with_current_training_names({"--gamma", "0.7", "--kd_loss_type", "ta", "--beta=2", "--irange",
+                                                     "3", "--momentum", "0.99", "--moco", "--num_output_layers", "2"});
+  EXPECT_THAT(now.words, ElementsAre("--set=stages.0.objective.gamma=0.7", "--set=stages.0.objective.variant=chain",
+                                     "--set=stages.0.objective.beta=2", "--set=stages.0.objective.range=3",
+                                     "--set=stages.0.objective.momentum=0.99", "--set=stages.0.objective.variant=ema",
+                                     "--set=exits=last:2"));
+  EXPECT_THAT(with_current_training_names({"--kd_loss_type", "raw"}).words,
+              ElementsAre("--set=stages.0.objective.variant=last"));
+}
+
+TEST(Flags, EvaluateAndKeepAsTheOriginalsDid) {
+  EXPECT_THAT(with_current_training_names({"--evaluate_during_training", "--logging_steps", "20"}).words,
+              ElementsAre("--log-every", "20", "--eval-every=20"));
+  EXPECT_THAT(with_current_training_names({"--evaluate_during_training"}).words, ElementsAre("--eval-every=50"));
+  EXPECT_THAT(with_current_training_names({"--evaluate_during_training", "True", "--eval-every", "5"}).words,
+              ElementsAre("--eval-every", "5"));
+  EXPECT_TRUE(with_current_training_names({"--evaluate_during_training=False"}).words.empty());
+  EXPECT_THAT(with_current_training_names({"--save_steps", "50"}).words,
+              ElementsAre("--save-every", "50", "--keep-checkpoints=0"));
+  EXPECT_THAT(with_current_training_names({"--save_steps=50", "--save_total_limit=3"}).words,
+              ElementsAre("--save-every=50", "--keep-checkpoints=3"));
+  EXPECT_THAT(with_current_training_names({"--save-every", "50"}).words, ElementsAre("--save-every", "50"));
+}
+
+}  // namespace
+}  // namespace exeunt

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pretraining: its losses against LibTorch's own operations, equilibrium and groups, and whole runs that stop and go
+// on.
+#include "lab/pretrain/pretrain.h"
+
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "exeunt/base/files.h"
+#include "exeunt/train/gpu.h"
+#include "exeunt/train/torch_compat.h"
+#include "lab/pretrain/pretrain_stepper.h"
+#include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
+
+namespace exeunt::nn {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Documents in which a token is followed by the next one: something to learn.
+Corpus counting_corpus(const ModelSpec& spec, int documents) {
+  std::mt19937 random(3);
+  Corpus corpus;
+  const auto count = static_cast<uint32_t>(spec.vocab - 8);
+  for (int d = 0; d < documents; ++d) {
+    uint32_t next = random() % count;
+    for (int s = 0; s < 6; ++s) {
+      for (uint32_t i = 0; i < 3 + random() % 3; ++i) corpus.ids.push_back(8 + static_cast<int32_t>(next++ % count));
+      corpus.sentences.push_back(static_cast<int64_t>(corpus.ids.size()));
+    }
+    corpus.documents.push_back(static_cast<int64_t>(corpus.sentences.size()) - 1);
+  }
+  return corpus;
+}
+
+PretrainShape small_shape(const ModelSpec& spec) {
+  return {.tokens = 16,
+          .mask_share = 0.2,
+          .cls = 1,
+          .sep = 2,
+          .mask = 3,
+          .pad = spec.pad_id,
+          .unknown = 4,
+          .vocab = spec.vocab,
+          .segments = spec.segments};
+}
+
+ModelSpec calm_spec(Family family = Family::bert) {
+  ModelSpec spec = small_spec(family);
+  spec.hidden_dropout = spec.attention_dropout = spec.classifier_dropout = 0;
+  return spec;
+}
+
+struct Small {
+  explicit Small(const ModelSpec& given) : spec(given), corpus(counting_corpus(given, 20)), shape(small_shape(given)) {
+    rows = pack_rows(corpus, shape);
+    Network inner(spec, pretrain_layout(spec));
+    draw_weights(*inner, 5);
+    TokenHead head(spec);
+    draw_weights(*head, 6);
+    network = PretrainNetwork(inner, head);
+    network->train();
+  }
+  [[nodiscard]] PretrainTensors batch(uint64_t epoch = 0, bool packed = false) const {
+    const std::vector<int64_t> which{0, 3, 5, 9};
+    return pretrain_tensors(make_pretrain_batch(corpus, rows, which, shape, {.seed = 1, .epoch = epoch}), shape,
+                            {.packed = packed});
+  }
+  ModelSpec spec;
+  Corpus corpus;
+  PretrainShape shape;
+  std::vector<PackedRow> rows;
+  PretrainNetwork network{nullptr};
+};
+
+std::map<std::string, Tensor> gradients_of(PretrainNetwork& network) {
+  std::map<std::string, Tensor> out;
+  for (auto& item : network->named_parameters()) {
+    out[item.key()] = item.value().grad().defined() ? item.value().grad().clone() : torch::zeros_like(item.value());
+    item.value().mutable_grad() = Tensor();
+  }
+  return out;
+}
+
+void expect_close(const std::map<std::string, Tensor>& got, const std::map<std::string, Tensor>& want, double most) {
+  for (const auto& [name, tensor] : want) {
+    EXPECT_LE((got.at(name) - tensor).abs().max().item<double>(), most) << name;
+  }
+}
+
+TEST(TokenLoss, IsTheCrossEntropyWithItsGradients) {
+  torch::manual_seed(1);
+  const int64_t groups = 2, n = 5, columns = 7, words = 11;
+  const auto leaf = [](at::IntArrayRef sides) { return torch::randn(sides).set_requires_grad(true); };
+  const Tensor x = leaf({groups * n, columns}), table = leaf({words, columns}), bias = leaf({words});
+  const Tensor gold = torch::randint(words, {n}, torch::kLong);
+  const Tensor weight = torch::tensor({0.2, 0.3, 0.0, 0.4, 0.1}, torch::kFloat), scale = torch::tensor({1.0F, 3.0F});
+  const auto gradients = [&](const Tensor& losses) {
+    return torch::autograd::grad({(losses * scale).sum()}, {x, table, bias});
+  };
+  const Tensor ours =
+      token_losses({.x = x, .table = table, .bias = bias, .gold = gold, .weight = weight, .groups = groups});
+  const Tensor log_p = torch::log_softmax(torch::addmm(bias, x, table.t()), -1).view({groups, n, words});
+  const Tensor theirs = (log_p.gather(2, gold.view({1, n, 1}).expand({groups, n, 1})).squeeze(2) * weight).sum(1).neg();
+  EXPECT_TRUE(torch::allclose(ours, theirs, 1e-5, 1e-6));
+  const auto got = gradients(ours), want = gradients(theirs);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(torch::allclose(got[i], want[i], 1e-4, 1e-6)) << i;
+}
+
+// The same from rows that are taken one by one, with LibTorch's losses and the rule of equilibrium by its closed form.
+TEST(PretrainNetwork, HasTheLossesOfBothTasksAtEveryActiveExit) {
+  Small small(calm_spec());
+  const PretrainTensors batch = small.batch();
+  const int layers = small.spec.layers;
+  const std::vector<bool> all(static_cast<size_t>(layers), true);
+  const Tensor got = small.network->losses(batch, all, {.equilibrium = false});
+  ASSERT_THAT(got.sizes().vec(), ElementsAre(2, layers));
+  const std::vector<Tensor> rows = small.network->network()->hidden_rows(batch.texts);
+  const Tensor table = small.network->network()->named_parameters()["embeddings.word.weight"];
+  for (int i = 0; i < layers; ++i) {
+    const Tensor flat = rows[static_cast<size_t>(i) + 1].reshape({-1, small.spec.hidden});
+    const Tensor hidden = flat.index_select(0, batch.places.narrow(0, 4, batch.gold.size(0)));
+    const Tensor logits =
+        torch::addmm(small.network->head()->bias(), small.network->head()->transformed(hidden), table.t());
+    const Tensor used = batch.weight > 0;
+    const Tensor tokens =
+        torch::nll_loss(torch::log_softmax(logits, -1).masked_select(used.unsqueeze(1)).view({-1, small.spec.vocab}),
+                        batch.gold.masked_select(used));
+    EXPECT_NEAR(got[0][i].item<double>(), tokens.item<double>(), 1e-5);
+    const ExitSite& site = small.network->network()->layout().sites[static_cast<size_t>(i)];
+    const Tensor order =
+        small.network->network()->heads()->forward(site, rows[static_cast<size_t>(i) + 1].select(1, 0)).logits;
+    const Tensor each = torch::log_softmax(order, -1).gather(1, batch.order.unsqueeze(1)).squeeze(1);
+    EXPECT_NEAR(got[1][i].item<double>(), -(each * batch.order_weight).sum().item<double>(), 1e-5);
+  }
+}
+
+TEST(PretrainNetwork, BringsGradientsIntoEquilibrium) {
+  Small small(calm_spec());
+  const PretrainTensors batch = small.batch();
+  const int layers = small.spec.layers;
+  const std::vector<bool> all(static_cast<size_t>(layers), true);
+  small.network->losses(batch, all, {.equilibrium = false}).sum().backward();
+  const auto plain = gradients_of(small.network);
+  small.network->losses(batch, all, {.equilibrium = true}).sum().backward();
+  auto balanced = gradients_of(small.network);
+  for (const auto& [name, gradient] : plain) {
+    double share = 1;
+    for (int i = 0; i < layers; ++i) {
+      if (name.find(fmt::format("network.layer.{}.", i)) == 0) share = 1.0 / (layers - i);
+    }
+    if (name.find("embeddings.") != std::string::npos) continue;  // the word table also has the head's gradient
+    EXPECT_TRUE(torch::allclose(balanced[name], gradient * share, 1e-3, 1e-6)) << name;
+  }
+}
+
+TEST(PretrainNetwork, FusedLayersGiveTheGradientsOfThePlainOnes) {
+  for (const Family family : {Family::bert, Family::albert}) {
+    Small small(calm_spec(family));
+    const std::vector<bool> some = active_exits(small.spec.layers, 2, 0);
+    const PretrainTensors batch = small.batch();
+    const Tensor plain = small.network->losses(batch, some, {.equilibrium = true, .fused = false});
+    plain.sum().backward();
+    const auto want = gradients_of(small.network);
+    const Tensor fused = small.network->losses(batch, some, {.equilibrium = true, .fused = true});
+    fused.sum().backward();
+    EXPECT_TRUE(torch::allclose(plain, fused, 1e-5, 1e-6));
+    expect_close(gradients_of(small.network), want, 2e-5);
+  }
+}
+
+TEST(PretrainTensors, PackedHaveTheTextsOneBehindTheOther) {
+  const Small small(calm_spec());
+  const PretrainTensors padded = small.batch(), packed = small.batch(0, true);
+  const auto real = static_cast<int64_t>(padded.texts.real.sum().item<int64_t>());
+  EXPECT_EQ(packed.texts.ids.size(1), kPackedTokens);
+  EXPECT_EQ(packed.texts.real.sum().item<int64_t>(), real);
+  EXPECT_TRUE(
+      torch::equal(packed.texts.ids.narrow(1, 0, real).squeeze(0), padded.texts.ids.masked_select(padded.texts.real)));
+  EXPECT_EQ(packed.gold.numel(), kPackedPredictions);
+  EXPECT_NEAR(packed.weight.sum().item<double>(), 1, 1e-5);
+  // Every text, those of padding too, has at least one token and at most as many as a row.
+  const Tensor lengths = packed.texts.cuts.narrow(0, 1, packed.texts.cuts.size(0) - 1) -
+                         packed.texts.cuts.narrow(0, 0, packed.texts.cuts.size(0) - 1);
+  EXPECT_EQ(lengths.sum().item<int64_t>(), kPackedTokens);
+  EXPECT_GE(lengths.min().item<int64_t>(), 1);
+  EXPECT_LE(lengths.max().item<int64_t>(), small.shape.tokens);
+  // The places hold the same tokens.
+  const auto at = [](const PretrainTensors& batch) {
+    return batch.texts.ids.flatten()
+        .index_select(0, batch.places.narrow(0, 4, batch.gold.numel()))
+        .masked_select(batch.weight > 0);
+  };
+  EXPECT_TRUE(torch::equal(at(padded), at(packed)));
+}
+
+TEST(PretrainNetwork, PackedTextsGiveTheLossesAndGradientsOfPaddedOnes) {
+  for (const Family family : {Family::bert, Family::albert, Family::roberta}) {
+    Small small(calm_spec(family));
+    const std::vector<bool> some = active_exits(small.spec.layers, 2, 0);
+    const Tensor padded = small.network->losses(small.batch(), some, {.equilibrium = true});
+    padded.sum().backward();
+    const auto want = gradients_of(small.network);
+    for (const bool fused : {false, true}) {
+      const Tensor packed = small.network->losses(small.batch(0, true), some, {.equilibrium = true, .fused = fused});
+      packed.sum().backward();
+      EXPECT_TRUE(torch::allclose(padded, packed, 1e-5, 1e-6)) << fused;
+      expect_close(gradients_of(small.network), want, 2e-5);
+    }
+  }
+}
+
+TEST(PretrainGroups, TakeTurnsAndShareTheLastExit) {
+  EXPECT_THAT(active_exits(4, 2, 0), ElementsAre(true, false, true, true));
+  EXPECT_THAT(active_exits(4, 2, 1), ElementsAre(false, true, false, true));
+  EXPECT_THAT(active_exits(4, 2, 2), ElementsAre(true, false, true, true));
+  EXPECT_THAT(active_exits(3, 1, 9), ElementsAre(true, true, true));
+}
+
+TEST(PretrainStepper, ReportsActiveExitsAndLearns) {
+  Small small(calm_spec());
+  PretrainStepper stepper(small.network, {.lr = 3e-3, .schedule = {.steps = 120, .warmup = 10}, .groups = 2});
+  double first = 0, last = 0;
+  for (int step = 0; step < 120; ++step) {
+    const PretrainReport report = stepper.step(small.batch(static_cast<uint64_t>(step % 6))).report();
+    const auto group = active_exits(small.spec.layers, 2, step);
+    for (size_t i = 0; i < group.size(); ++i) EXPECT_EQ(report.tokens[i].has_value(), group[i]);
+    EXPECT_GT(report.gradient_norm, 0);
+    if (step == 0) {
+      EXPECT_NEAR(*report.tokens.back(), std::log(small.spec.vocab), 0.5);
+    }
+    (step < 6 ? first : last) += step < 6 || step >= 114 ? *report.tokens.back() : 0;
+  }
+  EXPECT_LT(last, 0.7 * first);
+}
+
+// On a GPU: recorded steps against steps launched one by one.
+TEST(PretrainStepper, RecordedStepsAreThoseLaunchedOneByOne) {
+  if (!gpu::present() || !compat::has_cuda()) GTEST_SKIP() << "needs a GPU";
+  ModelSpec spec = calm_spec();
+  spec.hidden = spec.embedding = 128;
+  spec.heads = 4;
+  spec.inner = 256;
+  std::vector<std::vector<double>> losses;
+  for (const bool record : {false, true}) {
+    for (const bool packed : {false, true}) {
+      Small small(spec);
+      small.network->to(torch::kCUDA);
+      PretrainStepper stepper(small.network, {.schedule = {.steps = 8, .warmup = 1}, .bf16 = true, .record = record});
+      EXPECT_TRUE(stepper.packs());
+      losses.emplace_back();
+      for (uint64_t step = 0; step < 8; ++step) {
+        losses.back().push_back(stepper.step(small.batch(step, packed)).report().loss());
+      }
+    }
+  }
+  for (size_t way = 1; way < losses.size(); ++way) {
+    for (size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[0][i], losses[way][i], 2e-2) << way << " " << i;
+  }
+}
+
+class PretrainRun : public testing::Test {
+ protected:
+  PretrainRun() : base(make_model(small_spec(), ExitLayout{})), corpus(counting_corpus(base.spec(), 40)) {}
+
+  [[nodiscard]] PretrainOptions options(const std::string& name) const {
+    PretrainOptions options;
+    options.out = folder.path() / name;
+    options.shape = small_shape(base.spec());
+    options.tokens = options.shape.tokens;
+    options.mask_share = options.shape.mask_share;
+    options.steps = 12;
+    options.batch = 4;
+    options.lr = 1e-3;
+    options.hold_out = 0.1;
+    options.log_every = 1;
+    options.save_every = 4;
+    options.keep_checkpoints = 0;
+    options.device = "cpu";
+    options.threads = 1;
+    options.progress = progress_on_stderr(true);
+    return options;
+  }
+  Checkpoint base;
+  Corpus corpus;
+  Scratch folder;
+};
+
+TEST_F(PretrainRun, WritesABackboneWithAPoolerAfterEveryLayer) {
+  const PretrainResult result = pretrain(base, corpus, options("run"));
+  EXPECT_EQ(result.steps, 12);
+  EXPECT_EQ(result.results.at("eval_token_losses").size(), static_cast<size_t>(base.spec().layers));
+  EXPECT_GT(result.results.at("tokens").get<int64_t>(), 12 * 4 * 8);
+  const Checkpoint model = Checkpoint::open((folder.path() / "run/model").string(), {.verify = true});
+  EXPECT_EQ(model.spec().family, Family::elasticbert);
+  EXPECT_TRUE(model.exits().sites.empty());
+  for (int i = 0; i < base.spec().layers; ++i) EXPECT_NE(model.find(fmt::format("pooler.{}.weight", i)), nullptr);
+  EXPECT_EQ(read_text(folder.path() / "run/log.jsonl").find("\"step\":1,"), 1U);
+  // And pretraining goes on from it, with its heads: the loss of the first step is not that of new ones.
+  PretrainOptions more = options("more");
+  more.steps = 1;
+  std::vector<std::string> said;
+  more.notice = [&](std::string_view text) { said.emplace_back(text); };
+  (void)pretrain(model, corpus, more);
+  for (const std::string& text : said) EXPECT_EQ(text.find("no head"), std::string::npos) << text;
+}
+
+TEST_F(PretrainRun, ResumedGivesTheWeightsOfARunThatNeverStopped) {
+  (void)pretrain(base, corpus, options("whole"));
+  PretrainOptions broken = options("broken");
+  std::atomic<bool> stop = false;
+  broken.stop = &stop;
+  broken.save_every = 0;
+  stop = true;  // after the first step
+  const PretrainResult stopped = pretrain(base, corpus, broken);
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.steps, 1);
+  stop = false;
+  broken.resume = true;
+  EXPECT_FALSE(pretrain(base, corpus, broken).stopped);
+  const auto weights = [&](const char* name) { return read_text(folder.path() / name / "model/model.safetensors"); };
+  EXPECT_EQ(weights("whole"), weights("broken"));
+  // A checkpoint in the middle, and another setting.
+  PretrainOptions other = options("whole");
+  other.resume = true;
+  other.lr = 2e-3;
+  const Error error = error_of([&] { (void)pretrain(base, corpus, other); });
+  EXPECT_EQ(error.code(), Code::usage);
+  EXPECT_THAT(error.what(), HasSubstr("lr: the checkpoint has 0.001, this run 0.002"));
+}
+
+TEST_F(PretrainRun, BeginsFromScratchWithEqualWeightsForEqualSeeds) {
+  ModelSpec smaller = base.spec();
+  --smaller.layers;
+  PretrainOptions first = options("a"), second = options("b"), third = options("c");
+  first.scratch = second.scratch = third.scratch = smaller;
+  first.steps = second.steps = third.steps = 2;
+  third.seed = 7;
+  for (const PretrainOptions* one : {&first, &second, &third}) (void)pretrain(base, corpus, *one);
+  const auto weights = [&](const char* name) { return read_text(folder.path() / name / "model/model.safetensors"); };
+  EXPECT_EQ(weights("a"), weights("b"));
+  EXPECT_NE(weights("a"), weights("c"));
+  EXPECT_EQ(Checkpoint::open((folder.path() / "a/model").string()).spec().layers, smaller.layers);
+}
+
+TEST_F(PretrainRun, RefusesSettingsThatCannotWork) {
+  PretrainOptions big = options("x"), groups = options("y");
+  big.batch = 10000;
+  EXPECT_THAT(error_of([&] { (void)pretrain(base, corpus, big); }).what(),
+              HasSubstr("want at least one batch of 10000"));
+  groups.groups = base.spec().layers + 1;
+  EXPECT_THAT(error_of([&] { (void)pretrain(base, corpus, groups); }).what(), HasSubstr("--groups: got"));
+  PretrainOptions half = options("z");
+  half.precision = "bf16";
+  EXPECT_THAT(error_of([&] { (void)pretrain(base, corpus, half); }).what(), HasSubstr("--precision bf16 needs CUDA"));
+}
+
+}  // namespace
+}  // namespace exeunt::nn

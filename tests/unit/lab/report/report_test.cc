@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/report/report.h"
+
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "exeunt/base/sha256.h"
+#include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
+#include "lab/papers/published.h"
+#include "lab/report/terms.h"
+
+namespace exeunt {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+ReportRun run_of(const ExitTrace& trace, std::string name) {
+  return {.name = std::move(name),
+          .trace = &trace,
+          .policy = parse_policy("entropy:0.2"),
+          .settings = default_settings(trace)};
+}
+
+TEST(Published, EveryPaperHasFiguresInOneMeaningOfSpeed) {
+  std::map<std::string, int> count;
+  for (const PublishedFigure& figure : published_figures()) {
+    ++count[figure.paper];
+    EXPECT_GT(figure.score, 0);
+    EXPECT_LT(figure.score, 1);
+    EXPECT_GE(figure.speedup.value_or(1), 0.999);
+  }
+  EXPECT_EQ(count.size(), 5U);
+  // DeeBERT, BERT-base, SST-2, the middle threshold: 40 % of the time saved is 1 / 0.6 times as fast.
+  const auto sst2 = published_for("SST-2", Metric::accuracy);
+  EXPECT_TRUE(std::any_of(sst2.begin(), sst2.end(), [](const PublishedFigure& f) {
+    return f.paper == "DeeBERT" && f.method == "DeeBERT b" && f.backbone == "bert-base" &&
+           std::abs(*f.speedup - 1 / 0.6) < 1e-9 && std::abs(f.score - 0.930) < 1e-9;
+  }));
+}
+
+TEST(Report, ShowsEveryRunWithoutFetchingAnything) {
+  const ExitTrace one = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const ExitTrace two = read_trace(EXEUNT_TEST_DATA "/traces/sst2-elasticbert.dev.safetensors");
+  const Report report =
+      make_report({run_of(one, "readers"), run_of(two, "cls")}, {.environment = {{"exeunt", "test"}}});
+  EXPECT_LE(report.html.size(), kMaxReportBytes);
+  for (const char* part :
+       {"readers", "cls", "Quality against speed-up", "Exit distribution", "Calibration", "published", "Environment"}) {
+    EXPECT_THAT(report.html, HasSubstr(part));
+  }
+  EXPECT_THAT(report.html, HasSubstr("default-src 'none'"));
+  EXPECT_THAT(report.html, Not(HasSubstr("src=\"http")));
+  EXPECT_EQ(report.json["runs"].size(), 2U);
+  EXPECT_EQ(report.json["runs"][0]["each_exit"].size(), 12U);
+  EXPECT_THAT(report.csv, HasSubstr("\nreaders,full,"));
+  EXPECT_GT(report.vega_lite["data"]["values"].size(), 20U);
+}
+
+// A browser runs a script only if it has the hash the page names.
+TEST(Report, AllowsItsOwnScriptAndNoOther) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const std::string html = make_report({run_of(trace, "one")}, {}).html;
+  const auto between = [&](std::string_view before, std::string_view after) {
+    const size_t begin = html.find(before) + before.size();
+    return html.substr(begin, html.find(after, begin) - begin);
+  };
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string hex;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char digit : between("script-src 'sha256-", "='")) {
+    bits = (bits << 6) | static_cast<uint32_t>(kDigits.find(digit));
+    for (count += 6; count >= 4 && hex.size() < 64; count -= 4) hex += fmt::format("{:x}", (bits >> (count - 4)) & 15U);
+  }
+  EXPECT_EQ(hex, sha256_hex(between("<script>", "</script>")));
+  EXPECT_THAT(html, Not(HasSubstr("script-src 'unsafe-inline'")));
+}
+
+TEST(Report, TasksHaveFiguresOfTheirOwn) {
+  const ExitTrace sst2 = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const ExitTrace mrpc = read_trace(EXEUNT_TEST_DATA "/traces/mrpc-exeunt.dev.safetensors");
+  ReportRun pair = run_of(mrpc, "pairs");
+  pair.scoring.metrics = {Metric::accuracy, Metric::f1, Metric::combined_score};
+  pair.primary = Metric::combined_score;
+  const Report report = make_report({run_of(sst2, "readers"), pair}, {});
+  for (const char* part : {"accuracy, %", "f1, %", "RomeBERT (bert-base, published)"})
+    EXPECT_THAT(report.html, HasSubstr(part)) << "MRPC in F1, which the papers published";
+  EXPECT_THAT(report.csv, HasSubstr("\n\nrun,policy,accuracy,f1,")) << "a header where the metrics change";
+  std::set<std::string> tasks;
+  for (const OrderedJson& value : report.vega_lite["data"]["values"]) tasks.insert(value["task"].get<std::string>());
+  EXPECT_EQ(tasks, (std::set<std::string>{"MRPC", "SST-2"}));
+}
+
+// Two files of the user's own are two figures, named after them.
+TEST(Report, DataSetsHaveFiguresOfTheirOwn) {
+  ExitTrace one = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors"), two = one;
+  one.info.task = two.info.task = "";
+  two.info.data = std::string(64, '7');
+  ReportRun first = run_of(one, "spam"), second = run_of(two, "bank");
+  first.data = "spam.csv";
+  second.data = "bank.csv";
+  const auto runs_of = [](const Report& report) {
+    std::map<std::string, std::set<std::string>> runs;
+    for (const OrderedJson& value : report.vega_lite["data"]["values"]) {
+      const auto name = value["run"].get<std::string>();
+      runs[value["task"].get<std::string>()].insert(name.substr(0, name.find(',')));
+    }
+    return runs;
+  };
+  using Runs = std::map<std::string, std::set<std::string>>;
+  const Report report = make_report({first, second}, {});
+  EXPECT_EQ(runs_of(report), (Runs{{"bank.csv", {"bank"}}, {"spam.csv", {"spam"}}}));
+  EXPECT_EQ(report.json["runs"][1]["data"], "bank.csv");
+  const auto figures_of = [](const std::string& html, const std::string& data) {
+    size_t count = 0;
+    const std::string title = ">" + data + "</text>";
+    for (size_t at = html.find(title); at != std::string::npos; at = html.find(title, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(figures_of(report.html, "spam.csv"), 4U) << "against speed-up, at each exit, shares of texts, calibration";
+  EXPECT_EQ(figures_of(report.html, "bank.csv"), 4U);
+  two.info.data = one.info.data;
+  EXPECT_EQ(runs_of(make_report({first, second}, {})), (Runs{{"spam.csv", {"bank", "spam"}}}));
+}
+
+TEST(Report, LinesStayWithinTheirAxes) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/rte-exeunt.dev.safetensors");
+  ReportRun run = run_of(trace, "readers");
+  run.primary = Metric::accuracy;
+  run.settings = parse_sweep("layer:1|2|3|6|12");
+  const Report report = make_report({run}, {.published = false});
+  double low = 1e9, high = -1e9;
+  for (const OrderedJson& value : report.vega_lite["data"]["values"]) {
+    low = std::min(low, value["quality"].get<double>());
+    high = std::max(high, value["quality"].get<double>());
+  }
+  EXPECT_LE(high - low, 20);
+}
+
+TEST(Report, ShowsEachClassAndWhoIsTakenForWhom) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const Report report = make_report({run_of(trace, "readers")}, {});
+  for (const char* part : {"<h2>Classes</h2>", "macro f1", "Labels (rows) and answers (columns)"})
+    EXPECT_THAT(report.html, HasSubstr(part));
+  const OrderedJson& run = report.json["runs"][0];
+  int64_t texts = 0;
+  for (const OrderedJson& row : run["confusion"])
+    for (const OrderedJson& count : row) texts += count.get<int64_t>();
+  EXPECT_EQ(texts, static_cast<int64_t>(trace.rows));
+  EXPECT_EQ(run["classes"].size(), 2U);
+  EXPECT_DOUBLE_EQ(run["micro_f1"].get<double>(), run["policy"]["accuracy"].get<double>());
+}
+
+TEST(Report, ManyClassesAreListedByPairs) {
+  constexpr int kClasses = 20, kRows = 40;
+  ExitTrace trace;
+  trace.info.layers = {1};
+  trace.rows = kRows;
+  trace.exits = 1;
+  trace.width = kClasses;
+  for (int label = 0; label < kClasses; ++label) trace.info.labels.push_back(fmt::format("class {}", label));
+  for (int row = 0; row < kRows; ++row) {
+    const int gold = row % kClasses, answer = gold == 3 ? 4 : gold;
+    trace.gold.push_back(static_cast<float>(gold));
+    trace.index.push_back(row);
+    trace.lengths.push_back(5);
+    for (int label = 0; label < kClasses; ++label) trace.logits.push_back(label == answer ? 5.0F : 0.0F);
+  }
+  ReportRun run = run_of(trace, "many");
+  run.policy = parse_policy("full");
+  EXPECT_THAT(make_report({run}, {}).html,
+              HasSubstr("<tr><td>class 3</td><td class=\"text\">class 4</td><td>2</td><td>2</td></tr>"));
+}
+
+TEST(Report, ExplainsItsWords) {
+  for (const RuleInfo& rule : kRules) EXPECT_FALSE(explained(rule.name).empty()) << rule.name;
+  for (const Metric metric :
+       {Metric::accuracy, Metric::f1, Metric::matthews_correlation, Metric::pearson, Metric::spearmanr,
+        Metric::combined_score, Metric::exact_match, Metric::micro_f1, Metric::macro_f1}) {
+    EXPECT_FALSE(explained(name_of(metric)).empty()) << name_of(metric);
+  }
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const std::string html = make_report({run_of(trace, "readers")}, {}).html;
+  EXPECT_THAT(html, HasSubstr("<abbr title=\"normalised entropy, from 0 (certain) to 1"));
+  EXPECT_THAT(html, HasSubstr("<abbr title=\"share of texts with the same answer as at full depth\">agreement</abbr>"));
+  EXPECT_THAT(html, HasSubstr("<title>leaves when so many exits in a row")) << "pointing at a name under a figure";
+  EXPECT_EQ(explained("a word of no report"), "");
+}
+
+TEST(Report, SpeaksOfPublishedFiguresOnlyWhereItShowsSome) {
+  ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, HasSubstr("Hollow marks are published"));
+  EXPECT_THAT(make_report({run_of(trace, "readers")}, {.published = false}).html, Not(HasSubstr("Hollow marks")));
+  trace.info.task.clear();
+  EXPECT_THAT(make_report({run_of(trace, "own texts")}, {}).html, Not(HasSubstr("Hollow marks")));
+}
+
+TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  ReportRun certified = run_of(trace, "readers");
+  certified.certificate = Certificate{.epsilon = 0.01,
+                                      .delta = 0.05,
+                                      .rows = 3000,
+                                      .fit = {},
+                                      .certify = {},
+                                      .tool = {},
+                                      .created = {},
+                                      .tokenizer = {}};
+  certified.promise = promise_of(*certified.certificate, "int8");
+  EXPECT_THAT(make_report({certified}, {}).html,
+              HasSubstr("at most 1 % of answers differ from the int8 model at full depth, confidence 95 %; tested by "
+                        "ltt-binomial on 3000 texts"));
+  EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, Not(HasSubstr("Certificates")));
+}
+
+TEST(Report, WithoutAPolicyInUseAFittingOneIsShown) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  ReportRun run = run_of(trace, "readers");
+  run.policy.reset();
+  const OrderedJson shown = make_report({run}, {}).json["runs"][0]["policy"];
+  EXPECT_GE(shown["agreement"].get<double>(), kFittingAgreement);
+  EXPECT_GT(shown["speedup_ratio"].get<double>(), 2);
+}
+
+TEST(Report, ShowsPredictedTimesWhereTheyAreKnown) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  ReportRun run = run_of(trace, "readers");
+  EXPECT_THAT(make_report({run}, {}).html, Not(HasSubstr("<th>ms</th>")));
+  run.scoring.milliseconds = [](int, int, const std::vector<int>&) { return 1.25; };
+  EXPECT_THAT(make_report({run}, {}).html, HasSubstr("<td>1.250</td>"));
+}
+
+TEST(Report, NamesAndTextsCannotBecomeMarkup) {
+  ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/rte-exeunt.dev.safetensors");
+  const std::string hostile = "<img src=x onerror=alert(1)>";
+  trace.info.labels[0] = hostile;
+  trace.info.task = hostile;
+  ReportRun run = run_of(trace, hostile);
+  run.text = [&](int64_t) { return hostile; };
+  const Report report = make_report({run}, {.title = hostile});
+  EXPECT_THAT(report.html, Not(HasSubstr("<img")));
+}
+
+TEST(Report, ARegressionIsShownWithItsOwnRules) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/stsb-exeunt.dev.safetensors");
+  ReportRun run = run_of(trace, "sts-b");
+  run.policy = parse_policy("patience:2,tol=0.2");
+  run.primary = Metric::spearmanr;
+  const Report report = make_report({run}, {});
+  EXPECT_THAT(report.html, HasSubstr("patience"));
+  EXPECT_THAT(report.html, Not(HasSubstr("Calibration</h2>")));
+}
+
+TEST(Examples, AreTheFirstTheLastAndThoseAnsweredDifferently) {
+  const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const Departures departures = replay(trace, parse_policy("entropy:0.3"));
+  const ExampleSets sets = pick_examples(trace, departures, {}, 5);
+  ASSERT_EQ(sets.early.size(), 5U);
+  EXPECT_EQ(sets.early[0].layer, 1);
+  EXPECT_EQ(sets.late[0].layer, 12);
+  ASSERT_FALSE(sets.wrong.empty());
+  for (const ExampleRow& row : sets.wrong) EXPECT_NE(row.answer, row.full_depth);
+  EXPECT_EQ(sets.wrong[0].full_depth, sets.wrong[0].gold) << "what leaving early cost comes first";
+  EXPECT_THAT(sets.early[0].text, HasSubstr("row "));
+}
+
+}  // namespace
+}  // namespace exeunt
