@@ -9,8 +9,8 @@
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "lab/tensorflow/crc32c.h"
 #include "exeunt/base/json.h"
+#include "lab/tensorflow/crc32c.h"
 
 namespace exeunt {
 namespace {
