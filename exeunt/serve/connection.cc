@@ -188,7 +188,7 @@ void Connection::on_read(const error_code& error, size_t bytes) {
 void Connection::consume() {
   using Stage = RequestReader::Stage;
   try {
-    while (begin_ < end_ && reader_.stage() != Stage::whole) {
+    while (begin_ < end_ && reader_.stage() != Stage::complete) {
       begin_ += reader_.feed({buffer_.data() + begin_, end_ - begin_});
       if (HttpRequest* head = reader_.take_head(); head != nullptr && !begin_body(*head)) return;
       if (!charge_body()) throw host_.service.no_room();
@@ -199,12 +199,12 @@ void Connection::consume() {
   } catch (const std::bad_alloc&) {
     return refuse_for_memory();
   }
-  if (reader_.stage() == Stage::whole) return dispatch();
+  if (reader_.stage() == Stage::complete) return dispatch();
   const Wait wait = reader_.stage() == Stage::idle   ? Wait::idle
                     : reader_.stage() == Stage::head ? Wait::head
                                                      : Wait::body;
   if (wait != wait_) set_wait(wait);
-  if (reader_.take_expectation()) {
+  if (reader_.take_expect_continue()) {
     inviting_ = true;
     write(kContinue, {}, [self = shared_from_this()](const error_code& error) {
       self->guarded([&] {
@@ -332,7 +332,7 @@ void Connection::linger() {
   set_wait(Wait::linger);
   error_code ignored;
   if (tls_) {
-    tls_->say_goodbye();
+    tls_->send_close_notify();
     if (!reading_) tls_.reset();  // it holds more than all the rest, and nothing of it is needed any more
   }
   socket_.shutdown(Socket::shutdown_send, ignored);

@@ -2,12 +2,13 @@
 #include "exeunt/serve/framing.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/number.h"
@@ -20,59 +21,57 @@ namespace {
 namespace http = boost::beast::http;
 using boost::beast::error_code;
 
+constexpr std::string_view kEmptyLine = "\r\n\r\n";
+constexpr size_t kMaxTrailerBytes = 4096;
+constexpr size_t kMaxSizeDigits = 8;
+
 std::string text_of(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-constexpr size_t kMaxLine = 1024;  // of a chunked body: a size or a trailer field
-constexpr size_t kMaxTrailerBytes = 4096;
-constexpr size_t kMaxSizeDigits = 8;
+[[noreturn]] void not_http() {
+  throw Refusal(400, ErrorType::validation, "bad request: not HTTP/1.1");
+}
 
 [[noreturn]] void bad_body(std::string_view what) {
   throw Refusal(400, ErrorType::validation, fmt::format("bad body: {}", what));
 }
 
-[[noreturn]] void too_large(const FramingLimits& limits) {
-  throw Refusal(413, ErrorType::validation, fmt::format("the body is larger than {} bytes", limits.body_bytes),
-                "send fewer or shorter texts, or start the server with a larger --payload-limit");
-}
-
-[[noreturn]] void refuse(const error_code& error, const FramingLimits& limits) {
-  if (error == http::error::body_limit) too_large(limits);
-  if (error == http::error::header_limit) throw Refusal(431, ErrorType::validation, "the header is too large");
-  throw Refusal(400, ErrorType::validation, "bad request: not HTTP/1.1");
-}
-
-// Hexadecimal digits and nothing else: parsers differ in what they make of "0x3" or " 3".
-size_t chunk_size(std::string_view line) {
-  const auto size = number_of<size_t>(line, 16);
-  if (!size || line.size() > kMaxSizeDigits) {
+// The size of a chunk, once its line is complete; the line before any but the first begins with the end of the chunk
+// before it. Hexadecimal digits and nothing else: parsers differ in what they make of "0x3", " 3", "3;a" or a bare LF.
+std::optional<size_t> chunk_size(std::string_view line, bool first) {
+  constexpr std::string_view line_end = "\r\n";
+  if (!first) {
+    if (!line_end.starts_with(line.substr(0, 2))) bad_body("a chunk is longer than its size");
+    line.remove_prefix(std::min<size_t>(line.size(), 2));
+  }
+  const size_t digits = std::min(line.find_first_not_of("0123456789abcdefABCDEF"), line.size());
+  const std::string_view end = line.substr(digits, 2);
+  if (digits > kMaxSizeDigits || !line_end.starts_with(end) || (digits == 0 && !end.empty())) {
     bad_body("the chunk size is not a hexadecimal number; chunk extensions are not accepted");
   }
-  return *size;
+  return end == line_end ? number_of<size_t>(line.substr(0, digits), 16) : std::nullopt;
 }
 
 }  // namespace
 
 struct RequestReader::State {
   explicit State(const FramingLimits& l) : limits(l) {}
-  enum class Part { plain, size, data, data_end, trailer };
 
   FramingLimits limits;
   Stage stage = Stage::idle;
-  bool expectation = false, fresh_head = false;
-  std::string head, line;
+  bool expect_continue = false, head_is_new = false;
+  std::string held;  // what Beast wants in one piece: a head, the line before a chunk, the trailer
+  std::optional<http::request_parser<http::string_body>> parser;
   HttpRequest request;
-  Part part = Part::plain;
-  uint64_t rest = 0;  // bytes of the body or of this chunk still to come
+  size_t chunk_rest = 0;  // bytes of this chunk still to come
   int chunks = 0;
-  size_t trailer_bytes = 0;
 
+  size_t put(std::string_view bytes);
   size_t feed_head(std::string_view bytes);
-  void read_head();
+  void parse_head();
   size_t feed_body(std::string_view bytes);
-  void take_byte_of_line(char byte);
-  void take_line();
+  size_t feed_chunk_line(std::string_view bytes);
 };
 
 RequestReader::RequestReader(const FramingLimits& limits) : state_(std::make_unique<State>(limits)) {}
@@ -82,20 +81,20 @@ RequestReader::Stage RequestReader::stage() const noexcept {
   return state_->stage;
 }
 
-bool RequestReader::take_expectation() noexcept {
-  return std::exchange(state_->expectation, false);
+bool RequestReader::take_expect_continue() noexcept {
+  return std::exchange(state_->expect_continue, false);
 }
 
 HttpRequest* RequestReader::take_head() noexcept {
-  return std::exchange(state_->fresh_head, false) ? &state_->request : nullptr;
+  return std::exchange(state_->head_is_new, false) ? &state_->request : nullptr;
 }
 
 size_t RequestReader::declared_bytes() const noexcept {
-  return state_->part == State::Part::plain ? static_cast<size_t>(state_->rest) : 0;
+  return static_cast<size_t>(state_->parser->content_length().value_or(0));
 }
 
 size_t RequestReader::body_bytes() const noexcept {
-  return state_->request.body.size();
+  return state_->parser ? state_->parser->get().body().size() : 0;
 }
 
 size_t RequestReader::feed(std::string_view bytes) {
@@ -107,49 +106,56 @@ size_t RequestReader::feed(std::string_view bytes) {
   return taken;
 }
 
+size_t RequestReader::State::put(std::string_view bytes) {
+  error_code error;
+  const size_t used = parser->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+  if (error == http::error::body_limit) {
+    throw Refusal(413, ErrorType::validation, fmt::format("the body is larger than {} bytes", limits.body_bytes),
+                  "send fewer or shorter texts, or start the server with a larger --payload-limit");
+  }
+  if (error && error != http::error::need_more) not_http();
+  return used;
+}
+
 size_t RequestReader::State::feed_head(std::string_view bytes) {
-  constexpr std::string_view end_mark = "\r\n\r\n";
   // An empty line before a request is allowed (RFC 9112, 2.2): old clients end a body with one.
-  if (head.empty() && bytes.front() == '\r') {
-    head.assign(1, '\r');
+  if (held.empty() && bytes.front() == '\r') {
+    held.assign(1, '\r');
     return 1;
   }
-  if (head == "\r" && bytes.front() == '\n') {
-    head.clear();
+  if (held == "\r" && bytes.front() == '\n') {
+    held.clear();
     return 1;
   }
   stage = Stage::head;
-  const size_t before = head.size();
+  const size_t before = held.size();
   const size_t from = before < 3 ? 0 : before - 3;
   const std::string_view next = bytes.substr(0, kMaxHeadBytes + 1 - std::min(before, kMaxHeadBytes));
-  head.reserve(before + next.size());  // no more than that: the client has shown no key yet
-  head.append(next);
-  const size_t end = head.find(end_mark, from);
+  held.reserve(before + next.size());  // no more than that: the client has shown no key yet
+  held.append(next);
+  const size_t end = held.find(kEmptyLine, from);
   if (end == std::string::npos) {
-    if (head.size() > kMaxHeadBytes) {
+    if (held.size() > kMaxHeadBytes) {
       throw Refusal(431, ErrorType::validation, fmt::format("the header is larger than {} bytes", kMaxHeadBytes));
     }
-    return head.size() - before;
+    return held.size() - before;
   }
-  head.resize(end + end_mark.size());
-  const size_t taken = head.size() - before;
-  check_head(head);
-  read_head();
+  held.resize(end + kEmptyLine.size());
+  const size_t taken = held.size() - before;
+  check_head(held);
+  parse_head();
   return taken;
 }
 
-void RequestReader::State::read_head() {
-  http::request_parser<http::empty_body> parser;
-  parser.header_limit(static_cast<uint32_t>(kMaxHeadBytes));
-  parser.body_limit(limits.body_bytes);
-  error_code error;
-  const size_t used = parser.put(boost::asio::const_buffer(head.data(), head.size()), error);
-  if (error && error != http::error::need_more) refuse(error, limits);
-  if (used != head.size() || !parser.is_header_done()) refuse(http::error::bad_field, limits);
-  head = {};
-
+void RequestReader::State::parse_head() {
+  parser.emplace();
+  parser->header_limit(static_cast<uint32_t>(kMaxHeadBytes));
+  parser->body_limit(limits.body_bytes);
+  const size_t used = put(held);
+  if (used != held.size() || !parser->is_header_done()) not_http();
+  held = {};
   request = {};
-  const auto& message = parser.get();
+  const auto& message = parser->get();
   request.method = text_of(message.method_string());
   const std::string target = text_of(message.target());
   const size_t mark = target.find('?');
@@ -158,68 +164,52 @@ void RequestReader::State::read_head() {
   for (const auto& field : message) {
     request.fields.emplace_back(lower(text_of(field.name_string())), text_of(field.value()));
   }
-  request.keep_alive = parser.keep_alive();
-  part = parser.chunked() ? Part::size : Part::plain;
-  rest = parser.content_length() ? *parser.content_length() : 0;
+  request.keep_alive = parser->keep_alive();
   chunks = 0;
-  trailer_bytes = 0;
-  line.clear();
-  stage = part == Part::plain && rest == 0 ? Stage::whole : Stage::body;
-  fresh_head = stage == Stage::body;
-  expectation = stage == Stage::body && list_holds(request.field("expect"), "100-continue");
+  stage = parser->is_done() ? Stage::complete : Stage::body;
+  head_is_new = stage == Stage::body;
+  expect_continue = stage == Stage::body && list_holds(request.field("expect"), "100-continue");
 }
 
 size_t RequestReader::State::feed_body(std::string_view bytes) {
   size_t taken = 0;
-  fresh_head = false;
-  if (part == Part::plain && request.body.empty()) request.body.reserve(static_cast<size_t>(rest));  // never copied
-  while (taken < bytes.size() && stage == Stage::body) {
-    if (part != Part::plain && part != Part::data) {
-      take_byte_of_line(bytes[taken++]);
+  head_is_new = false;
+  while (taken < bytes.size() && !parser->is_done()) {
+    const std::string_view next = bytes.substr(taken);
+    if (parser->chunked() && chunk_rest == 0) {
+      taken += feed_chunk_line(next);
       continue;
     }
-    const auto step = static_cast<size_t>(std::min<uint64_t>(rest, bytes.size() - taken));
-    request.body.append(bytes.substr(taken, step));
-    taken += step;
-    rest -= step;
-    if (rest > 0) continue;
-    if (part == Part::plain) stage = Stage::whole;
-    part = Part::data_end;
+    const size_t used = put(next);
+    taken += used;
+    if (parser->chunked()) chunk_rest -= used;
   }
+  if (parser->is_done()) stage = Stage::complete;
   return taken;
 }
 
-void RequestReader::State::take_byte_of_line(char byte) {
-  const bool after_cr = line.ends_with('\r');
-  if ((byte == '\n') != after_cr) bad_body("CR or LF alone");
-  line += byte;
-  if (line.size() > kMaxLine) bad_body("a line is too long");
-  if (byte != '\n') return;
-  line.resize(line.size() - 2);
-  take_line();
-  line.clear();
-}
-
-void RequestReader::State::take_line() {
-  if (part == Part::data_end) {
-    if (!line.empty()) bad_body("a chunk is longer than its size");
-    part = Part::size;
-  } else if (part == Part::size) {
-    rest = chunk_size(line);
-    if (++chunks > limits.chunks) bad_body(fmt::format("more than {} chunks", limits.chunks));
-    if (rest > limits.body_bytes - request.body.size()) too_large(limits);
-    part = rest == 0 ? Part::trailer : Part::data;
-  } else if (line.empty()) {
-    stage = Stage::whole;
-  } else {  // trailer fields are ignored
-    trailer_bytes += line.size();
-    if (trailer_bytes > kMaxTrailerBytes || line.find(':') == std::string::npos) bad_body("bad trailer fields");
+// With the last chunk, the trailer; its fields are ignored.
+size_t RequestReader::State::feed_chunk_line(std::string_view bytes) {
+  const size_t before = held.size();
+  held.append(bytes.substr(0, kMaxTrailerBytes + 1 - before));
+  const auto size = chunk_size(held, chunks == 0);
+  if (!size || (*size == 0 && held.find(kEmptyLine) == std::string::npos)) {
+    if (held.size() > kMaxTrailerBytes) bad_body("bad trailer fields");
+    return held.size() - before;
   }
+  if (++chunks > limits.chunks) bad_body(fmt::format("more than {} chunks", limits.chunks));
+  const size_t used = put(held);
+  check(used > before, "a whole line was parsed");
+  held.clear();
+  chunk_rest = *size;
+  return used - before;
 }
 
 HttpRequest RequestReader::take() {
-  check(state_->stage == Stage::whole, "the request is complete");
+  check(state_->stage == Stage::complete, "the request is complete");
   state_->stage = Stage::idle;
+  state_->request.body = std::move(state_->parser->get().body());
+  state_->parser.reset();
   return std::move(state_->request);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the bytes of a connection into requests, without a socket. The header must pass head_check.h and is then
-// parsed by Boost.Beast; plain and chunked bodies are parsed here. All sizes are bounded.
+// Parses the bytes of a connection into requests, without a socket. The head must pass head_check.h; then Boost.Beast
+// parses it and the body, each chunk after a strict check of its size. All sizes are bounded.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class RequestReader {
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
 
-  enum class Stage { idle, head, body, whole };  // idle: no byte of a request yet
+  enum class Stage { idle, head, body, complete };  // idle: no byte of a request yet
 
   // Consumes bytes up to the end of the current head or body and returns how many. After a Refusal (400, 413, 431) the
   // connection must be closed.
@@ -31,12 +31,12 @@ class RequestReader {
 
   [[nodiscard]] Stage stage() const noexcept;
   // True once per request with "Expect: 100-continue" whose body is still to come.
-  [[nodiscard]] bool take_expectation() noexcept;
+  [[nodiscard]] bool take_expect_continue() noexcept;
   // The head of a request whose body is still to come: once, right after the head's end; else null.
   [[nodiscard]] HttpRequest* take_head() noexcept;
   [[nodiscard]] size_t declared_bytes() const noexcept;  // of a body to come, by Content-Length; 0 if it is in chunks
   [[nodiscard]] size_t body_bytes() const noexcept;      // that have come
-  // The request; only at stage `whole`, which becomes `idle`.
+  // The request; only at stage `complete`, which becomes `idle`.
   [[nodiscard]] HttpRequest take();
 
  private:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/http_message.h"
 
+#include <boost/beast/http/status.hpp>
 #include <fmt/format.h>
 
 #include "exeunt/base/ascii.h"
 
 namespace exeunt::serve {
+
+namespace http = boost::beast::http;
 
 std::string_view HttpRequest::field(std::string_view name) const noexcept {
   for (const auto& [key, value] : fields) {
@@ -15,28 +18,10 @@ std::string_view HttpRequest::field(std::string_view name) const noexcept {
 }
 
 std::string_view reason_of(int status) noexcept {
-  constexpr std::pair<int, std::string_view> known[] = {{200, "OK"},
-                                                        {204, "No Content"},
-                                                        {304, "Not Modified"},
-                                                        {400, "Bad Request"},
-                                                        {401, "Unauthorized"},
-                                                        {403, "Forbidden"},
-                                                        {404, "Not Found"},
-                                                        {405, "Method Not Allowed"},
-                                                        {408, "Request Timeout"},
-                                                        {413, "Content Too Large"},
-                                                        {415, "Unsupported Media Type"},
-                                                        {422, "Unprocessable Content"},
-                                                        {424, "Failed Dependency"},
-                                                        {429, "Too Many Requests"},
-                                                        {431, "Request Header Fields Too Large"},
-                                                        {500, "Internal Server Error"},
-                                                        {503, "Service Unavailable"},
-                                                        {504, "Gateway Timeout"}};
-  for (const auto& [number, reason] : known) {
-    if (number == status) return reason;
-  }
-  return "Status";
+  if (status == 413) return "Content Too Large";  // RFC 9110's names: Beast has the older ones
+  if (status == 422) return "Unprocessable Content";
+  const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
+  return {reason.data(), reason.size()};
 }
 
 std::string head_text(const HttpResponse& response, bool keep_alive) {

@@ -44,6 +44,7 @@ std::shared_ptr<asio::ssl::context> load_tls(const ListenerOptions& options) {
   context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
                        asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
   TlsStream::prepare(context->native_handle());
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to sockets whose clients have left without MSG_NOSIGNAL
   const auto need = [](const error_code& error, const std::string& file) {
     if (error) {
       throw Error(Code::bad_file, fmt::format("{}: cannot be used for TLS: {}", file, error.message()),

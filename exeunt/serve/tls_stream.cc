@@ -2,62 +2,18 @@
 #include "exeunt/serve/tls_stream.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <new>
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <sys/socket.h>
 
 namespace exeunt::serve {
 namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
-
-// OpenSSL's BIO of a socket, but for two things: a client that has left raises no SIGPIPE, and a descriptor that was
-// closed is never used, though its number may be another connection's by then.
-int transferred(BIO* bio, ssize_t bytes) {
-  BIO_clear_retry_flags(bio);
-  if (bytes >= 0) return static_cast<int>(bytes);
-  if (errno == EAGAIN || errno == EINTR) BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY);
-  return -1;
-}
-
-int descriptor_of(BIO* bio) {
-  return static_cast<TlsStream::Socket*>(BIO_get_data(bio))->native_handle();
-}
-
-int receive(BIO* bio, char* data, int size) {
-  const int got = transferred(bio, ::recv(descriptor_of(bio), data, static_cast<size_t>(size), 0));
-  if (BIO_should_retry(bio)) BIO_set_retry_read(bio);
-  return got;
-}
-
-int send(BIO* bio, const char* data, int size) {
-  const int sent = transferred(bio, ::send(descriptor_of(bio), data, static_cast<size_t>(size), MSG_NOSIGNAL));
-  if (BIO_should_retry(bio)) BIO_set_retry_write(bio);
-  return sent;
-}
-
-long control(BIO* /*bio*/, int command, long /*number*/, void* /*pointer*/) {
-  return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
-
-BIO_METHOD* socket_method() {
-  static BIO_METHOD* const method = [] {
-    BIO_METHOD* out = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
-    if (out == nullptr) throw std::bad_alloc();
-    BIO_meth_set_read(out, receive);
-    BIO_meth_set_write(out, send);
-    BIO_meth_set_ctrl(out, control);
-    return out;
-  }();
-  return method;
-}
 
 }  // namespace
 
@@ -68,11 +24,7 @@ void TlsStream::prepare(SSL_CTX* context) noexcept {
 }
 
 TlsStream::TlsStream(Socket& socket, SSL_CTX* context) : socket_(socket), ssl_(SSL_new(context)) {
-  BIO* bio = ssl_ ? BIO_new(socket_method()) : nullptr;
-  if (bio == nullptr) throw std::bad_alloc();
-  BIO_set_data(bio, &socket_);
-  BIO_set_init(bio, 1);
-  SSL_set_bio(ssl_.get(), bio, bio);
+  if (!ssl_ || SSL_set_fd(ssl_.get(), socket_.native_handle()) != 1) throw std::bad_alloc();
   SSL_set_accept_state(ssl_.get());
 }
 
@@ -128,7 +80,7 @@ void TlsStream::write_some(std::string_view bytes, Handler done) {
       std::move(done));
 }
 
-void TlsStream::say_goodbye() noexcept {
+void TlsStream::send_close_notify() noexcept {
   ERR_clear_error();
   (void)SSL_shutdown(ssl_.get());
 }

@@ -32,7 +32,7 @@ class TlsStream {
   void read_some(boost::asio::mutable_buffer buffer, Handler done);
   void write_some(std::string_view bytes, Handler done);
   // Tells the client that nothing follows, if that can be done at once.
-  void say_goodbye() noexcept;
+  void send_close_notify() noexcept;
 
  private:
   using Step = std::function<int()>;

@@ -25,7 +25,7 @@ Outcome cut(std::string_view bytes, size_t step) {
       bytes.remove_prefix(piece.size());
       while (!piece.empty()) {
         piece.remove_prefix(reader.feed(piece));
-        if (reader.stage() == RequestReader::Stage::whole) out.bodies.push_back(reader.take().body);
+        if (reader.stage() == RequestReader::Stage::complete) out.bodies.push_back(reader.take().body);
       }
     }
   } catch (const Refusal&) {

@@ -23,7 +23,7 @@ std::vector<HttpRequest> read_all(std::string_view bytes, size_t step, const Fra
     bytes.remove_prefix(piece.size());
     while (!piece.empty()) {
       piece.remove_prefix(reader.feed(piece));
-      if (reader.stage() == Stage::whole) out.push_back(reader.take());
+      if (reader.stage() == Stage::complete) out.push_back(reader.take());
     }
   }
   return out;
@@ -123,17 +123,17 @@ TEST(Framing, EveryRequestOfAConnectionHasItsOwnLimits) {
   (void)reader.take();  // whoever never asked for its expectation
   reader.feed(kPost.substr(0, kPost.size() - 1));
   EXPECT_EQ(reader.stage(), Stage::body);
-  EXPECT_FALSE(reader.take_expectation());
+  EXPECT_FALSE(reader.take_expect_continue());
 }
 
 TEST(Framing, SaysWhenABodyIsToBeAskedFor) {
   RequestReader reader({});
   reader.feed("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_EQ(reader.stage(), Stage::body);
-  EXPECT_TRUE(reader.take_expectation());
-  EXPECT_FALSE(reader.take_expectation());
+  EXPECT_TRUE(reader.take_expect_continue());
+  EXPECT_FALSE(reader.take_expect_continue());
   reader.feed("ab");
-  EXPECT_EQ(reader.stage(), Stage::whole);
+  EXPECT_EQ(reader.stage(), Stage::complete);
 }
 
 TEST(Framing, StopsAtTheHeadSoThatItCanBeJudged) {
@@ -150,7 +150,7 @@ TEST(Framing, StopsAtTheHeadSoThatItCanBeJudged) {
   EXPECT_EQ(reader.take().body, "hello");
   reader.feed("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(reader.take_head(), nullptr);  // nothing follows it
-  EXPECT_EQ(reader.stage(), Stage::whole);
+  EXPECT_EQ(reader.stage(), Stage::complete);
 }
 
 TEST(Framing, AHugeLengthIsRefusedByItsHeadAlone) {
