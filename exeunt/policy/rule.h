@@ -104,6 +104,13 @@ struct RuleArgs {
   int nth;              // which of the evaluated exits this is, from 0
 };
 
+// What a rule compares at an exit, to show it: a field of the evidence, the number of exits in a row that agree, or
+// nothing.
+struct Measure {
+  float Evidence::*field = nullptr;
+  bool streak = false;
+};
+
 inline constexpr int kEveryExit = -1;
 inline constexpr int kLastExit = 0;
 
@@ -111,6 +118,7 @@ inline constexpr int kLastExit = 0;
 struct RuleDefaults {
   static constexpr PerExit kPerExit = PerExit::none;
   static constexpr bool kReadsShift = false;
+  static constexpr Measure kMeasure = {};
   static constexpr bool kUsual = false;  // calibration tries it unless told which families to try
 
   // Floats of state per text, all zero at its start.

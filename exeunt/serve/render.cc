@@ -37,21 +37,11 @@ std::vector<float> probabilities_of(const ExitDetail& detail, const ModelFacts& 
 }
 
 // What the policy's rule compares at an exit; nothing where it compares nothing (full, layer).
-std::optional<OrderedJson> measure_of(std::string_view rule, const Evidence& e, int streak) {
-  struct Measured {
-    std::string_view rule;
-    float value;
-  };
-  const Measured all[] = {{"entropy", e.entropy},  {"nentropy", e.nentropy}, {"confidence", e.confidence},
-                          {"gini", e.impurity},    {"margin", e.margin},     {"minprob", e.least},
-                          {"divergence", e.shift}, {"lte", e.lte},           {"window", e.nentropy},
-                          {"pcee", e.nentropy},    {"vote", e.confidence}};
-  for (const Measured& one : all) {
-    if (one.rule != rule) continue;
-    if (!std::isfinite(one.value)) return std::nullopt;  // the first exit has none before it
-    return OrderedJson(short_double(one.value));
-  }
-  return rule == "patience" ? std::optional(OrderedJson(streak)) : std::nullopt;
+std::optional<OrderedJson> measured(const Measure& measure, const Evidence& evidence, int streak) {
+  if (measure.streak) return OrderedJson(streak);
+  // The first exit has no shift: there is none before it.
+  if (measure.field == nullptr || !std::isfinite(evidence.*measure.field)) return std::nullopt;
+  return OrderedJson(short_double(evidence.*measure.field));
 }
 
 // The evidence at each exit, and why the text left.
@@ -64,9 +54,9 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   if (was_cut(answer.ended)) out["covered"] = false;  // by the promise
   out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
   out["tokens"] = answer.tokens;
-  const std::string_view rule = info_of(input.policy == nullptr ? rule_of<FullRule> : input.policy->spec.rule).name;
-  out["rule"] = rule;
-  OrderedJson ladder = OrderedJson::array();
+  const RuleInfo& rule = info_of(input.policy == nullptr ? rule_of<FullRule> : input.policy->spec.rule);
+  out["rule"] = rule.name;
+  OrderedJson exits = OrderedJson::array();
   int streak = 0, last = -1;
   for (const ExitDetail& detail : answer.details) {
     const Evidence& e = detail.evidence;
@@ -84,12 +74,12 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
       row["margin"] = short_double(e.margin);
       row["streak"] = streak;
     }
-    const auto measure = input.model.regression ? std::nullopt : measure_of(rule, e, streak);
+    const auto measure = input.model.regression ? std::nullopt : measured(rule.measure, e, streak);
     if (measure) row["measure"] = *measure;
     row["logits"] = numbers(detail.logits);
-    ladder.push_back(std::move(row));
+    exits.push_back(std::move(row));
   }
-  out["exits"] = std::move(ladder);
+  out["exits"] = std::move(exits);
   return out;
 }
 
@@ -165,7 +155,7 @@ OrderedJson output_tensor(const std::string& name, const RenderInput& input) {
     if (name == "exit_layer") data.push_back(answer.layer);
     if (name == "details") data.push_back(dumped(exit_json(input, answer)));
     if (!wide) continue;
-    for (const float value : scores_of(answer, name == "logits" ? Scoring::logits : Scoring::own))
+    for (const float value : scores_of(answer, name == "logits" ? Scoring::logits : Scoring::native))
       data.push_back(short_double(value));
   }
   out["data"] = std::move(data);
@@ -186,10 +176,10 @@ OrderedJson inference(const RenderInput& input) {
 }  // namespace
 
 std::vector<float> scores_of(const Answer& answer, Scoring scoring) {
-  if (scoring == Scoring::own && !answer.probabilities.empty()) return answer.probabilities;
+  if (scoring == Scoring::native && !answer.probabilities.empty()) return answer.probabilities;
   std::vector<float> out = answer.logits;
   if (scoring == Scoring::softmax) probabilities({answer.logits.data(), static_cast<int>(out.size())}, out.data());
-  if (scoring == Scoring::own || scoring == Scoring::sigmoid)
+  if (scoring == Scoring::native || scoring == Scoring::sigmoid)
     for (float& score : out) score = 1 / (1 + std::exp(-score));
   return out;
 }

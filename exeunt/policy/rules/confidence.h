@@ -8,6 +8,7 @@ namespace exeunt {
 
 struct ConfidenceRule : AboveDefaults {
   static constexpr std::string_view kName = "confidence";
+  static constexpr Measure kMeasure = {&Evidence::confidence};
 
   // Of two classes, the more probable one's share falls as entropy rises.
   static bool repeats_another(int classes) noexcept { return classes == 2; }

@@ -9,6 +9,7 @@ namespace exeunt {
 
 struct DivergenceRule : RuleDefaults {
   static constexpr std::string_view kName = "divergence";
+  static constexpr Measure kMeasure = {&Evidence::shift};
   static constexpr ParamInfo kList[] = {
       {.name = "threshold", .low = 0, .high = 1},  // the divergence itself never exceeds ln 2
       {.name = "patience", .kind = ParamKind::whole, .low = 1, .high = kMaxPatience}};

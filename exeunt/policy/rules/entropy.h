@@ -10,6 +10,7 @@ namespace exeunt {
 
 struct EntropyRule : BelowDefaults {
   static constexpr std::string_view kName = "entropy";
+  static constexpr Measure kMeasure = {&Evidence::entropy};
   // H never exceeds ln C, so 16 is beyond nine million classes; thresholds above ln C simply always leave.
   static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 16}};
   static constexpr std::span<const ParamInfo> kParams = kList;

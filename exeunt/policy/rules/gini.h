@@ -8,6 +8,7 @@ namespace exeunt {
 
 struct GiniRule : BelowDefaults {
   static constexpr std::string_view kName = "gini";
+  static constexpr Measure kMeasure = {&Evidence::impurity};
 
   // Of two classes, the impurity rises with entropy.
   static bool repeats_another(int classes) noexcept { return classes == 2; }

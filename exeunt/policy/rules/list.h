@@ -47,6 +47,7 @@ struct RuleInfo {
   std::span<const ParamInfo> params;
   PerExit per_exit;
   bool reads_shift;
+  Measure measure;
   bool usual;
   int (*state_floats)(const float* params, int exits);
   int (*sole_layer)(const float* params);
@@ -69,8 +70,8 @@ constexpr Rule place_of(RuleList<R...>) {
 template <class... R>
 constexpr std::array<RuleInfo, sizeof...(R)> infos(RuleList<R...>) {
   static_assert(((R::kParams.size() <= kMaxParams) && ...));
-  return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kUsual, &R::state_floats, &R::sole_layer,
-                   &R::candidates, &R::repeats_another, &R::settle, &R::conflict, &R::misfit}...};
+  return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kMeasure, R::kUsual, &R::state_floats,
+                   &R::sole_layer, &R::candidates, &R::repeats_another, &R::settle, &R::conflict, &R::misfit}...};
 }
 
 }  // namespace detail

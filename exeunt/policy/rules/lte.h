@@ -8,6 +8,7 @@ namespace exeunt {
 
 struct LteRule : BelowDefaults {
   static constexpr std::string_view kName = "lte";
+  static constexpr Measure kMeasure = {&Evidence::lte};
   static constexpr bool kUsual = true;
 
   static std::string_view misfit(const float*, const Ground& ground) noexcept {

@@ -8,6 +8,7 @@ namespace exeunt {
 
 struct MarginRule : AboveDefaults {
   static constexpr std::string_view kName = "margin";
+  static constexpr Measure kMeasure = {&Evidence::margin};
   static constexpr bool kUsual = true;
 
   // Of two classes, the lead falls as entropy rises.

@@ -9,6 +9,7 @@ namespace exeunt {
 
 struct MinprobRule : BelowDefaults {
   static constexpr std::string_view kName = "minprob";
+  static constexpr Measure kMeasure = {&Evidence::least};
 
   static std::vector<Params> candidates(const Scope&) { return {}; }
 

@@ -8,6 +8,7 @@ namespace exeunt {
 
 struct NentropyRule : BelowDefaults {
   static constexpr std::string_view kName = "nentropy";
+  static constexpr Measure kMeasure = {&Evidence::nentropy};
 
   static bool repeats_another(int) noexcept { return true; }  // entropy, by a constant factor
 

@@ -9,6 +9,7 @@ namespace exeunt {
 
 struct PatienceRule : RuleDefaults {
   static constexpr std::string_view kName = "patience";
+  static constexpr Measure kMeasure = {.streak = true};
   static constexpr float kNoTolerance = -1;
   static constexpr ParamInfo kList[] = {
       {.name = "patience", .kind = ParamKind::whole, .low = 0, .high = kMaxPatience},

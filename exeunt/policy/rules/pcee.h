@@ -8,6 +8,7 @@ namespace exeunt {
 
 struct PceeRule : RuleDefaults {
   static constexpr std::string_view kName = "pcee";
+  static constexpr Measure kMeasure = {&Evidence::nentropy};
   static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 1},
                                         {.name = "patience", .kind = ParamKind::whole, .low = 1, .high = kMaxPatience}};
   static constexpr std::span<const ParamInfo> kParams = kList;

@@ -9,6 +9,7 @@ namespace exeunt {
 
 struct VoteRule : RuleDefaults {
   static constexpr std::string_view kName = "vote";
+  static constexpr Measure kMeasure = {&Evidence::confidence};
   static constexpr ParamInfo kList[] = {{.name = "sum", .low = 0, .high = 1e6F}};
   static constexpr std::span<const ParamInfo> kParams = kList;
   static constexpr PerExit kPerExit = PerExit::weight;

@@ -12,6 +12,7 @@ namespace exeunt {
 
 struct WindowRule : RuleDefaults {
   static constexpr std::string_view kName = "window";
+  static constexpr Measure kMeasure = {&Evidence::nentropy};
   enum Mode { bias_1, bias_2, bias_3 };
   enum Stat { automatic, class0, argmax_consistent, maxprob };  // automatic: class0 for two classes, else argmax
   static constexpr float kNoRange = -1;
