@@ -154,11 +154,12 @@ void add_address_flags(CLI::App& verb, ServeFlags& flags) {
       ->group(kWho);
   verb.add_flag("--insecure-no-auth", flags.server.insecure_no_auth, "Allow a public address without a key")
       ->group(kWho);
-  verb.add_option("--cors-allow-origin", flags.server.service.gate.origins, "Allowed origins, comma-separated; * = any")
+  verb.add_option("--cors-allow-origin", flags.server.service.access.origins,
+                  "Allowed origins, comma-separated; * = any")
       ->envname("CORS_ALLOW_ORIGIN")
       ->delimiter(',')
       ->group(kWho);
-  verb.add_option("--allowed-host", flags.server.service.gate.hosts,
+  verb.add_option("--allowed-host", flags.server.service.access.hosts,
                   "Names clients use for the server, beside local ones; others get 403")
       ->delimiter(',')
       ->group(kWho);

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kLongestWait = 0.02;  // seconds, so that ticks come in time
+constexpr double kMaxWait = 0.02;  // seconds, so that ticks come in time
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -223,8 +223,8 @@ LoadResult Generator::run() {
     start_waiting();
     const bool done = now >= end_ && waiting_.empty() && free_.size() == lines_.size();
     if (done || now >= end_ + duration_of(plan_.patience_s)) break;
-    const double rest = plan_.rate > 0 && now < end_ ? seconds_between(Clock::now(), next_) : kLongestWait;
-    const auto wait = static_cast<long>(1e9 * std::clamp(rest, 0.0, kLongestWait));
+    const double rest = plan_.rate > 0 && now < end_ ? seconds_between(Clock::now(), next_) : kMaxWait;
+    const auto wait = static_cast<long>(1e9 * std::clamp(rest, 0.0, kMaxWait));
     const timespec limit{0, wait};
     const int count = ::epoll_pwait2(poll_, events.data(), static_cast<int>(events.size()), &limit, nullptr);
     for (int i = 0; i < count; ++i) {

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "benchmarks/load/attack_crowd.h"
+#include "benchmarks/load/attackers.h"
 #include "benchmarks/load/load.h"
 #include "benchmarks/load/trials.h"
 

@@ -11,7 +11,7 @@
 #include "benchmarks/load/load.h"
 #include "benchmarks/load/mutate.h"
 #include "benchmarks/load/server_process.h"
-#include "benchmarks/load/slow_crowd.h"
+#include "benchmarks/load/slow_clients.h"
 #include "tests/unit/serve/smuggling.h"
 
 namespace exeunt::load {
@@ -38,7 +38,7 @@ OrderedJson summary(const LoadResult& result) {
 }
 
 // Answers other than 200 and 429, and requests without one.
-double unwanted(const LoadResult& result) {
+double cancelled(const LoadResult& result) {
   int64_t count = result.lost + result.refused + result.unsent;
   for (const auto& [status, n] : result.statuses) count += status == 200 || status == 429 ? 0 : n;
   return static_cast<double>(count);
@@ -80,11 +80,11 @@ void overload(const Setting& setting, Record& record) {
   record.set("turned_away", waits(flood.shed_ms));
   record.set("calm_after", summary(calm));
   record.set("resident_mib", {{"before", rounded(before)}, {"most", rounded(most)}});
-  record.at_most("answers other than 200 and 429", unwanted(flood), 0);
+  record.at_most("answers other than 200 and 429", cancelled(flood), 0);
   record.at_most("answers of 429 without Retry-After", static_cast<double>(without_advice), 0);
   record.at_least("goodput of capacity", rounded(flood.goodput() / capacity), 0.9);
   record.at_most("growth in memory, MiB", rounded(most - before), 32);
-  record.at_most("answers other than 200 afterwards", unwanted(calm) + static_cast<double>(calm.count(429)), 0);
+  record.at_most("answers other than 200 afterwards", cancelled(calm) + static_cast<double>(calm.count(429)), 0);
 }
 
 void drain(const Setting& setting, Record& record) {
@@ -122,7 +122,7 @@ void drain(const Setting& setting, Record& record) {
   record.set("trials", setting.trials);
   record.set("rate_per_s", rounded(0.8 * capacity));
   record.set("answered", answered);
-  record.set("refused_at_the_closed_door", refused);
+  record.set("connections_refused", refused);
   record.at_most("accepted requests lost", static_cast<double>(lost), 0);
   record.at_most("answers other than 200", static_cast<double>(other), 0);
   record.at_most("exit statuses other than 0", bad_ends, 0);
@@ -137,20 +137,20 @@ void slow(const Setting& setting, Record& record) {
                 .connections = 16,
                 .requests = setting.requests};
   const LoadResult alone = run_load(plan);
-  SlowCrowd crowd(server.port(), 1000);
+  SlowClients slow_clients(server.port(), 1000);
   std::this_thread::sleep_for(std::chrono::seconds(2));  // what they ask before they fall silent is answered by then
   plan.tick = [&](double) {
-    crowd.drip();
+    slow_clients.drip();
     return true;
   };
   const LoadResult beside = run_load(plan);
   const double ratio = percentile(beside.ok_ms, 0.99) / std::max(percentile(alone.ok_ms, 0.99), 1e-9);
   record.set("sockets", 1000);
-  record.set("sockets_opened_again", crowd.reopened());
+  record.set("sockets_opened_again", slow_clients.reopened());
   record.set("rate_per_s", rounded(capacity / 2));
   record.set("alone", summary(alone));
   record.set("beside_slow_sockets", summary(beside));
-  record.at_most("honest requests without a 200", unwanted(beside) + static_cast<double>(beside.count(429)), 0);
+  record.at_most("honest requests without a 200", cancelled(beside) + static_cast<double>(beside.count(429)), 0);
   record.at_most("p99 beside slow sockets, of p99 alone", rounded(ratio), 1.5);
 }
 

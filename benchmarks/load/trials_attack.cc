@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "benchmarks/load/attack_crowd.h"
+#include "benchmarks/load/attackers.h"
 #include "benchmarks/load/load.h"
 #include "benchmarks/load/server_process.h"
 #include "benchmarks/load/trials.h"
@@ -108,10 +108,10 @@ void attack(const Setting& given, Record& record) {
       measure(plan, server, part);
     };
     const auto measure_beside = [&] {
-      const AttackCrowd crowd(server.port(), setting.sockets, chosen_attacks(setting));
+      const Attackers attackers(server.port(), setting.sockets, chosen_attacks(setting));
       warm_and_measure(beside);
-      opened += crowd.opened();
-      mib += static_cast<double>(crowd.bytes_sent()) / (1 << 20);
+      opened += attackers.opened();
+      mib += static_cast<double>(attackers.bytes_sent()) / (1 << 20);
     };
     // Either comes first as often as the other: a server that has just started may be slower or faster.
     if (turn % 2 == 1) measure_beside();
@@ -153,14 +153,14 @@ void keyless(const Setting& given, Record& record) {
   const double before = server.resident_mib();
   double most = before;
   const std::string_view kind = setting.attack.empty() ? "body" : std::string_view(setting.attack);
-  const AttackCrowd crowd(server.port(), 1024, {kind}, setting.tls);
+  const Attackers attackers(server.port(), 1024, {kind}, setting.tls);
   for (double passed = 0; passed < setting.seconds; passed += 0.05) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     most = std::max(most, server.resident_mib());
   }
   record.set("sockets", 1024);
-  record.set("sockets_opened", crowd.opened());
-  record.set("mib_sent_by_attackers", rounded(static_cast<double>(crowd.bytes_sent()) / (1 << 20)));
+  record.set("sockets_opened", attackers.opened());
+  record.set("mib_sent_by_attackers", rounded(static_cast<double>(attackers.bytes_sent()) / (1 << 20)));
   record.set("mib_before", rounded(before));
   record.set("kib_more_per_connection", rounded(most - before));  // 1,024 of them: as many KiB each as MiB in all
   record.at_most(setting.tls ? "MiB more at the most, beside 1,024 keyless connections that send 2 MiB each in TLS"

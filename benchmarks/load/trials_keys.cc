@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "benchmarks/load/trials.h"
-#include "exeunt/serve/api_key.h"
+#include "exeunt/serve/access_control.h"
 
 namespace exeunt::load {
 namespace {

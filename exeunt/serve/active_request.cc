@@ -75,7 +75,7 @@ std::optional<Refusal> failure_of(const ActiveRequest& request) {
   }
   for (const TextOutcome& outcome : request.outcomes) {
     if (outcome.answer.exit >= 0 && outcome.answer.ended != Ended::failed) continue;
-    if (outcome.answer.ended == Ended::deadline) return too_late();
+    if (outcome.answer.ended == Ended::deadline) return deadline_passed();
     if (outcome.answer.code == Code::resources) return device_failed();
     return Refusal(424, ErrorType::backend, "inference failed",
                    "the server's log gives the reason under this request_id");

@@ -43,18 +43,18 @@ struct ActiveRequest {
   RequestInfo info = {};
   Job job = {};
   std::shared_ptr<const AskPolicy> policy = {};
-  bool by_default = false;  // the policy was ours, not the client's
+  bool default_policy = false;  // the policy was ours, not the client's
   Deadline deadline = kNoDeadline;
-  size_t bytes = 0;                    // of the body, for admission
-  std::atomic<bool> unwanted = false;  // answered or abandoned: its body need not be parsed
-  std::exception_ptr failure = {};     // of reading the body or of composing the response
+  size_t bytes = 0;                     // of the body, for admission
+  std::atomic<bool> cancelled = false;  // answered or abandoned: its body need not be parsed
+  std::exception_ptr failure = {};      // of reading the body or of composing the response
   std::vector<TextOutcome> outcomes = {};
-  std::atomic<size_t> left = 0;
+  std::atomic<size_t> texts_left = 0;
   HttpResponse response = {};  // composed by the last one to finish
   // Below: the network thread's alone.
   Reply reply = {};
-  Ticket ticket = {};              // of all its texts
-  Deadlines::iterator alarm = {};  // until it is answered
+  Ticket ticket = {};                       // of all its texts
+  Deadlines::iterator deadline_entry = {};  // until it is answered
   bool answered = false;
 };
 

@@ -20,23 +20,23 @@ class Admission {
  public:
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // Why a request would not be admitted now: asked at its head, so that its body need not be read. Bodies on their way
-  // do not count: they can be made to give way.
+  // Why a request would not be admitted now: asked at its head, so that its body need not be read. Arriving bodies do
+  // not count: they can be closed.
   [[nodiscard]] std::optional<std::string_view> full(size_t bytes) const noexcept {
     if (requests_ >= limits_.requests) return "requests";
     const size_t admitted = bytes_ - arriving_;
     if (admitted > 0 && bytes > limits_.bytes - (admitted < limits_.bytes ? admitted : limits_.bytes)) return "bytes";
     return std::nullopt;
   }
-  // More bytes of a body of which `so_far` have come; false if there is no room. They are held until `give_back`.
-  [[nodiscard]] bool receive(size_t so_far, size_t bytes) noexcept {
+  // More bytes of a body of which `so_far` have arrived; false if there is no room.
+  [[nodiscard]] bool charge_arriving(size_t so_far, size_t bytes) noexcept {
     const bool alone = bytes_ == so_far;
     if (!alone && bytes > limits_.bytes - (bytes_ < limits_.bytes ? bytes_ : limits_.bytes)) return false;
     bytes_ += bytes;
     arriving_ += bytes;
     return true;
   }
-  void give_back(size_t bytes) noexcept {
+  void release_arriving(size_t bytes) noexcept {
     bytes_ -= bytes;
     arriving_ -= bytes;
   }
@@ -76,16 +76,16 @@ class Admission {
   size_t requests_ = 0, texts_ = 0, bytes_ = 0, arriving_ = 0;  // the last: part of the bytes
 };
 
-// The bytes of one body on its way, charged as they arrive.
-class Arrival {
+// The bytes of one body, charged as they arrive.
+class ArrivingBody {
  public:
-  explicit Arrival(Admission& admission) : admission_(admission) {}
-  ~Arrival() { admission_.give_back(bytes_); }
-  Arrival(const Arrival&) = delete;
-  Arrival& operator=(const Arrival&) = delete;
+  explicit ArrivingBody(Admission& admission) : admission_(admission) {}
+  ~ArrivingBody() { admission_.release_arriving(bytes_); }
+  ArrivingBody(const ArrivingBody&) = delete;
+  ArrivingBody& operator=(const ArrivingBody&) = delete;
 
   [[nodiscard]] bool add(size_t bytes) noexcept {
-    if (!admission_.receive(bytes_, bytes)) return false;
+    if (!admission_.charge_arriving(bytes_, bytes)) return false;
     bytes_ += bytes;
     return true;
   }

@@ -38,7 +38,7 @@ void Canary::run(Clock::time_point now) {
   };
   const auto done = [this, round](Answer&& answer) {
     const bool good = answer.exit >= 0;
-    context_.hand_over([this, round, good] {
+    context_.post_or_wait([this, round, good] {
       if (round != round_) return;  // too late: another is running
       since_.reset();
       failures_ = good ? 0 : failures_ + 1;

@@ -15,12 +15,12 @@ class Canary {
   Canary(ServiceContext& context, Clock::time_point now);
 
   [[nodiscard]] bool healthy() const noexcept { return failures_ < 2; }
-  void saw_answer(Clock::time_point now) noexcept {
+  void on_answer(Clock::time_point now) noexcept {
     last_answer_ = now;
     failures_ = 0;
   }
   // The engine failed for want of memory or of its device: the next canary runs at once, and says whether it is back.
-  void saw_failure(Clock::time_point now) noexcept {
+  void on_failure(Clock::time_point now) noexcept {
     failures_ = std::max(failures_, 1);
     next_ = std::min(next_, now);
   }

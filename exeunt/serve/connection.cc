@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/completion_condition.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/write.hpp>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,15 +21,15 @@ using boost::system::error_code;
 
 // Bytes of a refused request that are still read, so that the client can read the response.
 constexpr size_t kMaxLinger = 1 << 20;
-// Between looks at what such a client sends, or refusing a fast one would cost more than serving it.
+// Between reads from such a client: without it refusing a fast one would cost more than serving it.
 constexpr auto kLingerPause = std::chrono::milliseconds(20);
-// Before a request's head has been accepted, a connection holds little; then it may read in larger pieces.
+// Small until a request's head has been accepted; then it reads in larger pieces.
 constexpr size_t kHeadBuffer = 4096, kBodyBuffer = 16384;
-// A client that has read nothing for this long may lose its place to another.
+// A client that has read nothing for this long may be closed for another.
 constexpr auto kStalled = std::chrono::milliseconds(200);
 
-// Refused by its header or its framing. Who is turned away for now (429, 503) is not: that is no client's fault.
-bool is_refused(const HttpResponse& response) {
+// Is the client at fault (header, framing)? Overload (429, 503) is not its fault.
+bool is_client_fault(const HttpResponse& response) {
   const int status = response.status;
   if (status == 401 || status == 403) return true;
   return response.close && status >= 400 && status < 500 && status != 408 && status != 429;
@@ -38,7 +37,7 @@ bool is_refused(const HttpResponse& response) {
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// Takes what the kernel holds for a socket and throws it away; as recv(). TCP does so without copying it.
+// Discards what the kernel holds for a socket; returns as recv(). TCP does so without copying it.
 ssize_t discard(int socket) {
   int domain = AF_UNIX;
   socklen_t size = sizeof domain;
@@ -106,7 +105,7 @@ void Connection::set_wait(Wait wait) {
   wait_ = wait;
   since_ = Clock::now();
   const uint64_t round = ++timer_round_;
-  if (wait == Wait::answer || wait == Wait::turn) {  // they have times of their own
+  if (wait == Wait::answer || wait == Wait::refusal) {  // bounded by the request's deadline and the limiter
     timer_.cancel();
     return;
   }
@@ -125,7 +124,7 @@ void Connection::set_wait(Wait wait) {
 
 void Connection::on_timeout() {
   if (wait_ == Wait::head || wait_ == Wait::body) {
-    keep_ = false;
+    keep_alive_ = false;
     return respond(host_.service.refuse(Refusal(408, ErrorType::validation, "the request arrived too slowly",
                                                 "send header and body without long pauses"),
                                         peer_));
@@ -140,10 +139,10 @@ void Connection::close() {
   timer_.cancel();
   pause_.cancel();
   socket_.close(ignored);
-  arrival_.reset();
+  arriving_body_.reset();
   if (active_) host_.service.abandon(active_);
   active_.reset();
-  host_.gone(this);
+  host_.on_close(this);
 }
 
 void Connection::close_if_idle() {
@@ -173,15 +172,15 @@ void Connection::on_read(const error_code& error, size_t bytes) {
     return;
   }
   // A disconnect cancels the client's work; a client that has only stopped sending may still read its response.
-  if (error == asio::error::eof && (wait_ == Wait::turn || wait_ == Wait::write)) {
-    keep_ = false;
+  if (error == asio::error::eof && (wait_ == Wait::refusal || wait_ == Wait::write)) {
+    keep_alive_ = false;
     return;
   }
   if (error) return close();
   begin_ = 0;
   end_ = bytes;
-  // One read stays open while a request runs, to notice a disconnect; what it brings waits.
-  if (wait_ == Wait::answer || wait_ == Wait::turn || wait_ == Wait::write || inviting_) return;
+  // One read stays open while a request runs, to notice a disconnect; its bytes are parsed later.
+  if (wait_ == Wait::answer || wait_ == Wait::refusal || wait_ == Wait::write || sending_continue_) return;
   consume();
 }
 
@@ -191,13 +190,13 @@ void Connection::consume() {
     while (begin_ < end_ && reader_.stage() != Stage::complete) {
       begin_ += reader_.feed({buffer_.data() + begin_, end_ - begin_});
       if (HttpRequest* head = reader_.take_head(); head != nullptr && !begin_body(*head)) return;
-      if (!charge_body()) throw host_.service.no_room();
+      if (!charge_body()) throw host_.service.no_room_for_body();
     }
   } catch (const Refusal& refusal) {
-    keep_ = false;
+    keep_alive_ = false;
     return respond(host_.service.refuse(refusal, peer_));
   } catch (const std::bad_alloc&) {
-    return refuse_for_memory();
+    return refuse_out_of_memory();
   }
   if (reader_.stage() == Stage::complete) return dispatch();
   const Wait wait = reader_.stage() == Stage::idle   ? Wait::idle
@@ -205,10 +204,10 @@ void Connection::consume() {
                                                      : Wait::body;
   if (wait != wait_) set_wait(wait);
   if (reader_.take_expect_continue()) {
-    inviting_ = true;
+    sending_continue_ = true;
     write(kContinue, {}, [self = shared_from_this()](const error_code& error) {
       self->guarded([&] {
-        self->inviting_ = false;
+        self->sending_continue_ = false;
         if (error) return self->close();
         self->consume();
       });
@@ -222,31 +221,31 @@ void Connection::consume() {
 bool Connection::begin_body(HttpRequest& head) {
   head.peer = peer_;
   if (auto refusal = host_.service.refuse_body(head, reader_.declared_bytes())) {
-    keep_ = false;
+    keep_alive_ = false;
     respond(std::move(*refusal));
     return false;
   }
-  arrival_ = host_.service.receive();
+  arriving_body_ = host_.service.begin_body();
   buffer_.resize(kBodyBuffer);
   return true;
 }
 
-// False if there is no room for what has come. The slowest bodies are dropped to make room.
+// Charges what has arrived, and closes the slowest bodies to make room. False if that is not enough.
 bool Connection::charge_body() {
-  if (!arrival_) return true;
-  const size_t more = reader_.body_bytes() - arrival_->bytes();
-  while (!arrival_->add(more)) {
-    if (!host_.end_slowest_body(this)) return false;
+  if (!arriving_body_) return true;
+  const size_t more = reader_.body_bytes() - arriving_body_->bytes();
+  while (!arriving_body_->add(more)) {
+    if (!host_.close_slowest_body(this)) return false;
   }
   return true;
 }
 
 void Connection::dispatch() {
   set_wait(Wait::answer);
-  arrival_.reset();
+  arriving_body_.reset();
   HttpRequest request = reader_.take();
   request.peer = peer_;
-  keep_ = request.keep_alive;
+  keep_alive_ = request.keep_alive;
   try {
     active_ = host_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
       self->guarded([&] {
@@ -255,59 +254,53 @@ void Connection::dispatch() {
       });
     });
   } catch (const std::bad_alloc&) {
-    if (wait_ == Wait::answer) return refuse_for_memory();
+    if (wait_ == Wait::answer) return refuse_out_of_memory();
     throw;
   }
   if (wait_ == Wait::answer) host_.arm();
   if (begin_ == end_) read();
 }
 
-void Connection::refuse_for_memory() {
-  keep_ = false;
+void Connection::refuse_out_of_memory() {
+  keep_alive_ = false;
   respond(host_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment"), peer_));
 }
 
 // Writes all of `first`, then all of `second`.
 void Connection::write(std::string_view first, std::string_view second, WriteHandler done) {
-  if (tls_) return write_tls(first, second, std::move(done));
-  const auto until_done = [this, all = asio::transfer_all()](const error_code& error, size_t bytes) mutable {
-    since_ = Clock::now();  // the client reads
-    return all(error, bytes);
-  };
-  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
-  asio::async_write(socket_, buffers, until_done,
-                    [done = std::move(done)](const error_code& error, size_t) { done(error); });
-}
-
-void Connection::write_tls(std::string_view first, std::string_view second, WriteHandler done) {
   if (first.empty()) std::swap(first, second);
-  tls_->write_some(first, [self = shared_from_this(), first, second, done = std::move(done)](const error_code& error,
-                                                                                             size_t bytes) mutable {
-    self->since_ = Clock::now();
-    first.remove_prefix(bytes);
+  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
+  auto handler = [self = shared_from_this(), first, second, done = std::move(done)](const error_code& error,
+                                                                                    size_t bytes) mutable {
+    self->since_ = Clock::now();  // the client reads
+    const size_t of_first = std::min(bytes, first.size());
+    first.remove_prefix(of_first);
+    second.remove_prefix(bytes - of_first);
     if (error || (first.empty() && second.empty())) return done(error);
-    self->write_tls(first, second, std::move(done));
-  });
+    self->guarded([&] { self->write(first, second, std::move(done)); });
+  };
+  if (tls_) return tls_->write_some(first, std::move(handler));
+  socket_.async_write_some(buffers, std::move(handler));
 }
 
 void Connection::respond(HttpResponse&& response) {
-  arrival_.reset();
-  keep_ = keep_ && !response.close && !host_.service.draining();
-  head_ = head_text(response, keep_);
-  const bool bare = response.head_only || response.status == 304 || response.status == 204;
-  body_ = bare ? std::string() : std::move(response.body);
-  const std::string_view body = bare || response.page.empty() ? std::string_view(body_) : response.page;
-  if (is_refused(response) && !host_.service.draining()) return refuse_in_turn(body);
+  arriving_body_.reset();
+  keep_alive_ = keep_alive_ && !response.close && !host_.service.draining();
+  head_ = head_text(response, keep_alive_);
+  const bool no_body = response.head_only || response.status == 304 || response.status == 204;
+  body_ = no_body ? std::string() : std::move(response.body);
+  const std::string_view body = no_body || response.page.empty() ? std::string_view(body_) : response.page;
+  if (is_client_fault(response) && !host_.service.draining()) return send_refusal(body);
   send(body);
 }
 
-// Nothing is read meanwhile, so that what the client sends on soon waits in its own kernel.
-void Connection::refuse_in_turn(std::string_view body) {
-  const RefusalPace::Turn turn = host_.refusal_turn();
-  if (turn.at <= Clock::now()) return send(body);
-  set_wait(Wait::turn);
-  pause_.expires_at(turn.at);
-  pause_.async_wait([self = shared_from_this(), body, answered = turn.answered](const error_code& cancelled) {
+// Nothing is read meanwhile, so that what the client goes on sending fills its own buffers.
+void Connection::send_refusal(std::string_view body) {
+  const RefusalLimiter::Slot slot = host_.next_refusal_slot();
+  if (slot.at <= Clock::now()) return send(body);
+  set_wait(Wait::refusal);
+  pause_.expires_at(slot.at);
+  pause_.async_wait([self = shared_from_this(), body, answered = slot.answered](const error_code& cancelled) {
     if (cancelled || !self->open_) return;
     self->guarded([&] { answered ? self->send(body) : self->close(); });
   });
@@ -322,7 +315,7 @@ void Connection::send(std::string_view body) {
 void Connection::on_written(const error_code& error) {
   if (!open_) return;
   if (error) return close();
-  if (!keep_) return linger();
+  if (!keep_alive_) return linger();
   set_wait(Wait::idle);
   if (begin_ < end_) return consume();  // a pipelined request
   read();
@@ -333,15 +326,15 @@ void Connection::linger() {
   error_code ignored;
   if (tls_) {
     tls_->send_close_notify();
-    if (!reading_) tls_.reset();  // it holds more than all the rest, and nothing of it is needed any more
+    if (!reading_) tls_.reset();  // the largest part of a connection, and no longer needed
   }
   socket_.shutdown(Socket::shutdown_send, ignored);
   begin_ = end_ = 0;
-  linger_on();
+  discard_input();
 }
 
-// Drops what the client still sends, now and then, whatever the speed at which it comes.
-void Connection::linger_on() {
+// Discards what the client still sends, at intervals, however fast it sends.
+void Connection::discard_input() {
   socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const error_code& error) {
     self->guarded([&] {
       if (error || !self->open_) return self->close();
@@ -351,7 +344,7 @@ void Connection::linger_on() {
       if (self->lingered_ > kMaxLinger) return self->close();
       self->pause_.expires_after(kLingerPause);
       self->pause_.async_wait([self](const error_code& cancelled) {
-        if (!cancelled) self->guarded([&] { self->linger_on(); });
+        if (!cancelled) self->guarded([&] { self->discard_input(); });
       });
     });
   });

@@ -16,7 +16,7 @@
 
 #include "exeunt/serve/framing.h"
 #include "exeunt/serve/listener.h"
-#include "exeunt/serve/refusal_pace.h"
+#include "exeunt/serve/refusal_limiter.h"
 #include "exeunt/serve/service.h"
 #include "exeunt/serve/tls_stream.h"
 
@@ -28,11 +28,11 @@ class Connection;
 struct ConnectionHost {
   Service& service;
   const ListenerOptions& options;
-  std::function<void()> arm;              // the service's wake-up time may have changed
-  std::function<void(Connection*)> gone;  // remove it from the list
-  std::function<RefusalPace::Turn()> refusal_turn;
-  // Closes the connection whose body has been on its way for longest; false if there is no other.
-  std::function<bool(const Connection*)> end_slowest_body;
+  std::function<void()> arm;                  // the service's wake-up time may have changed
+  std::function<void(Connection*)> on_close;  // remove it from the list
+  std::function<RefusalLimiter::Slot()> next_refusal_slot;
+  // Closes the connection, other than this one, whose body has been arriving for longest; false if there is none.
+  std::function<bool(const Connection*)> close_slowest_body;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -46,15 +46,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Since when it has waited for its client, be it for a complete request or for the client to read on; nothing while
   // it is busy.
   [[nodiscard]] std::optional<Clock::time_point> waiting_since() const;
-  [[nodiscard]] std::optional<Clock::time_point> body_since() const;  // while a body is on its way
+  [[nodiscard]] std::optional<Clock::time_point> body_since() const;  // while a body arrives
 
  private:
-  enum class Wait { handshake, idle, head, body, answer, turn, write, linger };
+  enum class Wait { handshake, idle, head, body, answer, refusal, write, linger };
 
   // A step that runs out of memory ends this connection and nothing else.
   template <class Step>
   void guarded(const Step& step);
-  void refuse_for_memory();
+  void refuse_out_of_memory();
   void read();
   void on_read(const boost::system::error_code& error, size_t bytes);
   void consume();
@@ -62,16 +62,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool charge_body();
   void dispatch();
   void respond(HttpResponse&& response);
-  void refuse_in_turn(std::string_view body);
+  void send_refusal(std::string_view body);
   void send(std::string_view body);
   void on_written(const boost::system::error_code& error);
   void linger();
-  void linger_on();
+  void discard_input();
   void set_wait(Wait wait);
   void on_timeout();
   using WriteHandler = std::function<void(const boost::system::error_code&)>;
   void write(std::string_view first, std::string_view second, WriteHandler done);
-  void write_tls(std::string_view first, std::string_view second, WriteHandler done);
 
   Socket socket_;
   std::shared_ptr<boost::asio::ssl::context> context_;
@@ -81,9 +80,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   RequestReader reader_;
   std::string peer_;
   std::vector<char> buffer_;
-  std::unique_ptr<Arrival> arrival_;  // of the body on its way
-  size_t begin_ = 0, end_ = 0;        // of the bytes read and not yet consumed
-  bool reading_ = false, open_ = true, keep_ = true, inviting_ = false;
+  std::unique_ptr<ArrivingBody> arriving_body_;  // while one is arriving
+  size_t begin_ = 0, end_ = 0;                   // of the bytes read and not yet consumed
+  bool reading_ = false, open_ = true, keep_alive_ = true, sending_continue_ = false;
   size_t lingered_ = 0;
   Wait wait_ = Wait::idle;
   Clock::time_point since_;

@@ -157,10 +157,8 @@ void RequestReader::State::parse_head() {
   request = {};
   const auto& message = parser->get();
   request.method = text_of(message.method_string());
-  const std::string target = text_of(message.target());
-  const size_t mark = target.find('?');
-  request.path = target.substr(0, mark);
-  if (mark != std::string::npos) request.query = target.substr(mark + 1);
+  request.path = text_of(message.target());
+  request.path.resize(std::min(request.path.find('?'), request.path.size()));
   for (const auto& field : message) {
     request.fields.emplace_back(lower(text_of(field.name_string())), text_of(field.value()));
   }
@@ -168,7 +166,7 @@ void RequestReader::State::parse_head() {
   chunks = 0;
   stage = parser->is_done() ? Stage::complete : Stage::body;
   head_is_new = stage == Stage::body;
-  expect_continue = stage == Stage::body && list_holds(request.field("expect"), "100-continue");
+  expect_continue = stage == Stage::body && list_contains(request.field("expect"), "100-continue");
 }
 
 size_t RequestReader::State::feed_body(std::string_view bytes) {

@@ -54,7 +54,7 @@ void check_field(std::string_view line, Head& head) {
     const auto byte = static_cast<unsigned char>(c);
     if ((byte < 0x20 && c != '\t') || byte == 0x7f) bad("a control character in a field");
   }
-  value = trimmed(value, kHttpBlanks);
+  value = trimmed(value, kHttpWhitespace);
   const std::string name = lower(line.substr(0, colon));
   if (name == "host") ++head.hosts;
   if (name == "content-type") ++head.types;

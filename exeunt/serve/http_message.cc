@@ -35,11 +35,11 @@ std::string head_text(const HttpResponse& response, bool keep_alive) {
   return out;
 }
 
-bool list_holds(std::string_view list, std::string_view word) {
+bool list_contains(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const size_t comma = list.find(',');
     std::string_view item = list.substr(0, comma);
-    item = trimmed(item.substr(0, item.find(';')), kHttpBlanks);
+    item = trimmed(item.substr(0, item.find(';')), kHttpWhitespace);
     if (lower(item) == word) return true;
     if (comma == std::string_view::npos) break;
     list.remove_prefix(comma + 1);

@@ -15,8 +15,7 @@ using HttpFields = std::vector<std::pair<std::string, std::string>>;
 struct HttpRequest {
   std::string method = {};  // "GET"
   std::string path = {};    // without the query: "/v2/models/m/infer"
-  std::string query = {};
-  HttpFields fields = {};  // names in lower case
+  HttpFields fields = {};   // names in lower case
   std::string body = {};
   std::string peer = {};  // the client's address
   bool keep_alive = true;
@@ -42,10 +41,10 @@ struct HttpResponse {
 // Status line and fields, with the empty line at the end.
 [[nodiscard]] std::string head_text(const HttpResponse& response, bool keep_alive);
 
-inline constexpr std::string_view kHttpBlanks = " \t";  // what may surround a field's value
+inline constexpr std::string_view kHttpWhitespace = " \t";  // what may surround a field's value
 
 // Does the comma-separated `list` contain `word`, in any case? For Connection, Accept and the like; parameters are
 // ignored.
-[[nodiscard]] bool list_holds(std::string_view list, std::string_view word);
+[[nodiscard]] bool list_contains(std::string_view list, std::string_view word);
 
 }  // namespace exeunt::serve

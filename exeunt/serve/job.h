@@ -40,7 +40,7 @@ struct JobText {
 };
 
 // The early-exit options of a request: "exit":{…}, or OIP parameters.
-struct ExitAsk {
+struct ExitOptions {
   std::optional<std::string> policy = {};
   std::optional<int> max_layers = {};
   std::optional<int64_t> deadline_us = {};
@@ -51,7 +51,7 @@ enum class Shape { predict, predict_batch, rerank, classify, infer };
 
 // What is given as the score of a label.
 enum class Scoring {
-  own,      // what the model means: probabilities, or the sigmoid of a single output
+  native,   // as the model was trained: probabilities, or the sigmoid of a single output
   logits,   // as the model puts them out
   sigmoid,  // of each logit
   softmax
@@ -61,10 +61,10 @@ struct Job {
   Shape shape = Shape::predict;
   std::vector<JobText> texts = {};
   std::optional<std::string> query = {};  // rerank: the first part of every pair, whose second one is `text`
-  ExitAsk exit = {};
+  ExitOptions exit = {};
   bool truncate = true;
   bool truncate_left = false;
-  Scoring scoring = Scoring::own;
+  Scoring scoring = Scoring::native;
   std::optional<size_t> top = {};         // predict: how many labels of a text are given; none: all
   bool return_text = false;               // rerank
   std::optional<std::string> id = {};     // infer

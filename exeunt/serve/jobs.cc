@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "exeunt/base/number.h"
-#include "exeunt/serve/body.h"
-#include "exeunt/serve/gate.h"
+#include "exeunt/serve/access_control.h"
 
 namespace exeunt::serve {
 namespace {
@@ -16,7 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kDeadlineGrace = 3ms;  // for the engine to hand over its best answer so far
 // The network thread parses bodies up to here: that takes no longer than waking another thread.
-constexpr size_t kReadAtOnce = 4096;
+constexpr size_t kParseInline = 4096;
 
 // `x-request-timeout-ms`, in microseconds.
 std::optional<int64_t> timeout_field(const HttpRequest& request) {
@@ -40,7 +39,7 @@ void check_finite(Answer& answer) {
 }  // namespace
 
 void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parse) {
-  check_type(request);
+  check_content_type(request);
   if (!parts_.canary.healthy()) throw unhealthy();
   if (parts_.context.enough_memory && !parts_.context.enough_memory()) {
     ++parts_.context.metrics.rejected["memory"];
@@ -51,28 +50,28 @@ void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parse) {
   auto active = std::make_shared<ActiveRequest>();
   active->bytes = request.body.size();
   active->deadline = incoming.info.begun + limit;
-  set_alarm(active);
+  set_deadline(active);
   try {
-    if (const auto full = admission_.enter(active->bytes)) throw too_much(*full);
-    if (active->bytes > kReadAtOnce) read_elsewhere(active, std::move(request.body), parse);
+    if (const auto full = admission_.enter(active->bytes)) throw overloaded(*full);
+    if (active->bytes > kParseInline) parse_on_worker(active, std::move(request.body), parse);
   } catch (...) {
-    (void)close(*active);
+    (void)take_reply(*active);
     throw;
   }
   active->info = std::move(incoming.info);
   active->reply = std::move(incoming.reply);
   incoming.active = active;
-  if (active->bytes <= kReadAtOnce) {
-    read(*active, request.body, parse);
-    begin(active);
+  if (active->bytes <= kParseInline) {
+    this->parse(*active, request.body, parse);
+    run_parsed(active);
   }
 }
 
-void Jobs::read_elsewhere(const Request& request, std::string&& body, ParseJob parse) {
+void Jobs::parse_on_worker(const Request& request, std::string&& body, ParseJob parse) {
   try {
-    readers_.give([this, request, parse, body = std::move(body)] {
-      read(*request, body, parse);
-      parts_.context.hand_over([this, request] { begin(request); });
+    parsers_.submit([this, request, parse, body = std::move(body)] {
+      this->parse(*request, body, parse);
+      parts_.context.post_or_wait([this, request] { run_parsed(request); });
     });
   } catch (...) {
     admission_.leave(0, request->bytes);
@@ -81,26 +80,26 @@ void Jobs::read_elsewhere(const Request& request, std::string&& body, ParseJob p
 }
 
 // On any thread.
-void Jobs::read(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept {
+void Jobs::parse(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept {
   try {
-    const auto stop = [&] { return request.unwanted.load(std::memory_order_relaxed); };
+    const auto stop = [&] { return request.cancelled.load(std::memory_order_relaxed); };
     if (stop()) return;
     const JobRules rules{parts_.context.model, options_.max_client_batch, options_.auto_truncate};
-    request.job = parse(parse_body(body, {.values = most_values(rules), .stop = stop}), rules);
+    request.job = parse(parse_body(body, {.values = max_json_values(rules), .stop = stop}), rules);
   } catch (...) {
     request.failure = std::current_exception();
   }
 }
 
 // Admits the parsed texts and runs them, or refuses.
-void Jobs::begin(const Request& request) {
+void Jobs::run_parsed(const Request& request) {
   if (request->answered) return admission_.leave(0, request->bytes);  // timed out or abandoned meanwhile
   size_t texts = 0;
   try {
     if (request->failure) std::rethrow_exception(request->failure);
     parts_.context.metrics.unknown_fields += static_cast<uint64_t>(request->job.unknown_fields);
-    const ExitAsk& exit = request->job.exit;
-    request->by_default = !exit.policy;
+    const ExitOptions& exit = request->job.exit;
+    request->default_policy = !exit.policy;
     request->policy = exit.policy ? parts_.policies.named(*exit.policy) : parts_.policies.current();
     if (const int first = parts_.context.model.exits.front(); exit.max_layers && *exit.max_layers < first) {
       throw invalid(fmt::format("max_layers: got {}, the first exit is after layer {}", *exit.max_layers, first));
@@ -108,10 +107,10 @@ void Jobs::begin(const Request& request) {
     if (exit.deadline_us) {
       request->deadline =
           std::min<Deadline>(request->deadline, request->info.begun + std::chrono::microseconds(*exit.deadline_us));
-      deadlines_.erase(request->alarm);
-      set_alarm(request);
+      deadlines_.erase(request->deadline_entry);
+      set_deadline(request);
     }
-    if (const auto full = admission_.add(request->job.texts.size())) throw too_much(*full);
+    if (const auto full = admission_.add(request->job.texts.size())) throw overloaded(*full);
     texts = request->job.texts.size();
     submit(request);
   } catch (...) {
@@ -120,14 +119,14 @@ void Jobs::begin(const Request& request) {
   }
 }
 
-void Jobs::set_alarm(const Request& request) {
-  request->alarm = deadlines_.emplace(request->deadline + kDeadlineGrace, request);
+void Jobs::set_deadline(const Request& request) {
+  request->deadline_entry = deadlines_.emplace(request->deadline + kDeadlineGrace, request);
 }
 
 void Jobs::submit(const Request& request) {
   const size_t texts = request->job.texts.size();
   request->outcomes.resize(texts);
-  request->left = texts;
+  request->texts_left = texts;
   Ask ask;
   ask.policy = request->policy;
   ask.max_layers = request->job.exit.max_layers.value_or(kAllLayers);
@@ -142,7 +141,7 @@ void Jobs::submit(const Request& request) {
   try {
     request->ticket = parts_.context.runner.submit(all, ask);
   } catch (const std::bad_alloc&) {
-    throw;                                 // no text got in line, and the caller refuses the request
+    throw;                                 // no text was queued, and the caller refuses the request
   } catch (const std::exception& error) {  // as if the engine had failed on each
     for (size_t i = 0; i < texts; ++i) {
       Answer failed;
@@ -157,7 +156,7 @@ Encoding Jobs::encode(ActiveRequest& request, size_t nth) const {
   TextOutcome& outcome = request.outcomes[nth];
   outcome.started = outcome.tokenized = Clock::now();
   try {
-    if (outcome.started >= request.deadline) throw too_late();  // nobody waits for it
+    if (outcome.started >= request.deadline) throw deadline_passed();
     Encoding text = encode_text(request.job, nth, parts_.context.model, *parts_.context.runner.tokenizer);
     outcome.tokenized = Clock::now();
     return text;
@@ -177,13 +176,13 @@ void Jobs::text_done(const Request& request, size_t nth, Answer&& answer) noexce
   best_effort([&] { check_finite(outcome.answer); });
   outcome.done = Clock::now();
   if (outcome.started == Clock::time_point{}) outcome.started = outcome.tokenized = outcome.done;
-  if (request->left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (request->texts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   try {
     request->response = compose(*request, parts_.context.model, parts_.context.runner.compute);
   } catch (...) {
     request->failure = std::current_exception();
   }
-  parts_.context.hand_over([this, request] { finish(request); });
+  parts_.context.post_or_wait([this, request] { finish(request); });
 }
 
 void Jobs::finish(const Request& request) {
@@ -202,21 +201,21 @@ void Jobs::finish(const Request& request) {
   });
   answer(*request, std::move(request->response));
   best_effort([&] {
-    if (request->by_default) parts_.shadow.sample(*request);
+    if (request->default_policy) parts_.shadow.sample(*request);
   });
 }
 
-// From here on only the result can answer.
-Reply Jobs::close(ActiveRequest& request) {
+// From here on only the caller can answer.
+Reply Jobs::take_reply(ActiveRequest& request) {
   request.answered = true;
-  request.unwanted.store(true, std::memory_order_relaxed);
-  deadlines_.erase(request.alarm);
+  request.cancelled.store(true, std::memory_order_relaxed);
+  deadlines_.erase(request.deadline_entry);
   return std::exchange(request.reply, {});
 }
 
 void Jobs::answer(ActiveRequest& request, HttpResponse&& response) {
-  const Reply reply = close(request);
-  best_effort([&] { parts_.seal(response, request.info); });
+  const Reply reply = take_reply(request);
+  best_effort([&] { parts_.complete_response(response, request.info); });
   reply(std::move(response));
 }
 
@@ -224,7 +223,7 @@ void Jobs::log_failures(const ActiveRequest& request) {
   for (const TextOutcome& outcome : request.outcomes) {
     if (outcome.answer.ended != Ended::failed || outcome.refusal) continue;
     ++parts_.context.metrics.failed_texts;
-    if (outcome.answer.code == Code::resources) parts_.canary.saw_failure(Clock::now());
+    if (outcome.answer.code == Code::resources) parts_.canary.on_failure(Clock::now());
     parts_.context.log({.level = "error",
                         .message = "text failed",
                         .fields = {{"request_id", request.info.id}, {"why", outcome.answer.error}}});
@@ -232,7 +231,7 @@ void Jobs::log_failures(const ActiveRequest& request) {
 }
 
 void Jobs::count_texts(const ActiveRequest& request) {
-  parts_.canary.saw_answer(Clock::now());
+  parts_.canary.on_answer(Clock::now());
   Metrics& metrics = parts_.context.metrics;
   const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
   for (const TextOutcome& outcome : request.outcomes) {
@@ -247,14 +246,14 @@ void Jobs::count_texts(const ActiveRequest& request) {
   }
 }
 
-Refusal Jobs::too_much(std::string_view of) {
+Refusal Jobs::overloaded(std::string_view of) {
   ++parts_.context.metrics.rejected[std::string(of)];
   return {429, ErrorType::overloaded, "model is overloaded", "retry after a moment, or send fewer texts at once"};
 }
 
 void Jobs::abandon(const Request& request) {
   if (!request || request->answered) return;
-  (void)close(*request);
+  (void)take_reply(*request);
   request->ticket.cancel();
   ++parts_.context.metrics.abandoned;
 }
@@ -271,7 +270,7 @@ void Jobs::wake(Clock::time_point now) {
       continue;
     }
     request->ticket.cancel();
-    answer(*request, refusal_response(too_late(), request->info.id));
+    answer(*request, refusal_response(deadline_passed(), request->info.id));
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that run texts, from the body to the answer: admission, reading, deadlines, the engine. The network thread
-// calls everything here; the engine's threads and those that read large bodies only hand over what they finished.
+// calls everything here; the engine's threads and those that parse large bodies only post what they finished.
 #pragma once
 
 #include <chrono>
@@ -15,12 +15,12 @@
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
 #include "exeunt/serve/shadow.h"
-#include "exeunt/serve/work_threads.h"
+#include "exeunt/serve/thread_pool.h"
 
 namespace exeunt::serve {
 
-// So that one large body does not make the next one wait.
-inline constexpr int kReaders = 4;
+// Several, so that one large body does not delay the next.
+inline constexpr int kParserThreads = 4;
 
 struct JobOptions {
   AdmissionLimits admission = {};
@@ -44,7 +44,7 @@ class Jobs {
     Canary& canary;
     Shadow& shadow;
     // Called for every response.
-    std::function<void(HttpResponse&, const RequestInfo&)> seal;
+    std::function<void(HttpResponse&, const RequestInfo&)> complete_response;
   };
   Jobs(Parts parts, const JobOptions& options) : parts_(std::move(parts)), options_(options) {}
 
@@ -55,22 +55,22 @@ class Jobs {
 
   [[nodiscard]] const Admission& admission() const noexcept { return admission_; }
   [[nodiscard]] Admission& admission() noexcept { return admission_; }
-  [[nodiscard]] Refusal too_much(std::string_view of);       // counts it, too
+  [[nodiscard]] Refusal overloaded(std::string_view of);     // counts it, too
   [[nodiscard]] Clock::time_point wake_at() const noexcept;  // the next deadline
   void wake(Clock::time_point now);
 
  private:
   using Request = std::shared_ptr<ActiveRequest>;
 
-  void read_elsewhere(const Request& request, std::string&& body, ParseJob parse);
-  void read(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept;
-  void begin(const Request& request);
-  void set_alarm(const Request& request);
+  void parse_on_worker(const Request& request, std::string&& body, ParseJob parse);
+  void parse(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept;
+  void run_parsed(const Request& request);
+  void set_deadline(const Request& request);
   void submit(const Request& request);
   [[nodiscard]] Encoding encode(ActiveRequest& request, size_t nth) const;
   void text_done(const Request& request, size_t nth, Answer&& answer) noexcept;
   void finish(const Request& request);
-  [[nodiscard]] Reply close(ActiveRequest& request);
+  [[nodiscard]] Reply take_reply(ActiveRequest& request);
   void answer(ActiveRequest& request, HttpResponse&& response);
   void log_failures(const ActiveRequest& request);
   void count_texts(const ActiveRequest& request);
@@ -79,7 +79,7 @@ class Jobs {
   JobOptions options_;
   Admission admission_{options_.admission};
   Deadlines deadlines_ = {};
-  WorkThreads readers_{kReaders};  // of large bodies; last, so that they end before what they use
+  ThreadPool parsers_{kParserThreads};  // of large bodies; last, so that they end before what they use
 };
 
 }  // namespace exeunt::serve

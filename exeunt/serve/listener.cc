@@ -3,20 +3,17 @@
 
 #include <array>
 #include <csignal>
-#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <linux/filter.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -88,7 +85,7 @@ DescriptorPlan plan_descriptors(size_t connections, uint64_t limit, uint64_t hig
 namespace {
 
 // Raises the limit of open files as far as needed and allowed; how many connections fit.
-size_t connections_that_fit(size_t wanted) {
+size_t raise_descriptor_limit(size_t wanted) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return wanted;
   DescriptorPlan plan = plan_descriptors(wanted, files.rlim_cur, files.rlim_max);
@@ -99,21 +96,21 @@ size_t connections_that_fit(size_t wanted) {
   return plan.connections;
 }
 
+std::string text_of(const Tcp::endpoint& endpoint) {
+  const std::string host = endpoint.address().to_string();
+  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + host + "]" : host, endpoint.port());
+}
+
 // "127.0.0.1:40312"; "unix" for a client of a Unix socket.
-std::string peer_of(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    return fmt::format("{}:{}", ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size()), ntohs(v4.sin_port));
-  }
-  if (address.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    return fmt::format("[{}]:{}", ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size()), ntohs(v6.sin6_port));
-  }
-  return "unix";
+std::string peer_of(const Connection::Socket& socket) {
+  error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  if (error) return {};
+  if (peer.protocol().family() == AF_UNIX) return "unix";
+  Tcp::endpoint out;
+  out.resize(peer.size());
+  std::memcpy(out.data(), peer.data(), peer.size());
+  return text_of(out);
 }
 
 }  // namespace
@@ -123,45 +120,44 @@ struct Listener::State {
       : options(std::move(o)),
         wanted_connections(options.max_connections),
         tls(load_tls(options)),
-        refusals(options.refusals_per_second, options.refusals_at_once) {
-    options.max_connections = connections_that_fit(wanted_connections);
+        refusals(options.refusals_per_second, options.refusal_burst) {
+    options.max_connections = raise_descriptor_limit(wanted_connections);
   }
 
   ListenerOptions options;
   size_t wanted_connections;
   asio::io_context io{1};
   std::shared_ptr<asio::ssl::context> tls;
-  RefusalPace refusals;
+  RefusalLimiter refusals;
   std::optional<Tcp::acceptor> tcp;
   std::optional<Local::acceptor> local;
-  asio::steady_timer waker{io}, drainer{io}, retry{io};
+  asio::steady_timer wake_timer{io}, drain_timer{io}, retry_timer{io};
   asio::signal_set signals{io};
   std::set<std::shared_ptr<Connection>> connections;
   std::optional<ConnectionHost> host;
   Service* service = nullptr;
   const Log* log = nullptr;
   std::function<void()> reload;
-  Clock::time_point armed = Clock::time_point::max(), turn_at = {}, door_until = {}, drain_until = {};
-  bool accepting = false, stopping = false, left_behind = false;
+  Clock::time_point armed = Clock::time_point::max(), accept_until = {}, drain_until = {};
+  bool accepting = false, stopping = false, has_unanswered = false;
   bool ended = false;
   // Alive as long as their handlers, which a failure may destroy before they are called.
-  std::weak_ptr<Connection::Socket> awaited_connection = {};
-  std::weak_ptr<bool> awaited_signal = {};
+  std::weak_ptr<Connection::Socket> pending_accept = {};
+  std::weak_ptr<bool> pending_signal = {};
 
   void bind_tcp();
   void bind_local();
   void accept();
   void accepted(Connection::Socket socket);
-  bool make_room();
-  bool end_slowest_body(const Connection* but);
+  bool evict_longest_waiting();
+  bool close_slowest_body(const Connection* except);
   void arm();
   void await_signal();
   void begin_drain();
-  void turn_away();
   void stop_accepting();
   void watch_drain();
   void end();
-  void take_up();
+  void rearm_waits();
   void run();
 };
 
@@ -226,9 +222,7 @@ void Listener::State::bind_local() {
 
 std::string Listener::address() const {
   if (state_->local) return state_->options.unix_socket;
-  const auto endpoint = state_->tcp->local_endpoint();
-  const std::string host = endpoint.address().to_string();
-  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + host + "]" : host, endpoint.port());
+  return text_of(state_->tcp->local_endpoint());
 }
 
 uint16_t Listener::port() const {
@@ -243,19 +237,19 @@ void Listener::post(std::function<void()> work) {
 }
 
 void Listener::State::accept() {
-  if (!accepting || !awaited_connection.expired()) return;
+  if (!accepting || !pending_accept.expired()) return;
   const auto socket = std::make_shared<Connection::Socket>(io);
   const auto handler = [this, socket](const error_code& error) {
-    awaited_connection.reset();
+    pending_accept.reset();
     if (!error) {
       accepted(std::move(*socket));
       return accept();
     }
     if (error == asio::error::operation_aborted) return;
-    // Out of descriptors, most likely because of the process around us: a waiting client gives way to the new one.
-    if (error == asio::error::no_descriptors && make_room()) return accept();
-    retry.expires_after(50ms);
-    retry.async_wait([this](const error_code& cancelled) {
+    // Out of descriptors, most likely because of the rest of the process: the new client replaces a waiting one.
+    if (error == asio::error::no_descriptors && evict_longest_waiting()) return accept();
+    retry_timer.expires_after(50ms);
+    retry_timer.async_wait([this](const error_code& cancelled) {
       if (!cancelled) accept();
     });
   };
@@ -264,20 +258,20 @@ void Listener::State::accept() {
   } else {
     local->async_accept(*socket, handler);
   }
-  awaited_connection = socket;
+  pending_accept = socket;
 }
 
 void Listener::State::accepted(Connection::Socket socket) {
   ++service->metrics().connections;
   error_code ignored;
-  if (connections.size() >= options.max_connections && !make_room()) {
+  if (connections.size() >= options.max_connections && !evict_longest_waiting()) {
     ++service->metrics().connections_refused;
     socket.close(ignored);
     return;
   }
   if (tcp) socket.set_option(Tcp::no_delay(true), ignored);
   socket.non_blocking(true, ignored);
-  const std::string peer = peer_of(socket.native_handle());
+  const std::string peer = peer_of(socket);
   const auto connection = std::make_shared<Connection>(std::move(socket), tls, *host, peer);
   connections.insert(connection);
   service->metrics().connections_open = connections.size();
@@ -300,14 +294,14 @@ bool close_oldest(const std::set<std::shared_ptr<Connection>>& connections, cons
   return oldest != nullptr;
 }
 
-// Closes the connection that has waited longest for its client. False if all are busy.
-bool Listener::State::make_room() {
+// Closes the connection that has waited longest for its client; false if all are busy.
+bool Listener::State::evict_longest_waiting() {
   return close_oldest(connections, [](const Connection& connection) { return connection.waiting_since(); });
 }
 
-bool Listener::State::end_slowest_body(const Connection* but) {
-  return close_oldest(connections, [but](const Connection& connection) {
-    return &connection == but ? std::nullopt : connection.body_since();
+bool Listener::State::close_slowest_body(const Connection* except) {
+  return close_oldest(connections, [except](const Connection& connection) {
+    return &connection == except ? std::nullopt : connection.body_since();
   });
 }
 
@@ -316,8 +310,8 @@ void Listener::State::arm() {
   const auto wanted = service->wake_at();
   if (wanted >= armed) return;
   armed = wanted;
-  waker.expires_at(wanted);
-  waker.async_wait([this](const error_code& error) {
+  wake_timer.expires_at(wanted);
+  wake_timer.async_wait([this](const error_code& error) {
     if (error) return;  // re-armed for an earlier time
     armed = Clock::time_point::max();
     service->wake(Clock::now());
@@ -326,10 +320,10 @@ void Listener::State::arm() {
 }
 
 void Listener::State::await_signal() {
-  if (!awaited_signal.expired()) return;
+  if (!pending_signal.expired()) return;
   const auto alive = std::make_shared<bool>(true);
   signals.async_wait([this, alive](const error_code& error, int number) {
-    awaited_signal.reset();
+    pending_signal.reset();
     if (error) return;
     if (number == SIGHUP) {
       try {
@@ -341,48 +335,30 @@ void Listener::State::await_signal() {
             {.level = "error", .message = "reload failed; keeping the old ones", .fields = {{"why", failure.what()}}});
       }
     } else if (stopping) {
-      left_behind = service->in_flight() > 0;
+      has_unanswered = service->in_flight() > 0;
       return end();
     } else {
       begin_drain();
     }
     await_signal();
   });
-  awaited_signal = alive;
+  pending_signal = alive;
 }
 
 void Listener::State::begin_drain() {
   if (stopping) return;
   stopping = true;
   service->drain();
-  turn_at = Clock::now() + options.drain_delay;
-  drain_until = turn_at + options.drain_timeout;
+  accept_until = Clock::now() + options.drain_delay;
+  drain_until = accept_until + options.drain_timeout;
   (*log)({.message = "draining", .fields = {{"in_flight", fmt::format("{}", service->in_flight())}}});
   watch_drain();
-}
-
-// Refuses new connections. Closing the listening socket at once would reset connections whose handshake the kernel has
-// completed but we have not accepted. So a filter drops SYN packets first; such a client retries a second later and is
-// refused.
-void Listener::State::turn_away() {
-  if (local) {
-    ::unlink(options.unix_socket.c_str());
-    return;
-  }
-  constexpr uint32_t kFlags = 13, kSynOrAck = 0x12, kSyn = 0x02;  // in the TCP header
-  std::array<sock_filter, 5> program = {{{BPF_LD | BPF_B | BPF_ABS, 0, 0, kFlags},
-                                         {BPF_ALU | BPF_AND | BPF_K, 0, 0, kSynOrAck},
-                                         {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, kSyn},
-                                         {BPF_RET | BPF_K, 0, 0, 0},
-                                         {BPF_RET | BPF_K, 0, 0, UINT32_MAX}}};
-  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  // Without the filter a client may see a reset instead of a refusal.
-  (void)::setsockopt(tcp->native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
 // Accepts the connections already completed by the kernel, then closes the listening socket.
 void Listener::State::stop_accepting() {
   accepting = false;
+  if (local) ::unlink(options.unix_socket.c_str());
   error_code error;
   while (!error) {
     Connection::Socket socket(io);
@@ -400,23 +376,19 @@ void Listener::State::stop_accepting() {
 // The next step of a drain, every 5 ms.
 void Listener::State::watch_drain() {
   const auto now = Clock::now();
-  if (now >= turn_at && door_until == Clock::time_point{}) {
-    turn_away();
-    door_until = now + options.handshake_grace;
-  }
-  if (door_until != Clock::time_point{} && now >= door_until) {
+  if (now >= accept_until) {
     if (accepting) stop_accepting();
-    if (now >= door_until + options.idle_grace) {
+    if (now >= accept_until + options.idle_grace) {
       const auto all = connections;  // closing removes them
       for (const auto& connection : all) connection->close_if_idle();
     }
     if (connections.empty() || now >= drain_until) {
-      left_behind = service->in_flight() > 0;
+      has_unanswered = service->in_flight() > 0;
       return end();
     }
   }
-  drainer.expires_after(5ms);
-  drainer.async_wait([this](const error_code& error) {
+  drain_timer.expires_after(5ms);
+  drain_timer.async_wait([this](const error_code& error) {
     if (!error) watch_drain();
   });
 }
@@ -429,7 +401,7 @@ void Listener::State::end() {
 }
 
 // Restarts every wait that a failure may have interrupted.
-void Listener::State::take_up() {
+void Listener::State::rearm_waits() {
   if (options.signals) await_signal();
   if (stopping) watch_drain();
   armed = Clock::time_point::max();
@@ -441,7 +413,7 @@ void Listener::State::take_up() {
 void Listener::State::run() {
   while (!ended) {
     try {
-      take_up();
+      rearm_waits();
       io.run();
       return;
     } catch (const std::exception& failure) {
@@ -451,7 +423,7 @@ void Listener::State::run() {
   }
 }
 
-void Listener::heed_signals() {
+void Listener::install_signal_handlers() {
   if (!state_->options.signals) return;
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) state_->signals.add(number);
 }
@@ -467,7 +439,7 @@ bool Listener::run(Service& service, const Log& log, const std::function<void()>
                                       state.service->metrics().connections_open = state.connections.size();
                                     },
                                     [&state] { return state.refusals.next(Clock::now()); },
-                                    [&state](const Connection* but) { return state.end_slowest_body(but); }});
+                                    [&state](const Connection* except) { return state.close_slowest_body(except); }});
   if (state.options.max_connections < state.wanted_connections) {
     log({.level = "warn",
          .message = "fewer connections than --max-connections: the limit of open files is too low",
@@ -478,7 +450,7 @@ bool Listener::run(Service& service, const Log& log, const std::function<void()>
   state.accepting = true;
   const auto work = asio::make_work_guard(state.io);
   state.run();
-  return !state.left_behind;
+  return !state.has_unanswered;
 }
 
 void Listener::stop() {

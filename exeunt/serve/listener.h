@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets: one thread that accepts, reads, passes complete requests to the service and writes its responses. It never
-// computes. Time-outs, size limits and a connection limit bound what clients can hold.
+// Sockets: one thread accepts, reads, passes complete requests to the service and writes its responses. No inference
+// runs on it. Time-outs, size limits and a connection limit bound what clients can hold.
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,11 @@ struct ListenerOptions {
   std::chrono::milliseconds body_timeout{30'000};  // from there to its last byte
   std::chrono::milliseconds idle_timeout{60'000};  // between requests
   std::chrono::milliseconds write_timeout{10'000};
-  std::chrono::milliseconds linger_time{1'000};          // for a refused client to stop sending, and read why
-  int refusals_at_once = 20, refusals_per_second = 200;  // see refusal_pace.h
+  std::chrono::milliseconds linger_time{1'000};       // for a refused client to stop sending, and read why
+  int refusal_burst = 20, refusals_per_second = 200;  // see refusal_limiter.h
   size_t max_connections = 1024;
   std::chrono::milliseconds drain_delay{0}, drain_timeout{30'000};
-  std::chrono::milliseconds handshake_grace{20};  // for handshakes under way when the drain begins
-  std::chrono::milliseconds idle_grace{250};      // for requests on their way over idle connections
+  std::chrono::milliseconds idle_grace{250};  // for requests in transit on idle connections
   FramingLimits framing = {};
   bool signals = true;  // handle SIGTERM, SIGINT and SIGHUP
 };
@@ -55,8 +54,8 @@ class Listener {
   [[nodiscard]] uint16_t port() const;
   void post(std::function<void()> work);  // from any thread
 
-  // From now on SIGTERM, SIGINT and SIGHUP are held for `run`.
-  void heed_signals();
+  // From now on SIGTERM, SIGINT and SIGHUP are handled by `run`.
+  void install_signal_handlers();
   // Serves until stopped and drained. True if every request was answered. On SIGHUP certificates are reloaded, then
   // `reload` is called; what it throws is logged.
   bool run(Service& service, const Log& log, const std::function<void()>& reload);

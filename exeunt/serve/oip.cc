@@ -4,7 +4,6 @@
 #include <map>
 
 #include "exeunt/base/checked.h"
-#include "exeunt/serve/body.h"
 #include "exeunt/serve/protocols.h"
 
 namespace exeunt::serve {
@@ -147,7 +146,7 @@ void take_tokens(const Tensors& tensors, const JobRules& rules, Job& job) {
   }
 }
 
-ExitAsk parse_parameters(const Json& value, int& unknown) {
+ExitOptions parse_parameters(const Json& value, int& unknown) {
   constexpr std::array<std::string_view, 6> known = {"exit_policy", "max_layers", "deadline_ms",
                                                      "details",     "timeout",    "priority"};
   JsonObject fields(value, "parameters");
@@ -160,7 +159,7 @@ ExitAsk parse_parameters(const Json& value, int& unknown) {
   for (const auto& [theirs, name] : ours) {
     if (const Json* found = fields.find(theirs)) exit[name] = *found;
   }
-  ExitAsk ask = parse_exit(exit);
+  ExitOptions ask = parse_exit(exit);
   if (fields.has("timeout")) {  // Triton's, in microseconds
     const int64_t timeout = fields.integer("timeout", 1, 3'600'000'000);
     ask.deadline_us = std::min(ask.deadline_us.value_or(timeout), timeout);

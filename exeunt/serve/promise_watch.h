@@ -16,15 +16,25 @@ class PromiseWatch {
   static constexpr double kConfidence = 0.95;   // of the bound
 
   // `epsilon`: the certified mean loss. Without one there is nothing to alarm about, and only the bound is kept.
-  explicit PromiseWatch(std::optional<double> epsilon);
+  explicit PromiseWatch(std::optional<double> epsilon) : epsilon_(epsilon) {
+    if (epsilon) test_.emplace(*epsilon, kFalseAlarm);
+  }
 
   // A drawn text was compared. `loss`: 1 if the labels differ, 0 if they agree; for regression, |difference| over the
   // range, at most 1.
-  void record(double loss);
+  void record(double loss) {
+    if (test_) test_->record(loss);
+    ++texts_;
+    disagreements_ += loss > 0 ? 1 : 0;
+    losses_ += loss;
+  }
   // A drawn text was dropped. What it lost is not known, so the bound takes it for lost, and nothing is covered until
   // the server has caught up: texts that come at such times may differ from the others.
-  void drop() noexcept;
-  void catch_up() noexcept { covered_ = true; }
+  void drop() noexcept {
+    ++dropped_;
+    covered_ = false;
+  }
+  void mark_covered() noexcept { covered_ = true; }
 
   [[nodiscard]] std::optional<double> epsilon() const noexcept { return epsilon_; }
   [[nodiscard]] uint64_t texts() const noexcept { return texts_; }  // compared
@@ -34,7 +44,10 @@ class PromiseWatch {
   [[nodiscard]] bool covered() const noexcept { return covered_; }
 
   // The mean loss of all texts answered since the start lies below this with confidence kConfidence.
-  [[nodiscard]] double upper_bound() const;
+  [[nodiscard]] double upper_bound() const {
+    return anytime_upper_bound(losses_ + static_cast<double>(dropped_), static_cast<int64_t>(texts_ + dropped_),
+                               1 - kConfidence);
+  }
   // True from the moment at which the promise was found broken: the texts have drifted since it was certified.
   [[nodiscard]] bool alarm() const noexcept { return test_ && test_->raised(); }
 

@@ -7,7 +7,7 @@ namespace exeunt::serve {
 namespace {
 
 // For refusals without a hint of their own.
-std::string_view usual_hint(int status) noexcept {
+std::string_view default_hint(int status) noexcept {
   constexpr std::pair<int, std::string_view> hints[] = {
       {400, "send HTTP/1.1 with one JSON object in UTF-8 as its body"},
       {405, "/openapi.json lists the methods of each route"},
@@ -36,7 +36,7 @@ Refusal out_of_memory() {
   return {503, ErrorType::overloaded, "out of memory", "retry after a moment, or send less at once"};
 }
 
-Refusal too_late() {
+Refusal deadline_passed() {
   return {504, ErrorType::overloaded, "the deadline passed before any exit was reached",
           "allow more time, or retry when the server is less busy"};
 }
@@ -54,7 +54,7 @@ HttpResponse refusal_response(const Refusal& refusal, std::string_view request_i
   OrderedJson body;
   body["error"] = refusal.what();
   body["error_type"] = name_of(refusal.type());
-  body["hint"] = refusal.hint().empty() ? usual_hint(refusal.status()) : std::string_view(refusal.hint());
+  body["hint"] = refusal.hint().empty() ? default_hint(refusal.status()) : std::string_view(refusal.hint());
   body["request_id"] = request_id;
   HttpResponse response;
   response.status = refusal.status();

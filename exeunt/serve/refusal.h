@@ -31,10 +31,10 @@ class Refusal : public Error {
 
 // 422: well-formed, but cannot be done.
 [[nodiscard]] Refusal invalid(const std::string& message, std::string hint = {});
-[[nodiscard]] Refusal out_of_memory();  // 503
-[[nodiscard]] Refusal unhealthy();      // 503
-[[nodiscard]] Refusal device_failed();  // 503
-[[nodiscard]] Refusal too_late();       // 504
+[[nodiscard]] Refusal out_of_memory();    // 503
+[[nodiscard]] Refusal unhealthy();        // 503
+[[nodiscard]] Refusal device_failed();    // 503
+[[nodiscard]] Refusal deadline_passed();  // 504
 
 [[nodiscard]] HttpResponse refusal_response(const Refusal& refusal, std::string_view request_id);
 // The response to the exception being handled. The reason of anything but a Refusal goes only to the log.

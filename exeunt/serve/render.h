@@ -21,6 +21,6 @@ struct RenderInput {
 [[nodiscard]] std::string render(const RenderInput& input);
 
 // By default as text-embeddings-inference gives them: probabilities, or the sigmoid of a single output.
-[[nodiscard]] std::vector<float> scores_of(const Answer& answer, Scoring scoring = Scoring::own);
+[[nodiscard]] std::vector<float> scores_of(const Answer& answer, Scoring scoring = Scoring::native);
 
 }  // namespace exeunt::serve

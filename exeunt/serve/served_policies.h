@@ -3,19 +3,72 @@
 // clients may request by name. Used only by the network thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exeunt/engine/engine.h"
 #include "exeunt/policy/policy_file.h"
-#include "exeunt/serve/allowed_policies.h"
-#include "exeunt/serve/load_controller.h"
 
 namespace exeunt::serve {
+
+// The exit policies clients may select: "full,entropy:0..0.3,patience:2..6". A range applies to one parameter; the
+// others must match.
+class AllowedPolicies {
+ public:
+  // Throws Error (usage) that names the bad item.
+  [[nodiscard]] static AllowedPolicies parse(std::string_view list);
+  // Exactly these.
+  [[nodiscard]] static AllowedPolicies exactly(const std::vector<PolicySpec>& policies);
+
+  // Exits and temperatures, which clients cannot set, are not compared.
+  [[nodiscard]] bool allows(const PolicySpec& policy) const;
+  [[nodiscard]] std::string str() const;  // as parse() reads it
+
+ private:
+  struct Item {
+    PolicySpec low, high;  // bounds of every parameter; equal without a range
+    std::string text;
+  };
+  [[nodiscard]] static Item parse_item(std::string_view text);
+  std::vector<Item> items_;
+};
+
+// Under load, exit earlier before refusing requests: steps along a policy's certified points, largest loss last.
+class LoadController {
+ public:
+  // `levels`: the number of points up to the largest loss allowed.
+  explicit LoadController(int levels) : levels_(std::max(levels, 1)) {}
+
+  // Called regularly with the queue's fill, from 0 to 1. Returns the point to use, from 0. Steps up quickly (the queue
+  // fills in milliseconds) and down slowly, to avoid oscillation.
+  int update(Clock::time_point now, double fill) noexcept {
+    constexpr auto kUp = std::chrono::milliseconds(50), kDown = std::chrono::milliseconds(2000);
+    const bool high = fill >= 0.5, low = fill <= 0.1;
+    if (high != was_high_ || low != was_low_) since_ = now;
+    was_high_ = high;
+    was_low_ = low;
+    if (high && level_ + 1 < levels_ && now - since_ >= kUp) {
+      ++level_;
+      since_ = now;
+    } else if (low && level_ > 0 && now - since_ >= kDown) {
+      --level_;
+      since_ = now;
+    }
+    return level_;
+  }
+  [[nodiscard]] int level() const noexcept { return level_; }
+
+ private:
+  int levels_, level_ = 0;
+  bool was_high_ = false, was_low_ = false;
+  Clock::time_point since_ = {};
+};
 
 struct PolicySettings {
   std::optional<PolicyEntry> entry = {};    // of policy.json, for the precision that is served
@@ -35,15 +88,14 @@ class ServedPolicies {
 
   // The default policy now, its certified loss (0 without a certificate), and the load level.
   [[nodiscard]] const std::shared_ptr<const AskPolicy>& current() const noexcept {
-    const Point* point = standing();
+    const Point* point = active_point();
     return point == nullptr ? full_ : point->policy;
   }
   [[nodiscard]] double epsilon() const noexcept {
-    const Point* point = standing();
+    const Point* point = active_point();
     return point == nullptr ? 0 : point->epsilon;
   }
   [[nodiscard]] int level() const noexcept { return controller_.level(); }
-  [[nodiscard]] const std::shared_ptr<const AskPolicy>& full() const noexcept { return full_; }
 
   // Adapts the load level to the queue's fill, from 0 to 1.
   void adapt(Clock::time_point now, double fill) noexcept;
@@ -75,7 +127,7 @@ class ServedPolicies {
     double epsilon = 0;
     bool tightened = false;
   };
-  [[nodiscard]] const Point* standing() const noexcept;  // the point of the load level; null: full depth
+  [[nodiscard]] const Point* active_point() const noexcept;  // the point of the load level; null: full depth
   [[nodiscard]] PolicySpec complete(PolicySpec rule) const;
 
   PolicySettings settings_;

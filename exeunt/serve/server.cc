@@ -2,20 +2,58 @@
 #include "exeunt/serve/server.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <random>
 
 #include "exeunt/base/files.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/policy_text.h"
-#include "exeunt/serve/memory_reserve.h"
 #include "exeunt/serve/shadow_engine.h"
 
 namespace exeunt::serve {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::atomic<void*> emergency_memory = nullptr;
+
+void release_emergency_memory() {
+  void* memory = emergency_memory.exchange(nullptr);
+  if (memory == nullptr) throw std::bad_alloc();
+  std::free(memory);
+}
+
+// The first allocation that fails gets this memory, so that running work can finish: much of it, such as destroying a
+// JSON value, allocates where nothing may throw. Requests are refused until it is reserved again. One per process: it
+// installs the new-handler.
+class MemoryReserve {
+ public:
+  MemoryReserve() {
+    (void)is_reserved();
+    std::set_new_handler(release_emergency_memory);
+  }
+  ~MemoryReserve() {
+    std::set_new_handler(nullptr);
+    std::free(emergency_memory.exchange(nullptr));
+  }
+  MemoryReserve(const MemoryReserve&) = delete;
+  MemoryReserve& operator=(const MemoryReserve&) = delete;
+
+  // Is it reserved, or could it be reserved again?
+  [[nodiscard]] bool is_reserved() const noexcept {
+    constexpr size_t kBytes = size_t{8} << 20;
+    if (emergency_memory.load(std::memory_order_relaxed) != nullptr) return true;
+    void* again = std::malloc(kBytes);
+    if (again == nullptr) return false;
+    void* none = nullptr;
+    if (!emergency_memory.compare_exchange_strong(none, again)) std::free(again);  // another thread was faster
+    return true;
+  }
+};
 
 ApiKeys load_keys(const ServerOptions& options) {
   std::vector<std::string> keys;
@@ -204,7 +242,7 @@ bool run_server(ServerOptions options, const Log& log) {
   ModelFacts facts = facts_of(model, options, resolved.max_length);
   warm_up(*engine, *tokenizer, facts.max_tokens);
   PolicySettings policies = settings_of(resolved, options);
-  options.service.gate.loopback = options.listener.unix_socket.empty() && is_loopback(options.listener.hostname);
+  options.service.access.loopback = options.listener.unix_socket.empty() && is_loopback(options.listener.hostname);
   options.service.precision = precision;
   options.service.engine = engine->name();
   options.service.weights = weights_sha256(model);
@@ -224,10 +262,10 @@ bool run_server(ServerOptions options, const Log& log) {
   const MemoryReserve reserve;  // only from here on: loading may fail
   Service service(
       {std::move(facts), std::move(runner), [&listener](std::function<void()> work) { listener.post(std::move(work)); },
-       log, [&reserve] { return reserve.whole(); }},
+       log, [&reserve] { return reserve.is_reserved(); }},
       std::move(policies), options.service);
   service.use_keys(std::move(keys));
-  listener.heed_signals();  // whoever reads the next line may send one
+  listener.install_signal_handlers();  // before the line that tells that it runs
   log({.message = "listening",
        .fields = {{"address", listener.address()},
                   {"model", options.model},

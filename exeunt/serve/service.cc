@@ -40,7 +40,7 @@ Service::Service(ServiceContext context, PolicySettings policies, ServiceOptions
       canary_(context_, started_),
       shadow_(context_, policies_, options_.shadow),
       jobs_({context_, policies_, canary_, shadow_,
-             [this](HttpResponse& response, const RequestInfo& info) { seal(response, info); }},
+             [this](HttpResponse& response, const RequestInfo& info) { complete_response(response, info); }},
             options_.jobs) {}
 
 RequestInfo Service::info_of(const HttpRequest& request) {
@@ -70,7 +70,7 @@ std::shared_ptr<ActiveRequest> Service::handle(HttpRequest&& request, Reply repl
     answered = exception_response(context_.log, incoming.info.id);
   }
   if (answered) {
-    best_effort([&] { seal(*answered, incoming.info); });
+    best_effort([&] { complete_response(*answered, incoming.info); });
     incoming.reply(std::move(*answered));
     return nullptr;
   }
@@ -80,14 +80,14 @@ std::shared_ptr<ActiveRequest> Service::handle(HttpRequest&& request, Reply repl
 std::optional<HttpResponse> Service::refuse_body(const HttpRequest& head, size_t declared) {
   try {
     check_access(head);
-    if (head.method == "POST") check_type(head);
-    if (const auto full = jobs_.admission().full(declared)) throw jobs_.too_much(*full);
+    if (head.method == "POST") check_content_type(head);
+    if (const auto full = jobs_.admission().full(declared)) throw jobs_.overloaded(*full);
     return std::nullopt;
   } catch (const Refusal& refusal) {
     const RequestInfo info = info_of(head);
     HttpResponse response = refusal_response(refusal, info.id);
     response.close = true;  // what follows is not read
-    seal(response, info);
+    complete_response(response, info);
     return response;
   }
 }
@@ -100,7 +100,7 @@ HttpResponse Service::refuse(const Refusal& refusal, const std::string& peer) {
   HttpResponse response = refusal_response(refusal, info.id);
   response.close = true;
   ++context_.metrics.rejected["framing"];
-  seal(response, info);
+  complete_response(response, info);
   return response;
 }
 
@@ -127,13 +127,13 @@ void Service::note_interruption(const char* why) noexcept {
 }
 
 // Headers, counters and log line of every response.
-void Service::seal(HttpResponse& response, const RequestInfo& info) {
+void Service::complete_response(HttpResponse& response, const RequestInfo& info) {
   response.fields.emplace_back("x-request-id", info.id);
   if (!info.trace.trace_id.empty()) response.fields.emplace_back("traceparent", info.trace.traceparent());
   response.fields.emplace_back("x-content-type-options", "nosniff");
   response.head_only = info.method == "HEAD";
   if (!info.origin.empty()) {
-    const auto& known = options_.gate.origins;
+    const auto& known = options_.access.origins;
     const bool any = std::find(known.begin(), known.end(), "*") != known.end();
     if (any || std::find(known.begin(), known.end(), info.origin) != known.end()) {
       response.fields.emplace_back("access-control-allow-origin", any ? "*" : info.origin);
@@ -163,9 +163,9 @@ void Service::seal(HttpResponse& response, const RequestInfo& info) {
 void Service::check_access(const HttpRequest& request) {
   const char* reason = "host";
   try {
-    check_host(request, options_.gate);
+    check_host(request, options_.access);
     reason = "origin";
-    if (request.method != "OPTIONS") check_origin(request, options_.gate);
+    if (request.method != "OPTIONS") check_origin(request, options_.access);
     reason = "key";
     if (keys_.required() && !is_public(request) && !keys_.allow(request.field("authorization"))) {
       throw Refusal(401, ErrorType::validation, "a valid API key is required", "send 'Authorization: Bearer KEY'");
@@ -219,7 +219,7 @@ Service::Answered Service::route_get(const HttpRequest& request) const {
     response.page = serve_asset("openapi.json");
     return response;
   }
-  if (path == "/" && !list_holds(request.field("accept"), "text/html")) return health(false);
+  if (path == "/" && !list_contains(request.field("accept"), "text/html")) return health(false);
   return playground_page(path, request.field("if-none-match"));
 }
 

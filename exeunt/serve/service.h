@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/serve/api_key.h"
-#include "exeunt/serve/gate.h"
+#include "exeunt/serve/access_control.h"
 #include "exeunt/serve/jobs.h"
 
 namespace exeunt::serve {
@@ -17,7 +16,7 @@ namespace exeunt::serve {
 struct ServiceOptions {
   JobOptions jobs = {};
   ShadowOptions shadow = {};
-  GateOptions gate = {};
+  AccessOptions access = {};
   bool tei_metrics = false;
   bool log_requests = true;
   bool log_peers = true;
@@ -35,20 +34,20 @@ class Service {
   // Decides by the head alone whether a body will be read: nothing, or the response to send instead. `declared`: its
   // Content-Length, if any.
   [[nodiscard]] std::optional<HttpResponse> refuse_body(const HttpRequest& head, size_t declared);
-  // The bytes of that body, charged as they arrive; given back before `handle`, which charges them as a whole.
-  [[nodiscard]] std::unique_ptr<Arrival> receive() { return std::make_unique<Arrival>(jobs_.admission()); }
+  // The bytes of that body, charged as they arrive; released before `handle`, which charges them as a whole.
+  [[nodiscard]] std::unique_ptr<ArrivingBody> begin_body() { return std::make_unique<ArrivingBody>(jobs_.admission()); }
   // Answers a request, now or later. The result, if any, may be passed to `abandon`.
   std::shared_ptr<ActiveRequest> handle(HttpRequest&& request, Reply reply);
   // The client has disconnected: cancels its texts, and nothing is answered.
   void abandon(const std::shared_ptr<ActiveRequest>& request) { jobs_.abandon(request); }
   // The response to a malformed request, or to one that arrived too slowly.
   [[nodiscard]] HttpResponse refuse(const Refusal& refusal, const std::string& peer = {});
-  // For a body that arrives while others take all the room.
-  [[nodiscard]] Refusal no_room() { return jobs_.too_much("bytes"); }
+  // For a body that arrives while others take all the memory allowed.
+  [[nodiscard]] Refusal no_room_for_body() { return jobs_.overloaded("bytes"); }
 
   void use_keys(ApiKeys keys) { keys_ = std::move(keys); }
   void drain() noexcept;
-  // Before the engines of shadow runs go.
+  // To be called before the engines of shadow runs are destroyed.
   void end_shadows() noexcept { shadow_.end(); }
   [[nodiscard]] bool draining() const noexcept { return draining_; }
   [[nodiscard]] size_t bytes_held() const noexcept { return jobs_.admission().bytes(); }
@@ -76,7 +75,7 @@ class Service {
   [[nodiscard]] std::string fixed_info() const;
   [[nodiscard]] HttpResponse info_page() const;
   [[nodiscard]] HttpResponse models_page() const;
-  void seal(HttpResponse& response, const RequestInfo& info);
+  void complete_response(HttpResponse& response, const RequestInfo& info);
   RequestInfo info_of(const HttpRequest& request);
 
   ServiceContext context_;

@@ -38,7 +38,7 @@ struct ServiceContext {
 
   // Posts from any other thread. An answer must not get lost for lack of memory, so this waits for some.
   template <class Work>
-  void hand_over(const Work& work) const noexcept {
+  void post_or_wait(const Work& work) const noexcept {
     while (true) {
       try {
         return post(work);

@@ -33,23 +33,23 @@ void Shadow::sample(const ActiveRequest& request) {
   for (size_t i = 0; i < request.outcomes.size(); ++i) {
     const Ended ended = request.outcomes[i].answer.ended;
     if (ended != Ended::policy && ended != Ended::last_exit) continue;
-    if (std::uniform_real_distribution<>()(random_) < options_.share) take(request, i, point);
+    if (std::uniform_real_distribution<>()(random_) < options_.share) enqueue(request, i, point);
   }
 }
 
-void Shadow::take(const ActiveRequest& request, size_t nth, std::optional<size_t> point) {
+void Shadow::enqueue(const ActiveRequest& request, size_t nth, std::optional<size_t> point) {
   const JobText& text = request.job.texts[nth];
   const size_t bytes = text.text.size() + (text.pair ? text.pair->size() : 0) +
                        text.ids.size() * (sizeof(text.ids[0]) + sizeof(text.types[0]));
   if (pending_ >= kMaxPending || pending_bytes_ + bytes > kMaxPendingBytes) return drop(point);
   try {
-    const auto drawn = std::make_shared<Drawn>(
-        Drawn{.point = point, .job = {}, .early = {}, .dropped_before = dropped_, .bytes = bytes});
-    drawn->job.truncate = request.job.truncate;
-    drawn->job.truncate_left = request.job.truncate_left;
-    drawn->job.texts.push_back(text);
-    drawn->early = request.outcomes[nth].answer.evidence;
-    thread_->give([this, drawn] { context_.hand_over([this, done = compare(*drawn)] { finish(done); }); });
+    const auto sample = std::make_shared<Sample>(
+        Sample{.point = point, .job = {}, .early = {}, .dropped_before = dropped_, .bytes = bytes});
+    sample->job.truncate = request.job.truncate;
+    sample->job.truncate_left = request.job.truncate_left;
+    sample->job.texts.push_back(text);
+    sample->early = request.outcomes[nth].answer.evidence;
+    thread_->submit([this, sample] { context_.post_or_wait([this, done = compare(*sample)] { finish(done); }); });
   } catch (const std::bad_alloc&) {
     return drop(point);
   }
@@ -63,17 +63,17 @@ void Shadow::drop(std::optional<size_t> point) noexcept {
   if (point) watches_[*point].drop();
 }
 
-Shadow::Compared Shadow::compare(const Drawn& drawn) const noexcept {
-  Compared out{.point = drawn.point, .bytes = drawn.bytes};
+Shadow::Comparison Shadow::compare(const Sample& sample) const noexcept {
+  Comparison out{.point = sample.point, .bytes = sample.bytes};
   best_effort([&] {
-    const Encoding text = encode_text(drawn.job, 0, context_.model, *context_.runner.tokenizer);
-    const ShadowPass pass = options_.reference.pass(text, drawn.dropped_before);
+    const Encoding text = encode_text(sample.job, 0, context_.model, *context_.runner.tokenizer);
+    const ShadowPass pass = options_.reference.pass(text, sample.dropped_before);
     out.processor_seconds = pass.processor_seconds;
     out.kept = pass.kept;
     out.hash = row_hash_of(text.ids);
     const auto finite = [](float value) { return std::isfinite(value); };
     if (!pass.logits.empty() && std::all_of(pass.logits.begin(), pass.logits.end(), finite))
-      out.loss = loss(drawn.early, pass.logits);
+      out.loss = loss(sample.early, pass.logits);
   });
   return out;
 }
@@ -84,25 +84,25 @@ double Shadow::loss(const Evidence& early, const std::vector<float>& reference) 
   return std::min(1.0, std::abs(static_cast<double>(full.value - early.value)) / options_.reference.range);
 }
 
-void Shadow::finish(const Compared& compared) {
+void Shadow::finish(const Comparison& comparison) {
   --pending_;
-  pending_bytes_ -= compared.bytes;
-  processor_seconds_ += compared.processor_seconds;
-  if (!compared.kept && !std::exchange(log_full_, true)) {
+  pending_bytes_ -= comparison.bytes;
+  processor_seconds_ += comparison.processor_seconds;
+  if (!comparison.kept && !std::exchange(log_full_, true)) {
     context_.log({.level = "warn", .message = "the shadow log is full: nothing more is kept", .fields = {}});
   }
-  if (!compared.loss) {
-    drop(compared.point);
-  } else if (options_.reference.distinct && !recent_.insert(compared.hash)) {
+  if (!comparison.loss) {
+    drop(comparison.point);
+  } else if (options_.reference.distinct && !recent_.insert(comparison.hash)) {
     ++repeats_;
-  } else if (compared.point) {
-    PromiseWatch& watch = watches_[*compared.point];
+  } else if (comparison.point) {
+    PromiseWatch& watch = watches_[*comparison.point];
     const bool before = watch.alarm();
-    watch.record(*compared.loss);
-    if (!before && watch.alarm()) note_alarm(*compared.point);
+    watch.record(*comparison.loss);
+    if (!before && watch.alarm()) note_alarm(*comparison.point);
   }
   if (pending_ > 0) return;
-  for (PromiseWatch& watch : watches_) watch.catch_up();
+  for (PromiseWatch& watch : watches_) watch.mark_covered();
 }
 
 void Shadow::note_alarm(size_t point) {

@@ -5,17 +5,19 @@
 // the network thread alone.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <random>
+#include <unordered_set>
 #include <vector>
 
+#include "exeunt/base/secret_hash.h"
 #include "exeunt/serve/active_request.h"
 #include "exeunt/serve/promise_watch.h"
-#include "exeunt/serve/recent_hashes.h"
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
-#include "exeunt/serve/work_threads.h"
+#include "exeunt/serve/thread_pool.h"
 
 namespace exeunt::serve {
 
@@ -43,6 +45,28 @@ struct ShadowOptions {
   ShadowReference reference = {};
 };
 
+// The last hashes that were seen, up to a number.
+class RecentHashes {
+ public:
+  explicit RecentHashes(size_t most) : most_(most) {}
+
+  // False if it is among the last ones already.
+  bool insert(uint64_t hash) {
+    if (!known_.insert(hash).second) return false;
+    order_.push_back(hash);
+    if (order_.size() > most_) {
+      known_.erase(order_.front());
+      order_.pop_front();
+    }
+    return true;
+  }
+
+ private:
+  size_t most_;
+  std::unordered_set<uint64_t, SecretHash> known_ = {};
+  std::deque<uint64_t> order_ = {};
+};
+
 class Shadow {
  public:
   static constexpr size_t kMaxPending = 1024, kMaxPendingBytes = 16 << 20;  // beyond, drawn texts are dropped
@@ -61,14 +85,14 @@ class Shadow {
   [[nodiscard]] Metrics::Shadows report() const;
 
  private:
-  struct Drawn {
+  struct Sample {
     std::optional<size_t> point;  // none: answered at full depth in place of a point that broke its promise
     Job job;                      // of this text alone
     Evidence early;
     uint64_t dropped_before;
     size_t bytes;
   };
-  struct Compared {
+  struct Comparison {
     std::optional<size_t> point;
     size_t bytes = 0;
     std::optional<double> loss = {};  // none: the comparison failed
@@ -76,11 +100,11 @@ class Shadow {
     double processor_seconds = 0;
     bool kept = true;
   };
-  void take(const ActiveRequest& request, size_t nth, std::optional<size_t> point);
+  void enqueue(const ActiveRequest& request, size_t nth, std::optional<size_t> point);
   void drop(std::optional<size_t> point) noexcept;
-  [[nodiscard]] Compared compare(const Drawn& drawn) const noexcept;  // on the shadow thread
+  [[nodiscard]] Comparison compare(const Sample& sample) const noexcept;  // on the shadow thread
   [[nodiscard]] double loss(const Evidence& early, const std::vector<float>& reference) const;
-  void finish(const Compared& compared);
+  void finish(const Comparison& comparison);
   void note_alarm(size_t point);
 
   ServiceContext& context_;
@@ -94,7 +118,7 @@ class Shadow {
   uint64_t repeats_ = 0;
   double processor_seconds_ = 0;
   bool log_full_ = false;
-  std::optional<WorkThreads> thread_ = {};  // last: it uses what is above
+  std::optional<ThreadPool> thread_ = {};  // last: it uses what is above
 };
 
 }  // namespace exeunt::serve

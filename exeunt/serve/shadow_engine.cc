@@ -3,12 +3,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <thread>
+
+#include <sys/resource.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/serve/low_priority.h"
 
 namespace exeunt::serve {
 namespace {
+
+// Runs `work` on a new thread of low priority, which the threads that it starts inherit. Waits for it,
+// and throws what it throws.
+template <class Work>
+void run_at_low_priority(const Work& work) {
+  std::exception_ptr failure;
+  std::thread([&] {
+    (void)::setpriority(PRIO_PROCESS, 0, 19);  // on Linux, 0 is this thread alone
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
+}
 
 std::vector<float> last_exit(const Engine::FullPass& pass, int outputs) {
   return {pass.logits.end() - outputs, pass.logits.end()};
@@ -35,31 +54,31 @@ double loss_range(const Certificate* certificate, const ModelFacts& model) {
 }
 
 ShadowEngine::ShadowEngine(const Checkpoint& model, Engine& served, const ShadowEngineOptions& options)
-    : served_(served), by_fp32_(options.reference == LossReference::fp32) {
+    : served_(served), reference_is_fp32_(options.reference == LossReference::fp32) {
   if (!options.log.empty()) log_.emplace(options.log, options.log_head);
-  if (served.precision() == Precision::fp32 || !(by_fp32_ || log_)) return;
+  if (served.precision() == Precision::fp32 || !(reference_is_fp32_ || log_)) return;
   run_at_low_priority([&] {  // its thread inherits that
-    own_ = std::make_unique<Engine>(
+    fp32_ = std::make_unique<Engine>(
         model, EngineOptions{
                    .device = options.device, .precision = Precision::fp32, .threads = 1, .kernels = options.kernels});
   });
 }
 
 ShadowPass ShadowEngine::pass(const Encoding& text, uint64_t dropped) {
-  const Engine::FullPass own = own_ ? own_->full_pass(text) : Engine::FullPass{};
+  const Engine::FullPass fp32 = fp32_ ? fp32_->full_pass(text) : Engine::FullPass{};
   const Engine::FullPass served = runs_served() ? served_.full_pass(text) : Engine::FullPass{};
-  require_finite(own);
+  require_finite(fp32);
   require_finite(served);
   const int outputs = served_.exits().outputs;
-  ShadowPass out{.logits = last_exit(own_ && by_fp32_ ? own : served, outputs),
-                 .processor_seconds = own.processor_seconds + served.processor_seconds};
+  ShadowPass out{.logits = last_exit(fp32_ && reference_is_fp32_ ? fp32 : served, outputs),
+                 .processor_seconds = fp32.processor_seconds + served.processor_seconds};
   if (!log_) return out;
   out.kept = log_->write({.row_hash = hash_text(row_hash_of(text.ids)),
                           .tokens = static_cast<int>(text.ids.size()),
                           .logits = served.logits,
                           .lte = served.lte,
                           .ramp = served.ramp,
-                          .reference = last_exit(own_ ? own : served, outputs),
+                          .reference = last_exit(fp32_ ? fp32 : served, outputs),
                           .dropped = dropped});
   return out;
 }
@@ -71,7 +90,7 @@ double ShadowEngine::relative_cost(const Encoding& text) {
     (void)engine.full_pass(text);
     return std::max(processor_seconds() - before, 1e-6);
   };
-  return (own_ ? cost(*own_) / cost(served_) : 0) + (runs_served() ? 1 : 0);
+  return (fp32_ ? cost(*fp32_) / cost(served_) : 0) + (runs_served() ? 1 : 0);
 }
 
 }  // namespace exeunt::serve

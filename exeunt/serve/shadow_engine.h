@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs shadows: the certificate's reference, and both fp32 and every exit of the served precision if a log is
-// kept. Where another precision is served, fp32 is an engine of its own, whose thread gives way to all others. (Not so
+// kept. Where another precision is served, fp32 has a second engine, whose thread has low priority. (Not so
 // the thread that waits for it: that one shares locks with the network thread.)
 #pragma once
 
@@ -33,17 +33,17 @@ class ShadowEngine {
   // On one thread at a time.
   [[nodiscard]] ShadowPass pass(const Encoding& text, uint64_t dropped);
 
-  [[nodiscard]] size_t bytes() const noexcept { return own_ ? own_->weight_bytes() : 0; }
+  [[nodiscard]] size_t bytes() const noexcept { return fp32_ ? fp32_->weight_bytes() : 0; }
   [[nodiscard]] bool logs() const noexcept { return log_.has_value(); }
   // Processor time of one pass, as a multiple of the served engine's at full depth.
   [[nodiscard]] double relative_cost(const Encoding& text);
 
  private:
-  [[nodiscard]] bool runs_served() const noexcept { return !own_ || !by_fp32_ || log_; }
+  [[nodiscard]] bool runs_served() const noexcept { return !fp32_ || !reference_is_fp32_ || log_; }
 
   Engine& served_;
-  bool by_fp32_;                      // the certificate's reference; else it is the served precision
-  std::unique_ptr<Engine> own_ = {};  // fp32, one thread of low priority; none: that is served, or not needed
+  bool reference_is_fp32_;             // the certificate's reference; else it is the served precision
+  std::unique_ptr<Engine> fp32_ = {};  // fp32, one thread of low priority; none: that is served, or not needed
   std::optional<ShadowLogWriter> log_ = {};
 };
 

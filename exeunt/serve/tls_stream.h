@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS on a non-blocking socket that OpenSSL reads and writes itself. Asio's own stream copies through buffers of 68 KiB
-// for every connection, before anybody has shown a key. Includes Boost, so only connection.h includes it.
+// TLS on a non-blocking socket that OpenSSL reads and writes itself: asio::ssl::stream holds 68 KiB of buffers for
+// every connection, before it has shown a key (decision 0028). Includes Boost, so only connection.h includes it.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ class TlsStream {
   void handshake(Handler done);
   void read_some(boost::asio::mutable_buffer buffer, Handler done);
   void write_some(std::string_view bytes, Handler done);
-  // Tells the client that nothing follows, if that can be done at once.
+  // If that can be done at once.
   void send_close_notify() noexcept;
 
  private:

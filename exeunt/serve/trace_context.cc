@@ -44,12 +44,12 @@ std::optional<TraceContext> parse_traceparent(std::string_view text) {
 }
 
 std::string request_id_of(std::string_view from_client, IdSource& ids) {
-  const bool harmless = !from_client.empty() && from_client.size() <= 64 &&
-                        std::all_of(from_client.begin(), from_client.end(), [](char c) {
-                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                                 c == '.' || c == '_' || c == ':' || c == '-';
-                        });
-  return harmless ? std::string(from_client) : ids.hex(16);
+  const bool safe = !from_client.empty() && from_client.size() <= 64 &&
+                    std::all_of(from_client.begin(), from_client.end(), [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                             c == '_' || c == ':' || c == '-';
+                    });
+  return safe ? std::string(from_client) : ids.hex(16);
 }
 
 }  // namespace exeunt::serve

@@ -32,11 +32,11 @@ class CanaryTest : public testing::Test {
   Canary canary_{context_, start_};
 };
 
-TEST_F(CanaryTest, RunsOnlyWhereNoAnswerWasSeenForHalfAMinute) {
+TEST_F(CanaryTest, RunsAfterThirtySecondsWithoutAnswer) {
   EXPECT_EQ(canary_.wake_at(), start_ + 30s);
   canary_.wake(start_ + 29s);
   EXPECT_EQ(canary_.wake_at(), start_ + 30s);
-  canary_.saw_answer(start_ + 20s);
+  canary_.on_answer(start_ + 20s);
   canary_.wake(start_ + 30s);
   EXPECT_EQ(canary_.wake_at(), start_ + 60s);  // none is under way: its limit would come earlier
   canary_.wake(start_ + 60s);
@@ -47,7 +47,7 @@ TEST_F(CanaryTest, RunsOnlyWhereNoAnswerWasSeenForHalfAMinute) {
   EXPECT_EQ(fake_.log(), "");
 }
 
-TEST_F(CanaryTest, TwoWithoutAnAnswerMeanADeadEngineUntilOneComes) {
+TEST_F(CanaryTest, UnhealthyAfterTwoFailuresUntilOneSucceeds) {
   fake_.engine().hold(true);
   wake(2);  // the first begins, and its limit passes
   EXPECT_TRUE(canary_.healthy());
@@ -58,19 +58,19 @@ TEST_F(CanaryTest, TwoWithoutAnAnswerMeanADeadEngineUntilOneComes) {
   EXPECT_TRUE(fake_.until([&] { return canary_.healthy(); }));
 }
 
-TEST_F(CanaryTest, AClientsAnswerClearsTheFailures) {
+TEST_F(CanaryTest, ClientAnswerClearsFailures) {
   fake_.engine().hold(true);
   wake(2);
-  canary_.saw_answer(now_);
+  canary_.on_answer(now_);
   wake(3);
   EXPECT_TRUE(canary_.healthy());  // one failure, not two
   wake(2);
   EXPECT_FALSE(canary_.healthy());
-  canary_.saw_answer(now_);
+  canary_.on_answer(now_);
   EXPECT_TRUE(canary_.healthy());
 }
 
-TEST_F(CanaryTest, ALateAnswerSaysNothingOfTheOneUnderWay) {
+TEST_F(CanaryTest, IgnoresLateAnswerOfEarlierCanary) {
   std::vector<Engine::Done> waiting;
   context_.runner.submit = [&](std::span<Engine::LazyText> texts, const Ask&) {
     waiting.push_back(std::move(texts[0].done));
@@ -86,9 +86,9 @@ TEST_F(CanaryTest, ALateAnswerSaysNothingOfTheOneUnderWay) {
   fake_.run_posted();
 }
 
-TEST_F(CanaryTest, ADeviceThatFailedIsAskedAtOnceAndDeadUntilItAnswers) {
+TEST_F(CanaryTest, RunsAtOnceAfterDeviceFailure) {
   fake_.engine().lose_device(true);
-  canary_.saw_failure(start_ + 1s);
+  canary_.on_failure(start_ + 1s);
   EXPECT_EQ(canary_.wake_at(), start_ + 1s);
   EXPECT_TRUE(canary_.healthy());
   wake(1);
@@ -100,7 +100,7 @@ TEST_F(CanaryTest, ADeviceThatFailedIsAskedAtOnceAndDeadUntilItAnswers) {
   EXPECT_TRUE(canary_.healthy());
 }
 
-TEST_F(CanaryTest, AnEngineThatTakesNothingIsDeadToo) {
+TEST_F(CanaryTest, UnhealthyWhenSubmitThrows) {
   context_.runner.submit = [](auto&&...) -> Ticket { throw std::runtime_error("closed"); };
   wake(2);
   EXPECT_FALSE(canary_.healthy());

@@ -215,7 +215,7 @@ class FakeReference {
   uint64_t dropped_ = 0;
 };
 
-// What a service stands on in a test: an engine, and posts that run when the test says so.
+// The context of a service under test: a fake engine, and posts that run when the test says so.
 class FakeContext {
  public:
   explicit FakeContext(int threads = 1) : engine_(std::make_unique<FakeEngine>(threads)) {}

@@ -17,20 +17,20 @@ int status_of(const std::string& head) {
   return 200;
 }
 
-TEST(HeadCheck, TakesOrdinaryHeads) {
+TEST(HeadCheck, AcceptsOrdinaryHeads) {
   EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), 200);
   EXPECT_EQ(status_of("GET / HTTP/1.0\r\n\r\n"), 200);
   EXPECT_EQ(status_of("POST /predict?x=1 HTTP/1.1\r\nhost: x\r\nContent-Length: 3\r\nX-Utf: \xc3\xa4\r\n\r\n"), 200);
   EXPECT_EQ(status_of("POST / HTTP/1.1\r\nHost:x\r\nTransfer-Encoding:\t chunked \r\n\r\n"), 200);
 }
 
-TEST(HeadCheck, RefusesWhatCouldBeReadInTwoWays) {
+TEST(HeadCheck, RejectsAmbiguousHeads) {
   for (const SmugglingCase& c : smuggling_heads()) {
     EXPECT_EQ(status_of(c.bytes), 400) << c.name;
   }
 }
 
-TEST(HeadCheck, BoundsTheNumberOfFields) {
+TEST(HeadCheck, RejectsTooManyFields) {
   std::string head = "GET / HTTP/1.1\r\nHost: x\r\n";
   for (size_t i = 1; i < kMaxFields; ++i) head += "a: b\r\n";
   EXPECT_EQ(status_of(head + "\r\n"), 200);

@@ -54,7 +54,7 @@ const std::string kTwo = R"({"inputs":[["ab"],["c"]]})";
 const std::string kLarge = R"({"inputs":"ab","padding":")" + std::string(10'000, 'x') + "\"}";
 
 // Whatever becomes of a request, it leaves no place taken and no deadline behind, and is answered once or not at all.
-TEST(Jobs, EveryEndGivesBackWhatItTook) {
+TEST(Jobs, ReleasesAdmissionHoweverRequestEnds) {
   const std::string bad_policy = R"({"inputs":"a","exit":{"policy":"entropy:0.9"}})";
   const std::string bad_layer = R"({"inputs":"a","exit":{"max_layers":0}})";
   for (const auto& [body, status] :
@@ -69,7 +69,7 @@ TEST(Jobs, EveryEndGivesBackWhatItTook) {
   }
 }
 
-TEST(Jobs, WhatIsNotAdmittedTakesNothing) {
+TEST(Jobs, RejectedRequestTakesNoAdmission) {
   TestJobs test({.admission = {.requests = 1}});
   EXPECT_EQ(test.start(kTwo, {{"content-type", "text/plain"}}), 415);
   EXPECT_EQ(test.start(kTwo, {{"x-request-timeout-ms", "0"}}), 422);
@@ -87,7 +87,7 @@ TEST(Jobs, WhatIsNotAdmittedTakesNothing) {
   EXPECT_EQ(test.context_.metrics.rejected["requests"], 1U);
 }
 
-TEST(Jobs, TheEarlierOfTwoDeadlinesHolds) {
+TEST(Jobs, AppliesEarlierOfTwoDeadlines) {
   for (const auto& [header, field, want] :
        {std::tuple{"", "", 30'003ms}, std::tuple{"40", "", 43ms}, std::tuple{"40", "20", 23ms},
         std::tuple{"20", "40", 23ms}, std::tuple{"40000", "", 30'003ms}}) {
@@ -106,7 +106,7 @@ TEST(Jobs, TheEarlierOfTwoDeadlinesHolds) {
   }
 }
 
-TEST(Jobs, AnAbandonedRequestIsNeverAnsweredWhereverItIs) {
+TEST(Jobs, NeverAnswersAbandonedRequest) {
   for (const std::string& body : {kTwo, kLarge}) {
     TestJobs test;
     test.engine().hold(true);
@@ -121,7 +121,7 @@ TEST(Jobs, AnAbandonedRequestIsNeverAnsweredWhereverItIs) {
   }
 }
 
-TEST(Jobs, AnEngineThatTakesNothingCostsTheRequestAlone) {
+TEST(Jobs, SubmitFailureFailsOnlyItsRequest) {
   TestJobs test;
   const auto submit = test.context_.runner.submit;
   int calls = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server over real sockets, with an engine that is played.
+// The server over real sockets, with a fake engine.
 #include "exeunt/serve/listener.h"
 
 #include <cstdlib>
@@ -50,6 +50,14 @@ class RunningServer {
   void begin_stop() { listener_.stop(); }
   uint16_t port() const { return port_; }
   FakeEngine& engine() { return *engine_; }
+  // Processor time of the network thread so far.
+  double network_seconds() {
+    clockid_t clock{};
+    timespec time{};
+    EXPECT_EQ(::pthread_getcpuclockid(thread_.native_handle(), &clock), 0);
+    EXPECT_EQ(::clock_gettime(clock, &time), 0);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
   // Asks the network thread.
   template <class Value>
   Value ask(Value (*question)(Service&)) {
@@ -74,7 +82,7 @@ class RunningServer {
 };
 
 constexpr std::string_view kBody = R"({"inputs":"hello there"})";
-// What any polite client gets at any time.
+// A well-formed request must be answered at any time.
 void expect_alive(uint16_t port) {
   RawClient client(port);
   ASSERT_TRUE(client.send(post_text("/predict", kBody)));
@@ -83,7 +91,7 @@ void expect_alive(uint16_t port) {
   EXPECT_EQ(response->status, 200) << response->body;
 }
 
-TEST(ListenerTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
+TEST(ListenerTest, AnswersPipelinedRequestsInOrder) {
   RunningServer server;
   RawClient client(server.port());
   std::string all;
@@ -100,7 +108,7 @@ TEST(ListenerTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
   EXPECT_TRUE(client.ends());
 }
 
-TEST(ListenerTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
+TEST(ListenerTest, RejectsAmbiguousHeadAndCloses) {
   RunningServer server;
   for (const SmugglingCase& c : smuggling_heads()) {
     RawClient client(server.port());
@@ -116,7 +124,7 @@ TEST(ListenerTest, RefusesEveryHeadThatCouldBeReadInTwoWaysAndCloses) {
   expect_alive(server.port());
 }
 
-TEST(ListenerTest, AnswersBadBodiesAndGoesOn) {
+TEST(ListenerTest, AnswersBadBodyAndServesNextClient) {
   RunningServer server({.listener = {.framing = {.body_bytes = 200'000}}});
   struct Case {
     std::string bytes;
@@ -145,7 +153,7 @@ TEST(ListenerTest, AnswersBadBodiesAndGoesOn) {
   expect_alive(server.port());
 }
 
-TEST(ListenerTest, MutatedRequestsNeverGetA5xxAndNeverHurt) {
+TEST(ListenerTest, MutatedRequestsGetNo5xx) {
   RunningServer server({.listener = {.head_timeout = 200ms, .body_timeout = 200ms}});
   std::mt19937_64 random(20240501);
   const std::vector<std::string> seeds = {
@@ -201,14 +209,14 @@ std::vector<std::unique_ptr<RawClient>> slow_clients(uint16_t port, std::span<co
   return out;
 }
 
-TEST(ListenerTest, SlowClientsDoNotKeepOthersFromTheirAnswers) {
+TEST(ListenerTest, AnswersOthersBesideSlowClients) {
   RunningServer server({.listener = {.head_timeout = 1h, .body_timeout = 1h, .idle_timeout = 1h}});
   const auto slow = slow_clients(server.port(), kBeginnings);
   for (int i = 0; i < 10; ++i) expect_alive(server.port());
   EXPECT_EQ(server.ask<uint64_t>([](Service& s) { return s.metrics().connections; }), 110U);
 }
 
-TEST(ListenerTest, SlowClientsAreCutOff) {
+TEST(ListenerTest, TimesOutSlowClients) {
   RunningServer server({.listener = {.head_timeout = 50ms, .body_timeout = 50ms, .idle_timeout = 1h}});
   for (const auto& client : slow_clients(server.port(), std::span(kBeginnings).first(2))) {
     const auto response = client->receive();
@@ -218,12 +226,12 @@ TEST(ListenerTest, SlowClientsAreCutOff) {
   }
   RunningServer impatient({.listener = {.idle_timeout = 50ms}});
   for (const auto& client : slow_clients(impatient.port(), std::span(kBeginnings).last(1))) {
-    EXPECT_FALSE(client->receive().has_value()) << "an idle connection ends without a word";
+    EXPECT_FALSE(client->receive().has_value()) << "an idle connection is closed without a response";
     EXPECT_TRUE(client->ends());
   }
 }
 
-TEST(ListenerTest, ManyConnectionsMakeRoomForNewOnes) {
+TEST(ListenerTest, ClosesLongestWaitingAtConnectionLimit) {
   RunningServer server({.listener = {.max_connections = 8}});
   std::vector<std::unique_ptr<RawClient>> idle;
   for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<RawClient>(server.port()));
@@ -232,7 +240,7 @@ TEST(ListenerTest, ManyConnectionsMakeRoomForNewOnes) {
   EXPECT_TRUE(idle[0]->ends());  // the one that had waited longest
 }
 
-TEST(ListenerTest, ClientsThatNeverReadGiveWayToOthers) {
+TEST(ListenerTest, ClosesClientThatNeverReadsAtConnectionLimit) {
   RunningServer server({.listener = {.write_timeout = 1h, .max_connections = 8}});
   std::string many;
   for (int i = 0; i < 2000; ++i) many += "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -254,7 +262,7 @@ TEST(ListenerTest, ClientsThatNeverReadGiveWayToOthers) {
 }
 
 // Nothing of the body is sent: the answer is to the head.
-TEST(ListenerTest, ABodyIsRefusedAtItsHead) {
+TEST(ListenerTest, RejectsBodyWithoutKeyAtHead) {
   RunningServer server;
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
   for (const char* rest : {"", "Expect: 100-continue\r\n"}) {
@@ -269,7 +277,7 @@ TEST(ListenerTest, ABodyIsRefusedAtItsHead) {
 }
 
 // What clients without a key make us hold, however much they send: not the kernel's buffers, but our own memory.
-TEST(ListenerTest, KeylessConnectionsHoldLittle) {
+TEST(ListenerTest, LimitsMemoryOfKeylessConnections) {
   constexpr size_t kConnections = 100, kMost = 16 << 10;  // bytes for each
   RunningServer server({.listener = {.head_timeout = 1h, .idle_timeout = 1h}});
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
@@ -289,7 +297,7 @@ TEST(ListenerTest, KeylessConnectionsHoldLittle) {
 }
 
 // A client that is refused may go on sending for a while, and still reads why.
-TEST(ListenerTest, ARefusedClientReadsItsAnswerAfterSendingOn) {
+TEST(ListenerTest, RejectedClientReadsResponseWhileStillSending) {
   RunningServer server({.listener = {.linger_time = 1h}});
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
   const Scratch scratch;
@@ -307,9 +315,9 @@ TEST(ListenerTest, ARefusedClientReadsItsAnswerAfterSendingOn) {
   }
 }
 
-// One a second: whoever comes again and again waits, and those with a key do not.
-TEST(ListenerTest, RefusedClientsWaitForTheirTurn) {
-  RunningServer server({.listener = {.refusals_at_once = 1, .refusals_per_second = 1}});
+// One per second: clients without a key wait, and those with a key do not.
+TEST(ListenerTest, RateLimitsRejectedClients) {
+  RunningServer server({.listener = {.refusal_burst = 1, .refusals_per_second = 1}});
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
   const std::string honest = post_text("/predict", kBody, "Authorization: Bearer a-good-key\r\n");
   const auto begun = Clock::now();
@@ -340,8 +348,8 @@ TEST(ListenerTest, RefusedClientsWaitForTheirTurn) {
 }
 
 // A client that only asks for what needs a key keeps its connection, and waits as well.
-TEST(ListenerTest, RefusedRequestsWithoutABodyWaitForTheirTurn) {
-  RunningServer server({.listener = {.refusals_at_once = 1, .refusals_per_second = 10}});
+TEST(ListenerTest, RateLimitsRejectedRequestsWithoutBody) {
+  RunningServer server({.listener = {.refusal_burst = 1, .refusals_per_second = 10}});
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
   RawClient client(server.port());
   const auto begun = Clock::now();
@@ -357,7 +365,37 @@ TEST(ListenerTest, RefusedRequestsWithoutABodyWaitForTheirTurn) {
   EXPECT_GE(Clock::now() - begun, 300ms);
 }
 
-TEST(ListenerTest, BodiesThatDawdleGiveWayToOthers) {
+// Processor time that the network thread spends in half a second on clients that come without a key again and again.
+double seconds_for_keyless_clients(int refusals_per_second) {
+  RunningServer server({.listener = {.refusals_per_second = refusals_per_second}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  std::atomic<bool> ended = false;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.emplace_back([&] {
+      while (!ended) {
+        RawClient client(server.port());
+        client.send(post_text("/predict", kBody));
+        (void)client.receive(100);
+      }
+    });
+  }
+  std::this_thread::sleep_for(100ms);
+  const double before = server.network_seconds();
+  std::this_thread::sleep_for(500ms);
+  const double spent = server.network_seconds() - before;
+  ended = true;
+  for (std::thread& client : clients) client.join();
+  return spent;
+}
+
+// Without the limit they take most of the thread that serves everybody, however few connections are allowed.
+TEST(ListenerTest, LimitsProcessorTimeOfKeylessClients) {
+  const double with = seconds_for_keyless_clients(200), without = seconds_for_keyless_clients(0);
+  EXPECT_LT(with, 0.5 * without);
+}
+
+TEST(ListenerTest, ClosesSlowestBodyWhenBytesRunOut) {
   RunningServer server({.listener = {.body_timeout = 1h}, .service = {.jobs = {.admission = {.bytes = 100'000}}}});
   const std::string body = R"({"inputs":")" + std::string(60'000, 'a') + R"("})";
   const std::string whole = post_text("/predict", body);
@@ -373,7 +411,7 @@ TEST(ListenerTest, BodiesThatDawdleGiveWayToOthers) {
   EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.bytes_held(); }), 0U);
 }
 
-TEST(ListenerTest, HoldsNoMoreConnectionsThanFilesMayBeOpen) {
+TEST(ListenerTest, LimitsConnectionsByOpenFileLimit) {
   const auto plan = [](size_t connections, uint64_t limit, uint64_t highest) {
     const DescriptorPlan out = plan_descriptors(connections, limit, highest);
     return std::pair(out.connections, out.limit);
@@ -384,7 +422,7 @@ TEST(ListenerTest, HoldsNoMoreConnectionsThanFilesMayBeOpen) {
   EXPECT_EQ(plan(100, 32, 32), std::pair(size_t{1}, uint64_t{32}));
 }
 
-TEST(ListenerTest, InvitesBodiesThatWaitForIt) {
+TEST(ListenerTest, Sends100ContinueWhenExpected) {
   RunningServer server;
   RawClient client(server.port());
   client.send("POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " +
@@ -394,14 +432,14 @@ TEST(ListenerTest, InvitesBodiesThatWaitForIt) {
   EXPECT_EQ(client.receive()->status, 200);
 }
 
-TEST(ListenerTest, HeadIsAnsweredWithoutABody) {
+TEST(ListenerTest, AnswersHeadRequestWithoutBody) {
   RunningServer server;
   RawClient client(server.port());
   client.send("HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_TRUE(client.ends());
 }
 
-TEST(ListenerTest, AClientThatLeavesTakesItsWorkWithIt) {
+TEST(ListenerTest, CancelsWorkOfDisconnectedClient) {
   RunningServer server({.threads = 1});
   server.engine().hold(true);
   {
@@ -415,7 +453,7 @@ TEST(ListenerTest, AClientThatLeavesTakesItsWorkWithIt) {
   EXPECT_EQ(server.engine().begun(), 1);
 }
 
-TEST(ListenerTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
+TEST(ListenerTest, Answers504AtDeadlineWhileEngineIsBusy) {
   RunningServer server({.threads = 1});
   server.engine().hold(true);
   RawClient client(server.port());
@@ -426,10 +464,10 @@ TEST(ListenerTest, ADeadlineIsKeptWhileTheEngineIsBusy) {
   server.engine().hold(false);
 }
 
-TEST(ListenerTest, DrainsWithoutLosingARequest) {
+TEST(ListenerTest, DrainAnswersEveryAcceptedRequest) {
   for (int trial = 0; trial < 8; ++trial) {
-    // Long graces: whoever has connected may take its time to ask, however busy the machine is.
-    RunningServer server({.listener = {.handshake_grace = 200ms, .idle_grace = 60s}, .threads = 2, .work = 2ms});
+    // A long grace: a connected client may be slow to send on a busy machine.
+    RunningServer server({.listener = {.idle_grace = 60s}, .threads = 2, .work = 2ms});
     std::atomic<int> lost = 0, answered = 0;
     std::atomic<bool> ended = false;
     std::vector<std::thread> clients;
@@ -437,7 +475,7 @@ TEST(ListenerTest, DrainsWithoutLosingARequest) {
       clients.emplace_back([&] {
         while (!ended) {
           RawClient client(server.port());
-          if (!client.connected()) return;  // the door is closed: nothing was accepted
+          if (!client.connected()) return;  // the listening socket is closed: nothing was accepted
           for (bool open = true; open && !ended;) {
             if (!client.send(post_text("/predict", kBody))) break;
             const auto response = client.receive();
@@ -459,7 +497,7 @@ TEST(ListenerTest, DrainsWithoutLosingARequest) {
   }
 }
 
-TEST(ListenerTest, ServesOnAUnixSocketAndCleansUp) {
+TEST(ListenerTest, ServesOnUnixSocketAndRemovesIt) {
   const Scratch scratch;
   const std::string path = scratch.path() / "s";
   {
@@ -475,7 +513,7 @@ TEST(ListenerTest, ServesOnAUnixSocketAndCleansUp) {
   EXPECT_THAT(error_of([&] { Listener second({.unix_socket = path}); }).what(), testing::HasSubstr("in use"));
 }
 
-TEST(ListenerTest, SaysWhyItCannotListen) {
+TEST(ListenerTest, ReportsWhyItCannotListen) {
   RunningServer server;
   EXPECT_EQ(error_of([&] { Listener second({.port = server.port()}); }).code(), Code::resources);
   EXPECT_EQ(error_of([] { Listener bad({.hostname = "no such host"}); }).code(), Code::usage);

@@ -2,7 +2,6 @@
 // Bodies in and out, by protocol. Examples named "document" are those of the protocols' own papers.
 #include <map>
 
-#include "exeunt/serve/body.h"
 #include "exeunt/serve/protocols.h"
 #include "exeunt/serve/render.h"
 #include "tests/fixtures/scratch.h"
@@ -57,7 +56,7 @@ std::string rendered(const Job& job, const std::vector<Answer>& answers, const M
   return render({.job = job, .model = model, .answers = answers, .policy = nullptr, .request_id = "r1"});
 }
 
-TEST(Body, IsStrictJson) {
+TEST(Body, RejectsInvalidJson) {
   const auto status = [](const std::string& body) {
     try {
       (void)parse_body(body);
@@ -95,7 +94,7 @@ TEST(Body, IsStrictJson) {
 }
 
 // Two strings are a pair by the document; a model of single texts would answer them with nonsense.
-TEST(Predict, RefusesAPairForAModelOfSingleTexts) {
+TEST(Predict, RejectsPairForSingleTextModel) {
   ModelFacts single = two_classes();
   single.texts = 1;
   for (const char* body : {R"({"inputs":["a","b"]})", R"({"inputs":[["a"],["b","c"]]})"}) {
@@ -112,7 +111,7 @@ TEST(Predict, RefusesAPairForAModelOfSingleTexts) {
   EXPECT_EQ(refused(parse_infer, tensors, single).first, 422);
 }
 
-TEST(Predict, TakesTheThreeFormsOfTheDocument) {
+TEST(Predict, AcceptsTextPairAndBatch) {
   Job job = parsed(parse_predict, R"({"inputs":"What is Deep Learning?"})");
   EXPECT_EQ(job.shape, Shape::predict);
   EXPECT_EQ(job.texts.at(0).text, "What is Deep Learning?");
@@ -133,7 +132,7 @@ TEST(Predict, TakesTheThreeFormsOfTheDocument) {
   EXPECT_EQ(job.unknown_fields, 1);
 }
 
-TEST(Predict, RefusesWhatItCannotMean) {
+TEST(Predict, RejectsInvalidInputs) {
   for (const char* body : {R"({})", R"({"inputs":3})", R"({"inputs":null})", R"({"inputs":["a","b","c"]})",
                            R"({"inputs":[["a"],"b"]})", R"({"inputs":[["a","b","c"]]})", R"({"inputs":[[]]})",
                            R"({"inputs":[1]})", R"({"inputs":{"a":1}})", R"({"inputs":"a","truncate":"yes"})",
@@ -146,7 +145,7 @@ TEST(Predict, RefusesWhatItCannotMean) {
 }
 
 // What huggingface_hub (Python) and @huggingface/inference (JavaScript) send, and the options of their pipelines.
-TEST(TextClassification, TakesTheFormsOfTheInferenceApi) {
+TEST(TextClassification, AcceptsFormsOfInferenceApi) {
   Job job = parsed(parse_text_classification, R"({"inputs":"I like you. I love you"})");
   EXPECT_EQ(job.shape, Shape::predict_batch);
   EXPECT_EQ(job.texts.at(0).text, "I like you. I love you");
@@ -172,7 +171,7 @@ TEST(TextClassification, TakesTheFormsOfTheInferenceApi) {
   EXPECT_EQ(refused(parse_text_classification, R"({"inputs":{"text":"a","text_pair":"b"}})", single).first, 422);
 }
 
-TEST(TextClassification, RefusesWhatItCannotMean) {
+TEST(TextClassification, RejectsInvalidInputs) {
   for (const char* body :
        {R"({})", R"({"inputs":3})", R"({"inputs":[3]})", R"({"inputs":[[]]})", R"({"inputs":[["a","b","c"]]})",
         R"({"inputs":{"text_pair":"a"}})", R"({"inputs":{"text":1}})", R"({"inputs":"a","parameters":1})",
@@ -185,7 +184,7 @@ TEST(TextClassification, RefusesWhatItCannotMean) {
   EXPECT_EQ(refused(parse_text_classification, R"({"inputs":["a","b","c","d"]})").first, 413);
 }
 
-TEST(TextClassification, AnswersWithAListForEachText) {
+TEST(TextClassification, AnswersWithListForEachText) {
   Job job = parsed(parse_text_classification, R"({"inputs":"a"})");
   EXPECT_EQ(rendered(job, {answer({1, 2}, {0.27F, 0.73F})}),
             R"([[{"score":0.73,"label":"yes"},{"score":0.27,"label":"no"}]])");
@@ -196,7 +195,7 @@ TEST(TextClassification, AnswersWithAListForEachText) {
   EXPECT_EQ(rendered(job, {answer({5, 5}, {})}), R"([[{"score":0.5,"label":"no"}]])");
 }
 
-TEST(Exit, IsStrict) {
+TEST(ExitOptions, RejectsUnknownFields) {
   const Job job =
       parsed(parse_predict,
              R"({"inputs":"a","exit":{"policy":"entropy:0.2","max_layers":8,"deadline_ms":20,"details":true}})");
@@ -214,7 +213,7 @@ TEST(Exit, IsStrict) {
   }
 }
 
-TEST(Predict, AnswersSortedByScoreInTheDocumentsShape) {
+TEST(Predict, SortsLabelsByScore) {
   Job job = parsed(parse_predict, R"({"inputs":"a"})");
   EXPECT_EQ(rendered(job, {answer({1, 2}, {0.27F, 0.73F})}),
             R"([{"score":0.73,"label":"yes"},{"score":0.27,"label":"no"}])");
@@ -227,7 +226,7 @@ TEST(Predict, AnswersSortedByScoreInTheDocumentsShape) {
       R"([[{"score":2.0,"label":"no"},{"score":1.0,"label":"yes"}],[{"score":2.0,"label":"yes"},{"score":1.0,"label":"no"}]])");
 }
 
-TEST(Predict, DetailsSayWhatEachExitSaw) {
+TEST(Predict, DetailsListEvidenceOfEachExit) {
   Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
   Answer a = answer({0, 2}, {0.12F, 0.88F});
   for (int exit = 0; exit < 2; ++exit) {
@@ -247,7 +246,7 @@ TEST(Predict, DetailsSayWhatEachExitSaw) {
 }
 
 // What the playground shows beside each exit is what the policy in force looks at, whichever rule it has.
-TEST(Predict, DetailsHoldTheMeasureOfThePolicyInForce) {
+TEST(Predict, DetailsHoldMeasureOfActiveRule) {
   Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
   Answer a = answer({0, 2}, {0.12F, 0.88F});
   std::vector<float> memory(3, 0);
@@ -276,7 +275,7 @@ TEST(Predict, DetailsHoldTheMeasureOfThePolicyInForce) {
   }
 }
 
-TEST(Predict, DetailsOfExitsThatThePolicyDoesNotAskAreCalibratedToo) {
+TEST(Predict, DetailsOfSkippedExitsUseScoreTemperature) {
   Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
   AskPolicy full;
   full.spec.temperature = full.spec.score_temperature = {2, 4};
@@ -294,7 +293,7 @@ TEST(Predict, DetailsOfExitsThatThePolicyDoesNotAskAreCalibratedToo) {
   EXPECT_NEAR(seen["probabilities"][1].get<double>(), seen["confidence"].get<double>(), 1e-6);
 }
 
-TEST(Rerank, RanksPairsByTheirOneOutput) {
+TEST(Rerank, RanksPairsByScore) {
   const ModelFacts model = one_output();
   Job job =
       parsed(parse_rerank,
@@ -319,7 +318,7 @@ TEST(Rerank, RanksPairsByTheirOneOutput) {
   EXPECT_EQ(refused(parse_rerank, R"({"texts":["a","b","c"],"query":")" + query + "\"}", model).first, 413);
 }
 
-TEST(Classify, HasTheShapeOfVllm) {
+TEST(Classify, MatchesVllmResponse) {
   const Job job = parsed(parse_classify, R"({"model":"m","input":["a","b"],"priority":0})");
   EXPECT_EQ(job.unknown_fields, 1);
   const Json out = Json::parse(rendered(job, {answer({1, 2}, {0.27F, 0.73F}), answer({2, 1}, {0.73F, 0.27F})}));
@@ -335,7 +334,7 @@ TEST(Classify, HasTheShapeOfVllm) {
 constexpr const char* kInfer =
     R"({"id":"42","inputs":[{"name":"text","shape":[2],"datatype":"BYTES","data":["a","b"]}],"outputs":[{"name":"label"},{"name":"scores"},{"name":"exit_layer"}]})";
 
-TEST(Infer, AnswersTensorsByName) {
+TEST(Infer, ReturnsRequestedTensors) {
   const Job job = parsed(parse_infer, kInfer);
   EXPECT_EQ(job.texts.size(), 2U);
   EXPECT_EQ(rendered(job, {answer({1, 2}, {0.25F, 0.75F}, 1), answer({2, 1}, {0.75F, 0.25F}, 3)}),
@@ -345,7 +344,7 @@ TEST(Infer, AnswersTensorsByName) {
             R"({"name":"exit_layer","shape":[2],"datatype":"INT32","data":[1,3]}]})");
 }
 
-TEST(Infer, TakesNestedAndFlatTokensAndDropsThePadding) {
+TEST(Infer, AcceptsNestedAndFlatTokensWithPadding) {
   const Job job =
       parsed(parse_infer,
              R"({"parameters":{"exit_policy":"full","timeout":5000,"deadline_ms":9,"details":true,"x":1},"inputs":[
@@ -362,7 +361,7 @@ TEST(Infer, TakesNestedAndFlatTokensAndDropsThePadding) {
   EXPECT_EQ(job.unknown_fields, 1);
 }
 
-TEST(Infer, ChecksShapesBeforeAnythingElse) {
+TEST(Infer, RejectsBadShapes) {
   const auto with = [](const char* tensor) { return fmt::format(R"({{"inputs":[{}]}})", tensor); };
   for (
       const char* tensor :
@@ -410,14 +409,14 @@ TEST(Infer, ChecksShapesBeforeAnythingElse) {
 }
 
 // Or a few bytes would ask for many times the answer.
-TEST(Infer, NamesEachOutputOnce) {
+TEST(Infer, RejectsRepeatedOutput) {
   const std::string request =
       R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":["a"]}],"outputs":[{"name":"label"},{"name":")";
   EXPECT_EQ(parsed(parse_infer, request + R"(scores"}]})").outputs.size(), 2U);
   EXPECT_EQ(refused(parse_infer, request + R"(label"}]})").first, 422);
 }
 
-TEST(Infer, DescribesTheModel) {
+TEST(Infer, DescribesModel) {
   const OrderedJson out = oip_model_metadata(two_classes());
   EXPECT_EQ(out["name"], "m");
   EXPECT_EQ(out["inputs"][0]["datatype"], "BYTES");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that sends any bytes whatever and reads what comes back: for everything a polite client would not do.
+// A client that sends arbitrary bytes and reads what comes back.
 #pragma once
 
 #include <chrono>

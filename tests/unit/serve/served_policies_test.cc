@@ -14,7 +14,7 @@ std::string current(const ServedPolicies& policies) {
   return str(policies.current()->spec);
 }
 
-TEST(ServedPolicies, UnderLoadTheDefaultMovesAlongTheCertifiedPointsThatAreAllowed) {
+TEST(ServedPolicies, StepsAlongAllowedCertifiedPointsUnderLoad) {
   ServedPolicies policies(certified(0.02), bind_policy);
   Clock::time_point now = Clock::time_point{} + 1h;
   EXPECT_EQ(policies.adapt_at(false), Clock::time_point::max());  // idle, and at its default
@@ -30,7 +30,7 @@ TEST(ServedPolicies, UnderLoadTheDefaultMovesAlongTheCertifiedPointsThatAreAllow
   EXPECT_EQ(current(policies), "entropy:0.1");
 }
 
-TEST(ServedPolicies, LooksAtTheLoadNowAndThenOnly) {
+TEST(ServedPolicies, AdaptsAtIntervals) {
   ServedPolicies policies(certified(0.05), bind_policy);
   const Clock::time_point start = Clock::time_point{} + 1h;
   policies.adapt(start, 0.0);
@@ -42,7 +42,7 @@ TEST(ServedPolicies, LooksAtTheLoadNowAndThenOnly) {
   EXPECT_EQ(policies.level(), 1);
 }
 
-TEST(ServedPolicies, ATightenedPointIsReplacedByTheNextSaferOneAndTheLastByFullDepth) {
+TEST(ServedPolicies, ReplacesTightenedPointByNextSafer) {
   ServedPolicies policies(certified(0.05), bind_policy);
   EXPECT_TRUE(policies.certified());
   Clock::time_point now = Clock::time_point{} + 1h;
@@ -52,7 +52,7 @@ TEST(ServedPolicies, ATightenedPointIsReplacedByTheNextSaferOneAndTheLastByFullD
   EXPECT_EQ(current(policies), "entropy:0.2");
   EXPECT_EQ(policies.epsilon(), 0.02);
   policies.tighten(0);
-  EXPECT_EQ(current(policies), "entropy:0.2");  // its own promise still stands
+  EXPECT_EQ(current(policies), "entropy:0.2");  // not tightened
   for (int i = 0; i < 200; ++i) policies.adapt(now += 25ms, 0.0);
   EXPECT_EQ(policies.level(), 0);
   EXPECT_EQ(current(policies), "full");
@@ -62,7 +62,7 @@ TEST(ServedPolicies, ATightenedPointIsReplacedByTheNextSaferOneAndTheLastByFullD
   EXPECT_EQ(str(policies.named("entropy:0.2")->spec), "entropy:0.2");  // clients may still ask for less
 }
 
-TEST(ServedPolicies, EveryPointPromisesItsOwnLoss) {
+TEST(ServedPolicies, ReportsEpsilonOfEachPoint) {
   const ServedPolicies policies(certified(0.02), bind_policy);
   ASSERT_EQ(policies.points(), 2U);
   EXPECT_EQ(policies.promised(0), 0.01);
@@ -70,7 +70,7 @@ TEST(ServedPolicies, EveryPointPromisesItsOwnLoss) {
   EXPECT_EQ(policies.point_of(policies.point(1)), 1U);
 }
 
-TEST(ServedPolicies, SaysWhatTheCurrentPointPromises) {
+TEST(ServedPolicies, DescribesPromiseOfActivePoint) {
   ServedPolicies policies(certified(0.02), bind_policy);
   EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers differ"));
   Clock::time_point now = Clock::time_point{} + 1h;
@@ -85,7 +85,7 @@ TEST(ServedPolicies, SaysWhatTheCurrentPointPromises) {
   EXPECT_EQ(ServedPolicies(chosen, bind_policy).promise(), "none (named by hand)");
 }
 
-TEST(ServedPolicies, ShadowsCannotRefuteWhatNeedsLabelsOrHoldsInExpectation) {
+TEST(ServedPolicies, PromisesNothingTestableForAccuracyDropOrCrc) {
   PolicySettings drop = certified(), expected = certified();
   drop.entry->certificate->loss = RiskLoss::zero_one_drop;
   expected.entry->certificate->method = RiskMethod::crc;
@@ -96,7 +96,7 @@ TEST(ServedPolicies, ShadowsCannotRefuteWhatNeedsLabelsOrHoldsInExpectation) {
   }
 }
 
-TEST(ServedPolicies, APolicyChosenByHandPromisesNothingAndStaysUnderLoad) {
+TEST(ServedPolicies, ChosenPolicyHasNoPromiseAndIgnoresLoad) {
   PolicySettings settings = certified();
   settings.chosen = "entropy:0.3";
   ServedPolicies policies(settings, bind_policy);
@@ -107,7 +107,7 @@ TEST(ServedPolicies, APolicyChosenByHandPromisesNothingAndStaysUnderLoad) {
   EXPECT_EQ(policies.allowed(), "full,entropy:0.3");
 }
 
-TEST(ServedPolicies, ForgetsWhatClientsAskedForRatherThanGrow) {
+TEST(ServedPolicies, LimitsCacheOfClientPolicies) {
   PolicySettings settings = certified();
   settings.allowed = "entropy:0..0.9";
   int bound = 0;

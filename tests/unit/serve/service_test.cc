@@ -85,7 +85,7 @@ TEST(Service, AnswersEveryProtocol) {
   EXPECT_EQ(Json::parse(server.get("/info").body)["certified"], true);
 }
 
-TEST(Service, ARootThatIsAPageForBrowsersAndHealthForOthers) {
+TEST(Service, RootIsPageForBrowsersAndHealthForOthers) {
   TestService server;
   EXPECT_EQ(Json::parse(server.get("/").body)["status"], "ok");
   const HttpResponse page = server.get("/", {{"accept", "text/html,*/*"}});
@@ -101,7 +101,7 @@ TEST(Service, ARootThatIsAPageForBrowsersAndHealthForOthers) {
   EXPECT_GT(bytes, 5'000U);
 }
 
-TEST(Service, EveryDocumentedRouteExistsAndWantsTheKey) {
+TEST(Service, EveryDocumentedRouteExistsAndRequiresKey) {
   TestService server;
   const Json document = Json::parse(server.get("/openapi.json").content());
   server.service().use_keys(ApiKeys({"a-good-key"}));
@@ -121,7 +121,7 @@ TEST(Service, EveryDocumentedRouteExistsAndWantsTheKey) {
   }
 }
 
-TEST(Service, RefusesWithOneFormOfBody) {
+TEST(Service, RejectsWithOneErrorFormat) {
   TestService server;
   const auto check = [&](const HttpResponse& response, int status) {
     EXPECT_EQ(response.status, status) << response.body;
@@ -147,7 +147,7 @@ TEST(Service, RefusesWithOneFormOfBody) {
             200);
 }
 
-TEST(Service, ALostDeviceIs503AndTheNextAnswerIsWellAgain) {
+TEST(Service, Returns503ForLostDeviceAndRecovers) {
   TestService server;
   const HttpResponse response = server.post("/predict", R"({"inputs":"lost"})");
   EXPECT_EQ(response.status, 503);
@@ -158,7 +158,7 @@ TEST(Service, ALostDeviceIs503AndTheNextAnswerIsWellAgain) {
   EXPECT_EQ(server.post("/predict", R"({"inputs":"fine"})").status, 200);
 }
 
-TEST(Service, AFaultIsContainedAndItsReasonStaysInTheLog) {
+TEST(Service, EngineFaultFailsOnlyItsRequestAndIsLogged) {
   TestService server;
   const HttpResponse response = server.post("/predict", R"({"inputs":"fail"})");
   EXPECT_EQ(response.status, 424);
@@ -172,7 +172,7 @@ TEST(Service, AFaultIsContainedAndItsReasonStaysInTheLog) {
   EXPECT_EQ(server.service().metrics().failed_texts, 3U);
 }
 
-TEST(Service, CutsLongTextsAtTheEndThatWasAskedFor) {
+TEST(Service, TruncatesLongTextsAtRequestedEnd) {
   TestService server;
   // 62 bytes fit between the special tokens. Cut right: the 'e' at the end is lost, and with it the exit at layer 1.
   const std::string text = std::string(100, 'a') + "e";
@@ -189,7 +189,7 @@ TEST(Service, CutsLongTextsAtTheEndThatWasAskedFor) {
       "1");
 }
 
-TEST(Service, ShedsWhatItCannotHoldAndCountsIt) {
+TEST(Service, ShedsLoadOverLimitsAndCountsIt) {
   TestService server({.jobs = {.admission = {.requests = 2, .texts = 3, .bytes = 1000}}});
   server.engine().hold(true);
   std::vector<int> statuses;
@@ -222,7 +222,7 @@ std::vector<std::string> keys_of(const Json& object) {
 }
 
 // The requests that the protocols' documents show, and the fields that they say come back.
-TEST(Service, AnswersTheDocumentsOwnExamples) {
+TEST(Service, AnswersExamplesOfOpenApi) {
   TestService server;
   const HttpFields json = {{"content-type", "application/json"}};
   // text-embeddings-inference: quick tour, and PredictResponse of its openapi.json
@@ -260,7 +260,7 @@ TEST(Service, AnswersTheDocumentsOwnExamples) {
   EXPECT_TRUE(Json::parse(server.get("/v2/models/other").body)["error"].is_string());
 }
 
-TEST(Service, ReadsLargeBodiesElsewhere) {
+TEST(Service, ParsesLargeBodiesOffNetworkThread) {
   TestService server;
   const std::string large = R"({"inputs":"ab","padding":")" + std::string(100'000, 'x') + "\"";
   std::vector<int> statuses;
@@ -289,7 +289,7 @@ TEST(Service, ReadsLargeBodiesElsewhere) {
   EXPECT_EQ(statuses, std::vector{400});
 }
 
-TEST(Service, ForgetsADeadlineWithItsRequest) {
+TEST(Service, RemovesDeadlineOfFinishedRequest) {
   TestService server({.jobs = {.request_timeout = 5s}});  // before the canary's time
   const auto idle = server.service().wake_at();
   EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 200);
@@ -297,7 +297,7 @@ TEST(Service, ForgetsADeadlineWithItsRequest) {
   EXPECT_EQ(server.service().wake_at(), idle);
 }
 
-TEST(Service, KeepsDeadlinesEvenIfTheEngineIsBusy) {
+TEST(Service, Returns504AtDeadlineWhileEngineIsBusy) {
   TestService server;
   server.engine().hold(true);
   std::optional<HttpResponse> got;
@@ -316,7 +316,7 @@ TEST(Service, KeepsDeadlinesEvenIfTheEngineIsBusy) {
   EXPECT_EQ(server.engine().begun(), 0);  // and never runs it
 }
 
-TEST(Service, DropsTheWorkOfClientsThatLeave) {
+TEST(Service, CancelsWorkOfDisconnectedClients) {
   TestService server;
   server.engine().hold(true);
   bool answered = false;
@@ -331,7 +331,7 @@ TEST(Service, DropsTheWorkOfClientsThatLeave) {
   EXPECT_EQ(server.service().metrics().abandoned, 1U);
 }
 
-TEST(Service, SaysItIsNotReadyWhileItDrains) {
+TEST(Service, NotReadyWhileDraining) {
   TestService server;
   EXPECT_EQ(server.get("/ready").status, 200);
   server.service().drain();
@@ -343,7 +343,7 @@ TEST(Service, SaysItIsNotReadyWhileItDrains) {
   EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 200);  // what still comes is answered
 }
 
-TEST(Service, TheCanaryTellsADeadEngineAndARecoveredOne) {
+TEST(Service, HealthFollowsCanary) {
   TestService server;
   server.engine().hold(true);
   auto now = Clock::now() + 31s;
@@ -361,7 +361,7 @@ TEST(Service, TheCanaryTellsADeadEngineAndARecoveredOne) {
   EXPECT_EQ(server.get("/health").status, 200);
 }
 
-TEST(Service, ClientsMayAskForAllowedPolicies) {
+TEST(Service, AcceptsAllowedPolicies) {
   TestService server({}, certified());
   const auto layer = [&](const std::string& policy) {
     const HttpResponse response = server.post("/predict", R"({"inputs":"e","exit":{"policy":")" + policy + R"("}})");
@@ -379,7 +379,7 @@ TEST(Service, ClientsMayAskForAllowedPolicies) {
 }
 
 // No certificate covers an answer that was taken before its policy would have given one.
-TEST(Service, AnswersCutShortAreMarkedAsNotCovered) {
+TEST(Service, MarksForcedExitsAsNotCovered) {
   TestService server({}, certified());
   const HttpResponse whole = server.post("/predict", R"({"inputs":"abc","exit":{"details":true}})");
   EXPECT_EQ(field_of(whole, "x-promise"), "");
@@ -389,7 +389,7 @@ TEST(Service, AnswersCutShortAreMarkedAsNotCovered) {
   EXPECT_THAT(cut.body, HasSubstr(R"("left_by":"max_layers","covered":false)"));
 }
 
-TEST(Service, UnderLoadItGoesAlongTheCertifiedPointsAndNoFurther) {
+TEST(Service, StepsAlongCertifiedPointsUnderLoad) {
   TestService server({.jobs = {.admission = {.requests = 4}}}, certified(0.02));
   server.engine().hold(true);
   for (int i = 0; i < 3; ++i) {
@@ -406,7 +406,7 @@ TEST(Service, UnderLoadItGoesAlongTheCertifiedPointsAndNoFurther) {
   EXPECT_EQ(Json::parse(server.get("/info").body)["policy"], "entropy:0.1");
 }
 
-TEST(Service, WatchesItsPromiseAndTightens) {
+TEST(Service, TightensOnAlarm) {
   FakeReference reference;
   ShadowOptions shadow{.share = 1, .tighten_on_alarm = true, .reference = reference.reference()};
   shadow.reference.distinct = false;
@@ -436,7 +436,7 @@ TEST(Service, WatchesItsPromiseAndTightens) {
   EXPECT_EQ(Json::parse(server.get("/info").body)["watched"][0]["alarm"], true);
 }
 
-TEST(Service, KeepsTheNamesOfARequestTogether) {
+TEST(Service, EchoesRequestIdAndTraceContext) {
   TestService server;
   const HttpResponse response = server.post(
       "/predict", R"({"inputs":"a"})",
@@ -449,8 +449,8 @@ TEST(Service, KeepsTheNamesOfARequestTogether) {
 }
 
 // Before a byte of the body is read.
-TEST(Service, TheHeadAloneDecidesWhetherABodyIsRead) {
-  TestService server({.jobs = {.admission = {.requests = 1, .bytes = 1000}}, .gate = {.loopback = true}});
+TEST(Service, DecidesByHeadWhetherBodyIsRead) {
+  TestService server({.jobs = {.admission = {.requests = 1, .bytes = 1000}}, .access = {.loopback = true}});
   server.service().use_keys(ApiKeys({"a-good-key"}));
   const std::pair<std::string, std::string> key{"authorization", "Bearer a-good-key"}, host{"host", "localhost"},
       json{"content-type", "application/json"};
@@ -479,7 +479,7 @@ TEST(Service, TheHeadAloneDecidesWhetherABodyIsRead) {
   }
 }
 
-TEST(Service, ABodyOfTooManyValuesIsRefusedWhileItIsRead) {
+TEST(Service, RejectsBodyWithTooManyValues) {
   TestService server;
   std::string body = R"({"inputs":"a","z":[{})";
   for (int i = 1; i < 260'000; ++i) body += ",{}";
@@ -488,7 +488,7 @@ TEST(Service, ABodyOfTooManyValuesIsRefusedWhileItIsRead) {
   EXPECT_THAT(response.body, HasSubstr("body: more than "));
 }
 
-TEST(Service, AFullBatchOfTokensIsNotTooMany) {
+TEST(Service, AcceptsFullBatchOfTokens) {
   TestService server;
   std::string row = "[1", rows;
   for (int i = 1; i < 64; ++i) row += ",1";
@@ -501,7 +501,7 @@ TEST(Service, AFullBatchOfTokensIsNotTooMany) {
   EXPECT_EQ(server.post("/v2/models/fake/infer", body + "]}").status, 200);
 }
 
-TEST(Service, AnOutputCannotBeAskedForTwice) {
+TEST(Service, RejectsRepeatedOutput) {
   TestService server;
   const auto ask = [&](const std::string& outputs) {
     return server
@@ -514,7 +514,7 @@ TEST(Service, AnOutputCannotBeAskedForTwice) {
 }
 
 // A model may have many labels, and the network thread makes the page.
-TEST(Service, InfoTakesTimeInProportionToTheLabels) {
+TEST(Service, InfoIsLinearInLabels) {
   struct Labelled {
     explicit Labelled(size_t labels) : service(with_labels(fake.context(), labels), {}, {}) {}
     ~Labelled() { fake.end_engine(); }
@@ -537,7 +537,7 @@ TEST(Service, InfoTakesTimeInProportionToTheLabels) {
   EXPECT_EQ(Json::parse(info(make(30)))["model_type"]["classifier"]["label2id"]["label 29"], 29);
 }
 
-TEST(Service, LogsThePeerUnlessToldNotTo) {
+TEST(Service, LogsPeerUnlessDisabled) {
   TestService server, silent({.log_peers = false});
   for (TestService* each : {&server, &silent}) {
     (void)each->ask({.method = "GET", .path = "/health", .peer = "192.0.2.7:4711"});
@@ -546,11 +546,11 @@ TEST(Service, LogsThePeerUnlessToldNotTo) {
   EXPECT_THAT(silent.log(), Not(HasSubstr("192.0.2.7")));
 }
 
-TEST(Service, OtherOriginsAreServedOnlyWhereTheyAreNamed) {
+TEST(Service, AllowsOnlyListedOrigins) {
   TestService closed;
   EXPECT_EQ(closed.get("/health", {{"origin", "https://a.example"}}).status, 403);
   EXPECT_EQ(field_of(closed.get("/health", {{"origin", "https://a.example"}}), "access-control-allow-origin"), "");
-  TestService open({.gate = {.origins = {"https://a.example"}}});
+  TestService open({.access = {.origins = {"https://a.example"}}});
   EXPECT_EQ(field_of(open.get("/health", {{"origin", "https://a.example"}}), "access-control-allow-origin"),
             "https://a.example");
   EXPECT_EQ(field_of(open.get("/health", {{"origin", "https://b.example"}}), "access-control-allow-origin"), "");

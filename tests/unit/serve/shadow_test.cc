@@ -74,7 +74,7 @@ class TestShadow : public FakeContext {
   std::optional<Shadow> shadow_;
 };
 
-TEST(Shadow, DrawsTextsAtRandomAndNotInTurn) {
+TEST(Shadow, SamplesTextsAtRandom) {
   // Every fourth text is another one; counting to four would see either all of them or none.
   TestShadow test({.share = 0.25, .seed = 7});
   for (int i = 0; i < 500; ++i) test.sample({"dx", "ab", "ab", "ab"});
@@ -92,7 +92,7 @@ TEST(Shadow, DrawsTextsAtRandomAndNotInTurn) {
   EXPECT_NE(std::pair(other.point().texts, other.point().disagreements), std::pair(point.texts, point.disagreements));
 }
 
-TEST(Shadow, LeavesOutTextsThatNoPolicyDecided) {
+TEST(Shadow, SkipsTextsNotDecidedByPolicy) {
   TestShadow test;
   for (const Ended ended : {Ended::deadline, Ended::max_layers, Ended::cancelled, Ended::failed})
     test.sample({"a"}, ended);
@@ -101,7 +101,7 @@ TEST(Shadow, LeavesOutTextsThatNoPolicyDecided) {
   EXPECT_EQ(test.reference().runs(), 1);
 }
 
-TEST(Shadow, WhatIsDroppedIsCountedAndNothingIsCoveredMeanwhile) {
+TEST(Shadow, CountsDroppedTextsAsNotCovered) {
   TestShadow test;
   test.reference().hold(true);
   test.sample(std::vector<std::string>(Shadow::kMaxPending, "ab"));
@@ -122,7 +122,7 @@ TEST(Shadow, WhatIsDroppedIsCountedAndNothingIsCoveredMeanwhile) {
   EXPECT_EQ(test.report().pending, 0U);
 }
 
-TEST(Shadow, LongTextsDoNotFillTheMemory) {
+TEST(Shadow, LimitsBytesOfPendingTexts) {
   TestShadow test;
   test.reference().hold(true);
   for (int i = 0; i < 20; ++i) test.sample({std::string(1 << 20, 'a')});
@@ -130,7 +130,7 @@ TEST(Shadow, LongTextsDoNotFillTheMemory) {
   EXPECT_EQ(test.report().pending, Shadow::kMaxPendingBytes >> 20);
 }
 
-TEST(Shadow, ABrokenPromiseIsLoggedOnceAndTightensWhereAsked) {
+TEST(Shadow, AlarmIsLoggedOnceAndTightensIfConfigured) {
   for (const bool tighten : {false, true}) {
     TestShadow test({.tighten = tighten});
     test.sample(std::vector<std::string>(12, "dx"));
@@ -150,7 +150,7 @@ TEST(Shadow, ABrokenPromiseIsLoggedOnceAndTightensWhereAsked) {
   }
 }
 
-TEST(Shadow, WhereALogIsKeptTextsAtFullDepthRunAsWell) {
+TEST(Shadow, LogIncludesTextsAtFullDepth) {
   TestShadow test({.tighten = true, .logs = true});
   test.sample(std::vector<std::string>(12, "dx"));
   ASSERT_TRUE(test.until_watched(12));
@@ -161,7 +161,7 @@ TEST(Shadow, WhereALogIsKeptTextsAtFullDepthRunAsWell) {
 }
 
 // 1.5 % of answers differ: too many for the default's 1 %, and kept by the 2 % of the point under load.
-TEST(Shadow, UnderLoadThePointThatAnswersIsWatchedByItsOwnPromise) {
+TEST(Shadow, WatchesEachPointByItsOwnEpsilon) {
   const auto answer = [](TestShadow& test, uint64_t seed) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 40; ++i) {
@@ -184,7 +184,7 @@ TEST(Shadow, UnderLoadThePointThatAnswersIsWatchedByItsOwnPromise) {
   EXPECT_EQ(str(loaded.policies().current()->spec), "entropy:0.2");
 }
 
-TEST(Shadow, ATextCountsOnceWhereTheCertificateCountsTexts) {
+TEST(Shadow, CountsDistinctTextsOnce) {
   for (const bool distinct : {true, false}) {
     TestShadow test({.distinct = distinct});
     test.sample({"dx", "dx", "dx", "ab"});
@@ -194,14 +194,14 @@ TEST(Shadow, ATextCountsOnceWhereTheCertificateCountsTexts) {
   }
 }
 
-TEST(Shadow, LossesOfValuesAreSharesOfTheCertifiedRange) {
+TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
   TestShadow test({.range = 5});
   test.sample({"ab"});  // 0.25 early, 1 by the reference
   ASSERT_TRUE(test.until_watched(1));
   EXPECT_DOUBLE_EQ(test.point().losses, 0.75 / 5);
 }
 
-TEST(Shadow, TheRangeOfValuesIsTheCertificatesAndNeverMadeUp) {
+TEST(Shadow, RejectsRegressionWithoutRange) {
   Certificate certificate;
   ModelFacts model = fake_model();
   EXPECT_EQ(loss_range(nullptr, model), 0);
@@ -214,7 +214,7 @@ TEST(Shadow, TheRangeOfValuesIsTheCertificatesAndNeverMadeUp) {
   EXPECT_EQ(loss_range(&certificate, model), 5);
 }
 
-TEST(Shadow, AFailedComparisonIsNotTakenForAgreement) {
+TEST(Shadow, CountsFailedComparisonAsDropped) {
   TestShadow test;
   test.sample({"fail"});
   test.sample({"ab"});

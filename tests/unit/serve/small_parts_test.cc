@@ -5,18 +5,17 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/policy/policy_text.h"
+#include "exeunt/serve/access_control.h"
 #include "exeunt/serve/access_log.h"
 #include "exeunt/serve/admission.h"
-#include "exeunt/serve/allowed_policies.h"
-#include "exeunt/serve/api_key.h"
 #include "exeunt/serve/http_message.h"
-#include "exeunt/serve/load_controller.h"
 #include "exeunt/serve/metrics.h"
 #include "exeunt/serve/promise_watch.h"
-#include "exeunt/serve/recent_hashes.h"
-#include "exeunt/serve/refusal_pace.h"
+#include "exeunt/serve/refusal_limiter.h"
+#include "exeunt/serve/served_policies.h"
+#include "exeunt/serve/shadow.h"
+#include "exeunt/serve/thread_pool.h"
 #include "exeunt/serve/trace_context.h"
-#include "exeunt/serve/work_threads.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt::serve {
@@ -25,7 +24,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ApiKeys, OnlyAWholeKeyOpens) {
+TEST(ApiKeys, AcceptsOnlyExactKeys) {
   const ApiKeys keys({"secret-key-1", "secret-key-2"});
   EXPECT_TRUE(keys.required());
   EXPECT_TRUE(keys.allow("Bearer secret-key-1"));
@@ -37,7 +36,7 @@ TEST(ApiKeys, OnlyAWholeKeyOpens) {
   EXPECT_FALSE(ApiKeys().required());
 }
 
-TEST(ApiKeys, AreReadFromLinesAndNeverShown) {
+TEST(ApiKeys, ParsesLinesAndNeverShowsKeys) {
   EXPECT_EQ(parse_keys("# mine\nabcdefgh\r\n\nijklmnop", "k"), (std::vector<std::string>{"abcdefgh", "ijklmnop"}));
   const Error error = error_of([] { (void)parse_keys("longenough1\nshort\n", "keys.txt"); });
   EXPECT_THAT(error.what(), HasSubstr("keys.txt: line 2"));
@@ -46,7 +45,7 @@ TEST(ApiKeys, AreReadFromLinesAndNeverShown) {
   EXPECT_THAT(error_of([] { (void)parse_keys("\n#\n", "k"); }).what(), HasSubstr("no key"));
 }
 
-TEST(TraceContext, IsReadStrictly) {
+TEST(TraceContext, RejectsMalformedTraceparent) {
   const std::string good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const auto context = parse_traceparent(good);
   ASSERT_TRUE(context.has_value());
@@ -63,7 +62,7 @@ TEST(TraceContext, IsReadStrictly) {
   }
 }
 
-TEST(RequestId, IsTheClientsWhereItIsHarmless) {
+TEST(RequestId, KeepsSafeClientId) {
   IdSource ids(1);
   EXPECT_EQ(request_id_of("abc-1.2_3:x", ids), "abc-1.2_3:x");
   for (const std::string& bad : {std::string(), std::string("a b"), std::string("a\r\nset-cookie: x"),
@@ -76,7 +75,7 @@ TEST(RequestId, IsTheClientsWhereItIsHarmless) {
   EXPECT_EQ(ids.hex(32).size(), 32U);
 }
 
-TEST(Log, KeepsOneEntryOnOneLine) {
+TEST(Log, WritesOneLinePerEntry) {
   std::string out;
   const Log text(false, [&](std::string_view line) { out = line; });
   text({.level = "warn", .message = "request", .fields = {{"path", "/a\nb \"c\""}, {"status", "200"}}});
@@ -87,7 +86,7 @@ TEST(Log, KeepsOneEntryOnOneLine) {
   EXPECT_EQ(Json::parse(out)["message"], "request");
 }
 
-TEST(Metrics, AreTextForPrometheus) {
+TEST(Metrics, WritesPrometheusText) {
   Metrics metrics;
   metrics.responses = {{200, 3}, {422, 2}, {429, 7}};
   metrics.texts = 4;
@@ -115,9 +114,9 @@ TEST(Metrics, AreTextForPrometheus) {
   EXPECT_GT(resident_bytes(), 100'000U);
 }
 
-TEST(Admission, TakesARequestWholeOrNotAtAll) {
+TEST(Admission, AdmitsWholeRequestOrNothing) {
   Admission admission({.requests = 3, .texts = 10, .bytes = 100});
-  EXPECT_FALSE(admission.enter(500));  // alone it may be larger than the house
+  EXPECT_FALSE(admission.enter(500));  // alone it may exceed the limit
   EXPECT_FALSE(admission.add(12));
   EXPECT_EQ(admission.enter(1), "bytes");
   admission.leave(12, 500);
@@ -136,36 +135,36 @@ TEST(Admission, TakesARequestWholeOrNotAtAll) {
   EXPECT_EQ(admission.bytes(), 10U) << "a refused request takes no room";
 }
 
-TEST(AllowedPolicies, HoldWhatTheyList) {
+TEST(AllowedPolicies, AllowsListedPoliciesAndRanges) {
   const auto allowed = AllowedPolicies::parse("full,entropy:0..0.3,window:0.1,2..8,bias_1,patience:4");
   for (const char* good :
        {"full", "entropy:0", "entropy:0.3", "entropy:0.1,0.2,0.3", "window:0.1,5,bias_1", "patience:4"}) {
-    EXPECT_TRUE(allowed.hold(parse_policy(good))) << good;
+    EXPECT_TRUE(allowed.allows(parse_policy(good))) << good;
   }
   for (const char* bad : {"entropy:0.31", "entropy:0.1,0.4", "window:0.2,5,bias_1", "window:0.1,9,bias_1", "patience:3",
                           "confidence:0.9", "layer:1"}) {
-    EXPECT_FALSE(allowed.hold(parse_policy(bad))) << bad;
+    EXPECT_FALSE(allowed.allows(parse_policy(bad))) << bad;
   }
   EXPECT_EQ(AllowedPolicies::parse(allowed.str()).str(), allowed.str());
 }
 
-TEST(AllowedPolicies, OfAModelAreItsPointsAlone) {
+TEST(AllowedPolicies, ExactlyAllowsGivenPolicies) {
   PolicySpec point = parse_policy("entropy:0.25");
   point.exits = {2, 4};
-  const auto allowed = AllowedPolicies::only({parse_policy("full"), point, point});
-  EXPECT_TRUE(allowed.hold(parse_policy("entropy:0.25")));
-  EXPECT_FALSE(allowed.hold(parse_policy("entropy:0.24")));
+  const auto allowed = AllowedPolicies::exactly({parse_policy("full"), point, point});
+  EXPECT_TRUE(allowed.allows(parse_policy("entropy:0.25")));
+  EXPECT_FALSE(allowed.allows(parse_policy("entropy:0.24")));
   EXPECT_EQ(allowed.str(), "full,entropy:0.25");
 }
 
-TEST(AllowedPolicies, RefuseWhatCannotBeRead) {
+TEST(AllowedPolicies, RejectsMalformedList) {
   EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse("entropy:0..0.2..0.3"); }).what(), HasSubstr("one range"));
   EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse("full,entropi:0.2"); }).what(), HasSubstr("full"));
   EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse("entropy:0..x"); }).what(), HasSubstr("'x'"));
   EXPECT_THAT(error_of([] { (void)AllowedPolicies::parse(""); }).what(), HasSubstr("unknown rule"));
 }
 
-TEST(PromiseWatch, AlarmsOnlyWhereChanceDoesNotExplainIt) {
+TEST(PromiseWatch, AlarmsOnSignificantLossOnly) {
   PromiseWatch watch(0.01);
   for (int i = 0; i < 1000; ++i) watch.record(i % 100 == 0 ? 1 : 0);
   EXPECT_FALSE(watch.alarm());
@@ -183,7 +182,7 @@ TEST(PromiseWatch, AlarmsOnlyWhereChanceDoesNotExplainIt) {
 }
 
 // A window of 5,000 texts looked at again and again alarmed in one of four such runs.
-TEST(PromiseWatch, DoesNotAlarmHoweverOftenOneLooksWhileThePromiseIsKept) {
+TEST(PromiseWatch, RaisesNoFalseAlarmUnderContinuousMonitoring) {
   int alarms = 0;
   for (uint64_t run = 0; run < 20; ++run) {
     std::mt19937_64 random(run);
@@ -195,13 +194,13 @@ TEST(PromiseWatch, DoesNotAlarmHoweverOftenOneLooksWhileThePromiseIsKept) {
 }
 
 // Hoeffding's inequality over 5,000 values saw a promise of 1 % broken only beyond 3.6 %.
-TEST(PromiseWatch, SeesAPromiseOfValuesBrokenByHalf) {
+TEST(PromiseWatch, DetectsRegressionLossOfTwiceEpsilon) {
   PromiseWatch watch(0.01);
   for (int i = 0; i < 5000; ++i) watch.record(i % 2 == 0 ? 0.04 : 0);  // 2 % on average
   EXPECT_TRUE(watch.alarm());
 }
 
-TEST(PromiseWatch, CountsWhatWasDroppedAsLostAndCoversNothingMeanwhile) {
+TEST(PromiseWatch, CountsDroppedTextsAsLost) {
   PromiseWatch watch(0.01), dropping(0.01);
   for (int i = 0; i < 1000; ++i) {
     watch.record(0);
@@ -211,13 +210,13 @@ TEST(PromiseWatch, CountsWhatWasDroppedAsLostAndCoversNothingMeanwhile) {
   EXPECT_TRUE(watch.covered());
   EXPECT_LT(watch.upper_bound(), 0.01);
   EXPECT_FALSE(dropping.covered());
-  dropping.catch_up();
+  dropping.mark_covered();
   EXPECT_TRUE(dropping.covered());
   EXPECT_GT(dropping.upper_bound(), 100.0 / 1100);
   EXPECT_FALSE(dropping.alarm());  // nothing was seen to be lost
 }
 
-TEST(RecentHashes, KnowsTheLastOnes) {
+TEST(RecentHashes, RemembersMostRecent) {
   RecentHashes recent(2);
   EXPECT_TRUE(recent.insert(7));
   EXPECT_FALSE(recent.insert(7));
@@ -227,10 +226,10 @@ TEST(RecentHashes, KnowsTheLastOnes) {
   EXPECT_TRUE(recent.insert(7));  // forgotten meanwhile
 }
 
-TEST(LoadController, GoesUpQuicklyAndComesDownSlowly) {
+TEST(LoadController, StepsUpFastAndDownSlowly) {
   using namespace std::chrono_literals;
   LoadController controller(3);
-  auto now = LoadController::Clock::time_point{} + 1h;
+  auto now = Clock::time_point{} + 1h;
   EXPECT_EQ(controller.update(now, 0.9), 0);
   EXPECT_EQ(controller.update(now += 49ms, 0.9), 0);
   EXPECT_EQ(controller.update(now += 1ms, 0.9), 1);
@@ -255,42 +254,42 @@ TEST(LoadController, GoesUpQuicklyAndComesDownSlowly) {
   EXPECT_EQ(fixed.update(now + 1h, 1.0), 0);
 }
 
-TEST(RefusalPace, AnswersSomeAtOnceThenSoManyASecond) {
+TEST(RefusalLimiter, AllowsBurstThenFixedRate) {
   using namespace std::chrono_literals;
-  RefusalPace pace(10, 3);
-  const RefusalPace::Time now = RefusalPace::Time(1h);
-  const auto waits = [&](RefusalPace::Time at) {
-    const RefusalPace::Turn turn = pace.next(at);
-    return std::pair((turn.at - at) / 1ms, turn.answered);
+  RefusalLimiter limiter(10, 3);
+  const RefusalLimiter::Time now = RefusalLimiter::Time(1h);
+  const auto waits = [&](RefusalLimiter::Time at) {
+    const RefusalLimiter::Slot slot = limiter.next(at);
+    return std::pair((slot.at - at) / 1ms, slot.answered);
   };
   for (const int64_t wait : {0, 0, 0, 100, 200, 300}) EXPECT_EQ(waits(now), std::pair(wait, true));
-  EXPECT_EQ(waits(now + 250ms), std::pair(int64_t{150}, true));  // behind those that were given their turns
+  EXPECT_EQ(waits(now + 250ms), std::pair(int64_t{150}, true));  // after the slots given before
   EXPECT_EQ(waits(now + 10s), std::pair(int64_t{0}, true));      // a quiet time gives the start back, and no more
   for (const int64_t wait : {0, 0, 100}) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
   for (int64_t wait = 200; wait <= 2000; wait += 100) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(waits(now + 10s), std::pair(int64_t{2000}, false)) << "no turn was given";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(waits(now + 10s), std::pair(int64_t{2000}, false)) << "no slot was given";
   EXPECT_EQ(waits(now + 11s), std::pair(int64_t{1100}, true));
-  RefusalPace free(0, 1);
+  RefusalLimiter free(0, 1);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(free.next(now).at, now);
 }
 
 // One long piece of work does not keep the next one waiting.
-TEST(WorkThreads, RunSideBySide) {
+TEST(ThreadPool, RunsWorkConcurrently) {
   std::promise<void> second_ran;
   std::promise<bool> first_ended;
-  WorkThreads threads(2);
-  threads.give([&] {
+  ThreadPool threads(2);
+  threads.submit([&] {
     first_ended.set_value(second_ran.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
   });
-  threads.give([&] { second_ran.set_value(); });
+  threads.submit([&] { second_ran.set_value(); });
   EXPECT_TRUE(first_ended.get_future().get());
 }
 
-TEST(Admission, BytesOnTheirWayGiveWayToAdmittedOnes) {
+TEST(Admission, ArrivingBytesDoNotBlockAdmission) {
   Admission admission({.requests = 2, .texts = 10, .bytes = 100});
-  auto slow = std::make_unique<Arrival>(admission);
+  auto slow = std::make_unique<ArrivingBody>(admission);
   EXPECT_TRUE(slow->add(1000));  // alone, it is bounded by the body limit only
-  Arrival other(admission);
+  ArrivingBody other(admission);
   EXPECT_FALSE(other.add(1));
   EXPECT_EQ(admission.full(100), std::nullopt);  // `slow` can be ended
   slow.reset();
@@ -306,7 +305,7 @@ TEST(Admission, BytesOnTheirWayGiveWayToAdmittedOnes) {
   EXPECT_EQ(admission.bytes(), 60U);
 }
 
-TEST(Http, WritesHeadsAndReadsLists) {
+TEST(Http, WritesHeadsAndParsesLists) {
   HttpResponse response{.status = 429, .body = "{}"};
   response.fields.emplace_back("x-a", "b");
   EXPECT_EQ(head_text(response, false),
@@ -316,9 +315,9 @@ TEST(Http, WritesHeadsAndReadsLists) {
     EXPECT_EQ(head_text({.status = status, .body = "{}"}, true),
               fmt::format("HTTP/1.1 {}\r\nconnection: keep-alive\r\n\r\n", line));
   }
-  EXPECT_TRUE(list_holds("text/plain, Text/HTML;q=0.9", "text/html"));
-  EXPECT_FALSE(list_holds("text/htmlx", "text/html"));
-  EXPECT_FALSE(list_holds("", "text/html"));
+  EXPECT_TRUE(list_contains("text/plain, Text/HTML;q=0.9", "text/html"));
+  EXPECT_FALSE(list_contains("text/htmlx", "text/html"));
+  EXPECT_FALSE(list_contains("", "text/html"));
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class PlainServer {
 
 const std::vector<std::string> kRequests = {post_request("/predict", R"({"inputs":"a"})")};
 
-TEST(Percentile, IsTheNearestRank) {
+TEST(Percentile, UsesNearestRank) {
   EXPECT_EQ(percentile({}, 0.99), 0);
   EXPECT_EQ(percentile({5}, 0.5), 5);
   EXPECT_EQ(percentile({4, 1, 3, 2}, 0.5), 2);
@@ -87,14 +87,14 @@ TEST(Percentile, IsTheNearestRank) {
   EXPECT_EQ(percentile({4, 1, 3, 2}, 1), 4);
 }
 
-TEST(Slope, IsThatOfTheStraightLine) {
+TEST(Slope, MatchesLeastSquaresLine) {
   EXPECT_EQ(slope({}), 0);
   EXPECT_EQ(slope({{1, 7}}), 0);
   EXPECT_DOUBLE_EQ(slope({{0, 1}, {1, 3}, {2, 5}}), 2);
   EXPECT_DOUBLE_EQ(slope({{0, 1}, {1, 1}, {2, 1}}), 0);
 }
 
-TEST(Record, SaysWhetherEveryPromiseWasKept) {
+TEST(Record, ReportsWhetherEveryTargetWasMet) {
   Record record("t", "c");
   record.at_most("a", 1, 1);
   record.at_least("b", 2, 1);
@@ -105,7 +105,7 @@ TEST(Record, SaysWhetherEveryPromiseWasKept) {
   EXPECT_EQ(record.json()["kept"], false);
 }
 
-TEST(ReplyReader, TakesAnswersCutAnywhere) {
+TEST(ReplyReader, ParsesResponsesSplitAnywhere) {
   const std::string two = std::string(kOk) + kFull;
   for (size_t cut = 0; cut <= two.size(); ++cut) {
     ReplyReader reader;
@@ -126,7 +126,7 @@ TEST(ReplyReader, TakesAnswersCutAnywhere) {
   EXPECT_THROW((void)junk.next(), std::runtime_error);
 }
 
-TEST(Load, SendsAtItsOwnPaceAndCountsEveryAnswer) {
+TEST(Load, SendsAtGivenRateAndCountsResponses) {
   const PlainServer server(kOk);
   const LoadResult result = run_load({.port = server.port(), .rate = 400, .seconds = 0.5, .requests = kRequests});
   EXPECT_EQ(result.count(200), result.due);
@@ -135,7 +135,7 @@ TEST(Load, SendsAtItsOwnPaceAndCountsEveryAnswer) {
   EXPECT_EQ(result.ok_ms.size(), static_cast<size_t>(result.due));
 }
 
-TEST(Load, CountsTheWaitOfRequestsThatCouldNotBeSent) {
+TEST(Load, LatencyIncludesTimeBeforeSending) {
   // 20 ms each on one connection: 50 a second, asked for 100. Who looks only at the answer sees 20 ms.
   const PlainServer server(kOk, 20ms);
   const LoadResult result =
@@ -144,7 +144,7 @@ TEST(Load, CountsTheWaitOfRequestsThatCouldNotBeSent) {
   EXPECT_GT(percentile(result.ok_ms, 0.99), 300);
 }
 
-TEST(Load, TellsLostFromRefusedAndFromTurnedAway) {
+TEST(Load, DistinguishesLostRefusedAndShedRequests) {
   const PlainServer deaf("");
   const LoadResult lost = run_load({.port = deaf.port(), .rate = 100, .seconds = 0.3, .requests = kRequests});
   EXPECT_EQ(lost.lost, lost.due);
@@ -161,7 +161,7 @@ TEST(Load, TellsLostFromRefusedAndFromTurnedAway) {
   EXPECT_EQ(refused.refused, refused.due);
 }
 
-TEST(Load, LeavesAsOftenAsItIsTold) {
+TEST(Load, DisconnectsAtGivenRate) {
   const PlainServer server(kOk);
   const LoadResult result = run_load(
       {.port = server.port(), .rate = 400, .seconds = 0.5, .requests = kRequests, .break_off = 0.5, .walk_away = 0.5});
@@ -170,7 +170,7 @@ TEST(Load, LeavesAsOftenAsItIsTold) {
   EXPECT_LT(result.given_up, result.due);
 }
 
-TEST(Load, AClosedLoopAsksAgainWhenItIsAnswered) {
+TEST(Load, ClosedLoopSendsAfterEachResponse) {
   PlainServer server(kOk);
   int answered = 0;
   const LoadResult result = run_load({.port = server.port(),
@@ -184,7 +184,7 @@ TEST(Load, AClosedLoopAsksAgainWhenItIsAnswered) {
   EXPECT_EQ(server.connections(), 4U);
 }
 
-TEST(Exchange, BringsAllThatCameBack) {
+TEST(Exchange, ReturnsAllResponses) {
   const PlainServer full(kFull);
   const Exchange got = converse(full.port(), "anything", 5);
   ASSERT_EQ(got.replies.size(), 1U);
@@ -193,7 +193,7 @@ TEST(Exchange, BringsAllThatCameBack) {
   EXPECT_EQ(ask(server.port(), kRequests[0]).body, "ok");
 }
 
-TEST(MutatedRequest, IsDamagedAndTheSameForASeed) {
+TEST(MutatedRequest, IsMutatedAndDeterministic) {
   int same = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     const std::string bytes = mutated_request(seed);

@@ -4,7 +4,7 @@
 
     server_test.py EXEUNT TESTS_FOLDER [--drain-trials N] [--slow-sockets N] [--sanitized]
 
-Exit status 1 with one line per broken promise.
+Exit status 1 with one line per failed check.
 """
 import argparse
 import http.client
@@ -149,9 +149,9 @@ def check_keys_and_reload(program, model, folder):
     expect(server.ask('GET', '/health')[0] == 200, 'health needs no key')
     for page in ('/info', '/metrics', '/openapi.json', '/'):
         _, _, body = server.ask('GET', page, headers={'Authorization': 'Bearer second-secret', 'Accept': 'text/html'})
-        expect('secret' not in body, f'a key stands in {page}')
+        expect('secret' not in body, f'a key is shown in {page}')
     expect(server.end(signal.SIGINT) == 0, 'SIGINT drains too')
-    expect(not any('secret' in line for line in server.log), 'a key stands in the log')
+    expect(not any('secret' in line for line in server.log), 'a key is in the log')
 
 
 def make_certificate(folder, name):
@@ -251,10 +251,10 @@ def check_keyless_memory(program, model, folder):
 
         first = connect(10)  # what the libraries keep for all of them
         before = resident()
-        crowd = connect(count)
+        clients = connect(count)
         kib = (resident() - before) / 1024 / count
         expect(kib <= most, f'{name}: {kib:.1f} KiB for each of {count} connections without a key, want at most {most}')
-        for each in first + crowd:
+        for each in first + clients:
             each.close()
         expect(server.end() == 0, f'SIGTERM after {name}')
 
@@ -312,7 +312,7 @@ def check_tls_bodies(program, model, folder):
 
 
 def check_drain(program, model, trials):
-    """SIGTERM under load: what was accepted is answered, readiness turns at once, the status is 0."""
+    """SIGTERM under load: what was accepted is answered, /ready fails at once, the status is 0."""
     for trial in range(trials):
         server = Server(program, model, '--no-request-log')
         lost, answered, ended = [], [0], threading.Event()
@@ -323,7 +323,7 @@ def check_drain(program, model, trials):
                 try:
                     connection.connect()
                 except OSError:
-                    return  # the door is closed
+                    return  # refused: the listening socket is closed
                 try:
                     while not ended.is_set():
                         if select.select([connection.sock], [], [], 0)[0]:
@@ -353,18 +353,18 @@ def check_drain(program, model, trials):
 
 
 def check_readiness(program, model):
-    """SIGTERM turns readiness at once; until the delay is over, answers still come."""
+    """/ready fails at once after SIGTERM; until the delay is over, requests are still answered."""
     server = Server(program, model, '--drain-delay', '3600')
     expect(server.ask('GET', '/ready')[0] == 200, 'ready before SIGTERM')
     server.process.send_signal(signal.SIGTERM)
-    expect(wait_until(lambda: server.ask('GET', '/ready')[0] == 503), '/ready does not turn at SIGTERM')
+    expect(wait_until(lambda: server.ask('GET', '/ready')[0] == 503), '/ready does not fail after SIGTERM')
     _, headers, _ = server.ask('GET', '/ready')
     expect(headers.get('connection') == 'close' and headers.get('retry-after') == '1', f'while draining: {headers}')
     expect(predict(server, 'A great film')[0] == 200, 'while draining, what comes is answered')
     expect(server.end() == 0, 'a second SIGTERM ends the drain, with 0 where nothing is left')
 
 
-def check_deaf_log(program, model):
+def check_unread_log(program, model):
     """Nobody reads the log any more: the server answers all the same."""
     reader, writer = os.pipe()
     process = subprocess.Popen([program, 'serve', model, '--port', '0', '--json-output'], stderr=writer)
@@ -456,7 +456,7 @@ def main():
             check_no_descriptors(flags.program, model)
         check_drain(flags.program, model, flags.drain_trials)
         check_readiness(flags.program, model)
-        check_deaf_log(flags.program, model)
+        check_unread_log(flags.program, model)
         check_limits(flags.program, model)
         check_slow_sockets(flags.program, model, flags.slow_sockets)
     for problem in problems:

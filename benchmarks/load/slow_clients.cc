@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "benchmarks/load/slow_crowd.h"
+#include "benchmarks/load/slow_clients.h"
 
 #include <cerrno>
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace exeunt::load {
 
-SlowCrowd::SlowCrowd(uint16_t port, int sockets) : port_(port), sockets_(static_cast<size_t>(sockets), -1) {
+SlowClients::SlowClients(uint16_t port, int sockets) : port_(port), sockets_(static_cast<size_t>(sockets), -1) {
   for (size_t i = 0; i < sockets_.size(); ++i) open(i);
 }
 
-SlowCrowd::~SlowCrowd() {
+SlowClients::~SlowClients() {
   for (const int socket : sockets_) {
     if (socket >= 0) ::close(socket);
   }
 }
 
-void SlowCrowd::open(size_t nth) {
+void SlowClients::open(size_t nth) {
   int& socket = sockets_[nth];
   if (socket >= 0) ::close(socket);
   socket = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -42,7 +42,7 @@ void SlowCrowd::open(size_t nth) {
   (void)!::send(socket, first.data(), first.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void SlowCrowd::drip() {
+void SlowClients::drip() {
   for (size_t n = 0; n < sockets_.size() / 20 + 1; ++n, turn_ = (turn_ + 1) % sockets_.size()) {
     const int socket = sockets_[turn_];
     char byte = 'x';

@@ -8,12 +8,12 @@
 
 namespace exeunt::load {
 
-class SlowCrowd {
+class SlowClients {
  public:
-  SlowCrowd(uint16_t port, int sockets);
-  ~SlowCrowd();
-  SlowCrowd(const SlowCrowd&) = delete;
-  SlowCrowd& operator=(const SlowCrowd&) = delete;
+  SlowClients(uint16_t port, int sockets);
+  ~SlowClients();
+  SlowClients(const SlowClients&) = delete;
+  SlowClients& operator=(const SlowClients&) = delete;
 
   // A byte from one in twenty of them: each says something every two seconds, if this is called ten times in one.
   void drip();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients without a key who mean harm: each plays one kind of attack, again and again, on a thread of the crowd's own.
+// Malicious clients without a key: each repeats one kind of attack. All run on one thread.
 #pragma once
 
 #include <array>
@@ -27,13 +27,13 @@ inline constexpr std::array<std::string_view, 8> kAttacks = {"objects",  // a bo
 
 [[nodiscard]] std::string body_of_objects();  // of the first
 
-class AttackCrowd {
+class Attackers {
  public:
   // The sockets play `attacks` in turn; with `tls`, inside TLS.
-  AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks, bool tls = false);
-  ~AttackCrowd();
-  AttackCrowd(const AttackCrowd&) = delete;
-  AttackCrowd& operator=(const AttackCrowd&) = delete;
+  Attackers(uint16_t port, int sockets, std::vector<std::string_view> attacks, bool tls = false);
+  ~Attackers();
+  Attackers(const Attackers&) = delete;
+  Attackers& operator=(const Attackers&) = delete;
 
   [[nodiscard]] int64_t opened() const noexcept { return opened_; }
   [[nodiscard]] int64_t bytes_sent() const noexcept { return sent_; }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/gate.h"
+#include "exeunt/serve/access_control.h"
 
 #include <algorithm>
 
 #include <arpa/inet.h>
+#include <openssl/crypto.h>
 
 #include "exeunt/base/ascii.h"
+#include "exeunt/base/sha256.h"
 #include "exeunt/serve/refusal.h"
 
 namespace exeunt::serve {
@@ -29,7 +31,7 @@ bool is_loopback_name(const std::string& name) {
 
 }  // namespace
 
-void check_host(const HttpRequest& request, const GateOptions& options) {
+void check_host(const HttpRequest& request, const AccessOptions& options) {
   if (!options.loopback && options.hosts.empty()) return;
   const std::string_view host = request.field("host");
   if (host.empty()) return;  // HTTP/1.0: not a browser
@@ -39,7 +41,7 @@ void check_host(const HttpRequest& request, const GateOptions& options) {
                 "start the server with --allowed-host and the name its clients use");
 }
 
-void check_origin(const HttpRequest& request, const GateOptions& options) {
+void check_origin(const HttpRequest& request, const AccessOptions& options) {
   const std::string_view origin = request.field("origin");
   if (origin.empty() || holds(options.origins, "*") || holds(options.origins, origin)) return;
   const std::string_view host = request.field("host");
@@ -48,13 +50,48 @@ void check_origin(const HttpRequest& request, const GateOptions& options) {
                 "start the server with --cors-allow-origin and that origin");
 }
 
-void check_type(const HttpRequest& request) {
+void check_content_type(const HttpRequest& request) {
   const std::string_view type = request.field("content-type");
   if (type.empty() && request.field("origin").empty()) return;
   const bool one = type.find(',') == std::string_view::npos;
-  if (one && lower(trimmed(type.substr(0, type.find(';')), kHttpBlanks)) == "application/json") return;
+  if (one && lower(trimmed(type.substr(0, type.find(';')), kHttpWhitespace)) == "application/json") return;
   throw Refusal(415, ErrorType::validation, "the content type is not application/json",
                 "send 'Content-Type: application/json'");
+}
+
+ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) hashes_.push_back(sha256_hex(key));
+}
+
+bool ApiKeys::allow(std::string_view authorization) const {
+  constexpr std::string_view scheme = "bearer ";
+  if (lower(authorization.substr(0, scheme.size())) != scheme) return false;
+  const std::string hash = sha256_hex(authorization.substr(scheme.size()));
+  bool found = false;
+  for (const std::string& known : hashes_) found |= CRYPTO_memcmp(hash.data(), known.data(), hash.size()) == 0;
+  return found;
+}
+
+std::vector<std::string> parse_keys(std::string_view text, std::string_view where) {
+  std::vector<std::string> keys;
+  int number = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    const bool clean = std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    if (!clean || line.size() < 8) {
+      throw Error(Code::usage,
+                  fmt::format("{}: line {}: want a key of 8 or more visible ASCII characters", where, number),
+                  "make one with 'openssl rand -hex 32'");
+    }
+    keys.emplace_back(line);
+  }
+  if (keys.empty()) throw Error(Code::usage, fmt::format("{}: no key", where), "want one key per line");
+  return keys;
 }
 
 }  // namespace exeunt::serve

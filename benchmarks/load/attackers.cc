@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "benchmarks/load/attack_crowd.h"
+#include "benchmarks/load/attackers.h"
 
 #include <cerrno>
 #include <chrono>
@@ -66,7 +66,7 @@ std::string body_of_objects() {
   return body + "]}";
 }
 
-AttackCrowd::AttackCrowd(uint16_t port, int sockets, std::vector<std::string_view> attacks, bool tls)
+Attackers::Attackers(uint16_t port, int sockets, std::vector<std::string_view> attacks, bool tls)
     : port_(port), tls_(tls ? SSL_CTX_new(TLS_client_method()) : nullptr), attackers_(static_cast<size_t>(sockets)) {
   if (tls_ != nullptr) {
     (void)std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to a socket as to a file
@@ -80,21 +80,21 @@ AttackCrowd::AttackCrowd(uint16_t port, int sockets, std::vector<std::string_vie
   thread_ = std::thread([this] { run(); });
 }
 
-AttackCrowd::~AttackCrowd() {
+Attackers::~Attackers() {
   ending_ = true;
   thread_.join();
   for (Attacker& attacker : attackers_) close(attacker);
   SSL_CTX_free(tls_);
 }
 
-void AttackCrowd::close(Attacker& attacker) {
+void Attackers::close(Attacker& attacker) {
   SSL_free(attacker.tls);
   attacker.tls = nullptr;
   if (attacker.socket >= 0) ::close(attacker.socket);
   attacker.socket = -1;
 }
 
-void AttackCrowd::open(Attacker& attacker) {
+void Attackers::open(Attacker& attacker) {
   close(attacker);
   attacker.done = 0;
   attacker.socket = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -118,7 +118,7 @@ void AttackCrowd::open(Attacker& attacker) {
   ++opened_;
 }
 
-AttackCrowd::Passage AttackCrowd::send(Attacker& attacker) {
+Attackers::Passage Attackers::send(Attacker& attacker) {
   const std::string& request = request_for(attacker.attack);
   const size_t rest = request.size() - attacker.done;
   if (rest == 0) return Passage::none;
@@ -139,7 +139,7 @@ AttackCrowd::Passage AttackCrowd::send(Attacker& attacker) {
   return Passage::some;
 }
 
-AttackCrowd::Passage AttackCrowd::receive(Attacker& attacker) {
+Attackers::Passage Attackers::receive(Attacker& attacker) {
   char dropped[4096];
   if (attacker.tls != nullptr && attacker.attack != "unread") {
     ERR_clear_error();
@@ -154,7 +154,7 @@ AttackCrowd::Passage AttackCrowd::receive(Attacker& attacker) {
 }
 
 // Sends what goes, drops what comes, and begins again when the server has ended it.
-void AttackCrowd::step(Attacker& attacker) {
+void Attackers::step(Attacker& attacker) {
   Passage sent = send(attacker);
   // One record of TLS is not what a socket takes at once.
   while (attacker.tls != nullptr && sent == Passage::some) sent = send(attacker);
@@ -162,7 +162,7 @@ void AttackCrowd::step(Attacker& attacker) {
 }
 
 // Each acts every 10 ms; not all at once, since attackers know nothing of each other.
-void AttackCrowd::run() {
+void Attackers::run() {
   constexpr size_t kTurns = 64;
   const auto pause = std::chrono::microseconds(10'000 / kTurns);
   for (size_t turn = 0; !ending_; turn = (turn + 1) % kTurns) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "exeunt/serve/body.h"
 #include "exeunt/serve/protocols.h"
 
 namespace exeunt::serve {
@@ -10,9 +9,14 @@ namespace {
 constexpr std::string_view kWantInputs =
     "a string, a pair of strings [string, string] or a batch of these [[string], [string, string], …]";
 
-std::string text_of(const Json& value) {
-  if (!value.is_string())
-    throw invalid(fmt::format("body: field 'inputs': got {}, want {}", glimpse(value), kWantInputs));
+constexpr std::string_view kWantTexts = R"(a string, {"text": string, "text_pair": string}, or a list of these)";
+
+[[noreturn]] void refuse_inputs(std::string_view got, std::string_view want) {
+  throw invalid(fmt::format("body: field 'inputs': got {}, want {}", got, want));
+}
+
+std::string input_text(const Json& value, std::string_view want = kWantInputs) {
+  if (!value.is_string()) refuse_inputs(glimpse(value), want);
   std::string text = value.get<std::string>();
   check_text(text, "inputs");
   return text;
@@ -21,20 +25,19 @@ std::string text_of(const Json& value) {
 // One text or a pair, from a list of one or two strings.
 JobText listed_text(const Json& list, const JobRules& rules) {
   if (!list.is_array() || list.empty() || list.size() > 2) {
-    throw invalid(fmt::format("body: field 'inputs': got {}, want {}",
-                              list.is_array() ? fmt::format("a list of {}", list.size()) : glimpse(list), kWantInputs));
+    refuse_inputs(list.is_array() ? fmt::format("a list of {}", list.size()) : glimpse(list), kWantInputs);
   }
-  JobText out{.text = text_of(list[0])};
+  JobText out{.text = input_text(list[0])};
   if (list.size() == 2) {
     refuse_pairs(rules, R"({"inputs": [["first"], ["second"]]})");
-    out.pair = text_of(list[1]);
+    out.pair = input_text(list[1]);
   }
   return out;
 }
 
 void take_inputs(const Json& inputs, const JobRules& rules, Job& job) {
   if (inputs.is_string()) {
-    job.texts.push_back({.text = text_of(inputs)});
+    job.texts.push_back({.text = input_text(inputs)});
   } else if (inputs.is_array() && !inputs.empty() && inputs[0].is_array()) {
     job.shape = Shape::predict_batch;
     check_batch(inputs.size(), rules);
@@ -44,6 +47,47 @@ void take_inputs(const Json& inputs, const JobRules& rules, Job& job) {
   } else {
     job.texts.push_back(listed_text(inputs, rules));
   }
+}
+
+// A string, an object as transformers' pipelines take it, or, as on /predict, a list of one or two strings.
+JobText one_input(const Json& value, const JobRules& rules) {
+  JobText out;
+  if (value.is_object()) {
+    JsonObject fields(value, "inputs");
+    out.text = input_text(fields.get("text"), kWantTexts);
+    if (const Json* pair = fields.find("text_pair"); pair != nullptr && !pair->is_null())
+      out.pair = input_text(*pair, kWantTexts);
+  } else if (value.is_array()) {
+    if (value.empty() || value.size() > 2)
+      refuse_inputs(fmt::format("a list of {} in a list", value.size()), kWantTexts);
+    out.text = input_text(value[0], kWantTexts);
+    if (value.size() == 2) out.pair = input_text(value[1], kWantTexts);
+  } else {
+    out.text = input_text(value, kWantTexts);
+  }
+  if (out.pair) refuse_pairs(rules, R"({"inputs": ["first", "second"]})");
+  return out;
+}
+
+Scoring scoring_named(const Json& name) {
+  if (name == "none") return Scoring::logits;
+  if (name == "sigmoid") return Scoring::sigmoid;
+  if (name == "softmax") return Scoring::softmax;
+  throw invalid(fmt::format(R"(parameters: field 'function_to_apply': got {}, want "sigmoid", "softmax" or "none")",
+                            glimpse(name)));
+}
+
+void take_parameters(const Json& value, Job& job) {
+  if (value.is_null()) return;
+  constexpr std::array<std::string_view, 2> known = {"top_k", "function_to_apply"};
+  JsonObject fields(value, "parameters");
+  job.unknown_fields += count_unknown(value, known);
+  if (const Json* top = fields.find("top_k"); top != nullptr && !top->is_null()) {
+    if (!top->is_number_integer() || *top < 1) fields.fail("top_k", glimpse(*top), "a number from 1");
+    job.top = top->get<size_t>();
+  }
+  if (const Json* name = fields.find("function_to_apply"); name != nullptr && !name->is_null())
+    job.scoring = scoring_named(*name);
 }
 
 // The query is tokenized once for every text.
@@ -67,6 +111,27 @@ Job parse_predict(const Json& body, const JobRules& rules) {
     job.unknown_fields = count_unknown(body, known);
     take_inputs(fields.get("inputs"), rules, job);
     take_options(fields, rules, job);
+    return job;
+  });
+}
+
+Job parse_text_classification(const Json& body, const JobRules& rules) {
+  return reading([&] {
+    constexpr std::array<std::string_view, 7> known = {"inputs",     "parameters",           "options", "truncate",
+                                                       "raw_scores", "truncation_direction", "exit"};
+    JsonObject fields(body, "body");
+    Job job;
+    job.shape = Shape::predict_batch;  // a list for each text, also for one
+    job.unknown_fields = count_unknown(body, known);
+    const Json& inputs = fields.get("inputs");
+    if (inputs.is_array()) {
+      check_batch(inputs.size(), rules);
+      for (const Json& input : inputs) job.texts.push_back(one_input(input, rules));
+    } else {
+      job.texts.push_back(one_input(inputs, rules));
+    }
+    take_options(fields, rules, job);
+    if (const Json* parameters = fields.find("parameters")) take_parameters(*parameters, job);
     return job;
   });
 }

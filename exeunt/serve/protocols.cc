@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/body.h"
+#include "exeunt/serve/protocols.h"
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ std::string ModelFacts::answer(int index, const std::vector<float>& logits) cons
   return out;
 }
 
-size_t most_values(const JobRules& rules) noexcept {
+size_t max_json_values(const JobRules& rules) noexcept {
   constexpr size_t kTensors = 3, kOthers = 4096;  // input_ids, attention_mask, token_type_ids
   return kOthers + rules.max_batch * (kTensors * (static_cast<size_t>(rules.model.max_tokens) + 1) + 16);
 }
@@ -52,9 +52,9 @@ int count_unknown(const Json& body, std::span<const std::string_view> known) {
   return unknown;
 }
 
-ExitAsk parse_exit(const Json& value) {
+ExitOptions parse_exit(const Json& value) {
   JsonObject fields(value, "exit");
-  ExitAsk ask;
+  ExitOptions ask;
   if (fields.has("policy")) ask.policy = fields.string("policy");
   if (fields.has("max_layers")) ask.max_layers = static_cast<int>(fields.integer("max_layers", 1, kMaxLayers));
   if (fields.has("deadline_ms")) ask.deadline_us = 1000 * fields.integer("deadline_ms", 1, 3'600'000);

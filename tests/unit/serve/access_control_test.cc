@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/gate.h"
+#include "exeunt/serve/access_control.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace exeunt::serve {
 namespace {
 
 template <class Check>
-int gate_status(const Check& check) {
+int refusal_status(const Check& check) {
   try {
     check();
   } catch (const Refusal& refusal) {
@@ -18,12 +18,12 @@ int gate_status(const Check& check) {
   return 200;
 }
 
-int host_status(const std::string& host, const GateOptions& options) {
-  return gate_status([&] { check_host({.fields = {{"host", host}}}, options); });
+int host_status(const std::string& host, const AccessOptions& options) {
+  return refusal_status([&] { check_host({.fields = {{"host", host}}}, options); });
 }
 
-TEST(Gate, ALocalServerAnswersToLocalNamesAlone) {
-  const GateOptions local{.loopback = true};
+TEST(AccessControl, LoopbackServerRejectsForeignHosts) {
+  const AccessOptions local{.loopback = true};
   for (const char* host :
        {"localhost", "LOCALHOST:3000", "127.0.0.1", "127.0.0.1:80", "127.1.2.3", "[::1]:3000", "model.localhost", ""}) {
     EXPECT_EQ(host_status(host, local), 200) << host;
@@ -36,15 +36,15 @@ TEST(Gate, ALocalServerAnswersToLocalNamesAlone) {
   EXPECT_EQ(host_status("localhost", {.hosts = {"models.example"}, .loopback = true}), 200);
 }
 
-TEST(Gate, APublicServerAnswersToAnyNameUnlessItIsGivenSome) {
+TEST(AccessControl, PublicServerAcceptsAnyHostUnlessListed) {
   EXPECT_EQ(host_status("anything.example", {}), 200);
   EXPECT_EQ(host_status("models.example", {.hosts = {"models.example"}}), 200);
   EXPECT_EQ(host_status("localhost", {.hosts = {"models.example"}}), 403);
 }
 
-TEST(Gate, PagesOfOtherOriginsAreRefused) {
-  const auto status = [](const std::string& origin, const GateOptions& options) {
-    return gate_status([&] { check_origin({.fields = {{"host", "localhost:3000"}, {"origin", origin}}}, options); });
+TEST(AccessControl, RejectsForeignOrigins) {
+  const auto status = [](const std::string& origin, const AccessOptions& options) {
+    return refusal_status([&] { check_origin({.fields = {{"host", "localhost:3000"}, {"origin", origin}}}, options); });
   };
   for (const char* ours : {"", "http://localhost:3000", "https://localhost:3000"}) EXPECT_EQ(status(ours, {}), 200);
   for (const char* other : {"http://localhost:3001", "http://localhost", "https://evil.example", "null", "file://",
@@ -55,8 +55,10 @@ TEST(Gate, PagesOfOtherOriginsAreRefused) {
   }
 }
 
-TEST(Gate, ABodyIsJsonAndSaysSo) {
-  const auto status = [](HttpFields fields) { return gate_status([&] { check_type({.fields = std::move(fields)}); }); };
+TEST(AccessControl, RejectsContentTypeOtherThanJson) {
+  const auto status = [](HttpFields fields) {
+    return refusal_status([&] { check_content_type({.fields = std::move(fields)}); });
+  };
   for (const char* type : {"application/json", "Application/JSON", "application/json; charset=utf-8"}) {
     EXPECT_EQ(status({{"content-type", type}}), 200) << type;
   }

@@ -11,29 +11,29 @@
 
 namespace exeunt::serve {
 
-class WorkThreads {
+class ThreadPool {
  public:
   using Work = std::function<void()>;  // must not throw
 
-  explicit WorkThreads(int count) {
+  explicit ThreadPool(int count) {
     for (int i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
   }
-  // Finishes what runs, drops what waits.
-  ~WorkThreads() {
+  // Finishes running work, drops queued work.
+  ~ThreadPool() {
     {
       const std::lock_guard lock(mutex_);
-      ending_ = true;
+      stopping_ = true;
     }
     changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
-  WorkThreads(const WorkThreads&) = delete;
-  WorkThreads& operator=(const WorkThreads&) = delete;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
-  void give(Work work) {
+  void submit(Work work) {
     {
       const std::lock_guard lock(mutex_);
-      waiting_.push_back(std::move(work));
+      queue_.push_back(std::move(work));
     }
     changed_.notify_one();
   }
@@ -42,10 +42,10 @@ class WorkThreads {
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-      if (ending_) return;
-      Work work = std::move(waiting_.front());
-      waiting_.pop_front();
+      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (stopping_) return;
+      Work work = std::move(queue_.front());
+      queue_.pop_front();
       lock.unlock();
       work();
       work = {};  // freed outside the lock
@@ -55,8 +55,8 @@ class WorkThreads {
 
   std::mutex mutex_ = {};
   std::condition_variable changed_ = {};
-  std::deque<Work> waiting_ = {};
-  bool ending_ = false;
+  std::deque<Work> queue_ = {};
+  bool stopping_ = false;
   std::vector<std::thread> threads_ = {};  // last: they use all of the above
 };
 
