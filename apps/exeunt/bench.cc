@@ -9,7 +9,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/engine/cpu/cpu_features.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/eval/policy_times.h"
 #include "exeunt/policy/policy_grid.h"
 

@@ -11,7 +11,7 @@
 #include "exeunt/base/version.h"
 #include "exeunt/certify/thresholds.h"
 #include "exeunt/engine/cpu/cpu_features.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"

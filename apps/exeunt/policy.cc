@@ -8,7 +8,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/unknown.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/make_trace.h"

@@ -7,16 +7,16 @@
 #include <optional>
 #include <string>
 
-#include "exeunt/attach/kept_rows.h"
+#include "exeunt/attach/cached_rows.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
 
 namespace exeunt {
 namespace {
 
-using Numbers = std::span<const size_t>;  // of texts
+using TextIndices = std::span<const size_t>;  // of texts
 
-// Each epoch has an order of its own.
+// Each epoch has its own order.
 std::vector<size_t> order_of_epoch(size_t texts, uint64_t seed, int epoch) {
   std::vector<size_t> order(texts);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -25,10 +25,10 @@ std::vector<size_t> order_of_epoch(size_t texts, uint64_t seed, int epoch) {
   return order;
 }
 
-// Passes progress on, from several threads.
-class Teller {
+// Serializes progress callbacks of several threads.
+class ProgressReporter {
  public:
-  Teller(const AttachOptions& options, std::string_view what, int64_t total)
+  ProgressReporter(const AttachOptions& options, std::string_view what, int64_t total)
       : options_(options), what_(what), total_(total) {}
   void operator()(int64_t steps) {
     if (!options_.advance) return;
@@ -49,42 +49,44 @@ HeadShape shape_of(const Engine& engine) {
       .hidden = engine.spec().hidden, .width = exits.width, .outputs = exits.outputs, .inner = exits.inner.value_or(0)};
 }
 
-// Some of the texts and their rows: all rows by the text's number, or just theirs, in their order.
-struct Piece {
-  Numbers texts;
-  const KeptRows& rows;
-  bool all;
+// Some of the texts and their rows: `rows` holds those of all texts, or of these alone in this order.
+struct TextSlice {
+  TextIndices texts;
+  const CachedRows& rows;
+  bool rows_of_all;
 
-  [[nodiscard]] TextRows at(size_t place, int layer) const { return rows.at(all ? texts[place] : place, layer); }
+  [[nodiscard]] TextRows at(size_t place, int layer) const {
+    return rows.at(rows_of_all ? texts[place] : place, layer);
+  }
 };
 
-class Learner {
+class ExitTrainer {
  public:
-  Learner(Engine& engine, std::span<const Encoding> learn, std::span<const Encoding> choose,
-          const AttachOptions& options)
-      : engine_(engine), options_(options), layers_(engine.spec().layers), learned_(learn.size()) {
-    check(!learn.empty() && !choose.empty(), "texts to learn from and texts to choose by");
-    texts_.assign(learn.begin(), learn.end());
-    texts_.insert(texts_.end(), choose.begin(), choose.end());
-    choosing_.resize(choose.size());
-    std::iota(choosing_.begin(), choosing_.end(), learned_);
+  ExitTrainer(Engine& engine, std::span<const Encoding> train, std::span<const Encoding> validation,
+              const AttachOptions& options)
+      : engine_(engine), options_(options), layers_(engine.spec().layers), train_count_(train.size()) {
+    check(!train.empty() && !validation.empty(), "training and validation texts");
+    texts_.assign(train.begin(), train.end());
+    texts_.insert(texts_.end(), validation.begin(), validation.end());
+    validation_.resize(validation.size());
+    std::iota(validation_.begin(), validation_.end(), train_count_);
     for (int epoch = 0; epoch < options.heads.epochs; ++epoch) {
-      orders_.push_back(order_of_epoch(learned_, options.heads.seed, epoch));
+      orders_.push_back(order_of_epoch(train_count_, options.heads.seed, epoch));
     }
     for (int exit = 1; exit < layers_; ++exit) {
       exits_.push_back({.trainer = {}, .found = {.after = exit, .weights = HeadArray(shape_of(engine))}});
     }
   }
 
-  // An exit takes the rows of its layer and a trainer.
+  // Each exit needs the rows of its layer and a trainer in memory.
   std::vector<AttachedExit> run() {
     const size_t trainer = HeadTrainer::bytes(shape_of(engine_));
-    const size_t rows = KeptRows::bytes(texts_, engine_.spec().hidden, 1);
+    const size_t rows = CachedRows::bytes(texts_, engine_.spec().hidden, 1);
     if (const size_t together = std::min(options_.memory / (rows + trainer), exits_.size()); together > 0) {
-      keep_rows(static_cast<int>(together));
+      train_cached(static_cast<int>(together));
     } else {
       const size_t trainers = exits_.size() * trainer;
-      run_again(options_.memory > trainers ? options_.memory - trainers : 0);
+      train_recomputing(options_.memory > trainers ? options_.memory - trainers : 0);
     }
     std::vector<AttachedExit> out;
     for (Exit& exit : exits_) out.push_back(std::move(exit.found));
@@ -93,33 +95,33 @@ class Learner {
 
  private:
   struct Exit {
-    std::optional<HeadTrainer> trainer;  // while it learns
+    std::optional<HeadTrainer> trainer;  // while it trains
     AttachedExit found;
-    HeadTrainer::Judged sums = {};  // over the texts for choosing, in the epoch at hand
+    HeadTrainer::Validation sums = {};  // over the validation texts, in this epoch
   };
 
-  void take_answers(const std::vector<float>& logits) {
+  void set_targets(const std::vector<float>& logits) {
     const ExitLayout& exits = engine_.exits();
-    const size_t learned = learned_ * static_cast<size_t>(exits.outputs);
-    if (options_.answers) options_.answers(std::span(logits).first(learned));
+    const size_t count = train_count_ * static_cast<size_t>(exits.outputs);
+    if (options_.on_teacher_logits) options_.on_teacher_logits(std::span(logits).first(count));
     targets_.emplace(logits, exits, options_.heads.temperature);
   }
 
-  // Groups of layers whose rows fit into memory, the deepest first: the first pass runs all layers for the last exit's
-  // answers anyway, and later ones end at the deepest layer of their group.
-  void keep_rows(int together) {
+  // Groups of layers whose rows fit into memory, the deepest first: the first pass runs all layers for the teacher's
+  // logits anyway, and later ones end at the deepest layer of their group.
+  void train_cached(int together) {
     for (int last = layers_ - 1; last >= 1; last -= together) {
       const LayerSpan span{.first = std::max(1, last - together + 1), .last = last};
-      Teller told(options_, "running the model", static_cast<int64_t>(texts_.size()));
-      const KeptRows rows(engine_, texts_, span, targets_ ? last : layers_, [&](int64_t texts) { told(texts); });
-      if (!targets_) take_answers(rows.logits());
-      Teller heads(options_, "learning exits", int64_t{span.count()} * static_cast<int64_t>(orders_.size()));
+      ProgressReporter report(options_, "running the model", static_cast<int64_t>(texts_.size()));
+      const CachedRows rows(engine_, texts_, span, targets_ ? last : layers_, [&](int64_t texts) { report(texts); });
+      if (!targets_) set_targets(rows.logits());
+      ProgressReporter heads(options_, "training exits", int64_t{span.count()} * static_cast<int64_t>(orders_.size()));
       parallel_for(span.count(), options_.threads, [&](int64_t nth) {
         Exit& exit = exits_[static_cast<size_t>(span.first - 1 + nth)];
         begin(exit);
         for (size_t epoch = 0; epoch < orders_.size(); ++epoch) {
-          learn(exit, {.texts = orders_[epoch], .rows = rows, .all = true});
-          judge(exit, {.texts = choosing_, .rows = rows, .all = true});
+          train(exit, {.texts = orders_[epoch], .rows = rows, .rows_of_all = true});
+          validate(exit, {.texts = validation_, .rows = rows, .rows_of_all = true});
           end_epoch(exit, static_cast<int>(epoch));
           heads(1);
         }
@@ -128,24 +130,24 @@ class Learner {
     }
   }
 
-  // Without room for even one layer: all exits learn side by side from the rows of a few batches at a time, and the
+  // Without memory for even one layer: all exits train side by side on the rows of a few batches at a time, and the
   // model runs again in every epoch.
-  void run_again(size_t room) {
+  void train_recomputing(size_t memory) {
     const auto all = static_cast<int64_t>(texts_.size());
-    Teller answering(options_, "running the model", all);
-    take_answers(engine_.layer_rows(
+    ProgressReporter answering(options_, "running the model", all);
+    set_targets(engine_.layer_rows(
         texts_, layers_, [](size_t, int, std::span<const float>) {}, [&](int64_t texts) { answering(texts); }));
-    Teller told(options_, "learning exits", all * static_cast<int64_t>(orders_.size()));
+    ProgressReporter report(options_, "training exits", all * static_cast<int64_t>(orders_.size()));
     const auto each_exit = [&](const auto& use) {
       parallel_for(static_cast<int64_t>(exits_.size()), options_.threads,
                    [&](int64_t nth) { use(exits_[static_cast<size_t>(nth)]); });
     };
     for (Exit& exit : exits_) begin(exit);
     for (size_t epoch = 0; epoch < orders_.size(); ++epoch) {
-      for_pieces(orders_[epoch], room, told,
-                 [&](const Piece& piece) { each_exit([&](Exit& exit) { learn(exit, piece); }); });
-      for_pieces(choosing_, room, told,
-                 [&](const Piece& piece) { each_exit([&](Exit& exit) { judge(exit, piece); }); });
+      for_slices(orders_[epoch], memory, report,
+                 [&](const TextSlice& slice) { each_exit([&](Exit& exit) { train(exit, slice); }); });
+      for_slices(validation_, memory, report,
+                 [&](const TextSlice& slice) { each_exit([&](Exit& exit) { validate(exit, slice); }); });
       for (Exit& exit : exits_) end_epoch(exit, static_cast<int>(epoch));
     }
     for (Exit& exit : exits_) finish(exit);
@@ -153,7 +155,7 @@ class Learner {
 
   void begin(Exit& exit) const {
     const auto batch = static_cast<size_t>(options_.heads.batch);
-    const auto steps = static_cast<int64_t>((learned_ + batch - 1) / batch) * options_.heads.epochs;
+    const auto steps = static_cast<int64_t>((train_count_ + batch - 1) / batch) * options_.heads.epochs;
     exit.trainer.emplace(shape_of(engine_), engine_.kernels(), options_.heads, exit.found.after, steps);
   }
 
@@ -163,54 +165,54 @@ class Learner {
     exit.trainer.reset();
   }
 
-  // Pieces of whole batches, as many as fit into `room`, one at least.
+  // Pieces of whole batches, as many as fit into `memory`, one at least.
   template <class Use>
-  void for_pieces(Numbers order, size_t room, Teller& told, const Use& use) {
+  void for_slices(TextIndices order, size_t memory, ProgressReporter& report, const Use& use) {
     const auto batch = static_cast<size_t>(options_.heads.batch);
     const LayerSpan span{.first = 1, .last = layers_ - 1};
     for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
       std::vector<Encoding> texts;
       size_t bytes = 0;
-      while (end < order.size() && (end == begin || bytes < room)) {
+      while (end < order.size() && (end == begin || bytes < memory)) {
         const size_t next = std::min(order.size(), end + batch);
         for (; end < next; ++end) {
           texts.push_back(texts_[order[end]]);
-          bytes += KeptRows::bytes({&texts.back(), 1}, engine_.spec().hidden, span.count());
+          bytes += CachedRows::bytes({&texts.back(), 1}, engine_.spec().hidden, span.count());
         }
       }
-      const KeptRows rows(engine_, texts, span, span.last, [&](int64_t count) { told(count); });
-      use(Piece{.texts = order.subspan(begin, end - begin), .rows = rows, .all = false});
+      const CachedRows rows(engine_, texts, span, span.last, [&](int64_t count) { report(count); });
+      use(TextSlice{.texts = order.subspan(begin, end - begin), .rows = rows, .rows_of_all = false});
     }
   }
 
-  // Calls use(texts, rows) for every batch of a piece.
+  // Calls use(texts, rows) for every batch of a slice.
   template <class Use>
-  void for_batches(const Piece& piece, int layer, const Use& use) const {
+  void for_batches(const TextSlice& slice, int layer, const Use& use) const {
     const auto batch = static_cast<size_t>(options_.heads.batch);
     std::vector<TextRows> rows;
-    for (size_t begin = 0; begin < piece.texts.size(); begin += batch) {
-      const Numbers texts = piece.texts.subspan(begin, std::min(batch, piece.texts.size() - begin));
+    for (size_t begin = 0; begin < slice.texts.size(); begin += batch) {
+      const TextIndices texts = slice.texts.subspan(begin, std::min(batch, slice.texts.size() - begin));
       rows.clear();
-      for (size_t i = 0; i < texts.size(); ++i) rows.push_back(piece.at(begin + i, layer));
+      for (size_t i = 0; i < texts.size(); ++i) rows.push_back(slice.at(begin + i, layer));
       use(texts, rows);
     }
   }
 
-  void learn(Exit& exit, const Piece& piece) const {
-    for_batches(piece, exit.found.after,
-                [&](Numbers texts, std::span<const TextRows> rows) { exit.trainer->step(*targets_, texts, rows); });
+  void train(Exit& exit, const TextSlice& slice) const {
+    for_batches(slice, exit.found.after,
+                [&](TextIndices texts, std::span<const TextRows> rows) { exit.trainer->step(*targets_, texts, rows); });
   }
 
-  void judge(Exit& exit, const Piece& piece) const {
-    for_batches(piece, exit.found.after, [&](Numbers texts, std::span<const TextRows> rows) {
-      const HeadTrainer::Judged judged = exit.trainer->judge(*targets_, texts, rows);
-      exit.sums.loss += judged.loss;
-      exit.sums.agreement += judged.agreement;
+  void validate(Exit& exit, const TextSlice& slice) const {
+    for_batches(slice, exit.found.after, [&](TextIndices texts, std::span<const TextRows> rows) {
+      const HeadTrainer::Validation found = exit.trainer->validate(*targets_, texts, rows);
+      exit.sums.loss += found.loss;
+      exit.sums.agreement += found.agreement;
     });
   }
 
   void end_epoch(Exit& exit, int epoch) const {
-    const auto count = static_cast<double>(choosing_.size());
+    const auto count = static_cast<double>(validation_.size());
     const double loss = exit.sums.loss / count;
     if (exit.trainer->keep_if_best(loss)) {
       exit.found.epoch = epoch + 1;
@@ -223,19 +225,19 @@ class Learner {
   Engine& engine_;
   const AttachOptions& options_;
   int layers_;
-  size_t learned_;                                // the first texts are learned,
-  std::vector<Encoding> texts_ = {};              // the others choose
-  std::vector<size_t> choosing_ = {};             // their numbers
-  std::vector<std::vector<size_t>> orders_ = {};  // of the learned ones, in each epoch
+  size_t train_count_;                            // the first texts are for training,
+  std::vector<Encoding> texts_ = {};              // the others for validation
+  std::vector<size_t> validation_ = {};           // their numbers
+  std::vector<std::vector<size_t>> orders_ = {};  // of the training texts, by epoch
   std::vector<Exit> exits_ = {};
   std::optional<Imitation> targets_ = {};
 };
 
 }  // namespace
 
-std::vector<AttachedExit> learn_exits(Engine& engine, std::span<const Encoding> learn, std::span<const Encoding> choose,
-                                      const AttachOptions& options) {
-  return Learner(engine, learn, choose, options).run();
+std::vector<AttachedExit> train_exits(Engine& engine, std::span<const Encoding> train,
+                                      std::span<const Encoding> validation, const AttachOptions& options) {
+  return ExitTrainer(engine, train, validation, options).run();
 }
 
 }  // namespace exeunt

@@ -20,7 +20,7 @@
 #include "exeunt/certify/risk.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/label_names.h"
@@ -340,13 +340,14 @@ class Attacher {
     done_.threads = engine.threads();
     done_.regression = finished_.exits().problem == Problem::regression;
     Phases phases(observer_);
-    const std::vector<AttachedExit> exits = learn_exits(
+    const std::vector<AttachedExit> exits = train_exits(
         engine, learned(), held_out().first(done_.parts.fit),
         {.heads = heads(),
          .threads = job_.texts.threads,
          .memory = memory_for_rows(),
          .advance = [&](std::string_view what, int64_t steps, int64_t total) { phases.advance(what, steps, total); },
-         .answers = [&](std::span<const float> logits) { require_different_answers(logits, finished_.exits()); }});
+         .on_teacher_logits =
+             [&](std::span<const float> logits) { require_different_answers(logits, finished_.exits()); }});
     model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits));
   }
 

@@ -99,8 +99,8 @@ void HeadTrainer::step(const Imitation& targets, std::span<const size_t> texts, 
   update();
 }
 
-HeadTrainer::Judged HeadTrainer::judge(const Imitation& targets, std::span<const size_t> texts,
-                                       std::span<const TextRows> rows) {
+HeadTrainer::Validation HeadTrainer::validate(const Imitation& targets, std::span<const size_t> texts,
+                                              std::span<const TextRows> rows) {
   const std::span<const float> logits = pass_.forward(weights_, rows);
   return {.loss = targets.loss(texts, logits, {}), .agreement = targets.agreement(texts, logits)};
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learns one exit step by step: batches in, better weights out. Nothing depends on what other threads do, so the result
-// is the same for any number of them.
+// Trains one exit. Nothing depends on other threads, so the result is the same for any number of them.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,7 @@ struct HeadSettings {
   // Flags of `exeunt attach` and fields of attach.json.
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{"epochs", "Passes over the learned texts; the best one's exits are kept", "--epochs", 1, 1000},
-          self.epochs);
+    visit(Field{"epochs", "Training epochs; the exits of the best one are kept", "--epochs", 1, 1000}, self.epochs);
     visit(Field{"batch", "Texts per step"}, self.batch);
     visit(Field{"lr", "Peak learning rate of the exits", "--lr", 1e-7, 1}, self.rate);
     visit(Field{"temperature", "Distillation temperature", "--temperature", 0.1, 100}, self.temperature);
@@ -37,7 +35,7 @@ struct HeadSettings {
 
 class HeadTrainer {
  public:
-  // `number` tells the exits of one model apart: each draws its own numbers. `steps` is how many there will be.
+  // `number` of the exit seeds its random stream. `steps` is how many there will be.
   HeadTrainer(const HeadShape& shape, const Kernels& kernels, const HeadSettings& settings, int number, int64_t steps);
 
   // Starts from these weights instead of drawn ones.
@@ -46,13 +44,14 @@ class HeadTrainer {
   // One step on a batch: texts[i] is the number of rows[i] among the targets.
   void step(const Imitation& targets, std::span<const size_t> texts, std::span<const TextRows> rows);
 
-  // The summed loss and agreement (Imitation::agreement) of texts as they are, without dropout.
-  struct Judged {
+  // The summed loss and agreement (Imitation::agreement) of texts, without dropout.
+  struct Validation {
     double loss = 0, agreement = 0;
   };
-  [[nodiscard]] Judged judge(const Imitation& targets, std::span<const size_t> texts, std::span<const TextRows> rows);
+  [[nodiscard]] Validation validate(const Imitation& targets, std::span<const size_t> texts,
+                                    std::span<const TextRows> rows);
 
-  // Notes the weights if `loss` is the lowest so far, and says whether; best() are those.
+  // Keeps the weights as best() if `loss` is the lowest so far; returns whether it is.
   bool keep_if_best(double loss);
   [[nodiscard]] const HeadArray& best() const noexcept { return best_; }
   [[nodiscard]] const HeadArray& weights() const noexcept { return weights_; }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix products of learning, done by the engine's fp32 kernels. For one thread: it keeps its buffers.
+// The matrix products of training, by the engine's fp32 kernels. For one thread: it keeps its buffers.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cpu/region.h"
 
 namespace exeunt {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exeunt/c/handle.h"
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 
 using namespace exeunt::c;
 

@@ -10,7 +10,7 @@
 
 #include "exeunt/base/version.h"
 #include "exeunt/c/handle.h"
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt::c {
@@ -41,7 +41,7 @@ Model::Model(const std::string& folder, const ClassifierOptions& options)
       engine(classifier.engine().name()),
       promise(promise_text(classifier)) {}
 
-std::shared_ptr<const AskPolicy> Model::policy_named(const char* text) {
+std::shared_ptr<const BoundPolicy> Model::policy_named(const char* text) {
   if (text == nullptr) return classifier.ask().policy;
   const std::lock_guard lock(mutex_);
   if (const auto found = bound_.find(text); found != bound_.end()) return found->second;

@@ -22,14 +22,14 @@ class Model {
   Model(const std::string& folder, const ClassifierOptions& options);
 
   // The policy with this text, resolved as at opening; null: the model's own. Throws Error (usage).
-  [[nodiscard]] std::shared_ptr<const AskPolicy> policy_named(const char* text);
+  [[nodiscard]] std::shared_ptr<const BoundPolicy> policy_named(const char* text);
 
   Classifier classifier;
   std::string policy, precision, engine, promise;
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const AskPolicy>, std::less<>> bound_;  // by text
+  std::map<std::string, std::shared_ptr<const BoundPolicy>, std::less<>> bound_;  // by text
 };
 
 inline Model& of(exeunt_model* model) noexcept {

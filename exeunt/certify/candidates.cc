@@ -69,10 +69,10 @@ std::vector<Candidate> order_candidates(std::string_view family, const FamilySco
 
 std::vector<std::string> families_for(const ExitSites& sites, Families which) {
   std::vector<std::string> families;
-  const Ground ground{
+  const ModelTraits traits{
       .regression = sites.regression, .classes = sites.outputs, .lte = sites.lte, .several = sites.several};
   for (const RuleInfo& rule : kRules) {
-    if (!calibrates(rule) || !suits(rule, ground) || (!sites.several && rule.repeats_another(sites.outputs))) continue;
+    if (!calibrates(rule) || !suits(rule, traits) || (!sites.several && rule.repeats_another(sites.outputs))) continue;
     if (rule.usual || which == Families::all) families.emplace_back(rule.name);
   }
   return families;

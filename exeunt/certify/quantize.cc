@@ -14,7 +14,7 @@
 #include "exeunt/certify/traced_texts.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/metrics.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/label_names.h"

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 
 namespace exeunt {
 namespace {
@@ -40,17 +40,17 @@ int stop_site(const ExitLayout& exits, const Ask& ask) noexcept {
   return std::min(deepest, static_cast<int>(policy.site[policy.count - 1]));
 }
 
-bool looks_at(const Ask& ask, int site, int stop) noexcept {
+bool evaluates_exit(const Ask& ask, int site, int stop) noexcept {
   return site == stop || ask.deadline != kNoDeadline || (ask.policy && ask.policy->bound.nth[site] >= 0);
 }
 
-Ended ended_at(const ExitLayout& exits, const Ask& ask, int site, bool leaves) noexcept {
+StopReason stop_reason_at(const ExitLayout& exits, const Ask& ask, int site, bool leaves) noexcept {
   const int last = static_cast<int>(exits.sites.size()) - 1;
   const bool own = leaves || (site < last && ask.policy && site == ask.policy->bound.site[ask.policy->bound.count - 1]);
-  return own ? Ended::policy : site == last ? Ended::last_exit : Ended::max_layers;
+  return own ? StopReason::policy : site == last ? StopReason::last_exit : StopReason::max_layers;
 }
 
-ExitWalk::ExitWalk(const ExitLayout& exits, const Ask& ask) : exits_(exits), ask_(ask) {
+ExitEvaluator::ExitEvaluator(const ExitLayout& exits, const Ask& ask) : exits_(exits), ask_(ask) {
   logits_.resize(static_cast<size_t>(exits.outputs));
   if (ask.details) details_.reserve(exits.sites.size());
   if (!ask.policy) return;
@@ -58,7 +58,7 @@ ExitWalk::ExitWalk(const ExitLayout& exits, const Ask& ask) : exits_(exits), ask
   state_before_.resize(state_.size());
 }
 
-bool ExitWalk::look(const Exit& exit, const Ramp& ramp) {
+bool ExitEvaluator::evaluate(const Exit& exit, const Ramp& ramp) {
   const Policy* policy = ask_.policy ? &ask_.policy->bound : nullptr;
   const int nth = policy != nullptr ? policy->nth[exit.site] : -1;
   std::copy_n(exit.logits, exits_.outputs, logits_.begin());
@@ -96,7 +96,7 @@ bool ExitWalk::look(const Exit& exit, const Ramp& ramp) {
   return leaves;
 }
 
-void ExitWalk::answer(Answer& out) {
+void ExitEvaluator::answer(Answer& out) {
   const auto site = static_cast<size_t>(site_);
   out.exit = site_;
   out.layer = exits_.sites[site].after;
@@ -111,7 +111,7 @@ void ExitWalk::answer(Answer& out) {
 }
 
 Answer failed_answer(const std::exception_ptr& why) {
-  Answer out{.ended = Ended::failed};
+  Answer out{.stop_reason = StopReason::failed};
   try {
     std::rethrow_exception(why);
   } catch (const Error& error) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine runs on. Engine (engine.h) checks what it is given, waits and puts results together; a backend holds
-// the weights and computes: the CPU's (cpu/cpu_backend.cc), a GPU's (cuda/). Here, too, is what backends share of a
-// text's way from its ask to its answer.
+// What an engine runs on. Engine (engine.h) checks its input, waits and collects results; a backend holds the
+// weights and computes: on the CPU (cpu/cpu_backend.cc) or a GPU (cuda/). What backends share on the way from an Ask to
+// an Answer is here, too.
 #pragma once
 
 #include <atomic>
@@ -33,9 +33,9 @@ struct AnswerJob {
 };
 
 // What a full pass keeps besides the exits.
-struct PassWants {
+struct PassOptions {
   bool rows = false;   // row 0 after every layer
-  bool alone = false;  // the text shares nothing with others while it runs
+  bool alone = false;  // no other text runs beside it
 };
 
 // Every call may come from several threads at once. `done` is called once for each text, on a thread of the backend,
@@ -50,10 +50,10 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;  // cancels waiting texts, finishes running ones
 
-  // All texts get in line, in this order, before the first can run; or none, if it throws.
+  // All texts are queued, in this order, before the first can run; or none, if it throws.
   virtual void submit(std::span<AnswerJob> jobs) = 0;  // moves from them
-  // As Engine's members of these names, texts checked; they outlive their run.
-  virtual void full_passes(std::span<const Encoding> texts, PassWants wants, const PassDone& done) = 0;
+  // As Engine's members of these names; texts are valid and outlive the call.
+  virtual void full_passes(std::span<const Encoding> texts, PassOptions options, const PassDone& done) = 0;
   virtual void layer_rows(std::span<const Encoding> texts, int depth, const Engine::TakeRows& take,
                           const RowsDone& done) = 0;
 
@@ -77,28 +77,28 @@ class Backend {
 [[nodiscard]] int deepest_exit(const ExitLayout& exits, int max_layers) noexcept;
 // The last site that may answer `ask`.
 [[nodiscard]] int stop_site(const ExitLayout& exits, const Ask& ask) noexcept;
-// Whether a text looks at `site` on its way. A deadline makes every exit an answer that may be needed.
-[[nodiscard]] bool looks_at(const Ask& ask, int site, int stop) noexcept;
-// How a text ends that answers at `site`, because the policy lets it leave there or because it is the last that may.
-[[nodiscard]] Ended ended_at(const ExitLayout& exits, const Ask& ask, int site, bool leaves) noexcept;
-// A text's way along its exits: what each one says, and whether the policy lets the text leave there.
-class ExitWalk {
+// Whether a text evaluates `site`. With a deadline, every exit may have to answer.
+[[nodiscard]] bool evaluates_exit(const Ask& ask, int site, int stop) noexcept;
+// Why a text stops that answers at `site`: `leaves` by its policy, or at the last site that may answer.
+[[nodiscard]] StopReason stop_reason_at(const ExitLayout& exits, const Ask& ask, int site, bool leaves) noexcept;
+// Evaluates the exits of one text in order: the evidence of each, and whether the policy lets the text leave there.
+class ExitEvaluator {
  public:
-  // Both outlive it. Allocates what the whole way needs.
-  ExitWalk(const ExitLayout& exits, const Ask& ask);
+  // Both outlive it. Allocates all it needs.
+  ExitEvaluator(const ExitLayout& exits, const Ask& ask);
 
   struct Exit {
     int site = 0;
     const float* logits = nullptr;  // [outputs]
     float lte = 0;
   };
-  // The logits of the last layer's ramp; called only where the policy asks for them.
+  // The logits of the last layer's ramp; called only where the policy needs them.
   using Ramp = std::function<const float*()>;
-  // Looks at the next exit, which becomes the one that answers. Whether the policy lets the text leave.
-  bool look(const Exit& exit, const Ramp& ramp);
+  // The next exit, which becomes the one that answers. Returns whether the policy lets the text leave.
+  bool evaluate(const Exit& exit, const Ramp& ramp);
 
-  [[nodiscard]] int site() const noexcept { return site_; }  // of the last look; -1: none yet
-  // What that exit answers. Once, after a look.
+  [[nodiscard]] int site() const noexcept { return site_; }  // evaluated last; -1: none yet
+  // What that exit answers. Once, after evaluate().
   void answer(Answer& out);
 
  private:
@@ -110,7 +110,7 @@ class ExitWalk {
   std::vector<float> logits_ = {};
   std::vector<ExitDetail> details_ = {};
 };
-// The answer of a text that did not get through.
+// The answer of a text that failed.
 [[nodiscard]] Answer failed_answer(const std::exception_ptr& why);
 
 }  // namespace exeunt

@@ -4,7 +4,7 @@
 #include <latch>
 
 #include "exeunt/base/error.h"
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 
 namespace exeunt {
 
@@ -16,12 +16,12 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
                 "train it first: exeunt train --model MODEL --data FILE");
   }
   tokenizer_ = load_tokenizer(checkpoint_.folder());
-  Wish wish{.policy = options.policy,
-            .precision = options.engine.precision,
-            .max_length = options.max_length,
-            .engine = engine_traits(checkpoint_, options.engine.device, options.engine.kernels)};
-  if (!options.engine.exceptions.empty()) wish.exceptions = options.engine.exceptions;
-  resolved_ = resolve(checkpoint_, wish);
+  RunRequest request{.policy = options.policy,
+                     .precision = options.engine.precision,
+                     .max_length = options.max_length,
+                     .engine = engine_traits(checkpoint_, options.engine.device, options.engine.kernels)};
+  if (!options.engine.exceptions.empty()) request.exceptions = options.engine.exceptions;
+  resolved_ = resolve(checkpoint_, request);
   notices_ = checkpoint_.notices();
   notices_.insert(notices_.end(), resolved_.notices.begin(), resolved_.notices.end());
   engine_ = std::make_unique<Engine>(checkpoint_, engine_options(resolved_, options.engine));
@@ -65,13 +65,13 @@ std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierT
   }
   running->wait();
   for (size_t i = 0; i < out.size(); ++i) {
-    if (out[i].answer.ended == Ended::failed)
+    if (out[i].answer.stop_reason == StopReason::failed)
       throw Error(out[i].answer.code, fmt::format("text {}: {}", i, out[i].answer.error));
   }
   return out;
 }
 
-std::shared_ptr<const AskPolicy> Classifier::bind(const std::string& policy) const {
+std::shared_ptr<const BoundPolicy> Classifier::bind(const std::string& policy) const {
   const Resolved resolved = resolve(checkpoint_, {.policy = policy,
                                                   .precision = resolved_.precision,
                                                   .exceptions = resolved_.exceptions,

@@ -23,7 +23,7 @@ struct ClassifierOptions {
   // precision.json's.
   EngineOptions engine = {};
   std::string policy = {};  // as text, or a policy file (.json); empty: the model's, else full depth
-  int max_length = 0;       // maximum tokens per text; longer texts are truncated; 0: as Wish::max_length
+  int max_length = 0;       // maximum tokens per text; longer texts are truncated; 0: as RunRequest::max_length
 };
 
 struct ClassifierText {
@@ -45,7 +45,7 @@ class Classifier {
   // Many texts, tokenized and run on the engine's threads. Throws Error (bad_file) for the first text that is invalid.
   [[nodiscard]] std::vector<ClassifierAnswer> answer_all(std::span<const ClassifierText> texts, const Ask& ask);
   // Another policy for `Ask`, resolved as the one at opening. Throws Error (usage) where it does not fit the model.
-  [[nodiscard]] std::shared_ptr<const AskPolicy> bind(const std::string& policy) const;
+  [[nodiscard]] std::shared_ptr<const BoundPolicy> bind(const std::string& policy) const;
   // The name of an answer's label, or of several with commas between them; its value for regression.
   [[nodiscard]] std::string label(const Answer& answer) const;
 
@@ -65,7 +65,7 @@ class Classifier {
   Resolved resolved_ = {};
   std::vector<std::string> notices_ = {};
   std::unique_ptr<Engine> engine_;
-  std::shared_ptr<const AskPolicy> policy_ = {};
+  std::shared_ptr<const BoundPolicy> policy_ = {};
 };
 
 }  // namespace exeunt

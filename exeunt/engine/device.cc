@@ -5,7 +5,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/model/checkpoint.h"

@@ -13,7 +13,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/engine/backend.h"
 #include "exeunt/engine/check_text.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
 
 namespace exeunt {
@@ -88,10 +88,10 @@ ExitSites exit_sites(const ExitLayout& layout) {
   return sites;
 }
 
-std::string_view name_of(Ended ended) noexcept {
+std::string_view name_of(StopReason reason) noexcept {
   constexpr std::array<std::string_view, 6> names = {"policy",   "last_exit", "max_layers",
                                                      "deadline", "cancelled", "failed"};
-  return names[static_cast<size_t>(ended)];
+  return names[static_cast<size_t>(reason)];
 }
 
 Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options)
@@ -99,8 +99,8 @@ Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options)
 Engine::Engine(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
 Engine::~Engine() = default;
 
-std::shared_ptr<const AskPolicy> Engine::bind(const PolicySpec& policy, std::vector<float> exit_rates) const {
-  auto out = std::make_shared<AskPolicy>();
+std::shared_ptr<const BoundPolicy> Engine::bind(const PolicySpec& policy, std::vector<float> exit_rates) const {
+  auto out = std::make_shared<BoundPolicy>();
   out->spec = policy;
   out->bound = exeunt::bind(policy, exit_sites(exits()));
   out->counts = std::make_shared<ExitCounts>();
@@ -160,7 +160,7 @@ std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& a
   backend_->submit(jobs);
   countdown.wait();
   for (const Answer& answer : answers) {
-    if (answer.ended == Ended::failed) throw Error(answer.code, answer.error);
+    if (answer.stop_reason == StopReason::failed) throw Error(answer.code, answer.error);
   }
   return answers;
 }

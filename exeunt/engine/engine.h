@@ -60,7 +60,7 @@ struct EngineOptions {
   int pack_rows = 0;  // texts that wait run together up to so many rows; 1 = each alone, 0 = what suits the kernels
   ClsFirst cls_first = ClsFirst::automatic;
   const Kernels* kernels = nullptr;          // null: choose_kernels()
-  Clock::time_point (*now)() = &Clock::now;  // what deadlines are held against
+  Clock::time_point (*now)() = &Clock::now;  // the clock of deadlines
 };
 
 // Numbers of texts that reached each evaluated exit and left there, counted live.
@@ -69,7 +69,7 @@ struct ExitCounts {
 };
 
 // A policy bound to a model. Shared by all texts that use it.
-struct AskPolicy {
+struct BoundPolicy {
   PolicySpec spec = {};
   Policy bound = {};
   std::vector<float> exit_rates = {};  // [evaluated exits] share of texts that leave there, from calibration; or empty
@@ -77,17 +77,17 @@ struct AskPolicy {
 };
 
 struct Ask {
-  std::shared_ptr<const AskPolicy> policy = {};  // null: full depth
-  int max_layers = kAllLayers;                   // the deepest exit up to here answers; usage error if there is none
-  Deadline deadline = kNoDeadline;               // then the best answer so far
+  std::shared_ptr<const BoundPolicy> policy = {};  // null: full depth
+  int max_layers = kAllLayers;                     // the deepest exit up to here answers; usage error if there is none
+  Deadline deadline = kNoDeadline;                 // then the deepest answer so far
   bool details = false;
 };
 
-enum class Ended : uint8_t { policy, last_exit, max_layers, deadline, cancelled, failed };
-[[nodiscard]] std::string_view name_of(Ended ended) noexcept;
-// Was the answer taken before the policy would have given one? No certificate covers it.
-[[nodiscard]] constexpr bool was_cut(Ended ended) noexcept {
-  return ended == Ended::max_layers || ended == Ended::deadline;
+enum class StopReason : uint8_t { policy, last_exit, max_layers, deadline, cancelled, failed };
+[[nodiscard]] std::string_view name_of(StopReason reason) noexcept;
+// Whether the answer was taken before the policy gave one. No certificate covers it.
+[[nodiscard]] constexpr bool was_forced(StopReason reason) noexcept {
+  return reason == StopReason::max_layers || reason == StopReason::deadline;
 }
 
 struct ExitDetail {
@@ -97,7 +97,7 @@ struct ExitDetail {
 };
 
 struct Answer {
-  Ended ended = Ended::failed;
+  StopReason stop_reason = StopReason::failed;
   int exit = -1;  // which of the model's exits answered, from 0; -1: none was reached (deadline, cancelled, failed)
   int layer = 0;  // after which layer that exit sits
   int layers_run = 0;  // layers begun
@@ -138,14 +138,14 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Binds a policy to this model; throws Error (usage) where it does not fit.
-  [[nodiscard]] std::shared_ptr<const AskPolicy> bind(const PolicySpec& policy,
-                                                      std::vector<float> exit_rates = {}) const;
+  [[nodiscard]] std::shared_ptr<const BoundPolicy> bind(const PolicySpec& policy,
+                                                        std::vector<float> exit_rates = {}) const;
 
   // Throws Error for an invalid text (empty, too long, unknown id) and for max_layers below the first exit. The lazy
-  // form reports the former as Ended::failed.
+  // form reports the former as StopReason::failed.
   Ticket submit(Encoding text, const Ask& ask, Done done);
   Ticket submit(MakeEncoding text, const Ask& ask, Done done);
-  // Several texts: all get in line at once, or none, if it throws. The ticket cancels them all.
+  // Several texts: all are queued, or none, if it throws. The ticket cancels them all.
   struct LazyText {
     MakeEncoding make = {};
     Done done = {};

@@ -302,9 +302,9 @@ ReferenceOutput Reference::run(const Encoding& text, const ReferenceOptions& opt
   return run(text.ids, text.types, options);
 }
 
-ExitLogits Reference::trace(const Encoding& text) const {
+ReferenceTrace Reference::trace(const Encoding& text) const {
   const ReferenceOutput output = run(text, {.keep_rows = false});
-  ExitLogits out;
+  ReferenceTrace out;
   for (const ReferenceExit& exit : output.exits) {
     out.logits.insert(out.logits.end(), exit.logits.begin(), exit.logits.end());
     if (exit.lte) out.lte.push_back(*exit.lte);

@@ -46,7 +46,7 @@ struct ReferenceOptions {
 };
 
 // All raw logits of one text, as in a trace.
-struct ExitLogits {
+struct ReferenceTrace {
   std::vector<float> logits = {};  // [exits, outputs]
   std::vector<float> lte = {};     // [exits], or empty
   std::vector<float> ramp = {};    // [outputs], or empty
@@ -64,7 +64,7 @@ class Reference {
   [[nodiscard]] ReferenceOutput run(std::span<const int32_t> ids, std::span<const uint8_t> types,
                                     const ReferenceOptions& options = {}) const;
   [[nodiscard]] ReferenceOutput run(const Encoding& text, const ReferenceOptions& options = {}) const;
-  [[nodiscard]] ExitLogits trace(const Encoding& text) const;
+  [[nodiscard]] ReferenceTrace trace(const Encoding& text) const;
 
   [[nodiscard]] const ModelSpec& spec() const noexcept;
   [[nodiscard]] const ExitLayout& exits() const noexcept;

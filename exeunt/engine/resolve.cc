@@ -30,10 +30,10 @@ struct StoredPolicies {
 };
 
 template <class WeightsOf>
-StoredPolicies find_policies(const fs::path& folder, const Wish& wish, WeightsOf&& weights_of) {
+StoredPolicies find_policies(const fs::path& folder, const RunRequest& request, WeightsOf&& weights_of) {
   StoredPolicies source;
-  source.named = names_file(wish.policy);
-  source.path = source.named ? wish.policy : (folder / "policy.json").string();
+  source.named = names_file(request.policy);
+  source.path = source.named ? request.policy : (folder / "policy.json").string();
   if (!source.named && (folder.empty() || !path_exists(source.path))) return source;
   PolicyFile file = read_policy_file(source.named ? ReadPath(source.path) : ReadPath::in(folder, "policy.json"));
   const std::string weights = weights_of();
@@ -41,7 +41,7 @@ StoredPolicies find_policies(const fs::path& folder, const Wish& wish, WeightsOf
     source.file = std::move(file);
   } else if (source.named) {
     throw_bad_file(source.path, "made for other weights: got {:.12}, want {:.12}", file.weights, weights);
-  } else if (wish.policy.empty()) {
+  } else if (request.policy.empty()) {
     source.notices.push_back(fmt::format("{}: made for other weights; running at full depth", source.path));
   }
   return source;
@@ -69,20 +69,20 @@ const PolicyEntry* usable_entry(StoredPolicies& source, const RunConditions& run
 }
 
 // Policy, certificate and promise under the conditions of the run.
-ResolvedPolicy decide(StoredPolicies source, const PolicyEntry* entry, const RunConditions& run, const Wish& wish,
-                      const std::optional<std::string>& native) {
+ResolvedPolicy decide(StoredPolicies source, const PolicyEntry* entry, const RunConditions& run,
+                      const RunRequest& request, const std::optional<std::string>& native) {
   ResolvedPolicy out;
-  const bool own = wish.policy.empty() || source.named;
+  const bool own = request.policy.empty() || source.named;
   PolicySpec rule = parse_policy("full");
   if (!own) {
-    rule = parse_policy(wish.policy);
+    rule = parse_policy(request.policy);
   } else if (entry != nullptr) {
     rule = entry->policy;
   } else if (native && !source.file) {
     rule = parse_policy(*native);
     out.notices.push_back(fmt::format("policy {}, as the model's files ask for", *native));
   }
-  rule.exits = wish.exits;
+  rule.exits = request.exits;
   out.policy = entry != nullptr ? entry->complete(rule) : rule;
   const bool full = rule.rule == rule_of<FullRule>;
   if (entry == nullptr) {
@@ -114,8 +114,8 @@ int trained_with(const fs::path& folder, const char* name) {
   return value.is_number_integer() ? std::clamp<int>(value.get<int>(), 0, 1 << 20) : 0;
 }
 
-int max_length_of(const Checkpoint& model, const PolicyEntry* entry, int wished) {
-  int length = wished;
+int max_length_of(const Checkpoint& model, const PolicyEntry* entry, int requested) {
+  int length = requested;
   if (length == 0 && entry != nullptr && entry->certificate) length = entry->certificate->max_length;
   if (length == 0) length = trained_with(model.folder(), "max_length");
   if (length == 0) length = kDefaultMaxLength;
@@ -165,43 +165,44 @@ std::optional<std::string> precision_map_of(const Checkpoint& model, std::string
   return precision_map_sha256(precision_map_on(engine, model.folder(), model.spec()).exceptions(*named));
 }
 
-Resolved resolve(const Checkpoint& model, const Wish& wish) {
-  const EngineTraits engine = wish.engine ? *wish.engine : engine_traits(Device{});
-  StoredPolicies source = find_policies(model.folder(), wish, [&] { return weights_sha256(model); });
+Resolved resolve(const Checkpoint& model, const RunRequest& request) {
+  const EngineTraits engine = request.engine ? *request.engine : engine_traits(Device{});
+  StoredPolicies source = find_policies(model.folder(), request, [&] { return weights_sha256(model); });
   Resolved out;
-  out.precision = wish.precision ? *wish.precision : default_precision(source.file ? &*source.file : nullptr, engine);
-  out.exceptions = wish.exceptions
-                       ? *wish.exceptions
+  out.precision =
+      request.precision ? *request.precision : default_precision(source.file ? &*source.file : nullptr, engine);
+  out.exceptions = request.exceptions
+                       ? *request.exceptions
                        : precision_map_on(engine.name, model.folder(), model.spec()).exceptions(out.precision);
   out.pack_rows = pack_rows_of(model, name_of(out.precision), engine.name);
   RunConditions run{.engine = engine.name,
                     .numerics = engine.numerics,
                     .precision_map = precision_map_sha256(out.exceptions).value_or(""),
                     .last_head = last_head_of(model)};
-  const bool own_policy = wish.policy.empty() || names_file(wish.policy);
+  const bool own_policy = request.policy.empty() || names_file(request.policy);
   const PolicyEntry* entry = usable_entry(source, run, name_of(out.precision), own_policy);
   std::optional<PolicyEntry> kept;  // the source is handed on
   if (entry != nullptr) kept = *entry;
   entry = kept ? &*kept : nullptr;
-  out.max_length = run.max_length = max_length_of(model, entry, wish.max_length);
+  out.max_length = run.max_length = max_length_of(model, entry, request.max_length);
   if (entry != nullptr && entry->certificate) run.tokenizer = tokenizer_sha256(model.folder());
-  static_cast<ResolvedPolicy&>(out) = decide(std::move(source), entry, run, wish, model.native_policy());
+  static_cast<ResolvedPolicy&>(out) = decide(std::move(source), entry, run, request, model.native_policy());
   return out;
 }
 
-ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const Wish& wish) {
+ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const RunRequest& request) {
   StoredPolicies source =
-      find_policies(model != nullptr ? model->folder() : fs::path(), wish, [&] { return trace.weights; });
+      find_policies(model != nullptr ? model->folder() : fs::path(), request, [&] { return trace.weights; });
   const RunConditions run{.engine = trace.engine,
                           .numerics = trace.numerics,
                           .precision_map = trace.precision_map,
                           .max_length = trace.max_length,
                           .tokenizer = trace.tokenizer,
                           .last_head = trace.last_head};
-  const bool own_policy = wish.policy.empty() || names_file(wish.policy);
+  const bool own_policy = request.policy.empty() || names_file(request.policy);
   std::optional<PolicyEntry> kept;
   if (const PolicyEntry* entry = usable_entry(source, run, trace.precision, own_policy)) kept = *entry;
-  return decide(std::move(source), kept ? &*kept : nullptr, run, wish,
+  return decide(std::move(source), kept ? &*kept : nullptr, run, request,
                 model != nullptr ? model->native_policy() : std::nullopt);
 }
 

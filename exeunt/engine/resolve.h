@@ -21,7 +21,7 @@ namespace exeunt {
 inline constexpr int kDefaultMaxLength = 128;  // where neither a certificate nor a training has one
 
 // What the user asked for; what is left empty follows from the model.
-struct Wish {
+struct RunRequest {
   std::string policy = {};      // as text, or a policy file (.json), which must be made for these weights
   std::vector<int> exits = {};  // layers whose exits are evaluated
   std::optional<Precision> precision = {};
@@ -47,11 +47,11 @@ struct Resolved : ResolvedPolicy {
 };
 
 // Throws Error: usage for a policy that does not fit the model, bad_file for a named file that was not made for it.
-[[nodiscard]] Resolved resolve(const Checkpoint& model, const Wish& wish);
+[[nodiscard]] Resolved resolve(const Checkpoint& model, const RunRequest& request);
 
 // The same for a replay: engine, precision and max-length are those that made the trace. `model` is null where only the
-// trace is at hand; then a policy can come from the wish alone.
-[[nodiscard]] ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const Wish& wish);
+// trace is at hand; then a policy can come from the request alone.
+[[nodiscard]] ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const RunRequest& request);
 
 // What each entry of policy.json promises on the engine it was certified on, as the files of `folder` are now: "none
 // (WHY)" where weights, tokenizer or precision map are no longer those of its certificate. For what describes a folder

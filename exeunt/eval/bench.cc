@@ -16,11 +16,11 @@
 #include "exeunt/base/json.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/version.h"
+#include "exeunt/engine/answer_labels.h"
 #include "exeunt/engine/cpu/cpu_features.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cpu/kernel_profile.h"
-#include "exeunt/engine/cpu/kernels.h"
 #include "exeunt/engine/cpu/register_peak.h"
-#include "exeunt/engine/labels.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/model/cost.h"
@@ -133,7 +133,7 @@ std::vector<BenchPoint> points_of(const BenchPlan& plan) {
   return out;
 }
 
-std::shared_ptr<const AskPolicy> policy_at(Engine& engine, const BenchPoint& point, std::span<const Encoding> texts) {
+std::shared_ptr<const BoundPolicy> policy_at(Engine& engine, const BenchPoint& point, std::span<const Encoding> texts) {
   return point.exit_mean > 0 ? leave_evenly(engine, texts, point.exit_mean) : leave_at(engine, point.exit_at);
 }
 
@@ -251,7 +251,7 @@ std::vector<Encoding> random_texts(const ModelSpec& spec, std::span<const int> l
   return texts;
 }
 
-std::shared_ptr<const AskPolicy> leave_evenly(Engine& engine, std::span<const Encoding> texts, int mean) {
+std::shared_ptr<const BoundPolicy> leave_evenly(Engine& engine, std::span<const Encoding> texts, int mean) {
   const std::vector<ExitSite>& sites = engine.exits().sites;
   const int deepest = 2 * mean - 1;
   bool fits = mean >= 1 && deepest <= static_cast<int>(sites.size()) && engine.exits().problem != Problem::regression;
@@ -284,7 +284,7 @@ std::shared_ptr<const AskPolicy> leave_evenly(Engine& engine, std::span<const En
   return engine.bind(spec, rates);
 }
 
-std::shared_ptr<const AskPolicy> leave_at(const Engine& engine, int layer) {
+std::shared_ptr<const BoundPolicy> leave_at(const Engine& engine, int layer) {
   const std::vector<ExitSite>& sites = engine.exits().sites;
   if (engine.exits().problem == Problem::regression) {  // has no entropy to go by
     return engine.bind(parse_policy(layer == 0 ? "full" : fmt::format("layer:{}", layer)));
@@ -347,7 +347,7 @@ ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
       const BenchPoint point{.length = plan.lengths[i], .batch = 1, .exit_at = 0, .seconds = plan.seconds};
       take(
           i,
-          [&](const std::shared_ptr<const AskPolicy>& policy) {
+          [&](const std::shared_ptr<const BoundPolicy>& policy) {
             return time_texts(engine, {.policy = policy}, point).best_ms;
           },
           engine);
@@ -458,8 +458,9 @@ std::vector<PolicyTimes> bench_policies(const Checkpoint& model, const BenchPlan
   std::vector<PolicyTimes> out;
   with_engines(model, plan, [&](const EngineOptions& options) {
     // With the exits and temperatures that the model would run them with.
-    const Wish wish{.policy = "full", .precision = options.precision, .engine = engine_traits(model, plan.device)};
-    const auto entry = resolve(model, wish).entry;
+    const RunRequest request{
+        .policy = "full", .precision = options.precision, .engine = engine_traits(model, plan.device)};
+    const auto entry = resolve(model, request).entry;
     std::vector<PolicySpec> complete(policies.begin(), policies.end());
     if (entry)
       for (PolicySpec& policy : complete) policy = entry->complete(policy);

@@ -28,12 +28,13 @@ enum class BenchHeads : uint8_t {
 
 // A policy that looks at every exit on the way and leaves for certain after `layer` (0: at the last exit alone), with
 // the exit rates that go with it. Throws Error (usage) if there is no exit.
-[[nodiscard]] std::shared_ptr<const AskPolicy> leave_at(const Engine& engine, int layer);
+[[nodiscard]] std::shared_ptr<const BoundPolicy> leave_at(const Engine& engine, int layer);
 
 // A policy by which these texts leave in equal parts after each of the layers 1 to 2 · mean − 1: thresholds taken from
 // their own entropies, as an early-exiting model's texts leave at different layers. Throws Error (usage) if the model
 // has no exits there, or predicts numbers.
-[[nodiscard]] std::shared_ptr<const AskPolicy> leave_evenly(Engine& engine, std::span<const Encoding> texts, int mean);
+[[nodiscard]] std::shared_ptr<const BoundPolicy> leave_evenly(Engine& engine, std::span<const Encoding> texts,
+                                                              int mean);
 
 struct BenchPoint {
   int length = 128, batch = 1;

@@ -6,7 +6,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/engine/cpu/cpu_features.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/eval/machine.h"
 #include "exeunt/eval/self_check.h"

@@ -107,7 +107,7 @@ RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, Trac
   info.precision = name_of(Precision::fp32);
   info.precision_map = "";
   return [reference, threads = options.threads](Texts texts, const Advance& advance) {
-    std::vector<ExitLogits> outputs(texts.size());
+    std::vector<ReferenceTrace> outputs(texts.size());
     std::mutex telling;
     parallel_for(static_cast<int64_t>(texts.size()), threads, [&](int64_t i) {
       outputs[static_cast<size_t>(i)] = reference->trace(texts[static_cast<size_t>(i)]);
@@ -115,7 +115,7 @@ RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, Trac
       if (advance) advance(1);
     });
     ExitTrace block;
-    for (const ExitLogits& out : outputs) {
+    for (const ReferenceTrace& out : outputs) {
       append(block.logits, out.logits);
       append(block.lte, out.lte);
       append(block.ramp, out.ramp);

@@ -17,7 +17,7 @@
 namespace exeunt {
 
 struct TraceOptions {
-  int max_length = 0;  // 0: as Wish::max_length
+  int max_length = 0;  // 0: as RunRequest::max_length
   int threads = 0;     // 0 = as many as the machine has
   Device device = {};
   std::optional<Precision> precision = {};      // none: the model's default (resolve.h)

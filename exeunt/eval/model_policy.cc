@@ -14,8 +14,8 @@
 namespace exeunt {
 namespace fs = std::filesystem;
 
-ResolvedPolicy resolve_measured(const Measured& measured, const Wish& wish, const Observer& observer) {
-  ResolvedPolicy resolved = resolve_replay(measured.model ? &*measured.model : nullptr, measured.trace.info, wish);
+ResolvedPolicy resolve_measured(const Measured& measured, const RunRequest& request, const Observer& observer) {
+  ResolvedPolicy resolved = resolve_replay(measured.model ? &*measured.model : nullptr, measured.trace.info, request);
   observer.notices(resolved.notices);
   return resolved;
 }

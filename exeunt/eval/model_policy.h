@@ -12,7 +12,8 @@
 namespace exeunt {
 
 // What a measured model runs: resolve_replay() for its trace, with its notices told.
-[[nodiscard]] ResolvedPolicy resolve_measured(const Measured& measured, const Wish& wish, const Observer& observer);
+[[nodiscard]] ResolvedPolicy resolve_measured(const Measured& measured, const RunRequest& request,
+                                              const Observer& observer);
 
 // Where the policy of a model is kept; an Error where its folder is not in Exeunt's format.
 [[nodiscard]] std::filesystem::path policy_path(const Checkpoint& model);

@@ -13,7 +13,7 @@ namespace {
 
 // A policy on its way through the rounds.
 struct Runner {
-  std::shared_ptr<const AskPolicy> policy;
+  std::shared_ptr<const BoundPolicy> policy;
   std::vector<double> ms = {};  // of one text, for every round
   double average_layers = 0;
 };

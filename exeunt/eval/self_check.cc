@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/reference.h"
 #include "exeunt/eval/bench.h"
 

@@ -85,10 +85,10 @@ void check_range(const PolicySpec& spec, const ParamInfo& param, float value) {
 }
 
 // Names of the rules that suit a model.
-std::vector<std::string_view> rules_for(const Ground& ground) {
+std::vector<std::string_view> rules_for(const ModelTraits& traits) {
   std::vector<std::string_view> names;
   for (const RuleInfo& rule : kRules)
-    if (suits(rule, ground)) names.push_back(rule.name);
+    if (suits(rule, traits)) names.push_back(rule.name);
   return names;
 }
 
@@ -108,10 +108,10 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   check_sites(sites);
   check_spec(spec);
   const RuleInfo& info = info_of(spec.rule);
-  const Ground ground{sites.regression, sites.outputs, sites.lte, sites.several};
-  if (const auto why = info.misfit(spec.params.data(), ground); !why.empty()) {
+  const ModelTraits traits{sites.regression, sites.outputs, sites.lte, sites.several};
+  if (const auto why = info.misfit(spec.params.data(), traits); !why.empty()) {
     refuse(spec, fmt::format("does not fit this model: {}", why),
-           sites.regression ? fmt::format("a regression leaves by one of {}", fmt::join(rules_for(ground), ", ")) : "");
+           sites.regression ? fmt::format("a regression leaves by one of {}", fmt::join(rules_for(traits), ", ")) : "");
   }
   const std::vector<int> evaluated = evaluated_sites(spec, sites);
   check_lists(spec, sites, evaluated.size());
@@ -123,7 +123,7 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   policy.several = sites.several;
   policy.cuts = sites.cuts;
   std::copy(spec.params.begin(), spec.params.end(), policy.params);
-  info.settle(policy.params, ground);
+  info.settle(policy.params, traits);
   std::fill(std::begin(policy.nth), std::end(policy.nth), -1);
   for (int n = 0; n < policy.count; ++n) {
     const auto at = static_cast<size_t>(n);

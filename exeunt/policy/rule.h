@@ -37,7 +37,7 @@ enum class PerExit { none, threshold, weight };
 inline constexpr ParamInfo kWeightParam{.name = "weight", .low = 0, .high = 1e6F};
 
 // What a rule knows of the model it is bound to.
-struct Ground {
+struct ModelTraits {
   bool regression = false;
   int classes = 2;
   bool lte = false;
@@ -58,7 +58,7 @@ struct Scope {
 };
 
 // Rounded to four significant digits: people read, type and compare settings, and 0.2481 chooses as well as 0.24808498.
-[[nodiscard]] inline double few_digits(double value) {
+[[nodiscard]] inline double round_significant(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double digits = 3 - std::floor(std::log10(std::fabs(value)));
   const double scale = std::pow(10.0, std::fabs(digits));
@@ -67,11 +67,11 @@ struct Scope {
 
 // `count` values above 0 up to `top`, close together near 0, where small budgets live. Doubles, so that what a rule
 // computes from them still rounds to the float of few digits.
-[[nodiscard]] inline std::vector<double> fine_near_zero(double top, int count) {
+[[nodiscard]] inline std::vector<double> cubic_grid(double top, int count) {
   std::vector<double> values;
   for (int i = 1; i <= count; ++i) {
     const double share = static_cast<double>(i) / count;
-    values.push_back(few_digits(top * share * share * share));
+    values.push_back(round_significant(top * share * share * share));
   }
   return values;
 }
@@ -80,20 +80,19 @@ struct Scope {
 // thresholds each with a patience of up to four exits.
 [[nodiscard]] inline std::vector<Params> thresholds_up_to(double top) {
   std::vector<Params> out;
-  for (const double value : fine_near_zero(top, 200)) out.push_back({static_cast<float>(value)});
+  for (const double value : cubic_grid(top, 200)) out.push_back({static_cast<float>(value)});
   return out;
 }
 [[nodiscard]] inline std::vector<Params> thresholds_below_one() {
   std::vector<Params> out;
-  for (const double value : fine_near_zero(1, 200))
+  for (const double value : cubic_grid(1, 200))
     out.push_back({static_cast<float>(std::round((1 - value) * 1e7) / 1e7)});
   return out;
 }
 [[nodiscard]] inline std::vector<Params> thresholds_with_patience(double top, int exits) {
   std::vector<Params> out;
   for (int t = 1; t <= 4 && t < exits; ++t)
-    for (const double value : fine_near_zero(top, 60))
-      out.push_back({static_cast<float>(value), static_cast<float>(t)});
+    for (const double value : cubic_grid(top, 60)) out.push_back({static_cast<float>(value), static_cast<float>(t)});
   return out;
 }
 
@@ -130,12 +129,12 @@ struct RuleDefaults {
   // Does another rule rank texts the same way with this many classes? Then it is enough to try one of them.
   static bool repeats_another(int) noexcept { return false; }
   // Fills in what depends on the model.
-  static void settle(float*, const Ground&) noexcept {}
+  static void settle(float*, const ModelTraits&) noexcept {}
   // Why these parameters contradict each other; empty if they do not.
   static std::string_view conflict(const float*) noexcept { return {}; }
   // Why the rule does not suit the model; empty if it does.
-  static std::string_view misfit(const float*, const Ground& ground) noexcept {
-    return ground.regression ? "it reads class probabilities, and the model predicts one number" : std::string_view{};
+  static std::string_view misfit(const float*, const ModelTraits& traits) noexcept {
+    return traits.regression ? "it reads class probabilities, and the model predicts one number" : std::string_view{};
   }
 };
 

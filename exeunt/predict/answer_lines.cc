@@ -9,7 +9,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 #include "exeunt/eval/sweep_table.h"
 
 namespace exeunt {
@@ -157,7 +157,7 @@ std::string AnswerLines::json_line(const Prediction& text) const {
   }
   out["exit_layer"] = text.answer.layer;
   out["layers_run"] = text.answer.layers_run;
-  if (was_cut(text.answer.ended)) out["covered"] = false;  // by the promise
+  if (was_forced(text.answer.stop_reason)) out["covered"] = false;  // by the promise
   return out.dump() + "\n";
 }
 

@@ -98,7 +98,7 @@ class Stream {
       return plan_.answered(out);
     }
     out.truncated = waiting->truncated;
-    if (out.answer.ended == Ended::failed) {
+    if (out.answer.stop_reason == StopReason::failed) {
       throw_bad_file(waiting->row.place, "{}", out.answer.error);
     }
     if (out.truncated && plan_.strict) {

@@ -62,7 +62,7 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   out.emplace_back("x-exit-layer", fmt::format("{}", fmt::join(layers, ",")));
   out.emplace_back("x-layers-saved", fmt::format("{}", saved));
   const auto cut = std::count_if(request.outcomes.begin(), request.outcomes.end(),
-                                 [](const TextOutcome& outcome) { return was_cut(outcome.answer.ended); });
+                                 [](const TextOutcome& outcome) { return was_forced(outcome.answer.stop_reason); });
   if (cut > 0)
     out.emplace_back("x-promise",
                      no_promise(fmt::format("{} of {} answers were cut short", cut, request.outcomes.size())));
@@ -74,8 +74,8 @@ std::optional<Refusal> failure_of(const ActiveRequest& request) {
     if (outcome.refusal) return outcome.refusal;
   }
   for (const TextOutcome& outcome : request.outcomes) {
-    if (outcome.answer.exit >= 0 && outcome.answer.ended != Ended::failed) continue;
-    if (outcome.answer.ended == Ended::deadline) return deadline_passed();
+    if (outcome.answer.exit >= 0 && outcome.answer.stop_reason != StopReason::failed) continue;
+    if (outcome.answer.stop_reason == StopReason::deadline) return deadline_passed();
     if (outcome.answer.code == Code::resources) return device_failed();
     return Refusal(424, ErrorType::backend, "inference failed",
                    "the server's log gives the reason under this request_id");

@@ -42,7 +42,7 @@ using Deadlines = std::multimap<Clock::time_point, std::weak_ptr<ActiveRequest>>
 struct ActiveRequest {
   RequestInfo info = {};
   Job job = {};
-  std::shared_ptr<const AskPolicy> policy = {};
+  std::shared_ptr<const BoundPolicy> policy = {};
   bool default_policy = false;  // the policy was ours, not the client's
   Deadline deadline = kNoDeadline;
   size_t bytes = 0;                     // of the body, for admission

@@ -221,7 +221,7 @@ void Jobs::answer(ActiveRequest& request, HttpResponse&& response) {
 
 void Jobs::log_failures(const ActiveRequest& request) {
   for (const TextOutcome& outcome : request.outcomes) {
-    if (outcome.answer.ended != Ended::failed || outcome.refusal) continue;
+    if (outcome.answer.stop_reason != StopReason::failed || outcome.refusal) continue;
     ++parts_.context.metrics.failed_texts;
     if (outcome.answer.code == Code::resources) parts_.canary.on_failure(Clock::now());
     parts_.context.log({.level = "error",

@@ -27,7 +27,7 @@ OrderedJson numbers(std::span<const float> values) {
 }
 
 // At the exit's score temperature, which exits that the policy skips have, too.
-std::vector<float> probabilities_of(const ExitDetail& detail, const ModelFacts& model, const AskPolicy* policy) {
+std::vector<float> probabilities_of(const ExitDetail& detail, const ModelFacts& model, const BoundPolicy* policy) {
   if (model.regression) return {};
   const bool scaled = policy != nullptr && !policy->spec.score_temperature.empty();
   const float temperature = scaled ? policy->spec.score_temperature[static_cast<size_t>(detail.exit)] : 1.0F;
@@ -50,8 +50,8 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   out["layer"] = answer.layer;
   out["layers_run"] = answer.layers_run;
   out["layers"] = input.model.layers;
-  out["left_by"] = name_of(answer.ended);
-  if (was_cut(answer.ended)) out["covered"] = false;  // by the promise
+  out["left_by"] = name_of(answer.stop_reason);
+  if (was_forced(answer.stop_reason)) out["covered"] = false;  // by the promise
   out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
   out["tokens"] = answer.tokens;
   const RuleInfo& rule = info_of(input.policy == nullptr ? rule_of<FullRule> : input.policy->spec.rule);

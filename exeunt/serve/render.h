@@ -13,8 +13,8 @@ namespace exeunt::serve {
 struct RenderInput {
   const Job& job;
   const ModelFacts& model;
-  std::span<const Answer> answers;    // one per text, each of which reached an exit
-  const AskPolicy* policy = nullptr;  // null: full depth
+  std::span<const Answer> answers;      // one per text, each of which reached an exit
+  const BoundPolicy* policy = nullptr;  // null: full depth
   std::string_view request_id = {};
 };
 

@@ -141,7 +141,7 @@ PolicySpec ServedPolicies::complete(PolicySpec rule) const {
   return settings_.entry ? settings_.entry->complete(rule) : rule;
 }
 
-std::shared_ptr<const AskPolicy> ServedPolicies::named(const std::string& text) {
+std::shared_ptr<const BoundPolicy> ServedPolicies::named(const std::string& text) {
   if (const auto known = bound_.find(text); known != bound_.end()) return known->second;
   if (text.size() > kMaxName)
     throw invalid(fmt::format("exit: policy: got {} bytes, want at most {}", text.size(), kMaxName));
@@ -169,7 +169,7 @@ const ServedPolicies::Point* ServedPolicies::active_point() const noexcept {
   return nullptr;
 }
 
-std::optional<size_t> ServedPolicies::point_of(const AskPolicy& policy) const noexcept {
+std::optional<size_t> ServedPolicies::point_of(const BoundPolicy& policy) const noexcept {
   for (size_t i = 0; i < points_.size(); ++i) {
     if (points_[i].policy.get() == &policy) return i;
   }

@@ -81,13 +81,13 @@ struct PolicySettings {
 class ServedPolicies {
  public:
   // A policy, and its exit rates from calibration or none. Throws Error.
-  using Bind = std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)>;
+  using Bind = std::function<std::shared_ptr<const BoundPolicy>(const PolicySpec&, std::vector<float>)>;
 
   // Throws Error (usage) for a policy that is malformed or does not fit the model.
   ServedPolicies(PolicySettings settings, Bind bind);
 
   // The default policy now, its certified loss (0 without a certificate), and the load level.
-  [[nodiscard]] const std::shared_ptr<const AskPolicy>& current() const noexcept {
+  [[nodiscard]] const std::shared_ptr<const BoundPolicy>& current() const noexcept {
     const Point* point = active_point();
     return point == nullptr ? full_ : point->policy;
   }
@@ -104,8 +104,8 @@ class ServedPolicies {
 
   // The points along which the default moves, by rising loss: which one a policy is, and what it was certified for.
   [[nodiscard]] size_t points() const noexcept { return points_.size(); }
-  [[nodiscard]] const AskPolicy& point(size_t nth) const { return *points_.at(nth).policy; }
-  [[nodiscard]] std::optional<size_t> point_of(const AskPolicy& policy) const noexcept;
+  [[nodiscard]] const BoundPolicy& point(size_t nth) const { return *points_.at(nth).policy; }
+  [[nodiscard]] std::optional<size_t> point_of(const BoundPolicy& policy) const noexcept;
   // The mean loss against the reference that shadow runs can test, because it is certified with a confidence and needs
   // no labels: disagreement and the difference of values. A drop in accuracy needs gold labels, and what holds in
   // expectation over samples may be exceeded by the one policy that is served.
@@ -114,7 +114,7 @@ class ServedPolicies {
   void tighten(size_t nth) noexcept { points_[nth].tightened = true; }
 
   // A policy selected by a client; throws Refusal (422) if malformed or not allowed.
-  [[nodiscard]] std::shared_ptr<const AskPolicy> named(const std::string& text);
+  [[nodiscard]] std::shared_ptr<const BoundPolicy> named(const std::string& text);
 
   [[nodiscard]] std::string allowed() const { return allowed_.str(); }
   [[nodiscard]] const std::optional<PolicyEntry>& entry() const noexcept { return settings_.entry; }
@@ -123,7 +123,7 @@ class ServedPolicies {
 
  private:
   struct Point {
-    std::shared_ptr<const AskPolicy> policy;
+    std::shared_ptr<const BoundPolicy> policy;
     double epsilon = 0;
     bool tightened = false;
   };
@@ -133,11 +133,11 @@ class ServedPolicies {
   PolicySettings settings_;
   Bind bind_;
   AllowedPolicies allowed_;
-  std::shared_ptr<const AskPolicy> full_;
+  std::shared_ptr<const BoundPolicy> full_;
   std::vector<Point> points_;  // largest loss last
   LoadController controller_;
   Clock::time_point next_adapt_ = {};
-  std::map<std::string, std::shared_ptr<const AskPolicy>, std::less<>> bound_ = {};
+  std::map<std::string, std::shared_ptr<const BoundPolicy>, std::less<>> bound_ = {};
 };
 
 }  // namespace exeunt::serve

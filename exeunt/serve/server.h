@@ -19,7 +19,7 @@ struct ServerOptions {
   std::optional<std::string> allowed = {};  // --allow-policies
   double max_drop_under_load = 0;
   std::string shadow_log = {};  // --shadow-log
-  int max_length = 0;           // maximum tokens per text; 0: as Wish::max_length
+  int max_length = 0;           // maximum tokens per text; 0: as RunRequest::max_length
   EngineOptions engine = {};
   ServiceOptions service = {};
   ListenerOptions listener = {};

@@ -23,7 +23,7 @@ namespace exeunt::serve {
 struct Runner {
   std::function<Ticket(std::span<Engine::LazyText>, const Ask&)> submit;  // as Engine::submit
   // A policy, and its exit rates from calibration or none. Throws Error.
-  std::function<std::shared_ptr<const AskPolicy>(const PolicySpec&, std::vector<float>)> bind;
+  std::function<std::shared_ptr<const BoundPolicy>(const PolicySpec&, std::vector<float>)> bind;
   const Tokenizer* tokenizer = nullptr;
   std::string compute = "cpu";  // x-compute-type
 };

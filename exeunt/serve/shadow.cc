@@ -31,8 +31,8 @@ void Shadow::sample(const ActiveRequest& request) {
   const auto point = policies_.point_of(*request.policy);
   if (!point && !options_.reference.logs) return;  // full depth: there is nothing to watch
   for (size_t i = 0; i < request.outcomes.size(); ++i) {
-    const Ended ended = request.outcomes[i].answer.ended;
-    if (ended != Ended::policy && ended != Ended::last_exit) continue;
+    const StopReason reason = request.outcomes[i].answer.stop_reason;
+    if (reason != StopReason::policy && reason != StopReason::last_exit) continue;
     if (std::uniform_real_distribution<>()(random_) < options_.share) enqueue(request, i, point);
   }
 }

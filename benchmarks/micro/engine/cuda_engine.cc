@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "exeunt/engine/cuda/batch_runner.h"
 #include "exeunt/engine/cuda/cuda.h"
-#include "exeunt/engine/cuda/lane.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/model/family.h"
 #include "exeunt/policy/policy_text.h"
@@ -25,7 +25,7 @@
 namespace exeunt {
 namespace {
 
-using cuda::Lane;
+using cuda::BatchRunner;
 
 double seconds_of(const std::function<void()>& work) {
   const auto begin = Clock::now();
@@ -152,7 +152,7 @@ void time_products() {
                            .list = {.live = reinterpret_cast<Live*>(live.data()),
                                     .begin = reinterpret_cast<int*>(begins.data()),
                                     .tiles = reinterpret_cast<Tile*>(tile.data())},
-                           .room = {.texts = texts, .rows = rows},
+                           .capacity = {.texts = texts, .rows = rows},
                            .max_tokens = 128};
     constexpr int kTimes = 20;
     const Graph graph(stream.get(), [&] {
@@ -197,7 +197,7 @@ struct BatchCase {
 void time_batches(const Checkpoint& checkpoint, const Setting& setting, const std::vector<BatchCase>& cases) {
   cuda::use_gpu(0);
   const cuda::DeviceModel model(checkpoint, setting.precision, cuda::chip_of(0));
-  Lane lane(model, 65536);
+  BatchRunner runner(model, 65536);
   std::vector<Encoding> texts;
   for (uint32_t i = 0; i < 512; ++i) texts.push_back(random_text(model.spec, 128, i));
   const int last = static_cast<int>(model.exits.sites.size()) - 1;
@@ -210,15 +210,15 @@ void time_batches(const Checkpoint& checkpoint, const Setting& setting, const st
   }
   for (const auto& [size, exits] : cases) {
     for (const std::string& how : exits) {
-      lane.clear();
+      runner.clear();
       for (int i = 0; i < size; ++i) {
         const int at = how != "early" ? last : size == 1 ? 5 : i % 11;
         const Policy* policy = how == "full" ? nullptr : &leave_at[static_cast<size_t>(at)];
-        if (!lane.add(texts[static_cast<size_t>(i)], {.policy = policy, .stop = last})) std::abort();
+        if (!runner.add(texts[static_cast<size_t>(i)], {.policy = policy, .stop = last})) std::abort();
       }
       const auto run = [&] {
-        lane.start();
-        lane.wait();
+        runner.start();
+        runner.wait();
       };
       const auto print = [&](const std::string& what, double seconds) {
         std::printf(
@@ -242,7 +242,7 @@ void time_backlog(const Checkpoint& checkpoint, const Setting& setting, int rows
   Engine engine(checkpoint,
                 {.device = {.kind = Device::Kind::cuda}, .precision = setting.precision, .pack_rows = rows});
   const size_t sites = engine.exits().sites.size(), count = 4096;
-  std::vector<std::shared_ptr<const AskPolicy>> leave_at;
+  std::vector<std::shared_ptr<const BoundPolicy>> leave_at;
   for (size_t site = 0; site + 1 < sites; ++site) {
     PolicySpec policy = parse_policy("confidence:0.5");
     policy.per_exit.assign(sites, 1.0F);
@@ -273,12 +273,12 @@ void time_backlog(const Checkpoint& checkpoint, const Setting& setting, int rows
 // One pass without a graph, for a profiler that counts kernels.
 void run_once(const Checkpoint& checkpoint, Precision precision, int size) {
   const cuda::DeviceModel model(checkpoint, precision, cuda::chip_of(0));
-  Lane lane(model, 65536);
+  BatchRunner runner(model, 65536);
   const Encoding text = random_text(model.spec, 128);
   for (int i = 0; i < size; ++i)
-    if (!lane.add(text, {.stop = static_cast<int>(model.exits.sites.size()) - 1, .every = true})) std::abort();
-  lane.run_by_layer(2, {});
-  lane.wait();
+    if (!runner.add(text, {.stop = static_cast<int>(model.exits.sites.size()) - 1, .all_exits = true})) std::abort();
+  runner.run_by_layer(2, {});
+  runner.wait();
 }
 
 void time_engine(const Checkpoint& checkpoint, const char* name) {

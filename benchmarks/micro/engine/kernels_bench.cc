@@ -8,7 +8,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cpu/register_peak.h"
 
 namespace exeunt {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "exeunt/engine/cpu/product.h"
-#include "exeunt/engine/cpu/rows.h"
+#include "exeunt/engine/cpu/row_kernels.h"
 
 namespace exeunt::kernel {
 

@@ -33,16 +33,16 @@ class CpuBackend final : public Backend {
   CpuBackend(const Checkpoint& checkpoint, const Kernels& kernels, const EngineOptions& options, int threads)
       : model_(checkpoint, kernels, pack_options(kernels, options, threads)),
         traits_(engine_traits(Device{}, &kernels)),
-        hands_(std::min(threads, cpu_features().threads)),
-        crew_({.threads = threads, .processors = cpu_features().threads, .help = options.split}) {
+        max_parallel_(std::min(threads, cpu_features().threads)),
+        pool_({.threads = threads, .processors = cpu_features().threads, .help = options.split}) {
     const int rows = options.pack_rows > 0 ? options.pack_rows : default_pack_rows(kernels, model_.precision);
     for (int i = 0; i < threads; ++i) spaces_.emplace_back(model_, rows);
-    ground_ = {.model = &model_,
-               .spaces = spaces_,
-               .pack_rows = rows,
-               .cls_first = options.cls_first,
-               .now = options.now,
-               .row_seconds = &row_seconds_};
+    context_ = {.model = &model_,
+                .spaces = spaces_,
+                .pack_rows = rows,
+                .cls_first = options.cls_first,
+                .now = options.now,
+                .row_seconds = &row_seconds_};
   }
   ~CpuBackend() override { closing_ = true; }
 
@@ -53,14 +53,14 @@ class CpuBackend final : public Backend {
     push(std::move(texts));
   }
 
-  void full_passes(std::span<const Encoding> encodings, PassWants wants, const PassDone& done) override {
+  void full_passes(std::span<const Encoding> encodings, PassOptions options, const PassDone& done) override {
     Texts texts;
     texts.reserve(encodings.size());
     for (size_t i = 0; i < encodings.size(); ++i) {
       const auto done_here = [done, i](Engine::FullPass&& pass, const std::exception_ptr& failure) {
         done(i, std::move(pass), failure);
       };
-      texts.push_back(std::make_unique<FullRun>(model_, encodings[i], wants, done_here));
+      texts.push_back(std::make_unique<FullRun>(model_, encodings[i], options, done_here));
     }
     push(std::move(texts));
   }
@@ -84,8 +84,8 @@ class CpuBackend final : public Backend {
   [[nodiscard]] Precision precision() const noexcept override { return model_.precision; }
   [[nodiscard]] const EngineTraits& traits() const noexcept override { return traits_; }
   [[nodiscard]] const Kernels& kernels() const noexcept override { return *model_.kernels; }
-  [[nodiscard]] int threads() const noexcept override { return crew_.threads(); }
-  [[nodiscard]] int pack_rows() const noexcept override { return ground_.pack_rows; }
+  [[nodiscard]] int threads() const noexcept override { return pool_.threads(); }
+  [[nodiscard]] int pack_rows() const noexcept override { return context_.pack_rows; }
   [[nodiscard]] size_t waiting() const noexcept override {
     const std::scoped_lock lock(mutex_);
     return queue_.size();
@@ -95,15 +95,15 @@ class CpuBackend final : public Backend {
  private:
   using Texts = std::vector<std::unique_ptr<TextRun>>;
 
-  // Texts wait here in order. There is a runner, a task of the crew, for each thread that may find one. All texts get
+  // Texts wait here in order. There is a runner, a task of the pool, for each thread that may find one. All texts get
   // in line before the first can run, or none if memory ends.
   void push(Texts texts) {
     const std::scoped_lock lock(mutex_);
     const auto before = static_cast<ptrdiff_t>(queue_.size());
     try {
       for (std::unique_ptr<TextRun>& text : texts) queue_.push_back(std::move(text));
-      for (size_t n = 0; n < texts.size() && runners_ < crew_.threads(); ++n) {
-        crew_.push([this](Crew::Member& member) { run_packs(member); });
+      for (size_t n = 0; n < texts.size() && runners_ < pool_.threads(); ++n) {
+        pool_.push([this](WorkerPool::Worker& worker) { run_packs(worker); });
         ++runners_;
       }
     } catch (...) {
@@ -112,8 +112,8 @@ class CpuBackend final : public Backend {
     }
   }
 
-  void run_packs(Crew::Member& member) {
-    PackRun pack(ground_, member);
+  void run_packs(WorkerPool::Worker& worker) {
+    PackRun pack(context_, worker);
     for (bool again = false;; again = true) {
       size_t most = 0;
       {
@@ -129,7 +129,7 @@ class CpuBackend final : public Backend {
       fill(pack, most);
       while (!pack.empty()) {
         pack.step();
-        if (!pack.takes_newcomers()) continue;
+        if (!pack.admits_midway()) continue;
         {
           const std::scoped_lock lock(mutex_);
           most = queue_.empty() ? 0 : claim();
@@ -142,7 +142,7 @@ class CpuBackend final : public Backend {
   // How many of the texts that wait a busy thread takes at most: its share, so that threads without work find some,
   // too. Under the mutex.
   [[nodiscard]] size_t claim() {
-    const auto sharers = static_cast<size_t>(std::max(1, hands_ - busy_ + 1));  // free threads, and this one
+    const auto sharers = static_cast<size_t>(std::max(1, max_parallel_ - busy_ + 1));  // free threads, and this one
     const size_t unclaimed = queue_.size() - std::min(queue_.size(), claimed_);
     const size_t most = std::max<size_t>(1, (unclaimed + sharers - 1) / sharers);
     claimed_ += most;
@@ -177,14 +177,14 @@ class CpuBackend final : public Backend {
   EngineTraits traits_;
   std::vector<Workspace> spaces_ = {};
   std::atomic<double> row_seconds_{0};
-  PackGround ground_ = {};
+  PackContext context_ = {};
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;
   std::deque<std::unique_ptr<TextRun>> queue_ = {};  // under mutex_, like the next three
   int runners_ = 0, busy_ = 0;                       // busy: those that run a pack
   size_t claimed_ = 0;                               // texts that busy threads are about to take
-  int hands_;                                        // threads that can run at once
-  Crew crew_;                                        // last: its threads end before anything they use
+  int max_parallel_;                                 // threads that can run at once
+  WorkerPool pool_;                                  // last: its threads end before anything they use
 };
 
 }  // namespace

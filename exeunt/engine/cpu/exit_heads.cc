@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "exeunt/engine/cpu/share.h"
+#include "exeunt/engine/cpu/parallel_product.h"
 #include "exeunt/engine/formulas.h"
 
 namespace exeunt {
@@ -87,15 +87,15 @@ void ExitHeads::normalize(const PackedNorm& norm, int columns, float* rows, int 
 void ExitHeads::pool(const PackedPooler& packed, PoolerActivation activation, int texts) noexcept {
   const PackedWeight& pooler = packed.map;
   const Operand operand{
-      .precision = pooler.precision, .rows = kMostTexts, .columns = pooler.inputs, .data = space_.head_input};
+      .precision = pooler.precision, .rows = kMaxPackTexts, .columns = pooler.inputs, .data = space_.head_input};
   model_.kernels->pack_rows(space_.exit_input, 2 * static_cast<size_t>(model_.spec.hidden), operand, 0, texts);
-  multiply_shared(*model_.kernels, member_,
-                  {.weight = &pooler,
-                   .input = operand,
-                   .finish = Finish::store,
-                   .out = space_.pooled,
-                   .stride = static_cast<size_t>(pooler.outputs),
-                   .rows = texts});
+  multiply_parallel(*model_.kernels, worker_,
+                    {.weight = &pooler,
+                     .input = operand,
+                     .finish = Finish::store,
+                     .out = space_.pooled,
+                     .stride = static_cast<size_t>(pooler.outputs),
+                     .rows = texts});
   const int values = texts * pooler.outputs;
   if (activation == PoolerActivation::tanh) {
     for (int n = 0; n < texts; ++n)

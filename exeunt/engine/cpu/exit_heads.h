@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "exeunt/engine/cpu/crew.h"
 #include "exeunt/engine/cpu/packed_model.h"
+#include "exeunt/engine/cpu/worker_pool.h"
 #include "exeunt/engine/cpu/workspace.h"
 
 namespace exeunt {
@@ -19,11 +19,11 @@ struct LayerRows {
 
 class ExitHeads {
  public:
-  ExitHeads(const PackedModel& model, Workspace& space, Crew::Member& member)
-      : model_(model), space_(space), member_(member) {}
+  ExitHeads(const PackedModel& model, Workspace& space, WorkerPool::Worker& worker)
+      : model_(model), space_(space), worker_(worker) {}
 
-  // An exit for several texts, at most kMostTexts: one pass over its weights. Writes [texts, outputs] raw logits, and
-  // the scores [texts] of the learning-to-exit head if there is one, else zeros.
+  // An exit for several texts, at most kMaxPackTexts: one pass over its weights. Writes [texts, outputs] raw logits,
+  // and the scores [texts] of the learning-to-exit head if there is one, else zeros.
   void run(const ExitSite& site, std::span<const LayerRows> texts, float* logits, float* lte) noexcept;
   // All rows as exits read them: through the final norm, if there is one. Valid until the next call.
   [[nodiscard]] const float* as_read(const LayerRows& rows) noexcept;
@@ -38,7 +38,7 @@ class ExitHeads {
 
   const PackedModel& model_;
   Workspace& space_;
-  Crew::Member& member_;
+  WorkerPool::Worker& worker_;
 };
 
 }  // namespace exeunt

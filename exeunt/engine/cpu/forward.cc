@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exeunt/engine/cpu/share.h"
+#include "exeunt/engine/cpu/parallel_product.h"
 
 namespace exeunt {
 namespace {
@@ -22,7 +22,7 @@ struct Forward::AttentionCut {
     if (spec.window > 0 || spec.relative_buckets > 0) row_block = kAttentionBlock;
     int64_t work = 0;
     for (int n = 0; n < texts; ++n) work += int64_t{queries(forward, n)} * forward.tokens(text(n)) * spec.hidden;
-    const int wanted = divide_up(wanted_parts(forward.member_, work), texts);
+    const int wanted = divide_up(wanted_parts(forward.worker_, work), texts);
     for (int n = 0; n < texts; ++n) {
       const Grid grid(spec.heads, queries(forward, n), row_block, wanted);
       first[static_cast<size_t>(n) + 1] = first[static_cast<size_t>(n)] + grid.parts();
@@ -44,7 +44,7 @@ struct Forward::AttentionCut {
   int row_block = 32;
   const Rows& rows;
   int texts, parts_wanted = 1;
-  std::array<int, kMostTexts + 1> first = {};  // the first part of each text
+  std::array<int, kMaxPackTexts + 1> first = {};  // the first part of each text
 };
 
 Operand Forward::operand(const PackedWeight& weight, std::byte* data) const noexcept {
@@ -62,17 +62,17 @@ Forward::Rows Forward::all_rows() const noexcept {
 }
 
 void Forward::multiply(const Product& product) noexcept {
-  multiply_shared(kernels_, member_, product);
+  multiply_parallel(kernels_, worker_, product);
 }
 
 void Forward::normalize(const PackedNorm& norm, const Rows& rows, const Operand& next) noexcept {
   const int columns = model_.spec.hidden;
   const bool large = int64_t{rows.count} * columns >= kRowsWorthSharing;
-  const int step = divide_up(rows.count, large ? std::min(rows.count, member_.hands()) : 1);
-  member_.share(divide_up(rows.count, step), [&](int part, int member) {
+  const int step = divide_up(rows.count, large ? std::min(rows.count, worker_.workers()) : 1);
+  worker_.parallel_for(divide_up(rows.count, step), [&](int part, int worker) {
     const Range range = step_of(rows.count, step, part);
     const bool apart = model_.spec.pre_norm;
-    kernels_.normalize({.data = apart ? spaces_[static_cast<size_t>(member)].normed : rows.stream,
+    kernels_.normalize({.data = apart ? spaces_[static_cast<size_t>(worker)].normed : rows.stream,
                         .stride = static_cast<size_t>(columns),
                         .from = apart ? rows.stream : nullptr,
                         .columns = columns,
@@ -87,8 +87,8 @@ void Forward::normalize(const PackedNorm& norm, const Rows& rows, const Operand&
 
 void Forward::quantize(const float* from, int columns, const Operand& out, Place rows) noexcept {
   const bool large = int64_t{rows.rows} * columns >= kRowsWorthSharing;
-  const int step = divide_up(rows.rows, large ? std::min(rows.rows, member_.hands()) : 1);
-  member_.share(divide_up(rows.rows, step), [&](int part, int) {
+  const int step = divide_up(rows.rows, large ? std::min(rows.rows, worker_.workers()) : 1);
+  worker_.parallel_for(divide_up(rows.rows, step), [&](int part, int) {
     const Range range = step_of(rows.rows, step, part);
     kernels_.pack_rows(from, static_cast<size_t>(columns), out, rows.begin + range.begin, range.count);
   });
@@ -161,7 +161,7 @@ void Forward::project_qkv(int index, Qkv which) noexcept {
   key_value.out = attended(space_.qkv, 0, 1);
   if (which == Qkv::query) multiply(query);
   if (which == Qkv::key_value) multiply(key_value);
-  if (which == Qkv::all) multiply_shared(kernels_, member_, query, key_value);
+  if (which == Qkv::all) multiply_parallel(kernels_, worker_, query, key_value);
   if (model_.rotation) rotate(index, which);
 }
 
@@ -179,8 +179,8 @@ void Forward::rotate(int index, Qkv which) noexcept {
                      .sine = rotation.sines(position)});
   };
   const bool large = int64_t{row_count_} * spec.hidden >= kRowsWorthSharing;
-  const int step = divide_up(row_count_, large ? std::min(row_count_, member_.hands()) : 1);
-  member_.share(divide_up(row_count_, step), [&](int part, int) {
+  const int step = divide_up(row_count_, large ? std::min(row_count_, worker_.workers()) : 1);
+  worker_.parallel_for(divide_up(row_count_, step), [&](int part, int) {
     const Range range = step_of(row_count_, step, part);
     int text = 0;
     for (int at = range.begin; at < range.begin + range.count; ++at) {
@@ -280,13 +280,13 @@ void Forward::attend(int index, const Rows& rows) noexcept {
   const auto d = static_cast<size_t>(spec.hidden);
   const bool direct = layer.output.precision != Precision::int8;
   const AttentionCut cut(*this, rows);
-  member_.share(cut.parts(), [&](int part, int member) {
+  worker_.parallel_for(cut.parts(), [&](int part, int worker) {
     const int nth = cut.nth_of(part), text = cut.text(nth), begin = places_[static_cast<size_t>(text)].begin;
     const int out = rows.first_of.empty() ? begin : nth;  // where its queries and its results begin
     const Grid grid(spec.heads, cut.queries(*this, nth), cut.row_block, cut.parts_wanted);
     const int own = part - cut.first[static_cast<size_t>(nth)];
     const Range across = grid.across_of(own), down = grid.down_of(own);
-    const Workspace& scratch = spaces_[static_cast<size_t>(member)];
+    const Workspace& scratch = spaces_[static_cast<size_t>(worker)];
     const Attention work{.precision = model_.attention,
                          .query = attended(rows.query, out),
                          .key = attended(space_.qkv, begin, 1),
@@ -348,7 +348,7 @@ void Forward::feed_forward(const PackedLayer& layer, const Rows& rows, const Ope
     Product gate = first;
     gate.weight = &*layer.gate;
     gate.finish = direct ? Finish::gate_next : Finish::gate;
-    multiply_gated(kernels_, member_, first, gate);
+    multiply_gated(kernels_, worker_, first, gate);
   } else {
     multiply(first);
   }
@@ -362,13 +362,13 @@ void Forward::feed_forward(const PackedLayer& layer, const Rows& rows, const Ope
 }
 
 void Forward::run_layer(int layer) noexcept {
-  member_.summon();
+  worker_.wake_helpers();
   project_qkv(layer, Qkv::all);
   after_qkv(layer, all_rows());
 }
 
 void Forward::begin_layer(int layer) noexcept {
-  member_.summon();
+  worker_.wake_helpers();
   project_qkv(layer, Qkv::key_value);
 }
 
@@ -380,7 +380,7 @@ void Forward::run_first_rows(int index, std::span<const int> texts) noexcept {
   const int count = static_cast<int>(texts.size());
   for (int n = 0; n < count; ++n) std::copy_n(rows(texts[static_cast<size_t>(n)]), d, row(space_.first_rows, n));
   const Operand input{.precision = layer.query.precision,
-                      .rows = kMostTexts,
+                      .rows = kMaxPackTexts,
                       .columns = layer.query.inputs,
                       .data = space_.first_input};
   enter_layer(index, space_.first_rows, input, {0, count});

@@ -8,8 +8,8 @@
 #include <array>
 #include <span>
 
-#include "exeunt/engine/cpu/crew.h"
 #include "exeunt/engine/cpu/packed_model.h"
+#include "exeunt/engine/cpu/worker_pool.h"
 #include "exeunt/engine/cpu/workspace.h"
 #include "exeunt/text/tokenizer.h"
 
@@ -17,13 +17,13 @@ namespace exeunt {
 
 class Forward {
  public:
-  // `spaces` are those of all members; this pack uses the one of `member`, helpers their own scratch.
-  Forward(const PackedModel& model, std::span<Workspace> spaces, Crew::Member& member)
+  // `spaces` are those of all workers; this pack uses the one of `worker`, helpers their own scratch.
+  Forward(const PackedModel& model, std::span<Workspace> spaces, WorkerPool::Worker& worker)
       : model_(model),
         kernels_(*model.kernels),
         spaces_(spaces),
-        space_(spaces[static_cast<size_t>(member.index())]),
-        member_(member) {}
+        space_(spaces[static_cast<size_t>(worker.index())]),
+        worker_(worker) {}
 
   // Adds a valid text to the pack, as its last one. There is room for it.
   void embed(const Encoding& text) noexcept;
@@ -89,8 +89,8 @@ class Forward {
   const Kernels& kernels_;
   std::span<Workspace> spaces_;
   Workspace& space_;
-  Crew::Member& member_;
-  std::array<Place, kMostTexts> places_ = {};
+  WorkerPool::Worker& worker_;
+  std::array<Place, kMaxPackTexts> places_ = {};
   int texts_ = 0, row_count_ = 0;
 };
 

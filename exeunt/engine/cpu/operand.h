@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt::kernel {
 

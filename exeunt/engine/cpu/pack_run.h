@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several texts at once through the layers: one pass over the weights of a layer serves all of them. Exits are per
-// text, and a text that leaves makes room at once. What a text answers does not depend on the others.
+// text, and its rows are free as soon as it leaves. An answer does not depend on the other texts.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace exeunt {
 
 // What all packs of an engine share.
-struct PackGround {
+struct PackContext {
   const PackedModel* model = nullptr;
   std::span<Workspace> spaces = {};
   int pack_rows = 1;  // a pack of several texts has at most so many rows
@@ -27,47 +27,49 @@ struct PackGround {
 
 class PackRun {
  public:
-  PackRun(const PackGround& ground, Crew::Member& member);
+  PackRun(const PackContext& context, WorkerPool::Worker& worker);
 
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  // Whether texts may join those that are under way: if all layers have the same weights.
-  [[nodiscard]] bool takes_newcomers() const noexcept { return ground_.model->layers.size() == 1; }
-  // Whether `text` may join: there is room, and nobody would miss a deadline by it. An empty pack takes any text. Where
-  // the length is not yet known, ask again.
+  // Whether texts may join while others are in deeper layers: if all layers have the same weights.
+  [[nodiscard]] bool admits_midway() const noexcept { return context_.model->layers.size() == 1; }
+  // Whether `text` may join: there is space, and no text would miss its deadline. An empty pack takes any text. Where
+  // the length is not known before prepare(), ask again.
   [[nodiscard]] bool admits(const TextRun& text) const;
   void add(std::unique_ptr<TextRun> text);  // prepared
   // All texts one layer further; those that are done leave.
   void step();
 
  private:
-  struct Aboard {
+  struct PackedText {
     std::unique_ptr<TextRun> text = {};
     int layer = 0;  // layers run
     ExitVisit visit = {};
-    bool ahead = false;  // row 0 is computed before the others
-    bool seen = false;   // it has seen the end of this layer
-    bool leaves = false;
+    bool cls_first = false;  // row 0 is computed before the others
+    bool evaluated = false;  // after this layer
+    bool exited = false;
   };
-  [[nodiscard]] Aboard& at(int text) noexcept { return places_[static_cast<size_t>(text)]; }
-  [[nodiscard]] std::span<Aboard> texts() noexcept { return {places_.data(), static_cast<size_t>(count_)}; }
-  [[nodiscard]] std::span<const Aboard> texts() const noexcept { return {places_.data(), static_cast<size_t>(count_)}; }
+  [[nodiscard]] PackedText& at(int text) noexcept { return places_[static_cast<size_t>(text)]; }
+  [[nodiscard]] std::span<PackedText> texts() noexcept { return {places_.data(), static_cast<size_t>(count_)}; }
+  [[nodiscard]] std::span<const PackedText> texts() const noexcept {
+    return {places_.data(), static_cast<size_t>(count_)};
+  }
 
   [[nodiscard]] Clock::time_point begin_layer_clock();
-  void end_those_over(Clock::time_point now);
-  int choose_ahead();  // how many
-  void run_ahead(int layer, int chosen);
-  void show_layer(std::span<const int> first_of);
-  void show(const LayerEnd& end, Aboard& text) noexcept;
-  void drop_leavers(int layer, Forward::When when);
+  void mark_expired(Clock::time_point now);
+  int choose_cls_first();  // how many
+  void run_cls_first(int layer, int chosen);
+  void evaluate_exits(std::span<const int> first_of);
+  void deliver(const LayerEnd& end, PackedText& text) noexcept;
+  void remove_exited(int layer, Forward::When when);
 
-  const PackGround& ground_;
+  const PackContext& context_;
   const PackedModel& model_;
   Workspace& space_;
   Forward forward_;
   ExitHeads heads_;
-  std::array<Aboard, kMostTexts> places_ = {};
-  int count_ = 0;  // of them are taken, by texts numbered as in `forward_`
-  int timed_ = 0;  // texts aboard that have a deadline
+  std::array<PackedText, kMaxPackTexts> places_ = {};
+  int count_ = 0;          // of `places_` in use, by texts numbered as in `forward_`
+  int with_deadline_ = 0;  // texts that have one
   // When the last layer began, and its rows; 0: there is none to measure.
   Clock::time_point began_ = {};
   int rows_since_ = 0;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exeunt/base/tensor.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cpu/region.h"
 #include "exeunt/engine/precision_map.h"
 #include "exeunt/model/checkpoint.h"

@@ -2,7 +2,7 @@
 // The kernel tables, one per source file. CMakeLists.txt selects those of a build.
 #pragma once
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt::kernel {
 

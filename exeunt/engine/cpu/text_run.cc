@@ -17,7 +17,7 @@ bool reads_first_row(const ExitLayout& exits, int site) {
 
 }  // namespace
 
-double leaving_share(const AskPolicy& policy, int nth) noexcept {
+double leaving_share(const BoundPolicy& policy, int nth) noexcept {
   const int count = policy.bound.count;
   if (nth + 1 >= count) return 1;
   constexpr uint32_t kEnough = 64;  // from then on the stream itself says more than calibration did
@@ -36,11 +36,11 @@ AnswerRun::AnswerRun(const PackedModel& model, const std::atomic<bool>& closing,
       closing_(closing),
       job_(std::move(job)),
       stop_(stop_site(model.exits, job_.ask)),
-      walk_(model.exits, job_.ask) {}
+      evaluator_(model.exits, job_.ask) {}
 
 bool AnswerRun::prepare() {
   if (closing_.load(std::memory_order_relaxed) || job_.cancelled->load(std::memory_order_relaxed)) {
-    ended_ = Ended::cancelled;
+    stop_reason_ = StopReason::cancelled;
     return false;
   }
   TextSource& source = job_.source;
@@ -58,21 +58,21 @@ bool AnswerRun::prepare() {
 
 bool AnswerRun::over(Clock::time_point now) {
   if (job_.cancelled->load(std::memory_order_relaxed)) {
-    ended_ = Ended::cancelled;
+    stop_reason_ = StopReason::cancelled;
     return true;
   }
   if (job_.ask.deadline == kNoDeadline) return false;
   // With an answer at hand, do not begin a layer that would not end in time.
-  const auto need = walk_.site() >= 0 ? (now - start_) / layers_run_ : Clock::duration{0};
+  const auto need = evaluator_.site() >= 0 ? (now - start_) / layers_run_ : Clock::duration{0};
   if (job_.ask.deadline - now > need) return false;
-  ended_ = Ended::deadline;
+  stop_reason_ = StopReason::deadline;
   return true;
 }
 
 ExitVisit AnswerRun::visit(int layer) {
   layers_run_ = layer;
   const int site = site_after(model_.exits, layer);
-  if (site < 0 || !looks_at(job_.ask, site, stop_)) return {};
+  if (site < 0 || !evaluates_exit(job_.ask, site, stop_)) return {};
   const int nth = job_.ask.policy ? job_.ask.policy->bound.nth[site] : -1;
   return {.site = site,
           .first_row = reads_first_row(model_.exits, site),
@@ -85,12 +85,12 @@ ExitVisit AnswerRun::visit(int layer) {
 bool AnswerRun::after(const LayerEnd& end) {
   tokens_ = end.rows.tokens;
   if (end.site < 0) return false;
-  const bool leaves = walk_.look({.site = end.site, .logits = end.logits, .lte = end.lte}, [&end] {
+  const bool leaves = evaluator_.evaluate({.site = end.site, .logits = end.logits, .lte = end.lte}, [&end] {
     end.heads->run_ramp(end.rows, end.ramp);
     return end.ramp;
   });
   if (!leaves && end.site != stop_) return false;
-  ended_ = ended_at(model_.exits, job_.ask, end.site, leaves);
+  stop_reason_ = stop_reason_at(model_.exits, job_.ask, end.site, leaves);
   return true;
 }
 
@@ -100,10 +100,10 @@ void AnswerRun::fail(const std::exception_ptr& why) {
 
 void AnswerRun::finish() {
   if (failure_) return job_.done(failed_answer(failure_));
-  Answer out{.ended = ended_};
+  Answer out{.stop_reason = stop_reason_};
   out.layers_run = layers_run_;
   out.tokens = tokens_;
-  if (ended_ != Ended::cancelled && walk_.site() >= 0) walk_.answer(out);
+  if (stop_reason_ != StopReason::cancelled && evaluator_.site() >= 0) evaluator_.answer(out);
   job_.done(std::move(out));
 }
 
@@ -120,7 +120,7 @@ ExitVisit FullRun::visit(int layer) {
 
 bool FullRun::after(const LayerEnd& end) {
   const bool last = end.layer == model_.spec.layers;
-  if (wants_.rows) out_.row_0.insert(out_.row_0.end(), end.rows.first, end.rows.first + model_.spec.hidden);
+  if (options_.rows) out_.row_0.insert(out_.row_0.end(), end.rows.first, end.rows.first + model_.spec.hidden);
   if (end.site >= 0) {
     out_.logits.insert(out_.logits.end(), end.logits, end.logits + model_.exits.outputs);
     if (model_.exits.lte) out_.lte.push_back(end.lte);

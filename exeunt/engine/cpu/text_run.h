@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One text from its tokens to its answer: which exits it looks at, and when it leaves. Its rows are computed in packs
+// One text from its tokens to its answer: which exits it evaluates, and when it leaves. Its rows are computed in packs
 // (pack_run.h).
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace exeunt {
 
-// The exit a text looks at after a layer.
+// The exit a text evaluates after a layer.
 struct ExitVisit {
   int site = -1;           // -1: none
   bool first_row = false;  // row 0 is all that is read there
@@ -23,7 +23,7 @@ struct ExitVisit {
   double leaves = 0;       // the chance that it leaves
 };
 
-// What a text sees of a layer.
+// What a text gets after a layer.
 struct LayerEnd {
   int layer = 0;  // from 1; 0: the embeddings
   LayerRows rows = {};
@@ -46,15 +46,15 @@ class TextRun {
   virtual void start(Clock::time_point) {}                    // `now` counts only where there is a deadline
   // Whether to end before the next layer.
   [[nodiscard]] virtual bool over(Clock::time_point) { return false; }
-  // What it wants after `layer`, which begins now.
+  // What it options after `layer`, which begins now.
   [[nodiscard]] virtual ExitVisit visit(int layer) = 0;
   [[nodiscard]] virtual bool after(const LayerEnd& end) = 0;  // whether it leaves
-  virtual void fail(const std::exception_ptr& why) = 0;       // it did not get through
+  virtual void fail(const std::exception_ptr& why) = 0;       // it failed
   virtual void finish() = 0;                                  // hands over the result; the last call
 };
 
 // The fraction of texts reaching the nth evaluated exit that leave there.
-[[nodiscard]] double leaving_share(const AskPolicy& policy, int nth) noexcept;
+[[nodiscard]] double leaving_share(const BoundPolicy& policy, int nth) noexcept;
 
 // A text that answers as its policy says.
 class AnswerRun final : public TextRun {
@@ -79,9 +79,9 @@ class AnswerRun final : public TextRun {
   const std::atomic<bool>& closing_;
   AnswerJob job_;
   int stop_;  // the last site that may answer
-  ExitWalk walk_;
+  ExitEvaluator evaluator_;
   Clock::time_point start_ = {};
-  Ended ended_ = Ended::last_exit;
+  StopReason stop_reason_ = StopReason::last_exit;
   int layers_run_ = 0, tokens_ = 0;
   std::exception_ptr failure_ = {};
 };
@@ -91,12 +91,12 @@ class FullRun final : public TextRun {
  public:
   using Done = std::function<void(Engine::FullPass&&, const std::exception_ptr&)>;
   // The model and the text outlive it.
-  FullRun(const PackedModel& model, const Encoding& text, PassWants wants, Done done)
-      : model_(model), text_(text), wants_(wants), done_(std::move(done)) {}
+  FullRun(const PackedModel& model, const Encoding& text, PassOptions options, Done done)
+      : model_(model), text_(text), options_(options), done_(std::move(done)) {}
 
   [[nodiscard]] bool prepare() override;
   [[nodiscard]] const Encoding& text() const override { return text_; }
-  [[nodiscard]] bool alone() const override { return wants_.alone; }
+  [[nodiscard]] bool alone() const override { return options_.alone; }
   [[nodiscard]] ExitVisit visit(int layer) override;
   [[nodiscard]] bool after(const LayerEnd& end) override;
   void fail(const std::exception_ptr& why) override { failure_ = why; }
@@ -105,7 +105,7 @@ class FullRun final : public TextRun {
  private:
   const PackedModel& model_;
   const Encoding& text_;
-  PassWants wants_;
+  PassOptions options_;
   Done done_;
   Engine::FullPass out_ = {};
   double begun_ = 0;

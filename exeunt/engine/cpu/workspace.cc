@@ -24,7 +24,7 @@ bool any_int8(const PackedModel& model, PackedWeight PackedLayer::*weight) {
 size_t head_operand_bytes(const PackedModel& model) {
   size_t bytes = 0;
   for (const PackedPooler& pooler : model.poolers)
-    bytes = std::max(bytes, model.kernels->operand_bytes(pooler.map.precision, kMostTexts, pooler.map.inputs));
+    bytes = std::max(bytes, model.kernels->operand_bytes(pooler.map.precision, kMaxPackTexts, pooler.map.inputs));
   return bytes;
 }
 
@@ -51,7 +51,7 @@ class Layout {
 Workspace::Workspace(const PackedModel& model, int pack_rows) : capacity(std::max(model.spec.max_tokens(), pack_rows)) {
   const ModelSpec& spec = model.spec;
   const auto most_rows = static_cast<size_t>(capacity), d = static_cast<size_t>(spec.hidden);
-  constexpr size_t texts = kMostTexts;
+  constexpr size_t texts = kMaxPackTexts;
   const size_t attended = model.attention == Precision::bf16 ? sizeof(uint16_t) : sizeof(float);
   Layout layout;
   layout.add(rows, most_rows * d);
@@ -79,7 +79,7 @@ Workspace::Workspace(const PackedModel& model, int pack_rows) : capacity(std::ma
   }
   layout.add(first_rows, texts * d);
   layout.add(first_query, texts * 3 * d * attended);
-  layout.add(first_input, operand_bytes(model, &PackedLayer::query, kMostTexts));
+  layout.add(first_input, operand_bytes(model, &PackedLayer::query, kMaxPackTexts));
 
   const auto outputs = static_cast<size_t>(std::max(model.exits.outputs, 1));
   layout.add(exit_input, texts * 2 * d);

@@ -9,9 +9,9 @@
 namespace exeunt {
 
 // The most texts of one pack.
-inline constexpr int kMostTexts = 64;
+inline constexpr int kMaxPackTexts = 64;
 
-// d = hidden, f = inner, e = embedding, w = exit width, R = rows, N = kMostTexts.
+// d = hidden, f = inner, e = embedding, w = exit width, R = rows, N = kMaxPackTexts.
 struct Workspace {
   // For packs of up to `pack_rows` rows, and for the longest text.
   Workspace(const PackedModel& model, int pack_rows);

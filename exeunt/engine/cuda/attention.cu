@@ -164,6 +164,52 @@ struct TensorAttention {
   };
 };
 
+// Starts to copy the keys and values of a step to shared memory, and at the first keys its queries.
+template <int kWidth>
+__device__ inline void fetch_step(const AttentionJob& job, const typename TensorAttention<kWidth>::Step& step,
+                                  bf16* queries, bf16* keys, bf16* values) {
+  constexpr int kRow = TensorAttention<kWidth>::kRow, kParts = TensorAttention<kWidth>::kParts;
+  const auto stride = static_cast<size_t>(3 * job.hidden);
+  const bf16* base = static_cast<const bf16*>(job.qkv) + static_cast<size_t>(step.begin) * stride + step.head * kWidth;
+  for (int i = static_cast<int>(threadIdx.x); i < kKeys * kParts; i += 128) {
+    const int row = i / kParts, part = i % kParts * 8;
+    const bool inside = step.key + row < step.tokens;
+    const bf16* from = base + static_cast<size_t>(inside ? step.key + row : 0) * stride + part;
+    copy_ahead(keys + row * kRow + part, from + job.hidden, inside);
+    copy_ahead(values + row * kRow + part, from + 2 * job.hidden, inside);
+    if (step.key > 0) continue;
+    const bool asked = step.query + row < step.tokens;
+    copy_ahead(queries + row * kRow + part, base + static_cast<size_t>(asked ? step.query + row : 0) * stride + part,
+               asked);
+  }
+  end_copies();
+}
+
+// One warp: its 16 queries, divided by the sums of their weights.
+template <int kWidth>
+__device__ inline void store_output(const AttentionJob& job, const typename TensorAttention<kWidth>::Step& at,
+                                    const float (&out)[kWidth / 8][4], float sum0, float sum1) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  for (int step = 1; step <= 2; step *= 2) {
+    sum0 += __shfl_xor_sync(0xffffffffU, sum0, step);
+    sum1 += __shfl_xor_sync(0xffffffffU, sum1, step);
+  }
+  const auto hidden = static_cast<size_t>(job.hidden);
+  bf16* to = static_cast<bf16*>(job.out) + static_cast<size_t>(at.begin) * hidden + at.head * kWidth;
+  const float share0 = 1.0F / sum0, share1 = 1.0F / sum1;
+  const int row0 = at.query + warp * 16 + lane / 4, row1 = row0 + 8;
+#pragma unroll
+  for (int p = 0; p < kWidth / 8; ++p) {
+    const int column = p * 8 + 2 * (lane % 4);
+    if (row0 < at.tokens)
+      *reinterpret_cast<uint32_t*>(to + static_cast<size_t>(row0) * hidden + column) =
+          packed(out[p][0] * share0, out[p][1] * share0);
+    if (row1 < at.tokens)
+      *reinterpret_cast<uint32_t*>(to + static_cast<size_t>(row1) * hidden + column) =
+          packed(out[p][2] * share1, out[p][3] * share1);
+  }
+}
+
 template <int kWidth>
 __global__ void __launch_bounds__(128, TensorAttention<kWidth>::kTogether) tensor_attention(AttentionJob job) {
   using S = TensorAttention<kWidth>;
@@ -171,8 +217,6 @@ __global__ void __launch_bounds__(128, TensorAttention<kWidth>::kTogether) tenso
   extern __shared__ __align__(16) uint8_t memory[];
   bf16* const shared = reinterpret_cast<bf16*>(memory);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4, q = lane % 4;
-  const auto stride = static_cast<size_t>(3 * job.hidden);
   let_next_begin();
   wait_for_previous();
   const int items = job.list.live->tiles * job.heads;
@@ -191,25 +235,9 @@ __global__ void __launch_bounds__(128, TensorAttention<kWidth>::kTogether) tenso
     step.key += kKeys;
     return step.key < step.tokens ? step : enter(step.item + static_cast<int>(gridDim.x));
   };
-  const auto base_of = [&](const typename S::Step& step) {
-    return static_cast<const bf16*>(job.qkv) + static_cast<size_t>(step.begin) * stride + step.head * kWidth;
-  };
   const auto fetch = [&](const typename S::Step& step, int stage, int turn) {
-    const bf16* base = base_of(step);
-    bf16 *queries = shared + turn * S::kPart, *keys = shared + (2 + stage) * S::kPart,
-         *values = shared + (4 + stage) * S::kPart;
-    for (int i = static_cast<int>(threadIdx.x); i < kKeys * kParts; i += 128) {
-      const int row = i / kParts, part = i % kParts * 8;
-      const bool inside = step.key + row < step.tokens;
-      const bf16* from = base + static_cast<size_t>(inside ? step.key + row : 0) * stride + part;
-      copy_ahead(keys + row * kRow + part, from + job.hidden, inside);
-      copy_ahead(values + row * kRow + part, from + 2 * job.hidden, inside);
-      if (step.key > 0) continue;
-      const bool asked = step.query + row < step.tokens;
-      copy_ahead(queries + row * kRow + part, base + static_cast<size_t>(asked ? step.query + row : 0) * stride + part,
-                 asked);
-    }
-    end_copies();
+    fetch_step<kWidth>(job, step, shared + turn * S::kPart, shared + (2 + stage) * S::kPart,
+                       shared + (4 + stage) * S::kPart);
   };
 
   typename S::Step at = enter(static_cast<int>(blockIdx.x));
@@ -245,27 +273,7 @@ __global__ void __launch_bounds__(128, TensorAttention<kWidth>::kTogether) tenso
       sum0 = sum1 = 0;
     }
     if (asks) attend_to<kWidth>(query, keys, values, here, scale, out, top0, top1, sum0, sum1);
-    if (asks && ends) {
-      float all0 = sum0, all1 = sum1;
-      for (int step = 1; step <= 2; step *= 2) {
-        all0 += __shfl_xor_sync(0xffffffffU, all0, step);
-        all1 += __shfl_xor_sync(0xffffffffU, all1, step);
-      }
-      bf16* to = static_cast<bf16*>(job.out) + static_cast<size_t>(at.begin) * static_cast<size_t>(job.hidden) +
-                 at.head * kWidth;
-      const float share0 = 1.0F / all0, share1 = 1.0F / all1;
-      const int row0 = at.query + warp * 16 + g, row1 = row0 + 8;
-#pragma unroll
-      for (int p = 0; p < kParts; ++p) {
-        const int column = p * 8 + 2 * q;
-        if (row0 < at.tokens)
-          *reinterpret_cast<uint32_t*>(to + static_cast<size_t>(row0) * static_cast<size_t>(job.hidden) + column) =
-              packed(out[p][0] * share0, out[p][1] * share0);
-        if (row1 < at.tokens)
-          *reinterpret_cast<uint32_t*>(to + static_cast<size_t>(row1) * static_cast<size_t>(job.hidden) + column) =
-              packed(out[p][2] * share1, out[p][3] * share1);
-      }
-    }
+    if (asks && ends) store_output<kWidth>(job, at, out, sum0, sum1);
     __syncthreads();  // before this stage is written again
     at = next;
     stage = 1 - stage;
@@ -326,21 +334,21 @@ size_t most_shared() {
 }
 
 dim3 blocks_for(const AttentionJob& job) {
-  return {static_cast<unsigned>(job.room.tiles()), static_cast<unsigned>(job.heads)};
+  return {static_cast<unsigned>(job.capacity.tiles()), static_cast<unsigned>(job.heads)};
 }
 
 template <int kWidth>
 void attend_in_width(const AttentionJob& job, Stream stream) {
   using S = TensorAttention<kWidth>;
   allow_shared("preparing attention", tensor_attention<kWidth>, S::kShared);
-  const auto items = static_cast<unsigned>(job.room.tiles() * job.heads);
+  const auto items = static_cast<unsigned>(job.capacity.tiles() * job.heads);
   const auto most = static_cast<unsigned>(S::kTogether * job.processors);
   start("starting attention", tensor_attention<kWidth>,
         {.blocks = dim3(std::min(items, most)),
          .threads = 128,
          .shared = S::kShared,
          .stream = stream,
-         .early = few_rows(job.room.rows)},
+         .early = few_rows(job.capacity.rows)},
         job);
 }
 

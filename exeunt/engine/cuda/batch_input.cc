@@ -8,15 +8,15 @@
 
 namespace exeunt::cuda {
 
-InputLayout::InputLayout(const Room& room) {
-  const size_t texts = count(room.texts), rows = count(room.rows);
+InputLayout::InputLayout(const Capacity& capacity) {
+  const size_t texts = count(capacity.texts), rows = count(capacity.rows);
   Plan plan;
   live = plan.add(sizeof(Live));
   slot = plan.add(texts * sizeof(int));
   begin = plan.add((texts + 1) * sizeof(int));
-  tiles = plan.add(count(room.tiles()) * sizeof(Tile));
+  tiles = plan.add(count(capacity.tiles()) * sizeof(Tile));
   asks = plan.add(texts * sizeof(SlotAsk));
-  policies = plan.add(kMostPolicies * sizeof(Policy));
+  policies = plan.add(kMaxPolicies * sizeof(Policy));
   ids = plan.add(rows * sizeof(int32_t));
   types = plan.add(rows * sizeof(int32_t));
   positions = plan.add(rows * sizeof(int32_t));

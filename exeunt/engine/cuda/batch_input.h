@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device is told of texts: their tokens, lists and wishes, as they lie in pinned memory and on the device
-// alike.
+// The input of a batch: tokens, lists and options of its texts, in the same layout in pinned memory and on the device.
 #pragma once
 
 #include <span>
@@ -10,18 +9,18 @@
 
 namespace exeunt::cuda {
 
-inline constexpr int kMostPolicies = 16;  // different ones in one batch
+inline constexpr int kMaxPolicies = 16;  // different ones in one batch
 
-// What a text asks for.
-struct Wish {
+// How one text of a batch runs.
+struct SlotOptions {
   const Policy* policy = nullptr;  // stays alive until its batch has run; the same address is the same policy
   int stop = 0;                    // the site where the text leaves at the latest
-  bool every = false;              // sees every exit
+  bool all_exits = false;          // evaluates every exit
 };
 
 struct InputLayout {
   InputLayout() = default;
-  explicit InputLayout(const Room& room);
+  explicit InputLayout(const Capacity& capacity);
 
   [[nodiscard]] TextList list(std::byte* base) const;
   template <class T>
@@ -37,7 +36,7 @@ struct InputTexts {
   std::span<const Encoding* const> encodings = {};
   std::span<const int> slots = {};
   std::span<const SlotAsk> asks = {};
-  std::span<const Policy* const> policies = {};  // kMostPolicies at most; null: no such policy
+  std::span<const Policy* const> policies = {};  // kMaxPolicies at most; null: no such policy
 };
 void write_input(const InputTexts& texts, const DeviceModel& model, const InputLayout& layout, std::byte* host);
 

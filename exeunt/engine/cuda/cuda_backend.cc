@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's backend: threads of the processor tokenise texts that wait (token_front.h); a thread for each lane takes as
-// many as fit into a batch, starts it, and gives out its answers. The device decides where texts leave; the host walks
-// through the same logits with the same code, so a difference between them would be noticed at every text.
+// The GPU's backend: threads of the processor tokenise texts that wait (tokenizer_pool.h); a thread for each batch
+// runner takes as many as fit into a batch, starts it, and delivers its answers. The device decides where texts leave;
+// the host evaluates the same logits with the same code, and fails the text if they differ.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -16,11 +16,11 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/engine/backend.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
+#include "exeunt/engine/cuda/batch_runner.h"
+#include "exeunt/engine/cuda/continuous_batch.h"
 #include "exeunt/engine/cuda/cuda.h"
-#include "exeunt/engine/cuda/lane.h"
-#include "exeunt/engine/cuda/open_batch.h"
-#include "exeunt/engine/token_front.h"
+#include "exeunt/engine/tokenizer_pool.h"
 
 namespace exeunt {
 namespace cuda {
@@ -28,10 +28,10 @@ namespace {
 
 // Raised whenever these kernels compute other bits than before.
 constexpr int kCudaNumerics = 3;
-constexpr int kLanes = 2;
+constexpr int kRunners = 2;
 // Of a batch: so many that the largest GPUs are busy even in the last layers, which few texts reach.
 constexpr int kDefaultRows = 65536;
-constexpr int kRowsByLayer = 8192;  // of a batch whose rows are looked at
+constexpr int kRowsByLayer = 8192;  // of a batch whose rows are read
 
 void check_model(const Checkpoint& checkpoint) {
   if (checkpoint.spec().has_plain_layers() && checkpoint.exits().pooler == PoolerShape{}) return;
@@ -46,29 +46,30 @@ struct Found {
   int tokens = 0;
 };
 
-// The answer of a text that left: its exits looked at in order, as on the processor (cpu/text_run.cc).
+// The answer of a text that left: its exits evaluated in order, as on the CPU (cpu/text_run.cc).
 Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, const Found& found) {
-  const int left = found.batch->left(found.text);
+  const int left = found.batch->exit_site(found.text);
   check(left >= 0 && left <= stop, "a text leaves the device at an exit of its own");
-  ExitWalk walk(exits, ask);
+  ExitEvaluator evaluator(exits, ask);
   Answer out;
   out.tokens = found.tokens;
   out.layers_run = exits.sites[static_cast<size_t>(left)].after;
   for (int site = 0; site <= left; ++site) {
-    if (!looks_at(ask, site, stop)) continue;
-    const bool leaves = walk.look(
+    if (!evaluates_exit(ask, site, stop)) continue;
+    const bool leaves = evaluator.evaluate(
         {.site = site, .logits = found.batch->logits(found.text, site), .lte = found.batch->lte(found.text, site)},
         [&found] { return found.batch->ramp(found.text); });
     check((leaves || site == stop) == (site == left), "host and device decide alike");
-    if (site == left) out.ended = late && !leaves ? Ended::deadline : ended_at(exits, ask, site, leaves);
+    if (site == left)
+      out.stop_reason = late && !leaves ? StopReason::deadline : stop_reason_at(exits, ask, site, leaves);
   }
-  walk.answer(out);
+  evaluator.answer(out);
   return out;
 }
 
 // A text that waits: for its answer, for all its exits, or for its rows.
 struct PassGroup {
-  PassWants wants = {};
+  PassOptions options = {};
   Backend::PassDone done = {};
 };
 struct RowsGroup {
@@ -99,7 +100,7 @@ struct Waiting {
   [[nodiscard]] bool goes_with(const Waiting& other) const {
     return rows == other.rows && (rows || by_layer() == other.by_layer());
   }
-  [[nodiscard]] bool by_layer() const noexcept { return rows || (pass && pass->wants.rows); }
+  [[nodiscard]] bool by_layer() const noexcept { return rows || (pass && pass->options.rows); }
 };
 
 class CudaBackend final : public Backend {
@@ -111,14 +112,15 @@ class CudaBackend final : public Backend {
     model_ = std::make_unique<DeviceModel>(checkpoint, options.precision.value_or(Precision::bf16), chip_of(gpu_),
                                            options.exceptions);
     const int rows = rows_that_fit(options.pack_rows > 0 ? options.pack_rows : kDefaultRows);
-    for (int i = 0; i < kLanes; ++i) lanes_.push_back(std::make_unique<Lane>(*model_, rows));
-    if (model_->mixes_depths()) open_ = std::make_unique<OpenBatch>(*model_, rows + rows / 2);
-    open_runs_ = open_ != nullptr;
+    for (int i = 0; i < kRunners; ++i) runners_.push_back(std::make_unique<BatchRunner>(*model_, rows));
+    if (model_->mixes_depths()) continuous_ = std::make_unique<ContinuousBatch>(*model_, rows + rows / 2);
+    continuous_runs_ = continuous_ != nullptr;
     tokenizers_ = thread_count(options.threads);
     try {
-      if (open_) threads_.emplace_back([this] { run_open(); });
-      for (const std::unique_ptr<Lane>& lane : lanes_) threads_.emplace_back([this, &lane] { run(*lane); });
-      front_.emplace(model_->spec, tokenizers_, [this](std::span<AnswerJob> jobs) { get_in_line(jobs); });
+      if (continuous_) threads_.emplace_back([this] { run_continuous(); });
+      for (const std::unique_ptr<BatchRunner>& runner : runners_)
+        threads_.emplace_back([this, &runner] { run(*runner); });
+      tokenizer_pool_.emplace(model_->spec, tokenizers_, [this](std::span<AnswerJob> jobs) { enqueue_ready(jobs); });
     } catch (...) {
       stop();
       throw;
@@ -129,35 +131,19 @@ class CudaBackend final : public Backend {
   void submit(std::span<AnswerJob> jobs) override {
     const auto raw =
         std::stable_partition(jobs.begin(), jobs.end(), [](const AnswerJob& job) { return !job.source.make; });
-    if (raw != jobs.begin()) get_in_line({jobs.begin(), raw});
-    if (raw != jobs.end()) front_->give({raw, jobs.end()});
+    if (raw != jobs.begin()) enqueue_ready({jobs.begin(), raw});
+    if (raw != jobs.end()) tokenizer_pool_->submit({raw, jobs.end()});
   }
 
-  void full_passes(std::span<const Encoding> texts, PassWants wants, const PassDone& done) override {
-    const auto group = std::make_shared<const PassGroup>(PassGroup{wants, done});
-    const std::scoped_lock lock(mutex_);
-    for (size_t i = 0; i < texts.size(); ++i) {
-      Waiting one;
-      one.pass = group;
-      one.text = &texts[i];
-      one.index = i;
-      ready_.push_back(std::move(one));
-    }
-    changed_.notify_all();
+  void full_passes(std::span<const Encoding> texts, PassOptions options, const PassDone& done) override {
+    const auto group = std::make_shared<const PassGroup>(PassGroup{options, done});
+    enqueue_all(texts, Waiting{.pass = group});
   }
 
   void layer_rows(std::span<const Encoding> texts, int depth, const Engine::TakeRows& take,
                   const RowsDone& done) override {
     const auto group = std::make_shared<const RowsGroup>(RowsGroup{depth, take, done});
-    const std::scoped_lock lock(mutex_);
-    for (size_t i = 0; i < texts.size(); ++i) {
-      Waiting one;
-      one.rows = group;
-      one.text = &texts[i];
-      one.index = i;
-      ready_.push_back(std::move(one));
-    }
-    changed_.notify_all();
+    enqueue_all(texts, Waiting{.rows = group});
   }
 
   [[nodiscard]] const ModelSpec& spec() const noexcept override { return model_->spec; }
@@ -166,27 +152,27 @@ class CudaBackend final : public Backend {
   [[nodiscard]] const EngineTraits& traits() const noexcept override { return traits_; }
   [[nodiscard]] const Kernels& kernels() const noexcept override { return choose_kernels(); }
   [[nodiscard]] int threads() const noexcept override { return tokenizers_; }
-  [[nodiscard]] int pack_rows() const noexcept override { return lanes_.front()->most().rows; }
+  [[nodiscard]] int pack_rows() const noexcept override { return runners_.front()->max_capacity().rows; }
   [[nodiscard]] size_t waiting() const noexcept override {
     const std::scoped_lock lock(mutex_);
-    return front_->waiting() + ready_.size() + joining_.size();
+    return tokenizer_pool_->waiting() + ready_.size() + joining_.size();
   }
   [[nodiscard]] size_t weight_bytes() const noexcept override { return model_->bytes(); }
 
  private:
   using Batch = std::vector<Waiting>;
-  using BySlot = std::vector<std::unique_ptr<Waiting>>;  // of the open batch; null: free
+  using BySlot = std::vector<std::unique_ptr<Waiting>>;  // of the continuous batch; null: free
 
-  // Half of what is free at most, for all lanes together.
+  // Half of what is free at most, for all runners together.
   [[nodiscard]] int rows_that_fit(int wanted) const {
     const size_t hidden = static_cast<size_t>(model_->spec.hidden), inner = static_cast<size_t>(model_->spec.inner);
     const size_t row = (4 * hidden + std::max(4 * hidden, inner)) * bytes_of(model_->number) + inner + 64;
-    const size_t fit = free_bytes() / 2 / kLanes / row;
+    const size_t fit = free_bytes() / 2 / kRunners / row;
     return static_cast<int>(std::min<size_t>(static_cast<size_t>(wanted), std::max<size_t>(fit, 1)));
   }
 
   void stop() noexcept {
-    if (front_) front_->stop();
+    if (tokenizer_pool_) tokenizer_pool_->stop();
     {
       const std::scoped_lock lock(mutex_);
       closing_ = true;
@@ -201,7 +187,7 @@ class CudaBackend final : public Backend {
   }
 
   static void cancel(Waiting& one) {
-    if (one.answers()) return one.job.done(Answer{.ended = Ended::cancelled});
+    if (one.answers()) return one.job.done(Answer{.stop_reason = StopReason::cancelled});
     fail(one, std::make_exception_ptr(Error(Code::resources, "the engine is closing")));
   }
   static void fail(Waiting& one, const std::exception_ptr& why) {
@@ -210,8 +196,17 @@ class CudaBackend final : public Backend {
     one.job.done(failed_answer(why));
   }
 
+  void enqueue_all(std::span<const Encoding> texts, const Waiting& kind) {
+    const std::scoped_lock lock(mutex_);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      ready_.push_back(kind);
+      ready_.back().text = &texts[i];
+      ready_.back().index = i;
+    }
+    changed_.notify_all();
+  }
   // Texts with their tokens.
-  void get_in_line(std::span<AnswerJob> jobs) {
+  void enqueue_ready(std::span<AnswerJob> jobs) {
     const std::scoped_lock lock(mutex_);
     for (AnswerJob& job : jobs) {
       Waiting one;
@@ -222,28 +217,28 @@ class CudaBackend final : public Backend {
     changed_.notify_all();
   }
 
-  // Texts that may leave early wait for the open batch, if there is one.
+  // Texts that may leave early wait for the continuous batch, if there is one.
   [[nodiscard]] std::deque<Waiting>& queue_of(const Waiting& one) {
-    return open_runs_ && one.may_leave() ? joining_ : ready_;
+    return continuous_runs_ && one.may_leave() ? joining_ : ready_;
   }
-  // A text that is alone is answered sooner by a lane.
-  [[nodiscard]] bool joiner_is_alone() const { return joining_.size() == 1 && open_texts_ == 0; }
+  // A text that is alone is answered sooner by a runner.
+  [[nodiscard]] bool joiner_is_alone() const { return joining_.size() == 1 && continuous_texts_ == 0; }
 
-  // Steps of the open batch, as long as it has texts.
-  void run_open() {
+  // Steps of the continuous batch, as long as it has texts.
+  void run_continuous() {
     BySlot texts;
     while (true) {
       std::exception_ptr failure;
       try {
         use_gpu(gpu_);
         if (!join_waiting(texts)) return;
-        if (open_->texts() == 0) continue;
+        if (continuous_->texts() == 0) continue;
         const Clock::time_point began = now_();
-        const int rows = open_->rows();
-        open_->step();
-        for (const int slot : open_->finished()) {
+        const int rows = continuous_->rows();
+        continuous_->step();
+        for (const int slot : continuous_->finished()) {
           const std::unique_ptr<Waiting> one = std::move(texts[static_cast<size_t>(slot)]);
-          deliver(*open_, *one, slot, 0);
+          deliver(*continuous_, *one, slot, 0);
         }
         // While one step is waited for, the next is under way: so long takes each.
         row_seconds_.store(std::chrono::duration<double>(now_() - began).count() / rows, std::memory_order_relaxed);
@@ -254,7 +249,7 @@ class CudaBackend final : public Backend {
       {
         const std::scoped_lock lock(mutex_);
         broken_ = failure;
-        open_runs_ = false;
+        continuous_runs_ = false;
         for (Waiting& one : joining_) ready_.push_back(std::move(one));
         joining_.clear();
         changed_.notify_all();
@@ -265,17 +260,17 @@ class CudaBackend final : public Backend {
     }
   }
 
-  // Lets texts that wait join the open batch, in their order; waits for some if it is empty. False: the engine closes,
-  // and nothing is under way.
+  // Lets texts that wait join the continuous batch, in their order; waits for some if it is empty. False: the engine
+  // closes, and nothing is under way.
   [[nodiscard]] bool join_waiting(BySlot& texts) {
     std::unique_lock lock(mutex_);
-    open_texts_ = open_->texts();
-    if (open_texts_ == 0) {
-      if (joiner_is_alone()) changed_.notify_all();  // a lane may take it now
-      changed_.wait(lock,
-                    [&] { return closing_ || (!joining_.empty() && (!joiner_is_alone() || busy_lanes_ == kLanes)); });
+    continuous_texts_ = continuous_->texts();
+    if (continuous_texts_ == 0) {
+      if (joiner_is_alone()) changed_.notify_all();  // a runner may take it now
+      changed_.wait(
+          lock, [&] { return closing_ || (!joining_.empty() && (!joiner_is_alone() || busy_runners_ == kRunners)); });
     }
-    if (closing_) return open_texts_ > 0;
+    if (closing_) return continuous_texts_ > 0;
     while (!joining_.empty()) {
       Waiting& next = joining_.front();
       if (broken_ || over(next)) {
@@ -289,7 +284,8 @@ class CudaBackend final : public Backend {
       }
       const auto tokens = static_cast<int>(next.encoding().ids.size());
       auto one = std::make_unique<Waiting>(std::move(next));  // does not move while the batch knows its address
-      const std::optional<int> slot = open_->add(one->encoding(), wish_of(*one, open_->rows() + tokens));
+      const std::optional<int> slot =
+          continuous_->add(one->encoding(), slot_options(*one, continuous_->rows() + tokens));
       if (!slot) {
         next = std::move(*one);
         break;
@@ -297,37 +293,37 @@ class CudaBackend final : public Backend {
       if (texts.size() <= static_cast<size_t>(*slot)) texts.resize(static_cast<size_t>(*slot) + 1);
       texts[static_cast<size_t>(*slot)] = std::move(one);
       joining_.pop_front();
-      ++open_texts_;
+      ++continuous_texts_;
     }
     return true;
   }
 
-  void run(Lane& lane) {
+  void run(BatchRunner& runner) {
     Batch batch;
     while (true) {
       std::exception_ptr failure;
       try {
         use_gpu(gpu_);
-        if (!take(lane, batch)) return;
+        if (!take(runner, batch)) return;
         if (batch.empty()) continue;
         const Clock::time_point began = now_();
         if (batch.front().by_layer()) {
-          run_by_layer(lane, batch);
+          run_by_layer(runner, batch);
         } else {
-          lane.start();
-          lane.wait();
+          runner.start();
+          runner.wait();
         }
         const double seconds = std::chrono::duration<double>(now_() - began).count();
-        row_seconds_.store(seconds / lane.rows() / spec().layers, std::memory_order_relaxed);
+        row_seconds_.store(seconds / runner.rows() / spec().layers, std::memory_order_relaxed);
         if (!batch.front().by_layer()) {
           for (size_t i = 0; i < batch.size(); ++i)
-            deliver(lane, batch[i], static_cast<int>(i), seconds / static_cast<double>(batch.size()));
+            deliver(runner, batch[i], static_cast<int>(i), seconds / static_cast<double>(batch.size()));
         }
       } catch (...) {
         failure = std::current_exception();
       }
       if (!failure) continue;
-      // A GPU does not recover within a process: what follows fails with the same words.
+      // A GPU does not recover within a process: what follows fails with the same error.
       {
         const std::scoped_lock lock(mutex_);
         broken_ = failure;
@@ -338,27 +334,27 @@ class CudaBackend final : public Backend {
     }
   }
 
-  // Fills a lane with texts that wait, in their order; `batch` is what it had before. False: the engine closes.
-  [[nodiscard]] bool take(Lane& lane, Batch& batch) {
-    lane.clear();
+  // Fills a runner with texts that wait, in their order; `batch` is what it had before. False: the engine closes.
+  [[nodiscard]] bool take(BatchRunner& runner, Batch& batch) {
+    runner.clear();
     const bool was_busy = !batch.empty();
     batch.clear();
     std::unique_lock lock(mutex_);
-    if (was_busy) --busy_lanes_;
+    if (was_busy) --busy_runners_;
     changed_.wait(lock, [&] { return closing_ || !ready_.empty() || joiner_is_alone(); });
     if (closing_) return false;
     if (ready_.empty()) {
       ready_.push_back(std::move(joining_.front()));
       joining_.pop_front();
     }
-    // No element moves: the lane keeps addresses.
-    batch.reserve(std::min(ready_.size(), static_cast<size_t>(lane.most().texts)));
+    // No element moves: the runner keeps addresses.
+    batch.reserve(std::min(ready_.size(), static_cast<size_t>(runner.max_capacity().texts)));
     while (!ready_.empty() && batch.size() < batch.capacity()) {
       Waiting& next = ready_.front();
       if (!batch.empty() && (!batch.front().goes_with(next) || alone(next))) break;
       const bool by_layer = next.by_layer();
       const auto tokens = static_cast<int>(next.encoding().ids.size());
-      if (by_layer && !batch.empty() && lane.rows() + tokens > kRowsByLayer) break;
+      if (by_layer && !batch.empty() && runner.rows() + tokens > kRowsByLayer) break;
       if (std::exception_ptr why = broken_; why || over(next)) {
         Waiting gone = std::move(next);
         ready_.pop_front();
@@ -368,7 +364,7 @@ class CudaBackend final : public Backend {
         continue;
       }
       batch.push_back(std::move(next));
-      if (!lane.add(batch.back().encoding(), wish_of(batch.back(), lane.rows() + tokens))) {
+      if (!runner.add(batch.back().encoding(), slot_options(batch.back(), runner.rows() + tokens))) {
         ready_.front() = std::move(batch.back());
         batch.pop_back();
         break;
@@ -377,13 +373,13 @@ class CudaBackend final : public Backend {
       if (alone(batch.back())) break;
     }
     if (!batch.empty()) {
-      ++busy_lanes_;
-      if (!joining_.empty()) changed_.notify_all();  // no lane may be left for it
+      ++busy_runners_;
+      if (!joining_.empty()) changed_.notify_all();  // no runner may be left for it
     }
     return true;
   }
 
-  [[nodiscard]] static bool alone(const Waiting& one) { return one.pass && one.pass->wants.alone; }
+  [[nodiscard]] static bool alone(const Waiting& one) { return one.pass && one.pass->options.alone; }
 
   // Whether a text ends before it runs.
   [[nodiscard]] bool over(const Waiting& one) const {
@@ -393,15 +389,15 @@ class CudaBackend final : public Backend {
   }
   static void end(Waiting& one) {
     const bool cancelled = one.job.cancelled->load(std::memory_order_relaxed);
-    one.job.done(Answer{.ended = cancelled ? Ended::cancelled : Ended::deadline});
+    one.job.done(Answer{.stop_reason = cancelled ? StopReason::cancelled : StopReason::deadline});
   }
 
-  // What a text wants of the device, in a batch of `rows` rows. The host does not look in between, so a text with a
+  // The options of a text in a batch of `rows` rows. The host does not interrupt a batch, so a text with a
   // deadline gets the deepest exit that such a batch reaches in time; the first at the least.
-  [[nodiscard]] Wish wish_of(Waiting& one, int rows) const {
+  [[nodiscard]] SlotOptions slot_options(Waiting& one, int rows) const {
     const int last = static_cast<int>(exits().sites.size()) - 1;
     if (one.rows) return {.stop = last};
-    if (one.pass) return {.stop = last, .every = true};
+    if (one.pass) return {.stop = last, .all_exits = true};
     const Ask& ask = one.job.ask;
     if (ask.deadline != kNoDeadline) {
       const double left = std::chrono::duration<double>(ask.deadline - now_()).count();
@@ -411,8 +407,9 @@ class CudaBackend final : public Backend {
         one.late = true;
       }
     }
-    return {
-        .policy = ask.policy ? &ask.policy->bound : nullptr, .stop = one.stop, .every = ask.deadline != kNoDeadline};
+    return {.policy = ask.policy ? &ask.policy->bound : nullptr,
+            .stop = one.stop,
+            .all_exits = ask.deadline != kNoDeadline};
   }
 
   void deliver(const Results& batch, Waiting& one, int text, double seconds) {
@@ -444,10 +441,10 @@ class CudaBackend final : public Backend {
     return pass;
   }
 
-  // A batch whose rows are looked at after every layer: row 0 of a pass, or all.
-  void run_by_layer(Lane& lane, Batch& batch) {
+  // A batch whose rows are read after every layer: row 0 of a pass, or all.
+  void run_by_layer(BatchRunner& runner, Batch& batch) {
     const auto hidden = static_cast<size_t>(spec().hidden);
-    const auto rows = static_cast<size_t>(lane.rows());
+    const auto rows = static_cast<size_t>(runner.rows());
     const DeviceMemory wide = device_memory(rows * hidden * sizeof(float), "rows of a layer");
     const PinnedMemory host = pinned_memory(rows * hidden * sizeof(float), "rows of a layer");
     const auto* values = reinterpret_cast<const float*>(host.data());
@@ -455,11 +452,11 @@ class CudaBackend final : public Backend {
     const bool passes = batch.front().pass != nullptr;
     const int depth = passes ? spec().layers : batch.front().rows->depth;
     const Clock::time_point began = now_();
-    lane.run_by_layer(depth, [&](int layer, const void* from, const TextList&) {
+    runner.run_by_layer(depth, [&](int layer, const void* from, const TextList&) {
       if (!passes && (layer == 0 || layer > depth)) return;
-      widen(model_->number, from, reinterpret_cast<float*>(wide.data()), rows * hidden, lane.stream());
-      copy_to_host(host.data(), wide.data(), rows * hidden * sizeof(float), lane.stream());
-      lane.wait();
+      widen(model_->number, from, reinterpret_cast<float*>(wide.data()), rows * hidden, runner.stream());
+      copy_to_host(host.data(), wide.data(), rows * hidden * sizeof(float), runner.stream());
+      runner.wait();
       size_t begin = 0;
       for (size_t i = 0; i < batch.size(); ++i) {
         const size_t tokens = batch[i].encoding().ids.size();
@@ -472,20 +469,20 @@ class CudaBackend final : public Backend {
         begin += tokens;
       }
     });
-    lane.wait();
+    runner.wait();
     const double seconds = std::chrono::duration<double>(now_() - began).count() / static_cast<double>(batch.size());
     const int last = static_cast<int>(exits().sites.size()) - 1;
     for (size_t i = 0; i < batch.size(); ++i) {
       const auto text = static_cast<int>(i);
       const size_t index = std::exchange(batch[i].index, kDelivered);
       if (passes) {
-        Engine::FullPass pass = exits_of(lane, text);
+        Engine::FullPass pass = exits_of(runner, text);
         pass.row_0 = std::move(first[i]);
         pass.processor_seconds = seconds;
         batch[i].pass->done(index, std::move(pass), {});
       } else {
         std::span<const float> logits;
-        if (depth == spec().layers) logits = {lane.logits(text, last), static_cast<size_t>(exits().outputs)};
+        if (depth == spec().layers) logits = {runner.logits(text, last), static_cast<size_t>(exits().outputs)};
         batch[i].rows->done(index, logits, {});
       }
     }
@@ -497,19 +494,19 @@ class CudaBackend final : public Backend {
   Clock::time_point (*now_)();
   int gpu_, tokenizers_ = 0;
   std::unique_ptr<DeviceModel> model_;
-  std::vector<std::unique_ptr<Lane>> lanes_ = {};
-  std::unique_ptr<OpenBatch> open_ = {};  // null: the model has none
-  std::atomic<double> row_seconds_{0};    // that a row took in a layer, in the last batch; 0: not yet known
+  std::vector<std::unique_ptr<BatchRunner>> runners_ = {};
+  std::unique_ptr<ContinuousBatch> continuous_ = {};  // null: the model has none
+  std::atomic<double> row_seconds_{0};                // that a row took in a layer, in the last batch; 0: not yet known
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // Under the mutex, like all up to `closing_`: for a lane, and for the open batch.
+  // Under the mutex, like all up to `closing_`: for a runner, and for the continuous batch.
   std::deque<Waiting> ready_ = {}, joining_ = {};
-  int busy_lanes_ = 0, open_texts_ = 0;
-  bool open_runs_ = false;
+  int busy_runners_ = 0, continuous_texts_ = 0;
+  bool continuous_runs_ = false;
   std::exception_ptr broken_ = {};
   bool closing_ = false;
   std::vector<std::thread> threads_ = {};
-  std::optional<TokenFront> front_ = {};
+  std::optional<TokenizerPool> tokenizer_pool_ = {};
 };
 
 }  // namespace

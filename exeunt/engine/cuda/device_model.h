@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "exeunt/engine/cuda/kernels.h"
+#include "exeunt/engine/cuda/cuda_kernels.h"
 #include "exeunt/engine/precision_map.h"
 #include "exeunt/model/checkpoint.h"
 

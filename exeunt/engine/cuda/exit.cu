@@ -201,12 +201,12 @@ __device__ void classify(const ExitJob& job, int text) {
   job.lte_scores[place] = lte;
   const bool leaves = leaves_here(job, slot, logits, lte);
   job.leaves[text] = leaves ? 1 : 0;
-  if (leaves) job.left[slot] = job.site;
+  if (leaves) job.exit_site[slot] = job.site;
   if (!mirrored) return;
   for (int o = 0; o < job.outputs; ++o) job.mirror.logits[job.site * job.outputs + o] = logits[o];
   job.mirror.lte_scores[job.site] = lte;
   __threadfence_system();  // what follows tells the host that it is there
-  if (leaves) *job.mirror.left = job.site;
+  if (leaves) *job.mirror.exit_site = job.site;
   *job.mirror.decided = job.site + 1;
 }
 
@@ -309,7 +309,7 @@ __global__ void __launch_bounds__(kThreads, 2) exit_texts(ExitJob job) {
 
 // The same where every text is at an exit of its own, or looks at none, and its vector is made.
 template <class T>
-__global__ void __launch_bounds__(kThreads, 2) exit_seated(SeatedExitJob job) {
+__global__ void __launch_bounds__(kThreads, 2) exit_grouped(GroupedExitJob job) {
   const int texts = job.exit.before.live->texts, first = static_cast<int>(blockIdx.x) * kExitTexts;
   if (texts == 0 && blockIdx.x == 0 && threadIdx.x == 0) *job.exit.after.live = Live{};
   if (first >= texts) return;
@@ -342,9 +342,9 @@ void run_exit(const ExitJob& job, Stream stream) {
   check_launch("starting an exit");
 }
 
-void run_seated_exit(const SeatedExitJob& job, Stream stream) {
+void run_grouped_exit(const GroupedExitJob& job, Stream stream) {
   const unsigned blocks = blocks_of(static_cast<size_t>(job.exit.max_texts), kExitTexts);
-  with_type(job.exit.number, [&]<class T>(T*) { exit_seated<T><<<blocks, kThreads, 0, stream>>>(job); });
+  with_type(job.exit.number, [&]<class T>(T*) { exit_grouped<T><<<blocks, kThreads, 0, stream>>>(job); });
   check_launch("starting exits");
 }
 

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads) join_texts(JoinJob job) {
     job.list.begin[before.texts + text] = before.rows + job.fresh.begin[text];
     job.asks[slot] = job.fresh_asks[text];
     job.depth[slot] = 0;
-    job.left[slot] = -1;
+    job.exit_site[slot] = -1;
   }
   for (int tile = thread; tile < fresh.tiles; tile += kThreads) {
     const Tile from = job.fresh.tiles[tile];
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(256) append_rows(AppendJob job) {
 }
 
 // One block. Which of a site's places a text gets does not matter: rows of a product know nothing of each other.
-__global__ void __launch_bounds__(kThreads) seat_texts(SeatJob job) {
-  __shared__ int taken[kMostSeatedSites];
+__global__ void __launch_bounds__(kThreads) group_texts(GroupJob job) {
+  __shared__ int taken[kMaxGroupedSites];
   const int thread = static_cast<int>(threadIdx.x), texts = job.list.live->texts;
   for (int site = thread; site < job.sites; site += kThreads) taken[site] = 0;
   __syncthreads();
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) seat_texts(SeatJob job) {
     const int slot = job.list.slot[text], depth = job.depth[slot] + 1, site = job.site_after[depth];
     job.depth[slot] = depth;
     const SlotAsk ask = job.asks[slot];
-    const bool looks = site >= 0 && (site == ask.stop || ask.every != 0 ||
+    const bool looks = site >= 0 && (site == ask.stop || ask.all_exits != 0 ||
                                      (ask.policy >= 0 && job.policies[ask.policy].nth[site] >= 0));
     job.site[text] = site;
     job.place[text] = looks ? site * job.stride + atomicAdd(&taken[site], 1) : -1;
@@ -79,8 +79,8 @@ void append(const AppendJob& job, Stream stream) {
   check_launch("starting to append rows");
 }
 
-void seat(const SeatJob& job, Stream stream) {
-  seat_texts<<<1, kThreads, 0, stream>>>(job);
+void group_by_site(const GroupJob& job, Stream stream) {
+  group_texts<<<1, kThreads, 0, stream>>>(job);
   check_launch("starting to place texts at their exits");
 }
 

@@ -76,17 +76,45 @@ std::byte* LayerPass::context() const {
   return wide_ + count(rows_) * 3 * row_bytes();
 }
 
+void LayerPass::embed_tokens(const Tokens& tokens, Stream stream) const {
+  const auto ids = [&](size_t place) { return InputLayout::at<const int32_t>(tokens.input, place); };
+  embed({.number = model_.number,
+         .ids = ids(tokens.layout.ids),
+         .types = ids(tokens.layout.types),
+         .positions = ids(tokens.layout.positions),
+         .word = model_.word,
+         .position = model_.position,
+         .segment = model_.segment,
+         .columns = model_.spec.embedding,
+         .norm = model_.embedding_norm,
+         .out = model_.project ? tokens.embedded : tokens.out,
+         .live = tokens.live,
+         .max_rows = tokens.max_rows},
+        stream);
+  if (!model_.project) return;
+  multiply({.number = model_.number,
+            .input = tokens.embedded,
+            .weight = model_.project->weight,
+            .bias = model_.project->bias,
+            .out = tokens.out,
+            .inputs = model_.project->inputs,
+            .outputs = model_.project->outputs,
+            .live = tokens.live,
+            .max_rows = tokens.max_rows},
+           model_.chip, stream);
+}
+
 void LayerPass::attend(int layer, const Rows& in, bool first_only, Stream stream) const {
-  product(model_.layer(layer).qkv, in.rows, in.quantized, {.to = wide_, .live = in.list.live, .max_rows = in.room.rows},
-          stream);
+  product(model_.layer(layer).qkv, in.rows, in.quantized,
+          {.to = wide_, .live = in.list.live, .max_rows = in.capacity.rows}, stream);
   cuda::attend({.number = model_.number,
                 .qkv = wide_,
                 .hidden = model_.spec.hidden,
                 .heads = model_.spec.heads,
                 .out = context(),
                 .list = in.list,
-                .room = in.room,
-                .max_tokens = std::min(in.room.rows, model_.spec.max_tokens()),
+                .capacity = in.capacity,
+                .max_tokens = std::min(in.capacity.rows, model_.spec.max_tokens()),
                 .first_only = first_only,
                 .processors = model_.chip.processors},
                stream);

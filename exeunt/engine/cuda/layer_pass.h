@@ -2,6 +2,7 @@
 // The kernels of a layer, in their order, for rows whose number only the device knows.
 #pragma once
 
+#include "exeunt/engine/cuda/batch_input.h"
 #include "exeunt/engine/cuda/device_model.h"
 #include "exeunt/engine/cuda/plan.h"
 
@@ -15,10 +16,18 @@ class LayerPass {
   void plan(Plan& plan);
   void place(std::byte* base);
 
+  // The embeddings of a batch's tokens, projected where the model does.
+  struct Tokens {
+    const InputLayout& layout;
+    std::byte *input = nullptr, *embedded = nullptr, *out = nullptr;  // `embedded` only before a projection
+    const Live* live = nullptr;
+    int max_rows = 0;
+  };
+  void embed_tokens(const Tokens& tokens, Stream stream) const;
   // Rows that pass a layer.
   struct Rows {
     TextList list = {};
-    Room room = {};
+    Capacity capacity = {};
     const std::byte* rows = nullptr;  // what comes in
     bool quantized = false;           // they are there in int8, too
   };

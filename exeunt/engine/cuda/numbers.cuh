@@ -7,7 +7,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-#include "exeunt/engine/cuda/kernels.h"
+#include "exeunt/engine/cuda/cuda_kernels.h"
 
 namespace exeunt::cuda {
 

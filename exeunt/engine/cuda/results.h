@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device found for the texts of a batch, in memory of the host.
+// The results of a batch of texts, in host memory.
 #pragma once
 
 namespace exeunt::cuda {
@@ -7,7 +7,7 @@ namespace exeunt::cuda {
 class Results {
  public:
   virtual ~Results() = default;
-  [[nodiscard]] virtual int left(int text) const = 0;  // the site
+  [[nodiscard]] virtual int exit_site(int text) const = 0;  // where it left
   [[nodiscard]] virtual const float* logits(int text, int site) const = 0;
   [[nodiscard]] virtual float lte(int text, int site) const = 0;
   [[nodiscard]] virtual const float* ramp(int text) const = 0;

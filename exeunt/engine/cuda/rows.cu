@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kWarps * 32) norm_firsts(FirstNormJob job) {
   let_next_begin();
   wait_for_previous();
   const int lane = static_cast<int>(threadIdx.x) % 32, texts = job.list.live->texts;
-  if (blockIdx.x == 0 && threadIdx.x == 0 && job.firsts != nullptr) *job.firsts = {texts, texts, 0};
+  if (blockIdx.x == 0 && threadIdx.x == 0 && job.first_live != nullptr) *job.first_live = {texts, texts, 0};
   const auto columns = static_cast<size_t>(job.rows.columns);
   for (int text = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32; text < texts;
        text += static_cast<int>(gridDim.x) * kWarps) {
@@ -372,13 +372,13 @@ __global__ void compact_rows(CompactJob job) {
 template <class Unit>
 __global__ void take_first_rows(TakeFirstJob job) {
   const int text = static_cast<int>(blockIdx.x), texts = job.list.live->texts;
-  if (text == 0 && threadIdx.x == 0) *job.firsts.live = {texts, texts, 0};
+  if (text == 0 && threadIdx.x == 0) *job.first_rows.live = {texts, texts, 0};
   if (text >= texts) return;
   const int begin = job.list.begin[text];
   if (threadIdx.x == 0) {
-    job.firsts.slot[text] = job.list.slot[text];
-    job.firsts.begin[text] = text;
-    if (text + 1 == texts) job.firsts.begin[texts] = texts;
+    job.first_rows.slot[text] = job.list.slot[text];
+    job.first_rows.begin[text] = text;
+    if (text + 1 == texts) job.first_rows.begin[texts] = texts;
   }
   const size_t units = job.row_bytes / sizeof(Unit), from = static_cast<size_t>(begin) * units;
   const size_t to = static_cast<size_t>(text) * units;
@@ -444,10 +444,10 @@ void norm_first_rows(const FirstNormJob& job, Stream stream) {
 }
 
 void norm_and_move(const MoveNormJob& job, Stream stream) {
-  const Grid grid{.blocks = dim3(std::min(kMostBlocks, static_cast<unsigned>(job.room.tiles()))),
+  const Grid grid{.blocks = dim3(std::min(kMostBlocks, static_cast<unsigned>(job.capacity.tiles()))),
                   .threads = kWarps * 32,
                   .stream = stream,
-                  .early = few_rows(job.room.rows)};
+                  .early = few_rows(job.capacity.rows)};
   with_type(job.rows.number, [&]<class T>(T*) {
     with_vectors(job.rows.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
       start("starting a norm of moved rows", norm_and_move_rows<T, kVectors>, grid, job);

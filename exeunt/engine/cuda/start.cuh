@@ -10,7 +10,7 @@
 #include <cuda_runtime.h>
 
 #include "exeunt/engine/cuda/failure.h"
-#include "exeunt/engine/cuda/gpu.h"
+#include "exeunt/engine/cuda/gpu_resources.h"
 
 namespace exeunt::cuda {
 

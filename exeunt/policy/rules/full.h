@@ -11,7 +11,7 @@ struct FullRule : RuleDefaults {
   static constexpr std::span<const ParamInfo> kParams = {};
 
   static int sole_layer(const float*) noexcept { return kLastExit; }
-  static std::string_view misfit(const float*, const Ground&) noexcept { return {}; }
+  static std::string_view misfit(const float*, const ModelTraits&) noexcept { return {}; }
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs&, const Evidence&, float*) noexcept { return false; }
 };
 

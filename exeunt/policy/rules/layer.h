@@ -12,7 +12,7 @@ struct LayerRule : RuleDefaults {
   static constexpr std::span<const ParamInfo> kParams = kList;
 
   static int sole_layer(const float* params) noexcept { return static_cast<int>(params[0]); }
-  static std::string_view misfit(const float*, const Ground&) noexcept { return {}; }
+  static std::string_view misfit(const float*, const ModelTraits&) noexcept { return {}; }
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs&, const Evidence&, float*) noexcept { return false; }
 };
 

@@ -53,9 +53,9 @@ struct RuleInfo {
   int (*sole_layer)(const float* params);
   std::vector<Params> (*candidates)(const Scope& scope);
   bool (*repeats_another)(int classes);
-  void (*settle)(float* params, const Ground& ground);
+  void (*settle)(float* params, const ModelTraits& traits);
   std::string_view (*conflict)(const float* params);
-  std::string_view (*misfit)(const float* params, const Ground& ground);
+  std::string_view (*misfit)(const float* params, const ModelTraits& traits);
 };
 
 namespace detail {
@@ -86,10 +86,10 @@ inline constexpr auto kRules = detail::infos(Rules{});
 }
 
 // Does a rule suit a model, with settings as calibration would choose them?
-[[nodiscard]] inline bool suits(const RuleInfo& rule, const Ground& ground) {
-  const std::vector<Params> settings = rule.candidates({.classes = ground.classes, .exits = 4, .range = 1});
+[[nodiscard]] inline bool suits(const RuleInfo& rule, const ModelTraits& traits) {
+  const std::vector<Params> settings = rule.candidates({.classes = traits.classes, .exits = 4, .range = 1});
   const Params params = settings.empty() ? Params{} : settings.front();
-  return rule.misfit(params.data(), ground).empty();
+  return rule.misfit(params.data(), traits).empty();
 }
 
 }  // namespace exeunt

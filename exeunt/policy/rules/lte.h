@@ -11,8 +11,8 @@ struct LteRule : BelowDefaults {
   static constexpr Measure kMeasure = {&Evidence::lte};
   static constexpr bool kUsual = true;
 
-  static std::string_view misfit(const float*, const Ground& ground) noexcept {
-    return ground.lte ? std::string_view{} : "the model has no learning-to-exit head";
+  static std::string_view misfit(const float*, const ModelTraits& traits) noexcept {
+    return traits.lte ? std::string_view{} : "the model has no learning-to-exit head";
   }
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float*) noexcept {

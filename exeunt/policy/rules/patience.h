@@ -19,9 +19,9 @@ struct PatienceRule : RuleDefaults {
 
   static int state_floats(const float*, int) noexcept { return 3; }  // run, begun, label or value before
   static int sole_layer(const float* params) noexcept { return params[0] == 0 ? kLastExit : kEveryExit; }
-  static std::string_view misfit(const float* params, const Ground& ground) noexcept {
+  static std::string_view misfit(const float* params, const ModelTraits& traits) noexcept {
     const bool tolerant = params[1] != kNoTolerance;
-    if (params[0] == 0 || tolerant == ground.regression) return {};
+    if (params[0] == 0 || tolerant == traits.regression) return {};
     return tolerant ? "tol= compares numbers, and the model predicts classes"
                     : "numbers agree only within a tolerance: add tol=, as in patience:6,tol=0.1";
   }
@@ -31,7 +31,7 @@ struct PatienceRule : RuleDefaults {
     for (int t = 1; t < scope.exits; ++t) {
       const auto patience = static_cast<float>(t);
       if (scope.classes > 1) out.push_back({patience, kNoTolerance});
-      for (const double tolerance : fine_near_zero(scope.range, scope.classes > 1 ? 0 : 40))
+      for (const double tolerance : cubic_grid(scope.range, scope.classes > 1 ? 0 : 40))
         out.push_back({patience, static_cast<float>(tolerance)});
     }
     return out;

@@ -20,7 +20,7 @@ struct VoteRule : RuleDefaults {
   static std::vector<Params> candidates(const Scope& scope) {
     std::vector<Params> out;
     const int steps = 12 * scope.exits;  // a sum of confidences is between 1 / C and the number of exits
-    for (int i = 1; i <= steps; ++i) out.push_back({static_cast<float>(few_digits(i / 12.0))});
+    for (int i = 1; i <= steps; ++i) out.push_back({static_cast<float>(round_significant(i / 12.0))});
     return out;
   }
 

@@ -38,15 +38,15 @@ struct WindowRule : RuleDefaults {
     return {};
   }
 
-  static void settle(float* params, const Ground& ground) noexcept {
+  static void settle(float* params, const ModelTraits& traits) noexcept {
     if (static_cast<int>(params[5]) == automatic)
-      params[5] = ground.classes > 2 || ground.several ? argmax_consistent : class0;
+      params[5] = traits.classes > 2 || traits.several ? argmax_consistent : class0;
   }
 
   static std::vector<Params> candidates(const Scope& scope) {
     std::vector<Params> out;
     for (int width = 2; width <= scope.exits && width <= 8; ++width)
-      for (const double value : fine_near_zero(1, 20))
+      for (const double value : cubic_grid(1, 20))
         for (const Mode mode : {bias_1, bias_2})
           out.push_back(
               {static_cast<float>(value), static_cast<float>(width), static_cast<float>(mode), 0, kNoRange, automatic});

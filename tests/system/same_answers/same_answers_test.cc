@@ -12,7 +12,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/c/exeunt.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/policy_text.h"

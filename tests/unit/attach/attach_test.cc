@@ -35,7 +35,7 @@ Attached attached(const Checkpoint& source, const AttachOptions& options, size_t
   const Checkpoint finished = finished_model(source);
   Engine engine(finished, {.precision = Precision::fp32, .threads = options.threads});
   std::vector<AttachedExit> exits =
-      learn_exits(engine, random_texts(source.spec(), learn, 1), random_texts(source.spec(), choose, 900), options);
+      train_exits(engine, random_texts(source.spec(), learn, 1), random_texts(source.spec(), choose, 900), options);
   Checkpoint model = with_exits(finished, exits);
   return {std::move(exits), std::move(model)};
 }
@@ -106,7 +106,7 @@ TEST(Attach, TellsHowFarItIs) {
   };
   (void)attached(source, options);
   EXPECT_EQ(steps, totals);
-  EXPECT_EQ(totals, (std::map<std::string, int64_t>{{"running the model", 90}, {"learning exits", 6}}));
+  EXPECT_EQ(totals, (std::map<std::string, int64_t>{{"running the model", 90}, {"training exits", 6}}));
 }
 
 TEST(Attach, AgreesWithTheLastExitMoreThanChanceWould) {
@@ -185,7 +185,7 @@ TEST(Attach, StopsWhereTheAnswersAreRefused) {
   const Checkpoint source = make_model(spec, one_head(spec));
   AttachOptions options = kShort;
   size_t seen = 0;
-  options.answers = [&](std::span<const float> logits) {
+  options.on_teacher_logits = [&](std::span<const float> logits) {
     seen = logits.size();
     throw Error(Code::failure, "no");
   };

@@ -53,7 +53,7 @@ TEST(HeadTrainer, LearnsWhatOnlyAReaderSees) {
   std::vector<size_t> all(HiddenSign::kTexts);
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
   HeadTrainer trainer = learned(texts, targets, {.rate = 1e-2});
-  EXPECT_EQ(trainer.judge(targets, all, texts.rows).agreement, HiddenSign::kTexts);
+  EXPECT_EQ(trainer.validate(targets, all, texts.rows).agreement, HiddenSign::kTexts);
 }
 
 TEST(HeadTrainer, RepeatsItselfForASeedAndNotForAnother) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/attach/attach.h"
-#include "exeunt/attach/kept_rows.h"
+#include "exeunt/attach/cached_rows.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/unit/engine/random_model.h"
 
@@ -28,7 +28,7 @@ class AttachMemory : public testing::Test {
     const size_t learned = texts * 9 / 10;
     const long grown = peak_growth([&] {
       Engine engine(model_, {.precision = Precision::fp32, .threads = 1});
-      (void)learn_exits(engine, std::span(all).first(learned), std::span(all).subspan(learned),
+      (void)train_exits(engine, std::span(all).first(learned), std::span(all).subspan(learned),
                         {.heads = {.epochs = 1}, .threads = 1, .memory = memory});
     });
     EXPECT_GE(grown, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/certify/transfer.h"
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/unit/certify/small_model.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/engine/device.h"
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/engine.h"
 #include "tests/fixtures/scratch.h"
 

@@ -80,11 +80,11 @@ TEST_P(EngineOn, AnswersAtTheLayerAskedForWithItsDetails) {
     for (const Answer& answer : engine_->answer(some, {.policy = policy})) {
       EXPECT_EQ(answer.layer, layer);
       EXPECT_EQ(answer.layers_run, layer);
-      EXPECT_EQ(answer.ended, layer == spec_.layers ? Ended::last_exit : Ended::policy);
+      EXPECT_EQ(answer.stop_reason, layer == spec_.layers ? StopReason::last_exit : StopReason::policy);
     }
     for (const Answer& answer : engine_->answer(some, {.max_layers = layer})) {
       EXPECT_EQ(answer.layer, layer);
-      EXPECT_EQ(answer.ended, layer == spec_.layers ? Ended::last_exit : Ended::max_layers);
+      EXPECT_EQ(answer.stop_reason, layer == spec_.layers ? StopReason::last_exit : StopReason::max_layers);
     }
   }
   const auto patient = engine_->bind(parse_policy("patience:2"));
@@ -145,7 +145,7 @@ TEST_P(EngineOn, TakesTextsTogetherAndOneTicketCancelsAllThatWait) {
     if (cancels) ticket.cancel();
     go.count_down();
     done.wait();
-    EXPECT_EQ(got.back().ended, cancels ? Ended::cancelled : Ended::last_exit);
+    EXPECT_EQ(got.back().stop_reason, cancels ? StopReason::cancelled : StopReason::last_exit);
     for (size_t i = 0; !cancels && i < some.size(); ++i) EXPECT_EQ(got[i].logits, want[i].logits) << "text " << i;
   }
 }
@@ -157,21 +157,22 @@ TEST_P(EngineOn, ATextThatCannotBeMadeFailsAlone) {
   engine_->submit([&] { return random_text(spec_, 4); }, {},
                   [&](Answer&& answer) { good.set_value(std::move(answer)); });
   const Answer failed = bad.get_future().get();
-  EXPECT_EQ(failed.ended, Ended::failed);
+  EXPECT_EQ(failed.stop_reason, StopReason::failed);
   EXPECT_EQ(failed.code, Code::bad_file);
   EXPECT_EQ(failed.error, "no such text");
-  EXPECT_EQ(good.get_future().get().ended, Ended::last_exit);
+  EXPECT_EQ(good.get_future().get().stop_reason, StopReason::last_exit);
 }
 
 TEST_P(EngineOn, DestroyingItAnswersOrCancelsEveryText) {
   const std::vector<Encoding> some = texts(300);
   std::atomic<int> answered{0}, cancelled{0}, other{0};
   for (const Encoding& text : some) {
-    engine_->submit(
-        [&] { return text; }, {},
-        [&](Answer&& answer) {
-          ++(answer.ended == Ended::last_exit ? answered : answer.ended == Ended::cancelled ? cancelled : other);
-        });
+    engine_->submit([&] { return text; }, {},
+                    [&](Answer&& answer) {
+                      ++(answer.stop_reason == StopReason::last_exit   ? answered
+                         : answer.stop_reason == StopReason::cancelled ? cancelled
+                                                                       : other);
+                    });
   }
   engine_.reset();
   EXPECT_EQ(answered + cancelled, static_cast<int>(some.size()));
@@ -181,15 +182,15 @@ TEST_P(EngineOn, DestroyingItAnswersOrCancelsEveryText) {
 TEST_P(EngineOn, ADeadlineInThePastGivesNoAnswerAndACancelledTextEnds) {
   const std::vector<Encoding> some = texts(20);
   for (const Answer& late : engine_->answer(some, {.deadline = Clock::now() - std::chrono::seconds(1)})) {
-    EXPECT_EQ(late.ended, Ended::deadline);
+    EXPECT_EQ(late.stop_reason, StopReason::deadline);
     EXPECT_EQ(late.exit, -1);
   }
-  std::promise<Ended> ended;
+  std::promise<StopReason> reason;
   const Ticket ticket =
-      engine_->submit([&] { return some[5]; }, {}, [&](Answer&& answer) { ended.set_value(answer.ended); });
+      engine_->submit([&] { return some[5]; }, {}, [&](Answer&& answer) { reason.set_value(answer.stop_reason); });
   ticket.cancel();
-  const Ended how = ended.get_future().get();
-  EXPECT_TRUE(how == Ended::cancelled || how == Ended::last_exit);
+  const StopReason how = reason.get_future().get();
+  EXPECT_TRUE(how == StopReason::cancelled || how == StopReason::last_exit);
 }
 
 INSTANTIATE_TEST_SUITE_P(Here, EngineOn,
@@ -209,7 +210,7 @@ class LosableBackend final : public Backend {
     if (!lost_) return own_->submit(jobs);
     for (const AnswerJob& job : jobs) job.done(failed_answer(why()));
   }
-  void full_passes(std::span<const Encoding> texts, PassWants wants, const PassDone& done) override {
+  void full_passes(std::span<const Encoding> texts, PassOptions wants, const PassDone& done) override {
     if (!lost_) return own_->full_passes(texts, wants, done);
     for (size_t i = 0; i < texts.size(); ++i) done(i, {}, why());
   }
@@ -257,7 +258,7 @@ TEST(LostDevice, EveryCallSaysWhyAndTheNextOneWorksOnceItIsBack) {
   fails([&] { (void)engine.layer_rows(texts, 1, [](size_t, int, std::span<const float>) {}); });
   Answer live;
   engine.submit(texts[0], {}, [&](Answer&& answer) { live = std::move(answer); });
-  EXPECT_EQ(live.ended, Ended::failed);
+  EXPECT_EQ(live.stop_reason, StopReason::failed);
   EXPECT_EQ(live.code, Code::resources);
   lost = false;
   EXPECT_EQ(engine.answer(texts)[1].logits, want[1].logits);

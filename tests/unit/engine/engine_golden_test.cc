@@ -38,7 +38,7 @@ struct Rows {
 class LayerRunner {
  public:
   LayerRunner(const Checkpoint& checkpoint, const Way& way)
-      : model_(checkpoint, *way.kernels, {.precision = way.precision, .threads = 1}), crew_({}) {
+      : model_(checkpoint, *way.kernels, {.precision = way.precision, .threads = 1}), pool_({}) {
     spaces_.emplace_back(model_, 1);
   }
 
@@ -47,8 +47,8 @@ class LayerRunner {
     std::mutex mutex;
     std::condition_variable finished;
     bool done = false;
-    crew_.push([&](Crew::Member& member) {
-      Forward forward(model_, spaces_, member);
+    pool_.push([&](WorkerPool::Worker& worker) {
+      Forward forward(model_, spaces_, worker);
       forward.embed(text);
       keep(forward, out);
       for (int layer = 0; layer < model_.spec.layers; ++layer) {
@@ -77,7 +77,7 @@ class LayerRunner {
 
   PackedModel model_;
   std::vector<Workspace> spaces_ = {};
-  Crew crew_;
+  WorkerPool pool_;
 };
 
 // The largest difference between `got` and the slice of text `n` of `golden`; checks that the sizes agree.

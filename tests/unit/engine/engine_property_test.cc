@@ -46,7 +46,7 @@ ExitLayout first_row_exits(const ModelSpec& spec) {
 }
 
 bool same(const Answer& a, const Answer& b) {
-  return a.ended == b.ended && a.exit == b.exit && a.layer == b.layer && a.layers_run == b.layers_run &&
+  return a.stop_reason == b.stop_reason && a.exit == b.exit && a.layer == b.layer && a.layers_run == b.layers_run &&
          a.logits == b.logits && a.probabilities == b.probabilities && a.evidence.label == b.evidence.label &&
          a.evidence.entropy == b.evidence.entropy;
 }
@@ -126,13 +126,13 @@ RC_GTEST_PROP(AnyPack, AnswersEveryTextAsIfItWereAlone, ()) {
     for (size_t i = 0; i < texts.size(); ++i) {
       flags.push_back(std::make_shared<std::atomic<bool>>(false));
       add_to(pack, packs.answering(texts[i], asks[i], answers[i], flags.back()));
-      for (int n = 0; pack.takes_newcomers() && n < steps[i]; ++n) pack.step();
+      for (int n = 0; pack.admits_midway() && n < steps[i]; ++n) pack.step();
     }
     for (size_t i = 0; i < texts.size(); ++i) *flags[i] = cancels[i];
     run_out(pack);
   });
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (cancels[i] && answers[i].ended == Ended::cancelled) continue;
+    if (cancels[i] && answers[i].stop_reason == StopReason::cancelled) continue;
     RC_ASSERT(same(alone.answer(std::span(texts).subspan(i, 1), asks[i]).front(), answers[i]));
   }
 }
@@ -143,7 +143,7 @@ RC_GTEST_PROP(AnyEngine, IsCloseToTheReferenceInFp32, ()) {
   const Kernels* table = *rc::gen::elementOf(tables_here());
   Engine engine(checkpoint, {.precision = Precision::fp32, .threads = 1, .kernels = table});
   const Encoding text = arbitrary_text(spec);
-  const ExitLogits want = Reference(checkpoint).trace(text);
+  const ReferenceTrace want = Reference(checkpoint).trace(text);
   const Engine::FullPass got = engine.full_pass(text);
   const auto close = [](const std::vector<float>& a, const std::vector<float>& b) {
     // A norm over a few nearly equal values can enlarge rounding, so the tolerance is loose; mistakes are far larger.
@@ -164,7 +164,7 @@ RC_GTEST_PROP(AnyEngine, ADeadlineAnswersWithAnExitOfTheTrace, ()) {
   const std::vector<Answer> answers =
       engine.answer(texts, {.deadline = Clock::now() + std::chrono::microseconds(pick(-10, 300))});
   for (size_t i = 0; i < texts.size(); ++i) {
-    RC_ASSERT(answers[i].ended == Ended::deadline || answers[i].ended == Ended::last_exit);
+    RC_ASSERT(answers[i].stop_reason == StopReason::deadline || answers[i].stop_reason == StopReason::last_exit);
     if (answers[i].exit < 0) continue;
     const auto want = trace.at(i, answers[i].exit);
     RC_ASSERT(answers[i].logits == std::vector<float>(want.begin(), want.end()));

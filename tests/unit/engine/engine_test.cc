@@ -74,7 +74,7 @@ TEST(Engine, AgreesWithTheReferenceInFp32OnEveryFamilyAndTable) {
       const Reference reference(checkpoint);
       Engine engine(checkpoint, {.precision = Precision::fp32, .threads = 2, .kernels = table});
       for (const Encoding& text : random_texts(spec, 6)) {
-        const ExitLogits want = reference.trace(text);
+        const ReferenceTrace want = reference.trace(text);
         const Engine::FullPass got = engine.full_pass(text);
         ASSERT_EQ(got.logits.size(), want.logits.size());
         for (size_t i = 0; i < want.logits.size(); ++i) EXPECT_NEAR(got.logits[i], want.logits[i], 2e-5F);
@@ -155,7 +155,7 @@ TEST(Engine, ALazyTextThatFailsIsAnAnswerThatSaysWhy) {
   engine.submit([&] { return random_text(spec, 30); }, {}, keep);
   (void)engine.answer(std::vector{random_text(spec, 2)});  // one thread: the others are done before this one
   ASSERT_THAT(answers, SizeIs(2));
-  EXPECT_EQ(answers[0].ended, Ended::failed);
+  EXPECT_EQ(answers[0].stop_reason, StopReason::failed);
   EXPECT_EQ(answers[0].exit, -1);
   EXPECT_EQ(answers[0].error, "no such words");
   EXPECT_THAT(answers[1].error, HasSubstr("got 30 tokens"));
@@ -169,7 +169,7 @@ TEST(Engine, WithoutAPolicyEveryTextAnswersAtTheLastExit) {
   const std::vector<Answer> answers = engine.answer(texts);
   for (size_t i = 0; i < texts.size(); ++i) {
     const Engine::FullPass pass = engine.full_pass(texts[i]);
-    EXPECT_EQ(answers[i].ended, Ended::last_exit);
+    EXPECT_EQ(answers[i].stop_reason, StopReason::last_exit);
     EXPECT_EQ(answers[i].exit, 2);
     EXPECT_EQ(answers[i].layer, 3);
     EXPECT_EQ(answers[i].layers_run, 3);
@@ -189,7 +189,7 @@ TEST(Engine, LeavesWhereThePolicySaysAndShowsEveryExitItLookedAt) {
   Ask ask = ask_for(engine, "layer:2");
   ask.details = true;
   const Answer fixed = engine.answer(std::vector{text}, ask).front();
-  EXPECT_EQ(fixed.ended, Ended::policy);
+  EXPECT_EQ(fixed.stop_reason, StopReason::policy);
   EXPECT_EQ(fixed.exit, 1);
   EXPECT_EQ(fixed.layers_run, 2);
   EXPECT_THAT(fixed.details, SizeIs(1));
@@ -260,13 +260,13 @@ TEST(Engine, MaxLayersLetsTheDeepestExitUpToThereAnswer) {
   Engine engine(make_model(spec, layout), {.threads = 1});
   const std::vector<Encoding> texts = {random_text(spec, 9)};
   const Answer two = engine.answer(texts, {.max_layers = 2}).front();
-  EXPECT_EQ(two.ended, Ended::max_layers);
+  EXPECT_EQ(two.stop_reason, StopReason::max_layers);
   EXPECT_EQ(two.exit, 0);
   EXPECT_EQ(two.layers_run, 2);
-  EXPECT_EQ(engine.answer(texts, {.max_layers = 7}).front().ended, Ended::last_exit);
+  EXPECT_EQ(engine.answer(texts, {.max_layers = 7}).front().stop_reason, StopReason::last_exit);
   Ask ask = ask_for(engine, "layer:2");
   ask.max_layers = 2;
-  EXPECT_EQ(engine.answer(texts, ask).front().ended, Ended::policy);
+  EXPECT_EQ(engine.answer(texts, ask).front().stop_reason, StopReason::policy);
   const Error error = error_of([&] { (void)engine.answer(texts, {.max_layers = 1}); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), HasSubstr("got 1, but the first exit sits after layer 2"));
@@ -293,7 +293,7 @@ TEST(Engine, ADeadlineGivesTheBestAnswerSoFar) {
     const Answer answer = engine.answer(std::vector{text}, {.deadline = TickingClock::at(looks)}).front();
     EXPECT_GE(answer.exit, before);  // more time, no worse an answer
     before = answer.exit;
-    EXPECT_EQ(answer.ended, answer.exit == last ? Ended::last_exit : Ended::deadline) << looks;
+    EXPECT_EQ(answer.stop_reason, answer.exit == last ? StopReason::last_exit : StopReason::deadline) << looks;
     EXPECT_EQ(answer.layers_run == 0, looks <= 3) << looks;
     if (answer.exit < 0) continue;
     const auto at = pass.logits.begin() + 3 * answer.exit;
@@ -309,7 +309,7 @@ TEST(Engine, ALayerThatWouldEndBehindTheDeadlineIsNotBegun) {
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1, .now = TickingClock::now});
   TickingClock::looks = 0;
   const Answer answer = engine.answer(std::vector{random_text(spec, 5)}, {.deadline = TickingClock::at(5)}).front();
-  EXPECT_EQ(answer.ended, Ended::deadline);
+  EXPECT_EQ(answer.stop_reason, StopReason::deadline);
   EXPECT_EQ(answer.layers_run, 1);
   EXPECT_LT(TickingClock::looks, 5);
 }
@@ -318,26 +318,26 @@ TEST(Engine, CancelledTextsAnswerSoAndOthersGoOn) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   Gate gate(engine, random_text(spec, 3));
-  std::vector<Ended> ended;
-  const auto keep = [&](Answer&& answer) { ended.push_back(answer.ended); };
+  std::vector<StopReason> reasons;
+  const auto keep = [&](Answer&& answer) { reasons.push_back(answer.stop_reason); };
   const Ticket first = engine.submit(random_text(spec, 4), {}, keep);
   engine.submit(random_text(spec, 5), {}, keep);  // its ticket goes away: that does not cancel
   EXPECT_EQ(engine.waiting(), 2U);
   first.cancel();
   gate.open();
   (void)engine.answer(std::vector{random_text(spec, 2)});
-  EXPECT_THAT(ended, ElementsAre(Ended::cancelled, Ended::last_exit));
+  EXPECT_THAT(reasons, ElementsAre(StopReason::cancelled, StopReason::last_exit));
   Ticket().cancel();  // of nothing
 }
 
 // The text that runs cannot see that the engine's end has begun, so it waits for longer and longer.
 TEST(Engine, ItsEndCancelsWhatWaitsAndFinishesWhatRuns) {
   const ModelSpec spec = small_spec();
-  std::vector<Ended> ended;
+  std::vector<StopReason> reasons;
   for (auto wait = milliseconds(5);
-       wait < milliseconds(60'000) && !testing::Value(ended, testing::Contains(Ended::cancelled)); wait *= 4) {
-    ended.clear();
-    const auto keep = [&](Answer&& answer) { ended.push_back(answer.ended); };
+       wait < milliseconds(60'000) && !testing::Value(reasons, testing::Contains(StopReason::cancelled)); wait *= 4) {
+    reasons.clear();
+    const auto keep = [&](Answer&& answer) { reasons.push_back(answer.stop_reason); };
     std::optional<Engine> engine(std::in_place, make_model(spec, own_exits(spec)), EngineOptions{.threads = 1});
     std::atomic<bool> begun{false};
     engine->submit(
@@ -351,7 +351,7 @@ TEST(Engine, ItsEndCancelsWhatWaitsAndFinishesWhatRuns) {
     while (!begun) std::this_thread::yield();
     engine.reset();
   }
-  EXPECT_THAT(ended, UnorderedElementsAre(Ended::last_exit, Ended::cancelled));
+  EXPECT_THAT(reasons, UnorderedElementsAre(StopReason::last_exit, StopReason::cancelled));
 }
 
 // Large enough that phases are worth sharing, and cut across panels, heads and rows.
@@ -379,8 +379,8 @@ TEST(Engine, SplitsOneTextOverThreadsWithoutChangingABit) {
 }
 
 TEST(Engine, NamesHowATextEnded) {
-  EXPECT_EQ(name_of(Ended::policy), "policy");
-  EXPECT_EQ(name_of(Ended::failed), "failed");
+  EXPECT_EQ(name_of(StopReason::policy), "policy");
+  EXPECT_EQ(name_of(StopReason::failed), "failed");
 }
 
 TEST(Engine, APolicyThatDoesNotFitIsAnErrorOfUsage) {
@@ -445,7 +445,7 @@ TEST(FirstRow, CostsAsMuchAsABlockOfRowsAtLeast) {
 }
 
 TEST(FirstRow, KnowsTheShareThatLeavesFromCalibration) {
-  AskPolicy policy;
+  BoundPolicy policy;
   policy.bound.count = 4;
   EXPECT_DOUBLE_EQ(leaving_share(policy, 0), 0.25);  // nothing known: all exits alike
   EXPECT_DOUBLE_EQ(leaving_share(policy, 2), 0.5);

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/json.h"
-#include "exeunt/engine/cpu/share.h"
+#include "exeunt/engine/cpu/parallel_product.h"
 #include "exeunt/engine/cpu/workspace.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/reference.h"
@@ -55,7 +55,7 @@ TEST_P(EngineOnFamily, AgreesWithTheReferenceBeyondOneBlockOfAttention) {
   const Checkpoint model = make_model(spec, own_exits(spec));
   const Reference reference(model);
   const std::vector<Encoding> texts = texts_for(spec);
-  std::vector<ExitLogits> wanted;
+  std::vector<ReferenceTrace> wanted;
   for (const Encoding& text : texts) wanted.push_back(reference.trace(text));
   for (const Way& way : ways_here()) {
     Engine engine(model, {.precision = way.precision, .threads = 1, .kernels = way.kernels});

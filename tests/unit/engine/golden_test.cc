@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 #include "exeunt/engine/reference.h"
 #include "tests/unit/engine/goldens.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/labels.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "exeunt/engine/answer_labels.h"
 
 namespace exeunt {
 namespace {

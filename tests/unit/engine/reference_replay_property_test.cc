@@ -13,7 +13,7 @@ namespace {
 ExitTrace full_depth(const Reference& reference, std::span<const Encoding> texts) {
   ExitTrace trace = empty_trace(reference.exits(), texts.size());
   for (const Encoding& text : texts) {
-    const ExitLogits out = reference.trace(text);
+    const ReferenceTrace out = reference.trace(text);
     trace.logits.insert(trace.logits.end(), out.logits.begin(), out.logits.end());
     trace.lte.insert(trace.lte.end(), out.lte.begin(), out.lte.end());
     trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));

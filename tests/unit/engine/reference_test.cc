@@ -203,7 +203,7 @@ TEST(Reference, TraceIsTheRawLogitsOfAllExits) {
   const Reference reference(make_model(spec, layout));
   const Encoding text = random_text(spec, 6);
   const ReferenceOutput out = reference.run(text);
-  const ExitLogits trace = reference.trace(text);
+  const ReferenceTrace trace = reference.trace(text);
   std::vector<float> logits, lte;
   for (const ReferenceExit& exit : out.exits) {
     logits.insert(logits.end(), exit.logits.begin(), exit.logits.end());

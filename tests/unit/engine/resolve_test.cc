@@ -3,7 +3,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/profile.h"
 #include "exeunt/policy/policy_text.h"
@@ -46,7 +46,7 @@ struct CertifiedFolder {
   }
   void save() const { write_atomically(path / "policy.json", policy_file_text(file)); }
   PolicyEntry& entry() { return file.entries.front(); }
-  [[nodiscard]] Resolved run(const Wish& wish = {}) const { return resolve(Checkpoint::open(path), wish); }
+  [[nodiscard]] Resolved run(const RunRequest& request = {}) const { return resolve(Checkpoint::open(path), request); }
 
   Scratch scratch = Scratch(quick_parent());
   std::filesystem::path path = scratch.path() / "model";
@@ -87,11 +87,11 @@ TEST(Resolve, APolicyInWordsTakesTheCalibratedExitsAndTemperatures) {
 }
 
 TEST(Resolve, EveryConditionIsCheckedAndNamed) {
-  const auto promise = [](auto&& change, const Wish& wish = {}) {
+  const auto promise = [](auto&& change, const RunRequest& request = {}) {
     CertifiedFolder folder;
     change(folder.entry());
     folder.save();
-    const Resolved what = folder.run(wish);
+    const Resolved what = folder.run(request);
     EXPECT_EQ(str(what.policy), "entropy:0.1") << "still runs";
     EXPECT_FALSE(what.certificate);
     EXPECT_THAT(what.notices, Contains(HasSubstr(what.promise)));

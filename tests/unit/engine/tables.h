@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt {
 

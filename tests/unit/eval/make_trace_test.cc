@@ -93,7 +93,7 @@ TEST(MakeTrace, RunsInThePrecisionAskedForByTheEngineOrTheReference) {
   const ExitTrace plain = make_trace(model, *tokenizer, some_data(), {.reference = true});
   EXPECT_EQ(plain.info.engine, "reference");
   EXPECT_EQ(plain.info.precision, "fp32");
-  const ExitLogits direct = Reference(model).trace(tokenizer->encode("A dull plot", std::nullopt, {}));
+  const ReferenceTrace direct = Reference(model).trace(tokenizer->encode("A dull plot", std::nullopt, {}));
   const auto row = plain.logits.begin() + 3 * 2;
   EXPECT_EQ(std::vector<float>(row, row + 3 * 2), direct.logits);
 

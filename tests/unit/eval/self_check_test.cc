@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt {
 namespace {

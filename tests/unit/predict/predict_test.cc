@@ -138,7 +138,7 @@ TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
   EXPECT_THAT(json, HasSubstr("\"exit_layer\":2,\"layers_run\":2}\n"));
   EXPECT_THAT(json, HasSubstr("\"scores\":{\"negative\":"));
   Prediction cut = text;  // no certificate covers what the policy did not decide
-  cut.answer.ended = Ended::max_layers;
+  cut.answer.stop_reason = StopReason::max_layers;
   EXPECT_THAT(lines(AnswerForm::jsonl).line(cut), HasSubstr("\"layers_run\":2,\"covered\":false}\n"));
 }
 

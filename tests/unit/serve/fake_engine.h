@@ -53,8 +53,8 @@ inline ModelFacts fake_model() {
           .vocabulary = 256};
 }
 
-inline std::shared_ptr<const AskPolicy> bind_policy(const PolicySpec& spec, std::vector<float>) {
-  auto policy = std::make_shared<AskPolicy>();
+inline std::shared_ptr<const BoundPolicy> bind_policy(const PolicySpec& spec, std::vector<float>) {
+  auto policy = std::make_shared<BoundPolicy>();
   policy->spec = spec;
   policy->bound = exeunt::bind(spec, {.layers = {1, 2, 3}, .outputs = 2});
   return policy;
@@ -117,17 +117,17 @@ class FakeEngine {
       Item item = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      Answer answer = ending_ ? Answer{.ended = Ended::cancelled} : answered(item);
+      Answer answer = ending_ ? Answer{.stop_reason = StopReason::cancelled} : answered(item);
       item.done(std::move(answer));
     }
   }
 
   Answer answered(Item& item) {
     Answer out;
-    out.ended = *item.cancelled ? Ended::cancelled : Ended::deadline;
+    out.stop_reason = *item.cancelled ? StopReason::cancelled : StopReason::deadline;
     if (*item.cancelled || Clock::now() >= item.ask.deadline) return out;
     ++begun_;
-    out.ended = Ended::failed;
+    out.stop_reason = StopReason::failed;
     Encoding text;
     try {
       text = item.make();
@@ -148,7 +148,9 @@ class FakeEngine {
     }
     const bool full = item.ask.policy == nullptr || str(item.ask.policy->spec) == "full";
     out.layer = full ? 3 : words.find('e') != std::string::npos ? 1 : 2;
-    out.ended = item.ask.max_layers < out.layer ? Ended::max_layers : full ? Ended::last_exit : Ended::policy;
+    out.stop_reason = item.ask.max_layers < out.layer ? StopReason::max_layers
+                      : full                          ? StopReason::last_exit
+                                                      : StopReason::policy;
     out.layer = std::min(out.layer, item.ask.max_layers);
     out.exit = out.layer - 1;
     out.layers_run = out.layer;

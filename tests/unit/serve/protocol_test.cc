@@ -42,7 +42,7 @@ std::pair<int, std::string> refused(Parse parse, std::string_view body, const Mo
 
 Answer answer(std::vector<float> logits, std::vector<float> probabilities, int layer = 2) {
   Answer out;
-  out.ended = Ended::policy;
+  out.stop_reason = StopReason::policy;
   out.exit = layer - 1;
   out.layer = out.layers_run = layer;
   out.tokens = 4;
@@ -263,7 +263,7 @@ TEST(Predict, DetailsHoldMeasureOfActiveRule) {
   const ModelFacts model = two_classes();
   const std::vector<Answer> answers{a};
   for (size_t i = 0; i < kRules.size(); ++i) {
-    AskPolicy policy;
+    BoundPolicy policy;
     policy.spec.rule = Rule{static_cast<uint8_t>(i)};
     const Json exit =
         Json::parse(render({.job = job, .model = model, .answers = answers, .policy = &policy}))[0]["exit"];
@@ -277,7 +277,7 @@ TEST(Predict, DetailsHoldMeasureOfActiveRule) {
 
 TEST(Predict, DetailsOfSkippedExitsUseScoreTemperature) {
   Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
-  AskPolicy full;
+  BoundPolicy full;
   full.spec.temperature = full.spec.score_temperature = {2, 4};
   full.bound = bind(full.spec, {.layers = {1, 2}, .outputs = 2});
   Answer a = answer({0, 2}, {0.12F, 0.88F});

@@ -42,13 +42,13 @@ class TestShadow : public FakeContext {
   TestShadow& operator=(const TestShadow&) = delete;
 
   // A request of these texts, answered by the default policy, goes by.
-  void sample(const std::vector<std::string>& texts, Ended ended = Ended::policy) {
+  void sample(const std::vector<std::string>& texts, StopReason reason = StopReason::policy) {
     ActiveRequest request;
     request.policy = policies_.current();
     for (const std::string& text : texts) {
       request.job.texts.push_back({.text = text});
       TextOutcome& outcome = request.outcomes.emplace_back();
-      outcome.answer.ended = ended;
+      outcome.answer.stop_reason = reason;
       outcome.answer.evidence.label = static_cast<int>(text.size() % 2);
       outcome.answer.evidence.value = 0.25F;
     }
@@ -94,9 +94,10 @@ TEST(Shadow, SamplesTextsAtRandom) {
 
 TEST(Shadow, SkipsTextsNotDecidedByPolicy) {
   TestShadow test;
-  for (const Ended ended : {Ended::deadline, Ended::max_layers, Ended::cancelled, Ended::failed})
-    test.sample({"a"}, ended);
-  test.sample({"a"}, Ended::last_exit);
+  for (const StopReason reason :
+       {StopReason::deadline, StopReason::max_layers, StopReason::cancelled, StopReason::failed})
+    test.sample({"a"}, reason);
+  test.sample({"a"}, StopReason::last_exit);
   ASSERT_TRUE(test.until_watched(1));
   EXPECT_EQ(test.reference().runs(), 1);
 }

@@ -2,7 +2,7 @@
 // The two int8 products of the base table. Both read the same layout and give the same bits.
 #pragma once
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt::kernel {
 

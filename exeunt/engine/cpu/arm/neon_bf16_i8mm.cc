@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table for processors that multiply small matrices of bf16 and int8 (ARMv8.6, or 8.2 with both extensions).
-#include "exeunt/engine/cpu/arm/table.h"
+#include "exeunt/engine/cpu/arm/neon_table.h"
 
 namespace exeunt::kernel {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "exeunt/engine/cpu/arm/lanes.h"
-#include "exeunt/engine/cpu/arm/layout.h"
+#include "exeunt/engine/cpu/arm/panel_layout.h"
 
 namespace exeunt::kernel {
 namespace {

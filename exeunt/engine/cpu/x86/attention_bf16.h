@@ -4,7 +4,7 @@
 // probabilities are rounded to bf16 for the product with the values.
 #pragma once
 
-#include "exeunt/engine/cpu/rows.h"
+#include "exeunt/engine/cpu/row_kernels.h"
 #include "exeunt/engine/cpu/x86/lanes_avx512.h"
 
 namespace exeunt::kernel {

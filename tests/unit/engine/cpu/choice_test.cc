@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt {
 namespace {

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/half.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/formulas.h"
 
 namespace exeunt {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every table that runs here, against plain loops at odd sizes, and the promise that a row of a result depends on
 // nothing but its own input.
-#include "exeunt/engine/cpu/kernels.h"
-
 #include <cmath>
 #include <optional>
 
@@ -10,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "tests/unit/engine/cpu/kernel_cases.h"
 
 namespace exeunt {

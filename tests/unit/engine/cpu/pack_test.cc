@@ -33,7 +33,7 @@ std::vector<Encoding> texts_of(const ModelSpec& spec, const std::vector<int>& le
 }
 
 bool same(const Answer& a, const Answer& b) {
-  return a.ended == b.ended && a.exit == b.exit && a.layers_run == b.layers_run && a.tokens == b.tokens &&
+  return a.stop_reason == b.stop_reason && a.exit == b.exit && a.layers_run == b.layers_run && a.tokens == b.tokens &&
          a.logits == b.logits && a.probabilities == b.probabilities;
 }
 
@@ -85,12 +85,12 @@ TEST(Pack, NewcomersJoinTextsUnderWayWhereAllLayersAreOne) {
       Packs packs(checkpoint, way, {.cls_first = cls_first});
       std::vector<Answer> got(texts.size());
       packs.run([&](PackRun& pack) {
-        EXPECT_TRUE(pack.takes_newcomers());
+        EXPECT_TRUE(pack.admits_midway());
         for (size_t i = 0; i < texts.size(); ++i) {
           add_to(pack, packs.answering(texts[i], {}, got[i]));
           pack.step();
         }
-        EXPECT_EQ(got[0].ended, Ended::last_exit);  // four layers: it left while the others went on
+        EXPECT_EQ(got[0].stop_reason, StopReason::last_exit);  // four layers: it left while the others went on
         EXPECT_EQ(got[2].exit, -1);
         run_out(pack);
       });
@@ -99,7 +99,7 @@ TEST(Pack, NewcomersJoinTextsUnderWayWhereAllLayersAreOne) {
   }
   const ModelSpec layered = wide_spec(false);
   Packs packs(make_model(layered, own_exits(layered)), ways_here().front(), {});
-  packs.run([](PackRun& pack) { EXPECT_FALSE(pack.takes_newcomers()); });
+  packs.run([](PackRun& pack) { EXPECT_FALSE(pack.admits_midway()); });
 }
 
 TEST(Pack, ATextThatIsCancelledLeavesAndTheOthersGoOn) {
@@ -120,7 +120,7 @@ TEST(Pack, ATextThatIsCancelledLeavesAndTheOthersGoOn) {
     *cancelled = true;
     run_out(pack);
   });
-  EXPECT_EQ(got[1].ended, Ended::cancelled);
+  EXPECT_EQ(got[1].stop_reason, StopReason::cancelled);
   EXPECT_EQ(got[1].layers_run, 1);
   EXPECT_TRUE(same(got[0], want[0]));
   EXPECT_TRUE(same(got[2], want[2]));
@@ -148,16 +148,16 @@ TEST(Pack, HasAtMostSoManyTexts) {
   const ModelSpec spec = wide_spec(false);
   Packs packs(make_model(spec, own_exits(spec)), ways_here().front(), {});
   const Encoding text = random_text(spec, 2);
-  std::vector<Answer> answers(kMostTexts + 1);
+  std::vector<Answer> answers(kMaxPackTexts + 1);
   packs.run([&](PackRun& pack) {
-    for (size_t i = 0; i < kMostTexts; ++i) {
+    for (size_t i = 0; i < kMaxPackTexts; ++i) {
       EXPECT_TRUE(pack.admits(*packs.answering(text, {}, answers[i])));
       add_to(pack, packs.answering(text, {}, answers[i]));
     }
     EXPECT_FALSE(pack.admits(*packs.answering(text, {}, answers.back())));
     run_out(pack);
   });
-  for (size_t i = 1; i < kMostTexts; ++i) EXPECT_EQ(answers[i].logits, answers[0].logits);
+  for (size_t i = 1; i < kMaxPackTexts; ++i) EXPECT_EQ(answers[i].logits, answers[0].logits);
 }
 
 Clock::time_point at_zero() {
@@ -257,7 +257,8 @@ TEST(EnginePacks, TextsThatWaitRunTogetherAndALoneTextWaitsForNobody) {
     }
     EXPECT_EQ(engine.waiting(), texts.size());
     open.set_value();
-    for (std::promise<Answer>& answer : answers) EXPECT_EQ(answer.get_future().get().ended, Ended::last_exit);
+    for (std::promise<Answer>& answer : answers)
+      EXPECT_EQ(answer.get_future().get().stop_reason, StopReason::last_exit);
     return RowCounting::most.load();
   };
   for (const bool lazy : {false, true}) {

@@ -22,21 +22,21 @@ class Packs {
   };
   Packs(const Checkpoint& checkpoint, const Way& way, const Options& options)
       : model_(checkpoint, *way.kernels, {.precision = way.precision, .threads = 1}),
-        crew_({.threads = options.threads, .processors = options.threads, .help = true}) {
+        pool_({.threads = options.threads, .processors = options.threads, .help = true}) {
     for (int i = 0; i < options.threads; ++i) spaces_.emplace_back(model_, options.pack_rows);
-    ground_ = {.model = &model_,
-               .spaces = spaces_,
-               .pack_rows = options.pack_rows,
-               .cls_first = options.cls_first,
-               .now = options.now,
-               .row_seconds = &row_seconds_};
+    context_ = {.model = &model_,
+                .spaces = spaces_,
+                .pack_rows = options.pack_rows,
+                .cls_first = options.cls_first,
+                .now = options.now,
+                .row_seconds = &row_seconds_};
   }
 
-  // Calls `use` on a thread of the crew, and waits.
+  // Calls `use` on a thread of the pool, and waits.
   void run(const std::function<void(PackRun&)>& use) {
     std::promise<void> done;
-    crew_.push([&](Crew::Member& member) {
-      PackRun pack(ground_, member);
+    pool_.push([&](WorkerPool::Worker& worker) {
+      PackRun pack(context_, worker);
       use(pack);
       done.set_value();
     });
@@ -61,8 +61,8 @@ class Packs {
   std::vector<Workspace> spaces_ = {};
   std::atomic<double> row_seconds_{0};
   std::atomic<bool> closing_{false};
-  PackGround ground_ = {};
-  Crew crew_;
+  PackContext context_ = {};
+  WorkerPool pool_;
 };
 
 inline void add_to(PackRun& pack, std::unique_ptr<TextRun> text) {

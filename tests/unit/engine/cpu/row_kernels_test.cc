@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "tests/unit/engine/cpu/kernel_cases.h"
 
 namespace exeunt {

@@ -240,7 +240,7 @@ TEST(Cuda, TextsThatJoinABatchAnswerAsAlone) {
     for (const int rows : {0, 512}) {  // 512: most texts wait until others have left
       SCOPED_TRACE(std::string(name_of(precision)) + ", rows " + std::to_string(rows));
       Engine engine(model, on_gpu(precision, rows));
-      std::vector<std::shared_ptr<const AskPolicy>> policies;
+      std::vector<std::shared_ptr<const BoundPolicy>> policies;
       for (const char* policy :
            {"entropy:0.9", "confidence:0.6", "patience:2", "margin:0.2", "layer:5", "entropy:0.001"})
         policies.push_back(engine.bind(parse_policy(policy)));
@@ -270,7 +270,7 @@ TEST(Cuda, TextsThatJoinABatchAnswerAsAlone) {
         ASSERT_EQ(got[i].error, "") << "text " << i;
         ASSERT_EQ(got[i].exit, alone.exit) << "text " << i;
         ASSERT_EQ(got[i].logits, alone.logits) << "text " << i;
-        ASSERT_EQ(got[i].ended, alone.ended) << "text " << i;
+        ASSERT_EQ(got[i].stop_reason, alone.stop_reason) << "text " << i;
         early += got[i].layer < spec.layers ? 1 : 0;
       }
       EXPECT_GT(early, 30);
@@ -306,7 +306,7 @@ TEST(Cuda, RunsEveryKindOfHead) {
         const std::vector<Encoding> texts = random_texts(spec, 20);
         const ExitTrace trace = engine.trace(texts);
         for (size_t i = 0; i < texts.size(); ++i) {
-          const ExitLogits want = reference.trace(texts[i]);
+          const ReferenceTrace want = reference.trace(texts[i]);
           const size_t each = layout.sites.size() * 5;
           EXPECT_LT(worst(std::span(trace.logits).subspan(i * each, each), want.logits), 3e-5F);
           if (layout.lte) {
@@ -355,25 +355,25 @@ TEST(Cuda, HonoursMaxLayersDetailsDeadlinesAndCancelling) {
   const auto policy = engine.bind(parse_policy("entropy:0.0000001"));
   for (const Answer& answer : engine.answer(texts, {.policy = policy, .max_layers = 2, .details = true})) {
     EXPECT_EQ(answer.layer, 2);
-    EXPECT_EQ(answer.ended, Ended::max_layers);
+    EXPECT_EQ(answer.stop_reason, StopReason::max_layers);
     EXPECT_EQ(answer.details.size(), 2U);
     EXPECT_EQ(answer.probabilities.size(), 3U);
   }
   for (const Answer& answer : engine.answer(texts, {})) {
     EXPECT_EQ(answer.layer, spec.layers);
-    EXPECT_EQ(answer.ended, Ended::last_exit);
+    EXPECT_EQ(answer.stop_reason, StopReason::last_exit);
   }
   const Answer late = engine.answer({texts.data(), 1}, {.deadline = Clock::now() - std::chrono::seconds(1)}).front();
-  EXPECT_EQ(late.ended, Ended::deadline);
+  EXPECT_EQ(late.stop_reason, StopReason::deadline);
   EXPECT_EQ(late.exit, -1);
   const Answer in_time =
       engine.answer({texts.data(), 1}, {.deadline = Clock::now() + std::chrono::seconds(60)}).front();
-  EXPECT_EQ(in_time.ended, Ended::last_exit);
+  EXPECT_EQ(in_time.stop_reason, StopReason::last_exit);
   std::promise<Answer> promise;
   engine.submit([&]() -> Encoding { throw Error(Code::bad_file, "no such text"); }, {},
                 [&](Answer&& answer) { promise.set_value(std::move(answer)); });
   const Answer failed = promise.get_future().get();
-  EXPECT_EQ(failed.ended, Ended::failed);
+  EXPECT_EQ(failed.stop_reason, StopReason::failed);
   EXPECT_THAT(failed.error, HasSubstr("no such text"));
 }
 

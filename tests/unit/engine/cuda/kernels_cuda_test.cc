@@ -11,7 +11,7 @@
 
 #include "exeunt/base/half.h"
 #include "exeunt/engine/cuda/cuda.h"
-#include "exeunt/engine/cuda/kernels.h"
+#include "exeunt/engine/cuda/cuda_kernels.h"
 #include "exeunt/engine/formulas.h"
 
 namespace exeunt::cuda {
@@ -336,7 +336,7 @@ std::vector<float> attention_of(const std::vector<int>& lengths, int hidden, int
                          .list = {.live = reinterpret_cast<Live*>(live.data()),
                                   .begin = reinterpret_cast<int*>(begin.data()),
                                   .tiles = reinterpret_cast<Tile*>(tiles.data())},
-                         .room = {.texts = count, .rows = rows},
+                         .capacity = {.texts = count, .rows = rows},
                          .max_tokens = *std::max_element(lengths.begin(), lengths.end())};
   const OwnStream stream;
   fast ? attend_by_tensor_cores(job, stream.get()) : attend_plainly(job, stream.get());
@@ -423,7 +423,7 @@ TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
       const auto width = static_cast<size_t>(columns);
       const Array a(number, draw(rows * width, 1)), b(number, draw(rows * width, 2));
       const Array gain(Number::fp32, draw(width, 3)), shift(Number::fp32, draw(width, 4));
-      const Array all(number, rows * width), firsts(number, lengths.size() * width), moved(number, rows * width);
+      const Array all(number, rows * width), first_rows(number, lengths.size() * width), moved(number, rows * width);
       AddNormJob job{.number = number,
                      .a = a.data(),
                      .b = b.data(),
@@ -433,22 +433,27 @@ TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
                      .live = reinterpret_cast<const Live*>(live.data()),
                      .max_rows = static_cast<int>(rows)};
       add_norm(job, stream.get());
-      const Room room{.texts = 32, .rows = 1024};
+      const Capacity capacity{.texts = 32, .rows = 1024};
       const TextList list = list_of(live, begin, tiles), left = list_of(live2, begin2, tiles2);
-      job.out = firsts.data();
-      norm_first_rows(
-          {.rows = job, .list = list, .firsts = reinterpret_cast<Live*>(firsts_live.data()), .max_texts = room.texts},
-          stream.get());
+      job.out = first_rows.data();
+      norm_first_rows({.rows = job,
+                       .list = list,
+                       .first_rows = reinterpret_cast<Live*>(firsts_live.data()),
+                       .max_texts = capacity.texts},
+                      stream.get());
       job.out = moved.data();
-      norm_and_move(
-          {.rows = job, .from = reinterpret_cast<const int*>(from.data()), .before = list, .after = left, .room = room},
-          stream.get());
+      norm_and_move({.rows = job,
+                     .from = reinterpret_cast<const int*>(from.data()),
+                     .before = list,
+                     .after = left,
+                     .capacity = capacity},
+                    stream.get());
       Live counted;
       copy_to_host(&counted, firsts_live.data(), sizeof counted, stream.get());
       stream.wait();
       EXPECT_EQ(counted.texts, static_cast<int>(lengths.size()));
       EXPECT_EQ(counted.rows, static_cast<int>(lengths.size()));
-      const std::vector<float> want = all.values(), first = firsts.values(), some = moved.values();
+      const std::vector<float> want = all.values(), first = first_rows.values(), some = moved.values();
       const auto row_of = [&](const std::vector<float>& values, size_t row) {
         const auto at = values.begin() + static_cast<ptrdiff_t>(row * width);
         return std::vector<float>(at, at + columns);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/attach/kept_rows.h"
+#include "exeunt/attach/cached_rows.h"
 
 #include "exeunt/base/half.h"
 
 namespace exeunt {
 
-KeptRows::KeptRows(Engine& engine, std::span<const Encoding> texts, LayerSpan span, int depth, const Advance& advance)
+CachedRows::CachedRows(Engine& engine, std::span<const Encoding> texts, LayerSpan span, int depth,
+                       const Advance& advance)
     : hidden_(static_cast<size_t>(engine.spec().hidden)), span_(span) {
   begins_.push_back(0);
   for (const Encoding& text : texts) begins_.push_back(begins_.back() + text.ids.size());
@@ -19,12 +20,12 @@ KeptRows::KeptRows(Engine& engine, std::span<const Encoding> texts, LayerSpan sp
   logits_ = engine.layer_rows(texts, depth, keep, advance);
 }
 
-TextRows KeptRows::at(size_t text, int layer) const noexcept {
+TextRows CachedRows::at(size_t text, int layer) const noexcept {
   const std::vector<uint16_t>& rows = rows_[static_cast<size_t>(layer - span_.first)];
   return {.rows = rows.data() + begins_[text] * hidden_, .tokens = static_cast<int>(begins_[text + 1] - begins_[text])};
 }
 
-size_t KeptRows::bytes(std::span<const Encoding> texts, int hidden, int layers) noexcept {
+size_t CachedRows::bytes(std::span<const Encoding> texts, int hidden, int layers) noexcept {
   size_t tokens = 0;
   for (const Encoding& text : texts) tokens += text.ids.size();
   return tokens * static_cast<size_t>(hidden) * static_cast<size_t>(layers) * sizeof(uint16_t);

@@ -2,7 +2,7 @@
 // What the two aarch64 tables have in common.
 #pragma once
 
-#include "exeunt/engine/cpu/arm/attention.h"
+#include "exeunt/engine/cpu/arm/attention_neon.h"
 #include "exeunt/engine/cpu/arm/multiply.h"
 #include "exeunt/engine/cpu/arm/tile.h"
 #include "exeunt/engine/cpu/tables.h"

@@ -18,12 +18,12 @@ struct LayerSpan {
   [[nodiscard]] int count() const noexcept { return last - first + 1; }
 };
 
-class KeptRows {
+class CachedRows {
  public:
   using Advance = std::function<void(int64_t)>;
 
   // Runs `texts` as deep as `depth` and keeps their rows after the layers of `span`.
-  KeptRows(Engine& engine, std::span<const Encoding> texts, LayerSpan span, int depth, const Advance& advance);
+  CachedRows(Engine& engine, std::span<const Encoding> texts, LayerSpan span, int depth, const Advance& advance);
 
   [[nodiscard]] TextRows at(size_t text, int layer) const noexcept;
   // Of the last exit, [texts, outputs], where all layers were run.

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "exeunt/engine/cpu/arm/pack.h"
-#include "exeunt/engine/cpu/rows.h"
+#include "exeunt/engine/cpu/row_kernels.h"
 
 namespace exeunt::kernel {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "exeunt/engine/cuda/gpu.h"
+#include "exeunt/engine/cuda/gpu_resources.h"
 #include "exeunt/model/spec.h"
 #include "exeunt/policy/policy.h"
 
@@ -38,7 +38,7 @@ struct TextList {
 };
 
 // What a batch can hold, for the sizes of launches.
-struct Room {
+struct Capacity {
   int texts = 0, rows = 0;
   [[nodiscard]] int tiles() const noexcept { return texts + rows / kTileRows; }
 };
@@ -113,7 +113,7 @@ struct AttentionJob {
   int hidden = 0, heads = 0;
   void* out = nullptr;  // [rows, hidden]
   TextList list = {};
-  Room room = {};
+  Capacity capacity = {};
   int max_tokens = 0;       // of one text
   bool first_only = false;  // row 0 of each text is all that is wanted; some others are computed, too
   int processors = 132;     // of the GPU
@@ -137,12 +137,12 @@ struct AddNormJob {
 };
 void add_norm(const AddNormJob& job, Stream stream);
 
-// Row 0 of every text, one below the other: norm(a + b), or without `a` the row of `b` as it is. `firsts` is how many,
-// for a product of them.
+// Row 0 of every text, one below the other: norm(a + b), or without `a` the row of `b` as it is. `first_live` is how
+// many, for a product of them.
 struct FirstNormJob {
   AddNormJob rows = {};  // `live` and `max_rows` are not used
   TextList list = {};
-  Live* firsts = nullptr;      // null: nobody asks
+  Live* first_live = nullptr;  // null: not wanted
   const int* place = nullptr;  // where a text's row goes, or -1; null: in the order of the list
   int max_texts = 0;
 };
@@ -154,7 +154,7 @@ struct MoveNormJob {
   AddNormJob rows = {};  // `live` and `max_rows` are not used
   const int* from = nullptr;
   TextList before = {}, after = {};
-  Room room = {};
+  Capacity capacity = {};
 };
 void norm_and_move(const MoveNormJob& job, Stream stream);
 
@@ -173,9 +173,9 @@ void pool(const PoolJob& job, Stream stream);
 
 // What a text of a batch asks for.
 struct SlotAsk {
-  int policy = -1;  // in the batch's table; -1: none
-  int stop = 0;     // the site where it leaves at the latest
-  int every = 0;    // sees every exit, whatever its policy looks at
+  int policy = -1;    // in the batch's table; -1: none
+  int stop = 0;       // the site where it leaves at the latest
+  int all_exits = 0;  // evaluates every exit, whatever its policy needs
 };
 struct Affine {
   const float *weight = nullptr, *bias = nullptr;  // [outputs, inputs], [outputs]
@@ -203,7 +203,7 @@ struct ExitJob {
   float* logits = nullptr;       // [slots, sites, outputs]
   float* lte_scores = nullptr;   // [slots, sites]
   float* ramp_logits = nullptr;  // [slots, outputs]
-  int* left = nullptr;           // [slots] the site where it left
+  int* exit_site = nullptr;      // [slots] where it left
   // Scratch:
   float* vectors = nullptr;     // [texts, width]
   float* hidden = nullptr;      // [texts, classifier.outputs], with an inner classifier
@@ -211,10 +211,10 @@ struct ExitJob {
   int* from = nullptr;          // [texts] where a text that stays was in the list before
   unsigned* arrived = nullptr;  // [texts / kExitTexts + 2] zeros before and after
   TextList before = {}, after = {};
-  // A batch of one text whose host follows it: the same results in memory of the host, and how many exits were decided.
+  // A batch of one text that the host polls: the same results in host memory, and how many exits were decided.
   struct Mirror {
     float *logits = nullptr, *lte_scores = nullptr, *ramp_logits = nullptr;
-    int *left = nullptr, *decided = nullptr;
+    int *exit_site = nullptr, *decided = nullptr;
   };
   Mirror mirror = {};
   int max_texts = 0;
@@ -222,15 +222,15 @@ struct ExitJob {
 inline constexpr int kExitTexts = 8;  // share a pass over the pooler
 void run_exit(const ExitJob& job, Stream stream);
 
-// A batch whose texts are at different depths, because texts join it before every layer (open_batch.h). What belongs to
-// a text lies at its slot. Texts that joined earlier are deeper, and come first in the list.
+// A batch whose texts are at different depths, because texts join it before every layer (continuous_batch.h). What
+// belongs to a text lies at its slot. Texts that joined earlier are deeper, and come first in the list.
 struct JoinJob {
   TextList list = {};  // gets the texts of `fresh`, behind those it has
   TextList fresh = {};
   const SlotAsk* fresh_asks = nullptr;
   SlotAsk* asks = nullptr;  // [slots] like the next four
   int* depth = nullptr;     // layers that a text has passed
-  int* left = nullptr;
+  int* exit_site = nullptr;
   float* state = nullptr;
   int state_floats = 0;
   int* first_row = nullptr;  // where the rows of `fresh` go
@@ -246,29 +246,29 @@ struct AppendJob {
   int max_rows = 0;
 };
 void append(const AppendJob& job, Stream stream);
-// After a layer: every text is one deeper. Those that look at their exit get a place among the `stride` of its site.
-struct SeatJob {
+// After a layer: every text is one deeper. Those that evaluate an exit are grouped by its site, `stride` places each.
+struct GroupJob {
   TextList list = {};
   const SlotAsk* asks = nullptr;
   const Policy* policies = nullptr;
   int* depth = nullptr;
   const int* site_after = nullptr;  // [layers + 1] the exit after so many layers, or -1
   int sites = 0, stride = 0;
-  int *place = nullptr, *site = nullptr;  // [texts] place = site * stride + …, or -1: it does not look
-  Live* live = nullptr;                   // [sites] how many look
+  int *place = nullptr, *site = nullptr;  // [texts] place = site * stride + …, or -1: no exit
+  Live* live = nullptr;                   // [sites] how many texts
 };
-void seat(const SeatJob& job, Stream stream);
-inline constexpr int kMostSeatedSites = 64;
+void group_by_site(const GroupJob& job, Stream stream);
+inline constexpr int kMaxGroupedSites = 64;
 // run_exit() for texts at different exits, whose vectors are made: exit.pooled is [sites, stride, inputs].
-struct SeatedExit {
+struct GroupedExit {
   Affine classifier = {}, inner = {};
 };
-struct SeatedExitJob {
+struct GroupedExitJob {
   ExitJob exit = {};  // `site`, `classifier`, `inner` and `pooler` are not used
-  const SeatedExit* exits = nullptr;
+  const GroupedExit* exits = nullptr;
   const int *place = nullptr, *site = nullptr;
 };
-void run_seated_exit(const SeatedExitJob& job, Stream stream);
+void run_grouped_exit(const GroupedExitJob& job, Stream stream);
 
 // Copies the rows of the texts that stay to their new places.
 struct CompactJob {
@@ -286,7 +286,7 @@ struct TakeFirstJob {
   const void *a = nullptr, *b = nullptr;
   void *first_of_a = nullptr, *first_of_b = nullptr;
   size_t row_bytes = 0;
-  TextList list = {}, firsts = {};  // the tiles of `firsts` are not made
+  TextList list = {}, first_rows = {};  // the tiles of `first_rows` are not made
   int max_texts = 0;
 };
 void take_first(const TakeFirstJob& job, Stream stream);

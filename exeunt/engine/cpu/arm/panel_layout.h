@@ -13,7 +13,7 @@
 
 #include <arm_neon.h>
 
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 // Functions between a tile and its store must be inlined, or its sums would pass through memory.
 #define EXEUNT_INLINE inline __attribute__((always_inline))

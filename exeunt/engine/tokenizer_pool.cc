@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/token_front.h"
+#include "exeunt/engine/tokenizer_pool.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace exeunt {
 
-TokenFront::TokenFront(const ModelSpec& spec, int threads, Take take)
-    : spec_(spec), thread_count_(static_cast<size_t>(threads)), take_(std::move(take)) {
+TokenizerPool::TokenizerPool(const ModelSpec& spec, int threads, Deliver deliver)
+    : spec_(spec), thread_count_(static_cast<size_t>(threads)), deliver_(std::move(deliver)) {
   try {
     for (size_t i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { run(); });
   } catch (...) {
@@ -18,7 +18,7 @@ TokenFront::TokenFront(const ModelSpec& spec, int threads, Take take)
   }
 }
 
-void TokenFront::give(std::span<AnswerJob> jobs) {
+void TokenizerPool::submit(std::span<AnswerJob> jobs) {
   {
     const std::scoped_lock lock(mutex_);
     const auto before = static_cast<ptrdiff_t>(jobs_.size());
@@ -36,12 +36,12 @@ void TokenFront::give(std::span<AnswerJob> jobs) {
   }
 }
 
-size_t TokenFront::waiting() const {
+size_t TokenizerPool::waiting() const {
   const std::scoped_lock lock(mutex_);
   return jobs_.size();
 }
 
-void TokenFront::stop() noexcept {
+void TokenizerPool::stop() noexcept {
   {
     const std::scoped_lock lock(mutex_);
     closing_ = true;
@@ -49,37 +49,37 @@ void TokenFront::stop() noexcept {
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  for (AnswerJob& job : jobs_) job.done(Answer{.ended = Ended::cancelled});
+  for (AnswerJob& job : jobs_) job.done(Answer{.stop_reason = StopReason::cancelled});
   jobs_.clear();
 }
 
-void TokenFront::run() {
-  std::vector<AnswerJob> share;
-  share.reserve(kMostAtOnce);
+void TokenizerPool::run() {
+  std::vector<AnswerJob> batch;
+  batch.reserve(kMaxBatch);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return closing_ || !jobs_.empty(); });
     if (closing_) return;
-    for (size_t count = std::min(kMostAtOnce, (jobs_.size() + thread_count_ - 1) / thread_count_); count > 0; --count) {
-      share.push_back(std::move(jobs_.front()));
+    for (size_t count = std::min(kMaxBatch, (jobs_.size() + thread_count_ - 1) / thread_count_); count > 0; --count) {
+      batch.push_back(std::move(jobs_.front()));
       jobs_.pop_front();
     }
     lock.unlock();
     size_t made = 0;
-    for (AnswerJob& job : share) {
-      if (!make_tokens(job)) continue;
-      if (&share[made] != &job) share[made] = std::move(job);
+    for (AnswerJob& job : batch) {
+      if (!tokenize(job)) continue;
+      if (&batch[made] != &job) batch[made] = std::move(job);
       ++made;
     }
-    if (made > 0) take_({share.data(), made});
-    share.clear();
+    if (made > 0) deliver_({batch.data(), made});
+    batch.clear();
     lock.lock();
   }
 }
 
-bool TokenFront::make_tokens(AnswerJob& job) const {
+bool TokenizerPool::tokenize(AnswerJob& job) const {
   if (job.cancelled->load(std::memory_order_relaxed)) {
-    job.done(Answer{.ended = Ended::cancelled});
+    job.done(Answer{.stop_reason = StopReason::cancelled});
     return false;
   }
   try {

@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "exeunt/engine/cpu/crew.h"
-#include "exeunt/engine/cpu/kernels.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
+#include "exeunt/engine/cpu/worker_pool.h"
 
 namespace exeunt {
 
 // Below this many multiplications, sharing does not pay.
-inline constexpr int64_t kWorthSharing = int64_t{1} << 16;
+inline constexpr int64_t kMinParallelWork = int64_t{1} << 16;
 // From this many on, which take a millisecond or so, a sleeping thread wakes up early enough to help.
 inline constexpr int64_t kLongWork = int64_t{1} << 27;
 // At most this many in one part: about as long as a helper waits for the next round.
-inline constexpr int64_t kLongestPart = int64_t{1} << 30;
+inline constexpr int64_t kMaxPartWork = int64_t{1} << 30;
 // Parts per thread: enough that a late or slow thread does not delay the others.
-inline constexpr int kPartsPerHand = 4;
+inline constexpr int kPartsPerWorker = 4;
 
 constexpr int divide_up(int a, int b) {
   return (a + b - 1) / b;
@@ -50,25 +50,25 @@ struct Grid {
   [[nodiscard]] Range down_of(int part) const { return step_of(down, down_step, part / columns); }
 };
 
-// The best number of parts for work of this size now. Long work calls those who sleep: a part of a long round may take
+// The best number of parts for work of this size now. Long work wakes those who sleep: a part of a long round may take
 // longer than a helper waits for the next one.
-inline int wanted_parts(const Crew::Member& member, int64_t work) {
-  if (work < kWorthSharing) return 1;
-  if (work >= kLongWork) member.summon();
-  const int hands = work < kLongWork ? member.hands() : member.most_hands();
-  return hands == 1 ? 1 : std::max(hands * kPartsPerHand, static_cast<int>(work / kLongestPart));
+inline int wanted_parts(const WorkerPool::Worker& worker, int64_t work) {
+  if (work < kMinParallelWork) return 1;
+  if (work >= kLongWork) worker.wake_helpers();
+  const int workers = work < kLongWork ? worker.workers() : worker.max_workers();
+  return workers == 1 ? 1 : std::max(workers * kPartsPerWorker, static_cast<int>(work / kMaxPartWork));
 }
 
 // A whole product (`panel` and `panels` are set here), split by panels of the weight, so that each thread reads a part
 // of it.
-struct CutProduct {
+struct SplitProduct {
   const Product* product;
   Grid grid;
 
-  CutProduct(const Kernels& kernels, const Crew::Member& member, const Product& whole)
+  SplitProduct(const Kernels& kernels, const WorkerPool::Worker& worker, const Product& whole)
       : product(&whole),
         grid(panels_of(kernels, *whole.weight), whole.rows, kernels.row_block(whole.weight->precision),
-             wanted_parts(member, int64_t{whole.rows} * whole.weight->inputs * whole.weight->outputs)) {}
+             wanted_parts(worker, int64_t{whole.rows} * whole.weight->inputs * whole.weight->outputs)) {}
 
   // A part of the product, or of another one of the same shape.
   [[nodiscard]] Product piece(int part, const Product& of) const {
@@ -83,16 +83,17 @@ struct CutProduct {
   void run(const Kernels& kernels, int part) const { kernels.multiply(piece(part, *product)); }
 };
 
-inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const Product& product) {
-  const CutProduct cut(kernels, member, product);
-  member.share(cut.grid.parts(), [&](int part, int) { cut.run(kernels, part); });
+inline void multiply_parallel(const Kernels& kernels, WorkerPool::Worker& worker, const Product& product) {
+  const SplitProduct cut(kernels, worker, product);
+  worker.parallel_for(cut.grid.parts(), [&](int part, int) { cut.run(kernels, part); });
 }
 
 // Two independent products in one round.
-inline void multiply_shared(const Kernels& kernels, Crew::Member& member, const Product& first, const Product& second) {
-  const CutProduct cuts[] = {{kernels, member, first}, {kernels, member, second}};
+inline void multiply_parallel(const Kernels& kernels, WorkerPool::Worker& worker, const Product& first,
+                              const Product& second) {
+  const SplitProduct cuts[] = {{kernels, worker, first}, {kernels, worker, second}};
   const int before = cuts[0].grid.parts();
-  member.share(before + cuts[1].grid.parts(), [&](int part, int) {
+  worker.parallel_for(before + cuts[1].grid.parts(), [&](int part, int) {
     const bool later = part >= before;
     cuts[later ? 1 : 0].run(kernels, later ? part - before : part);
   });
@@ -103,11 +104,12 @@ inline constexpr int kGatedRows = 256;
 
 // A gated activation: `first` is activated into its `out`, then `gate`, of the same shape, multiplies it. A few panels
 // of both at a time, so that what was activated is still in the cache.
-inline void multiply_gated(const Kernels& kernels, Crew::Member& member, const Product& first, const Product& gate) {
+inline void multiply_gated(const Kernels& kernels, WorkerPool::Worker& worker, const Product& first,
+                           const Product& gate) {
   constexpr size_t kCache = size_t{1} << 16;
-  const CutProduct cut(kernels, member, first);
+  const SplitProduct cut(kernels, worker, first);
   const auto panel_width = static_cast<size_t>(kernels.panel_outputs(first.weight->precision));
-  member.share(cut.grid.parts(), [&](int part, int) {
+  worker.parallel_for(cut.grid.parts(), [&](int part, int) {
     const Product whole = cut.piece(part, first);
     Product values = whole, gates = cut.piece(part, gate);
     const int end = whole.panel + whole.panels;

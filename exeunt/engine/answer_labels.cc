@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/labels.h"
+#include "exeunt/engine/answer_labels.h"
 
 #include <algorithm>
 
