@@ -42,12 +42,12 @@ std::string budget_for(const TrainFlags& flags, size_t rows) {
   return {};
 }
 
-void require_thresholds_fit(const TrainFlags& flags, const Outcome& outcome) {
+void require_thresholds_fit(const TrainFlags& flags, const OutputSpec& outcome) {
   if (flags.thresholds.empty()) return;
   if (outcome.problem != Problem::multi_label)
     throw Error(Code::usage, "--thresholds: the rows have one label each",
                 "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
-  if (flags.thresholds != "fit") (void)parse_cuts(flags.thresholds, outcome.labels, {});
+  if (flags.thresholds != "fit") (void)parse_thresholds(flags.thresholds, outcome.labels, {});
 }
 
 OrderedJson certify_trained(const Common& common, const TrainFlags& flags, size_t rows) {

@@ -17,7 +17,7 @@ namespace exeunt::apps {
 [[nodiscard]] std::string budget_for(const TrainFlags& flags, size_t rows);
 
 // Refuses --thresholds, before anything is trained, that 'exeunt calibrate' would not take. Throws Error (usage).
-void require_thresholds_fit(const TrainFlags& flags, const Outcome& outcome);
+void require_thresholds_fit(const TrainFlags& flags, const OutputSpec& outcome);
 
 // Certifies the model of --out, and says what is next; where rows are too few, only that. Returns what the command
 // printed with --json, else null. A certificate that fails is a notice: the model is trained all the same.

@@ -69,7 +69,7 @@ std::vector<std::string> next_steps(const TrainFlags& flags, size_t rows) {
   UserColumns texts = flags.columns;  // alone, with neither labels nor a column of them
   texts.label = UserColumns{}.label;
   texts.labels.clear();
-  texts.regression.reset();
+  texts.problem.reset();
   const double share = 2.0 / 3 * share_of(flags.hold_out, "--hold-out");
   const auto in_all = [&](int percent) {
     return 50 * std::lround(std::ceil(static_cast<double>(held_out_for(percent / 100.0)) / share / 50));

@@ -28,7 +28,7 @@ std::string data_text(const TrainFlags& flags) {
 // "5: complaint, notice, praise …", as many names as fit a line.
 std::string labels_text(const TrainingData& data) {
   constexpr size_t kRoom = 80;
-  const Outcome& outcome = data.outcome;
+  const OutputSpec& outcome = data.outcome;
   if (outcome.problem == Problem::regression) {
     return outcome.range ? fmt::format("numbers from {:g} to {:g}", outcome.range->first, outcome.range->second)
                          : "numbers";

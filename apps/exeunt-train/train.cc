@@ -80,7 +80,7 @@ double fit_into_budget(const Common& common, const TrainFlags& flags, const Chec
   if (seconds <= budget) return seconds;
   const TrainingCase which{.family = model.spec().family,
                            .rows = static_cast<int64_t>(loaded.data.train.rows()),
-                           .regression = loaded.data.outcome.problem == Problem::regression};
+                           .problem = loaded.data.outcome.problem};
   const double share = budget / seconds;
   double epochs = 0;
   for (StageSpec& stage : options.recipe.stages) {
@@ -183,14 +183,14 @@ Planned plan_training(const Common& common, const TrainFlags& flags, const Recip
   RecipeChanges changes = flags.changes;
   Planned plan;
   if (!flags.preset.empty()) {
-    apply_reference_preset(changes, data.task, data.outcome.problem == Problem::regression);
+    apply_reference_preset(changes, data.task, data.outcome.problem);
   } else if (!flags.as_written) {
     const RunShape shape{.hidden = spec.hidden,
                          .layers = spec.layers,
                          .labels = static_cast<int64_t>(data.outcome.labels.size()),
                          .rows = static_cast<int64_t>(data.train.rows()),
                          .pairs = data.pairs() > 0 || data.of_pairs,
-                         .several = data.outcome.problem == Problem::multi_label};
+                         .problem = data.outcome.problem};
     const Adapted adapted = adapt_to_shape(changes, flags.recipe, shape);
     if (!adapted.flags.empty())
       plan.adapted = fmt::format("{}: {} (--as-written keeps the recipe's own)", adapted.why, adapted.flags);

@@ -120,14 +120,14 @@ void print_attached_json(const Attached& done, double confidence) {
   out["max_length"] = done.max_length;
   out["confidence"] = confidence;
   out["promise"] = promise_of(done.calibration.entry);
-  if (done.regression) {
+  if (done.problem == Problem::regression) {
     out["range"] = {done.range.first, done.range.second};
     out["range_from"] = done.range_from;
   }
   out["exits"] = OrderedJson::array();
   for (const ExitReport& exit : done.exits) {
     out["exits"].push_back({{"layer", exit.layer},
-                            {done.regression ? "mean_difference" : "agreement", exit.agreement},
+                            {done.problem == Problem::regression ? "mean_difference" : "agreement", exit.agreement},
                             {"metrics", metrics_of(exit.metrics)}});
   }
   out["full_depth"] = {{"precision", "fp32"},
@@ -146,12 +146,14 @@ void add_metrics(const std::vector<Score>& metrics, std::vector<std::string>& ro
 }
 
 void print_exits(const Attached& done) {
-  std::vector<std::string> header{"exit after layer", done.regression ? "mean difference" : "agreement"};
+  std::vector<std::string> header{"exit after layer",
+                                  done.problem == Problem::regression ? "mean difference" : "agreement"};
   for (const Score& metric : done.full.metrics) header.emplace_back(name_of(metric.metric));
   std::vector<std::vector<std::string>> rows;
   for (const ExitReport& exit : done.exits) {
-    rows.push_back({fmt::format("{}", exit.layer), done.regression ? fmt::format("{:.4f}", exit.agreement)
-                                                                   : fmt::format("{:.2f}%", 100 * exit.agreement)});
+    rows.push_back({fmt::format("{}", exit.layer), done.problem == Problem::regression
+                                                       ? fmt::format("{:.4f}", exit.agreement)
+                                                       : fmt::format("{:.2f}%", 100 * exit.agreement)});
     add_metrics(exit.metrics, rows.back());
   }
   print_table(header, rows);
@@ -159,8 +161,9 @@ void print_exits(const Attached& done) {
 
 void print_budgets(const Attached& done) {
   const bool ordered = std::any_of(done.budgets.begin(), done.budgets.end(), [](const auto& b) { return b.order; });
-  std::vector<std::string> header{"budget",  "policy", done.regression ? "difference" : "changed", "layers", "fewer",
-                                  "ms/text", "faster"};
+  std::vector<std::string> header{"budget", "policy", done.problem == Problem::regression ? "difference" : "changed",
+                                  "layers", "fewer",  "ms/text",
+                                  "faster"};
   if (ordered) header.insert(header.end(), {"top kept", "order kept"});
   for (const Score& metric : done.full.metrics) header.emplace_back(name_of(metric.metric));
   std::vector<std::vector<std::string>> rows{{"-", "full", "0.00%",
@@ -199,7 +202,8 @@ void run(const Common& common, const AttachFlags& flags) {
   fmt::print("\n{}\n", headline(done));
   if (const auto& order = done.budgets.front().order)
     fmt::print("order: of {} questions with {:.1f} answers each\n", order->questions, order->answers);
-  if (done.regression) fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
+  if (done.problem == Problem::regression)
+    fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
   fmt::print(
       "texts: {} learned, {} chose settings, {} certified, {} measured the figures above ({} rows, {} distinct)\n",
       done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);

@@ -227,7 +227,8 @@ void run(const Common& common, const CalibrateFlags& flags) {
     out["unit"] = names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
     out["distinct"] = certificate.distinct;
     out["tries"] = certificate.tries;
-    if (data.certify.info.several) out["thresholds"] = thresholds_json(data.certify.info.labels, done.cuts);
+    if (data.certify.info.problem == Problem::multi_label)
+      out["thresholds"] = thresholds_json(data.certify.info.labels, done.logit_thresholds);
     out["points"] = OrderedJson::array();
     for (size_t i = 0; i < calibration.outcomes.size(); ++i)
       out["points"].push_back(point_json(calibration.outcomes[i], done.scores[i + 1]));
@@ -239,7 +240,8 @@ void run(const Common& common, const CalibrateFlags& flags) {
   print_groups(done);
   print_promise(done);
   print_precisions(done);
-  if (!done.cuts.empty()) fmt::print("thresholds: {}\n", thresholds_by_label(done.data.certify.info.labels, done.cuts));
+  if (!done.logit_thresholds.empty())
+    fmt::print("thresholds: {}\n", thresholds_by_label(done.data.certify.info.labels, done.logit_thresholds));
   fmt::print("wrote {}\n", done.out.string());
 }
 

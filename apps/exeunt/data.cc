@@ -121,7 +121,7 @@ OrderedJson as_json(const Checked& file) {
                   {"rows", facts.rows},
                   {"skipped_rows", data.skipped},
                   {"columns", data.columns},
-                  {"regression", data.regression},
+                  {"regression", data.problem == Problem::regression},
                   {"pairs", facts.pairs}};
   out["labels"] = OrderedJson::object();
   for (size_t i = 0; i < facts.label_counts.size(); ++i) out["labels"][data.labels[i]] = facts.label_counts[i];
@@ -149,7 +149,7 @@ OrderedJson as_json(const Checked& file) {
 
 std::string kind_of(const Dataset& data) {
   if (!data.labelled) return "none";
-  if (!data.regression) return fmt::format("{}", data.labels.size());
+  if (data.problem != Problem::regression) return fmt::format("{}", data.labels.size());
   return data.range ? fmt::format("numbers, {:g} to {:g}", data.range->first, data.range->second) : "numbers";
 }
 
@@ -212,7 +212,7 @@ std::vector<Checked> check_files(const CheckFlags& flags) {
     }
     if (files.empty()) {
       columns.labels = data.labels;
-      columns.regression = data.regression;
+      columns.problem = data.problem;
     }
     files.push_back(std::move(file));
   }

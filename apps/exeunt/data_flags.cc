@@ -95,9 +95,10 @@ CLI::Option* add_thresholds_flag(CLI::App& verb, std::string& thresholds) {
       ->default_str("the model's");
 }
 
-OrderedJson thresholds_json(const std::vector<std::string>& labels, const std::vector<float>& cuts) {
+OrderedJson thresholds_json(const std::vector<std::string>& labels, const std::vector<float>& logit_thresholds) {
   OrderedJson out = OrderedJson::object();
-  for (size_t i = 0; i < labels.size(); ++i) out[labels[i]] = cuts.empty() ? 0.5 : threshold_of(cuts[i]);
+  for (size_t i = 0; i < labels.size(); ++i)
+    out[labels[i]] = logit_thresholds.empty() ? 0.5 : threshold_of(logit_thresholds[i]);
   return out;
 }
 
@@ -107,9 +108,10 @@ void add_column_flags(CLI::App& verb, UserColumns& columns) {
   verb.add_option("--label-column", columns.label, "Your file: label column; empty = no labels")
       ->capture_default_str()
       ->group(kDataGroup);
-  verb.add_flag("--multi-label", columns.several,
-                "Your file: a row has any number of labels, as a list (JSONL) or as a|b")
-      ->group(kDataGroup);
+  CLI::Option* multi_label = verb.add_flag_callback(
+                                     "--multi-label", [&columns] { columns.problem = Problem::multi_label; },
+                                     "Your file: a row has any number of labels, as a list (JSONL) or as a|b")
+                                 ->group(kDataGroup);
   verb.add_option_function<std::string>(
           "--label-columns", [&columns](const std::string& text) { columns.label_columns = comma_list(text); },
           "Your file: multi-label, with a column of 1 or 0 for each label")
@@ -118,7 +120,9 @@ void add_column_flags(CLI::App& verb, UserColumns& columns) {
   add_separator_flag(verb, columns)->group(kDataGroup);
   add_labels_flag(verb, columns)->group(kDataGroup);
   verb.add_flag_callback(
-          "--regression", [&columns] { columns.regression = true; }, "Your file: labels are regression targets")
+          "--regression", [&columns] { columns.problem = Problem::regression; },
+          "Your file: labels are regression targets")
+      ->excludes(multi_label)
       ->group(kDataGroup);
   verb.add_flag("--skip-bad", columns.skip_bad,
                 "Your file: skip and count rows that cannot be read or have no label, instead of refusing the file")

@@ -27,11 +27,12 @@ void add_data_flags(CLI::App& verb, DataSource& source);
 // --labels: the names of your file's labels, or new ones for the outputs of a model.
 CLI::Option* add_labels_flag(CLI::App& verb, UserColumns& columns);
 
-// --thresholds of models that give several labels at once: as parse_cuts() takes them.
+// --thresholds of multi-label models: as parse_thresholds() takes them.
 inline constexpr std::string_view kThresholdForms = "0.3 for all, 0.3,0.5,0.4 for each, or rude=0.3 for some";
 CLI::Option* add_thresholds_flag(CLI::App& verb, std::string& thresholds);
-// Those of a model by label; no cuts = one half.
-[[nodiscard]] OrderedJson thresholds_json(const std::vector<std::string>& labels, const std::vector<float>& cuts);
+// Those of a model by label; no logit_thresholds = one half.
+[[nodiscard]] OrderedJson thresholds_json(const std::vector<std::string>& labels,
+                                          const std::vector<float>& logit_thresholds);
 
 // --separator: one character, or "tab". A file that is read with it is CSV, whatever its ending.
 CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take);

@@ -158,7 +158,7 @@ void run(const Common& common, const EvalFlags& flags) {
   const std::vector<YardstickScore> yardstick = flags.yardstick.empty()
                                                     ? std::vector<YardstickScore>{}
                                                     : yardstick_for(flags.yardstick, flags.run, measured, metrics);
-  const bool classes = measured.trace.labelled() && !measured.trace.info.regression;
+  const bool classes = measured.trace.labelled() && measured.trace.info.problem != Problem::regression;
   if (flags.each_class && !classes) throw Error(Code::usage, "--each-class needs labelled rows and a model of classes");
   if (common.json) {
     OrderedJson out = score_json(score);

@@ -96,7 +96,7 @@ OrderedJson as_json(const Subject& subject, int tokens) {
       subject.exits.sites.empty() ? OrderedJson(nullptr) : OrderedJson(std::string(name_of(subject.exits.problem)));
   model["labels"] = subject.exits.labels;
   if (subject.exits.problem == Problem::multi_label)
-    model["thresholds"] = thresholds_json(subject.exits.labels, subject.exits.cuts);
+    model["thresholds"] = thresholds_json(subject.exits.labels, subject.exits.logit_thresholds);
   model["pool_input"] = std::string(name_of(subject.exits.input));
   model["exits"] = OrderedJson::array();
   for (const ExitSite& site : subject.exits.sites) {
@@ -133,8 +133,8 @@ void print_subject(const Subject& subject, int tokens) {
   if (!subject.exits.labels.empty())
     rows.emplace_back(subject.exits.problem == Problem::multi_label ? "labels, several at once" : "labels",
                       fmt::format("{}", fmt::join(subject.exits.labels, ", ")));
-  if (!subject.exits.cuts.empty())
-    rows.emplace_back("thresholds", thresholds_by_label(subject.exits.labels, subject.exits.cuts));
+  if (!subject.exits.logit_thresholds.empty())
+    rows.emplace_back("thresholds", thresholds_by_label(subject.exits.labels, subject.exits.logit_thresholds));
   if (subject.exits.sites.empty()) rows.emplace_back("exits", "none: a bare backbone");
   if (!subject.weights.empty()) rows.emplace_back("weights", subject.weights);
   if (!subject.verified.empty()) rows.emplace_back("verified", subject.verified);

@@ -21,7 +21,7 @@ void write_and_report(const Common& common, const std::string& out_path, const E
     return print_json(out);
   }
   fmt::print("wrote {}: {} texts, {} exits, {}{}\n", out_path, trace.rows, trace.exits,
-             trace.info.regression ? "one value each" : fmt::format("{} classes", trace.width),
+             trace.info.problem == Problem::regression ? "one value each" : fmt::format("{} classes", trace.width),
              trace.reference.empty() ? "" : ", and the answers of fp32 at full depth");
 }
 

@@ -29,7 +29,7 @@ struct TrainFlags : ColumnFlags, TrainSettings {
   std::string target_speedup;  // of a program that compares recipes by it: nothing is certified then
   std::string max_drop;        // to certify at the end
   bool no_calibrate = false;   // leave that to the user
-  std::string thresholds;      // of several labels, as 'exeunt calibrate' takes them
+  std::string thresholds;      // multi-label: as 'exeunt calibrate' takes them
   std::string budget;          // time to train; empty = as long as it takes
   bool dry_run = false;
 };

@@ -20,7 +20,6 @@
 #include "exeunt/certify/risk.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/learned_rows.h"
-#include "exeunt/engine/answer_labels.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/label_names.h"
@@ -108,31 +107,28 @@ std::optional<Dataset> labelled_rows(const AttachJob& job, Checkpoint& model, co
   Dataset data = data_for({.data = job.labelled}, model, observer);
   model =
       model.with_labels(label_names(model.exits(), model.spec().family, job.labelled.columns.labels, data, observer));
-  const bool regression = model.exits().problem == Problem::regression;
-  if (data.labelled && data.several != (model.exits().problem == Problem::multi_label)) {
-    throw Error(
-        Code::bad_file,
-        fmt::format("the rows of {} have {}, and the model gives {}", data.where,
-                    data.several ? "several labels" : "one label", data.several ? "one" : "several at once"),
-        data.several ? "" : "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
+  if (!data.labelled) return data;
+  const Problem problem = model.exits().problem;
+  const bool sets = data.problem == Problem::multi_label, regression = problem == Problem::regression;
+  if (sets != (problem == Problem::multi_label)) {
+    throw Error(Code::bad_file,
+                fmt::format("the rows of {} have {}, and the model gives {}", data.where,
+                            sets ? "several labels" : "one label", sets ? "one" : "several at once"),
+                sets ? "" : "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
   }
-  if (data.labelled && data.regression != regression) {
+  if (data.problem != problem) {
     throw Error(Code::bad_file,
                 fmt::format("the model predicts {}, but {} holds {}", regression ? "a number" : "classes", data.where,
-                            data.regression ? "numbers" : "classes"));
+                            regression ? "classes" : "numbers"));
   }
-  if (data.labelled && !regression) reorder_labels(data, model.exits().labels);
+  if (!regression) reorder_labels(data, model.exits().labels);
   return data;
 }
 
 // A model that always answers the same would learn exits that do, and certify them.
 void require_different_answers(std::span<const float> logits, const ExitLayout& exits) {
   const auto width = static_cast<size_t>(exits.outputs);
-  const auto answer = [&](size_t row) {
-    const std::span<const float> own = logits.subspan(row * width, width);
-    return exits.problem == Problem::regression ? own[0]
-                                                : static_cast<float>(answer_number(reading_of(exits, own.data())));
-  };
+  const auto answer = [&](size_t row) { return answer_of(exits, logits.subspan(row * width, width)); };
   for (size_t row = 1; row * width < logits.size(); ++row) {
     if (answer(row) != answer(0)) return;
   }
@@ -215,7 +211,8 @@ std::vector<ExitReport> exit_reports(const ExitTrace& report) {
     double sum = 0;
     for (size_t row = 0; row < report.rows; ++row) {
       const std::span<const float> early = report.at(row, exit), full = report.at(row, report.exits - 1);
-      sum += report.info.regression ? std::abs(early[0] - full[0]) : report.same_answer(early, full) ? 1.0 : 0.0;
+      sum += report.info.problem == Problem::regression ? std::abs(early[0] - full[0])
+                                                        : same_answer(report.info, early, full);
     }
     ExitReport line{.layer = report.info.layers[static_cast<size_t>(exit)],
                     .agreement = sum / static_cast<double>(report.rows)};
@@ -338,7 +335,7 @@ class Attacher {
     Engine engine(finished_, {.precision = precision(), .exceptions = exceptions_, .threads = job_.texts.threads});
     done_.engine = engine.name();
     done_.threads = engine.threads();
-    done_.regression = finished_.exits().problem == Problem::regression;
+    done_.problem = finished_.exits().problem;
     Phases phases(observer_);
     const std::vector<AttachedExit> exits = train_exits(
         engine, learned(), held_out().first(done_.parts.fit),
@@ -355,7 +352,7 @@ class Attacher {
   [[nodiscard]] Dataset held_out_rows() const {
     Dataset data;
     data.sha256 = drawn_.sha256;
-    data.regression = done_.regression;
+    data.problem = done_.problem;
     data.labels = finished_.exits().labels;
     data.examples.assign(drawn_.texts.begin() + static_cast<ptrdiff_t>(done_.parts.learn), drawn_.texts.end());
     for (size_t row = 0; row < data.examples.size(); ++row) data.examples[row].index = static_cast<int64_t>(row);
@@ -379,7 +376,7 @@ class Attacher {
     std::tie(fp32_.report, fp32_.report_rows) = part(parts.fit + parts.certify, parts.report);
     fp32_.seed = job_.texts.seed;
     CalibrationPlan plan = job_.plan;
-    if (done_.regression) choose_range(plan);
+    if (done_.problem == Problem::regression) choose_range(plan);
     const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
                                    observer_);
     CertifiedChoice certified = certifier.run(plan);
@@ -442,7 +439,7 @@ class Attacher {
       const BudgetOutcome& outcome = done_.calibration.outcomes[i];
       BudgetReport report_line{.outcome = outcome, .score = score_of(data_.report, outcome.policy)};
       report_line.milliseconds = time_of(engine, timed, outcome.policy, done_.calibration.entry.points[i].exit_rates);
-      if (done_.regression) {
+      if (done_.problem == Problem::regression) {
         const OrderKept kept =
             order_kept(examples, values_of(fp32_.report, PolicySpec{}), values_of(data_.report, outcome.policy));
         if (kept.questions > 0) report_line.order = kept;

@@ -24,7 +24,7 @@ struct AttachJob {
   std::string model = {};
   // max_length (0: the training's, else 128), threads and seed are for everything.
   DrawOptions texts = {.max_length = 0};
-  std::string thresholds = {};  // of several labels, as parse_cuts() takes them; empty = the model's
+  std::string thresholds = {};  // multi_label: as parse_thresholds() takes them; empty = the model's
   DataSource labelled = {};     // more texts, with labels, which only report; no path = none
   std::filesystem::path out = {};
   bool force = false;  // replace exits that the model has
@@ -61,7 +61,7 @@ struct Attached {
   AttachParts parts = {};
   int max_length = 0, threads = 0;
   std::string engine = {};
-  bool regression = false;
+  Problem problem = Problem::classification;
   std::pair<double, double> range = {};  // of values, where it is a regression
   std::string range_from = {};           // where that range is from, in words
   std::vector<ExitReport> exits = {};

@@ -7,10 +7,6 @@
 namespace exeunt {
 namespace {
 
-int best_of(std::span<const float> logits) {
-  return static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
 // p ln(p / q), 0 where p is.
 double divergence(double p, double q) {
   return p > 0 ? p * std::log(p / std::max(q, 1e-38)) : 0;
@@ -18,11 +14,13 @@ double divergence(double p, double q) {
 
 }  // namespace
 
-// softmax(logits / T), and ln Σ exp(logits / T); or the sigmoid of each (logit - cut) / T.
+// softmax(logits / T), and ln Σ exp(logits / T); or the sigmoid of each (logit - threshold) / T.
 double Imitation::tempered(std::span<const float> logits, std::span<float> out) const {
-  if (several_) {
+  if (meaning_.problem == Problem::multi_label) {
+    const Reading reading = meaning_.reading(logits);
     for (size_t c = 0; c < logits.size(); ++c)
-      out[c] = 1 / (1 + std::exp((cuts_.empty() ? 0 : cuts_[c]) / temperature_ - logits[c] / temperature_));
+      out[c] =
+          1 / (1 + std::exp(logit_threshold(reading, static_cast<int>(c)) / temperature_ - logits[c] / temperature_));
     return 0;
   }
   const float largest = *std::max_element(logits.begin(), logits.end());
@@ -37,12 +35,10 @@ double Imitation::tempered(std::span<const float> logits, std::span<float> out) 
 
 Imitation::Imitation(std::span<const float> teacher, const ExitLayout& exits, double temperature)
     : outputs_(exits.outputs),
-      regression_(exits.problem == Problem::regression),
-      several_(exits.problem == Problem::multi_label),
-      cuts_(exits.cuts),
+      meaning_(exits),
       temperature_(static_cast<float>(temperature)),
       targets_(teacher.size()) {
-  if (regression_) {
+  if (meaning_.problem == Problem::regression) {
     double squares = 0;
     for (const float value : teacher) mean_ += value / static_cast<double>(teacher.size());
     for (const float value : teacher) squares += (value - mean_) * (value - mean_);
@@ -55,16 +51,8 @@ Imitation::Imitation(std::span<const float> teacher, const ExitLayout& exits, do
   for (size_t i = 0; i < teacher.size(); i += width) {
     const std::span<const float> logits = teacher.subspan(i, width);
     tempered(logits, std::span(targets_).subspan(i, width));
-    if (!several_) labels_.push_back(best_of(logits));
-    for (size_t c = 0; several_ && c < width; ++c) given_.push_back(logits[c] > (cuts_.empty() ? 0 : cuts_[c]) ? 1 : 0);
+    labels_.push_back(labels_of(meaning_, logits));
   }
-}
-
-bool Imitation::same_labels(std::span<const float> logits, size_t text) const {
-  if (!several_) return best_of(logits) == labels_[text];
-  for (size_t c = 0; c < logits.size(); ++c)
-    if ((logits[c] > (cuts_.empty() ? 0 : cuts_[c])) != (given_[text * logits.size() + c] == 1)) return false;
-  return true;
 }
 
 std::span<const float> Imitation::target(size_t text) const noexcept {
@@ -79,7 +67,7 @@ double Imitation::loss(std::span<const size_t> texts, std::span<const float> stu
   double sum = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::span<const float> logits = student.subspan(i * width, width), wanted = target(texts[i]);
-    if (regression_) {
+    if (meaning_.problem == Problem::regression) {
       const float difference = logits[0] - wanted[0];
       sum += static_cast<double>(difference) * difference;
       if (!gradient.empty()) gradient[i] = 2 * difference / count;
@@ -88,7 +76,7 @@ double Imitation::loss(std::span<const size_t> texts, std::span<const float> stu
     const double total = tempered(logits, own);
     double lost = 0;
     for (size_t c = 0; c < width; ++c) {
-      if (several_) {
+      if (meaning_.problem == Problem::multi_label) {
         lost += divergence(wanted[c], own[c]) + divergence(1 - wanted[c], 1 - static_cast<double>(own[c]));
       } else if (wanted[c] > 0) {
         lost += wanted[c] *
@@ -106,13 +94,15 @@ double Imitation::agreement(std::span<const size_t> texts, std::span<const float
   double sum = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::span<const float> logits = student.subspan(i * width, width);
-    sum += regression_ ? std::abs(logits[0] - target(texts[i])[0]) : static_cast<double>(same_labels(logits, texts[i]));
+    sum += meaning_.problem == Problem::regression
+               ? std::abs(logits[0] - target(texts[i])[0])
+               : static_cast<double>(labels_of(meaning_, logits) == labels_[texts[i]]);
   }
   return sum;
 }
 
 void Imitation::finish(HeadArray& weights) const {
-  if (!regression_) return;
+  if (meaning_.problem != Problem::regression) return;
   const bool inner = weights.shape().inner > 0;
   for (float& value : weights.part(inner ? HeadArray::inner : HeadArray::classifier)) {
     value = static_cast<float>(value * spread_);

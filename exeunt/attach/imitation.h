@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an attached exit learns: to answer as the last exit of the finished model does, without labels.
-//   classes   T² KL(softmax(z_L / T) ‖ softmax(z_i / T)), mean over the texts
-//   several   T² Σ KL of the yes or no of each label, by sigmoid((z - cut) / T), mean over the texts
-//   values    (y_i − y_L)², mean over the texts, both in units of the spread of y_L (see Imitation::finish)
+//   classes      T² KL(softmax(z_L / T) ‖ softmax(z_i / T)), mean over the texts
+//   multi-label  T² Σ KL of the yes or no of each label, by sigmoid((z - threshold) / T), mean over the texts
+//   values       (y_i − y_L)², mean over the texts, both in units of the spread of y_L (see Imitation::finish)
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Imitation {
   // loss by the logits goes to `gradient` of the same shape; an empty one is not computed.
   double loss(std::span<const size_t> texts, std::span<const float> student, std::span<float> gradient) const;
 
-  // How many of `texts` get the last exit's label, or all of its several ones; for values, the summed |y_i − y_L| in
+  // How many of `texts` get the last exit's label, or the same set of labels; for values, the summed |y_i − y_L| in
   // units of the spread.
   [[nodiscard]] double agreement(std::span<const size_t> texts, std::span<const float> student) const;
 
@@ -39,16 +39,13 @@ class Imitation {
 
   // Probabilities of logits into `out`; returns what the logarithm of a probability lacks of its logit, for classes.
   double tempered(std::span<const float> logits, std::span<float> out) const;
-  [[nodiscard]] bool same_labels(std::span<const float> logits, size_t text) const;
 
   int outputs_;
-  bool regression_, several_;
-  std::vector<float> cuts_;  // several: as ExitLayout has them
+  OutputSpec meaning_;
   float temperature_;
   double mean_ = 0, spread_ = 1;
-  std::vector<float> targets_;       // [texts, outputs] probabilities at the temperature; or values with spread 1
-  std::vector<int> labels_ = {};     // [texts] of one label each
-  std::vector<uint8_t> given_ = {};  // [texts, outputs] of several
+  std::vector<float> targets_;  // [texts, outputs] probabilities at the temperature; or values with spread 1
+  std::vector<std::vector<int>> labels_ = {};  // [texts] as labels_of() has them; none of values
 };
 
 }  // namespace exeunt

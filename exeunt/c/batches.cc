@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "exeunt/c/handle.h"
-#include "exeunt/engine/answer_labels.h"
 
 using namespace exeunt::c;
 

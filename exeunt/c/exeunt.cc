@@ -10,7 +10,6 @@
 
 #include "exeunt/base/version.h"
 #include "exeunt/c/handle.h"
-#include "exeunt/engine/answer_labels.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt::c {
@@ -20,7 +19,8 @@ constexpr size_t kMostPolicies = 64;  // kept ready; a program that makes up eve
 
 std::string promise_text(Classifier& classifier) {
   OrderedJson out = promise_json(classifier.resolved(), classifier.engine().name(), classifier.notices());
-  for (const float cut : classifier.checkpoint().exits().cuts) out["thresholds"].push_back(threshold_of(cut));
+  for (const float logit : classifier.checkpoint().exits().logit_thresholds)
+    out["thresholds"].push_back(threshold_of(logit));
   return out.dump();
 }
 

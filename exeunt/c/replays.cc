@@ -26,6 +26,7 @@ using exeunt::Error;
 using exeunt::ExitTrace;
 using exeunt::OrderedJson;
 using exeunt::PolicySpec;
+using exeunt::Problem;
 
 constexpr const char* kExternal = "external";  // what runs, and how, is not ours
 
@@ -41,12 +42,14 @@ ExitTrace trace_of(const exeunt_logits* given) {
   trace.width = from.outputs;
   const auto exits = static_cast<size_t>(from.exits), outputs = static_cast<size_t>(from.outputs);
   trace.logits.assign(from.logits, from.logits + from.rows * exits * outputs);
-  trace.info.several = from.multi_label != 0;
+  trace.info.problem = from.multi_label != 0 ? Problem::multi_label
+                       : from.outputs == 1   ? Problem::regression
+                                             : Problem::classification;
   for (size_t c = 0; from.thresholds != nullptr && c < outputs; ++c) {
-    const float cut = exeunt::cut_of(from.thresholds[c]);
-    const double kept = exeunt::threshold_of(cut);  // as it will be written
+    const float logit = exeunt::logit_of(from.thresholds[c]);
+    const double kept = exeunt::threshold_of(logit);  // as it will be written
     require(kept > 0 && kept < 1, "thresholds: want probabilities from 0.000001 to 0.999999");
-    trace.info.cuts.push_back(cut);
+    trace.info.logit_thresholds.push_back(logit);
   }
   const size_t known = from.rows * trace.gold_width();
   if (from.gold != nullptr) {
@@ -56,8 +59,7 @@ ExitTrace trace_of(const exeunt_logits* given) {
   }
   trace.index.resize(from.rows);
   std::iota(trace.index.begin(), trace.index.end(), int64_t{0});
-  trace.info.regression = from.outputs == 1 && !trace.info.several;
-  if (!trace.info.regression)
+  if (trace.info.problem != Problem::regression)
     for (size_t c = 0; c < outputs; ++c) trace.info.labels.push_back(std::to_string(c));
   trace.info.layers.resize(exits);
   std::iota(trace.info.layers.begin(), trace.info.layers.end(), 1);
@@ -78,7 +80,7 @@ PolicySpec policy_of(const char* text) {
 }
 
 int label_of(const ExitTrace& trace, std::span<const float> logits) {
-  return trace.info.regression ? -1 : exeunt::answer_number(trace.reading(logits));
+  return trace.info.problem == Problem::regression ? -1 : exeunt::answer_number(trace.reading(logits));
 }
 
 void hand_out(const OrderedJson& value, char** json) {
@@ -112,7 +114,7 @@ exeunt::CalibrationPlan plan_of(const exeunt_plan& given) {
 // The share of rows whose early label is the gold one; nothing where gold is missing, or for regression.
 OrderedJson accuracy_of(const ExitTrace& trace, const exeunt::Replayer& replayer,
                         const exeunt::Departures& departures) {
-  if (trace.info.regression || !trace.labelled()) return nullptr;
+  if (trace.info.problem == Problem::regression || !trace.labelled()) return nullptr;
   size_t right = 0;
   for (size_t row = 0; row < trace.rows; ++row) right += trace.right(row, replayer.answer(departures, row)) ? 1 : 0;
   return static_cast<double>(right) / static_cast<double>(trace.rows);
@@ -141,7 +143,7 @@ exeunt_status exeunt_sweep(const exeunt_logits* logits, const char* policies, ch
   return guarded([&] {
     require(policies != nullptr && json != nullptr, "exeunt_sweep: got a null pointer, want policies and a place");
     const ExitTrace trace = trace_of(logits);
-    const bool regression = trace.info.regression;
+    const bool regression = trace.info.problem == Problem::regression;
     exeunt::Replayer replayer(trace);
     exeunt::LossMeter meter(trace, regression ? exeunt::RiskLoss::abs_diff : exeunt::RiskLoss::disagreement,
                             regression ? observed_range(trace) : std::nullopt);
@@ -170,7 +172,7 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
     exeunt::CalibrationPlan wanted = plan_of(given);
     const exeunt::CalibrationData data = exeunt::split_for_calibration(
         trace, given.seed, given.no_report != 0 ? exeunt::kNoReport : exeunt::SplitShares{});
-    if (trace.info.regression)
+    if (trace.info.problem == Problem::regression)
       wanted.range = given.high > given.low ? std::pair(given.low, given.high) : observed_range(data.fit);
     exeunt::Calibration done = exeunt::calibrate(data, wanted);
     if (done.entry.certificate) {

@@ -50,7 +50,8 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   if (!(plan.delta > 0 && plan.delta < 1))
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
   Settled settled;
-  settled.loss = plan.loss.value_or(data.fit.info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  settled.loss =
+      plan.loss.value_or(data.fit.info.problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
   settled.requests = plan.unit == CertifiedUnit::requests && most_repeats(data) > 1;
   const bool zero_one = settled.loss == RiskLoss::disagreement && !settled.requests;
   settled.method = plan.method.value_or(zero_one ? RiskMethod::ltt_binomial : RiskMethod::wsr);
@@ -60,7 +61,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   settled.delta = plan.delta / static_cast<double>(plan.budgets.size());
   if (plan.tries > 0) settled.delta *= share_of_try(plan.tries);
   settled.range = plan.range;
-  if (data.fit.info.regression && !settled.range) settled.range = observed_range(data.fit);
+  if (data.fit.info.problem == Problem::regression && !settled.range) settled.range = observed_range(data.fit);
   return settled;
 }
 

@@ -110,7 +110,7 @@ CertifyOptions certify_options(const CalibrateOptions& options, const Checkpoint
 // The range of a regression's values: the model's or the task's, else the user's, else the one that the fit part shows.
 std::optional<std::pair<double, double>> range_for(const CalibrateOptions& options, const Measured& measured,
                                                    const ExitTrace& fit, const Observer& observer) {
-  const bool regression = measured.trace.info.regression;
+  const bool regression = measured.trace.info.problem == Problem::regression;
   const auto known = label_range(measured);
   require_value_range(regression, known, options.range);
   if (!regression) return std::nullopt;
@@ -134,38 +134,39 @@ CertifiedUnit unit_for(const CalibrateOptions& options, const std::filesystem::p
 }
 
 // Chosen on the fit part alone, so that the other rows still test what was chosen before they were looked at.
-std::vector<float> fitted_cuts(const ExitTrace& fit, const Observer& observer) {
+std::vector<float> fitted_thresholds(const ExitTrace& fit, const Observer& observer) {
   const TraceInfo& info = fit.info;
-  const std::vector<FittedCut> fitted = fit_cuts(fit);
+  const std::vector<FittedThreshold> fitted = fit_thresholds(fit);
   const int64_t texts = fitted.front().texts + fitted.front().without;  // a row has gold for all labels or for none
   if (texts == 0)
     throw Error(Code::usage, "--thresholds fit: the rows have no labels", "name labelled rows with --data, or numbers");
-  std::vector<float> cuts;
+  std::vector<float> logit_thresholds;
   double before = 0, after = 0;
   for (size_t label = 0; label < fitted.size(); ++label) {
-    const FittedCut& one = fitted[label];
-    cuts.push_back(one.cut);
+    const FittedThreshold& one = fitted[label];
+    logit_thresholds.push_back(one.logit);
     before += one.before / static_cast<double>(fitted.size());
     after += one.after / static_cast<double>(fitted.size());
     if (!one.fitted) {
       observer.notice(
           fmt::format("threshold of '{}': stays {:g}; {} texts with it and {} without it are too few to "
                       "fit one, want {} of each",
-                      info.labels[label], threshold_of(one.cut), one.texts, one.without, kFewestToFit));
+                      info.labels[label], threshold_of(one.logit), one.texts, one.without, kFewestToFit));
     }
   }
   observer.notice(fmt::format("thresholds fitted on {} texts: macro_f1 {:.2f} there, {:.2f} with those before", texts,
                               100 * after, 100 * before));
-  if (std::all_of(cuts.begin(), cuts.end(), [](float cut) { return cut == 0; })) cuts.clear();
-  return cuts;
+  if (std::all_of(logit_thresholds.begin(), logit_thresholds.end(), [](float logit) { return logit == 0; }))
+    logit_thresholds.clear();
+  return logit_thresholds;
 }
 
 // Other thresholds make another model of the same weights: the logits stay, what they answer does not.
 void take_thresholds(const std::string& asked, const ExitTrace& fit, Measured& measured, const Observer& observer) {
-  const bool fits = asked == "fit" && measured.trace.info.several;
-  measured.model =
-      fits ? with_cuts(*measured.model, fitted_cuts(fit, observer)) : with_thresholds(*measured.model, asked);
-  measured.trace.info.cuts = measured.model->exits().cuts;
+  const bool fits = asked == "fit" && measured.trace.info.problem == Problem::multi_label;
+  measured.model = fits ? with_logit_thresholds(*measured.model, fitted_thresholds(fit, observer))
+                        : with_thresholds(*measured.model, asked);
+  measured.trace.info.logit_thresholds = measured.model->exits().logit_thresholds;
   measured.trace.info.weights = weights_sha256(*measured.model);
 }
 
@@ -203,9 +204,8 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
   }
   source.columns.label = plan.by;
   source.columns.labels.clear();
-  source.columns.several = false;
   source.columns.label_columns.clear();
-  source.columns.regression = false;
+  source.columns.problem = Problem::classification;
   const Dataset data = load_data(source);
   std::map<int64_t, float> value;
   for (const Example& example : data.examples) value[example.index] = example.gold;
@@ -256,12 +256,12 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     return split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
   };
   CalibrationData parts = split();
-  const std::vector<float> old_cuts = measured.trace.info.cuts;
+  const std::vector<float> old_thresholds = measured.trace.info.logit_thresholds;
   if (!options.thresholds.empty()) {
     take_thresholds(options.thresholds, parts.fit, measured, observer);
     parts = split();  // the same rows
   }
-  done.cuts = measured.trace.info.cuts;
+  done.logit_thresholds = measured.trace.info.logit_thresholds;
   CalibrationPlan plan = options.plan;
   plan.range = range_for(options, measured, parts.fit, observer);
   plan.unit = unit_for(options, done.out, measured.trace.info);
@@ -293,7 +293,8 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     measured.trace = done.data.certify;
     measured.profile = profile_of(options.run, measured, observer);
   }
-  if (done.cuts != old_cuts) write_thresholds(measured.model->folder(), done.cuts);  // before the policy, likewise
+  if (done.logit_thresholds != old_thresholds)
+    write_thresholds(measured.model->folder(), done.logit_thresholds);  // before the policy, likewise
   keep_policy(lock, done.out, measured, done.calibration.entry, !done.precisions.empty());
   Scorer scorer(early, scorer_options(measured));
   for (const BudgetOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));

@@ -24,7 +24,7 @@ struct CalibrateOptions {
   std::optional<CertifiedUnit> unit = {};
   // Of a regression's values, where the model does not tell it; none: that of the fit part.
   std::optional<std::pair<double, double>> range = {};
-  // Of several labels: "fit" for the best on the fit part, or as parse_cuts() takes them; empty = those it has.
+  // multi_label: "fit" for the best on the fit part, or as parse_thresholds() takes them; empty = those it has.
   std::string thresholds = {};
   bool report = true;  // keep rows that measure the result; else they help to certify
   uint64_t seed = 42;
@@ -42,7 +42,7 @@ struct Calibrated {
   std::vector<PrecisionTrial> precisions = {};  // empty = one was named
   PrecisionSetting setting = {};
   std::optional<double> speedup = {};
-  std::vector<float> cuts = {};  // of several labels, as the model has them now
+  std::vector<float> logit_thresholds = {};  // multi_label: as the model has them now
 };
 
 // The groups of every row of the trace. A column is read from the data as if it were the label. Throws Error (usage)

@@ -51,7 +51,7 @@ std::vector<Candidate> order_candidates(std::string_view family, const FamilySco
   const auto exits = static_cast<int>(scope.exits.empty() ? scope.sites.layers.size() : scope.exits.size());
   std::map<int, Candidate, std::greater<>> steps;  // by cost, dearest first
   for (const Params& params :
-       info_of(policy.rule).candidates({scope.sites.outputs, exits, scope.range, scope.sites.several})) {
+       info_of(policy.rule).candidates({scope.sites.outputs, exits, scope.range, scope.sites.problem})) {
     policy.params = params;
     Candidate candidate = measured(policy, fit);
     if (candidate.cost_fraction >= ordered.front().cost_fraction) continue;  // nothing leaves: full depth again
@@ -69,10 +69,11 @@ std::vector<Candidate> order_candidates(std::string_view family, const FamilySco
 
 std::vector<std::string> families_for(const ExitSites& sites, Families which) {
   std::vector<std::string> families;
-  const ModelTraits traits{
-      .regression = sites.regression, .classes = sites.outputs, .lte = sites.lte, .several = sites.several};
+  const ModelTraits traits{.problem = sites.problem, .classes = sites.outputs, .lte = sites.lte};
   for (const RuleInfo& rule : kRules) {
-    if (!calibrates(rule) || !suits(rule, traits) || (!sites.several && rule.repeats_another(sites.outputs))) continue;
+    if (!calibrates(rule) || !suits(rule, traits) ||
+        (sites.problem != Problem::multi_label && rule.repeats_another(sites.outputs)))
+      continue;
     if (rule.usual || which == Families::all) families.emplace_back(rule.name);
   }
   return families;

@@ -68,7 +68,7 @@ class Choosing {
   // A small fit part may show no changed answer where the certify part has some, and fp32 risks none at full depth. So
   // the share is estimated with half a change more than was seen (Jeffreys' prior).
   [[nodiscard]] bool likely_to_pass(double changed) const {
-    if (fp32_.fit.info.regression) return true;
+    if (fp32_.fit.info.problem == Problem::regression) return true;
     const auto rows = static_cast<double>(fp32_.fit.rows);
     const double share = (changed * rows + 0.5) / (rows + 1);
     const auto certify = static_cast<int64_t>(fp32_.certify.rows);

@@ -32,8 +32,8 @@ Grouping::Grouping(const GroupPlan& plan, const CalibrationData& data) : plan_(p
   };
   if (plan.by.empty()) return;
   if (plan.by == "label") {
-    if (data.fit.info.regression) refuse("a model that predicts numbers has no labels");
-    several_ = data.fit.info.several;
+    if (data.fit.info.problem == Problem::regression) refuse("a model that predicts numbers has no labels");
+    several_ = data.fit.info.problem == Problem::multi_label;
     gold_ = data.fit.labelled() && data.certify.labelled() && data.report.labelled();
     names_ = data.fit.info.labels;
   } else if (plan.by == "length") {
@@ -68,7 +68,7 @@ size_t Grouping::group_of(const ExitTrace& part, const PartRows& rows, size_t ro
 bool Grouping::has(const ExitTrace& part, size_t row, int label) const {
   if (gold_) return part.gold[row * part.gold_width() + static_cast<size_t>(label)] == 1;
   const Reading full = part.reading(part.full_depth(row));
-  return has_label(full.logits, full.cuts, label);
+  return has_label(full, label);
 }
 
 std::vector<std::vector<size_t>> Grouping::rows_of(const ExitTrace& part, const PartRows& rows) const {

@@ -14,9 +14,7 @@ namespace {
 // The loss of an answer to a row; `width` is the width of the regression range.
 double loss_of(const ExitTrace& trace, size_t row, std::span<const float> answer, RiskLoss loss, double width) {
   const std::span<const float> full = trace.full_depth(row);
-  if (loss == RiskLoss::abs_diff)
-    return std::min(1.0, std::abs(static_cast<double>(answer[0]) - static_cast<double>(full[0])) / width);
-  if (loss == RiskLoss::disagreement) return trace.same_answer(answer, full) ? 0 : 1;
+  if (loss != RiskLoss::zero_one_drop) return answer_loss(trace.info, answer, full, width);
   return (trace.right(row, answer) ? 0 : 1) - (trace.right(row, full) ? 0 : 1);
 }
 
@@ -40,12 +38,12 @@ std::optional<std::pair<double, double>> observed_range(const ExitTrace& trace) 
 
 LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::pair<double, double>> range)
     : trace_(trace), replayer_(trace, trace.info.last_head) {
-  const bool numbers = loss == RiskLoss::abs_diff;
-  if (numbers != trace.info.regression) {
+  const bool numbers = trace.info.problem == Problem::regression;
+  if (numbers != (loss == RiskLoss::abs_diff)) {
     throw Error(Code::usage,
                 fmt::format("loss '{}' does not suit {}", name_of(loss),
-                            trace.info.regression ? "a model that predicts numbers" : "a model that predicts classes"),
-                trace.info.regression ? "use abs_diff" : "use disagreement or zero_one_drop");
+                            numbers ? "a model that predicts numbers" : "a model that predicts classes"),
+                numbers ? "use abs_diff" : "use disagreement or zero_one_drop");
   }
   if (loss == RiskLoss::zero_one_drop && !trace.labelled())
     throw Error(Code::usage, "loss 'zero_one_drop' needs the gold label of every row", "use disagreement");

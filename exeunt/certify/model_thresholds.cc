@@ -8,9 +8,9 @@
 
 namespace exeunt {
 
-Checkpoint with_cuts(const Checkpoint& model, std::vector<float> cuts) {
+Checkpoint with_logit_thresholds(const Checkpoint& model, std::vector<float> logit_thresholds) {
   ExitLayout exits = model.exits();
-  exits.cuts = std::move(cuts);
+  exits.logit_thresholds = std::move(logit_thresholds);
   Origin origin{.folder = model.folder(),
                 .weights_sha256 = model.stored_sha256(),
                 .policy = model.native_policy(),
@@ -29,7 +29,7 @@ Checkpoint with_thresholds(const Checkpoint& model, std::string_view text) {
     throw Error(Code::usage, "--thresholds fit: takes labelled rows, and these are fitted where a policy is chosen",
                 "exeunt calibrate MODEL --data FILE --thresholds fit");
   }
-  return with_cuts(model, parse_cuts(text, model.exits().labels, model.exits().cuts));
+  return with_logit_thresholds(model, parse_thresholds(text, model.exits().labels, model.exits().logit_thresholds));
 }
 
 }  // namespace exeunt

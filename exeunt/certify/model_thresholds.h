@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other thresholds for a model that gives several labels at once.
+// Other thresholds for a multi-label model.
 #pragma once
 
 #include <string_view>
@@ -9,10 +9,10 @@
 
 namespace exeunt {
 
-// The same model of several labels with other cuts (outputs/evidence.h). Throws Error.
-[[nodiscard]] Checkpoint with_cuts(const Checkpoint& model, std::vector<float> cuts);
+// The same multi-label model with other logit thresholds (outputs/evidence.h). Throws Error.
+[[nodiscard]] Checkpoint with_logit_thresholds(const Checkpoint& model, std::vector<float> logit_thresholds);
 
-// The model with the thresholds of `text`, as parse_cuts() takes them; as it is, if that is empty. Throws Error
+// The model with the thresholds of `text`, as parse_thresholds() takes them; as it is, if that is empty. Throws Error
 // (usage), also for a model that gives one answer.
 [[nodiscard]] Checkpoint with_thresholds(const Checkpoint& model, std::string_view text);
 

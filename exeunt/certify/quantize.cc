@@ -38,14 +38,14 @@ Answered answers_of(const ExitTrace& trace, const PolicySpec& policy) {
   const Departures departures = replayer.run(policy);
   Answered out{.predicted = {}, .exit = departures.exit};
   for (size_t row = 0; row < trace.rows; ++row) {
-    out.predicted.push_back(answer_of(trace, replayer.answer(departures, row)));
+    out.predicted.push_back(answer_of(trace.info, replayer.answer(departures, row)));
   }
   return out;
 }
 
 double quality(const ExitTrace& trace, const std::vector<float>& predicted) {
-  if (!trace.labelled() || trace.info.several) return 0;
-  const Metric metric = trace.info.regression ? Metric::pearson : Metric::accuracy;
+  if (!trace.labelled() || trace.info.problem == Problem::multi_label) return 0;
+  const Metric metric = trace.info.problem == Problem::regression ? Metric::pearson : Metric::accuracy;
   return score(std::span(&metric, 1), predicted, trace.gold).front().value;
 }
 
@@ -212,7 +212,7 @@ Change change_between(const ExitTrace& before, const ExitTrace& after, const Pol
   Change out{.drift = drift(before, after, policy)};
   const Answered one = answers_of(before, policy), two = answers_of(after, policy);
   double tolerance = 0;
-  if (before.info.regression) {
+  if (before.info.problem == Problem::regression) {
     const auto [least, most] = std::minmax_element(one.predicted.begin(), one.predicted.end());
     tolerance = 0.01 * (*most - *least);
   }

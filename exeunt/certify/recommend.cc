@@ -35,7 +35,8 @@ struct Terms {
 Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   Terms terms{.goal = goal, .test = {}, .certify = false};
   RiskTest& test = terms.test;
-  test.loss = goal.loss.value_or(runs[0].trace->info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  test.loss = goal.loss.value_or(runs[0].trace->info.problem == Problem::regression ? RiskLoss::abs_diff
+                                                                                    : RiskLoss::disagreement);
   test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
   test.epsilon = goal.drop.value_or(0.01);
   test.delta = (1 - goal.confidence) * share_of_try(1);
@@ -72,13 +73,14 @@ std::string gold_text(const ExitTrace& trace, size_t row) {
   const std::span<const float> own = std::span(trace.gold).subspan(row * trace.gold_width(), trace.gold_width());
   const float gold = own[0];
   if (std::isnan(gold)) return "none";
-  if (trace.info.several) {
+  if (trace.info.problem == Problem::multi_label) {
     std::set<std::string> names;
     for (size_t label = 0; label < own.size(); ++label)
       if (own[label] == 1) names.insert(trace.info.labels.at(label));
     return fmt::format("{}", fmt::join(names, "|"));
   }
-  return trace.info.regression ? fmt::format("{}", gold) : trace.info.labels.at(static_cast<size_t>(gold));
+  return trace.info.problem == Problem::regression ? fmt::format("{}", gold)
+                                                   : trace.info.labels.at(static_cast<size_t>(gold));
 }
 
 void require_same_rows(std::span<const RunOnTrial> runs) {
@@ -89,8 +91,7 @@ void require_same_rows(std::span<const RunOnTrial> runs) {
       throw Error(Code::bad_file, fmt::format("{}: {} than {}", run.name, how, runs[0].name),
                   "measure all runs on the same data: name it with --data");
     };
-    if (other.info.regression != first.info.regression || other.info.several != first.info.several)
-      refuse("another kind of problem");
+    if (other.info.problem != first.info.problem) refuse("another kind of problem");
     if (other.rows != first.rows) refuse(fmt::format("{} rows, and so others", other.rows));
     for (size_t row = 0; row < first.rows; ++row)
       if (gold_text(other, row) != gold_text(first, row)) refuse(fmt::format("row {} has another label", row));
@@ -134,13 +135,15 @@ std::vector<std::vector<int>> choices_of_exits(const std::vector<int>& layers) {
   return out;
 }
 
-// Gold as answers are compared with it: of several labels, the number of their set.
+// Gold as answers are compared with it: of multi_label, the number of the set.
 std::vector<float> gold_answers(const ExitTrace& trace) {
-  if (!trace.info.several) return trace.gold;
+  if (trace.info.problem != Problem::multi_label) return trace.gold;
   std::vector<float> out;
   for (size_t row = 0; row < trace.rows; ++row) {
-    const Reading set{.logits = trace.gold.data() + row * trace.gold_width(), .classes = trace.width, .several = true};
-    out.push_back(static_cast<float>(set_number(set)));  // of 1 and 0, the ones are above the cut
+    const Reading set{.logits = trace.gold.data() + row * trace.gold_width(),
+                      .classes = trace.width,
+                      .problem = Problem::multi_label};
+    out.push_back(static_cast<float>(set_number(set)));  // of 1 and 0, the ones are above the threshold
   }
   return out;
 }
@@ -154,7 +157,7 @@ class Trial {
         run_(run),
         terms_(terms),
         data_(std::move(data)),
-        range_(run.range || !run.trace->info.regression ? run.range : observed_range(data_.fit)),
+        range_(run.range || run.trace->info.problem != Problem::regression ? run.range : observed_range(data_.fit)),
         choose_meter_(data_.fit, terms.test.loss, range_),
         report_meter_(data_.report, terms.test.loss, range_),
         choose_(data_.fit, run.scoring),
@@ -180,7 +183,8 @@ class Trial {
   // Of sets of labels, the share that is right: the numbers of sets know no other metric.
   [[nodiscard]] Judge judge() const {
     static constexpr Metric kWholeSets[] = {Metric::accuracy};
-    return data_.fit.info.several ? Judge{kWholeSets, Metric::accuracy} : Judge{choose_.metrics(), run_.primary};
+    return data_.fit.info.problem == Problem::multi_label ? Judge{kWholeSets, Metric::accuracy}
+                                                          : Judge{choose_.metrics(), run_.primary};
   }
   [[nodiscard]] Answers full_depth() const { return {choose_full_, choose_gold_}; }
   [[nodiscard]] const std::vector<int>& layers() const noexcept { return data_.fit.info.layers; }
@@ -236,7 +240,7 @@ std::vector<float> Trial::answers_of(Replayer& replayer, const ExitTrace& trace,
   answers.reserve(trace.rows);
   for (size_t row = 0; row < trace.rows; ++row) {
     const std::span<const float> logits = replayer.answer(departures, row);
-    answers.push_back(trace.info.regression ? logits[0] : static_cast<float>(answer_number(trace.reading(logits))));
+    answers.push_back(answer_of(trace.info, logits));
   }
   return answers;
 }

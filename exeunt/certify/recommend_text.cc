@@ -34,7 +34,9 @@ struct Told {
     return what.labelled ? std::string(name_of(runs[0].primary)) : "agreement";
   }
   // Where it is not the quality already, and numbers never agree to the last bit.
-  [[nodiscard]] bool agreement_counts() const { return what.labelled && !runs[0].trace->info.regression; }
+  [[nodiscard]] bool agreement_counts() const {
+    return what.labelled && runs[0].trace->info.problem != Problem::regression;
+  }
   [[nodiscard]] std::string loss_name() const {
     return what.loss == RiskLoss::disagreement ? "changed, 95 %" : "loss, 95 %";
   }

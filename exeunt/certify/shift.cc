@@ -10,7 +10,7 @@
 namespace exeunt {
 
 std::vector<int64_t> full_depth_answers(const ExitTrace& trace) {
-  if (trace.info.regression || trace.info.several) return {};  // sets are too many to count
+  if (trace.info.problem != Problem::classification) return {};  // sets are too many to count
   std::vector<int64_t> counts(static_cast<size_t>(trace.width), 0);
   for (size_t row = 0; row < trace.rows; ++row) {
     const std::span<const float> logits = trace.full_depth(row);

@@ -39,15 +39,16 @@ Slope slope_at(const ExitTrace& trace, int exit, std::span<const int> targets, d
   return {total.value / rows, total.first / rows, total.second / rows};
 }
 
-// The same for sets: of each label, l(b) = ln(1 + e^(-b s d)) with d = z - cut and s = 1 where full depth gives the
-// label, -1 where not; l' = -s d q, l'' = d^2 q (1 - q) with q = 1 / (1 + e^(b s d)).
+// The same for sets: of each label, l(b) = ln(1 + e^(-b s d)) with d = z - threshold and s = 1 where full depth gives
+// the label, -1 where not; l' = -s d q, l'' = d^2 q (1 - q) with q = 1 / (1 + e^(b s d)).
 Slope set_slope_at(const ExitTrace& trace, int exit, double b) {
   Slope total;
   for (size_t row = 0; row < trace.rows; ++row) {
     const Reading own = trace.reading(trace.at(row, exit)), full = trace.reading(trace.full_depth(row));
     for (int c = 0; c < trace.width; ++c) {
-      const double d = static_cast<double>(own.logits[c]) - (own.cuts == nullptr ? 0.0F : own.cuts[c]);
-      const double signed_d = has_label(full.logits, full.cuts, c) ? d : -d, x = -b * signed_d;
+      const double d =
+          static_cast<double>(own.logits[c]) - (own.logit_thresholds == nullptr ? 0.0F : own.logit_thresholds[c]);
+      const double signed_d = has_label(full, c) ? d : -d, x = -b * signed_d;
       const double q = 1 / (1 + std::exp(-x));
       total.value += std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
       total.first -= signed_d * q;
@@ -97,8 +98,8 @@ float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> tar
 
 std::vector<float> decision_temperatures(const ExitTrace& trace) {
   std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
-  if (trace.info.regression) return temperatures;
-  if (trace.info.several) {
+  if (trace.info.problem == Problem::regression) return temperatures;
+  if (trace.info.problem == Problem::multi_label) {
     const double weight = kShrink / static_cast<double>(trace.rows);
     for (int exit = 0; exit + 1 < trace.exits; ++exit)
       temperatures[static_cast<size_t>(exit)] =
@@ -117,7 +118,7 @@ std::vector<float> decision_temperatures(const ExitTrace& trace) {
 
 std::vector<float> score_temperatures(const ExitTrace& trace) {
   std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
-  if (trace.info.regression || trace.info.several || !trace.labelled()) return temperatures;
+  if (trace.info.problem != Problem::classification || !trace.labelled()) return temperatures;
   const std::vector<int> targets(trace.gold.begin(), trace.gold.end());
   for (int exit = 0; exit < trace.exits; ++exit)
     temperatures[static_cast<size_t>(exit)] = fit_temperature(trace, exit, targets);

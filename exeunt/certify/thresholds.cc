@@ -22,35 +22,36 @@ double f1_of(int64_t hits, int64_t given, int64_t texts) noexcept {
   return given + texts == 0 ? 0 : 2 * static_cast<double>(hits) / static_cast<double>(given + texts);
 }
 
-FittedCut fit_cut(const ExitTrace& trace, size_t label) {
+FittedThreshold fit_threshold(const ExitTrace& trace, size_t label) {
   std::vector<LabelRow> rows;
   for (size_t row = 0; row < trace.rows; ++row) {
     const float gold = trace.gold[row * trace.gold_width() + label];
     if (!std::isnan(gold)) rows.push_back({trace.full_depth(row)[label], gold == 1});
   }
   std::sort(rows.begin(), rows.end(), [](const LabelRow& a, const LabelRow& b) { return a.logit > b.logit; });
-  FittedCut out{.cut = trace.info.cuts.empty() ? 0 : trace.info.cuts[label]};
+  FittedThreshold out{.logit = trace.info.logit_thresholds.empty() ? 0 : trace.info.logit_thresholds[label]};
   int64_t hits = 0, given = 0;
   for (const LabelRow& row : rows) {
     out.texts += row.has ? 1 : 0;
-    given += row.logit > out.cut ? 1 : 0;
-    hits += row.has && row.logit > out.cut ? 1 : 0;
+    given += row.logit > out.logit ? 1 : 0;
+    hits += row.has && row.logit > out.logit ? 1 : 0;
   }
   out.without = static_cast<int64_t>(rows.size()) - out.texts;
   out.before = out.after = f1_of(hits, given, out.texts);
   out.fitted = std::min(out.texts, out.without) >= kFewestToFit;
   if (!out.fitted) return out;
   hits = given = 0;
-  for (size_t i = 0; i < rows.size(); ++i) {  // a cut between this row and the next gives the label to those up to here
+  for (size_t i = 0; i < rows.size();
+       ++i) {  // a threshold between this row and the next gives the label to those up to here
     hits += rows[i].has ? 1 : 0;
     ++given;
     const float above = rows[i].logit, below = i + 1 < rows.size() ? rows[i + 1].logit : above - 1;
-    const float cut = cut_of(threshold_of(below + (above - below) / 2));  // as files write it
-    const bool apart = cut >= below && cut < above;
+    const float logit = logit_of(threshold_of(below + (above - below) / 2));  // as files write it
+    const bool apart = logit >= below && logit < above;
     const double f1 = f1_of(hits, given, out.texts);
     if (!apart || f1 <= out.after) continue;
     out.after = f1;
-    out.cut = cut;
+    out.logit = logit;
   }
   return out;
 }
@@ -66,7 +67,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
 }
 
 // Rounded to the six digits that files write, so that what is read back is what was meant.
-float cut_named(std::string_view text) {
+float threshold_named(std::string_view text) {
   const auto value = number_of<double>(text);
   const double threshold = value ? std::round(*value * 1e6) / 1e6 : 0;
   if (!(threshold > 0 && threshold < 1)) {
@@ -74,21 +75,21 @@ float cut_named(std::string_view text) {
                 fmt::format("thresholds: got '{}', want a number from 0.000001 to 0.999999", text.substr(0, 64)),
                 "a probability above which a label is given: 0.3 for all, 0.3,0.5 for each, or rude=0.3");
   }
-  return cut_of(threshold);
+  return logit_of(threshold);
 }
 
 }  // namespace
 
-std::vector<FittedCut> fit_cuts(const ExitTrace& trace) {
-  check(trace.info.several, "thresholds are those of several labels");
-  std::vector<FittedCut> out;
-  for (size_t label = 0; label < static_cast<size_t>(trace.width); ++label) out.push_back(fit_cut(trace, label));
+std::vector<FittedThreshold> fit_thresholds(const ExitTrace& trace) {
+  check(trace.info.problem == Problem::multi_label, "thresholds are those of a multi-label model");
+  std::vector<FittedThreshold> out;
+  for (size_t label = 0; label < static_cast<size_t>(trace.width); ++label) out.push_back(fit_threshold(trace, label));
   return out;
 }
 
-std::vector<float> parse_cuts(std::string_view text, const std::vector<std::string>& labels,
-                              const std::vector<float>& present) {
-  std::vector<float> cuts = present.empty() ? std::vector<float>(labels.size(), 0.0F) : present;
+std::vector<float> parse_thresholds(std::string_view text, const std::vector<std::string>& labels,
+                                    const std::vector<float>& present) {
+  std::vector<float> logit_thresholds = present.empty() ? std::vector<float>(labels.size(), 0.0F) : present;
   const std::vector<std::string_view> parts = parts_of(text);
   if (text.find('=') != std::string_view::npos) {
     for (const std::string_view part : parts) {
@@ -98,25 +99,28 @@ std::vector<float> parse_cuts(std::string_view text, const std::vector<std::stri
       if (found == labels.end())
         throw Error(Code::usage, fmt::format("thresholds: the model has no label '{}'", name.substr(0, 64)),
                     suggestion(name, labels));
-      cuts[static_cast<size_t>(found - labels.begin())] = cut_named(part.substr(std::min(equals + 1, part.size())));
+      logit_thresholds[static_cast<size_t>(found - labels.begin())] =
+          threshold_named(part.substr(std::min(equals + 1, part.size())));
     }
   } else if (parts.size() == 1) {
-    cuts.assign(labels.size(), cut_named(text));
+    logit_thresholds.assign(labels.size(), threshold_named(text));
   } else {
     if (parts.size() != labels.size())
       throw Error(Code::usage,
                   fmt::format("thresholds: got {}, want one for each of {} labels", parts.size(), labels.size()),
                   "or one number for all of them, or NAME=NUMBER for some");
-    for (size_t i = 0; i < parts.size(); ++i) cuts[i] = cut_named(parts[i]);
+    for (size_t i = 0; i < parts.size(); ++i) logit_thresholds[i] = threshold_named(parts[i]);
   }
-  if (std::all_of(cuts.begin(), cuts.end(), [](float cut) { return cut == 0; })) cuts.clear();
-  return cuts;
+  if (std::all_of(logit_thresholds.begin(), logit_thresholds.end(), [](float logit) { return logit == 0; }))
+    logit_thresholds.clear();
+  return logit_thresholds;
 }
 
-std::string thresholds_by_label(const std::vector<std::string>& labels, const std::vector<float>& cuts) {
+std::string thresholds_by_label(const std::vector<std::string>& labels, const std::vector<float>& logit_thresholds) {
   std::string out;
   for (size_t i = 0; i < labels.size(); ++i)
-    out += fmt::format("{}{} {:g}", i == 0 ? "" : ", ", labels[i], cuts.empty() ? 0.5 : threshold_of(cuts[i]));
+    out += fmt::format("{}{} {:g}", i == 0 ? "" : ", ", labels[i],
+                       logit_thresholds.empty() ? 0.5 : threshold_of(logit_thresholds[i]));
   return out;
 }
 

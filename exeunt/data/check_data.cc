@@ -43,7 +43,7 @@ SplitReport check_split(const Task& task, const SplitFile& file, const fs::path&
     report.columns = data.columns;
     report.notices = data.notices;
     report.sha256 = data.sha256;
-    if (data.labelled && !data.regression) {
+    if (data.labelled && data.problem != Problem::regression) {
       report.label_counts.assign(data.labels.size(), 0);
       for (const Example& example : data.examples) ++report.label_counts[static_cast<size_t>(example.gold)];
     }

@@ -116,7 +116,7 @@ Dataset SplitReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
   refuse_utf16(bytes, where_);
   out_.task = task_.name;
   out_.split = name_of(file_.split);
-  out_.regression = task_.regression();
+  if (task_.regression()) out_.problem = Problem::regression;
   out_.labelled = file_.label.wanted();
   out_.labels = task_.labels;
   out_.range = task_.range;
@@ -198,16 +198,16 @@ Dataset read_split(const Task& task, Split split, const fs::path& folder, const 
 }
 
 void reorder_labels(Dataset& data, const std::vector<std::string>& labels) {
-  if (data.regression || data.labels == labels) return;
+  if (data.problem == Problem::regression || data.labels == labels) return;
   const LabelIndex index(labels);
   for (Example& example : data.examples) {
-    if (!data.several) break;
+    if (data.problem != Problem::multi_label) break;
     for (int& label : example.given)
       label = static_cast<int>(index.gold(data.labels[static_cast<size_t>(label)],
                                           fmt::format("{}: row {}", data.where, example.index + 1)));
     std::sort(example.given.begin(), example.given.end());
   }
-  if (data.several) {
+  if (data.problem == Problem::multi_label) {
     data.labels = labels;
     return;
   }

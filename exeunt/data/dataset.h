@@ -13,6 +13,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/data/task.h"
+#include "exeunt/outputs/problem.h"
 
 namespace exeunt {
 
@@ -22,17 +23,16 @@ inline constexpr uint64_t kMaxDataBytes = uint64_t{1} << 33;
 struct Example {
   std::string text;
   std::optional<std::string> pair;
-  float gold = 0;               // label index or value; NaN if the file has no labels; 0 where there may be several
-  std::vector<int> given = {};  // several: indices of this row's labels, ascending
+  float gold = 0;               // label index or value; NaN if the file has no labels; 0 for multi_label
+  std::vector<int> given = {};  // multi_label: indices of this row's labels, ascending
   int64_t index = 0;            // row in the file, from 0, header not counted
 };
 
 struct Dataset {
   std::string task;   // name in the table; empty for user data
   std::string split;  // "train", "dev", "test"; empty for user data
-  bool regression = false;
+  Problem problem = Problem::classification;
   bool labelled = false;
-  bool several = false;                            // labels at once
   std::vector<std::string> labels;                 // in index order; empty for regression
   std::optional<std::pair<double, double>> range;  // of regression values
   std::vector<Example> examples;

@@ -78,7 +78,7 @@ Features make_features(const Dataset& data, const Tokenizer& tokenizer, const Fe
     out.types.insert(out.types.end(), encoded[row].types.begin(), encoded[row].types.end());
     out.gold.push_back(data.examples[row].gold);
     out.index.push_back(data.examples[row].index);
-    if (data.several) {
+    if (data.problem == Problem::multi_label) {
       out.sets.resize(out.sets.size() + data.labels.size(), 0.0F);
       for (const int label : data.examples[row].given)
         out.sets[row * data.labels.size() + static_cast<size_t>(label)] = 1;

@@ -41,11 +41,11 @@ bool looks_missing(std::string_view label) {
 }
 
 GoldReader::GoldReader(const UserColumns& columns)
-    : regression_(columns.regression), skip_bad_(columns.skip_bad), given_(columns.labels) {
+    : problem_(columns.problem), skip_bad_(columns.skip_bad), given_(columns.labels) {
   if (given_.empty()) return;
-  if (regression_.value_or(false)) throw Error(Code::usage, "a regression has no list of labels");
+  if (problem_ == Problem::regression) throw Error(Code::usage, "a regression has no list of labels");
   exact_.emplace(given_);
-  regression_ = false;
+  problem_ = Problem::classification;
   labels_.resize(given_.size());
   std::map<std::string, int> uses;
   for (const std::string& name : given_) ++uses[label_key(name)];
@@ -70,12 +70,12 @@ size_t GoldReader::label_of(std::string_view label, std::string_view where) {
 
 float GoldReader::read(std::string_view label, std::string_view where) {
   if (trimmed(label).empty()) {
-    throw_bad_file(where, "got an empty label, want a {}", regression_.value_or(false) ? "number" : "name");
+    throw_bad_file(where, "got an empty label, want a {}", problem_ == Problem::regression ? "number" : "name");
   }
   if (skip_bad_ && looks_missing(label) && !(exact_ && exact_->has(label))) {
     throw_bad_file(where, "got the label {}, which stands for a missing value", shown(label));
   }
-  if (regression_.value_or(false)) return gold_value(label, std::nullopt, where);
+  if (problem_ == Problem::regression) return gold_value(label, std::nullopt, where);
   const size_t index = label_of(label, where);
   std::map<std::string, int64_t, std::less<>>& spellings = labels_[index].spellings;
   const std::string_view name = trimmed(label);
@@ -99,8 +99,8 @@ std::vector<std::string> GoldReader::names() const {
 }
 
 void GoldReader::finish(Dataset& data, std::string_view where) {
-  data.regression = regression_ ? *regression_ : looks_like_numbers();
-  if (data.regression) return finish_regression(data);
+  data.problem = problem_.value_or(looks_like_numbers() ? Problem::regression : Problem::classification);
+  if (data.problem == Problem::regression) return finish_regression(data);
   finish_labels(data, where);
 }
 
@@ -121,7 +121,7 @@ void GoldReader::finish_regression(Dataset& data) const {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (size_t i = 0; i < data.examples.size(); ++i) {
     Example& example = data.examples[i];
-    if (!regression_) example.gold = static_cast<float>(*parse_number(labels_[rows_[i]].spellings.begin()->first));
+    if (!problem_) example.gold = static_cast<float>(*parse_number(labels_[rows_[i]].spellings.begin()->first));
     low = std::min<double>(low, example.gold);
     high = std::max<double>(high, example.gold);
   }

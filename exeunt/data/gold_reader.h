@@ -50,7 +50,7 @@ class GoldReader {
   void say_joined(Dataset& data, std::string_view where, const std::vector<std::string>& names) const;
   [[nodiscard]] std::vector<std::string> names() const;
 
-  std::optional<bool> regression_;
+  std::optional<Problem> problem_;
   bool skip_bad_ = false;
   std::vector<std::string> given_;
   std::optional<LabelIndex> exact_;                    // of those given

@@ -39,9 +39,10 @@ std::vector<Part> parts_of(const Dataset& data, double eval_share, double certif
   for (const auto& [hash, rows] : all) {
     const Example& first = data.examples[rows.front()];
     // One of several labels stands for the row: enough to spread them.
-    const float label = data.regression                        ? 0
-                        : data.several && !first.given.empty() ? static_cast<float>(first.given.back())
-                                                               : first.gold;
+    const float label = data.problem == Problem::regression ? 0
+                        : data.problem == Problem::multi_label && !first.given.empty()
+                            ? static_cast<float>(first.given.back())
+                            : first.gold;
     by_label[label].push_back(&rows);
     rows_of[label] += static_cast<double>(rows.size());
   }
@@ -75,8 +76,8 @@ void add_field(std::string& line, std::string_view field) {
 
 // As user_data reads it back.
 std::string label_text(const Dataset& data, const Example& example) {
-  if (data.regression) return fmt::format("{}", example.gold);
-  if (!data.several) return data.labels.at(static_cast<size_t>(example.gold));
+  if (data.problem == Problem::regression) return fmt::format("{}", example.gold);
+  if (data.problem != Problem::multi_label) return data.labels.at(static_cast<size_t>(example.gold));
   std::string out;
   for (const int label : example.given) out += (out.empty() ? "" : "|") + data.labels.at(static_cast<size_t>(label));
   return out;

@@ -105,7 +105,7 @@ std::string named(const std::vector<std::string>& labels, const DataFacts& facts
 DataFacts inspect(const Dataset& data) {
   DataFacts facts;
   facts.rows = static_cast<int64_t>(data.examples.size());
-  if (data.labelled && !data.regression && !data.several) count_labels(data, facts);
+  if (data.labelled && data.problem == Problem::classification) count_labels(data, facts);
   count_repeated(data, facts);
   std::vector<int64_t> words;
   for (const Example& example : data.examples) {

@@ -218,12 +218,15 @@ std::vector<Score> score(std::span<const Metric> metrics, std::span<const float>
   return out;
 }
 
-std::vector<Metric> set_metrics() {
-  return {Metric::exact_match, Metric::micro_f1, Metric::macro_f1};
-}
-
-std::vector<Metric> default_metrics(bool regression, size_t labels) {
-  if (regression) return {Metric::pearson, Metric::spearmanr, Metric::combined_score};
+std::vector<Metric> default_metrics(Problem problem, size_t labels) {
+  switch (problem) {
+    case Problem::classification:
+      break;
+    case Problem::multi_label:
+      return {Metric::exact_match, Metric::micro_f1, Metric::macro_f1};
+    case Problem::regression:
+      return {Metric::pearson, Metric::spearmanr, Metric::combined_score};
+  }
   if (labels == 2) return {Metric::accuracy, Metric::f1, Metric::matthews_correlation};
   return {Metric::accuracy, Metric::matthews_correlation};
 }

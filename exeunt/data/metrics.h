@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/outputs/problem.h"
+
 namespace exeunt {
 
 enum class Metric {
@@ -50,9 +52,7 @@ struct Score {
 [[nodiscard]] std::vector<Score> score(std::span<const Metric> metrics, std::span<const float> predicted,
                                        std::span<const float> gold, int positive = 1);
 
-// Those of sets of labels.
-[[nodiscard]] std::vector<Metric> set_metrics();
 // The metrics for data without a known task.
-[[nodiscard]] std::vector<Metric> default_metrics(bool regression, size_t labels);
+[[nodiscard]] std::vector<Metric> default_metrics(Problem problem, size_t labels);
 
 }  // namespace exeunt

@@ -54,8 +54,7 @@ void SetReader::finish(Dataset& data, std::string_view where) const {
   if (names_.empty()) throw_bad_file(where, "no row has a label, want at least one");
   if (names_.size() > kMaxLabels)
     throw_bad_file(where, "got {} different labels, want at most {}", names_.size(), kMaxLabels);
-  data.several = true;
-  data.regression = false;
+  data.problem = Problem::multi_label;
   data.labels = names_;
   if (given_) return;
   sort_labels(data.labels);

@@ -34,8 +34,8 @@ class UserReader {
   void refuse_bad() const;
   void say_left_out(const std::string& where);
   [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
-  [[nodiscard]] bool several() const {
-    return (columns_.several && !columns_.label.empty()) || !columns_.label_columns.empty();
+  [[nodiscard]] bool multi_label() const {
+    return (columns_.problem == Problem::multi_label && !columns_.label.empty()) || !columns_.label_columns.empty();
   }
   void take_set(Example& example, const Row& row);
   void take_set(Example& example, const Json& object, const std::string& place);
@@ -43,7 +43,7 @@ class UserReader {
   const UserColumns& columns_;
   const OnBadRow& on_bad_row_;
   GoldReader gold_;
-  SetReader sets_;                    // where there may be several labels
+  SetReader sets_;                    // for multi_label
   std::vector<size_t> label_places_;  // of columns_.label_columns
   std::string where_;                 // the file being read
   UserFormat format_ = UserFormat::csv;
@@ -130,9 +130,9 @@ void UserReader::take_fields(const Row& row) {
   Example example;
   example.text = row.fields[text_];
   if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
-  if (several() && !is_blank(example.text, example.pair)) take_set(example, row);
+  if (multi_label() && !is_blank(example.text, example.pair)) take_set(example, row);
   take(std::move(example), row.line, [&] {
-    return several() ? 0.0F : gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
+    return multi_label() ? 0.0F : gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
   });
 }
 
@@ -158,9 +158,9 @@ void UserReader::take_object(const Row& row) {
   Example example;
   example.text = text_of(object, columns_.text, place);
   if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
-  if (several() && !is_blank(example.text, example.pair)) take_set(example, object, place);
+  if (multi_label() && !is_blank(example.text, example.pair)) take_set(example, object, place);
   take(std::move(example), row.line, [&] {
-    if (several()) return 0.0F;
+    if (multi_label()) return 0.0F;
     const std::string label = text_of(object, columns_.label, place);
     return gold_.read(label, fmt::format("{}: field {}", place, shown(columns_.label)));
   });
@@ -235,7 +235,7 @@ void UserReader::add_text(std::string_view bytes, const std::string& where, cons
     check_utf8(Row{.fields = {bytes}, .line = 1}, where, {});
     Example example;
     example.text = bytes.substr(0, bytes.find_last_not_of("\r\n") + 1);
-    if (several()) throw_bad_file(where, "folders of texts have one label each, want a table for several");
+    if (multi_label()) throw_bad_file(where, "folders of texts have one label each, want a table for several");
     take(std::move(example), 1, [&] { return gold_.read(label, where); });
   } catch (const Error& error) {
     note_bad(error);
@@ -247,7 +247,7 @@ Dataset UserReader::finish(const std::string& where) {
   refuse_bad();
   say_left_out(where);
   out_.labelled = !columns_.label.empty();
-  if (out_.labelled && !out_.examples.empty()) several() ? sets_.finish(out_, where) : gold_.finish(out_, where);
+  if (out_.labelled && !out_.examples.empty()) multi_label() ? sets_.finish(out_, where) : gold_.finish(out_, where);
   out_.where = where;
   return std::move(out_);
 }
@@ -343,9 +343,9 @@ std::string flags_for(const UserColumns& columns) {
     add("--separator", columns.separator == '\t' ? "tab" : std::string(1, columns.separator), "");
   add("--labels", fmt::format("{}", fmt::join(columns.labels, ",")), "");
   add("--label-columns", fmt::format("{}", fmt::join(columns.label_columns, ",")), "");
-  if (columns.several) out += " --multi-label";
+  if (columns.problem == Problem::multi_label && columns.label_columns.empty()) out += " --multi-label";
   if (columns.skip_bad) out += " --skip-bad";
-  return columns.regression.value_or(false) ? out + " --regression" : out;
+  return columns.problem == Problem::regression ? out + " --regression" : out;
 }
 
 std::string flags_for(const DataSource& source) {

@@ -18,14 +18,13 @@ struct UserColumns {
   std::string text = "text";
   std::string pair;             // empty: one text per row
   std::string label = "label";  // empty: no labels, gold is NaN
-  // By default the problem is a regression if every label is a number and at least one has a fraction: 0.0 and 1.0 are
-  // two classes.
-  std::optional<bool> regression;
+  // By default a regression if every label is a number and at least one has a fraction (0.0 and 1.0 are two classes),
+  // else one label per row. multi_label: a list in JSONL, "a|b" in tables, or label_columns.
+  std::optional<Problem> problem;
   // In index order. By default all that occur, by value if all are integers, else by bytes.
   std::vector<std::string> labels;
   std::optional<UserFormat> format;             // default: by the file extension, .csv .tsv .jsonl .ndjson
-  bool several = false;                         // a row may have several labels: a list in JSONL, "a|b" in tables
-  std::vector<std::string> label_columns = {};  // several: a column for each label, with 1 or 0, instead of `label`
+  std::vector<std::string> label_columns = {};  // multi_label: a column for each label, with 1 or 0, instead of `label`
   char separator = ',';                         // of CSV
   bool skip_bad = false;                        // leave rows out that cannot be used, instead of refusing the file
 };

@@ -80,11 +80,11 @@ void shuffle(std::vector<size_t>& order, uint64_t seed) {
   }
 }
 
-// A label index or a value for each example; of several labels [examples, labels], 1 for each that a row has.
+// A label index or a value for each example; of multi_label [examples, labels], 1 for each that a row has.
 std::vector<float> gold_of(const Dataset& data) {
   std::vector<float> out;
   for (const Example& example : data.examples) {
-    if (!data.several) {
+    if (data.problem != Problem::multi_label) {
       out.push_back(example.gold);
       continue;
     }
@@ -124,9 +124,9 @@ void LinearModel::logits_of(const Terms& terms, std::vector<float>& out) const {
 }
 
 void LinearModel::take_gradient(std::vector<float>& out, const float* gold) const {
-  if (regression_) {
+  if (problem_ == Problem::regression) {
     out[0] -= *gold;
-  } else if (several_) {
+  } else if (problem_ == Problem::multi_label) {
     for (size_t k = 0; k < width_; ++k) out[k] = 1 / (1 + std::exp(-out[k])) - gold[k];
   } else {
     const float top = *std::max_element(out.begin(), out.end());
@@ -150,7 +150,7 @@ void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float
     shuffle(order, static_cast<uint64_t>(epoch));
     for (const size_t text : order) {
       logits_of(texts[text], out);
-      take_gradient(out, gold.data() + text * (several_ ? width_ : 1));
+      take_gradient(out, gold.data() + text * (problem_ == Problem::multi_label ? width_ : 1));
       float square = 0;
       for (const float value : out) square += value * value;
       const auto step = [&](uint32_t bucket, float weight, float* row) {
@@ -166,9 +166,9 @@ void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float
   }
 }
 
-LinearModel::LinearModel(const Dataset& train) : regression_(train.regression), several_(train.several) {
+LinearModel::LinearModel(const Dataset& train) : problem_(train.problem) {
   check(train.labelled && !train.examples.empty(), "a linear model learns from labelled rows");
-  width_ = regression_ ? 1 : train.labels.size();
+  width_ = problem_ == Problem::regression ? 1 : train.labels.size();
   buckets_ = kMostBuckets;
   while (buckets_ > kLeastBuckets && static_cast<size_t>(buckets_) * width_ > kMostWeights) buckets_ /= 2;
   std::vector<float> rows_with(buckets_, 0);
@@ -182,7 +182,7 @@ LinearModel::LinearModel(const Dataset& train) : regression_(train.regression), 
   std::vector<Terms> texts;
   for (const Example& example : train.examples) texts.push_back(terms_of(example));
   std::vector<float> gold = gold_of(train);
-  if (regression_) {
+  if (problem_ == Problem::regression) {
     double sum = 0, square = 0;
     for (const float value : gold) sum += value;
     centre_ = static_cast<float>(sum / rows);
@@ -198,19 +198,20 @@ std::vector<float> LinearModel::answers(const Dataset& data) const {
   std::vector<float> answers, out(width_);
   for (const Example& example : data.examples) {
     logits_of(terms_of(example), out);
-    if (several_) {
+    if (problem_ == Problem::multi_label) {
       for (const float value : out) answers.push_back(value > 0 ? 1.0F : 0.0F);
       continue;
     }
-    answers.push_back(regression_ ? out[0] * scale_ + centre_
-                                  : static_cast<float>(std::max_element(out.begin(), out.end()) - out.begin()));
+    answers.push_back(problem_ == Problem::regression
+                          ? out[0] * scale_ + centre_
+                          : static_cast<float>(std::max_element(out.begin(), out.end()) - out.begin()));
   }
   return answers;
 }
 
 float usual_answer(const Dataset& train) {
   check(!train.examples.empty(), "rows have a usual answer");
-  if (train.regression) {
+  if (train.problem == Problem::regression) {
     double sum = 0;
     for (const Example& example : train.examples) sum += example.gold;
     return static_cast<float>(sum / static_cast<double>(train.examples.size()));
@@ -221,7 +222,7 @@ float usual_answer(const Dataset& train) {
 }
 
 std::vector<float> usual_set(const Dataset& train) {
-  check(train.several && !train.examples.empty(), "rows have a usual set of labels");
+  check(train.problem == Problem::multi_label && !train.examples.empty(), "rows have a usual set of labels");
   std::map<std::vector<int>, int64_t> counts;
   for (const Example& example : train.examples) ++counts[example.given];
   const auto most =
@@ -261,10 +262,10 @@ std::vector<YardstickScore> set_yardstick(const Dataset& train, const Dataset& d
 }  // namespace
 
 std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
-  if (train.several) return set_yardstick(train, data, metrics);
+  if (train.problem == Problem::multi_label) return set_yardstick(train, data, metrics);
   const std::vector<float> gold = gold_of(data);
   const std::vector<float> usual(gold.size(), usual_answer(train));
-  return {{train.regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
+  return {{train.problem == Problem::regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
           {"linear model", score(metrics, LinearModel(some_rows(train)).answers(data), gold)}};
 }
 

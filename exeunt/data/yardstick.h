@@ -13,15 +13,15 @@
 
 namespace exeunt {
 
-// Softmax regression (least squares for a regression, a logistic one for each of several labels) over the text's words,
-// pairs of words and the 3- to 5-byte pieces of its words, hashed into buckets and weighted by term frequency and
-// inverse document frequency. The same rows give the same model on every machine.
+// Softmax regression (least squares for a regression, a logistic one for each label of multi_label) over the text's
+// words, pairs of words and the 3- to 5-byte pieces of its words, hashed into buckets and weighted by term frequency
+// and inverse document frequency. The same rows give the same model on every machine.
 class LinearModel {
  public:
   // `train` is labelled and not empty.
   explicit LinearModel(const Dataset& train);
 
-  // A label index or a value for each example; of several labels [examples, labels], 1 for each that is given.
+  // A label index or a value for each example; of multi_label [examples, labels], 1 for each that is given.
   [[nodiscard]] std::vector<float> answers(const Dataset& data) const;
 
  private:
@@ -38,7 +38,7 @@ class LinearModel {
   void take_gradient(std::vector<float>& out, const float* gold) const;
   void logits_of(const Terms& terms, std::vector<float>& out) const;
 
-  bool regression_ = false, several_ = false;
+  Problem problem_;
   size_t width_ = 1;
   uint32_t buckets_ = 0;
   float centre_ = 0, scale_ = 1;  // of regression values
@@ -46,7 +46,7 @@ class LinearModel {
   std::vector<float> weights_;    // [buckets, width], then [width] biases
 };
 
-// The label most rows have, or the mean of a regression's values. Not of several labels.
+// The label most rows have, or the mean of a regression's values. Not for multi_label.
 [[nodiscard]] float usual_answer(const Dataset& train);
 // The set of labels most rows have, the first among equals: [labels] 1 or 0.
 [[nodiscard]] std::vector<float> usual_set(const Dataset& train);

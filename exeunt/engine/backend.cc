@@ -5,8 +5,6 @@
 #include <new>
 #include <utility>
 
-#include "exeunt/engine/answer_labels.h"
-
 namespace exeunt {
 namespace {
 
@@ -65,7 +63,7 @@ bool ExitEvaluator::evaluate(const Exit& exit, const Ramp& ramp) {
   site_ = exit.site;
   bool leaves = false;
   if (nth < 0) {
-    evidence_ = weigh(reading_of(exits_, exit.logits, decision_temperature(ask_, exit.site), exit.lte));
+    evidence_ = weigh(exits_.reading(logits_, decision_temperature(ask_, exit.site), exit.lte));
   } else {
     const bool by_ramp = asks_ramp(*policy, nth);
     if (by_ramp) state_before_ = state_;
@@ -107,7 +105,7 @@ void ExitEvaluator::answer(Answer& out) {
   const bool scaled = ask_.policy && !ask_.policy->spec.score_temperature.empty();
   const float temperature = scaled ? ask_.policy->spec.score_temperature[site] : 1.0F;
   out.probabilities.resize(out.logits.size());
-  probabilities(reading_of(exits_, out.logits.data(), temperature), out.probabilities.data());
+  probabilities(exits_.reading(out.logits, temperature), out.probabilities.data());
 }
 
 Answer failed_answer(const std::exception_ptr& why) {

@@ -4,7 +4,6 @@
 #include <latch>
 
 #include "exeunt/base/error.h"
-#include "exeunt/engine/answer_labels.h"
 
 namespace exeunt {
 
@@ -81,12 +80,7 @@ std::shared_ptr<const BoundPolicy> Classifier::bind(const std::string& policy) c
 }
 
 std::string Classifier::label(const Answer& answer) const {
-  const ExitLayout& exits = checkpoint_.exits();
-  if (exits.problem == Problem::regression) return fmt::format("{:g}", answer.evidence.value);
-  std::string out;
-  for (const int label : labels_of(exits, answer.logits))
-    out += (out.empty() ? "" : ", ") + exits.labels.at(static_cast<size_t>(label));
-  return out;
+  return answer_text(checkpoint_.exits(), answer.logits, {.value = "{:g}"});
 }
 
 }  // namespace exeunt

@@ -79,11 +79,10 @@ std::unique_ptr<Backend> make_backend(const Checkpoint& checkpoint, EngineOption
 ExitSites exit_sites(const ExitLayout& layout) {
   ExitSites sites{.layers = {},
                   .outputs = layout.outputs,
-                  .regression = layout.problem == Problem::regression,
+                  .problem = layout.problem,
                   .lte = layout.lte,
                   .ramp = layout.compat_last_ramp == LastRamp::ramp,
-                  .several = layout.problem == Problem::multi_label,
-                  .cuts = layout.cuts.empty() ? nullptr : layout.cuts.data()};
+                  .logit_thresholds = layout.threshold_data()};
   for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
   return sites;
 }
@@ -199,10 +198,7 @@ ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<voi
   ExitTrace trace;
   trace.info.engine = name();
   trace.info.precision = name_of(precision());
-  trace.info.regression = exits().problem == Problem::regression;
-  trace.info.several = exits().problem == Problem::multi_label;
-  trace.info.cuts = exits().cuts;
-  trace.info.labels = exits().labels;
+  static_cast<OutputSpec&>(trace.info) = exits();
   trace.info.layers = exit_sites(exits()).layers;
   trace.rows = texts.size();
   trace.exits = static_cast<int>(exits().sites.size());

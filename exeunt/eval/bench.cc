@@ -16,7 +16,6 @@
 #include "exeunt/base/json.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/version.h"
-#include "exeunt/engine/answer_labels.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cpu/kernel_profile.h"
@@ -265,7 +264,7 @@ std::shared_ptr<const BoundPolicy> leave_evenly(Engine& engine, std::span<const 
   const ExitTrace trace = engine.trace(texts);
   const auto width = static_cast<size_t>(trace.width);
   const auto entropy = [&](size_t text, size_t exit) {
-    return weigh(reading_of(engine.exits(), trace.logits.data() + (text * sites.size() + exit) * width)).entropy;
+    return weigh(trace.reading(trace.at(text, static_cast<int>(exit)))).entropy;
   };
   PolicySpec spec = parse_policy("entropy:0");  // no text has an entropy below 0
   spec.per_exit.assign(sites.size(), 0);

@@ -24,11 +24,6 @@ void require_pair(const ExitTrace& before, const ExitTrace& after) {
 
 }  // namespace
 
-float answer_of(const ExitTrace& trace, std::span<const float> logits) {
-  if (trace.info.regression) return logits[0];
-  return static_cast<float>(answer_number(trace.reading(logits)));
-}
-
 Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
   require_pair(before, after);
   Drift out{.rows = before.rows};
@@ -36,11 +31,11 @@ Drift drift(const ExitTrace& before, const ExitTrace& after, const PolicySpec& p
   Replayer first(before), second(after);
   const Departures left = first.run(policy), right = second.run(policy);
   const int last = before.exits - 1;
-  const bool classes = !before.info.regression;
+  const bool classes = before.info.problem != Problem::regression;
   for (size_t row = 0; row < before.rows; ++row) {
     out.exits += left.exit[row] != right.exit[row];
     const auto differ = [&](std::span<const float> a, std::span<const float> b) {
-      return classes && answer_of(before, a) != answer_of(after, b);
+      return classes && answer_of(before.info, a) != answer_of(after.info, b);
     };
     out.labels += differ(first.answer(left, row), second.answer(right, row));
     out.full_labels += differ(before.at(row, last), after.at(row, last));

@@ -10,9 +10,6 @@
 
 namespace exeunt {
 
-// What an exit of `trace` with these logits answers: the index of a label, or a regression value.
-[[nodiscard]] float answer_of(const ExitTrace& trace, std::span<const float> logits);
-
 struct Drift {
   size_t rows = 0;
   double labels = 0;       // fraction of texts whose label under the policy changes (regression: none)

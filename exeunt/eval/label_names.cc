@@ -98,7 +98,7 @@ bool generic_labels(const Names& labels) noexcept {
 Names label_names(const ExitLayout& model, Family family, const Names& asked, const Dataset& data,
                   const Observer& observer) {
   const Names& own = model.labels;
-  if (own.empty() || data.regression) return own;
+  if (own.empty() || data.problem == Problem::regression) return own;
   if (!asked.empty()) return asked_names(own, asked, observer);
   if (all_among(data.labels, own)) return own;
   if (generic_labels(own)) return names_of_data(own, family, data, observer);

@@ -21,21 +21,21 @@ namespace exeunt {
 namespace {
 
 void require_fit(const Checkpoint& model, const Dataset& data) {
-  const bool regression = model.exits().problem == Problem::regression;
-  const bool several = model.exits().problem == Problem::multi_label;
-  if (data.labelled && several != data.several) {
+  const Problem problem = model.exits().problem;
+  if (!data.labelled || problem == data.problem) return;
+  if (problem == Problem::multi_label || data.problem == Problem::multi_label) {
+    const bool several = problem == Problem::multi_label;
     throw Error(Code::bad_file,
                 fmt::format("the model gives {}, but the rows of the data have {}",
-                            several ? "several labels at once" : "one answer", data.several ? "several" : "one"),
+                            several ? "several labels at once" : "one answer", several ? "one" : "several"),
                 several ? "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label"
                         : "omit --multi-label and --label-columns");
   }
-  if (data.labelled && regression != data.regression) {
-    throw Error(Code::bad_file,
-                fmt::format("the model predicts {}, but the data holds {}", regression ? "a number" : "classes",
-                            data.regression ? "numbers" : "classes"),
-                "choose the task the model was trained for");
-  }
+  const bool regression = problem == Problem::regression;
+  throw Error(Code::bad_file,
+              fmt::format("the model predicts {}, but the data holds {}", regression ? "a number" : "classes",
+                          regression ? "classes" : "numbers"),
+              "choose the task the model was trained for");
 }
 
 // 1 for each label that the row has, 0 for the others; unknown where the data has no labels.
@@ -54,10 +54,7 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   info.split = data.split;
   info.tool = version();
   info.created = now_rfc3339();
-  info.regression = model.exits().problem == Problem::regression;
-  info.several = model.exits().problem == Problem::multi_label;
-  info.cuts = model.exits().cuts;
-  info.labels = model.exits().labels;
+  static_cast<OutputSpec&>(info) = model.exits();
   info.layers = exit_sites(model.exits()).layers;
   info.max_length = max_length;
   info.last_head = model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
@@ -135,7 +132,7 @@ void require_heads(const Checkpoint& model) {
 ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data, const TraceOptions& options) {
   require_heads(model);
   require_fit(model, data);
-  if (data.labelled && !data.regression) reorder_labels(data, model.exits().labels);
+  if (data.labelled && data.problem != Problem::regression) reorder_labels(data, model.exits().labels);
   if (!data.labelled) data.labels = model.exits().labels;
   const Resolved resolved =
       resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
@@ -181,7 +178,7 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   }
   if (options.truncated) options.truncated(truncated);
   for (const Example& example : data.examples) {
-    if (trace.info.several) {
+    if (trace.info.problem == Problem::multi_label) {
       put_gold(data, example, trace.gold);
     } else {
       trace.gold.push_back(example.gold);

@@ -151,11 +151,10 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const O
   const fs::path held_out = model.folder() / kHeldOutFile;
   const auto take_labels = [&](UserColumns& columns) {
     if (!generic_labels(model.exits().labels)) columns.labels = model.exits().labels;
-    columns.regression = model.exits().problem == Problem::regression;
-    columns.several = model.exits().problem == Problem::multi_label && columns.label_columns.empty();
+    columns.problem = model.exits().problem;
   };
   DataSource source = options.data;
-  if (source.columns.labels.empty() && !source.columns.regression) take_labels(source.columns);
+  if (source.columns.labels.empty() && source.columns.problem != Problem::regression) take_labels(source.columns);
   if (!source.path.empty()) {
     Dataset data = load_data(source);
     observer.notices(data.notices);
@@ -229,8 +228,7 @@ ScorerOptions scorer_options(const Measured& measured) {
 Metric primary_metric(const ExitTrace& trace) {
   const Task* task = find_task_or_null(trace.info.task);
   if (task != nullptr) return task->primary;
-  if (trace.info.several) return set_metrics().front();
-  return default_metrics(trace.info.regression, trace.info.labels.size()).front();
+  return default_metrics(trace.info.problem, trace.info.labels.size()).front();
 }
 
 std::optional<std::pair<double, double>> label_range(const Measured& measured) {

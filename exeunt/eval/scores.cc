@@ -101,12 +101,11 @@ double primary_of(const std::vector<Score>& scores, Metric primary) {
 
 Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
     : trace_(trace), options_(std::move(options)), replayer_(trace, options_.last) {
-  if (options_.metrics.empty() || trace.info.several) {
-    options_.metrics =
-        trace.info.several ? set_metrics() : default_metrics(trace.info.regression, trace.info.labels.size());
-  }
+  if (options_.metrics.empty() || trace.info.problem == Problem::multi_label)
+    options_.metrics = default_metrics(trace.info.problem, trace.info.labels.size());
   full_depth_.reserve(trace.rows);
-  for (size_t row = 0; row < trace.rows; ++row) full_depth_.push_back(answer_of(trace.at(row, trace.exits - 1)));
+  for (size_t row = 0; row < trace.rows; ++row)
+    full_depth_.push_back(answer_of(trace.info, trace.at(row, trace.exits - 1)));
   lengths_ = trace.lengths;
   std::sort(lengths_.begin(), lengths_.end());
   lengths_.erase(std::unique(lengths_.begin(), lengths_.end()), lengths_.end());
@@ -116,15 +115,10 @@ Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
   }
 }
 
-// A label's index, or a regression value, as metrics take them.
-float Scorer::answer_of(std::span<const float> logits) const noexcept {
-  if (trace_.info.regression) return logits[0];
-  return static_cast<float>(answer_number(trace_.reading(logits)));
-}
-
 std::vector<Score> Scorer::quality(std::span<const float> predicted, const LogitsOf& logits_of) const {
   if (!trace_.labelled()) return {};
-  if (!trace_.info.several) return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
+  if (trace_.info.problem != Problem::multi_label)
+    return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
   return score_sets(options_.metrics, sets(logits_of), gold_sets(), static_cast<size_t>(trace_.width));
 }
 
@@ -132,7 +126,7 @@ std::vector<uint8_t> Scorer::sets(const LogitsOf& logits_of) const {
   std::vector<uint8_t> out;
   for (size_t row = 0; row < trace_.rows; ++row) {
     const Reading reading = trace_.reading(logits_of(row));
-    for (int c = 0; c < trace_.width; ++c) out.push_back(has_label(reading.logits, reading.cuts, c) ? 1 : 0);
+    for (int c = 0; c < trace_.width; ++c) out.push_back(has_label(reading, c) ? 1 : 0);
   }
   return out;
 }
@@ -162,7 +156,7 @@ PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures
   predicted.reserve(trace_.rows);
   for (size_t row = 0; row < trace_.rows; ++row) {
     ++out.histogram[departures.exit[row]];
-    predicted.push_back(answer_of(replayer_.answer(departures, row)));
+    predicted.push_back(answer_of(trace_.info, replayer_.answer(departures, row)));
   }
   out.metrics = quality(predicted, [&](size_t row) { return replayer_.answer(departures, row); });
   out.agreement = agreement_of(predicted);
@@ -172,14 +166,15 @@ PolicyScore Scorer::score(const PolicySpec& policy, const Departures& departures
 }
 
 ClassReport Scorer::classes(const PolicySpec& policy) {
-  check(trace_.labelled() && !trace_.info.regression, "classes have labels");
+  check(trace_.labelled() && trace_.info.problem != Problem::regression, "classes have labels");
   const Departures departures = replayer_.run(policy);
-  if (trace_.info.several) {
+  if (trace_.info.problem == Problem::multi_label) {
     return set_report(sets([&](size_t row) { return replayer_.answer(departures, row); }), gold_sets(),
                       static_cast<size_t>(trace_.width));
   }
   std::vector<float> predicted;
-  for (size_t row = 0; row < trace_.rows; ++row) predicted.push_back(answer_of(replayer_.answer(departures, row)));
+  for (size_t row = 0; row < trace_.rows; ++row)
+    predicted.push_back(answer_of(trace_.info, replayer_.answer(departures, row)));
   return class_report(predicted, trace_.gold, trace_.info.labels.size());
 }
 
@@ -211,14 +206,14 @@ void Scorer::add_costs(PolicyScore& score, const PolicySpec& policy, const Depar
 std::vector<ExitScore> Scorer::each_exit() const {
   std::vector<ExitScore> out;
   std::vector<float> predicted(trace_.rows);
-  const bool classes = !trace_.info.regression, labelled = trace_.labelled();
+  const bool classes = trace_.info.problem != Problem::regression, labelled = trace_.labelled();
   for (int exit = 0; exit < trace_.exits; ++exit) {
     CalibrationBins bins;
     double loss = 0;
     for (size_t row = 0; row < trace_.rows; ++row) {
       const auto logits = trace_.at(row, exit);
-      predicted[row] = answer_of(logits);
-      if (labelled && trace_.info.several) {
+      predicted[row] = answer_of(trace_.info, logits);
+      if (labelled && trace_.info.problem == Problem::multi_label) {
         loss += set_loss(logits, std::span(trace_.gold).subspan(row * trace_.gold_width(), trace_.gold_width()));
       } else if (labelled) {
         loss += loss_of(logits, trace_.gold[row], classes);

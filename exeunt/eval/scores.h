@@ -73,13 +73,12 @@ class Scorer {
   [[nodiscard]] PolicyScore score(const PolicySpec& policy);
   [[nodiscard]] PolicyScore score(const PolicySpec& policy, const Departures& departures) const;
   [[nodiscard]] std::vector<ExitScore> each_exit() const;
-  // Of a policy's answers. The trace is labelled and of classes; of several labels, each is reported on its own.
+  // Of a policy's answers. The trace is labelled and of classes; of multi_label, each is reported on its own.
   [[nodiscard]] ClassReport classes(const PolicySpec& policy);
   [[nodiscard]] const std::vector<Metric>& metrics() const noexcept { return options_.metrics; }
   [[nodiscard]] const ExitTrace& trace() const noexcept { return trace_; }
 
  private:
-  [[nodiscard]] float answer_of(std::span<const float> logits) const noexcept;
   using LogitsOf = std::function<std::span<const float>(size_t row)>;
   [[nodiscard]] std::vector<Score> quality(std::span<const float> predicted, const LogitsOf& logits_of) const;
   // Several labels, [rows, labels]: what logits give, and the gold ones.

@@ -176,7 +176,7 @@ std::vector<PolicySpec> default_settings(const ExitTrace& trace) {
     for (PolicySpec& policy : parse_sweep(text)) out.push_back(std::move(policy));
   };
   const int most = std::max(1, std::min(trace.exits - 1, 10));
-  if (trace.info.regression) {
+  if (trace.info.problem == Problem::regression) {
     for (const char* tolerance : {"0.05", "0.1", "0.2", "0.4"}) add(fmt::format("patience:1|2|3,tol={}", tolerance));
     return out;
   }

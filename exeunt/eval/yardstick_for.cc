@@ -15,8 +15,7 @@ std::vector<YardstickScore> yardstick_for(const std::string& train, const Measur
   reorder_labels(data, measured.trace.info.labels);
   UserColumns columns = options.data.columns;
   columns.labels = measured.trace.info.labels;
-  columns.regression = measured.trace.info.regression;
-  columns.several = measured.trace.info.several && columns.label_columns.empty();
+  columns.problem = measured.trace.info.problem;
   return yardstick(read_user_data(train, columns), data, metrics);
 }
 

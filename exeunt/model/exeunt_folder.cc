@@ -255,8 +255,8 @@ std::vector<NamedTensor> hugging_face_tensors(const Checkpoint& checkpoint, bool
 
 // Thresholds other than one half belong to what a policy was made for: with others the same weights give other labels,
 // and a promise about those must not hold for these.
-std::string with_cuts(const std::string& weights, const ExitLayout& exits) {
-  if (exits.cuts.empty()) return weights;
+std::string with_logit_thresholds(const std::string& weights, const ExitLayout& exits) {
+  if (exits.logit_thresholds.empty()) return weights;
   Sha256 hash;
   hash.add(weights);
   hash.add(exits_json(exits)["thresholds"].dump());  // as written: what is read back has the same
@@ -275,7 +275,7 @@ std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const
   writer.tokenizer();
   writer.recipe(options.recipe);
   writer.learned();
-  writer.policy(with_cuts(weights, checkpoint.exits()));
+  writer.policy(with_logit_thresholds(weights, checkpoint.exits()));
   writer.beside(options.beside);
   writer.manifest();
   folder.commit();
@@ -318,11 +318,11 @@ std::vector<std::string> write_companions(const Checkpoint& checkpoint, const fs
 }
 
 std::string weights_sha256(const Checkpoint& checkpoint) {
-  if (!checkpoint.stored_sha256().empty()) return with_cuts(checkpoint.stored_sha256(), checkpoint.exits());
+  if (!checkpoint.stored_sha256().empty()) return with_logit_thresholds(checkpoint.stored_sha256(), checkpoint.exits());
   Sha256 hash;
   stream_safetensors(in_schema_order(checkpoint), own_metadata(),
                      [&](std::span<const std::byte> piece) { hash.add(piece); });
-  return with_cuts(hash.hex(), checkpoint.exits());
+  return with_logit_thresholds(hash.hex(), checkpoint.exits());
 }
 
 }  // namespace exeunt

@@ -39,7 +39,7 @@ std::vector<std::string> export_hugging_face(const Checkpoint& checkpoint, const
 std::vector<std::string> write_companions(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
 // Identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_exeunt_folder() writes it,
-// so that a folder of another system and our conversion of it agree; with the thresholds of several labels, if it has
+// so that a folder of another system and our conversion of it agree; with the thresholds of its labels, if it has
 // any.
 [[nodiscard]] std::string weights_sha256(const Checkpoint& checkpoint);
 

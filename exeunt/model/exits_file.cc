@@ -64,20 +64,19 @@ std::pair<double, double> parse_range(JsonObject& fields, const Json& range) {
 
 // Written with six digits, which survive the way to a logit and back; what they would make 0 or 1 could not be read.
 std::vector<float> parse_thresholds(JsonObject& fields, const Json& thresholds) {
-  std::vector<float> cuts;
+  std::vector<float> logit_thresholds;
   const auto fits = [](const Json& one) { return one.is_number() && one >= 0.000001 && one <= 0.999999; };
   if (!thresholds.is_array() || !std::all_of(thresholds.begin(), thresholds.end(), fits))
     fields.fail("thresholds", glimpse(thresholds), "a list of numbers from 0.000001 to 0.999999, or null");
   for (const Json& one : thresholds) {
-    const double share = one.get<double>();
-    cuts.push_back(static_cast<float>(std::log(share / (1 - share))));
+    logit_thresholds.push_back(logit_of(one.get<double>()));
   }
-  return cuts;
+  return logit_thresholds;
 }
 
-OrderedJson thresholds_json(const std::vector<float>& cuts) {
+OrderedJson thresholds_json(const std::vector<float>& logit_thresholds) {
   OrderedJson out = OrderedJson::array();
-  for (const float cut : cuts) out.push_back(std::round(1e6 / (1 + std::exp(-static_cast<double>(cut)))) / 1e6);
+  for (const float logit : logit_thresholds) out.push_back(threshold_of(logit));
   return out;
 }
 
@@ -94,7 +93,8 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
   exits.problem = *problem_named(fields.choice("problem", {"classification", "regression", "multi_label"}));
   exits.outputs = static_cast<int>(fields.integer("outputs", 0, kMaxOutputs));
   exits.labels = fields.strings("labels");
-  if (const Json* thresholds = fields.find("thresholds")) exits.cuts = parse_thresholds(fields, *thresholds);
+  if (const Json* thresholds = fields.find("thresholds"))
+    exits.logit_thresholds = parse_thresholds(fields, *thresholds);
   if (const Json* range = fields.find("range")) exits.range = parse_range(fields, *range);
   exits.input = *pool_input_named(fields.choice("pool_input", strings_of(pool_input_names())));
   const Json& sites = fields.get("exits");
@@ -124,7 +124,8 @@ OrderedJson exits_json(const ExitLayout& exits) {
   out["problem"] = std::string(name_of(exits.problem));
   out["outputs"] = exits.outputs;
   out["labels"] = exits.labels;
-  if (exits.problem == Problem::multi_label && !exits.cuts.empty()) out["thresholds"] = thresholds_json(exits.cuts);
+  if (exits.problem == Problem::multi_label && !exits.logit_thresholds.empty())
+    out["thresholds"] = thresholds_json(exits.logit_thresholds);
   out["range"] = exits.range ? OrderedJson{exits.range->first, exits.range->second} : OrderedJson(nullptr);
   out["pool_input"] = std::string(name_of(exits.input));
   out["exits"] = OrderedJson::array();
@@ -149,10 +150,10 @@ OrderedJson exits_json(const ExitLayout& exits) {
   return out;
 }
 
-void write_thresholds(const std::filesystem::path& folder, const std::vector<float>& cuts) {
+void write_thresholds(const std::filesystem::path& folder, const std::vector<float>& logit_thresholds) {
   const Checkpoint model = Checkpoint::open(folder.string());
   ExitLayout layout = model.exits();
-  layout.cuts = cuts;
+  layout.logit_thresholds = logit_thresholds;
   check_layout(model.spec(), layout, (folder / kExitsFile).string());
   const std::string exits = json_text(exits_json(layout));
   const std::filesystem::path path = folder / kManifestFile;

@@ -15,8 +15,8 @@ namespace exeunt {
 [[nodiscard]] ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::string& where);
 [[nodiscard]] OrderedJson exits_json(const ExitLayout& exits);
 
-// Gives a model of several labels in Exeunt's format other thresholds (ExitLayout::cuts). The folder can be opened at
-// any moment, and after a crash. Policies made for the old ones no longer hold. Throws Error.
-void write_thresholds(const std::filesystem::path& folder, const std::vector<float>& cuts);
+// Gives a multi-label model in Exeunt's format other thresholds (ExitLayout::logit_thresholds). The folder can be
+// opened at any moment, and after a crash. Policies made for the old ones no longer hold. Throws Error.
+void write_thresholds(const std::filesystem::path& folder, const std::vector<float>& logit_thresholds);
 
 }  // namespace exeunt

@@ -32,8 +32,10 @@ void check_outputs(const ExitLayout& exits, std::string_view where) {
     }
     if (exits.range) throw_bad_file(where, "got a range of labels, want none for a classification");
   }
-  if (!exits.cuts.empty() && (exits.problem != Problem::multi_label || exits.cuts.size() != exits.labels.size())) {
-    throw_bad_file(where, "got {} thresholds, want one for each label of several, or none", exits.cuts.size());
+  if (!exits.logit_thresholds.empty() &&
+      (exits.problem != Problem::multi_label || exits.logit_thresholds.size() != exits.labels.size())) {
+    throw_bad_file(where, "got {} thresholds, want one for each label of a multi-label model, or none",
+                   exits.logit_thresholds.size());
   }
   std::set<std::string_view> seen;
   for (const std::string& label : exits.labels) {

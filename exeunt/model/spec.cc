@@ -12,7 +12,6 @@ namespace {
 constexpr std::array<std::string_view, 3> kActivations{"gelu", "gelu_new", "relu"};
 constexpr std::array<std::string_view, 3> kPoolerActivations{"tanh", "relu", "gelu"};
 constexpr std::array<std::string_view, 6> kPoolInputs{"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
-constexpr std::array<std::string_view, 3> kProblems{"classification", "regression", "multi_label"};
 constexpr std::array<std::string_view, 2> kLastRamps{"final", "ramp"};
 
 template <class Enum, size_t n>
@@ -46,9 +45,6 @@ std::string_view name_of(PoolerActivation activation) noexcept {
 std::string_view name_of(PoolInput input) noexcept {
   return name_in(kPoolInputs, input);
 }
-std::string_view name_of(Problem problem) noexcept {
-  return name_in(kProblems, problem);
-}
 std::string_view name_of(LastRamp ramp) noexcept {
   return name_in(kLastRamps, ramp);
 }
@@ -58,9 +54,6 @@ std::optional<PoolerActivation> pooler_activation_named(std::string_view name) n
 }
 std::optional<PoolInput> pool_input_named(std::string_view name) noexcept {
   return named_in<PoolInput>(kPoolInputs, name);
-}
-std::optional<Problem> problem_named(std::string_view name) noexcept {
-  return named_in<Problem>(kProblems, name);
 }
 std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept {
   return named_in<LastRamp>(kLastRamps, name);

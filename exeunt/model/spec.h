@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "exeunt/outputs/output_spec.h"
+
 namespace exeunt {
 
 enum class Family {
@@ -26,25 +28,18 @@ enum class Family {
 enum class Activation { gelu, gelu_new, relu };  // gelu: erf form; gelu_new: tanh form
 enum class PoolerActivation { tanh, relu, gelu };
 enum class PoolInput { cls, mean, max, cls_mean, cls_max, mean_max };
-enum class Problem {
-  classification,  // one label of several
-  regression,      // one output as it is: a value, or the score of a reranker
-  multi_label      // each label is given or not, by the sigmoid of its output
-};
 enum class LastRamp { final, ramp };  // which head answers at the last layer of an imported DeeBERT checkpoint
 
 [[nodiscard]] std::string_view name_of(Family family) noexcept;
 [[nodiscard]] std::string_view name_of(Activation activation) noexcept;
 [[nodiscard]] std::string_view name_of(PoolerActivation activation) noexcept;
 [[nodiscard]] std::string_view name_of(PoolInput input) noexcept;  // "cls", "cls+mean" …
-[[nodiscard]] std::string_view name_of(Problem problem) noexcept;
 [[nodiscard]] std::string_view name_of(LastRamp ramp) noexcept;
 
 // The inverse; nothing for an unknown name.
 [[nodiscard]] std::optional<Family> family_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<PoolerActivation> pooler_activation_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<PoolInput> pool_input_named(std::string_view name) noexcept;
-[[nodiscard]] std::optional<Problem> problem_named(std::string_view name) noexcept;
 [[nodiscard]] std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept;
 [[nodiscard]] std::span<const std::string_view> pool_input_names() noexcept;
 [[nodiscard]] std::span<const std::string_view> pooler_activation_names() noexcept;
@@ -117,13 +112,8 @@ struct PoolerShape {
   bool operator==(const PoolerShape&) const = default;
 };
 
-struct ExitLayout {
-  Problem problem = Problem::classification;
-  int outputs = 0;                       // C
-  std::vector<std::string> labels = {};  // in output order; empty for regression
-  // multi_label: the logits above which labels are given, ln(t / (1 - t)) of their thresholds t; empty = 0 (t = 0.5)
-  std::vector<float> cuts = {};
-  std::optional<std::pair<double, double>> range = {};  // of regression labels
+struct ExitLayout : OutputSpec {
+  int outputs = 0;  // C
   PoolInput input = PoolInput::cls;
   std::vector<ExitSite> sites = {};  // ascending `after`; the last is after the last layer; empty = no heads yet
   int width = 0;                     // w, of the pooled vector

@@ -7,20 +7,21 @@
 
 #include "exeunt/outputs/host_device.h"
 #include "exeunt/outputs/portable_math.h"
+#include "exeunt/outputs/problem.h"
 
 namespace exeunt {
 
-// p = softmax(z / temperature), natural logarithms. One output (regression) has a value and no probabilities. Where a
-// text may have several labels, the answer is a set of them, p[c] = sigmoid((z[c] - cut[c]) / temperature) is the
+// p = softmax(z / temperature), natural logarithms. A regression has a value and no probabilities. Of
+// multi_label the answer is a set of labels, p[c] = sigmoid((z[c] - logit_thresholds[c]) / temperature) is the
 // probability that label c belongs to it, and labels count as independent: p of a set is a product.
 struct Evidence {
-  int label = 0;           // argmax, the lowest index among equals; of several labels, the number of their set
+  int label = 0;           // argmax, the lowest index among equals; multi_label: the number of the set
   float value = 0;         // raw z[0]: the prediction for regression
   float entropy = 0;       // H(p) = -sum p ln p
   float nentropy = 0;      // H(p) / ln C, from 0 to 1; C = 2^L for sets of L labels
   float impurity = 0;      // Gini's: 1 - sum p^2, from 0 to 1 - 1 / C
-  float confidence = 1;    // the largest p; of several labels, that of their set
-  float margin = 1;        // the largest p minus the second largest; of several labels, that of the least certain one
+  float confidence = 1;    // the largest p; multi_label: that of the set
+  float margin = 1;        // the largest p minus the second largest; multi_label: that of the least certain label
   float first = 1;         // p[0]
   float least = 1;         // the smallest p
   float shift = INFINITY;  // Jensen-Shannon divergence to the exit evaluated before; infinite at the first
@@ -32,37 +33,39 @@ struct Reading {
   int classes;
   float temperature = 1;
   float lte = 0;
-  bool several = false;         // labels at once
-  const float* cuts = nullptr;  // several: [classes] the logits above which labels are given; null: 0
+  Problem problem = Problem::classification;
+  const float* logit_thresholds = nullptr;  // multi_label: [classes], above which labels are given; null: 0
 };
 
 // The logit of a probability, above which a label with that threshold is given, and back. Thresholds are written with
 // up to six digits, which survive both ways.
-[[nodiscard]] inline float cut_of(double threshold) noexcept {
+[[nodiscard]] inline float logit_of(double threshold) noexcept {
   return static_cast<float>(std::log(threshold / (1 - threshold)));
 }
-[[nodiscard]] inline double threshold_of(float cut) noexcept {
-  return std::round(1e6 / (1 + std::exp(-static_cast<double>(cut)))) / 1e6;
+[[nodiscard]] inline double threshold_of(float logit) noexcept {
+  return std::round(1e6 / (1 + std::exp(-static_cast<double>(logit)))) / 1e6;
 }
 
-// Of a model whose texts may have several labels: is this label given?
-EXEUNT_HOST_DEVICE inline bool has_label(const float* logits, const float* cuts, int label) noexcept {
-  return logits[label] > (cuts == nullptr ? 0.0F : cuts[label]);
+// Of multi_label: the logit above which a label is given, and whether it is.
+EXEUNT_HOST_DEVICE inline float logit_threshold(const Reading& reading, int label) noexcept {
+  return reading.logit_thresholds == nullptr ? 0.0F : reading.logit_thresholds[label];
+}
+EXEUNT_HOST_DEVICE inline bool has_label(const Reading& reading, int label) noexcept {
+  return reading.logits[label] > logit_threshold(reading, label);
 }
 
 // A number that stands for the set of labels that is given: that of equal sets is equal, and that of two others once in
 // 16 million pairs. It is small enough to be exact in a float. Losses compare sets label by label.
 EXEUNT_HOST_DEVICE inline int set_number(const Reading& reading) noexcept {
   unsigned hash = 0x811c9dc5U;  // FNV-1a
-  for (int c = 0; c < reading.classes; ++c)
-    hash = (hash ^ (has_label(reading.logits, reading.cuts, c) ? 1U : 0U)) * 0x01000193U;
+  for (int c = 0; c < reading.classes; ++c) hash = (hash ^ (has_label(reading, c) ? 1U : 0U)) * 0x01000193U;
   return static_cast<int>((hash ^ hash >> 24) & 0xffffffU);
 }
 
-// What is answered: the label with the largest logit, the lowest index among equals; of several labels, their set's
-// number. Evidence::label without the rest.
+// What is answered: the label with the largest logit, the lowest index among equals; of multi_label, the set's number.
+// Evidence::label without the rest.
 EXEUNT_HOST_DEVICE inline int answer_number(const Reading& reading) noexcept {
-  if (reading.several) return set_number(reading);
+  if (reading.problem == Problem::multi_label) return set_number(reading);
   int best = 0;
   for (int c = 1; c < reading.classes; ++c)
     if (reading.logits[c] > reading.logits[best]) best = c;
@@ -98,7 +101,7 @@ EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading
   return begun ? twice / 2 : INFINITY;
 }
 
-// Several labels: sums over independent yes-or-no questions, one for each label.
+// multi_label: sums over independent yes-or-no questions, one for each label.
 EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memory) noexcept {
   Evidence e;
   e.value = reading.logits[0];
@@ -106,7 +109,7 @@ EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memo
   e.label = set_number(reading);
   float confidence = 0, purity = 1, least = 1, twice = 0;  // the logarithm of the confidence
   for (int c = 0; c < reading.classes; ++c) {
-    const float d = (reading.logits[c] - (reading.cuts == nullptr ? 0.0F : reading.cuts[c])) / reading.temperature;
+    const float d = (reading.logits[c] - logit_threshold(reading, c)) / reading.temperature;
     const float power = portable::exp(-std::fabs(d));  // of the less probable answer over the other
     const float p = 1 / (1 + power), q = power / (1 + power);
     e.entropy += portable::log1p(power) + (power > 0 ? q * std::fabs(d) : 0.0F);
@@ -132,14 +135,11 @@ EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memo
   return e;
 }
 
-// Stable for any finite logits: every exponent is at most zero, and what underflows counts as p = 0.
-// `memory` is null if no rule needs `shift`; all zeros before the first exit.
-EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory = nullptr) noexcept {
-  if (reading.several) return weigh_set(reading, memory);
+// classification: one of two classes or more.
+EXEUNT_HOST_DEVICE inline Evidence weigh_class(const Reading& reading, float* memory) noexcept {
   Evidence e;
   e.value = reading.logits[0];
   e.lte = reading.lte;
-  if (reading.classes < 2) return e;
   e.label = answer_number(reading);
 
   const float peak = reading.logits[e.label];
@@ -167,10 +167,27 @@ EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory =
   return e;
 }
 
-// All probabilities of an exit with two classes or more, or of each of several labels, into out [classes]. Cuts do not
-// change them: a label is given if its probability is above its threshold.
+// Stable for any finite logits: every exponent is at most zero, and what underflows counts as p = 0.
+// `memory` is null if no rule needs `shift`; all zeros before the first exit.
+EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory = nullptr) noexcept {
+  switch (reading.problem) {
+    case Problem::classification:
+      return weigh_class(reading, memory);
+    case Problem::multi_label:
+      return weigh_set(reading, memory);
+    case Problem::regression:
+      break;
+  }
+  Evidence e;
+  e.value = reading.logits[0];
+  e.lte = reading.lte;
+  return e;
+}
+
+// All probabilities of an exit with two classes or more, or of each label of multi_label, into out [classes].
+// Thresholds do not change them: a label is given if its probability is above its threshold.
 EXEUNT_HOST_DEVICE inline void probabilities(const Reading& reading, float* out) noexcept {
-  if (reading.several) {
+  if (reading.problem == Problem::multi_label) {
     for (int c = 0; c < reading.classes; ++c)
       out[c] = 1 / (1 + portable::exp(-reading.logits[c] / reading.temperature));
     return;

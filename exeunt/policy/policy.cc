@@ -20,7 +20,8 @@ namespace {
 void check_sites(const ExitSites& sites) {
   check(!sites.layers.empty() && sites.layers.size() <= kMaxExits, "a model with exits has 1 to kMaxExits of them");
   check(std::is_sorted(sites.layers.begin(), sites.layers.end(), std::less_equal<>()), "exits rise strictly");
-  check(sites.outputs >= 1 && (sites.several || (sites.outputs == 1) == sites.regression),
+  check(sites.outputs >= 1 &&
+            (sites.problem == Problem::multi_label || (sites.outputs == 1) == (sites.problem == Problem::regression)),
         "one output is a regression, more are classes");
 }
 
@@ -108,10 +109,12 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   check_sites(sites);
   check_spec(spec);
   const RuleInfo& info = info_of(spec.rule);
-  const ModelTraits traits{sites.regression, sites.outputs, sites.lte, sites.several};
+  const ModelTraits traits{sites.problem, sites.outputs, sites.lte};
   if (const auto why = info.misfit(spec.params.data(), traits); !why.empty()) {
     refuse(spec, fmt::format("does not fit this model: {}", why),
-           sites.regression ? fmt::format("a regression leaves by one of {}", fmt::join(rules_for(traits), ", ")) : "");
+           sites.problem == Problem::regression
+               ? fmt::format("a regression leaves by one of {}", fmt::join(rules_for(traits), ", "))
+               : "");
   }
   const std::vector<int> evaluated = evaluated_sites(spec, sites);
   check_lists(spec, sites, evaluated.size());
@@ -120,8 +123,8 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   policy.rule = spec.rule;
   policy.count = static_cast<int>(evaluated.size());
   policy.classes = sites.outputs;
-  policy.several = sites.several;
-  policy.cuts = sites.cuts;
+  policy.problem = sites.problem;
+  policy.logit_thresholds = sites.logit_thresholds;
   std::copy(spec.params.begin(), spec.params.end(), policy.params);
   info.settle(policy.params, traits);
   std::fill(std::begin(policy.nth), std::end(policy.nth), -1);

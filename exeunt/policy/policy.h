@@ -28,22 +28,21 @@ struct PolicySpec {
 struct ExitSites {
   std::vector<int> layers;  // after which layer each exit sits: from 1, increasing
   int outputs = 0;
-  bool regression = false;
+  Problem problem = Problem::classification;
   bool lte = false;
-  bool ramp = false;            // DeeBERT's bug: the last layer's untrained ramp answers if the rule exits there
-  bool several = false;         // labels at once
-  const float* cuts = nullptr;  // several: Reading::cuts; they outlive every policy bound to them
+  bool ramp = false;  // DeeBERT's bug: the last layer's untrained ramp answers if the rule exits there
+  const float* logit_thresholds = nullptr;  // OutputSpec::threshold_data(); they outlive every policy bound to them
 };
 
 struct Policy {
   Rule rule = rule_of<FullRule>;
-  int count = 0;         // evaluated exits; the last of them always answers
-  int classes = 0;       // outputs of an exit
-  int state_floats = 0;  // per text, moves with it, all zero at its start; `memory` included
-  int memory = -1;       // offset of the previous probabilities in the state; -1 = not needed
-  bool ramp = false;     // the last layer's ramp is asked before the last exit
-  bool several = false;  // as ExitSites has them
-  const float* cuts = nullptr;
+  int count = 0;                              // evaluated exits; the last of them always answers
+  int classes = 0;                            // outputs of an exit
+  int state_floats = 0;                       // per text, moves with it, all zero at its start; `memory` included
+  int memory = -1;                            // offset of the previous probabilities in the state; -1 = not needed
+  bool ramp = false;                          // the last layer's ramp is asked before the last exit
+  Problem problem = Problem::classification;  // as ExitSites has it, and the thresholds
+  const float* logit_thresholds = nullptr;
   float params[kMaxParams] = {};
   int site[kMaxExits] = {};           // [count] which of the model's exits is evaluated nth
   int nth[kMaxExits] = {};            // [exits of the model] the reverse; -1 = not evaluated
@@ -110,7 +109,7 @@ struct ExitOutput {
 EXEUNT_HOST_DEVICE inline Evidence weigh(const Policy& policy, int nth, const ExitOutput& output,
                                          float* state) noexcept {
   const Reading reading{output.logits, policy.classes, policy.temperature[nth],
-                        output.lte,    policy.several, policy.cuts};
+                        output.lte,    policy.problem, policy.logit_thresholds};
   return weigh(reading, policy.memory < 0 ? nullptr : state + policy.memory);
 }
 

@@ -38,10 +38,9 @@ inline constexpr ParamInfo kWeightParam{.name = "weight", .low = 0, .high = 1e6F
 
 // What a rule knows of the model it is bound to.
 struct ModelTraits {
-  bool regression = false;
+  Problem problem = Problem::classification;
   int classes = 2;
   bool lte = false;
-  bool several = false;  // labels at once
 };
 
 using Params = std::array<float, kMaxParams>;
@@ -51,10 +50,12 @@ struct Scope {
   int classes = 2;
   int exits = 1;    // evaluated
   float range = 0;  // of regression labels
-  bool several = false;
+  Problem problem = Problem::classification;
 
   // The largest entropy of an answer: that of C classes, or of sets of L labels.
-  [[nodiscard]] double most_entropy() const { return several ? classes * std::log(2.0) : std::log(classes); }
+  [[nodiscard]] double most_entropy() const {
+    return problem == Problem::multi_label ? classes * std::log(2.0) : std::log(classes);
+  }
 };
 
 // Rounded to four significant digits: people read, type and compare settings, and 0.2481 chooses as well as 0.24808498.
@@ -134,7 +135,8 @@ struct RuleDefaults {
   static std::string_view conflict(const float*) noexcept { return {}; }
   // Why the rule does not suit the model; empty if it does.
   static std::string_view misfit(const float*, const ModelTraits& traits) noexcept {
-    return traits.regression ? "it reads class probabilities, and the model predicts one number" : std::string_view{};
+    return traits.problem == Problem::regression ? "it reads class probabilities, and the model predicts one number"
+                                                 : std::string_view{};
   }
 };
 

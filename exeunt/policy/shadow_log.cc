@@ -64,11 +64,17 @@ void ShadowLogHead::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "precision_map", .help = "sha256 of the precision map; empty without one"}, self.precision_map);
   visit(Field{.name = "max_length", .help = "Maximum tokens per text", .required = true}, self.max_length);
   visit(Field{.name = "last_head", .help = "Which head answers at the last layer"}, self.last_head);
-  visit(Field{.name = "regression", .required = true}, self.regression);
-  visit(Field{.name = "multi_label", .help = "Each label is given or not", .omit_empty = true}, self.several);
-  visit(Field{.name = "cuts", .help = "Logits above which several labels are given", .omit_empty = true}, self.cuts);
+  // The file has two booleans for the problem.
+  OutputSpec meaning = self.meaning;
+  bool regression = meaning.problem == Problem::regression, multi_label = meaning.problem == Problem::multi_label;
+  visit(Field{.name = "regression", .required = true}, regression);
+  visit(Field{.name = "multi_label", .help = "Each label is given or not", .omit_empty = true}, multi_label);
+  visit(Field{.name = "cuts", .help = "Logits above which labels are given", .omit_empty = true},
+        meaning.logit_thresholds);
   visit(Field{.name = "outputs", .help = "Logits per exit", .low = 1, .high = 1 << 20, .required = true}, self.outputs);
-  visit(Field{.name = "labels", .help = "One per output; empty for regression"}, self.labels);
+  visit(Field{.name = "labels", .help = "One per output; empty for regression"}, meaning.labels);
+  meaning.problem = multi_label ? Problem::multi_label : regression ? Problem::regression : Problem::classification;
+  if constexpr (!std::is_const_v<Self>) self.meaning = std::move(meaning);
   visit(Field{.name = "layers", .help = "After which the exits sit", .low = 1, .required = true}, self.layers);
 }
 
@@ -154,10 +160,7 @@ ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
   trace.info.numerics = head.numerics;
   trace.info.max_length = head.max_length;
   trace.info.last_head = head.last_head;
-  trace.info.regression = head.regression;
-  trace.info.several = head.several;
-  trace.info.cuts = head.cuts;
-  trace.info.labels = head.labels;
+  static_cast<OutputSpec&>(trace.info) = head.meaning;
   trace.info.layers = head.layers;
   trace.info.split = "server";
   trace.exits = static_cast<int>(head.layers.size());

@@ -20,10 +20,8 @@ struct ShadowLogHead {
   std::string weights, tokenizer, engine, precision, precision_map;  // hashes are sha256
   int numerics = 0, max_length = 0;
   LastHead last_head = LastHead::final;
-  bool regression = false, several = false;
-  std::vector<float> cuts = {};
+  OutputSpec meaning = {};
   int outputs = 0;
-  std::vector<std::string> labels = {};
   std::vector<int> layers = {};
 
   template <class Self, class Visit>

@@ -46,12 +46,15 @@ void check_info(const ExitTrace& trace, std::string_view where) {
   if (info.layers.front() < 1 ||
       std::adjacent_find(info.layers.begin(), info.layers.end(), std::greater_equal<>()) != info.layers.end())
     throw_bad_file(where, "exits: got {}, want increasing layers from 1", fmt::join(info.layers, ","));
-  if (info.regression && trace.width != 1) throw_bad_file(where, "got a regression of {} outputs, want 1", trace.width);
-  if (!info.regression && !info.several && trace.width < 2)
+  if (info.problem == Problem::regression && trace.width != 1)
+    throw_bad_file(where, "got a regression of {} outputs, want 1", trace.width);
+  if (info.problem == Problem::classification && trace.width < 2)
     throw_bad_file(where, "got a classification of {} output, want at least 2", trace.width);
-  if (!info.cuts.empty() && (!info.several || info.cuts.size() != static_cast<size_t>(trace.width)))
-    throw_bad_file(where, "thresholds: got {}, want one for each of several labels", info.cuts.size());
-  const size_t labels = info.regression ? 0 : static_cast<size_t>(trace.width);
+  if (!info.logit_thresholds.empty() &&
+      (info.problem != Problem::multi_label || info.logit_thresholds.size() != static_cast<size_t>(trace.width)))
+    throw_bad_file(where, "thresholds: got {}, want one for each label of a multi-label model",
+                   info.logit_thresholds.size());
+  const size_t labels = info.problem == Problem::regression ? 0 : static_cast<size_t>(trace.width);
   if (info.labels.size() != labels) throw_bad_file(where, "labels: got {}, want {}", info.labels.size(), labels);
   std::set<std::string_view> seen;
   for (const std::string& label : info.labels)
@@ -79,18 +82,19 @@ void check_logits(const ExitTrace& trace, std::string_view where) {
 }
 
 void check_rows(const ExitTrace& trace, std::string_view where) {
-  for (size_t i = 0; trace.info.several && i < trace.gold.size(); ++i) {
+  for (size_t i = 0; trace.info.problem == Problem::multi_label && i < trace.gold.size(); ++i) {
     const float gold = trace.gold[i];
     if (!std::isnan(gold) && gold != 0 && gold != 1)
       throw_bad_file(where, "gold: got {} in row {}, want 0, 1 or NaN for each label", gold, i / trace.gold_width());
   }
   for (size_t row = 0; row < trace.rows; ++row) {
-    const float gold = trace.info.several ? 0 : trace.gold[row];
+    const float gold = trace.info.problem == Problem::multi_label ? 0 : trace.gold[row];
     const bool label = gold >= 0 && gold < static_cast<float>(trace.width) && gold == std::floor(gold);
-    if (!std::isnan(gold) && !(trace.info.regression ? std::isfinite(gold) : label)) {
+    if (!std::isnan(gold) && !(trace.info.problem == Problem::regression ? std::isfinite(gold) : label)) {
       throw_bad_file(where, "gold: got {} in row {}, want {}", gold, row,
-                     trace.info.regression ? "a finite number or NaN"
-                                           : fmt::format("a label from 0 to {} or NaN", trace.width - 1));
+                     trace.info.problem == Problem::regression
+                         ? "a finite number or NaN"
+                         : fmt::format("a label from 0 to {} or NaN", trace.width - 1));
     }
     if (!trace.lengths.empty() && trace.lengths[row] < 1)
       throw_bad_file(where, "lengths: got {} in row {}, want at least 1", trace.lengths[row], row);
@@ -109,26 +113,16 @@ bool ExitTrace::labelled() const noexcept {
 ExitSites ExitTrace::sites() const {
   return {.layers = info.layers,
           .outputs = width,
-          .regression = info.regression,
+          .problem = info.problem,
           .lte = !lte.empty(),
-          .several = info.several,
-          .cuts = info.cuts.empty() ? nullptr : info.cuts.data()};
-}
-
-bool ExitTrace::same_answer(std::span<const float> one, std::span<const float> other) const noexcept {
-  if (!info.several) return answer_number(reading(one)) == answer_number(reading(other));
-  const Reading first = reading(one), second = reading(other);
-  for (int c = 0; c < width; ++c)
-    if (has_label(first.logits, first.cuts, c) != has_label(second.logits, second.cuts, c)) return false;
-  return true;
+          .logit_thresholds = info.threshold_data()};
 }
 
 bool ExitTrace::right(size_t row, std::span<const float> answer) const noexcept {
   const Reading given = reading(answer);
-  if (!info.several) return static_cast<float>(answer_number(given)) == gold[row];
+  if (info.problem != Problem::multi_label) return static_cast<float>(answer_number(given)) == gold[row];
   for (int c = 0; c < width; ++c)
-    if (has_label(given.logits, given.cuts, c) != (gold[row * gold_width() + static_cast<size_t>(c)] == 1))
-      return false;
+    if (has_label(given, c) != (gold[row * gold_width() + static_cast<size_t>(c)] == 1)) return false;
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/outputs/output_spec.h"
 #include "exeunt/policy/policy.h"
 
 namespace exeunt {
@@ -23,19 +24,15 @@ enum class LastHead { final, ramp };
   return {"final", "ramp"};
 }
 
-// Where a trace comes from. Hashes are sha256 in hex; empty = not known.
-struct TraceInfo {
+// What a trace's logits mean, and where they come from. Hashes are sha256 in hex; empty = not known.
+struct TraceInfo : OutputSpec {
   std::string weights, tokenizer, data;
   std::string task, split;
   std::string precision, engine;
   std::string tool, created;
-  bool regression = false;
-  bool several = false;             // labels at once
-  std::vector<float> cuts;          // several: the logits above which labels are given; empty = 0
-  std::vector<std::string> labels;  // one name per class, in the model's order; empty for regression
-  std::vector<int> layers;          // of the exits
-  int max_length = 0;               // 0 = not known
-  int numerics = 0;                 // EngineTraits::numerics; 0 = not known
+  std::vector<int> layers;  // of the exits
+  int max_length = 0;       // 0 = not known
+  int numerics = 0;         // EngineTraits::numerics; 0 = not known
   std::optional<std::string> precision_map =
       {};                                // of the matrices in another precision; "" = none are; null: not known
   LastHead last_head = LastHead::final;  // as the model has it
@@ -48,7 +45,7 @@ struct ExitTrace {
   std::vector<float> logits;       // [rows, exits, width] raw, before temperature
   std::vector<float> lte;          // [rows, exits], or empty: no such head
   std::vector<float> ramp;         // [rows, width], or empty: DeeBERT's ramp of the last layer
-  std::vector<float> gold;         // [rows] label index or value; several: [rows, width] 1 or 0; NaN = none
+  std::vector<float> gold;         // [rows] label index or value; multi_label: [rows, width] 1 or 0; NaN = none
   std::vector<int32_t> lengths;    // [rows] tokens, or empty: not known
   std::vector<int64_t> index;      // [rows] row in the source
   std::vector<float> reference;    // [rows, width] fp32 at full depth, or empty: not known
@@ -66,13 +63,13 @@ struct ExitTrace {
   }
   // An exit's logits as evidence is made of them.
   [[nodiscard]] Reading reading(std::span<const float> z, float temperature = 1, float lte_score = 0) const noexcept {
-    return {z.data(), width, temperature, lte_score, info.several, info.cuts.empty() ? nullptr : info.cuts.data()};
+    return info.reading(z, temperature, lte_score);
   }
-  // Do two rows of logits give the same answer: the same label, or the same set of labels? Not for a regression.
-  [[nodiscard]] bool same_answer(std::span<const float> one, std::span<const float> other) const noexcept;
   // Is the answer the gold one? The row has gold.
   [[nodiscard]] bool right(size_t row, std::span<const float> answer) const noexcept;
-  [[nodiscard]] size_t gold_width() const noexcept { return info.several ? static_cast<size_t>(width) : 1; }
+  [[nodiscard]] size_t gold_width() const noexcept {
+    return info.problem == Problem::multi_label ? static_cast<size_t>(width) : 1;
+  }
   [[nodiscard]] float lte_at(size_t row, int exit) const noexcept {
     return lte.empty() ? 0.0F : lte[row * static_cast<size_t>(exits) + static_cast<size_t>(exit)];
   }

@@ -19,7 +19,6 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kSeveral = "multi_label";
 constexpr std::string_view kTraceFormat = "exeunt.trace/2", kTraceFormat1 = "exeunt.trace/1";
 
 // Metadata by name; remembers what is read and rejects the rest.
@@ -80,22 +79,22 @@ std::vector<std::string> parse_labels(const std::string& text, const std::string
 }
 
 std::vector<float> parse_thresholds(const std::string& text, const std::string& where) {
-  std::vector<float> cuts;
+  std::vector<float> logit_thresholds;
   for (const std::string_view part : split(text, ',')) {
     const auto threshold = number_of<double>(part);
-    const double kept = threshold ? threshold_of(cut_of(*threshold)) : 0;  // as it will be written
+    const double kept = threshold ? threshold_of(logit_of(*threshold)) : 0;  // as it will be written
     if (!(kept > 0 && kept < 1)) {
       throw_bad_file(where, "thresholds: got '{}', want numbers from 0.000001 to 0.999999",
                      std::string(part).substr(0, 64));
     }
-    cuts.push_back(cut_of(*threshold));
+    logit_thresholds.push_back(logit_of(*threshold));
   }
-  return cuts;
+  return logit_thresholds;
 }
 
-std::string thresholds_text(const std::vector<float>& cuts) {
+std::string thresholds_text(const std::vector<float>& logit_thresholds) {
   std::string out;
-  for (const float cut : cuts) out += fmt::format("{}{:g}", out.empty() ? "" : ",", threshold_of(cut));
+  for (const float logit : logit_thresholds) out += fmt::format("{}{:g}", out.empty() ? "" : ",", threshold_of(logit));
   return out;
 }
 
@@ -119,14 +118,13 @@ TraceInfo read_info(const TensorSet& set, const std::string& where) {
   info.tool = strings.take("tool", false);
   info.created = strings.take("created", false);
   const std::string problem = strings.take("problem", true);
-  if (problem != "classification" && problem != "regression" && problem != kSeveral) {
-    throw_bad_file(strings.where(), "problem: got '{}', want classification, regression or {}", problem.substr(0, 64),
-                   kSeveral);
+  if (!problem_named(problem)) {
+    throw_bad_file(strings.where(), "problem: got '{}', want classification, regression or multi_label",
+                   problem.substr(0, 64));
   }
-  info.regression = problem == "regression";
-  info.several = problem == kSeveral;
+  info.problem = *problem_named(problem);
   if (const std::string text = strings.take("thresholds", false); !text.empty())
-    info.cuts = parse_thresholds(text, strings.where());
+    info.logit_thresholds = parse_thresholds(text, strings.where());
   info.labels = parse_labels(strings.take("labels", true), strings.where());
   info.layers = parse_layers(strings.take("exits", true), strings.where());
   info.max_length = strings.take_number("max_length");
@@ -186,8 +184,8 @@ ExitTrace trace_of(const TensorSet& set, const std::string& where) {
   trace.width = static_cast<int>(width);
   const auto named = [&](std::string_view name) { return fmt::format("{}: tensor '{}'", where, name); };
   trace.logits = take_values<float>(logits, named("logits"), {rows, exits, width});
-  trace.gold =
-      take_values<float>(gold, named("gold"), trace.info.several ? std::vector{rows, width} : std::vector{rows});
+  trace.gold = take_values<float>(
+      gold, named("gold"), trace.info.problem == Problem::multi_label ? std::vector{rows, width} : std::vector{rows});
   trace.index = take_values<int64_t>(index, named("index"), {rows});
   trace.lte = take_values<float>(find_tensor(set, where, "lte", DType::f32), named("lte"), {rows, exits});
   trace.ramp = take_values<float>(find_tensor(set, where, "ramp", DType::f32), named("ramp"), {rows, width});
@@ -229,7 +227,8 @@ void write_trace(const std::filesystem::path& path, const ExitTrace& trace) {
   if (!trace.ramp.empty()) tensors.push_back({"ramp", view_of(DType::f32, trace.ramp, {rows, trace.width})});
   tensors.push_back(
       {"gold", view_of(DType::f32, trace.gold,
-                       trace.info.several ? std::vector<int64_t>{rows, trace.width} : std::vector{rows})});
+                       trace.info.problem == Problem::multi_label ? std::vector<int64_t>{rows, trace.width}
+                                                                  : std::vector{rows})});
   if (!trace.lengths.empty()) tensors.push_back({"lengths", view_of(DType::i32, trace.lengths, {rows})});
   tensors.push_back({"index", view_of(DType::i64, trace.index, {rows})});
   if (!trace.reference.empty())
@@ -243,9 +242,7 @@ void write_trace(const std::filesystem::path& path, const ExitTrace& trace) {
                     {"data", info.data},
                     {"task", info.task},
                     {"split", info.split},
-                    {"problem", info.regression ? "regression"
-                                : info.several  ? kSeveral.data()
-                                                : "classification"},
+                    {"problem", std::string(name_of(info.problem))},
                     {"labels", labels_text(info.labels)},
                     {"exits", fmt::format("{}", fmt::join(info.layers, ","))},
                     {"precision", info.precision},
@@ -255,7 +252,7 @@ void write_trace(const std::filesystem::path& path, const ExitTrace& trace) {
                     {"last_head", std::string(word_of(info.last_head))},
                     {"tool", info.tool},
                     {"created", info.created}};
-  if (!info.cuts.empty()) metadata.emplace_back("thresholds", thresholds_text(info.cuts));
+  if (!info.logit_thresholds.empty()) metadata.emplace_back("thresholds", thresholds_text(info.logit_thresholds));
   if (info.precision_map) metadata.emplace_back("precision_map", *info.precision_map);
   write_safetensors(path, tensors, metadata);
 }

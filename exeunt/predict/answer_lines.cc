@@ -9,7 +9,6 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
-#include "exeunt/engine/answer_labels.h"
 #include "exeunt/eval/sweep_table.h"
 
 namespace exeunt {

@@ -89,7 +89,7 @@ std::vector<std::string> written_labels(const PredictJob& job, const Classifier&
   Dataset names;  // of the data, without its gold: answers under other names are still answers
   names.task = data.task;
   names.labels = data.labels;
-  names.regression = data.regression;
+  names.problem = data.problem;
   std::vector<std::string> labels =
       label_names(model.exits(), model.spec().family, job.data.columns.labels, names, observer);
   const bool submission = job.form == AnswerForm::glue || job.form == AnswerForm::elue;

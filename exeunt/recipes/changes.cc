@@ -73,9 +73,13 @@ Recipe changed(Recipe recipe, const RecipeChanges& changes, const std::string& w
   return recipe;
 }
 
-void apply_reference_preset(RecipeChanges& changes, const std::string& task, bool regression) {
+void apply_reference_preset(RecipeChanges& changes, const std::string& task, Problem problem) {
   const std::map<std::string, double> epochs{{"RTE", 8}, {"MRPC", 6}, {"CoLA", 5}, {"STS-B", 5}, {"SST-2", 2}};
-  Json stage{{"batch", 32}, {"lr", regression ? 2e-5 : 5e-5}, {"warmup", 0.06}, {"weight_decay", 0.0}, {"clip", 1.0}};
+  Json stage{{"batch", 32},
+             {"lr", problem == Problem::regression ? 2e-5 : 5e-5},
+             {"warmup", 0.06},
+             {"weight_decay", 0.0},
+             {"clip", 1.0}};
   if (const auto found = epochs.find(task); found != epochs.end()) stage["epochs"] = found->second;
   stage.update(changes.stage);
   changes.stage = stage;

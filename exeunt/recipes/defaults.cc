@@ -123,7 +123,7 @@ Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const 
   change("epochs", "--epochs", found->epochs);
   change("batch", "--batch", found->batch);
   change("label_smoothing", "--label-smoothing", found->label_smoothing);
-  if (found->prototypes && !shape.several) {  // which are of classes
+  if (found->prototypes && shape.problem != Problem::multi_label) {  // which are of classes
     const std::string start = "heads.init=prototypes";
     changes.set.insert(changes.set.begin(), start);  // what the user sets comes later and wins
     add("--set " + start);

@@ -14,10 +14,10 @@ namespace exeunt {
 // What the defaults of a run depend on besides the recipe.
 struct RunShape {
   int hidden = 0, layers = 0;
-  int64_t labels = 0;    // 0: a regression
-  int64_t rows = 0;      // to train on
-  bool pairs = false;    // of texts
-  bool several = false;  // labels at once
+  int64_t labels = 0;  // 0: a regression
+  int64_t rows = 0;    // to train on
+  bool pairs = false;  // of texts
+  Problem problem = Problem::classification;
 };
 
 // The rates of the bundled recipes were made for wide models and few labels. A narrow model learns next to nothing at

@@ -163,7 +163,7 @@ OrderedJson field_json(const CaseNumber& value) {
 }
 
 double number_for(const CaseNumber& number, const TrainingCase& which) noexcept {
-  if (which.regression && number.regression) return *number.regression;
+  if (which.problem == Problem::regression && number.regression) return *number.regression;
   if (which.rows < kSmallData && number.small) return *number.small;
   const auto family = number.families.find(which.family);
   return family == number.families.end() ? number.value : family->second;
@@ -302,15 +302,12 @@ void require_groups(const Recipe& recipe, const SharingSpec& sharing, std::strin
 
 }  // namespace
 
-ExitLayout layout_of(const Recipe& recipe, const ModelSpec& spec, const Outcome& outcome) {
+ExitLayout layout_of(const Recipe& recipe, const ModelSpec& spec, const OutputSpec& outcome) {
   const HeadsSpec& heads = recipe.heads;
   require_groups(recipe, heads.pooler, "pooler", spec.layers);
   require_groups(recipe, heads.classifier, "classifier", spec.layers);
-  ExitLayout layout;
-  layout.problem = outcome.problem;
-  layout.labels = outcome.labels;
+  ExitLayout layout{outcome};
   layout.outputs = outcome.problem == Problem::regression ? 1 : static_cast<int>(outcome.labels.size());
-  layout.range = outcome.range;
   layout.input = heads.input;
   layout.width = spec.hidden;
   layout.pooler = row_of(spec.family).pooler;

@@ -199,7 +199,7 @@ struct CaseNumber {
 struct TrainingCase {
   Family family = Family::bert;
   int64_t rows = 0;
-  bool regression = false;
+  Problem problem = Problem::classification;
 };
 [[nodiscard]] double number_for(const CaseNumber& number, const TrainingCase& which) noexcept;
 
@@ -331,18 +331,11 @@ struct RecipeChanges {
 [[nodiscard]] Recipe changed(Recipe recipe, const RecipeChanges& changes, const std::string& where);
 
 // The settings of --preset reference, the same for every recipe, where `changes` do not already have them.
-void apply_reference_preset(RecipeChanges& changes, const std::string& task, bool regression);
+void apply_reference_preset(RecipeChanges& changes, const std::string& task, Problem problem);
 
-// What training is about to produce, besides the recipe.
-struct Outcome {
-  Problem problem = Problem::classification;
-  std::vector<std::string> labels = {};
-  std::optional<std::pair<double, double>> range = {};
-};
-
-// The exits a recipe asks for on a backbone. Throws Error (usage) where they do not fit: a layer the model does not
-// have, groups that do not divide the layers.
-[[nodiscard]] ExitLayout layout_of(const Recipe& recipe, const ModelSpec& spec, const Outcome& outcome);
+// The exits a recipe asks for on a backbone, for what is about to be trained. Throws Error (usage) where they do not
+// fit: a layer the model does not have, groups that do not divide the layers.
+[[nodiscard]] ExitLayout layout_of(const Recipe& recipe, const ModelSpec& spec, const OutputSpec& outcome);
 
 // The policy a trained model runs by default: the recipe's, or for a regression under a rule that needs classes,
 // patience with a tolerance of 2 % of the labels' range.

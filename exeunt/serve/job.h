@@ -9,27 +9,20 @@
 #include <utility>
 #include <vector>
 
+#include "exeunt/outputs/output_spec.h"
+
 namespace exeunt::serve {
 
 // What the protocols need to know about the model.
-struct ModelFacts {
+struct ModelFacts : OutputSpec {
   std::string name = {};
-  std::vector<std::string> labels = {};  // empty for regression
   int outputs = 0;
-  bool regression = false;
-  bool several = false;          // labels at once
-  std::vector<float> cuts = {};  // several: as ExitLayout has them
-  double range = 0;              // of regression labels, highest minus lowest; 0 = unknown
   int layers = 0;
   std::vector<int> exits = {};  // after which layers
   int max_tokens = 512;
   int vocabulary = 0;
   int segments = 2;
   int texts = 0;  // in each row of its training: 1, 2 for pairs, 0 = unknown
-
-  [[nodiscard]] std::string label(int index) const;
-  // The label of an answer; of several those that are given, with commas between them.
-  [[nodiscard]] std::string answer(int label, const std::vector<float>& logits) const;
 };
 
 struct JobText {

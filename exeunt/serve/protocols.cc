@@ -9,22 +9,6 @@
 
 namespace exeunt::serve {
 
-std::string ModelFacts::label(int index) const {
-  const auto i = static_cast<size_t>(index);
-  return i < labels.size() ? labels[i] : fmt::format("LABEL_{}", index);
-}
-
-std::string ModelFacts::answer(int index, const std::vector<float>& logits) const {
-  if (!several) return label(index);
-  std::string out;
-  for (int c = 0; c < outputs; ++c) {
-    if (!has_label(logits.data(), cuts.empty() ? nullptr : cuts.data(), c)) continue;
-    if (!out.empty()) out += ',';
-    out += label(c);
-  }
-  return out;
-}
-
 size_t max_json_values(const JobRules& rules) noexcept {
   constexpr size_t kTensors = 3, kOthers = 4096;  // input_ids, attention_mask, token_type_ids
   return kOthers + rules.max_batch * (kTensors * (static_cast<size_t>(rules.model.max_tokens) + 1) + 16);

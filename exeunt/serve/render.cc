@@ -26,13 +26,18 @@ OrderedJson numbers(std::span<const float> values) {
   return out;
 }
 
+// Protocols of classifiers name the one output of a regression as if it were a label.
+std::string label_text(const ModelFacts& model, std::span<const float> logits) {
+  return model.problem == Problem::regression ? model.label(0) : answer_text(model, logits, {.separator = ","});
+}
+
 // At the exit's score temperature, which exits that the policy skips have, too.
 std::vector<float> probabilities_of(const ExitDetail& detail, const ModelFacts& model, const BoundPolicy* policy) {
-  if (model.regression) return {};
+  if (model.problem == Problem::regression) return {};
   const bool scaled = policy != nullptr && !policy->spec.score_temperature.empty();
   const float temperature = scaled ? policy->spec.score_temperature[static_cast<size_t>(detail.exit)] : 1.0F;
   std::vector<float> out(detail.logits.size());
-  probabilities({detail.logits.data(), static_cast<int>(out.size()), temperature, 0, model.several}, out.data());
+  probabilities(model.reading(detail.logits, temperature), out.data());
   return out;
 }
 
@@ -64,17 +69,17 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
     last = e.label;
     OrderedJson row;
     row["layer"] = detail.layer;
-    if (input.model.regression) {
+    if (input.model.problem == Problem::regression) {
       row["value"] = short_double(e.value);
     } else {
-      row["label"] = input.model.answer(e.label, detail.logits);
+      row["label"] = label_text(input.model, detail.logits);
       row["probabilities"] = numbers(probabilities_of(detail, input.model, input.policy));
       row["entropy"] = short_double(e.entropy);
       row["confidence"] = short_double(e.confidence);
       row["margin"] = short_double(e.margin);
       row["streak"] = streak;
     }
-    const auto measure = input.model.regression ? std::nullopt : measured(rule.measure, e, streak);
+    const auto measure = input.model.problem == Problem::regression ? std::nullopt : measured(rule.measure, e, streak);
     if (measure) row["measure"] = *measure;
     row["logits"] = numbers(detail.logits);
     exits.push_back(std::move(row));
@@ -125,7 +130,7 @@ OrderedJson classification(const RenderInput& input) {
     const std::vector<float> scores = scores_of(answer);
     OrderedJson row;
     row["index"] = i;
-    row["label"] = input.model.answer(answer.evidence.label, answer.logits);
+    row["label"] = label_text(input.model, answer.logits);
     row["probs"] = numbers(scores);
     row["num_classes"] = scores.size();
     if (input.job.exit.details) row["exit"] = exit_json(input, answer);
@@ -151,7 +156,7 @@ OrderedJson output_tensor(const std::string& name, const RenderInput& input) {
   out["shape"] = wide ? std::vector<int64_t>{rows, input.model.outputs} : std::vector<int64_t>{rows};
   out["datatype"] = wide ? "FP32" : name == "exit_layer" ? "INT32" : "BYTES";
   for (const Answer& answer : input.answers) {
-    if (name == "label") data.push_back(input.model.answer(answer.evidence.label, answer.logits));
+    if (name == "label") data.push_back(label_text(input.model, answer.logits));
     if (name == "exit_layer") data.push_back(answer.layer);
     if (name == "details") data.push_back(dumped(exit_json(input, answer)));
     if (!wide) continue;

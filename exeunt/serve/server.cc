@@ -77,12 +77,8 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options, int m
     if (!safe) c = '-';
   }
   const ExitLayout& exits = model.exits();
-  facts.labels = exits.labels;
+  static_cast<OutputSpec&>(facts) = exits;
   facts.outputs = exits.outputs;
-  facts.regression = exits.problem == Problem::regression;
-  facts.several = exits.problem == Problem::multi_label;
-  facts.cuts = exits.cuts;
-  if (exits.range) facts.range = exits.range->second - exits.range->first;
   facts.layers = model.spec().layers;
   for (const ExitSite& site : exits.sites) facts.exits.push_back(site.after);
   facts.max_tokens = max_length;
@@ -158,11 +154,8 @@ ShadowLogHead log_head(const Served& served, const EngineOptions& engine) {
           .numerics = served.engine.traits().numerics,
           .max_length = served.facts.max_tokens,
           .last_head = exits.compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final,
-          .regression = served.facts.regression,
-          .several = served.facts.several,
-          .cuts = served.facts.cuts,
-          .outputs = served.facts.outputs,
-          .labels = exits.labels,
+          .meaning = exits,
+          .outputs = exits.outputs,
           .layers = exit_sites(exits).layers};
 }
 

@@ -319,7 +319,7 @@ std::string Service::fixed_info() const {
   out["engine"] = options_.engine;
   out["layers"] = context_.model.layers;
   out["exits"] = context_.model.exits;
-  out["regression"] = context_.model.regression;
+  out["regression"] = context_.model.problem == Problem::regression;
   out["texts"] = context_.model.texts;
   out["example"] = nullptr;
   if (const auto& example = options_.example) {

@@ -79,8 +79,8 @@ Shadow::Comparison Shadow::compare(const Sample& sample) const noexcept {
 }
 
 double Shadow::loss(const Evidence& early, const std::vector<float>& reference) const {
-  const Evidence full = weigh(Reading{reference.data(), static_cast<int>(reference.size())});
-  if (!context_.model.regression) return full.label == early.label ? 0 : 1;
+  const Evidence full = weigh(context_.model.reading(reference));
+  if (context_.model.problem != Problem::regression) return full.label == early.label ? 0 : 1;
   return std::min(1.0, std::abs(static_cast<double>(full.value - early.value)) / options_.reference.range);
 }
 

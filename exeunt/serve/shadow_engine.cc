@@ -44,9 +44,9 @@ void require_finite(const Engine::FullPass& pass) {
 }  // namespace
 
 double loss_range(const Certificate* certificate, const ModelFacts& model) {
-  if (!model.regression) return 0;
+  if (model.problem != Problem::regression) return 0;
   const bool certified = certificate != nullptr && certificate->range.size() == 2;
-  const double range = certified ? certificate->range[1] - certificate->range[0] : model.range;
+  const double range = certified ? certificate->range[1] - certificate->range[0] : model.range_width();
   if (range > 0) return range;
   throw Error(Code::usage, "--shadow: neither the certificate nor the model has a range of values to measure losses by",
               "certify the model with 'exeunt calibrate' first (its --range LOW,HIGH names the range), or leave "

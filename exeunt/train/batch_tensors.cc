@@ -17,8 +17,9 @@ TrainBatch host_batch(const Features& features, std::span<const size_t> rows, co
   const Tensor ids = torch::full(sides, shape.pad_id, kind(torch::kLong)),
                types = torch::zeros(sides, kind(torch::kLong)), real = torch::zeros(sides, kind(torch::kBool));
   const auto labels = static_cast<int64_t>(features.sets.size() / std::max<size_t>(1, features.rows()));
-  const Tensor gold = labels > 0 ? torch::empty({sides[0], labels}, kind(torch::kFloat))
-                                 : torch::empty({sides[0]}, kind(shape.regression ? torch::kFloat : torch::kLong));
+  const Tensor gold =
+      labels > 0 ? torch::empty({sides[0], labels}, kind(torch::kFloat))
+                 : torch::empty({sides[0]}, kind(shape.problem == Problem::regression ? torch::kFloat : torch::kLong));
   for (size_t n = 0; n < rows.size(); ++n) {
     const auto row_ids = features.ids_of(rows[n]);
     const auto row_types = features.types_of(rows[n]);
@@ -28,7 +29,7 @@ TrainBatch host_batch(const Features& features, std::span<const size_t> rows, co
     if (labels > 0) {
       std::copy_n(features.sets.begin() + static_cast<int64_t>(rows[n]) * labels, labels,
                   gold.data_ptr<float>() + static_cast<int64_t>(n) * labels);
-    } else if (shape.regression) {
+    } else if (shape.problem == Problem::regression) {
       gold.data_ptr<float>()[n] = features.gold[rows[n]];
     } else {
       gold.data_ptr<int64_t>()[n] = static_cast<int64_t>(features.gold[rows[n]]);

@@ -11,7 +11,7 @@ namespace exeunt::nn {
 
 struct BatchShape {
   int pad_id = 0;
-  bool regression = false;
+  Problem problem = Problem::classification;
   torch::Device device = torch::kCPU;
   int64_t multiple = 1;    // of tokens …
   int64_t most = 1 << 30;  // … but not beyond this

@@ -23,16 +23,13 @@ ExitTrace empty_trace(const NetworkImpl& network, const Features& features, cons
   trace.info.engine = "torch " + compat::version();
   trace.info.tool = version();
   trace.info.created = now_rfc3339();
-  trace.info.regression = layout.problem == Problem::regression;
-  trace.info.several = layout.problem == Problem::multi_label;
-  trace.info.cuts = layout.cuts;
-  trace.info.labels = layout.labels;
+  static_cast<OutputSpec&>(trace.info) = layout;
   for (const ExitSite& site : layout.sites) trace.info.layers.push_back(site.after);
   trace.info.max_length = features.info.max_length;
   trace.rows = features.rows();
   trace.exits = static_cast<int>(layout.sites.size());
   trace.width = layout.outputs;
-  trace.gold = trace.info.several ? features.sets : features.gold;
+  trace.gold = trace.info.problem == Problem::multi_label ? features.sets : features.gold;
   trace.index = features.index;
   for (size_t row = 0; row < trace.rows; ++row) trace.lengths.push_back(static_cast<int32_t>(features.length(row)));
   return trace;
@@ -75,7 +72,7 @@ ExitTrace trace_network(Network& network, const Features& features, const TraceS
   network->eval();
   ExitTrace trace = empty_trace(*network, features, source);
   const BatchShape shape{.pad_id = network->spec().pad_id,
-                         .regression = true,  // gold as it is: a test split has none
+                         .problem = Problem::regression,  // gold as it is: a test split has none
                          .device = network->parameters().front().device()};
   for (const Batch& rows : bucketed_batches(features.offsets, {.rows = 256, .tokens = source.max_tokens})) {
     const ExitOutputs out = network->forward(batch_tensors(features, rows, shape).texts);

@@ -19,7 +19,7 @@ namespace exeunt {
 namespace {
 
 std::optional<std::pair<double, double>> range_of(const Dataset& data) {
-  if (data.range || !data.regression || data.examples.empty()) return data.range;
+  if (data.range || data.problem != Problem::regression || data.examples.empty()) return data.range;
   const auto [low, high] = std::minmax_element(data.examples.begin(), data.examples.end(),
                                                [](const Example& a, const Example& b) { return a.gold < b.gold; });
   if (low->gold == high->gold) return std::nullopt;
@@ -49,7 +49,8 @@ void hold_rows_out(const TrainingSource& source, const Notice& notice, Texts& te
 
 // Nearly as many labels as rows: the column is probably one of numbers or texts, not of classes.
 void question_labels(const TrainingSource& source, const Notice& notice, const Dataset& data) {
-  if (data.regression || data.labels.size() < 3 || 2 * data.labels.size() <= data.examples.size()) return;
+  if (data.problem == Problem::regression || data.labels.size() < 3 || 2 * data.labels.size() <= data.examples.size())
+    return;
   std::string text = fmt::format("{}: {} different labels in {} rows: is '{}' the right --label-column?", source.data,
                                  data.labels.size(), data.examples.size(), source.columns.label);
   if (!data.columns.empty()) text += fmt::format(" The file has {}", fmt::join(data.columns, ", "));
@@ -68,8 +69,7 @@ Texts read_texts(const TrainingSource& source, const Notice& notice, const Task*
     if (source.columns.labels.empty()) question_labels(source, notice, texts.train);
     for (const std::string& text : warnings_of(inspect(texts.train), texts.train, DataUse::learn)) notice(text);
     columns.labels = texts.train.labels;
-    columns.regression = texts.train.regression;
-    if (columns.label_columns.empty()) columns.several = texts.train.several;
+    columns.problem = texts.train.problem;
     if (!source.eval_data.empty()) {
       texts.eval = read_user_data(source.eval_data, columns);
       for (const std::string& text : texts.eval.notices) notice(text);
@@ -110,8 +110,7 @@ void require_same_labels(const Features& features, const Features& train, const 
 std::vector<Metric> metrics_of(const TrainingData& data) {
   const Task* known = find_task_or_null(data.task);
   if (known != nullptr) return known->metrics;
-  if (data.outcome.problem == Problem::multi_label) return set_metrics();
-  return default_metrics(data.outcome.problem == Problem::regression, data.outcome.labels.size());
+  return default_metrics(data.outcome.problem, data.outcome.labels.size());
 }
 
 // Tasks are truncated where the papers truncate them.
@@ -123,11 +122,10 @@ int length_for(const TrainingSource& source, const Dataset& data, const Tokenize
 
 // The texts of feature files are not known: for a yardstick each token is a word, and no two tokens are the same one.
 // Three bytes that are no ASCII, so that little else is shared by two of them.
-Dataset words_of(const Features& features, const Outcome& outcome) {
+Dataset words_of(const Features& features, const OutputSpec& outcome) {
   Dataset out;
   out.labelled = true;
-  out.regression = outcome.problem == Problem::regression;
-  out.several = outcome.problem == Problem::multi_label;
+  out.problem = outcome.problem;
   out.labels = outcome.labels;
   for (size_t row = 0; row < features.rows(); ++row) {
     Example example;
@@ -139,7 +137,7 @@ Dataset words_of(const Features& features, const Outcome& outcome) {
       for (const uint32_t shift : {0, 7, 14}) text.push_back(static_cast<char>(0x80U | ((id >> shift) & 0x7fU)));
       text.push_back(' ');
     }
-    for (size_t label = 0; out.several && label < out.labels.size(); ++label) {
+    for (size_t label = 0; out.problem == Problem::multi_label && label < out.labels.size(); ++label) {
       if (features.sets[row * out.labels.size() + label] == 1) example.given.push_back(static_cast<int>(label));
     }
     out.examples.push_back(std::move(example));
@@ -173,9 +171,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   if (loaded.user_file) data.columns = source.columns;
   loaded.held_out_rows = texts.certify.examples.size();
   if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
-  data.outcome.problem = texts.train.regression ? Problem::regression
-                         : texts.train.several  ? Problem::multi_label
-                                                : Problem::classification;
+  data.outcome.problem = texts.train.problem;
   data.outcome.labels = texts.train.labels;
   data.outcome.range = range_of(texts.train);
   data.task = texts.train.task;

@@ -26,7 +26,7 @@ struct ExtraSet {
 struct TrainingData {
   Features train, eval;  // gold of both in the order of outcome.labels
   std::vector<ExtraSet> also = {};
-  Outcome outcome;
+  OutputSpec outcome;
   std::string task;  // name in the table of tasks; empty for the user's own data
   std::vector<Metric> metrics;
   Metric primary = Metric::accuracy;

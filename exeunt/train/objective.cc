@@ -127,14 +127,16 @@ class Distill : public Objective {
   // Summed over exits; `student` [early exits, rows, outputs].
   [[nodiscard]] Tensor imitation(const Tensor& student, const Tensor& teacher) const {
     const auto rows = static_cast<double>(student.size(1)), outputs = static_cast<double>(student.size(2));
-    if (context_.regression) return (student - teacher).pow(2).sum() * (spec_.gamma / (rows * outputs));
+    if (context_.problem == Problem::regression)
+      return (student - teacher).pow(2).sum() * (spec_.gamma / (rows * outputs));
     if (spec_.variant == DistillVariant::bidir) return spec_.gamma * -(student * teacher).sum();
     if (spec_.variant == DistillVariant::berxit) {
-      if (context_.several) return (torch::softplus(student) - student * torch::sigmoid(teacher)).sum();
+      if (context_.problem == Problem::multi_label)
+        return (torch::softplus(student) - student * torch::sigmoid(teacher)).sum();
       return -(torch::softmax(teacher, -1) * torch::log_softmax(student, -1)).sum();
     }
     const double t = spec_.temperature;
-    if (context_.several) {  // each label's yes and no, KL(σ(teacher / T) ‖ σ(student / T))
+    if (context_.problem == Problem::multi_label) {  // each label's yes and no, KL(σ(teacher / T) ‖ σ(student / T))
       const Tensor yes = torch::sigmoid(teacher / t);
       const auto entropy = [&](const Tensor& z) { return torch::softplus(z) - z * yes; };
       const double parts = context_.kl == KlReduction::element ? rows * outputs : rows;
@@ -151,7 +153,7 @@ class Distill : public Objective {
     for (int first = 0; first + spec_.range <= last(); ++first) {
       Tensor sum;
       for (int k = first; k < first + spec_.range; ++k) add_to(sum, input.outputs.logits[static_cast<size_t>(k)]);
-      if (context_.regression) sum = sum / spec_.range;
+      if (context_.problem == Problem::regression) sum = sum / spec_.range;
       add_to(out.early, spec_.beta * loss_of(sum, input.gold));
     }
   }
@@ -201,8 +203,8 @@ Tensor Loss::total() const {
 }
 
 Tensor Objective::loss_of(const Tensor& logits, const Tensor& gold) const {
-  if (context_.regression) return torch::mse_loss(logits.squeeze(-1), gold);
-  if (context_.several) return set_losses(logits, gold);
+  if (context_.problem == Problem::regression) return torch::mse_loss(logits.squeeze(-1), gold);
+  if (context_.problem == Problem::multi_label) return set_losses(logits, gold);
   const Tensor log_p = torch::log_softmax(logits, -1);
   return smoothed(torch::nll_loss(log_p, gold), log_p);
 }
@@ -225,8 +227,8 @@ Tensor Objective::all_logits(const LossInput& input) {
 
 Tensor Objective::exit_losses(const LossInput& input) const {
   const Tensor all = all_logits(input);
-  if (context_.regression) return (all.squeeze(-1) - input.gold).pow(2).mean(1);
-  if (context_.several) return set_losses(all, input.gold);
+  if (context_.problem == Problem::regression) return (all.squeeze(-1) - input.gold).pow(2).mean(1);
+  if (context_.problem == Problem::multi_label) return set_losses(all, input.gold);
   const Tensor gold = input.gold.view({1, -1, 1}).expand({all.size(0), -1, 1});
   const Tensor log_p = torch::log_softmax(all, -1);
   return smoothed(-log_p.gather(2, gold).squeeze(2).mean(1), log_p);
@@ -254,9 +256,10 @@ Loss Objective::weighted(const LossInput& input, const std::vector<double>& weig
 void Objective::add_lte_loss(const LossInput& input, Loss& loss) const {
   if (!context_.lte) return;
   const Tensor logits = all_logits(input).detach();
-  const Tensor wrong = context_.regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
-                       : context_.several  ? logits.gt(0).ne(input.gold.gt(0.5)).any(-1).to(torch::kFloat)
-                                           : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
+  const Tensor wrong = context_.problem == Problem::regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
+                       : context_.problem == Problem::multi_label
+                           ? logits.gt(0).ne(input.gold.gt(0.5)).any(-1).to(torch::kFloat)
+                           : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
   add_to(loss.early, torch::mse_loss(torch::stack(input.outputs.lte), wrong));
 }
 

@@ -15,8 +15,8 @@ namespace exeunt::nn {
 
 struct LossInput {
   const ExitOutputs& outputs;
-  Tensor gold;          // [rows] int64 labels, or fp32 values of a regression; several: [rows, outputs] fp32, 1 or 0
-  int64_t batch = 0;    // its number within the epoch, from 0: some objectives take turns
+  Tensor gold;        // [rows] int64 labels, or fp32 values of a regression; multi_label: [rows, outputs] fp32, 1 or 0
+  int64_t batch = 0;  // its number within the epoch, from 0: some objectives take turns
   Tensor teacher = {};  // [rows, outputs], of the EMA teacher; undefined without one
 };
 
@@ -28,10 +28,9 @@ struct Loss {
 };
 
 struct ObjectiveContext {
-  std::vector<int> layers = {};  // of the exits, rising
-  bool regression = false;
-  bool several = false;  // labels at once: the cross entropy is that of each label's yes and no, averaged
-  bool lte = false;      // adds M = mean over exits and rows of (u − g)², g = 1 where the exit is wrong, detached
+  std::vector<int> layers = {};               // of the exits, rising
+  Problem problem = Problem::classification;  // multi_label: the mean cross entropy of each label's yes and no
+  bool lte = false;  // adds M = mean over exits and rows of (u − g)², g = 1 where the exit is wrong, detached
   KlReduction kl = KlReduction::element;
   double label_smoothing = 0;  // ε: the share of every label that all classes get alike
 };

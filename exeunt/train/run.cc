@@ -310,7 +310,7 @@ bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
 
 nn::BatchShape Run::shape() const {
   return {.pad_id = base_.spec().pad_id,
-          .regression = data_.outcome.problem == Problem::regression,
+          .problem = data_.outcome.problem,
           .device = device_,
           .multiple = device_.is_cuda() ? nn::StepGraphs::kTokens : 1,
           .most = base_.spec().max_tokens()};

@@ -15,9 +15,8 @@ constexpr double kForwards = 1.0 / 3;  // of a step: a frozen backbone has no pa
 }  // namespace
 
 StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const TrainOptions& options, Family family) {
-  const TrainingCase which{.family = family,
-                           .rows = static_cast<int64_t>(data.train.rows()),
-                           .regression = data.outcome.problem == Problem::regression};
+  const TrainingCase which{
+      .family = family, .rows = static_cast<int64_t>(data.train.rows()), .problem = data.outcome.problem};
   const auto rows = static_cast<int64_t>(data.train.rows());
   StagePlan plan{.lr = number_for(stage.lr, which), .batches = (rows + stage.batch - 1) / stage.batch};
   const int64_t steps_an_epoch = plan.batches / options.accumulation;

@@ -16,8 +16,7 @@ namespace {
 
 ObjectiveContext context_of(const ExitLayout& layout, const Recipe& recipe, const StageSpec& stage) {
   ObjectiveContext context{.layers = {},
-                           .regression = layout.problem == Problem::regression,
-                           .several = layout.problem == Problem::multi_label,
+                           .problem = layout.problem,
                            .lte = layout.lte,
                            .kl = recipe.compat.kd_kl_reduction,
                            .label_smoothing = stage.label_smoothing};

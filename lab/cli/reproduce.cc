@@ -106,7 +106,7 @@ std::vector<PolicySpec> settings_of(const Paper& paper, const ExitTrace& trace) 
   std::vector<PolicySpec> out;
   for (const std::string_view text : paper.settings) {
     // A regression's answers are equal within a tolerance; 0.1 is what PABEE's README uses.
-    const std::string whole = std::string(text) + (trace.info.regression ? ",tol=0.1" : "");
+    const std::string whole = std::string(text) + (trace.info.problem == Problem::regression ? ",tol=0.1" : "");
     for (PolicySpec& policy : parse_sweep(whole)) out.push_back(std::move(policy));
   }
   return out;

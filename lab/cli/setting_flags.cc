@@ -75,7 +75,7 @@ SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags
   }
   return [&common, &flags, named](const ExitTrace& trace) {
     std::vector<PolicySpec> out = settings_or_default(named, flags, trace);
-    if (flags.regression_threshold.empty() || trace.info.regression) return out;
+    if (flags.regression_threshold.empty() || trace.info.problem == Problem::regression) return out;
     notice(common, "--regression-threshold is ignored: the model predicts classes");
     for (PolicySpec& policy : out)
       if (policy.rule == rule_of<PatienceRule>) policy.params[1] = PatienceRule::kNoTolerance;

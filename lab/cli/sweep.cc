@@ -28,12 +28,6 @@ struct LabSweepFlags : SweepFlags {
   bool elue = false;
 };
 
-// A label's name, or a regression value.
-std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
-  const float answer = answer_of(trace, logits);
-  return trace.info.regression ? fmt::format("{}", answer) : trace.info.labels[static_cast<size_t>(answer)];
-}
-
 // The runs as the original implementations would report them. Times are those of the replay, unless --measure ran them.
 std::vector<ViewRun> view_runs(const Swept& swept) {
   const ExitTrace& trace = swept.measured->trace;
@@ -54,7 +48,7 @@ std::vector<ViewRun> view_runs(const Swept& swept) {
     run.test = trace.info.split == "test" && !trace.labelled();
     for (size_t row = 0; row < trace.rows; ++row) {
       run.exit_layers.push_back(trace.info.layers[departures.exit[row]]);
-      if (run.test) run.answers.push_back(answer_text(trace, trace.at(row, departures.exit[row])));
+      if (run.test) run.answers.push_back(answer_text(trace.info, trace.at(row, departures.exit[row])));
     }
     runs.push_back(std::move(run));
   }

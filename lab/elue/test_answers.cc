@@ -54,7 +54,7 @@ TestRun answer_test(const Checkpoint& model, const ExitTrace& trace, const Task&
   Replayer replayer(trace);
   const Departures departures = replayer.run(policy);
   for (size_t row = 0; row < trace.rows; ++row) {
-    out.run.answers.predicted.push_back(answer_of(trace, replayer.answer(departures, row)));
+    out.run.answers.predicted.push_back(answer_of(trace.info, replayer.answer(departures, row)));
     out.run.tokens.push_back(trace.lengths[row]);
     out.run.layers.push_back(sites.layers[departures.exit[row]]);
   }

@@ -25,8 +25,9 @@ constexpr std::array<std::string_view, 4> kQuantities{"loss", "entropy", "logits
 std::array<double, 4> quantities_of(const ExitTrace& trace, size_t row, int exit) {
   const std::span<const float> z = trace.at(row, exit);
   const double gold = trace.gold[row];
-  if (trace.info.regression) return {(z[0] - gold) * (z[0] - gold), 0, z[0], z[0] == trace.gold[row] ? 1.0 : 0.0};
-  const Evidence evidence = weigh(Reading{z.data(), trace.width});
+  if (trace.info.problem == Problem::regression)
+    return {(z[0] - gold) * (z[0] - gold), 0, z[0], z[0] == trace.gold[row] ? 1.0 : 0.0};
+  const Evidence evidence = weigh(trace.reading(z));
   const double peak = *std::max_element(z.begin(), z.end());
   double sum = 0;
   for (const float logit : z) sum += std::exp(logit - peak);
@@ -109,8 +110,8 @@ StageCounts stage_counts(const ExitTrace& trace, const PolicySpec& window, const
   StageCounts counts;
   for (size_t row = 0; row < trace.rows; ++row) {
     const uint8_t exit = departures.exit[row];
-    const Evidence evidence = weigh(Reading{trace.at(row, exit).data(), trace.width});
-    const bool first = !trace.info.regression && evidence.nentropy < window.params[0];
+    const Evidence evidence = weigh(trace.reading(trace.at(row, exit)));
+    const bool first = trace.info.problem != Problem::regression && evidence.nentropy < window.params[0];
     ++(first ? counts.entropy : exit + 1 == trace.exits ? counts.last : counts.window);
   }
   return counts;

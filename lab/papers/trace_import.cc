@@ -34,8 +34,8 @@ std::vector<float> read_gold(const std::filesystem::path& path, size_t rows, boo
 }
 
 void take_names(ExitTrace& trace, const TraceImport& source) {
-  trace.info.regression = trace.width == 1;
-  const size_t classes = trace.info.regression ? 0 : static_cast<size_t>(trace.width);
+  if (trace.width == 1) trace.info.problem = Problem::regression;
+  const size_t classes = trace.info.problem == Problem::regression ? 0 : static_cast<size_t>(trace.width);
   trace.info.labels = source.labels;
   if (!source.labels.empty() && source.labels.size() != classes) {
     throw Error(Code::usage, fmt::format("--labels: got {} names, want {}: the logits have {} outputs",
@@ -80,7 +80,7 @@ ExitTrace import_trace(const TraceImport& source) {
   trace.info.created = source.created;
   trace.logits = to_floats(array.view);
   trace.gold = source.gold.empty() ? std::vector<float>(trace.rows, std::numeric_limits<float>::quiet_NaN())
-                                   : read_gold(source.gold, trace.rows, trace.info.regression);
+                                   : read_gold(source.gold, trace.rows, trace.info.problem == Problem::regression);
   trace.index.resize(trace.rows);
   std::iota(trace.index.begin(), trace.index.end(), int64_t{0});
   check_trace(trace, where);

@@ -23,31 +23,16 @@ namespace {
 
 constexpr size_t kShownCharacters = 240;
 
-// The names of several labels; "none" if there is none.
-template <class Has>
-std::string set_text(const ExitTrace& trace, Has&& has) {
-  std::string out;
-  for (int c = 0; c < trace.width; ++c)
-    if (has(c)) out += (out.empty() ? "" : ", ") + trace.info.labels[static_cast<size_t>(c)];
-  return out.empty() ? "none" : out;
-}
-
-std::string answer_text(const ExitTrace& trace, std::span<const float> logits) {
-  if (trace.info.regression) return fmt::format("{:.3f}", logits[0]);
-  const Reading reading = trace.reading(logits);
-  if (trace.info.several) return set_text(trace, [&](int c) { return has_label(reading.logits, reading.cuts, c); });
-  const auto label = static_cast<size_t>(answer_number(reading));
-  return label < trace.info.labels.size() ? trace.info.labels[label] : fmt::format("{}", label);
-}
+constexpr AnswerStyle kAnswerStyle{.none = "none", .value = "{:.3f}"};
 
 std::string shown_gold(const ExitTrace& trace, size_t row) {
-  const float gold = trace.gold[row * trace.gold_width()];
-  if (std::isnan(gold)) return {};
-  if (trace.info.several)
-    return set_text(trace, [&](int c) { return trace.gold[row * trace.gold_width() + static_cast<size_t>(c)] == 1; });
-  if (trace.info.regression) return fmt::format("{:.3f}", gold);
-  const auto label = static_cast<size_t>(gold);
-  return label < trace.info.labels.size() ? trace.info.labels[label] : fmt::format("{}", label);
+  const size_t width = trace.gold_width();
+  const std::span<const float> gold = std::span(trace.gold).subspan(row * width, width);
+  if (std::isnan(gold[0])) return {};
+  if (trace.info.problem == Problem::classification) return trace.info.label(static_cast<int>(gold[0]));
+  OutputSpec plain = trace.info;  // gold of multi_label is 1 or 0
+  plain.logit_thresholds.clear();
+  return answer_text(plain, gold, kAnswerStyle);
 }
 
 // Truncated at a whole character.
@@ -101,7 +86,7 @@ ShownRun shown_run(const ReportRun& run, int colour, bool published) {
   out.chosen = scorer.score(chosen, out.departures);
   out.labelled = run.trace->labelled();
   out.metric = shown_metric(run, out.full.metrics, published);
-  if (out.labelled && !run.trace->info.regression) out.classes = scorer.classes(chosen);
+  if (out.labelled && run.trace->info.problem != Problem::regression) out.classes = scorer.classes(chosen);
   return out;
 }
 
@@ -195,7 +180,7 @@ std::string class_table(const ClassReport& report, const std::vector<std::string
 // Who is taken for whom: a matrix where it fits the page, else every pair that occurs, the most frequent first.
 std::string confusion_table(const ClassReport& report, const std::vector<std::string>& labels) {
   constexpr size_t kMatrix = 16;
-  if (report.confusion.empty()) return {};  // of several labels, none is taken for another
+  if (report.confusion.empty()) return {};  // of multi_label, none is taken for another
   std::string out = "<div class=\"scroll\"><table class=\"confusion\">\n";
   if (labels.size() > kMatrix) {
     out +=
@@ -385,15 +370,15 @@ ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
     const std::string known = text ? text(trace.index[row]) : std::string{};
     ExampleRow out{.text = known.empty() ? fmt::format("row {}", trace.index[row]) : shortened(known),
                    .layer = trace.info.layers[static_cast<size_t>(exit)],
-                   .answer = answer_text(trace, trace.at(row, exit)),
-                   .full_depth = answer_text(trace, trace.at(row, trace.exits - 1)),
+                   .answer = answer_text(trace.info, trace.at(row, exit), kAnswerStyle),
+                   .full_depth = answer_text(trace.info, trace.at(row, trace.exits - 1), kAnswerStyle),
                    .gold = shown_gold(trace, row),
                    .right = std::nullopt};
-    if (!out.gold.empty() && !trace.info.regression) out.right = out.answer == out.gold;
+    if (!out.gold.empty() && trace.info.problem != Problem::regression) out.right = out.answer == out.gold;
     return out;
   };
   const auto entropy_at_exit = [&](size_t row) {
-    return weigh(Reading{trace.at(row, departures.exit[row]).data(), trace.width, 1.0F, 0.0F}).entropy;
+    return weigh(trace.reading(trace.at(row, departures.exit[row]))).entropy;
   };
   std::vector<size_t> order(trace.rows);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -407,7 +392,7 @@ ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
   for (size_t i = order.size(); i-- > 0 && sets.late.size() < most;) sets.late.push_back(row_of(order[i]));
   // First those that full depth answers correctly: the cost of exiting early.
   for (const bool cost : {true, false}) {
-    for (size_t i = 0; i < order.size() && sets.wrong.size() < most && !trace.info.regression; ++i) {
+    for (size_t i = 0; i < order.size() && sets.wrong.size() < most && trace.info.problem != Problem::regression; ++i) {
       ExampleRow row = row_of(order[i]);
       const bool costs = !row.gold.empty() && row.full_depth == row.gold;
       if (row.answer != row.full_depth && costs == cost) sets.wrong.push_back(std::move(row));

@@ -37,7 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   columns.format = (data[0] & 1) != 0 ? exeunt::UserFormat::tsv : exeunt::UserFormat::csv;
   columns.label.assign((data[0] & 2) != 0 ? 0 : 1, 'l');
   columns.pair.assign((data[0] & 4) != 0 ? 1 : 0, 'p');
-  if ((data[0] & 8) != 0) columns.regression = (data[0] & 16) != 0;
+  if ((data[0] & 8) != 0)
+    columns.problem = (data[0] & 16) != 0 ? exeunt::Problem::regression : exeunt::Problem::classification;
   if ((data[0] & 32) != 0) columns.separator = ';';
   const auto bytes = exeunt::text_of(data + 1, size - 1);
   exeunt::read_or_refuse([&] { expect_round_trip(bytes); });

@@ -34,9 +34,9 @@ Outcome cut(std::string_view bytes, size_t step) {
 }
 
 void read_body(std::string_view body) {
-  const ModelFacts model{
-      .name = "m", .labels = {"a", "b"}, .outputs = 2, .layers = 2, .exits = {1, 2}, .vocabulary = 50};
-  const ModelFacts ranker{.name = "m", .outputs = 1, .layers = 2, .exits = {1, 2}};
+  ModelFacts model{{.labels = {"a", "b"}}, "m", 2, 2, {1, 2}};
+  model.vocabulary = 50;
+  const ModelFacts ranker{{.problem = Problem::regression}, "m", 1, 2, {1, 2}};
   read_or_refuse([&] {
     const Json json = parse_body(body);
     for (const auto parse : {parse_predict, parse_text_classification, parse_classify, parse_infer}) {

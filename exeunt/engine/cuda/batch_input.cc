@@ -55,7 +55,7 @@ void write_input(const InputTexts& texts, const DeviceModel& model, const InputL
   for (size_t p = 0; p < texts.policies.size(); ++p) {
     if (texts.policies[p] == nullptr) continue;
     Policy policy = *texts.policies[p];
-    policy.cuts = model.cuts;
+    policy.logit_thresholds = model.logit_thresholds;
     std::memcpy(host + layout.policies + p * sizeof(Policy), &policy, sizeof(Policy));
   }
 }

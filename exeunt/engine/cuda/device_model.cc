@@ -207,12 +207,12 @@ DeviceModel::DeviceModel(const Checkpoint& checkpoint, Precision wanted, const C
   }
   if (exits.lte) uploader.affine(lte, "exits.lte");
   memory_ = uploader.run();
-  if (exits.cuts.empty()) return;
-  cuts_ = device_memory(exits.cuts.size() * sizeof(float), "the labels' thresholds");
+  if (exits.logit_thresholds.empty()) return;
+  logit_thresholds_ = device_memory(exits.logit_thresholds.size() * sizeof(float), "the labels' thresholds");
   const OwnStream stream;
-  copy_to_device(cuts_.data(), exits.cuts.data(), cuts_.size(), stream.get());
+  copy_to_device(logit_thresholds_.data(), exits.logit_thresholds.data(), logit_thresholds_.size(), stream.get());
   stream.wait();
-  cuts = reinterpret_cast<const float*>(cuts_.data());
+  logit_thresholds = reinterpret_cast<const float*>(logit_thresholds_.data());
 }
 
 bool DeviceModel::reads_all_rows(const ExitSite& site) const {

@@ -46,7 +46,7 @@ class DeviceModel {
   };
   std::vector<Classifier> classifiers = {};
   Affine lte = {};
-  const float* cuts = nullptr;  // as ExitLayout has them; null: none
+  const float* logit_thresholds = nullptr;  // as ExitLayout has them; null: none
 
   [[nodiscard]] const LayerWeights& layer(int index) const {
     return layers[static_cast<size_t>(spec.weights_of(index))];
@@ -61,7 +61,7 @@ class DeviceModel {
   [[nodiscard]] bool mixes_depths() const;
 
  private:
-  DeviceMemory memory_ = {}, cuts_ = {};
+  DeviceMemory memory_ = {}, logit_thresholds_ = {};
 };
 
 }  // namespace exeunt::cuda

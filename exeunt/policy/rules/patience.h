@@ -21,7 +21,7 @@ struct PatienceRule : RuleDefaults {
   static int sole_layer(const float* params) noexcept { return params[0] == 0 ? kLastExit : kEveryExit; }
   static std::string_view misfit(const float* params, const ModelTraits& traits) noexcept {
     const bool tolerant = params[1] != kNoTolerance;
-    if (params[0] == 0 || tolerant == traits.regression) return {};
+    if (params[0] == 0 || tolerant == (traits.problem == Problem::regression)) return {};
     return tolerant ? "tol= compares numbers, and the model predicts classes"
                     : "numbers agree only within a tolerance: add tol=, as in patience:6,tol=0.1";
   }

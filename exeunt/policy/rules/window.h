@@ -40,7 +40,7 @@ struct WindowRule : RuleDefaults {
 
   static void settle(float* params, const ModelTraits& traits) noexcept {
     if (static_cast<int>(params[5]) == automatic)
-      params[5] = traits.classes > 2 || traits.several ? argmax_consistent : class0;
+      params[5] = traits.classes > 2 || traits.problem == Problem::multi_label ? argmax_consistent : class0;
   }
 
   static std::vector<Params> candidates(const Scope& scope) {

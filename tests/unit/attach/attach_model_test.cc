@@ -149,7 +149,8 @@ TEST_P(AttachGoldenTest, KeepsItsPromiseLive) {
   ASSERT_TRUE(model.resolved().certificate.has_value());
   EXPECT_EQ(model.resolved().certificate->rows, static_cast<int64_t>(done.parts.certify));
   EXPECT_EQ(model.resolved().certificate->epsilon, 0.1);
-  EXPECT_EQ(model.resolved().certificate->loss, done.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  EXPECT_EQ(model.resolved().certificate->loss,
+            done.problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
   const PolicyFile policies = read_policy_file(job.out / "policy.json");
   EXPECT_EQ(policies.weights, weights_sha256(Checkpoint::open(job.out.string())));
   EXPECT_EQ(policies.default_precision, name_of(done.setting.precision));

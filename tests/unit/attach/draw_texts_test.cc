@@ -147,7 +147,7 @@ TEST_F(DrawTextsTest, TakesLabelsWhereThereAreAny) {
   ASSERT_EQ(drawn.texts.size(), 1U);
   EXPECT_EQ(drawn.texts[0].gold, 1);
 
-  labelled.several = true;
+  labelled.problem = Problem::multi_label;
   labelled.examples = {{.text = "good film", .pair = {}, .gold = 0, .given = {0, 2}, .index = 0}};
   const DrawnTexts several = draw_texts({.files = {file("a.txt", "good film\n")}}, &labelled, *tokenizer_, silent());
   ASSERT_EQ(several.texts.size(), 1U);

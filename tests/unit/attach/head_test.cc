@@ -135,7 +135,7 @@ TEST_P(HeadTest, AgreesWithPlainLoopsAndTheirDifferences) {
   for (float& value : teacher) value = 2 * normal(random);
   for (float& value : keep) value = random() % 5 == 0 ? 0.0F : 1.25F;
   const Problem problem = GetParam().regression ? Problem::regression : Problem::classification;
-  const Imitation targets(teacher, {.problem = problem, .outputs = shape.outputs}, kTemperature);
+  const Imitation targets(teacher, ExitLayout{{.problem = problem}, shape.outputs}, kTemperature);
   const std::vector<size_t> texts{0, 1, 2, 3, 4};
 
   Doubles all(weights.all().begin(), weights.all().end());

@@ -35,7 +35,7 @@ TEST(Imitation, IsFiniteWhereTheTeacherIsSure) {
 // The divergence of each label's yes or no, and its gradient by differences.
 TEST(Imitation, OfSeveralLabelsLearnsEachYesAndNo) {
   const std::vector<float> teacher{1, -2, 0.5F, -1, 3, 0.2F};
-  const ExitLayout exits{.problem = Problem::multi_label, .outputs = 3, .cuts = {0, 0.4F, -0.3F}};
+  const ExitLayout exits{{.problem = Problem::multi_label, .logit_thresholds = {0, 0.4F, -0.3F}}, 3};
   const double temperature = 2;
   const Imitation targets(teacher, exits, temperature);
   const std::vector<size_t> both{0, 1};
@@ -43,7 +43,7 @@ TEST(Imitation, OfSeveralLabelsLearnsEachYesAndNo) {
   const auto yes = [&](float z, float cut) { return 1 / (1 + std::exp(-(z - cut) / temperature)); };
   double wanted = 0;
   for (size_t i = 0; i < 6; ++i) {
-    const double p = yes(teacher[i], exits.cuts[i % 3]), q = yes(student[i], exits.cuts[i % 3]);
+    const double p = yes(teacher[i], exits.logit_thresholds[i % 3]), q = yes(student[i], exits.logit_thresholds[i % 3]);
     wanted += temperature * temperature * (p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q)));
   }
   EXPECT_NEAR(targets.loss(both, student, gradient), wanted, 1e-5);
@@ -62,7 +62,7 @@ TEST(Imitation, OfSeveralLabelsLearnsEachYesAndNo) {
 
 TEST(Imitation, FinishesValuesInTheModelsUnit) {
   const std::vector<float> teacher{10, 14, 18};
-  const Imitation targets(teacher, {.problem = Problem::regression, .outputs = 1}, 1);
+  const Imitation targets(teacher, ExitLayout{{.problem = Problem::regression}, 1}, 1);
   const double spread = std::sqrt(32.0 / 3);
   EXPECT_NEAR(targets.spread(), spread, 1e-6);
   HeadArray head({.hidden = 2, .width = 2, .outputs = 1});
@@ -75,7 +75,7 @@ TEST(Imitation, FinishesValuesInTheModelsUnit) {
 }
 
 TEST(Imitation, OfOneValueAloneKeepsItsUnit) {
-  const Imitation targets(std::vector<float>{4, 4}, {.problem = Problem::regression, .outputs = 1}, 1);
+  const Imitation targets(std::vector<float>{4, 4}, ExitLayout{{.problem = Problem::regression}, 1}, 1);
   EXPECT_EQ(targets.spread(), 1);
 }
 

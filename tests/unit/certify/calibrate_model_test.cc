@@ -212,7 +212,7 @@ struct SeveralModel : SmallModel {
     out.plan.budgets = {0.1};
     return out;
   }
-  [[nodiscard]] std::vector<float> stored() const { return Checkpoint::open(folder).exits().cuts; }
+  [[nodiscard]] std::vector<float> stored() const { return Checkpoint::open(folder).exits().logit_thresholds; }
 };
 
 TEST(CalibrateModel, FitsThresholdsOnTheFitPartAndCertifiesWithThem) {
@@ -224,25 +224,25 @@ TEST(CalibrateModel, FitsThresholdsOnTheFitPartAndCertifiesWithThem) {
   options.thresholds = "fit";
   Heard heard;
   const Calibrated done = calibrate_model(options, heard.observer);
-  ASSERT_EQ(done.cuts.size(), 2U);
-  EXPECT_EQ(model.stored(), done.cuts);
-  EXPECT_EQ(done.cuts[1], 0) << "no row has the second label";
+  ASSERT_EQ(done.logit_thresholds.size(), 2U);
+  EXPECT_EQ(model.stored(), done.logit_thresholds);
+  EXPECT_EQ(done.logit_thresholds[1], 0) << "no row has the second label";
   EXPECT_THAT(heard.notices, Contains(HasSubstr("threshold of 'second': stays 0.5; 0 texts with it")));
   EXPECT_THAT(heard.notices, Contains(HasSubstr("thresholds fitted on ")));
   // On rows that had no say, the label is told apart nearly always.
   const ExitTrace& report = done.data.report;
   size_t right = 0;
   for (size_t row = 0; row < report.rows; ++row)
-    right += (report.full_depth(row)[0] > done.cuts[0]) == (report.gold[2 * row] == 1) ? 1 : 0;
+    right += (report.full_depth(row)[0] > done.logit_thresholds[0]) == (report.gold[2 * row] == 1) ? 1 : 0;
   EXPECT_GT(static_cast<double>(right), 0.95 * static_cast<double>(report.rows));
-  EXPECT_EQ(fit_cuts(done.data.fit)[0].cut, done.cuts[0]) << "and no other row chose it";
+  EXPECT_EQ(fit_thresholds(done.data.fit)[0].logit, done.logit_thresholds[0]) << "and no other row chose it";
   // What runs, runs with them and keeps the promise; the old policy was for another model.
   const Checkpoint opened = Checkpoint::open(model.folder);
   const Resolved runs = resolve(opened, {.precision = Precision::fp32});
   EXPECT_TRUE(runs.certificate);
   EXPECT_EQ(read_policy_file(model.folder / "policy.json").weights, weights_sha256(opened));
   EXPECT_NE(before, weights_sha256(opened));
-  EXPECT_EQ(measure(model.calibrate().run, quiet()).trace.info.cuts, done.cuts);
+  EXPECT_EQ(measure(model.calibrate().run, quiet()).trace.info.logit_thresholds, done.logit_thresholds);
 }
 
 TEST(CalibrateModel, TakesThresholdsThatAreNamedAndWritesNoneWithoutACertificate) {
@@ -253,10 +253,10 @@ TEST(CalibrateModel, TakesThresholdsThatAreNamedAndWritesNoneWithoutACertificate
   EXPECT_THROW((void)calibrate_model(options, quiet()), Error);
   EXPECT_TRUE(model.stored().empty());
   options.plan.budgets = {0.1};
-  EXPECT_THAT(calibrate_model(options, quiet()).cuts, ElementsAre(0, cut_of(0.25)));
-  EXPECT_THAT(model.stored(), ElementsAre(0, cut_of(0.25)));
+  EXPECT_THAT(calibrate_model(options, quiet()).logit_thresholds, ElementsAre(0, logit_of(0.25)));
+  EXPECT_THAT(model.stored(), ElementsAre(0, logit_of(0.25)));
   options.thresholds = "0.5";
-  EXPECT_THAT(calibrate_model(options, quiet()).cuts, IsEmpty());
+  EXPECT_THAT(calibrate_model(options, quiet()).logit_thresholds, IsEmpty());
   EXPECT_THAT(model.stored(), IsEmpty());
 
   const auto refusal = [&](auto&& change) {

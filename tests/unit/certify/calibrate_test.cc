@@ -70,7 +70,8 @@ TEST(Candidates, AreNumbersThatPeopleCanRead) {
 }
 
 TEST(Candidates, ComeFromFamiliesThatSuitTheModel) {
-  const ExitSites two{{1, 2}, 2}, three{{1, 2}, 3}, headed{{1, 2}, 2, false, true}, number{{1, 2}, 1, true};
+  const ExitSites two{{1, 2}, 2}, three{{1, 2}, 3}, headed{{1, 2}, 2, Problem::classification, true},
+      number{{1, 2}, 1, Problem::regression};
   EXPECT_THAT(families_for(two, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote"));
   EXPECT_THAT(families_for(three, Families::usual), ElementsAre("entropy", "margin", "patience", "pcee", "vote"));
   EXPECT_THAT(families_for(headed, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote", "lte"));
@@ -165,7 +166,8 @@ void overwrite(ExitTrace& part) {
   for (float& logit : part.logits) logit = 3 * noise(random);
   for (float& score : part.lte) score = static_cast<float>(random() % 1000) / 1000;
   for (float& gold : part.gold)
-    gold = part.info.regression ? 9 * noise(random) : static_cast<float>(random() % static_cast<unsigned>(part.width));
+    gold = part.info.problem == Problem::regression ? 9 * noise(random)
+                                                    : static_cast<float>(random() % static_cast<unsigned>(part.width));
 }
 
 struct Separation {

@@ -39,8 +39,8 @@ struct Trial {
 
 // Splits without replacement of a finite population: the bounds, made for independent draws, hold all the more.
 Coverage cover(std::string_view name, const Trial& trial, int count = splits()) {
-  const RiskLoss loss =
-      trial.plan.loss.value_or(trial.population.info.regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  const RiskLoss loss = trial.plan.loss.value_or(
+      trial.population.info.problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
   std::vector<double> risk(static_cast<size_t>(count)), cost(risk.size());
   parallel_for(2, 2, [&](int64_t half) {
     LossMeter truth(trial.population, loss, trial.plan.range);

@@ -20,14 +20,17 @@
 namespace exeunt {
 namespace {
 
-Reading several(const std::vector<float>& logits, const std::vector<float>& cuts = {}, float temperature = 1) {
-  return {logits.data(), static_cast<int>(logits.size()), temperature, 0, true, cuts.empty() ? nullptr : cuts.data()};
+Reading several(const std::vector<float>& logits, const std::vector<float>& logit_thresholds = {},
+                float temperature = 1) {
+  return {logits.data(),        static_cast<int>(logits.size()),
+          temperature,          0,
+          Problem::multi_label, logit_thresholds.empty() ? nullptr : logit_thresholds.data()};
 }
 
 // Each exit is surer than the one before; every label is given to about half of the rows.
 ExitTrace set_trace(size_t rows, int labels, unsigned seed = 1) {
   ExitTrace trace = random_trace({.rows = rows, .exits = 4, .classes = labels, .seed = seed});
-  trace.info.several = true;
+  trace.info.problem = Problem::multi_label;
   std::mt19937 random(seed);
   std::normal_distribution<float> noise;
   trace.gold.clear();
@@ -45,10 +48,13 @@ ExitTrace set_trace(size_t rows, int labels, unsigned seed = 1) {
 }
 
 // The probabilities of all sets of labels, the labels being independent.
-std::vector<double> all_sets(const std::vector<float>& logits, const std::vector<float>& cuts, double temperature) {
+std::vector<double> all_sets(const std::vector<float>& logits, const std::vector<float>& logit_thresholds,
+                             double temperature) {
   std::vector<double> out{1};
   for (size_t c = 0; c < logits.size(); ++c) {
-    const double p = 1 / (1 + std::exp(-(static_cast<double>(logits[c]) - (cuts.empty() ? 0 : cuts[c])) / temperature));
+    const double p =
+        1 / (1 + std::exp(-(static_cast<double>(logits[c]) - (logit_thresholds.empty() ? 0 : logit_thresholds[c])) /
+                          temperature));
     std::vector<double> next;
     for (const double set : out) {
       next.push_back(set * (1 - p));
@@ -61,10 +67,10 @@ std::vector<double> all_sets(const std::vector<float>& logits, const std::vector
 
 TEST(SeveralLabels, EvidenceIsThatOfTheDistributionOverSets) {
   const std::vector<float> logits{1.5F, -0.3F, 0.2F, -4};
-  for (const std::vector<float>& cuts : {std::vector<float>{}, std::vector<float>{0.5F, -1, 0, 1}}) {
+  for (const std::vector<float>& logit_thresholds : {std::vector<float>{}, std::vector<float>{0.5F, -1, 0, 1}}) {
     for (const float temperature : {1.0F, 2.5F}) {
-      const Evidence e = weigh(several(logits, cuts, temperature));
-      const std::vector<double> sets = all_sets(logits, cuts, temperature);
+      const Evidence e = weigh(several(logits, logit_thresholds, temperature));
+      const std::vector<double> sets = all_sets(logits, logit_thresholds, temperature);
       double entropy = 0, squares = 0;
       for (const double p : sets) {
         entropy -= p * std::log(p);
@@ -93,19 +99,19 @@ TEST(SeveralLabels, HugeLogitsGiveNumbersNotNaN) {
 
 TEST(SeveralLabels, AThresholdDecidesWhichAreGiven) {
   const std::vector<float> logits{0.1F, 0.1F, -2};
-  const std::vector<float> cuts{cut_of(0.3), cut_of(0.6), cut_of(0.05)};
-  const Reading reading = several(logits, cuts);
-  EXPECT_TRUE(has_label(reading.logits, reading.cuts, 0));
-  EXPECT_FALSE(has_label(reading.logits, reading.cuts, 1));
-  EXPECT_TRUE(has_label(reading.logits, reading.cuts, 2));
+  const std::vector<float> logit_thresholds{logit_of(0.3), logit_of(0.6), logit_of(0.05)};
+  const Reading reading = several(logits, logit_thresholds);
+  EXPECT_TRUE(has_label(reading, 0));
+  EXPECT_FALSE(has_label(reading, 1));
+  EXPECT_TRUE(has_label(reading, 2));
   std::vector<float> shown(3);
   probabilities(reading, shown.data());
   for (size_t c = 0; c < 3; ++c) {
     EXPECT_NEAR(shown[c], 1 / (1 + std::exp(-logits[c])), 1e-6) << "thresholds do not change what is shown";
-    EXPECT_EQ(shown[c] > threshold_of(cuts[c]), has_label(reading.logits, reading.cuts, static_cast<int>(c)));
+    EXPECT_EQ(shown[c] > threshold_of(logit_thresholds[c]), has_label(reading, static_cast<int>(c)));
   }
   for (const double threshold : {0.5, 0.3, 0.123456, 0.000001, 0.999999})
-    EXPECT_EQ(threshold_of(cut_of(threshold)), threshold);
+    EXPECT_EQ(threshold_of(logit_of(threshold)), threshold);
 }
 
 TEST(SeveralLabels, SetsThatDifferInOneLabelHaveDifferentNumbers) {
@@ -191,7 +197,7 @@ TEST(SeveralLabels, GroupsByLabelShareTexts) {
 
 TEST(SeveralLabels, TemperaturesMakeTheYesAndNoOfFullDepthMostLikely) {
   ExitTrace trace = set_trace(400, 3, 9);
-  trace.info.cuts = {cut_of(0.4), cut_of(0.5), cut_of(0.7)};
+  trace.info.logit_thresholds = {logit_of(0.4), logit_of(0.5), logit_of(0.7)};
   const std::vector<float> found = decision_temperatures(trace);
   ASSERT_EQ(found.size(), 4U);
   EXPECT_EQ(found.back(), 1);
@@ -200,8 +206,8 @@ TEST(SeveralLabels, TemperaturesMakeTheYesAndNoOfFullDepthMostLikely) {
     double sum = std::log(temperature) * std::log(temperature);
     for (size_t row = 0; row < trace.rows; ++row) {
       for (size_t c = 0; c < 3; ++c) {
-        const double d = trace.at(row, exit)[c] - trace.info.cuts[c];
-        const bool given = trace.at(row, 3)[c] > trace.info.cuts[c];
+        const double d = trace.at(row, exit)[c] - trace.info.logit_thresholds[c];
+        const bool given = trace.at(row, 3)[c] > trace.info.logit_thresholds[c];
         sum += std::log1p(std::exp((given ? -d : d) / temperature));
       }
     }
@@ -218,12 +224,12 @@ TEST(SeveralLabels, TemperaturesMakeTheYesAndNoOfFullDepthMostLikely) {
 TEST(SeveralLabels, ATraceFileKeepsThresholdsAndGold) {
   const Scratch folder;
   ExitTrace trace = set_trace(20, 3);
-  trace.info.cuts = {cut_of(0.4), cut_of(0.5), cut_of(0.123456)};
+  trace.info.logit_thresholds = {logit_of(0.4), logit_of(0.5), logit_of(0.123456)};
   trace.gold[4] = trace.gold[3] = trace.gold[5] = std::nanf("");
   write_trace(folder.path() / "t.safetensors", trace);
   const ExitTrace back = read_trace(folder.path() / "t.safetensors");
-  EXPECT_TRUE(back.info.several);
-  EXPECT_EQ(back.info.cuts, trace.info.cuts);
+  EXPECT_EQ(back.info.problem, Problem::multi_label);
+  EXPECT_EQ(back.info.logit_thresholds, trace.info.logit_thresholds);
   EXPECT_EQ(back.gold.size(), 60U);
   EXPECT_FALSE(back.labelled());
   const std::vector<size_t> rows{7, 2};
@@ -233,7 +239,7 @@ TEST(SeveralLabels, ATraceFileKeepsThresholdsAndGold) {
   trace.gold[0] = 0.5F;
   EXPECT_THROW(write_trace(folder.path() / "u.safetensors", trace), Error);
   trace.gold[0] = 1;
-  trace.info.cuts.pop_back();
+  trace.info.logit_thresholds.pop_back();
   EXPECT_THROW(write_trace(folder.path() / "u.safetensors", trace), Error);
 }
 
@@ -258,39 +264,39 @@ TEST(Thresholds, FittedOnesHaveTheBestF1OfEveryLabel) {
     for (size_t i = 0; i < trace.logits.size(); ++i)
       trace.logits[i] = std::round(10 * (0.2F * trace.logits[i] + static_cast<float>(i % 3) - 1.5F)) / 10;
     for (size_t i = 0; i < 30; ++i) trace.gold[i] = NAN;
-    const std::vector<FittedCut> fitted = fit_cuts(trace);
+    const std::vector<FittedThreshold> fitted = fit_thresholds(trace);
     ASSERT_EQ(fitted.size(), 3U);
     for (size_t label = 0; label < 3; ++label) {
-      const FittedCut& one = fitted[label];
+      const FittedThreshold& one = fitted[label];
       EXPECT_TRUE(one.fitted);
       EXPECT_EQ(one.texts + one.without, 290);
-      EXPECT_EQ(cut_of(threshold_of(one.cut)), one.cut) << "files keep it";
+      EXPECT_EQ(logit_of(threshold_of(one.logit)), one.logit) << "files keep it";
       EXPECT_NEAR(one.before, f1_with(trace, label, 0), 1e-12);
-      EXPECT_NEAR(one.after, f1_with(trace, label, one.cut), 1e-12);
+      EXPECT_NEAR(one.after, f1_with(trace, label, one.logit), 1e-12);
       double best = 0;
       for (double cut = -6; cut < 6; cut += 0.01) best = std::max(best, f1_with(trace, label, cut + 0.003));
       EXPECT_NEAR(one.after, best, 1e-12) << label;
       EXPECT_GE(one.after, one.before);
     }
-    EXPECT_NE(fitted[0].cut, fitted[2].cut);
+    EXPECT_NE(fitted[0].logit, fitted[2].logit);
     // They are as good as can be: fitted again, they stay.
-    trace.info.cuts = {fitted[0].cut, fitted[1].cut, fitted[2].cut};
-    for (const FittedCut& again : fit_cuts(trace)) EXPECT_EQ(again.before, again.after);
-    for (size_t label = 0; label < 3; ++label) EXPECT_EQ(fit_cuts(trace)[label].cut, fitted[label].cut);
+    trace.info.logit_thresholds = {fitted[0].logit, fitted[1].logit, fitted[2].logit};
+    for (const FittedThreshold& again : fit_thresholds(trace)) EXPECT_EQ(again.before, again.after);
+    for (size_t label = 0; label < 3; ++label) EXPECT_EQ(fit_thresholds(trace)[label].logit, fitted[label].logit);
   }
 }
 
 TEST(Thresholds, TooFewRowsOfALabelLeaveItsThreshold) {
   ExitTrace trace = set_trace(100, 2);
-  trace.info.cuts = {cut_of(0.7), cut_of(0.2)};
+  trace.info.logit_thresholds = {logit_of(0.7), logit_of(0.2)};
   for (size_t row = 0; row < trace.rows; ++row) trace.gold[2 * row] = row < 9 ? 1 : 0;
-  const std::vector<FittedCut> fitted = fit_cuts(trace);
+  const std::vector<FittedThreshold> fitted = fit_thresholds(trace);
   EXPECT_FALSE(fitted[0].fitted);
   EXPECT_EQ(fitted[0].texts, 9);
-  EXPECT_EQ(fitted[0].cut, cut_of(0.7));
+  EXPECT_EQ(fitted[0].logit, logit_of(0.7));
   EXPECT_TRUE(fitted[1].fitted);
   trace.gold.assign(trace.gold.size(), NAN);
-  for (const FittedCut& one : fit_cuts(trace)) {
+  for (const FittedThreshold& one : fit_thresholds(trace)) {
     EXPECT_FALSE(one.fitted);
     EXPECT_EQ(one.texts + one.without, 0);
   }
@@ -298,16 +304,16 @@ TEST(Thresholds, TooFewRowsOfALabelLeaveItsThreshold) {
 
 TEST(Thresholds, AreNamedForAllForEachOrForSome) {
   const std::vector<std::string> labels{"calm", "rude", "a=b"};
-  const std::vector<float> present{cut_of(0.2), cut_of(0.3), 0};
-  EXPECT_EQ(parse_cuts("0.4", labels, present), std::vector<float>(3, cut_of(0.4)));
-  EXPECT_EQ(parse_cuts("0.4,0.5,0.25", labels, present), (std::vector<float>{cut_of(0.4), 0, cut_of(0.25)}));
-  EXPECT_EQ(parse_cuts("rude=0.6", labels, present), (std::vector<float>{cut_of(0.2), cut_of(0.6), 0}));
-  EXPECT_EQ(parse_cuts("a=b=0.9,calm=0.1", labels, {}), (std::vector<float>{cut_of(0.1), 0, cut_of(0.9)}));
-  EXPECT_TRUE(parse_cuts("0.5", labels, present).empty()) << "one half is what a model has anyway";
+  const std::vector<float> present{logit_of(0.2), logit_of(0.3), 0};
+  EXPECT_EQ(parse_thresholds("0.4", labels, present), std::vector<float>(3, logit_of(0.4)));
+  EXPECT_EQ(parse_thresholds("0.4,0.5,0.25", labels, present), (std::vector<float>{logit_of(0.4), 0, logit_of(0.25)}));
+  EXPECT_EQ(parse_thresholds("rude=0.6", labels, present), (std::vector<float>{logit_of(0.2), logit_of(0.6), 0}));
+  EXPECT_EQ(parse_thresholds("a=b=0.9,calm=0.1", labels, {}), (std::vector<float>{logit_of(0.1), 0, logit_of(0.9)}));
+  EXPECT_TRUE(parse_thresholds("0.5", labels, present).empty()) << "one half is what a model has anyway";
   EXPECT_EQ(thresholds_by_label(labels, present), "calm 0.2, rude 0.3, a=b 0.5");
   EXPECT_EQ(thresholds_by_label(labels, {}), "calm 0.5, rude 0.5, a=b 0.5");
   const auto refusal = [&](const char* text) {
-    const Error error = error_of([&] { (void)parse_cuts(text, labels, present); });
+    const Error error = error_of([&] { (void)parse_thresholds(text, labels, present); });
     EXPECT_EQ(error.code(), Code::usage) << text;
     return std::string(error.what());
   };

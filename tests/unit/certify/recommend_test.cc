@@ -68,7 +68,7 @@ TEST(Recommend, SetsOfLabelsAreJudgedAsWholes) {
   const ExitTrace classes = read_trace(real_trace("sst2-exeunt.held"));
   ASSERT_EQ(classes.width, 2);
   ExitTrace sets = classes;
-  sets.info.several = true;
+  sets.info.problem = Problem::multi_label;
   sets.gold.clear();
   for (size_t i = 0; i < sets.logits.size(); i += 2) {
     const float lead = classes.logits[i] - classes.logits[i + 1];  // softmax of two is the sigmoid of their difference

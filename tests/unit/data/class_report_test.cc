@@ -59,7 +59,7 @@ TEST(SetReport, HasScikitLearnsFigures) {
   EXPECT_NEAR(report.weighted_f1, 2.0 / 3, 1e-12);
   EXPECT_TRUE(report.worst(5).empty());
   EXPECT_NEAR(exact_match(said, gold, 3), 0.25, 1e-12);
-  const std::vector<Score> scores = score_sets(set_metrics(), said, gold, 3);
+  const std::vector<Score> scores = score_sets(default_metrics(Problem::multi_label, 3), said, gold, 3);
   ASSERT_EQ(scores.size(), 3U);
   EXPECT_EQ(scores[0].metric, Metric::exact_match);
   EXPECT_NEAR(scores[1].value, 0.6, 1e-12);

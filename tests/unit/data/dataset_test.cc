@@ -89,7 +89,7 @@ TEST(Dataset, SimilarityIsANumberFromZeroToFive) {
   const char* header = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
   const auto row = [](const char* score) { return std::string("0\tg\tf\t2012\t1\tn\tn\ta\tb\t") + score + "\n"; };
   const Dataset data = parse("sts-b", Split::train, header + row("3.800"));
-  EXPECT_TRUE(data.regression);
+  EXPECT_EQ(data.problem, Problem::regression);
   EXPECT_FLOAT_EQ(data.examples[0].gold, 3.8F);
   EXPECT_EQ(data.examples[0].text, "a");
   EXPECT_THAT(error_in("sts-b", Split::train, header + row("5.1")).what(),

@@ -142,7 +142,7 @@ TEST(Features, RegressionsHaveValuesAndNoLabels) {
 TEST(Features, RowsWithSeveralLabelsKeepTheirSets) {
   const Scratch scratch;
   UserColumns columns;
-  columns.several = true;
+  columns.problem = Problem::multi_label;
   columns.format = UserFormat::csv;
   const Dataset data = parse_user_data("text,label\na b,rude|loud\nc,\nd e,calm\n", "f.csv", columns);
   const Features features = make_features(data, WordLengths(), some_options());

@@ -53,12 +53,12 @@ TEST(GoldReader, KeepsGivenLabelsApartAndFindsOthersAmongThem) {
 
 TEST(GoldReader, WholeNumbersAreClassesHoweverTheyAreWritten) {
   const Dataset data = labelled_csv("text,label\na,0.0\nb,1.0\nc,1.0\nd,10.0\ne,2.0\n");
-  EXPECT_FALSE(data.regression);
+  EXPECT_NE(data.problem, Problem::regression);
   EXPECT_THAT(data.labels, ElementsAre("0.0", "1.0", "2.0", "10.0"));
-  EXPECT_TRUE(labelled_csv("text,label\na,0.0\nb,1.5\n").regression);
+  EXPECT_EQ(labelled_csv("text,label\na,0.0\nb,1.5\n").problem, Problem::regression);
   UserColumns columns;
-  columns.regression = true;
-  EXPECT_TRUE(labelled_csv("text,label\na,0.0\nb,1.0\n", columns).regression);
+  columns.problem = Problem::regression;
+  EXPECT_EQ(labelled_csv("text,label\na,0.0\nb,1.0\n", columns).problem, Problem::regression);
   columns = {};
   columns.labels = {"0", "1"};
   EXPECT_THAT(gold_in(labelled_csv("text,label\na,1.0\nb,0\n", columns)), ElementsAre(1, 0))

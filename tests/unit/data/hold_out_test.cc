@@ -136,14 +136,14 @@ TEST(HoldOut, TheFileGivesBackTextsPairsAndLabels) {
 TEST(HoldOut, ARegressionKeepsItsValuesToTheLastBit) {
   const Scratch scratch;
   Dataset data = labelled_texts({60});
-  data.regression = true;
+  data.problem = Problem::regression;
   data.labels.clear();
   for (size_t row = 0; row < 60; ++row) data.examples[row].gold = std::sqrt(static_cast<float>(row));
   const HeldOut held = hold_out(data, 0.3);
   EXPECT_EQ(held.certify.examples.size(), 12U);
   scratch.write("held-out.csv", held_out_text(held.certify));
   UserColumns columns;
-  columns.regression = true;
+  columns.problem = Problem::regression;
   const Dataset again = read_held_out(scratch.path(), columns);
   for (size_t row = 0; row < 12; ++row) EXPECT_EQ(again.examples[row].gold, held.certify.examples[row].gold);
 }

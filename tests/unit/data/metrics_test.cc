@@ -106,7 +106,7 @@ TEST(Metrics, CombinedScoreIsTheMeanOfTheOthers) {
 
 TEST(Metrics, RegressionScoresReadValues) {
   const std::vector<float> predicted = {1, 2.5, 2.5, 4, 0.5}, gold = {0, 3, 2, 5, 1};
-  const auto scores = score(default_metrics(true, 0), predicted, gold);
+  const auto scores = score(default_metrics(Problem::regression, 0), predicted, gold);
   EXPECT_NEAR(scores[0].value, 0.927383, 1e-6);
   EXPECT_NEAR(scores[1].value, 0.872082, 1e-6);
   EXPECT_NEAR(scores[2].value, (scores[0].value + scores[1].value) / 2, 1e-12);

@@ -17,7 +17,7 @@ Dataset read(const char* text, UserFormat format, UserColumns columns) {
 
 UserColumns lists() {
   UserColumns columns;
-  columns.several = true;
+  columns.problem = Problem::multi_label;
   return columns;
 }
 
@@ -27,7 +27,7 @@ TEST(SetReader, ReadsListsAndTextsWithBars) {
                            "{\"text\":\"x\",\"label\":\"b | a\"}\n{\"text\":\"y\",\"label\":\"\"}\n"
                            "{\"text\":\"z\",\"label\":\"c|b\"}\n"}) {
     const Dataset data = read(text, UserFormat::jsonl, lists());
-    EXPECT_TRUE(data.several && data.labelled);
+    EXPECT_TRUE(data.problem == Problem::multi_label && data.labelled);
     EXPECT_EQ(data.labels, (std::vector<std::string>{"a", "b", "c"}));
     ASSERT_EQ(data.examples.size(), 3U);
     EXPECT_EQ(data.examples[0].given, (std::vector<int>{0, 1}));

@@ -40,7 +40,7 @@ std::vector<float> gold(const Dataset& data) {
 
 TEST(UserData, LabelsAreInferredInAnOrderOfTheirOwn) {
   const Dataset data = csv("id,text,label\n1,a,spam\n2,b,ham\n3,c,spam\n");
-  EXPECT_FALSE(data.regression);
+  EXPECT_NE(data.problem, Problem::regression);
   EXPECT_THAT(data.labels, ElementsAre("ham", "spam"));
   EXPECT_THAT(gold(data), ElementsAre(1, 0, 1));
   EXPECT_THAT(csv("text,label\na,10\nb,9\n").labels, ElementsAre("9", "10"));
@@ -86,7 +86,7 @@ TEST(UserData, QuotedFieldsPairsAndOtherColumnNames) {
 
 TEST(UserData, NumbersWithAFractionAreARegression) {
   const Dataset data = csv("text,label\na,1\nb,2.5\nc,-3e0\n");
-  EXPECT_TRUE(data.regression);
+  EXPECT_EQ(data.problem, Problem::regression);
   EXPECT_THAT(gold(data), ElementsAre(1, 2.5F, -3));
   EXPECT_THAT(data.labels, IsEmpty());
   EXPECT_EQ(data.range, std::make_pair(-3.0, 2.5));
@@ -94,13 +94,13 @@ TEST(UserData, NumbersWithAFractionAreARegression) {
 
 TEST(UserData, TheKindOfProblemCanBeSaid) {
   UserColumns columns;
-  columns.regression = true;
+  columns.problem = Problem::regression;
   EXPECT_THAT(gold(csv("text,label\na,1\nb,2\n", columns)), ElementsAre(1, 2));
   EXPECT_THAT(message([&] { (void)csv("text,label\na,1\nb,good\n", columns); }),
               HasSubstr("f.csv:3: column 2 ('label'): got 'good', want a finite number"));
-  columns.regression = false;
+  columns.problem = Problem::classification;
   EXPECT_THAT(csv("text,label\na,1.5\nb,2.5\n", columns).labels, ElementsAre("1.5", "2.5"));
-  columns.regression = true;
+  columns.problem = Problem::regression;
   columns.labels = {"a", "b"};
   EXPECT_EQ(error_of([&] { (void)csv("text,label\na,1\n", columns); }).code(), Code::usage);
 }

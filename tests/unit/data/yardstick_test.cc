@@ -49,7 +49,7 @@ TEST(Yardstick, LearnsARegression) {
   for (int i = 0; i < 40; ++i)
     rows += fmt::format("word{} {},{}\n", i, i % 2 == 0 ? "high" : "low", i % 2 == 0 ? 4.5 : 1.25);
   const Dataset data = table_of(rows);
-  ASSERT_TRUE(data.regression);
+  ASSERT_EQ(data.problem, Problem::regression);
   const std::vector<YardstickScore> scores = yardstick(data, data, {Metric::pearson});
   EXPECT_EQ(scores[0].name, "mean of the labels");
   EXPECT_GT(scores[1].metrics[0].value, 0.99);
@@ -60,7 +60,7 @@ TEST(Yardstick, LearnsARegression) {
 TEST(Yardstick, LearnsEachOfSeveralLabels) {
   UserColumns columns;
   columns.format = UserFormat::csv;
-  columns.several = true;
+  columns.problem = Problem::multi_label;
   std::string rows = "text,label\n";
   for (int i = 0; i < 80; ++i) {
     rows += fmt::format("item{} {} {},{}\n", i, i % 2 == 0 ? "rude" : "polite", i % 4 < 3 ? "noise" : "quiet",
@@ -70,9 +70,9 @@ TEST(Yardstick, LearnsEachOfSeveralLabels) {
                                      : "");
   }
   const Dataset data = parse_user_data(rows, "f.csv", columns);
-  ASSERT_TRUE(data.several);
+  ASSERT_EQ(data.problem, Problem::multi_label);
   EXPECT_EQ(usual_set(data), (std::vector<float>{1, 1}));
-  const std::vector<YardstickScore> scores = yardstick(data, data, set_metrics());
+  const std::vector<YardstickScore> scores = yardstick(data, data, default_metrics(Problem::multi_label, 3));
   ASSERT_EQ(scores.size(), 2U);
   EXPECT_EQ(scores[0].name, "majority set");
   EXPECT_EQ(scores[0].metrics[0].metric, Metric::exact_match);

@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
-#include "exeunt/engine/answer_labels.h"
 #include "exeunt/engine/reference.h"
 #include "tests/unit/engine/goldens.h"
 
@@ -129,13 +128,13 @@ TEST(GoldenModels, OfSeveralLabelsGiveThoseAboveTheirThresholds) {
     begin += length;
     const std::vector<float>& logits = out.exits.back().logits;
     std::vector<float> got(labels);
-    probabilities(reading_of(checkpoint.exits(), logits.data()), got.data());
+    probabilities(checkpoint.exits().reading(logits), got.data());
     for (size_t c = 0; c < labels; ++c) EXPECT_NEAR(got[c], scores[n * labels + c], 1e-6) << n;
     for (const std::vector<double>& thresholds : {std::vector<double>{0.5, 0.5, 0.5}, {0.3, 0.7, 0.45}}) {
       ExitLayout exits = checkpoint.exits();
       std::vector<int> want;
       for (size_t c = 0; c < labels; ++c) {
-        exits.cuts.push_back(cut_of(thresholds[c]));
+        exits.logit_thresholds.push_back(logit_of(thresholds[c]));
         const double score = scores[n * labels + c];
         ASSERT_GT(std::abs(score - thresholds[c]), 1e-4) << "too near to decide anything here";
         if (score > thresholds[c]) want.push_back(static_cast<int>(c));

@@ -36,7 +36,7 @@ inline ExitTrace empty_trace(const ExitLayout& layout, size_t rows) {
   trace.exits = static_cast<int>(layout.sites.size());
   trace.width = layout.outputs;
   trace.info.labels = layout.labels;
-  trace.info.regression = layout.problem == Problem::regression;
+  trace.info.problem = layout.problem;
   trace.info.layers = exit_sites(layout).layers;
   trace.gold.assign(rows, NAN);
   for (size_t row = 0; row < rows; ++row) trace.index.push_back(static_cast<int64_t>(row));
@@ -61,12 +61,12 @@ inline PolicySpec arbitrary_rule(const ExitTrace& trace) {
   };
   const int patience = pick(1, 4);
   const float entropy_high = std::log(static_cast<float>(std::max(2, trace.width)));
-  const int kinds = trace.info.regression ? 3 : 12;
+  const int kinds = trace.info.problem == Problem::regression ? 3 : 12;
   const int kind = pick(0, trace.lte.empty() ? kinds : kinds + 1);
   if (kind == kinds) return with("lte:0", arbitrary_threshold(trace, 1, &Evidence::lte));
   if (kind == 0) return text("full");
   if (kind == 1) return text(fmt::format("layer:{}", *rc::gen::elementOf(trace.info.layers)));
-  if (trace.info.regression) {
+  if (trace.info.problem == Problem::regression) {
     return text(fmt::format("patience:{},tol={}", patience, static_cast<float>(pick(0, 300)) / 100));
   }
   switch (kind) {
@@ -106,7 +106,7 @@ inline PolicySpec arbitrary_policy(const ExitTrace& trace) {
     for (const int layer : trace.info.layers)
       if (layer == trace.info.layers.back() || pick(0, 2) == 0) spec.exits.push_back(layer);
   }
-  if (!trace.info.regression && pick(0, 2) == 0)
+  if (trace.info.problem != Problem::regression && pick(0, 2) == 0)
     for (int exit = 0; exit < trace.exits; ++exit)
       spec.temperature.push_back(*rc::gen::element(0.25F, 0.5F, 1.0F, 1.7F, 4.0F));
   return spec;

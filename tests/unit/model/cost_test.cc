@@ -102,7 +102,9 @@ TEST(Cost, CountsThePublishedParametersOfKnownModels) {
 TEST(Cost, CountsModelsCutToTheirFirstLayers) {
   ModelSpec half = spec_of("elasticbert-base");
   half.layers = 6;
-  ExitLayout one{.outputs = 2, .labels = {"no", "yes"}, .sites = {{.after = 6, .pooler = 0}}, .width = 768};
+  ExitLayout one{{.labels = {"no", "yes"}}, 2};
+  one.sites = {{.after = 6, .pooler = 0}};
+  one.width = 768;
   EXPECT_EQ(count_parameters(half, one).total() / 1'000'000, 66);
   EXPECT_EQ(count_parameters(half, one).added, 0);
   ModelSpec large = spec_of("bert-large-uncased");

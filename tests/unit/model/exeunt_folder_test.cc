@@ -254,8 +254,8 @@ TEST(OwnFolder, OtherThresholdsAreAnotherModelForItsPolicies) {
   const ModelSpec spec = tiny::spec(Family::bert);
   ExitLayout exits = tiny::own_heads(spec);
   exits.problem = Problem::multi_label;
-  const auto hash_of = [&](std::vector<float> cuts, const char* folder) {
-    exits.cuts = std::move(cuts);
+  const auto hash_of = [&](std::vector<float> logit_thresholds, const char* folder) {
+    exits.logit_thresholds = std::move(logit_thresholds);
     const Checkpoint made(spec, exits, tiny::tensors(spec, exits, DType::f32));
     (void)write_exeunt_folder(made, scratch.path() / folder);
     EXPECT_EQ(weights_sha256(Checkpoint::open(scratch.path() / folder)), weights_sha256(made)) << folder;

@@ -39,14 +39,14 @@ TEST(ExitsFile, KeepsTheThresholdsOfSeveralLabels) {
   value["problem"] = "multi_label";
   ExitLayout exits = parse_exits(value, spec, "exits.json");
   EXPECT_EQ(exits.problem, Problem::multi_label);
-  EXPECT_TRUE(exits.cuts.empty()) << "0.5 each";
+  EXPECT_TRUE(exits.logit_thresholds.empty()) << "0.5 each";
   EXPECT_FALSE(written(exits).contains("thresholds"));
   std::vector<double> thresholds(exits.labels.size(), 0.5);
   thresholds[0] = 0.123456;
   thresholds.back() = 0.999999;
   value["thresholds"] = thresholds;
   exits = parse_exits(value, spec, "exits.json");
-  EXPECT_NEAR(exits.cuts[0], std::log(0.123456 / (1 - 0.123456)), 1e-6);
+  EXPECT_NEAR(exits.logit_thresholds[0], std::log(0.123456 / (1 - 0.123456)), 1e-6);
   EXPECT_EQ(written(exits)["thresholds"], Json(thresholds));
   for (const Json& bad : {Json{0.5}, Json(1), Json{0, 1, 2}, Json(std::vector(thresholds.size(), 1e-7)),
                           Json(std::vector(thresholds.size(), 0.9999999))}) {

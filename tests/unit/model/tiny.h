@@ -43,7 +43,8 @@ inline ModelSpec spec(Family family, int layers = 4) {
 // A classification into three labels at every layer; `with` sets each site's parts from its index.
 template <class With>
 ExitLayout layout(const ModelSpec& spec, With with) {
-  ExitLayout exits{.outputs = 3, .labels = {"no", "maybe", "yes"}, .width = spec.hidden};
+  ExitLayout exits{{.labels = {"no", "maybe", "yes"}}, 3};
+  exits.width = spec.hidden;
   exits.pooler = row_of(spec.family).pooler;
   for (int i = 0; i < spec.layers; ++i) {
     ExitSite site{.after = i + 1};

@@ -10,7 +10,8 @@ namespace exeunt {
 namespace {
 
 Evidence of(const std::vector<float>& logits, float temperature = 1) {
-  return weigh({logits.data(), static_cast<int>(logits.size()), temperature, 0});
+  const Problem problem = logits.size() == 1 ? Problem::regression : Problem::classification;
+  return weigh({logits.data(), static_cast<int>(logits.size()), temperature, 0, problem});
 }
 
 TEST(Evidence, EntropyHasTheKnownValues) {

@@ -9,8 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const ExitSites kBinary{{3, 6, 9, 12}, 2, false, false};
-const ExitSites kNumber{{3, 6, 9, 12}, 1, true, false};
+const ExitSites kBinary{{3, 6, 9, 12}, 2};
+const ExitSites kNumber{{3, 6, 9, 12}, 1, Problem::regression};
 
 Error misfit(std::string_view text, const ExitSites& sites) {
   return error_of([&] { (void)bind(parse_policy(text), sites); });

@@ -24,9 +24,8 @@ ShadowLogHead head_example() {
           .numerics = 1,
           .max_length = 48,
           .last_head = LastHead::final,
-          .regression = false,
+          .meaning = {.labels = {"bad", "good"}},
           .outputs = 2,
-          .labels = {"bad", "good"},
           .layers = {1, 3}};
 }
 

@@ -23,7 +23,7 @@ void expect_equal(const ExitTrace& a, const ExitTrace& b) {
   EXPECT_EQ(a.info.layers, b.info.layers);
   EXPECT_EQ(a.info.weights, b.info.weights);
   EXPECT_EQ(a.info.precision, b.info.precision);
-  EXPECT_EQ(a.info.regression, b.info.regression);
+  EXPECT_EQ(a.info.problem, b.info.problem);
   EXPECT_EQ(a.info.max_length, b.info.max_length);
   EXPECT_EQ(a.info.numerics, b.info.numerics);
   EXPECT_EQ(a.info.precision_map, b.info.precision_map);
@@ -73,8 +73,8 @@ TEST(Trace, ReadsRealOnes) {
   EXPECT_EQ(trace.info.numerics, 0);
   EXPECT_TRUE(trace.reference.empty() && trace.row_hash.empty() && trace.learned.empty());
   const ExitTrace numbers = read_trace(real_trace("stsb-exeunt.dev"));
-  EXPECT_TRUE(numbers.info.regression);
-  EXPECT_TRUE(numbers.sites().regression);
+  EXPECT_EQ(numbers.info.problem, Problem::regression);
+  EXPECT_EQ(numbers.sites().problem, Problem::regression);
 }
 
 TEST(Trace, ALogitThatIsNoNumberIsNamedByRowAndExit) {

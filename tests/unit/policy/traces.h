@@ -26,7 +26,7 @@ inline ExitTrace random_trace(const TraceShape& shape) {
   trace.width = shape.classes;
   trace.info.weights = std::string(64, 'a');
   trace.info.precision = "fp32";
-  trace.info.regression = shape.classes == 1;
+  if (shape.classes == 1) trace.info.problem = Problem::regression;
   for (int c = 0; c < shape.classes && shape.classes > 1; ++c)
     trace.info.labels.push_back("class " + std::to_string(c));
   for (int e = 1; e <= shape.exits; ++e) trace.info.layers.push_back(e);

@@ -19,7 +19,7 @@ inline ExitSites sites_for(const Logits& logits, bool lte = false) {
   sites.layers.resize(logits.size());
   std::iota(sites.layers.begin(), sites.layers.end(), 1);
   sites.outputs = static_cast<int>(logits.front().size());
-  sites.regression = sites.outputs == 1;
+  if (sites.outputs == 1) sites.problem = Problem::regression;
   sites.lte = lte;
   return sites;
 }

@@ -177,14 +177,14 @@ TEST(AnswerLines, ALabelKeepsToItsColumn) {
 TEST(AnswerLines, SeveralLabelsStandInOneColumn) {
   ExitLayout layout = own_exits(small_spec());
   layout.problem = Problem::multi_label;
-  layout.cuts.assign(layout.labels.size(), 0.5F);
+  layout.logit_thresholds.assign(layout.labels.size(), 0.5F);
   EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.label = 1}), fmt::format("7\t{}\t0.500000\t3\t3\n", layout.labels[1]));
-  layout.cuts.assign(layout.labels.size(), -1);
+  layout.logit_thresholds.assign(layout.labels.size(), -1);
   EXPECT_EQ(line_of(AnswerForm::csv, layout, {.label = 1}),
             fmt::format("7,{},{},3,3\n", fmt::join(layout.labels, "|"),
                         fmt::join(std::vector<std::string>(layout.labels.size(), "0.500000"), "|")));
   EXPECT_THAT(line_of(AnswerForm::jsonl, layout, {.label = 1}), HasSubstr("\"labels\":[\"" + layout.labels[0] + "\""));
-  layout.cuts.assign(layout.labels.size(), 2);
+  layout.logit_thresholds.assign(layout.labels.size(), 2);
   EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.label = 1}), "7\t\t\t3\t3\n");
 }
 

@@ -88,8 +88,9 @@ TEST(AdaptToShape, FollowsModelLabelsAndRows) {
   EXPECT_EQ(flags({128, 6, 5, 2000}), "--lr 5e-4 --head-lr 1 --epochs 8" + start);
   EXPECT_EQ(flags({128, 6, 2, 2000, true}), "--lr 5e-4 --head-lr 1 --epochs 8") << "pairs";
   EXPECT_EQ(flags({128, 6, 0, 2000}), "--lr 5e-4 --head-lr 1 --epochs 8") << "a regression";
-  EXPECT_EQ(flags({128, 6, 5, 2000, false, true}), "--lr 5e-4 --head-lr 1 --epochs 8") << "several labels at once";
-  EXPECT_EQ(flags({384, 6, 5, 2000, false, true}), "--lr 1e-4") << "several labels at once";
+  EXPECT_EQ(flags({128, 6, 5, 2000, false, Problem::multi_label}), "--lr 5e-4 --head-lr 1 --epochs 8")
+      << "several labels at once";
+  EXPECT_EQ(flags({384, 6, 5, 2000, false, Problem::multi_label}), "--lr 1e-4") << "several labels at once";
   EXPECT_EQ(flags({128, 6, 5, 2000}, "pabee"), "--lr 5e-4 --head-lr 1 --epochs 8");
   EXPECT_EQ(flags({128, 6, 77, 1500}, "pabee"), "--lr 5e-4 --head-lr 1 --epochs 8");
   // What was not measured stays as the recipe has it: deeper or wider models, regressions, and the papers' recipes.

@@ -23,7 +23,7 @@ Recipe patched(const std::string& name, const char* patch) {
   return parse_recipe(json, name);
 }
 
-const Outcome kTwo{.problem = Problem::classification, .labels = {"no", "yes"}, .range = {}};
+const OutputSpec kTwo{.problem = Problem::classification, .labels = {"no", "yes"}, .range = {}};
 
 TEST(Recipe, ThePageOnFormatsListsEveryFieldOfAStageAndOfARun) {
   const std::string page = read_text("docs/formats.md");
@@ -53,7 +53,7 @@ TEST(Recipe, HasTheSettingsThatThePapersTrainedWith) {
   const Recipe ours = shipped("exeunt");
   EXPECT_EQ(number_for(ours.stages[0].epochs, {.rows = 9999}), 6);
   EXPECT_EQ(number_for(ours.stages[0].epochs, {.rows = 10000}), 3);
-  EXPECT_EQ(number_for(ours.stages[0].lr, {.rows = 10000, .regression = true}), 2e-5);
+  EXPECT_EQ(number_for(ours.stages[0].lr, {.rows = 10000, .problem = Problem::regression}), 2e-5);
   EXPECT_EQ(ours.stages[0].head_lr, 5);
   EXPECT_EQ(ours.stages[0].objective.kind, ObjectiveKind::sum);
   // Exits imitate the last one in the end, frozen, whatever rates the command line has for the model.
@@ -64,7 +64,7 @@ TEST(Recipe, HasTheSettingsThatThePapersTrainedWith) {
   EXPECT_FALSE(ours.stages[1].flags);
   EXPECT_EQ(number_for(ours.stages[1].epochs, {.rows = 10000}), 4);
   EXPECT_EQ(number_for(ours.stages[1].lr, {.rows = 10000}), 1e-3);
-  EXPECT_EQ(number_for(ours.stages[1].lr, {.rows = 10000, .regression = true}), 3e-3);
+  EXPECT_EQ(number_for(ours.stages[1].lr, {.rows = 10000, .problem = Problem::regression}), 3e-3);
   EXPECT_EQ(ours.compat.frozen, Frozen::eval);
 }
 
@@ -76,7 +76,7 @@ TEST(Recipe, GivesAPolicyThatItsOwnModelCanRun) {
       Outcome outcome = kTwo;
       if (regression) outcome = {.problem = Problem::regression, .labels = {}, .range = std::pair{0.0, 5.0}};
       const ExitLayout layout = layout_of(shipped(name), spec, outcome);
-      ExitSites sites{.layers = {}, .outputs = layout.outputs, .regression = regression, .lte = layout.lte};
+      ExitSites sites{.layers = {}, .outputs = layout.outputs, .problem = outcome.problem, .lte = layout.lte};
       for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
       EXPECT_NO_THROW((void)bind(parse_policy(native_policy(shipped(name), layout)), sites)) << name << regression;
     }

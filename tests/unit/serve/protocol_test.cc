@@ -12,16 +12,10 @@ namespace {
 using testing::HasSubstr;
 
 ModelFacts two_classes() {
-  return {.name = "m",
-          .labels = {"no", "yes"},
-          .outputs = 2,
-          .layers = 3,
-          .exits = {1, 2, 3},
-          .max_tokens = 8,
-          .vocabulary = 100};
+  return {{.labels = {"no", "yes"}}, "m", 2, 3, {1, 2, 3}, /*max_tokens=*/8, /*vocabulary=*/100};
 }
 ModelFacts one_output() {
-  return {.name = "m", .outputs = 1, .regression = true, .layers = 3, .exits = {1, 2, 3}, .vocabulary = 100};
+  return {{.problem = Problem::regression}, "m", 1, 3, {1, 2, 3}, /*max_tokens=*/512, /*vocabulary=*/100};
 }
 
 using Parse = Job (*)(const Json&, const JobRules&);

@@ -18,12 +18,14 @@ struct ShadowSetup {
   uint64_t seed = 1;
   double max_drop = 0;
   double range = 0;  // of a regression; 0: labels
+  bool multi_label = false;
 };
 
 class TestShadow : public FakeContext {
  public:
   explicit TestShadow(const ShadowSetup& options = {}) : policies_(certified(options.max_drop), bind_policy) {
-    context_.model.regression = options.range > 0;
+    if (options.range > 0) context_.model.problem = Problem::regression;
+    if (options.multi_label) context_.model.problem = Problem::multi_label;
     ShadowOptions shadow{.share = options.share,
                          .tighten_on_alarm = options.tighten,
                          .seed = options.seed,
@@ -49,7 +51,8 @@ class TestShadow : public FakeContext {
       request.job.texts.push_back({.text = text});
       TextOutcome& outcome = request.outcomes.emplace_back();
       outcome.answer.stop_reason = reason;
-      outcome.answer.evidence.label = static_cast<int>(text.size() % 2);
+      const std::vector<float> logits = text.size() % 2 == 1 ? std::vector<float>{0, 1} : std::vector<float>{1, 0};
+      outcome.answer.evidence.label = weigh(context_.model.reading(logits)).label;
       outcome.answer.evidence.value = 0.25F;
     }
     shadow_->sample(request);
@@ -195,6 +198,13 @@ TEST(Shadow, CountsDistinctTextsOnce) {
   }
 }
 
+TEST(Shadow, ComparesLabelSetsWithReference) {
+  TestShadow test({.multi_label = true});
+  test.sample({"ab", "dx"});  // the second is another one by the reference
+  ASSERT_TRUE(test.until_watched(2));
+  EXPECT_EQ(test.point().disagreements, 1U);
+}
+
 TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
   TestShadow test({.range = 5});
   test.sample({"ab"});  // 0.25 early, 1 by the reference
@@ -206,7 +216,7 @@ TEST(Shadow, RejectsRegressionWithoutRange) {
   Certificate certificate;
   ModelFacts model = fake_model();
   EXPECT_EQ(loss_range(nullptr, model), 0);
-  model.regression = true;
+  model.problem = Problem::regression;
   EXPECT_EQ(error_of([&] { (void)loss_range(nullptr, model); }).code(), Code::usage);
   EXPECT_EQ(error_of([&] { (void)loss_range(&certificate, model); }).code(), Code::usage);
   model.range = 4;

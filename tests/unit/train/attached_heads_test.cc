@@ -62,8 +62,7 @@ TEST_P(AttachedHeads, HaveTheGradientsOfTheTrainer) {
   for (const ExitSite& site : layout.sites) {
     outputs.logits.push_back(heads->forward(site, heads->input_of(site, rows, real)).logits);
   }
-  const ObjectiveContext context{
-      .layers = {1, spec.layers}, .regression = GetParam().regression, .kl = KlReduction::batch};
+  const ObjectiveContext context{.layers = {1, spec.layers}, .problem = layout.problem, .kl = KlReduction::batch};
   const auto objective =
       make_objective({.kind = ObjectiveKind::distill_early, .gamma = 1, .temperature = kTemperature}, context);
   const Tensor gold = torch::zeros({texts}, GetParam().regression ? torch::kFloat : torch::kLong);

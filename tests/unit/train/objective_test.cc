@@ -152,7 +152,7 @@ TEST(Objective, AddsTheDoubtOfTheLearningToExitHead) {
 
 // Against LibTorch's own, exit by exit, and the divergence of a distillation written out.
 TEST(Objective, OfSeveralLabelsIsTheCrossEntropyOfEachYesAndNo) {
-  const ObjectiveContext several{.layers = {1, 2, 3}, .several = true};
+  const ObjectiveContext several{.layers = {1, 2, 3}, .problem = Problem::multi_label};
   const ExitOutputs outputs = worked_example();
   const Tensor gold = torch::tensor({{1.F, 0.F}, {1.F, 1.F}});
   const auto of = [&](const ObjectiveSpec& spec, const ObjectiveContext& context) {
@@ -191,7 +191,8 @@ TEST(Objective, OfSeveralLabelsIsThatOfTheGoldenModel) {
     return out;
   };
   const Tensor logits = values("logits"), labels = values("labels"), loss = values("loss");
-  const auto objective = make_objective({.kind = ObjectiveKind::last}, {.layers = {3}, .several = true});
+  const auto objective =
+      make_objective({.kind = ObjectiveKind::last}, {.layers = {3}, .problem = Problem::multi_label});
   ASSERT_GE(loss.size(0), 8);
   for (int64_t n = 0; n < loss.size(0); ++n) {
     ExitOutputs outputs;
@@ -205,7 +206,7 @@ TEST(Objective, OfARegressionIsTheSquaredError) {
   ExitOutputs outputs;
   outputs.logits = {torch::tensor({{1.F}, {2.F}}), torch::tensor({{3.F}, {2.F}})};
   const Tensor gold = torch::tensor({1.5F, 4.F});
-  const ObjectiveContext context{.layers = {1, 2}, .regression = true};
+  const ObjectiveContext context{.layers = {1, 2}, .problem = Problem::regression};
   const auto total_of = [&](const ObjectiveSpec& spec) {
     return make_objective(spec, context)->loss({.outputs = outputs, .gold = gold}).total().item<double>();
   };

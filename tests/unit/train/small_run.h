@@ -49,7 +49,7 @@ struct SmallRun {
     } else {
       data.outcome.labels = {"no", "yes"};
     }
-    data.metrics = default_metrics(regression, 2);
+    data.metrics = default_metrics(data.outcome.problem, 2);
     data.primary = data.metrics.front();
   }
 

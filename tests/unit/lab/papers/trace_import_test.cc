@@ -56,7 +56,7 @@ TEST_F(Import, NamesAndLayersMayBeGiven) {
 
 TEST_F(Import, OneOutputIsARegression) {
   const ExitTrace trace = import_trace({.logits = save("l.npy", {2, 3, 1}), .gold = save_gold({0.5, -2.25})});
-  EXPECT_TRUE(trace.info.regression);
+  EXPECT_EQ(trace.info.problem, Problem::regression);
   EXPECT_TRUE(trace.info.labels.empty());
   EXPECT_EQ(trace.gold[1], -2.25F);
 }

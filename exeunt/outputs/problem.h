@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kind of answer the logits of a model stand for. Plain enough for device code.
+#pragma once
+
+#include <cstdint>
+
+namespace exeunt {
+
+// A switch over it has no default, so that the compiler finds every place that a new one needs.
+enum class Problem : uint8_t {
+  classification,  // one of the labels
+  multi_label,     // each label is given or not, by the sigmoid of its output
+  regression       // one output as it is: a value, or the score of a reranker
+};
+
+}  // namespace exeunt
