@@ -119,6 +119,10 @@ StageCounts stage_counts(const ExitTrace& trace, const PolicySpec& window, const
 
 void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const PolicySpec& policy,
                         const Departures& departures) {
+  if (trace.info.problem == Problem::multi_label) {
+    throw Error(Code::usage, "ELBERT's statistics are of one label per text, and the model gives several",
+                "'exeunt eval' scores each label");
+  }
   if (!trace.labelled()) throw Error(Code::usage, "ELBERT's statistics need gold labels");
   std::error_code error;
   std::filesystem::create_directories(folder, error);

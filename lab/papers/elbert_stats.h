@@ -17,7 +17,7 @@ namespace exeunt {
 // Writes, per quantity Q of loss, entropy, logits, is_right and per M of all, exit: Q_M_eval.npy [rows, exits] and
 // Q_info_M_eval.csv; cnt_info__exit_eval.csv and info__exit_eval.json. In the "exit" arrays a text has a number only
 // where it left, and NaN elsewhere. For a window also cnt_info__stage_eval.csv: how many texts left by which of its two
-// stages. Throws Error (usage) if the trace has no gold.
+// stages. Throws Error (usage) if the trace has no gold or is of a multi-label model.
 void write_elbert_stats(const std::filesystem::path& folder, const ExitTrace& trace, const PolicySpec& policy,
                         const Departures& departures);
 

@@ -39,9 +39,14 @@ std::string key_of(View view, Metric metric, const ViewRun& run) {
       return "pearson";
     case Metric::spearmanr:
       return "spearmanr";
-    default:
+    case Metric::combined_score:
       return pair ? "corr" : "acc_and_f1";
+    case Metric::exact_match:  // of multi-label data, which no original has
+    case Metric::micro_f1:
+    case Metric::macro_f1:
+      break;
   }
+  return std::string(name_of(metric));
 }
 
 using KeyedScores = std::vector<std::pair<std::string, double>>;
@@ -57,9 +62,11 @@ KeyedScores sorted(KeyedScores scores) {
   return scores;
 }
 
-// DeeBERT's choice of the one number to show: spearmanr, else f1, else mcc, else acc.
+// DeeBERT's choice of the one number to show: spearmanr, else f1, else mcc, else acc; exact matches of multi-label
+// data.
 double wanted_result(const std::vector<Score>& scores) {
-  for (const Metric metric : {Metric::spearmanr, Metric::f1, Metric::matthews_correlation, Metric::accuracy})
+  for (const Metric metric :
+       {Metric::spearmanr, Metric::f1, Metric::matthews_correlation, Metric::accuracy, Metric::exact_match})
     for (const Score& score : scores)
       if (score.metric == metric) return score.value;
   throw Error(Code::usage, "the view needs gold labels: it shows a score");

@@ -276,5 +276,24 @@ TEST(ElbertStats, FilesHoldEveryTextAtEveryExit) {
             Code::usage);
 }
 
+TEST(ElbertStats, RefusesMultiLabelTraces) {
+  const Scratch scratch;
+  ExitTrace trace = random_trace({.rows = 4, .exits = 3});
+  trace.info.problem = Problem::multi_label;
+  trace.gold.assign(trace.rows * trace.gold_width(), 1);
+  const Departures departures = replay(trace, parse_policy("full"));
+  EXPECT_THAT(error_of([&] { write_elbert_stats(scratch.path(), trace, parse_policy("full"), departures); }).what(),
+              HasSubstr("one label per text"));
+}
+
+TEST(Views, NamesTheMetricsOfMultiLabelData) {
+  ViewRun run = mrpc("patience:3");
+  run.score.metrics = {{Metric::exact_match, 0.5}, {Metric::micro_f1, 0.75}, {Metric::macro_f1, 0.625}};
+  EXPECT_THAT(view_lines(View::pabee, run),
+              testing::StartsWith("  exact_match = 0.5\n  macro_f1 = 0.625\n  micro_f1 = 0.75\n"));
+  run.policy = parse_policy("entropy:0.05");
+  EXPECT_THAT(view_lines(View::deebert, run), HasSubstr("Result: 0.5\n"));
+}
+
 }  // namespace
 }  // namespace exeunt
