@@ -105,6 +105,12 @@ void check_spec(const PolicySpec& spec) {
   if (const auto why = info.conflict(spec.params.data()); !why.empty()) refuse(spec, why);
 }
 
+int rule_state(const RuleInfo& rule, const float* params, int exits) {
+  const int floats = rule.state_floats(params, exits);
+  check(floats >= 0 && floats <= max_rule_state(exits), "a rule's state is at most max_rule_state()");
+  return floats;
+}
+
 Policy bind(const PolicySpec& spec, const ExitSites& sites) {
   check_sites(sites);
   check_spec(spec);
@@ -139,7 +145,7 @@ Policy bind(const PolicySpec& spec, const ExitSites& sites) {
     policy.temperature[n] = spec.temperature.empty() ? 1.0F : spec.temperature[static_cast<size_t>(site)];
   }
   policy.ramp = sites.ramp && info.sole_layer(policy.params) == kEveryExit;
-  policy.state_floats = info.state_floats(policy.params, policy.count);
+  policy.state_floats = rule_state(info, policy.params, policy.count);
   if (info.reads_shift) {
     policy.memory = policy.state_floats;
     policy.state_floats += memory_floats(policy.classes);

@@ -53,6 +53,13 @@ struct Policy {
 // Binds a policy to a model's exits, or throws Error (usage) saying why they do not fit.
 [[nodiscard]] Policy bind(const PolicySpec& spec, const ExitSites& sites);
 
+// The most state of any policy of a model: its rule's, and the probabilities of the exit before.
+[[nodiscard]] constexpr int max_state_floats(int exits, int classes) {
+  return max_rule_state(exits) + memory_floats(classes);
+}
+// What a rule keeps of a text. A rule that wants more than max_rule_state() is a bug: a failed check().
+[[nodiscard]] int rule_state(const RuleInfo& rule, const float* params, int exits);
+
 // Checks a spec on its own: parameters within their ranges and in agreement. Throws Error (usage).
 void check_spec(const PolicySpec& spec);
 

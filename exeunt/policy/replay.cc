@@ -9,9 +9,6 @@
 namespace exeunt {
 namespace {
 
-// The largest state of any rule: a window over all exits.
-constexpr size_t kMaxState = kMaxExits + 8;
-
 struct Table {
   const Evidence* evidence;  // [rows, stride]; the last of a row is the ramp's, if there is one
   size_t rows, stride;
@@ -20,8 +17,8 @@ struct Table {
 // One rule over all rows; the rule is a type here, so that its function is inlined into the loop.
 template <class R>
 void leave_all(const Policy& policy, const Table& table, Departures& out) {
-  std::array<float, kMaxState> state;
-  const int kept = info_of(policy.rule).state_floats(policy.params, policy.count);
+  std::array<float, max_rule_state(kMaxExits)> state;
+  const int kept = rule_state(info_of(policy.rule), policy.params, policy.count);
   const Evidence* e = table.evidence;
   for (size_t row = 0; row < table.rows; ++row, e += table.stride) {
     std::fill_n(state.begin(), kept, 0.0F);

@@ -111,6 +111,12 @@ struct Measure {
   bool streak = false;
 };
 
+// The most floats of state that a rule may keep of a text whose policy evaluates `exits` exits: a window over all of
+// them and a few counters. Replay and the GPU reserve this much, so bind() checks every rule against it.
+EXEUNT_HOST_DEVICE constexpr int max_rule_state(int exits) {
+  return exits + 8;
+}
+
 inline constexpr int kEveryExit = -1;
 inline constexpr int kLastExit = 0;
 
@@ -121,7 +127,7 @@ struct RuleDefaults {
   static constexpr Measure kMeasure = {};
   static constexpr bool kUsual = false;  // calibration tries it unless told which families to try
 
-  // Floats of state per text, all zero at its start.
+  // Floats of state per text, all zero at its start; at most max_rule_state(exits).
   static int state_floats(const float*, int) noexcept { return 0; }
   // The only layer that can answer with these parameters: kLastExit, a layer from 1, or kEveryExit.
   static int sole_layer(const float*) noexcept { return kEveryExit; }

@@ -19,7 +19,7 @@ BatchRunner::Layout::Layout(const DeviceModel& model, const Capacity& capacity) 
   const size_t texts = count(capacity.texts), sites = model.exits.sites.size();
   const size_t outputs = count(model.exits.outputs);
   Plan result;
-  state = result.add(texts * (sites + outputs + 8) * sizeof(float));
+  state = result.add(texts * count(max_state_floats(static_cast<int>(sites), model.exits.outputs)) * sizeof(float));
   exit_site = result.add(texts * sizeof(int));
   logits = result.add(texts * sites * outputs * sizeof(float));
   lte = result.add(texts * sites * sizeof(float));
@@ -28,10 +28,9 @@ BatchRunner::Layout::Layout(const DeviceModel& model, const Capacity& capacity) 
   result_bytes = result.size();
 }
 
-// A state is at most a window as wide as there are exits, and the probabilities of the exit before (policy/policy.cc).
 BatchRunner::BatchRunner(const DeviceModel& model, int rows)
     : model_(model),
-      state_floats_(static_cast<int>(model.exits.sites.size()) + model.exits.outputs + 8),
+      state_floats_(max_state_floats(static_cast<int>(model.exits.sites.size()), model.exits.outputs)),
       layers_(model, std::max(rows, model.spec.max_tokens())) {
   const int longest = model.spec.max_tokens();
   const int most = std::max(rows, longest);

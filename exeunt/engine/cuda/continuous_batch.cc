@@ -17,7 +17,7 @@ constexpr int kMaxSlots = 2048, kTokensPerSlot = 16;
 
 ContinuousBatch::ContinuousBatch(const DeviceModel& model, int rows)
     : model_(model),
-      state_floats_(static_cast<int>(model.exits.sites.size()) + model.exits.outputs + 8),
+      state_floats_(max_state_floats(static_cast<int>(model.exits.sites.size()), model.exits.outputs)),
       layers_(model, std::max(rows, model.spec.max_tokens())) {
   check(model.mixes_depths() && model.exits.sites.size() <= kMaxGroupedSites, "the model mixes depths");
   max_capacity_.rows = std::max(rows, model.spec.max_tokens());

@@ -179,5 +179,14 @@ TEST(Policy, EveryRuleStandsOnceInTheList) {
   EXPECT_EQ(info_of(rule_of<LteRule>).name, "lte");
 }
 
+// Replay and the GPU reserve max_rule_state() floats for a text.
+TEST(Policy, RefusesARuleWithTooMuchState) {
+  RuleInfo greedy = info_of(rule_of<FullRule>);
+  greedy.state_floats = [](const float*, int exits) { return max_rule_state(exits); };
+  EXPECT_EQ(rule_state(greedy, nullptr, 12), max_rule_state(12));
+  greedy.state_floats = [](const float*, int exits) { return max_rule_state(exits) + 1; };
+  EXPECT_THROW((void)rule_state(greedy, nullptr, 12), std::logic_error);
+}
+
 }  // namespace
 }  // namespace exeunt
