@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of a network as one operation each, with a way back written by hand: few launches, rows between layers in
-// bf16 on a GPU, matrices rounded to bf16 once a step. Norms, sums and all gradients of weights are fp32.
+// The layers of a network as one operation each, with a hand-written backward pass: few launches, rows between layers
+// in bf16 on a GPU, matrices rounded to bf16 once a step. Norms, sums and all gradients of weights are fp32.
 #pragma once
 
 #include <memory>
@@ -48,7 +48,7 @@ class FusedTrunk {
 };
 
 // Rows on their way up, and beside them what an exit reads there, in fp32: [rows, hidden] of the first token or, with a
-// reader's query, [rows, 2 · hidden]. On the way back the exit's gradient is added to the rows' in place.
+// reader's query, [rows, 2 · hidden]. In the backward pass the exit's gradient is added to the rows' in place.
 struct Tapped {
   Tensor rows, input;
 };

@@ -13,16 +13,16 @@ std::string beginning(const std::exception& cause) {
 
 }  // namespace
 
-Error lost_process(const Meeting& meeting, const std::exception& cause) {
+Error lost_process(const Rendezvous& rendezvous, const std::exception& cause) {
   return {Code::failure,
-          fmt::format("rank {} of {} lost another process: {}", meeting.rank, meeting.size, beginning(cause)),
+          fmt::format("rank {} of {} lost another process: {}", rendezvous.rank, rendezvous.size, beginning(cause)),
           "start again with --resume: the last checkpoint is intact"};
 }
 
-Error cannot_meet(const Meeting& meeting, const std::exception& cause) {
+Error cannot_connect(const Rendezvous& rendezvous, const std::exception& cause) {
   return {Code::resources,
-          fmt::format("rank {} cannot reach the other ranks at {}:{}: {}", meeting.rank, meeting.host, meeting.port,
-                      beginning(cause)),
+          fmt::format("rank {} cannot reach the other ranks at {}:{}: {}", rendezvous.rank, rendezvous.host,
+                      rendezvous.port, beginning(cause)),
           "check that all ranks were started and the port is free"};
 }
 

@@ -14,7 +14,7 @@
 
 namespace exeunt::nn {
 
-struct Meeting {
+struct Rendezvous {
   std::string host;  // or file:///path of a file that all of them can write, on one machine
   int port = 29500, rank = 0, size = 1;
 
@@ -28,17 +28,17 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
   // Throws Error (failure) if another process is gone.
-  virtual void add_up(torch::Tensor& tensor) = 0;
+  virtual void all_reduce(torch::Tensor& tensor) = 0;
 };
 
 // Whether this build has them.
 [[nodiscard]] bool has_gloo() noexcept;
 [[nodiscard]] bool has_nccl() noexcept;
-// What both kinds of group say when another process is gone, and when the others cannot be met.
-[[nodiscard]] Error lost_process(const Meeting& meeting, const std::exception& cause);
-[[nodiscard]] Error cannot_meet(const Meeting& meeting, const std::exception& cause);
+// What both kinds of group say when another process is gone, and when the others cannot be reached.
+[[nodiscard]] Error lost_process(const Rendezvous& rendezvous, const std::exception& cause);
+[[nodiscard]] Error cannot_connect(const Rendezvous& rendezvous, const std::exception& cause);
 
-[[nodiscard]] std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting);
-[[nodiscard]] std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting& meeting);
+[[nodiscard]] std::unique_ptr<ProcessGroup> join_over_gloo(const Rendezvous& rendezvous);
+[[nodiscard]] std::unique_ptr<ProcessGroup> join_over_nccl(const Rendezvous& rendezvous);
 
 }  // namespace exeunt::nn

@@ -24,11 +24,11 @@ bool is_loopback(const std::string& address) {
 
 // The address under which this machine speaks to the one where all meet; empty if it cannot be told. Gloo would take
 // the one that the machine's own name resolves to, which often is 127.0.1.1 or not that of the network between the two.
-std::string address_towards(const Meeting& meeting) {
+std::string address_towards(const Rendezvous& rendezvous) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing: it only chooses the route
   addrinfo* found = nullptr;
-  if (::getaddrinfo(meeting.host.c_str(), std::to_string(meeting.port).c_str(), &wanted, &found) != 0) return {};
+  if (::getaddrinfo(rendezvous.host.c_str(), std::to_string(rendezvous.port).c_str(), &wanted, &found) != 0) return {};
   std::string out;
   for (const addrinfo* one = found; one != nullptr && out.empty(); one = one->ai_next) {
     const int descriptor = ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
@@ -48,36 +48,36 @@ std::string address_towards(const Meeting& meeting) {
   return out;
 }
 
-GlooDevice device_for(const Meeting& meeting) {
+GlooDevice device_for(const Rendezvous& rendezvous) {
   using Gloo = c10d::ProcessGroupGloo;
-  if (meeting.file() || is_loopback(meeting.host)) return Gloo::createDeviceForHostname("127.0.0.1");
+  if (rendezvous.file() || is_loopback(rendezvous.host)) return Gloo::createDeviceForHostname("127.0.0.1");
   if (const char* name = std::getenv("GLOO_SOCKET_IFNAME"); name != nullptr && *name != '\0')
     return Gloo::createDeviceForInterface(name);
-  const std::string own = address_towards(meeting);
+  const std::string own = address_towards(rendezvous);
   return own.empty() || is_loopback(own) ? Gloo::createDefaultDevice() : Gloo::createDeviceForHostname(own);
 }
 
 class GlooGroup : public ProcessGroup {
  public:
-  explicit GlooGroup(const Meeting& meeting) : meeting_(meeting) {
-    store_ = open_store(meeting);
+  explicit GlooGroup(const Rendezvous& rendezvous) : rendezvous_(rendezvous) {
+    store_ = open_store(rendezvous);
     auto gloo = c10d::ProcessGroupGloo::Options::create(seconds(600));
-    gloo->devices.push_back(device_for(meeting));
+    gloo->devices.push_back(device_for(rendezvous));
     gloo->threads = 2;
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, meeting.rank, meeting.size, gloo);
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rendezvous.rank, rendezvous.size, gloo);
   }
 
-  void add_up(torch::Tensor& tensor) override {
+  void all_reduce(torch::Tensor& tensor) override {
     try {
       std::vector<torch::Tensor> list{tensor};
       group_->allreduce(list)->wait();
     } catch (const std::exception& error) {
-      throw lost_process(meeting_, error);
+      throw lost_process(rendezvous_, error);
     }
   }
 
  private:
-  Meeting meeting_;
+  Rendezvous rendezvous_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };
@@ -88,11 +88,11 @@ bool has_gloo() noexcept {
   return true;
 }
 
-std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting& meeting) {
+std::unique_ptr<ProcessGroup> join_over_gloo(const Rendezvous& rendezvous) {
   try {
-    return std::make_unique<GlooGroup>(meeting);
+    return std::make_unique<GlooGroup>(rendezvous);
   } catch (const std::exception& error) {
-    throw cannot_meet(meeting, error);
+    throw cannot_connect(rendezvous, error);
   }
 }
 

@@ -9,7 +9,7 @@ bool has_gloo() noexcept {
   return false;
 }
 
-std::unique_ptr<ProcessGroup> join_over_gloo(const Meeting&) {
+std::unique_ptr<ProcessGroup> join_over_gloo(const Rendezvous&) {
   throw Error(Code::resources, "this exeunt-train was built without Gloo and trains in one process on a CPU",
               "install libgloo-dev and build again");
 }

@@ -7,26 +7,26 @@
 namespace exeunt::nn {
 namespace {
 
-// NCCL adds up what lies on GPUs; what lies in the host's memory goes there and back.
+// NCCL reduces tensors in GPU memory; a tensor in host memory is copied there and back.
 class NcclGroup : public ProcessGroup {
  public:
-  explicit NcclGroup(const Meeting& meeting) : meeting_(meeting) {
-    store_ = open_store(meeting);
-    group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store_, meeting.rank, meeting.size);
+  explicit NcclGroup(const Rendezvous& rendezvous) : rendezvous_(rendezvous) {
+    store_ = open_store(rendezvous);
+    group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store_, rendezvous.rank, rendezvous.size);
   }
 
-  void add_up(torch::Tensor& tensor) override {
+  void all_reduce(torch::Tensor& tensor) override {
     try {
       std::vector<torch::Tensor> list{tensor.is_cuda() ? tensor : tensor.cuda()};
       group_->allreduce(list)->wait();
       if (!tensor.is_cuda()) tensor.copy_(list.front());
     } catch (const std::exception& error) {
-      throw lost_process(meeting_, error);
+      throw lost_process(rendezvous_, error);
     }
   }
 
  private:
-  Meeting meeting_;
+  Rendezvous rendezvous_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
 };
@@ -37,11 +37,11 @@ bool has_nccl() noexcept {
   return true;
 }
 
-std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting& meeting) {
+std::unique_ptr<ProcessGroup> join_over_nccl(const Rendezvous& rendezvous) {
   try {
-    return std::make_unique<NcclGroup>(meeting);
+    return std::make_unique<NcclGroup>(rendezvous);
   } catch (const std::exception& error) {
-    throw cannot_meet(meeting, error);
+    throw cannot_connect(rendezvous, error);
   }
 }
 

@@ -9,7 +9,7 @@ bool has_nccl() noexcept {
   return false;
 }
 
-std::unique_ptr<ProcessGroup> join_over_nccl(const Meeting&) {
+std::unique_ptr<ProcessGroup> join_over_nccl(const Rendezvous&) {
   throw Error(Code::resources, "this exeunt-train was built without NCCL and trains on one GPU",
               "build it with a LibTorch that has CUDA and with nccl.h, or train with --device cpu");
 }

@@ -12,18 +12,18 @@
 
 namespace exeunt::nn {
 
-inline c10::intrusive_ptr<c10d::Store> open_store(const Meeting& meeting) {
-  if (const auto file = meeting.file()) {
-    auto store = c10::make_intrusive<c10d::FileStore>(*file, meeting.size);
+inline c10::intrusive_ptr<c10d::Store> open_store(const Rendezvous& rendezvous) {
+  if (const auto file = rendezvous.file()) {
+    auto store = c10::make_intrusive<c10d::FileStore>(*file, rendezvous.size);
     store->setTimeout(std::chrono::seconds(60));
     return store;
   }
   c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(meeting.port);
-  options.isServer = meeting.rank == 0;
-  options.numWorkers = static_cast<size_t>(meeting.size);
+  options.port = static_cast<uint16_t>(rendezvous.port);
+  options.isServer = rendezvous.rank == 0;
+  options.numWorkers = static_cast<size_t>(rendezvous.size);
   options.timeout = std::chrono::seconds(60);
-  return c10::make_intrusive<c10d::TCPStore>(meeting.host, options);
+  return c10::make_intrusive<c10d::TCPStore>(rendezvous.host, options);
 }
 
 }  // namespace exeunt::nn

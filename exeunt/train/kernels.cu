@@ -127,7 +127,7 @@ __global__ void add_norm_rows(AddNorm task) {
 
 // Adds up what the warps of a block hold, warp after warp, into shared memory and from there to `to`.
 template <int V>
-__device__ void add_up_warps(const Four (&values)[V], float* shared, int columns, float* to) {
+__device__ void sum_warps(const Four (&values)[V], float* shared, int columns, float* to) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int turn = 0; turn < kWarps; ++turn) {
     if (warp == turn) {
@@ -192,13 +192,13 @@ __global__ void add_norm_back_rows(AddNormBack task) {
   }
   float* to = task.partial + static_cast<int64_t>(blockIdx.x) * 3 * task.columns;
   const int columns = static_cast<int>(task.columns);
-  add_up_warps(weights, shared, columns, to);
-  add_up_warps(biases, shared, columns, to + columns);
-  add_up_warps(xs, shared, columns, to + 2 * columns);
+  sum_warps(weights, shared, columns, to);
+  sum_warps(biases, shared, columns, to + columns);
+  sum_warps(xs, shared, columns, to + 2 * columns);
 }
 
 // sums[c] = Σ_strip partial[strip, c]: 32 columns to a block, strips shared among its warps.
-__global__ void add_up_strips(const float* partial, int64_t strips, int64_t columns, float* sums) {
+__global__ void sum_strips(const float* partial, int64_t strips, int64_t columns, float* sums) {
   __shared__ float shared[kWarps][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * 32 + lane;
@@ -214,7 +214,7 @@ __global__ void add_up_strips(const float* partial, int64_t strips, int64_t colu
 }
 
 void sum_strips(const float* partial, int64_t strips, int64_t columns, float* sums, cudaStream_t stream) {
-  add_up_strips<<<static_cast<unsigned>((columns + 31) / 32), 32 * kWarps, 0, stream>>>(partial, strips, columns, sums);
+  sum_strips<<<static_cast<unsigned>((columns + 31) / 32), 32 * kWarps, 0, stream>>>(partial, strips, columns, sums);
 }
 
 __device__ float slope(Curve curve, float x) {
@@ -248,7 +248,7 @@ __global__ void column_sums_strip(ColumnSums task) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) sum[0].v[k] += gradient.v[k];
   }
-  add_up_warps(sum, shared, 128, task.partial + static_cast<int64_t>(blockIdx.y) * task.columns + blockIdx.x * 128);
+  sum_warps(sum, shared, 128, task.partial + static_cast<int64_t>(blockIdx.y) * task.columns + blockIdx.x * 128);
 }
 
 __global__ void round_pieces(const Piece* pieces) {

@@ -24,7 +24,8 @@ struct Dropout {
   float rate = 0;
 };
 
-// y = norm(residual + dropout(x)). The sum takes the place of x. `mean` and `scale` [rows] are kept for the way back.
+// y = norm(residual + dropout(x)). The sum takes the place of x. `mean` and `scale` [rows] are kept for the backward
+// pass.
 struct AddNorm {
   int64_t rows = 0, columns = 0;
   const Bf16* residual = nullptr;

@@ -70,7 +70,7 @@ class Run {
       : base_(base),
         data_(data),
         options_(options),
-        device_(nn::choose_device(options.device, nn::World::place_on_machine())),
+        device_(nn::choose_device(options.device, nn::World::local_rank())),
         world_(nn::World::join(device_.is_cuda())),
         base_sha256_(weights_sha256(base)) {
     require_rows();
@@ -106,7 +106,7 @@ class Run {
     if (options_.notice && world_.rank() == 0) options_.notice(text);
   }
   void require_rows() const;
-  [[nodiscard]] bool writes() const noexcept { return world_.rank() == 0; }  // one process speaks for all
+  [[nodiscard]] bool is_rank_zero() const noexcept { return world_.rank() == 0; }
   [[nodiscard]] RunFacts facts() const {
     return {.data = data_,
             .options = options_,
@@ -208,7 +208,7 @@ std::optional<nn::LoadedState> Run::find_checkpoint() {
 }
 
 void Run::tell_start() {
-  if (!options_.started || !writes()) return;
+  if (!options_.started || !is_rank_zero()) return;
   const bool alone = world_.size() == 1;  // others would wait for the one that measures
   const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
   const nn::StepTimer timer{network_, data_, options_, plans_, world_, shape()};
@@ -224,18 +224,18 @@ void Run::tell_start() {
 }
 
 TrainResult Run::go() {
-  if (writes()) prepare_folder(options_.out, options_.resume, options_.overwrite);
-  (void)world_.add_up(0.0);  // the folder is ready for all
+  if (is_rank_zero()) prepare_folder(options_.out, options_.resume, options_.overwrite);
+  world_.barrier();  // no process looks for a checkpoint before the folder is ready
   std::optional<nn::LoadedState> loaded = find_checkpoint();
   if (loaded) state_ = loaded->state;
-  if (writes()) {
+  if (is_rank_zero()) {
     write_settings(options_.out, state_.configuration);
     log_.emplace(options_.out, state_.log);
     learned_ = learned(loaded ? &loaded->weights : nullptr);
   }
   tell_start();
   ProgressStyle style = options_.progress;
-  if (!writes()) style.write = {};
+  if (!is_rank_zero()) style.write = {};
   progress_.emplace("train", total_steps_, style);
   progress_->advance(state_.position.step);
   first_step_ = state_.position.step;
@@ -418,7 +418,7 @@ bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
   if (stage.eval_every > 0 && at.stage_step % stage.eval_every == 0) evaluate(stepper, stage);
   // Whoever is asked to stop, all stop at the same step.
   const bool asked = options_.stop != nullptr && options_.stop->load();
-  const bool stop = world_.add_up(asked ? 1.0 : 0.0) > 0;
+  const bool stop = world_.all_reduce(asked ? 1.0 : 0.0) > 0;
   if (stop || (options_.save_every > 0 && at.step % options_.save_every == 0)) save(stepper);
   return !stop;
 }
@@ -463,14 +463,14 @@ void Run::end_stage(nn::Stepper& stepper, const StageSpec& stage) {
 void Run::save(nn::Stepper& stepper) {
   settle();
   state_.random = world_.gather(nn::compat::random_state(torch::kCPU));
-  if (!writes()) return;
+  if (!is_rank_zero()) return;
   nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), saved(), state_, stepper);
   remove_older_checkpoints(options_.out, options_.keep_checkpoints);
 }
 
 // The sets beside the usual one, each under its own name, and the traces where they are to be kept.
 void Run::evaluate_also(OrderedJson& results) {
-  const bool keep = options_.trace && writes();
+  const bool keep = options_.trace && is_rank_zero();
   const nn::TraceSource source{.weights = keep ? weights_sha256(weights()) : std::string()};
   const auto file = [&](const std::string& name) { return options_.out / fmt::format("trace-{}.safetensors", name); };
   const auto traced = [&](const Features& features) {
@@ -513,7 +513,7 @@ TrainResult Run::finish() {
   results["train_runtime"] = seconds;
   results["train_samples"] = data_.train.rows();
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
-  if (!writes()) return {.stopped = false, .steps = steps, .results = std::move(results)};
+  if (!is_rank_zero()) return {.stopped = false, .steps = steps, .results = std::move(results)};
   write_results(options_.out, results);
   for (const std::string& line : write_trained(saved(), options_.out)) notice(line);
   OrderedJson summary;
@@ -536,7 +536,7 @@ TrainResult train(const Checkpoint& base, const TrainingData& data, const TrainO
 }
 
 bool first_process() {
-  return nn::World::first();
+  return nn::World::is_first_rank();
 }
 
 TrainerAbout about_trainer() {

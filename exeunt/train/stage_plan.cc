@@ -10,7 +10,7 @@
 namespace exeunt {
 namespace {
 
-constexpr double kForwards = 1.0 / 3;  // of a step: a frozen backbone has no pass backwards, which costs twice as much
+constexpr double kForwards = 1.0 / 3;  // of a step: a frozen backbone has no backward pass, which costs twice as much
 
 }  // namespace
 

@@ -167,25 +167,25 @@ void Stepper::begin() {
 }
 
 // Gradients and the loss, summed over all processes.
-void Stepper::add_up_processes() {
+void Stepper::all_reduce_gradients() {
   const World* world = options_.world;
   if (world == nullptr || world->size() == 1) return;
-  loss_ = world->add_up(loss_);
+  loss_ = world->all_reduce(loss_);
   if (parts_.defined()) {
     std::vector<Tensor> sums{parts_};
-    world->add_up(sums, {parts_});
+    world->all_reduce(sums, {parts_});
     parts_ = sums.front();
   }
   if (recipe_.gradient.rule == GradientRule::project) {
     anchor_.resize(parameters_.size());
     other_.resize(parameters_.size());
-    world->add_up(anchor_, parameters_);
-    world->add_up(other_, parameters_);
+    world->all_reduce(anchor_, parameters_);
+    world->all_reduce(other_, parameters_);
   }
   const auto sum = [&](std::vector<Tensor> owners) {
     std::vector<Tensor> gradients;
     for (const Tensor& owner : owners) gradients.push_back(owner.grad());
-    world->add_up(gradients, owners);
+    world->all_reduce(gradients, owners);
     for (size_t i = 0; i < owners.size(); ++i) owners[i].mutable_grad() = gradients[i];
   };
   sum(parameters_);
@@ -264,7 +264,7 @@ void Stepper::treat() {
   begin();  // a process whose part of the batch was empty has added nothing
   if (std::exchange(phase_, Phase::treated) == Phase::treated) return;
   const torch::NoGradGuard no_grad;
-  add_up_processes();
+  all_reduce_gradients();
   std::vector<Tensor> weights = objective_->parameters();
   for (size_t i = 0; i < weights.size(); ++i) {
     Tensor& gradient = weights[i].mutable_grad();

@@ -24,7 +24,7 @@ struct StepperOptions {
   double lr = 2e-5;
   Schedule schedule = {};
   double epsilon = 1e-8;         // of AdamW
-  const World* world = nullptr;  // the processes whose gradients are added up; null = this one alone
+  const World* world = nullptr;  // whose gradients are all-reduced; null = this one alone
   bool bf16 = false;             // matrix products of the forward pass in bf16 (autocast); CUDA alone
 };
 
@@ -83,7 +83,7 @@ class Stepper {
   [[nodiscard]] Loss losses(const TrainBatch& data, int64_t batch);
   void add_apart(const Loss& loss, double share);
   void begin();
-  void add_up_processes();
+  void all_reduce_gradients();
   double clip();
   void update_teacher();
 

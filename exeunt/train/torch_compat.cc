@@ -58,7 +58,7 @@ std::optional<torch::Tensor> given(const torch::Tensor& tensor) {
 }
 #endif
 
-// In plain operations: scores, shares, and the way back through them.
+// In plain operations: scores, shares, and the backward pass through them.
 AttentionTape attend_plainly(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout) {
   check(dropout == 0, "only a GPU drops attention here");
   const auto part = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };

@@ -32,7 +32,7 @@ int number(const std::string& text, const char* name, int low, int high) {
 }
 
 // Where the first process listens. torchrun itself listens on MASTER_PORT for its agents, and says so.
-int meeting_port() {
+int rendezvous_port() {
   constexpr int kUsual = 29500, kLast = 65535;
   const std::string text = variable({"MASTER_PORT"});
   const int port = text.empty() ? kUsual : number(text, "MASTER_PORT", 1, kLast);
@@ -51,13 +51,13 @@ World::~World() = default;
 World::World(World&&) noexcept = default;
 World& World::operator=(World&&) noexcept = default;
 
-bool World::first() {
+bool World::is_first_rank() {
   const std::string size = variable({"WORLD_SIZE", "SLURM_NTASKS"});
   const std::string rank = variable({"RANK", "SLURM_PROCID"});
   return size.empty() || size == "1" || rank.empty() || rank == "0";
 }
 
-int World::place_on_machine() {
+int World::local_rank() {
   const std::string place = variable({"LOCAL_RANK", "SLURM_LOCALID"});
   return place.empty() ? 0 : number(place, "LOCAL_RANK", 0, 1 << 16);
 }
@@ -71,17 +71,17 @@ World World::join(bool on_gpus) {
   const std::string host = variable({"MASTER_ADDR", "SLURM_LAUNCH_NODE_IPADDR"});
   if (host.empty()) throw Error(Code::usage, "MASTER_ADDR is not set", "start several processes with 'exeunt launch'");
   world.group_ = std::make_unique<Group>();
-  const Meeting meeting{.host = host, .port = meeting_port(), .rank = world.rank_, .size = world.size_};
-  world.group_->processes = on_gpus ? join_over_nccl(meeting) : join_over_gloo(meeting);
+  const Rendezvous rendezvous{.host = host, .port = rendezvous_port(), .rank = world.rank_, .size = world.size_};
+  world.group_->processes = on_gpus ? join_over_nccl(rendezvous) : join_over_gloo(rendezvous);
   return world;
 }
 
 void World::reduce(Tensor& tensor) const {
-  group_->processes->add_up(tensor);
+  group_->processes->all_reduce(tensor);
 }
 
 // One flat tensor goes over the wire, preceded by a mask of who has what.
-void World::add_up(std::vector<Tensor>& tensors, const std::vector<Tensor>& like) const {
+void World::all_reduce(std::vector<Tensor>& tensors, const std::vector<Tensor>& like) const {
   if (size_ == 1) return;
   Tensor mask = torch::zeros({static_cast<int64_t>(tensors.size())}, torch::kFloat);
   for (size_t i = 0; i < tensors.size(); ++i) mask.data_ptr<float>()[i] = tensors[i].defined() ? 1.F : 0.F;
@@ -103,7 +103,7 @@ void World::add_up(std::vector<Tensor>& tensors, const std::vector<Tensor>& like
   }
 }
 
-double World::add_up(double value) const {
+double World::all_reduce(double value) const {
   if (size_ == 1) return value;
   Tensor one = torch::full({1}, value, torch::kDouble);
   reduce(one);

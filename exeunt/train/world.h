@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes that train one model together. Each holds the whole model and a part of every batch; their gradients
-// are added up before each step, so all of them take the same one.
+// Data-parallel training: each process holds the whole model and a part of every batch; an all-reduce sums their
+// gradients before each step, so all of them take the same one.
 #pragma once
 
 #include <memory>
@@ -22,17 +22,19 @@ class World {
   // Throws Error.
   static World join(bool on_gpus);
   // Whether the environment names no other process, or this one as the first.
-  static bool first();
-  // Which of this machine's processes this is (LOCAL_RANK, SLURM_LOCALID), or 0.
-  static int place_on_machine();
+  static bool is_first_rank();
+  // LOCAL_RANK or SLURM_LOCALID, or 0.
+  static int local_rank();
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  // Adds up over all processes, in place; every process ends with the same bits. Tensors that only some processes have
+  // Sums over all processes, in place; every process ends with the same bits. Tensors that only some processes have
   // count as zero in the others; those that none has stay undefined. `like` gives their shapes.
-  void add_up(std::vector<torch::Tensor>& tensors, const std::vector<torch::Tensor>& like) const;
-  [[nodiscard]] double add_up(double value) const;
+  void all_reduce(std::vector<torch::Tensor>& tensors, const std::vector<torch::Tensor>& like) const;
+  [[nodiscard]] double all_reduce(double value) const;
+  // Waits until every process is here.
+  void barrier() const { (void)all_reduce(0.0); }
   // The same tensor of every process, by rank.
   [[nodiscard]] std::vector<torch::Tensor> gather(const torch::Tensor& tensor) const;
 

@@ -111,8 +111,8 @@ TEST(Group, AddsUpOverNcclWithOneRank) {
   if (!compat::has_cuda() || !gpu::present()) GTEST_SKIP() << "no GPU";
   const auto group = join_over_nccl({.host = "127.0.0.1", .port = 29517, .rank = 0, .size = 1});
   Tensor there = torch::arange(5, torch::kFloat).cuda(), here = torch::arange(3, torch::kDouble);
-  group->add_up(there);
-  group->add_up(here);
+  group->all_reduce(there);
+  group->all_reduce(here);
   EXPECT_EQ(there.sum().item<float>(), 10);
   EXPECT_EQ(here.sum().item<double>(), 3);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a process learns from its environment that it is one of several. Meeting the others is launch_test.py's.
+// How a process learns from its environment that it is one of several. Connecting to the others is launch_test.py's.
 #include "exeunt/train/world.h"
 
 #include <cstdlib>
@@ -31,7 +31,7 @@ class Environment {
 
 TEST(World, IsThisProcessAloneWithoutVariables) {
   EXPECT_EQ(World::join(false).size(), 1);
-  EXPECT_EQ(World::place_on_machine(), 0);
+  EXPECT_EQ(World::local_rank(), 0);
   const Environment one({{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}});
   EXPECT_EQ(World::join(false).size(), 1);
 }
@@ -39,10 +39,10 @@ TEST(World, IsThisProcessAloneWithoutVariables) {
 TEST(World, TakesItsPlaceOnTheMachineFromTorchrunOrSlurm) {
   {
     const Environment slurm({{"SLURM_LOCALID", "3"}});
-    EXPECT_EQ(World::place_on_machine(), 3);
+    EXPECT_EQ(World::local_rank(), 3);
   }
   const Environment both({{"SLURM_LOCALID", "3"}, {"LOCAL_RANK", "1"}});
-  EXPECT_EQ(World::place_on_machine(), 1);
+  EXPECT_EQ(World::local_rank(), 1);
 }
 
 TEST(World, NamesTheVariableThatIsWrong) {
