@@ -1,85 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt-train/certify.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <optional>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
 
-#include "apps/exeunt-train/defaults.h"
+#include "apps/exeunt/calibrate_output.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
-#include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/certify/calibrate_model.h"
+#include "exeunt/certify/risk.h"
 #include "exeunt/certify/thresholds.h"
 
 namespace exeunt::apps {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr double kUsualDrops[] = {0.02, 0.05};
 
-// It lies beside the trainer, or where the trainer is in libexec/exeunt, in bin. Empty if it is in neither.
-fs::path find_command() {
-  const fs::path folder = program_folder();
-  for (const fs::path& place : {folder / "exeunt", folder / ".." / ".." / "bin" / "exeunt"})
-    if (::access(place.c_str(), X_OK) == 0) return place;
-  return {};
+// How many rows the certification split needs for this loss, if none is lost: a part of them is tested on.
+size_t rows_for(double drop) {
+  const auto tested = static_cast<double>(rows_needed(drop, CalibrationPlan{}.delta * share_of_try(1)));
+  return static_cast<size_t>(std::ceil(tested / SplitShares{}.certify));
+}
+
+// The loss that so many rows can certify, if there is one: the one that was asked for, else the smallest usual one.
+std::optional<double> certifiable_drop(size_t rows, const std::optional<double>& asked) {
+  if (rows == 0) return std::nullopt;
+  if (asked) return rows >= rows_for(*asked) ? asked : std::nullopt;
+  for (const double drop : kUsualDrops)
+    if (rows >= rows_for(drop)) return drop;
+  return std::nullopt;
+}
+
+std::string percent_text(double share) {
+  return fmt::format("{:g}%", 100 * share);
+}
+
+std::vector<std::string> next_steps(const Certification& what) {
+  const std::string out = shell_word(what.model);
+  if (what.rows == 0) {
+    return {
+        fmt::format("next, with labelled rows that were not trained on: exeunt calibrate {0} --data FILE{1} "
+                    "--max-drop 2%, then exeunt serve {0}",
+                    out, flags_for(what.columns))};
+  }
+  if (const auto drop = certifiable_drop(what.rows, std::nullopt))
+    return {fmt::format("next: exeunt calibrate {0} --max-drop {1}, then exeunt serve {0}", out, percent_text(*drop))};
+  UserColumns texts = what.columns;  // alone, with neither labels nor a column of them
+  texts.label = UserColumns{}.label;
+  texts.labels.clear();
+  texts.problem.reset();
+  const auto in_all = [&](double drop) {
+    return 50 * std::lround(std::ceil(static_cast<double>(rows_for(drop)) / what.split / 50));
+  };
+  return {fmt::format("certification split of {} rows is too small: a certificate for 5 % needs {} (about {} rows in "
+                      "all), for 2 % {} (about {})",
+                      what.rows, rows_for(0.05), in_all(0.05), rows_for(0.02), in_all(0.02)),
+          fmt::format("next: exeunt serve {0}, with an uncertified policy; to certify one, add rows, or use unlabelled "
+                      "texts: exeunt calibrate {0} --unlabelled FILE{1} --max-drop 5%",
+                      out, flags_for(texts))};
 }
 
 }  // namespace
 
-std::string budget_for(const TrainFlags& flags, size_t rows) {
-  if (flags.no_calibrate || !flags.target_speedup.empty() || rows == 0) return {};
-  if (!flags.max_drop.empty())
-    return rows < held_out_for(share_of(flags.max_drop, "--max-drop")) ? std::string() : flags.max_drop;
-  for (const int percent : {2, 5})
-    if (rows >= held_out_for(percent / 100.0)) return fmt::format("{}%", percent);
-  return {};
-}
-
-void require_thresholds_fit(const TrainFlags& flags, const OutputSpec& outcome) {
-  if (flags.thresholds.empty()) return;
+void require_thresholds_fit(const Certification& what, const OutputSpec& outcome) {
+  if (what.thresholds.empty()) return;
   if (outcome.problem != Problem::multi_label)
     throw Error(Code::usage, "--thresholds: the rows have one label each",
                 "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
-  if (flags.thresholds != "fit") (void)parse_thresholds(flags.thresholds, outcome.labels, {});
+  if (what.thresholds != "fit") (void)parse_thresholds(what.thresholds, outcome.labels, {});
 }
 
-OrderedJson certify_trained(const Common& common, const TrainFlags& flags, size_t rows) {
-  const std::string budget = budget_for(flags, rows);
-  const fs::path program = find_command();
-  if (budget.empty() || program.empty()) {
-    if (!flags.thresholds.empty())
-      notice(common, fmt::format("--thresholds: not set, because nothing is certified now; 'exeunt calibrate {} "
+OrderedJson certify_trained(const Common& common, const Certification& what) {
+  const auto drop = what.skip ? std::nullopt : certifiable_drop(what.rows, what.max_drop);
+  if (!drop) {
+    if (!what.thresholds.empty())
+      notice(common, fmt::format("--thresholds: not set, because the model is not certified now; 'exeunt calibrate {} "
                                  "--thresholds {}' does both",
-                                 shell_word(flags.out), shell_word(flags.thresholds)));
-    for (const std::string& text : next_steps(flags, rows)) notice(common, text);
+                                 shell_word(what.model), shell_word(what.thresholds)));
+    for (const std::string& text : next_steps(what)) notice(common, text);
     return nullptr;
   }
-  std::vector<std::string> words{program.string(), "calibrate", flags.out, "--max-drop", budget};
-  if (flags.threads > 0) words.insert(words.end(), {"--threads", fmt::format("{}", flags.threads)});
-  std::string command = fmt::format("exeunt calibrate {} --max-drop {}", shell_word(flags.out), budget);
-  if (!flags.thresholds.empty()) {
-    words.insert(words.end(), {"--thresholds", flags.thresholds});
-    command += fmt::format(" --thresholds {}", shell_word(flags.thresholds));
-  }
-  notice(common, fmt::format("certifying what was trained: {}", command));
-  if (common.quiet) words.emplace_back("--quiet");
-  if (common.json) words.emplace_back("--json");
-  std::fflush(stdout);
-  const std::optional<ChildEnd> end = run_child(words, {.keep_output = common.json});
-  if (!end || end->status != 0) {
-    const std::string how = end ? fmt::format("ended with status {}", end->status) : "could not be started";
-    notice(common, fmt::format("the model carries no promise yet: '{}' {}", command, how));
+  CalibrateOptions options{.thresholds = what.thresholds};
+  options.run.model = what.model;
+  options.run.threads = what.threads;
+  options.plan.budgets = {*drop};
+  const std::string command =
+      fmt::format("exeunt calibrate {} --max-drop {}{}", shell_word(what.model), percent_text(*drop),
+                  what.thresholds.empty() ? "" : " --thresholds " + shell_word(what.thresholds));
+  notice(common, fmt::format("certifying: {}", command));
+  try {
+    const Calibrated done = calibrate_model(options, {.notice = [&](const std::string& text) { notice(common, text); },
+                                                      .progress = progress_on_stderr(common.quiet)});
+    if (!common.json) print_calibrated(done);
+    notice(common, fmt::format("next: exeunt serve {}", shell_word(what.model)));
+    return common.json ? calibrated_json(done) : OrderedJson(nullptr);
+  } catch (const Error& error) {
+    notice(common, fmt::format("the model is not certified: {}{}{}", error.what(), error.hint().empty() ? "" : "; ",
+                               error.hint()));
     return nullptr;
   }
-  notice(common, fmt::format("next: exeunt serve {}", shell_word(flags.out)));
-  return common.json ? OrderedJson::parse(end->output) : OrderedJson(nullptr);
 }
 
 }  // namespace exeunt::apps

@@ -18,13 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string data_text(const TrainFlags& flags) {
-  std::string text = flags.train_features.empty() ? flags.data : flags.train_features;
-  if (!flags.task.empty()) text = fmt::format("{} in {}", flags.task, text);
-  const std::string& eval = flags.train_features.empty() ? flags.eval_data : flags.eval_features;
-  return eval.empty() ? text : fmt::format("{}, evaluated on {}", text, eval);
-}
-
 // "5: complaint, notice, praise …", as many names as fit a line.
 std::string labels_text(const TrainingData& data) {
   constexpr size_t kRoom = 80;
@@ -62,20 +55,45 @@ std::string exits_text(const ExitLayout& layout) {
   return fmt::format("after layers {}", fmt::join(layers, ", "));
 }
 
-// "3 epochs: 216 steps of 32 texts, learning rate 5e-05, heads 5 times that".
+// "216 steps of 32 texts, 3 epochs, early exits only".
 std::string stage_text(const StageSpec& stage, const StagePlan& plan, int accumulation) {
   const double epochs =
       static_cast<double>(plan.steps * accumulation) / static_cast<double>(std::max<int64_t>(1, plan.batches));
-  std::string text = fmt::format("{:.3g} epoch{}: {} step{} of {} texts", epochs, epochs == 1 ? "" : "s", plan.steps,
-                                 plan.steps == 1 ? "" : "s", stage.batch * accumulation);
+  std::string text =
+      fmt::format("{} step{} of {} texts", plan.steps, plan.steps == 1 ? "" : "s", stage.batch * accumulation);
   if (accumulation > 1) text += fmt::format(" ({} times {})", accumulation, stage.batch);
-  text += fmt::format(", learning rate {:g}", plan.lr);
-  if (stage.head_lr != 1 && stage.train != Trainable::backbone) {
-    text += fmt::format(", heads {:g} times that", stage.head_lr);
-  }
+  text += fmt::format(", {:.3g} epoch{}", epochs, epochs == 1 ? "" : "s");
   if (stage.train == Trainable::backbone) text += ", without the early exits";
   if (stage.train == Trainable::exits) text += ", early exits only";
   return text;
+}
+
+std::string value_text(const OrderedJson& value) {
+  if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// A field, and its values in the stages that have it; a field of the whole recipe has one.
+struct FieldValues {
+  std::string field;
+  std::vector<std::pair<size_t, const PlannedValue*>> stages = {};  // number from 1, or 0
+};
+
+std::vector<FieldValues> by_field(const TrainPlan& plan) {
+  std::vector<FieldValues> out;
+  for (const PlannedValue& value : plan.values) {
+    std::string field = value.name;
+    size_t stage = 0;
+    if (constexpr std::string_view kStages = "stages."; field.starts_with(kStages)) {
+      const size_t dot = field.find('.', kStages.size());
+      stage = std::stoul(field.substr(kStages.size(), dot - kStages.size())) + 1;
+      field.erase(0, dot + 1);
+    }
+    auto place = std::find_if(out.begin(), out.end(), [&](const FieldValues& one) { return one.field == field; });
+    if (place == out.end()) place = out.insert(out.end(), {.field = field});
+    place->stages.emplace_back(stage, &value);
+  }
+  return out;
 }
 
 std::string device_text(const RunStart& start, const std::string& asked) {
@@ -91,45 +109,68 @@ std::string device_text(const RunStart& start, const std::string& asked) {
 
 }  // namespace
 
-std::string rows_text(const LoadedData& loaded) {
-  std::string text = fmt::format("{} to train on", loaded.data.train.rows());
-  if (loaded.data.eval.rows() > 0) text += fmt::format(", {} to evaluate on", loaded.data.eval.rows());
-  if (loaded.held_out_rows > 0) {
-    text += fmt::format(", {} for 'exeunt calibrate' ({})", loaded.held_out_rows, kHeldOutFile);
-  }
+std::string split_text(const LoadedData& loaded) {
+  std::string text = fmt::format("{} train", loaded.data.train.rows());
+  if (loaded.data.eval.rows() > 0) text += fmt::format(", {} validation", loaded.data.eval.rows());
+  if (loaded.held_out_rows > 0) text += fmt::format(", {} certification ({})", loaded.held_out_rows, kHeldOutFile);
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& what, const RunStart& start) {
-  const ModelSpec& spec = what.model.spec();
-  const Recipe& recipe = what.options.recipe;
-  std::vector<std::pair<std::string, std::string>> rows{
-      {"model", what.flags.model},
-      {"", fmt::format("{}, {} layers, hidden size {}, {} parameters", name_of(spec.family), spec.layers, spec.hidden,
-                       short_count(static_cast<double>(count_parameters(what.model).total())))},
-      {"data", data_text(what.flags)},
-      {"rows", rows_text(what.loaded)},
-      {"texts", texts_text(what.loaded.data.train)},
-      {"labels", labels_text(what.loaded.data)},
-      {"recipe", fmt::format("{}, seed {}", recipe.name, recipe.seed)},
-      {"exits", exits_text(start.exits)}};
-  const auto run =
-      std::count_if(start.stages.begin(), start.stages.end(), [](const auto& plan) { return plan.steps > 0; });
-  for (size_t i = 0; i < start.stages.size(); ++i) {
-    if (run > 0 && start.stages[i].steps == 0) continue;
-    rows.emplace_back(run <= 1 ? "training" : fmt::format("stage {}", i + 1),
-                      stage_text(recipe.stages[i], start.stages[i], what.options.accumulation));
+NamesAndTexts value_rows(const TrainPlan& plan) {
+  NamesAndTexts rows;
+  for (const FieldValues& one : by_field(plan)) {
+    const auto text = [](const PlannedValue& value) {
+      return fmt::format("{} ({})", value_text(value.value), word_of(value.source));
+    };
+    const bool same = std::all_of(one.stages.begin(), one.stages.end(), [&](const auto& stage) {
+      return text(*stage.second) == text(*one.stages.front().second);
+    });
+    std::string all = text(*one.stages.front().second);
+    if (!same) all = fmt::format("stage {}: {}", one.stages.front().first, all);
+    for (size_t i = 1; i < one.stages.size() && !same; ++i)
+      all += fmt::format(", stage {}: {}", one.stages[i].first, text(*one.stages[i].second));
+    rows.emplace_back(one.field, std::move(all));
   }
-  rows.emplace_back("device", device_text(start, what.options.precision));
-  if (start.seconds) rows.emplace_back("time", fmt::format("about {} on this machine", duration_text(*start.seconds)));
-  rows.emplace_back("output", fmt::format("{}; all settings are in {}", what.flags.out, kRunFile));
   return rows;
 }
 
-std::string duration_text(double seconds) {
-  if (seconds < 90) return fmt::format("{:.0f} s", std::max(1.0, seconds));
-  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
+std::string data_defaults_text(const TrainPlan& plan) {
+  std::vector<std::string> texts;
+  for (const FieldValues& one : by_field(plan)) {
+    const auto found = std::find_if(one.stages.begin(), one.stages.end(), [](const auto& stage) {
+      return stage.second->source == ValueSource::data_default;
+    });
+    if (found != one.stages.end()) texts.push_back(fmt::format("{} {}", one.field, value_text(found->second->value)));
+  }
+  return texts.empty() ? std::string() : fmt::format("{}: {}", plan.data_default, fmt::join(texts, ", "));
+}
+
+NamesAndTexts summary_of(const TrainJob& job, const TrainPlan& plan, const RunStart& start) {
+  const ModelSpec& spec = job.model.spec();
+  NamesAndTexts rows{
+      {"model", job.model_name},
+      {"", fmt::format("{}, {} layers, hidden size {}, {} parameters", name_of(spec.family), spec.layers, spec.hidden,
+                       short_count(static_cast<double>(count_parameters(job.model).total())))},
+      {"data", job.data_name},
+      {"split", split_text(job.loaded)},
+      {"texts", texts_text(job.loaded.data.train)},
+      {"labels", labels_text(job.loaded.data)},
+      {"recipe", plan.recipe.name},
+      {"exits", exits_text(start.exits)}};
+  const auto run =
+      std::count_if(start.stages.begin(), start.stages.end(), [](const auto& stage) { return stage.steps > 0; });
+  for (size_t i = 0; i < start.stages.size(); ++i) {
+    if (run > 0 && start.stages[i].steps == 0) continue;
+    rows.emplace_back(run <= 1 ? "training" : fmt::format("stage {}", i + 1),
+                      stage_text(plan.recipe.stages[i], start.stages[i], plan.accumulation));
+  }
+  for (auto& row : value_rows(plan)) rows.push_back(std::move(row));
+  if (!plan.data_default.empty())
+    rows.emplace_back("defaults", plan.data_default + "; --as-written keeps the recipe's own");
+  rows.emplace_back("device", device_text(start, plan.precision));
+  if (start.seconds) rows.emplace_back("time", fmt::format("about {} on this machine", duration_text(*start.seconds)));
+  rows.emplace_back("output", fmt::format("{}; all settings are in {}", job.out, kRunFile));
+  return rows;
 }
 
 }  // namespace exeunt::apps

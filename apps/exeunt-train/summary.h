@@ -11,21 +11,17 @@
 
 namespace exeunt::apps {
 
-struct Summarized {
-  const TrainFlags& flags;
-  const Checkpoint& model;
-  const LoadedData& loaded;
-  const TrainOptions& options;
-};
+// "2280 train, 300 validation, 600 certification (held-out.csv)".
+[[nodiscard]] std::string split_text(const LoadedData& loaded);
 
-// "2280 to train on, 300 to evaluate on".
-[[nodiscard]] std::string rows_text(const LoadedData& loaded);
+// A line for each value of the plan, with its source: "lr", "0.0005 (data default)".
+using NamesAndTexts = std::vector<std::pair<std::string, std::string>>;
+[[nodiscard]] NamesAndTexts value_rows(const TrainPlan& plan);
 
-// Names and values: model, data, recipe, steps, device and where it all goes.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> summary_of(const Summarized& what,
-                                                                          const RunStart& start);
+// "a narrow model (hidden size 16): lr 0.0005, epochs 8"; empty where no value follows model and data.
+[[nodiscard]] std::string data_defaults_text(const TrainPlan& plan);
 
-// "45 s", "6 min", "1.5 h".
-[[nodiscard]] std::string duration_text(double seconds);
+// Model, data, recipe, values, steps, device and where it all goes.
+[[nodiscard]] NamesAndTexts summary_of(const TrainJob& job, const TrainPlan& plan, const RunStart& start);
 
 }  // namespace exeunt::apps

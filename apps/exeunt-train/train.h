@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt train`: flags to data, recipe and options; the rest is exeunt/train.
+// `exeunt train`: flags become a job and a plan; the rest is exeunt/train.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/exeunt-train/certify.h"
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/train/run.h"
 
 namespace exeunt::apps {
 
-void add_train_verbs(CommandLine& line);
-
-// The model to start from, with what --layers leaves of it. Model and folder that the flags leave open are filled in.
-[[nodiscard]] Checkpoint open_base(const Common& common, TrainFlags& flags);
-
-// How errors name the recipe that the flags make: "recipe pabee on RTE with these flags".
-[[nodiscard]] std::string place_of(const TrainFlags& flags, const std::string& task);
-
-// The rows that the flags name.
-[[nodiscard]] LoadedData load_rows(const Common& common, const TrainFlags& flags, const Checkpoint& model);
-
-// How `recipe` is run with these flags on these rows. SIGTERM and the first Ctrl-C end the run at the next step.
-// `common` outlives the options.
-struct Planned {
-  TrainOptions options;
-  std::string adapted;  // the notice of settings that follow from model and data, or empty
+// Settings that the config.json of a model names for a recipe, and notices on those it names in vain.
+struct ModelSettings {
+  std::vector<std::string> set = {};  // FIELD=VALUE of the recipe, as for --set
+  std::vector<std::string> notices = {};
 };
-[[nodiscard]] Planned plan_training(const Common& common, const TrainFlags& flags, const Recipe& recipe,
-                                    const LoadedData& loaded, const ModelSpec& spec);
+using ModelSettingsOf = std::function<ModelSettings(const std::string& recipe, const Checkpoint& model)>;
+
+void add_train_verbs(CommandLine& line, const ModelSettingsOf& settings_of);
+
+// What a training works on. Made from the flags, which nothing behind it reads.
+struct TrainJob {
+  std::string model_name, data_name, out;
+  Checkpoint model;
+  LoadedData loaded;
+  Certification certification;
+  bool dry_run = false;
+};
+// Model and folder that the flags leave open are filled in. Throws Error.
+[[nodiscard]] TrainJob open_job(const Common& common, const TrainFlags& flags);
+
+// How a plan is run. SIGTERM and the first Ctrl-C end it at the next step. `common` outlives the options.
+[[nodiscard]] TrainOptions options_for(const Common& common, const TrainJob& job, const TrainPlan& plan);
 
 }  // namespace exeunt::apps

@@ -11,18 +11,29 @@
 namespace exeunt::apps {
 namespace {
 
-void add_data_part(CLI::App& verb, TrainFlags& flags) {
+// A flag whose text becomes a number as it is parsed: nothing behind the flags reads texts.
+template <class T, class Read>
+CLI::Option* add_read_option(CLI::App& verb, const char* name, T& into, Read read, const std::string& help) {
+  return verb.add_option_function<std::string>(
+      name, [&into, name, read](const std::string& text) { into = read(text, name); }, help);
+}
+
+double share_or_none(const std::string& text, const char* flag) {
+  return text == "0" ? 0 : share_of(text, flag);
+}
+
+void add_data_part(CLI::App& verb, TrainDataFlags& flags) {
   constexpr const char* kGroup = kDataGroup;
   verb.add_option("--task", flags.task, "GLUE or ELUE task: trains on its train split, evaluates on its dev split")
       ->group(kGroup);
   verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")->group(kGroup);
   verb.add_option("--eval-data", flags.eval_data, "Your file to evaluate on")->group(kGroup);
-  verb.add_option(
-          "--hold-out", flags.hold_out,
-          "Your file without --eval-data: share of its rows to hold out; a third is for evaluation, the rest is stored "
-          "in the run for 'exeunt calibrate'; 0 = none")
+  add_read_option(
+      verb, "--hold-out", flags.hold_out, share_or_none,
+      "Your file without --eval-data: share of its rows that are not trained on; a third of it is the validation "
+      "split, the rest the certification split for 'exeunt calibrate'; 0 = none")
       ->type_name("SHARE")
-      ->capture_default_str()
+      ->default_str("30%")
       ->group(kGroup);
   add_column_flags(verb, flags.columns);
   verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts")->group(kGroup);
@@ -37,7 +48,7 @@ void add_data_part(CLI::App& verb, TrainFlags& flags) {
       ->group(kGroup);
 }
 
-void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
+void add_recipe_part(CLI::App& verb, PlanRequest& flags) {
   constexpr const char* kGroup = "Recipe (default: the recipe's own value)";
   add_change_flags<StageSpec>(verb, flags.changes.stage, kGroup);
   add_change_flags<ObjectiveSpec>(verb, flags.changes.objective, kGroup);
@@ -47,16 +58,16 @@ void add_recipe_part(CLI::App& verb, TrainFlags& flags) {
       ->check(CLI::IsMember({"reference"}))
       ->group(kGroup);
   verb.add_flag("--as-written", flags.as_written,
-                "Keep the recipe's own rates, epochs, batch and start where the study of defaults found better ones "
-                "for such a model and such data")
+                "Use the recipe's own values, without defaults for the model and the data")
       ->group(kGroup);
 }
 
 }  // namespace
 
 void add_train_flags(CLI::App& verb, TrainFlags& flags) {
-  add_data_part(verb, flags);
-  verb.add_option("--recipe", flags.recipe, fmt::format("One of {}, or a JSON file", fmt::join(recipe_names(), ", ")))
+  add_data_part(verb, flags.rows);
+  verb.add_option("--recipe", flags.plan.recipe,
+                  fmt::format("One of {}, or a JSON file", fmt::join(recipe_names(), ", ")))
       ->capture_default_str();
   verb.add_option(
       "--model", flags.model,
@@ -65,22 +76,23 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--out", flags.out,
                   "Folder of the run and of the trained model (default: runs/ and the data's name)");
   verb.add_option("--layers", flags.layers, "Train only the first N layers of the model")->check(CLI::PositiveNumber);
-  verb.add_option("--budget", flags.budget,
-                  "Time to train, e.g. 90s, 5min or 1h: fewer epochs if the recipe's would take longer on this machine")
+  add_read_option(verb, "--time-limit", flags.plan.time_limit, seconds_of,
+                  "Time to train, e.g. 90s, 5min or 1h: fewer epochs if all of them would take longer on this machine")
       ->type_name("TIME");
-  verb.add_option("--max-drop", flags.max_drop,
-                  "Loss to certify on the held-out rows at the end (default 2% or 5%, as they suffice)")
+  add_read_option(
+      verb, "--max-drop", flags.certify.max_drop,
+      [](const std::string& text, const char* flag) { return share_of(text, flag); },
+      "Loss to certify at the end, on the certification split (default 2% or 5%, as its rows suffice)")
       ->type_name("SHARE");
-  verb.add_flag("--no-calibrate", flags.no_calibrate,
-                "Leave the held-out rows alone: do not certify the model at the end");
-  add_thresholds_flag(verb, flags.thresholds)
+  verb.add_flag("--no-calibrate", flags.certify.no_calibrate, "Do not certify the model at the end");
+  add_thresholds_flag(verb, flags.certify.thresholds)
       ->description(
           fmt::format("Several labels, as 'exeunt calibrate' takes it at the end: fit, or {}", kThresholdForms))
       ->default_str("0.5")
       ->excludes(verb.get_option("--no-calibrate"));
   verb.add_flag("--dry-run", flags.dry_run, "Print what would be trained and the estimated time, and stop");
-  add_field_flags<TrainSettings>(verb, flags);
-  add_recipe_part(verb, flags);
+  add_field_flags<TrainSettings>(verb, flags.plan);
+  add_recipe_part(verb, flags.plan);
 }
 
 void add_train_verb(CommandLine& line, std::function<void(const TrainFlags&)> run) {

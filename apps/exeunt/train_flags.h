@@ -3,34 +3,38 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
-#include "exeunt/recipes/recipe.h"
-#include "exeunt/recipes/settings.h"
+#include "exeunt/recipes/resolve.h"
 
 namespace exeunt::apps {
 
-struct TrainFlags : ColumnFlags, TrainSettings {
-  std::string recipe = "exeunt", model, out;
-  int layers = 0;
-  // Data.
+// Where the rows come from.
+struct TrainDataFlags : ColumnFlags {
   std::string task, data, eval_data, train_features, eval_features;
-  std::string hold_out = "30%";
+  double hold_out = 0.3;          // share of the rows
   std::vector<std::string> also;  // NAME=FILE
   int64_t limit = 0;
   int max_length = 0;  // by the texts
-  // What changes in the recipe.
-  RecipeChanges changes;
-  std::string preset;
-  bool as_written = false;
-  std::string target_speedup;  // of a program that compares recipes by it: nothing is certified then
-  std::string max_drop;        // to certify at the end
-  bool no_calibrate = false;   // leave that to the user
-  std::string thresholds;      // multi-label: as 'exeunt calibrate' takes them
-  std::string budget;          // time to train; empty = as long as it takes
+};
+
+// How the trained model is certified.
+struct CertifyFlags {
+  std::optional<double> max_drop;  // the loss; none = by the rows
+  bool no_calibrate = false;       // leave that to the user
+  std::string thresholds;          // multi-label: as 'exeunt calibrate' takes them
+};
+
+struct TrainFlags {
+  std::string model, out;
+  int layers = 0;
+  TrainDataFlags rows;
+  PlanRequest plan;  // recipe, settings and time limit
+  CertifyFlags certify;
   bool dry_run = false;
 };
 

@@ -73,17 +73,35 @@ Recipe changed(Recipe recipe, const RecipeChanges& changes, const std::string& w
   return recipe;
 }
 
-void apply_reference_preset(RecipeChanges& changes, const std::string& task, Problem problem) {
+std::vector<std::string> named_fields(const Recipe& recipe, const RecipeChanges& changes) {
+  std::vector<std::string> out;
+  for (const auto& [field, value] : changes.recipe.items()) out.push_back(field);
+  for (size_t i = 0; i < recipe.stages.size(); ++i) {
+    const StageSpec& stage = recipe.stages[i];
+    for (const auto& [field, value] : changes.stage.items()) {
+      if (stage.flags || field == "batch") out.push_back(fmt::format("stages.{}.{}", i, field));
+    }
+    const ObjectiveSpec& objective = stage.objective;
+    ObjectiveSpec::fields(objective, [&](const Field& field, const auto&) {
+      if (stage.flags && field.applies && changes.objective.contains(field.name))
+        out.push_back(fmt::format("stages.{}.objective.{}", i, field.name));
+    });
+  }
+  for (const std::string& assignment : changes.set) out.push_back(assignment.substr(0, assignment.find('=')));
+  return out;
+}
+
+RecipeChanges reference_preset(const std::string& task, Problem problem) {
   const std::map<std::string, double> epochs{{"RTE", 8}, {"MRPC", 6}, {"CoLA", 5}, {"STS-B", 5}, {"SST-2", 2}};
-  Json stage{{"batch", 32},
-             {"lr", problem == Problem::regression ? 2e-5 : 5e-5},
-             {"warmup", 0.06},
-             {"weight_decay", 0.0},
-             {"clip", 1.0}};
-  if (const auto found = epochs.find(task); found != epochs.end()) stage["epochs"] = found->second;
-  stage.update(changes.stage);
-  changes.stage = stage;
-  changes.set.insert(changes.set.begin(), {"compat.adamw=torch", "compat.dyn_grad=fresh"});
+  RecipeChanges changes;
+  changes.stage = {{"batch", 32},
+                   {"lr", problem == Problem::regression ? 2e-5 : 5e-5},
+                   {"warmup", 0.06},
+                   {"weight_decay", 0.0},
+                   {"clip", 1.0}};
+  if (const auto found = epochs.find(task); found != epochs.end()) changes.stage["epochs"] = found->second;
+  changes.set = {"compat.adamw=torch", "compat.dyn_grad=fresh"};
+  return changes;
 }
 
 }  // namespace exeunt

@@ -100,34 +100,29 @@ std::string reason(const RunShape& shape) {
 
 }  // namespace
 
-Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const RunShape& shape) {
+DataDefaults defaults_for(const RunShape& shape, const std::string& recipe, const RecipeChanges& users) {
   const std::vector<std::string>& bundled = recipe_names();
   if (std::find(bundled.begin(), bundled.end(), recipe) == bundled.end()) return {};
   for (const char* rate : {"lr", "head_lr", "layer_lr"}) {
-    if (changes.stage.contains(rate)) return {};
+    if (users.stage.contains(rate)) return {};
   }
-  if (sets(changes, "lr")) return {};
+  if (sets(users, "lr")) return {};
   const auto found = std::find_if(std::begin(kDefaults), std::end(kDefaults), [&](const Default& one) {
     return one.holds(shape) && (one.every_recipe || recipe == "exeunt");
   });
   if (found == std::end(kDefaults)) return {};
-  Adapted out{.why = reason(shape)};
-  const auto add = [&](const std::string& flag) { out.flags += (out.flags.empty() ? "" : " ") + flag; };
-  const auto change = [&](const char* field, const char* flag, const char* value) {
-    if (*value == '\0' || changes.stage.contains(field) || sets(changes, field)) return;
-    changes.stage[field] = Json::parse(value);
-    add(fmt::format("{} {}", flag, value));
+  DataDefaults out{.why = reason(shape)};
+  const auto change = [&](const char* field, const char* value) {
+    if (*value == '\0' || users.stage.contains(field) || sets(users, field)) return;
+    out.changes.stage[field] = Json::parse(value);
   };
-  change("lr", "--lr", found->lr);
-  change("head_lr", "--head-lr", found->head_lr);
-  change("epochs", "--epochs", found->epochs);
-  change("batch", "--batch", found->batch);
-  change("label_smoothing", "--label-smoothing", found->label_smoothing);
-  if (found->prototypes && shape.problem != Problem::multi_label) {  // which are of classes
-    const std::string start = "heads.init=prototypes";
-    changes.set.insert(changes.set.begin(), start);  // what the user sets comes later and wins
-    add("--set " + start);
-  }
+  change("lr", found->lr);
+  change("head_lr", found->head_lr);
+  change("epochs", found->epochs);
+  change("batch", found->batch);
+  change("label_smoothing", found->label_smoothing);
+  const bool classes = shape.problem != Problem::multi_label;  // prototypes are of classes
+  if (found->prototypes && classes) out.changes.set = {"heads.init=prototypes"};
   return out;
 }
 

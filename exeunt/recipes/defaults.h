@@ -21,16 +21,17 @@ struct RunShape {
 };
 
 // The rates of the bundled recipes were made for wide models and few labels. A narrow model learns next to nothing at
-// them, and a small one with many labels is far from done at the end (docs/decisions/0015-defaults-follow-the-data.md):
-// what the study found to do better becomes the default. A recipe file of the user's own stays as it is, and so does
-// what `changes` already name. `flags` is what this stands for, and `why` the reason; empty = nothing.
+// them, and a small one with many labels is far from done at the end: what the study found to do better becomes the
+// default. A recipe file of the user's own stays as it is, and so do fields that the user's own changes name; a rate
+// that they name leaves all of it out. `why` is the reason; empty = nothing.
 inline constexpr int kNarrow = 256, kSmall = 512;  // hidden sizes
 inline constexpr int kShallow = 6, kSmallLayers = 12;
 inline constexpr int64_t kManyLabels = 16;
-struct Adapted {
-  std::string why = {}, flags = {};
+struct DataDefaults {
+  std::string why = {};
+  RecipeChanges changes = {};
 };
-[[nodiscard]] Adapted adapt_to_shape(RecipeChanges& changes, const std::string& recipe, const RunShape& shape);
+[[nodiscard]] DataDefaults defaults_for(const RunShape& shape, const std::string& recipe, const RecipeChanges& users);
 
 // Tokens per text: at least kLeastLength, and where texts are longer as many as leave nearly all of them whole, up to
 // kMostLength and to what the model has positions for. Batches are padded to their longest text, so texts that are

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
 #include "exeunt/model/config.h"
 #include "exeunt/model/elbert.h"
 
@@ -51,6 +52,15 @@ ElbertTraining elbert_training(const Json& config, const std::string& where) {
   for (const char* name : kDead) {
     if (is_on(config, name)) out.notices.push_back(fmt::format("{}: {} is not followed, as in ELBERT", where, name));
   }
+  return out;
+}
+
+ElbertTraining elbert_settings(const std::string& recipe, const std::filesystem::path& folder) {
+  const ReadPath path = ReadPath::in(folder, "config.json");
+  if (!recipe.starts_with("elbert") || !path_exists(path.path())) return {};
+  ElbertTraining out = elbert_training(read_json(path), path.string());
+  if (recipe != "elbert")
+    std::erase_if(out.set, [](const std::string& field) { return field.starts_with("stages.0.objective"); });
   return out;
 }
 

@@ -3,6 +3,7 @@
 // other.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,5 +18,8 @@ struct ElbertTraining {
 
 // Of a config.json without ELBERT's fields: nothing. Throws Error (bad_file) for a value that ELBERT could not use.
 [[nodiscard]] ElbertTraining elbert_training(const Json& config, const std::string& where);
+
+// What the config.json of a model folder changes in a recipe: one of ELBERT's, and its objective in `elbert` alone.
+[[nodiscard]] ElbertTraining elbert_settings(const std::string& recipe, const std::filesystem::path& folder);
 
 }  // namespace exeunt

@@ -91,9 +91,7 @@ void read_field(JsonObject& object, const Field& field, AnchorSpec& value) {
   const Json* found = object.find(field.name);
   if (found == nullptr) return;
   value = {};
-  if (*found == "auto") {  // older files: RomeBERT's choice by task
-    value = find_recipe("romebert").gradient.anchor;
-  } else if (!found->is_object()) {
+  if (!found->is_object()) {
     read_field(object, field, value.value);
   } else {
     JsonObject cases(*found, fmt::format("{}: field '{}'", object.where(), field.name));

@@ -187,14 +187,16 @@ struct StageObjective : ObjectiveSpec {
   std::optional<ObjectiveSpec> few_pairs = {};
 };
 
-// A number that may depend on the case: {"default": 3, "roberta": 10, "small": 6} (a family; fewer than kSmallData
-// training rows) or {"default": 5e-5, "regression": 2e-5}.
+// A number that may depend on the case, until resolve_plan() takes the case for the model and its data: {"default": 3,
+// "roberta": 10, "small": 6} (a family; fewer than kSmallData training rows) or {"default": 5e-5, "regression": 2e-5}.
 inline constexpr int64_t kSmallData = 10000;
 struct CaseNumber {
   static constexpr std::string_view kWanted = "a number, or one per case";
   double value = 0;
   std::map<Family, double> families = {};
   std::optional<double> small = {}, regression = {};
+
+  [[nodiscard]] bool is_plain() const noexcept { return families.empty() && !small && !regression; }
 };
 struct TrainingCase {
   Family family = Family::bert;
@@ -330,8 +332,11 @@ struct RecipeChanges {
 // Throws Error (usage).
 [[nodiscard]] Recipe changed(Recipe recipe, const RecipeChanges& changes, const std::string& where);
 
-// The settings of --preset reference, the same for every recipe, where `changes` do not already have them.
-void apply_reference_preset(RecipeChanges& changes, const std::string& task, Problem problem);
+// The fields that `changes` name in this recipe, as --set writes them: "seed", "stages.0.lr".
+[[nodiscard]] std::vector<std::string> named_fields(const Recipe& recipe, const RecipeChanges& changes);
+
+// --preset reference: the same settings for every recipe.
+[[nodiscard]] RecipeChanges reference_preset(const std::string& task, Problem problem);
 
 // The exits a recipe asks for on a backbone, for what is about to be trained. Throws Error (usage) where they do not
 // fit: a layer the model does not have, groups that do not divide the layers.

@@ -87,6 +87,11 @@ Texts read_texts(const TrainingSource& source, const Notice& notice, const Task*
   return texts;
 }
 
+// A second segment shows them; models without segments (RoBERTa) show none.
+bool shows_pairs(const Features& rows) {
+  return std::find(rows.types.begin(), rows.types.end(), 1) != rows.types.end();
+}
+
 void require_labels(const Features& features, const std::string& where) {
   if (features.rows() == 0) throw Error(Code::bad_file, fmt::format("{}: got no rows, want at least one", where));
   for (size_t row = 0; row < features.rows(); ++row) {
@@ -158,7 +163,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
                                                          : Problem::classification;
     if (!data.eval.info.labels.empty()) require_same_labels(data.eval, data.train, source.eval_features);
     data.task = data.train.info.task;
-    data.of_pairs = data.pairs() > 0;
+    data.of_pairs = shows_pairs(data.train);
     if (const Task* known = find_task_or_null(data.task)) data.outcome.range = known->range;
     return;
   }
@@ -170,6 +175,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   loaded.user_file = task == nullptr;
   if (loaded.user_file) data.columns = source.columns;
   loaded.held_out_rows = texts.certify.examples.size();
+  loaded.hold_out = source.hold_out * 2 / 3;
   if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
   data.outcome.problem = texts.train.problem;
   data.outcome.labels = texts.train.labels;
@@ -214,9 +220,14 @@ void load_also(const TrainingSource& source, TrainingData& data) {
 
 }  // namespace
 
-int64_t TrainingData::pairs() const {
-  const bool pairs = std::find(train.types.begin(), train.types.end(), 1) != train.types.end();
-  return pairs ? static_cast<int64_t>(train.rows()) : 0;
+TrainingFacts TrainingData::facts() const {
+  const auto rows = static_cast<int64_t>(train.rows());
+  return {.task = task,
+          .problem = outcome.problem,
+          .rows = rows,
+          .labels = static_cast<int64_t>(outcome.labels.size()),
+          .pairs = shows_pairs(train) ? rows : 0,
+          .of_pairs = of_pairs};
 }
 
 LoadedData load_training(const TrainingSource& source, const Checkpoint& model, const Notice& notice) {

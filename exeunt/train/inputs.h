@@ -13,7 +13,7 @@
 #include "exeunt/data/user_data.h"
 #include "exeunt/data/yardstick.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/recipes/recipe.h"
+#include "exeunt/recipes/resolve.h"
 
 namespace exeunt {
 
@@ -35,8 +35,8 @@ struct TrainingData {
 
   bool of_pairs = false;  // each row has two texts
 
-  // The number of rows if they are pairs, which a second segment shows; models without segments (RoBERTa) show none.
-  [[nodiscard]] int64_t pairs() const;
+  // What the values of a plan depend on.
+  [[nodiscard]] TrainingFacts facts() const;
 };
 
 // Where the rows come from: a task's folder, a file of the user's own, or feature files.
@@ -54,6 +54,7 @@ struct LoadedData {
   TrainingData data;
   std::string held_out = {};  // the file of rows to certify with; empty = none
   size_t held_out_rows = 0;   // in it
+  double hold_out = 0;        // its share of the user's rows
   bool user_file = false;     // the user's texts, not a task's and not features
 };
 

@@ -50,8 +50,8 @@ struct Queued {
   nn::RunPosition at;
   Batch rows;
 };
-constexpr size_t kFitRows = 300;  // training rows that show at the end whether they were learned
-constexpr size_t kAhead = 8;      // steps in the queue, so that the GPU never waits for the host
+constexpr size_t kFitRows = 300;   // training rows that show at the end whether they were learned
+constexpr size_t kQueueDepth = 8;  // steps in the queue, so that the GPU never waits for the host
 
 struct MeanLoss {
   double sum = 0;
@@ -91,7 +91,7 @@ class Run {
       nn::start_from_prototypes(network_, data_.train);
     }
     for (const StageSpec& stage : options_.recipe.stages) {
-      plans_.push_back(plan_stage(stage, data_, options_, base_.spec().family));
+      plans_.push_back(plan_stage(stage, static_cast<int64_t>(data_.train.rows()), options_));
       if (stage.train == Trainable::exits && layout.sites.size() == 1) plans_.back().steps = 0;  // there are none
       total_steps_ += plans_.back().steps;
     }
@@ -122,12 +122,12 @@ class Run {
   [[nodiscard]] SavedWeights saved() const { return {weights(), recipe_text(facts()), *learned_}; }
   [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
   [[nodiscard]] LearnedRows learned(const Checkpoint* resumed) const;
-  void tell_start();
+  void report_start();
   bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
   bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
   [[nodiscard]] nn::BatchShape shape() const;
   void queue_step(const Batch& rows);
-  void settle(size_t left = 0);
+  void drain_queue(size_t left = 0);
   void add_batch(nn::Stepper& stepper, const Batch& rows);
   void require_finite(double loss, const Batch& rows, const nn::RunPosition& at) const;
   bool after_step(nn::Stepper& stepper, const StageSpec& stage);
@@ -158,8 +158,8 @@ class Run {
   std::map<std::pair<int64_t, int64_t>, MeanLoss> epoch_losses_;  // by stage and epoch, since this start
   OrderedJson last_eval_;
   std::vector<double> loss_weights_;  // of this stage, as last seen; empty unless they are learned
-  bool give_up_ = false;              // early stopping of this stage
-  std::string exits_mark_;
+  bool stop_early_ = false;           // early stopping of this stage
+  std::string exits_sparkline_;
   steady_clock::time_point started_ = steady_clock::now();
   int64_t first_step_ = 0;
 };
@@ -207,7 +207,7 @@ std::optional<nn::LoadedState> Run::find_checkpoint() {
   return std::nullopt;
 }
 
-void Run::tell_start() {
+void Run::report_start() {
   if (!options_.started || !is_rank_zero()) return;
   const bool alone = world_.size() == 1;  // others would wait for the one that measures
   const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
@@ -229,11 +229,11 @@ TrainResult Run::go() {
   std::optional<nn::LoadedState> loaded = find_checkpoint();
   if (loaded) state_ = loaded->state;
   if (is_rank_zero()) {
-    write_settings(options_.out, state_.configuration);
+    write_settings(options_.out, state_.configuration, values_json(options_));
     log_.emplace(options_.out, state_.log);
     learned_ = learned(loaded ? &loaded->weights : nullptr);
   }
-  tell_start();
+  report_start();
   ProgressStyle style = options_.progress;
   if (!is_rank_zero()) style.write = {};
   progress_.emplace("train", total_steps_, style);
@@ -256,7 +256,7 @@ TrainResult Run::go() {
         !options_.no_cuda_graphs && device_.is_cuda() && nn::gpu::present() && options_.accumulation == 1;
     if (record && stepper.can_record()) graphs_ = std::make_unique<nn::StepGraphs>(stepper);
     const bool whole = run_stage(stepper, stage);
-    settle();
+    drain_queue();
     graphs_.reset();
     if (!whole) {
       progress_.reset();
@@ -270,8 +270,8 @@ TrainResult Run::go() {
 // False if the run was asked to stop.
 bool Run::run_stage(nn::Stepper& stepper, const StageSpec& stage) {
   const StagePlan& plan = plans_[static_cast<size_t>(state_.position.stage)];
-  give_up_ = stage.early_stop && state_.best.since >= *stage.early_stop;
-  while (state_.position.stage_step < plan.steps && !give_up_) {
+  stop_early_ = stage.early_stop && state_.best.since >= *stage.early_stop;
+  while (state_.position.stage_step < plan.steps && !stop_early_) {
     if (!run_epoch(stepper, stage)) return false;
   }
   return true;
@@ -291,7 +291,7 @@ bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
     if (graphs_ && rows.size() == static_cast<size_t>(stage.batch)) {
       queue_step(rows);
     } else {
-      settle();
+      drain_queue();
       add_batch(stepper, rows);
       ++at.batch;
       // As in the originals, batches left over at the end of an epoch go into the first step of the next.
@@ -301,7 +301,7 @@ bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
       log_step(stepper.step(), at);
     }
     if (!after_step(stepper, stage)) return false;
-    if (at.stage_step == plan.steps || give_up_) return true;
+    if (at.stage_step == plan.steps || stop_early_) return true;
   }
   at.batch = 0;
   ++at.epoch;
@@ -338,11 +338,11 @@ void Run::queue_step(const Batch& rows) {
   } catch (const c10::Error& error) {
     rethrow_memory(error, device_, at.step + 1, rows.size());
   }
-  settle(kAhead);
+  drain_queue(kQueueDepth);
 }
 
 // Waits for all queued steps but the newest `left`, and logs them.
-void Run::settle(size_t left) {
+void Run::drain_queue(size_t left) {
   while (queued_.size() > left) {
     const nn::StepReport report = queued_.front().step.report();
     const Queued done = std::move(queued_.front());
@@ -390,7 +390,8 @@ void Run::log(const OrderedJson& entry) {
 void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
   state_.loss_sum += report.loss;
   epoch_losses_[{at.stage, at.batch == 0 ? at.epoch - 1 : at.epoch}].add(report.loss);
-  progress_->advance(1, fmt::format("loss {:.4f}{}{}", report.loss, exits_mark_.empty() ? "" : " exits ", exits_mark_));
+  progress_->advance(
+      1, fmt::format("loss {:.4f}{}{}", report.loss, exits_sparkline_.empty() ? "" : " exits ", exits_sparkline_));
   if (options_.log_every <= 0 || at.step % options_.log_every != 0) return;
   OrderedJson entry;
   entry["step"] = at.step;
@@ -424,7 +425,7 @@ bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
 }
 
 void Run::evaluate(nn::Stepper& stepper, const StageSpec& stage) {
-  settle();
+  drain_queue();
   const std::vector<ExitScore> exits = nn::score_exits(network_, data_.eval, data_.metrics);
   last_eval_ = eval_entry(exits);
   loss_weights_ = stepper.objective().learned_weights();
@@ -433,7 +434,7 @@ void Run::evaluate(nn::Stepper& stepper, const StageSpec& stage) {
   double mean = 0;
   for (const ExitScore& exit : exits) scores.push_back(primary_of(exit.metrics, data_.primary));
   for (const double score : scores) mean += score / static_cast<double>(scores.size());
-  exits_mark_ = sparkline(scores);
+  exits_sparkline_ = sparkline(scores);
   OrderedJson entry = last_eval_;
   if (!loss_weights_.empty()) entry["loss_weights"] = loss_weights_;
   entry["step"] = state_.position.step;
@@ -442,7 +443,7 @@ void Run::evaluate(nn::Stepper& stepper, const StageSpec& stage) {
   const double score = stage.keep_best == KeepBest::mean ? mean : scores.back();
   const bool better = state_.best.offer(score, state_.position.step);
   if (better && stage.keep_best != KeepBest::none) state_.best.keep(*network_);
-  give_up_ = stage.early_stop && state_.best.since >= *stage.early_stop;
+  stop_early_ = stage.early_stop && state_.best.since >= *stage.early_stop;
 }
 
 // Evaluates where the last step did not, and brings the best weights back where the stage keeps them.
@@ -451,7 +452,7 @@ void Run::end_stage(nn::Stepper& stepper, const StageSpec& stage) {
   loss_weights_ = stepper.objective().learned_weights();
   nn::BestSoFar& best = state_.best;
   if (stage.keep_best != KeepBest::none && best.step != state_.position.step && !best.parameters.empty()) {
-    best.bring_back(*network_);
+    best.restore(*network_);
     notice(fmt::format("the best weights are those of step {}", best.step));
     last_eval_ = {};
   }
@@ -461,7 +462,7 @@ void Run::end_stage(nn::Stepper& stepper, const StageSpec& stage) {
 }
 
 void Run::save(nn::Stepper& stepper) {
-  settle();
+  drain_queue();
   state_.random = world_.gather(nn::compat::random_state(torch::kCPU));
   if (!is_rank_zero()) return;
   nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), saved(), state_, stepper);
@@ -500,7 +501,7 @@ TrainResult Run::finish() {
   evaluate_also(results);
   for (const YardstickScore& other : data_.yardstick) {
     for (const Score& score : other.metrics)
-      results["yardstick"][other.name][std::string(name_of(score.metric))] = score.value;
+      results["baselines"][other.name][std::string(name_of(score.metric))] = score.value;
   }
   const StagePlan& fitted = plans_[fitted_stage()];
   results["epoch"] = static_cast<double>(fitted.steps * options_.accumulation) / static_cast<double>(fitted.batches);

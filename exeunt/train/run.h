@@ -11,18 +11,15 @@
 #include <vector>
 
 #include "exeunt/base/progress.h"
-#include "exeunt/recipes/recipe.h"
-#include "exeunt/recipes/settings.h"
+#include "exeunt/recipes/resolve.h"
 #include "exeunt/train/inputs.h"
 
 namespace exeunt {
 
 struct RunStart;  // exeunt/train/stage_plan.h
 
-struct TrainOptions : TrainSettings {
+struct TrainOptions : TrainPlan {
   std::filesystem::path out;
-  Recipe recipe;
-  bool whole_warmup = false;                                     // round the recipe's share of steps down
   std::vector<std::pair<std::string, std::string>> beside = {};  // more files for `out`: name and content
   ProgressStyle progress = {};
   Notice notice = {};

@@ -138,9 +138,10 @@ void prepare_folder(const fs::path& out, bool resume, bool overwrite) {
   remove_partial(out);
 }
 
-void write_settings(const fs::path& out, const OrderedJson& configuration) {
+void write_settings(const fs::path& out, const OrderedJson& configuration, const OrderedJson& values) {
   OrderedJson file{{"format", "exeunt.run/1"}};
   file.update(configuration);
+  if (!values.empty()) file["values"] = values;
   write_atomically(out / kRunFile, json_text(file));
 }
 
@@ -221,7 +222,7 @@ void write_results(const fs::path& out, const OrderedJson& results) {
   std::map<std::string, std::string> lines;
   for (const auto& [key, value] : results.items()) {
     if (!key.starts_with("train_")) eval[key] = value;
-    if (!key.starts_with("eval_") && !key.starts_with("exits") && key != "yardstick") train[key] = value;
+    if (!key.starts_with("eval_") && !key.starts_with("exits") && key != "baselines") train[key] = value;
     if (key.starts_with("eval_")) lines[key.substr(5)] = value.dump();
   }
   write_atomically(out / "all_results.json", json_text(results));

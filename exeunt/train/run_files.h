@@ -45,9 +45,9 @@ struct RunFacts {
 // setting that is newer than the stored configuration counts there with its default.
 [[nodiscard]] std::string settings_difference(const OrderedJson& stored, const OrderedJson& now);
 
-// run.json: every setting of the run, from its first step on.
+// run.json: every setting of the run, from its first step on, and where the values of the recipe come from.
 inline constexpr const char* kRunFile = "run.json";
-void write_settings(const std::filesystem::path& out, const OrderedJson& configuration);
+void write_settings(const std::filesystem::path& out, const OrderedJson& configuration, const OrderedJson& values = {});
 
 // Creates `out` for a run, without an earlier run (unless it is resumed) and without what a killed one was still
 // writing. Throws Error: usage if it holds a run that may not be overwritten.

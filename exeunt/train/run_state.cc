@@ -168,7 +168,7 @@ void BestSoFar::keep(const NetworkImpl& network) {
   }
 }
 
-void BestSoFar::bring_back(NetworkImpl& network) const {
+void BestSoFar::restore(NetworkImpl& network) const {
   const torch::NoGradGuard no_grad;
   for (auto& item : network.named_parameters()) item.value().copy_(parameters.at(item.key()));
 }

@@ -32,7 +32,7 @@ struct BestSoFar {
   // Whether this score, of an evaluation at `step`, is the best so far.
   [[nodiscard]] bool offer(double score, int64_t step);
   void keep(const NetworkImpl& network);
-  void bring_back(NetworkImpl& network) const;
+  void restore(NetworkImpl& network) const;
 };
 
 struct RunState {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stage of a recipe comes to for given data and flags: its rate and how many steps it has; and what a whole run
-// has settled on. No torch here.
+// What the stages of a plan come to for given rows: steps, work and time; and what a whole run has settled on. No torch
+// here.
 #pragma once
 
 #include <optional>
@@ -32,8 +32,7 @@ struct RunStart {
 };
 
 // Throws Error (usage) if an epoch is too short for one step.
-[[nodiscard]] StagePlan plan_stage(const StageSpec& stage, const TrainingData& data, const TrainOptions& options,
-                                   Family family);
+[[nodiscard]] StagePlan plan_stage(const StageSpec& stage, int64_t rows, const TrainPlan& plan);
 
 // How much work a training is, over all stages: optimiser steps, texts that go through the model, and their cost in
 // texts of a stage that trains everything.
@@ -41,6 +40,10 @@ struct Workload {
   int64_t steps = 0, texts = 0;
   double cost = 0;
 };
-[[nodiscard]] Workload workload_of(const Checkpoint& base, const TrainingData& data, const TrainOptions& options);
+[[nodiscard]] Workload workload_of(int64_t rows, const TrainPlan& plan);
+
+// How long a text takes to train on with these options, from a few steps in a folder below `options.out` that is
+// removed again.
+[[nodiscard]] double seconds_per_text(const Checkpoint& base, const TrainingData& data, TrainOptions options);
 
 }  // namespace exeunt

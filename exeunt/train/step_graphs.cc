@@ -50,8 +50,8 @@ StepGraphs::~StepGraphs() = default;
 
 // Everything a step does, as it is recorded.
 void StepGraphs::work(Entry& entry, int64_t number) {
-  const Tensor loss = stepper_.gather(entry.inputs, number, 1.0);
-  stepper_.treat();
+  const Tensor loss = stepper_.accumulate(entry.inputs, number, 1.0);
+  stepper_.combine_gradients();
   const torch::NoGradGuard no_grad;
   update_.work(entry.lists, stepper_.clipped_gradients(), stepper_.clip_limit(), report_.narrow(0, kNorm, 1));
   report_[kLoss].copy_(loss);
@@ -72,13 +72,13 @@ std::unique_ptr<StepGraphs::Entry> StepGraphs::record(const TrainBatch& batch, i
   // A trial run that leaves no trace: neither gradients nor random numbers.
   const Tensor random = compat::random_state(device);
   gpu::warm_up(pool_, [&] {
-    (void)stepper_.gather(entry->inputs, number, 1.0);
-    stepper_.treat();
+    (void)stepper_.accumulate(entry->inputs, number, 1.0);
+    stepper_.combine_gradients();
   });
-  stepper_.forget();
+  stepper_.zero_grad();
   compat::set_random_state(device, random);
   entry->recording = std::make_unique<gpu::Recording>(pool_, [&] { work(*entry, number); });
-  stepper_.forget();
+  stepper_.zero_grad();
   entry->lists.upload();
   return entry;
 }

@@ -37,11 +37,11 @@ double StepTimer::seconds() const {
     double fastest = INFINITY;  // the first one also starts threads and fills caches
     for (int n = 0; n < 3; ++n) {
       const auto start = steady_clock::now();
-      (void)stepper.gather(batch, 0, 1.0).item<double>();
+      (void)stepper.accumulate(batch, 0, 1.0).item<double>();
       for (const Tensor& parameter : network->parameters()) {  // waits for a GPU that is still at work
         if (parameter.grad().defined()) (void)parameter.grad().flatten()[0].item<float>();
       }
-      stepper.forget();
+      stepper.zero_grad();
       fastest = std::min(fastest, std::chrono::duration<double>(steady_clock::now() - start).count());
     }
     const double share = tokens(usual) > 0 ? mean / tokens(usual) : 1;

@@ -158,7 +158,7 @@ Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
 // Sets earlier gradients of learned loss weights aside, so that what the step adds can be summed over processes.
 void Stepper::begin() {
   if (phase_ != Phase::idle) return;
-  phase_ = Phase::gathering;
+  phase_ = Phase::accumulating;
   kept_.clear();
   for (Tensor& weight : objective_->parameters()) {
     kept_.push_back(weight.grad());
@@ -192,7 +192,7 @@ void Stepper::all_reduce_gradients() {
   sum(objective_->parameters());
 }
 
-Tensor Stepper::gather(const TrainBatch& data, int64_t batch, double share) {
+Tensor Stepper::accumulate(const TrainBatch& data, int64_t batch, double share) {
   begin();
   const Loss loss = losses(data, batch);
   const Tensor total = loss.total();
@@ -209,12 +209,12 @@ Tensor Stepper::gather(const TrainBatch& data, int64_t batch, double share) {
 }
 
 double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
-  const double value = gather(data, batch, share).item<double>();
+  const double value = accumulate(data, batch, share).item<double>();
   loss_ += value * share;
   return value;
 }
 
-void Stepper::forget() {
+void Stepper::zero_grad() {
   for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
   std::vector<Tensor> weights = objective_->parameters();
   for (size_t i = 0; i < weights.size(); ++i) weights[i].mutable_grad() = i < kept_.size() ? kept_[i] : Tensor();
@@ -260,9 +260,9 @@ void Stepper::add_apart(const Loss& loss, double share) {
   collect(last ? loss.early : loss.last, other_, false);
 }
 
-void Stepper::treat() {
+void Stepper::combine_gradients() {
   begin();  // a process whose part of the batch was empty has added nothing
-  if (std::exchange(phase_, Phase::treated) == Phase::treated) return;
+  if (std::exchange(phase_, Phase::combined) == Phase::combined) return;
   const torch::NoGradGuard no_grad;
   all_reduce_gradients();
   std::vector<Tensor> weights = objective_->parameters();
@@ -314,7 +314,7 @@ double Stepper::clip() {
 }
 
 StepReport Stepper::step() {
-  treat();
+  combine_gradients();
   StepReport report;
   report.loss = loss_;
   if (parts_.defined()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stage of a recipe at work: micro-batches add their gradients, then one step treats, clips and applies them.
+// One stage of a recipe at work: micro-batches add their gradients, then one step combines, clips and applies them.
 #pragma once
 
 #include <memory>
@@ -46,11 +46,11 @@ class Stepper {
   // of micro-batches). Returns the loss before that share.
   double add(const TrainBatch& data, int64_t batch, double share);
   // The same without waiting for the result: the loss stays where it was computed.
-  Tensor gather(const TrainBatch& data, int64_t batch, double share);
-  // Takes back what was gathered since the last step.
-  void forget();
+  Tensor accumulate(const TrainBatch& data, int64_t batch, double share);
+  // Discards what was accumulated since the last step.
+  void zero_grad();
   // Brings the gradients together as the rule says; they then lie in the parameters. step() does this by itself.
-  void treat();
+  void combine_gradients();
   // Applies what was added since the last step.
   StepReport step();
 
@@ -60,7 +60,7 @@ class Stepper {
   [[nodiscard]] std::vector<Tensor> clipped_gradients() const;  // those in the norm
   [[nodiscard]] double clip_limit() const noexcept { return stage_.clip; }
   [[nodiscard]] const Tensor& projected() const noexcept { return projection_; }  // undefined without a projection
-  // The last and the early part of what was gathered, [2]; undefined unless the objective distils.
+  // The last and the early part of the accumulated loss, [2]; undefined unless the objective distils.
   [[nodiscard]] const Tensor& loss_parts() const noexcept { return parts_; }
   // The rate of the next step, over `lr`, and that it was done.
   [[nodiscard]] double schedule() const { return options_.schedule.at(done_); }
@@ -98,9 +98,9 @@ class Stepper {
   std::vector<Tensor> anchor_, other_;  // gradients kept apart for the projection
   Tensor projection_;                   // what the projection found, [3]
   Tensor parts_;                        // of the loss, last and early, [2]
-  std::vector<Tensor> kept_;            // earlier gradients of learned loss weights, set aside while a step is gathered
+  std::vector<Tensor> kept_;            // earlier gradients of learned loss weights, set aside during a step
   bool frozen_;                         // all but the exits before the last run as they do when they answer
-  enum class Phase { idle, gathering, treated } phase_ = Phase::idle;
+  enum class Phase { idle, accumulating, combined } phase_ = Phase::idle;
   int64_t done_ = 0;
   double loss_ = 0;  // of the micro-batches so far
 };

@@ -11,10 +11,10 @@
 namespace exeunt {
 namespace {
 
-// By the mean loss of each epoch of the last stage. A fit is finished where the training rows are answered right, or
-// where the loss no longer falls. Rows without one right answer (regressions, several labels) count as learned when
+// By the mean loss of each epoch of the last stage. Training has converged where the training rows are answered right,
+// or where the loss no longer falls. Rows without one right answer (regressions, several labels) count as learned when
 // most of the loss is gone; of classes the loss alone does not tell, because smoothed labels leave much of it.
-std::string unfinished(const OrderedJson& results) {
+std::string not_converged(const OrderedJson& results) {
   constexpr size_t kLeastEpochs = 3;
   constexpr double kRight = 0.9, kMost = 0.5, kStill = 0.97;
   const auto losses = results.value("train_epoch_losses", std::vector<double>{});
@@ -23,11 +23,11 @@ std::string unfinished(const OrderedJson& results) {
   const OrderedJson right = results.value("train_accuracy", OrderedJson());
   if (right.is_number() ? right.get<double>() >= kRight : last <= kMost * first) return {};
   if (last >= kStill * before) return {};
-  const std::string learned = right.is_number() ? fmt::format(", and {:.0f} % of the training rows are answered right",
-                                                              100 * right.get<double>())
-                                                : std::string();
+  const std::string learned =
+      right.is_number() ? fmt::format(", training accuracy {:.0f} %", 100 * right.get<double>()) : std::string();
   return fmt::format(
-      "the fit is unfinished: the loss was still falling, from {:.3g} in the first epoch to {:.3g} and {:.3g} in the "
+      "training has not converged: the loss was still falling, from {:.3g} in the first epoch to {:.3g} and {:.3g} in "
+      "the "
       "last two{}; --epochs {} trains longer",
       first, before, last, learned, 2 * losses.size());
 }
@@ -46,7 +46,7 @@ std::vector<std::pair<int, double>> exits_of(const OrderedJson& results, Metric 
 
 std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data) {
   std::vector<std::string> out;
-  if (const std::string text = unfinished(results); !text.empty()) out.push_back(text);
+  if (const std::string text = not_converged(results); !text.empty()) out.push_back(text);
   const std::vector<std::pair<int, double>> exits = exits_of(results, data.primary);
   if (exits.empty()) return out;
   const auto [last_layer, last] = exits.back();

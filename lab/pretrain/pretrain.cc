@@ -83,7 +83,7 @@ class Pretraining {
   [[nodiscard]] OrderedJson configuration() const;
   [[nodiscard]] std::span<const int64_t> rows_of(int64_t step);
   void begin_step();
-  void settle(size_t left);
+  void drain_queue(size_t left);
   void log(const OrderedJson& entry);
   void log_step(const nn::PretrainReport& report, int64_t number, int64_t tokens);
   [[nodiscard]] OrderedJson evaluate();
@@ -218,11 +218,11 @@ void Pretraining::begin_step() {
   queued_.push_back({stepper_->step(nn::pretrain_tensors(batch, options_.shape,
                                                          {.pinned = device_.is_cuda(), .packed = stepper_->packs()})),
                      step + 1, tokens_});
-  settle(device_.is_cuda() ? kStepsAhead : 0);
+  drain_queue(device_.is_cuda() ? kStepsAhead : 0);
 }
 
 // Waits for all queued steps but the newest `left`, and logs them.
-void Pretraining::settle(size_t left) {
+void Pretraining::drain_queue(size_t left) {
   while (queued_.size() > left) {
     Queued done = std::move(queued_.front());
     queued_.pop_front();
@@ -264,7 +264,7 @@ void Pretraining::log_step(const nn::PretrainReport& report, int64_t number, int
 
 // Losses of every exit on the held-out documents, always with the same tokens hidden. Empty without such documents.
 OrderedJson Pretraining::evaluate() {
-  settle(0);
+  drain_queue(0);
   OrderedJson entry;
   const auto count = std::min(static_cast<int64_t>(rows_.held_out.size()), kEvalRows);
   if (count == 0) return entry;
@@ -292,7 +292,7 @@ OrderedJson Pretraining::evaluate() {
 }
 
 void Pretraining::save() {
-  settle(0);
+  drain_queue(0);
   const fs::path path = options_.out / fmt::format("checkpoint-{}", stepper_->steps_done());
   const Checkpoint weights = nn::to_checkpoint(*network_->network(), {.folder = base_.folder(), .where = "checkpoint"});
   (void)write_exeunt_folder(
@@ -399,7 +399,7 @@ PretrainResult Pretraining::go() {
 }
 
 PretrainResult Pretraining::finish() {
-  settle(0);
+  drain_queue(0);
   progress_.reset();
   const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
   OrderedJson results = evaluate();

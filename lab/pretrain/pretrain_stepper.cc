@@ -72,7 +72,7 @@ std::vector<AdamSlot> PretrainStepper::make_slots() {
   return slots;
 }
 
-Tensor PretrainStepper::gather(const PretrainTensors& batch, const std::vector<bool>& active) {
+Tensor PretrainStepper::accumulate(const PretrainTensors& batch, const std::vector<bool>& active) {
   network_->train();
   const bool fused = options_.bf16 && network_->network()->fits_fused(batch.texts.ids.size(1));
   const compat::Autocast autocast(options_.bf16 && !fused);
@@ -89,7 +89,7 @@ std::vector<Tensor> PretrainStepper::given_gradients() const {
   return out;
 }
 
-void PretrainStepper::forget() {
+void PretrainStepper::zero_grad() {
   for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
 }
 
@@ -116,7 +116,7 @@ PretrainStepper::Pending PretrainStepper::step(const PretrainTensors& batch) {
 }
 
 PretrainStepper::Pending PretrainStepper::step_now(const PretrainTensors& batch, const std::vector<bool>& active) {
-  const Tensor losses = gather(moved(batch, parameters_.front().device()), active);
+  const Tensor losses = accumulate(moved(batch, parameters_.front().device()), active);
   const torch::NoGradGuard no_grad;
   const std::vector<Tensor> gradients = given_gradients();
   const Tensor norm = torch::stack(at::_foreach_norm(gradients)).norm();
@@ -126,7 +126,7 @@ PretrainStepper::Pending PretrainStepper::step_now(const PretrainTensors& batch,
   }
   const double schedule = options_.schedule.at(done_);
   adam_.step(schedule);
-  forget();
+  zero_grad();
   Pending pending;
   pending.values_ = torch::cat({norm.reshape({1}).to(torch::kFloat), losses.reshape({-1}).to(torch::kFloat)});
   pending.rate_ = options_.lr * schedule;
@@ -135,7 +135,7 @@ PretrainStepper::Pending PretrainStepper::step_now(const PretrainTensors& batch,
 
 // Everything a step does, as it is recorded.
 void PretrainStepper::work(Recorded& entry, const std::vector<bool>& active) {
-  const Tensor losses = gather(entry.inputs, active);
+  const Tensor losses = accumulate(entry.inputs, active);
   const torch::NoGradGuard no_grad;
   update_->work(entry.lists, given_gradients(), options_.clip, report_.narrow(0, 0, 1));
   report_.narrow(0, 1, losses.numel()).copy_(losses.reshape({-1}));
@@ -148,11 +148,11 @@ std::unique_ptr<PretrainStepper::Recorded> PretrainStepper::record(const Pretrai
   auto entry = std::make_unique<Recorded>(Recorded{.inputs = moved(batch, device), .lists = update_->make_lists()});
   // A trial run that leaves no trace: neither gradients nor random numbers.
   const Tensor random = compat::random_state(device);
-  gpu::warm_up(*pool_, [&] { (void)gather(entry->inputs, active); });
-  forget();
+  gpu::warm_up(*pool_, [&] { (void)accumulate(entry->inputs, active); });
+  zero_grad();
   compat::set_random_state(device, random);
   entry->recording = std::make_unique<gpu::Recording>(*pool_, [&] { work(*entry, active); });
-  forget();
+  zero_grad();
   entry->lists.upload();
   return entry;
 }

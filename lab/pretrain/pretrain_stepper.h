@@ -71,9 +71,9 @@ class PretrainStepper {
   };
   [[nodiscard]] std::vector<AdamSlot> make_slots();
   // Forward and backward; both losses of the active exits, [2, active].
-  [[nodiscard]] Tensor gather(const PretrainTensors& batch, const std::vector<bool>& active);
+  [[nodiscard]] Tensor accumulate(const PretrainTensors& batch, const std::vector<bool>& active);
   [[nodiscard]] std::vector<Tensor> given_gradients() const;
-  void forget();
+  void zero_grad();
   void work(Recorded& entry, const std::vector<bool>& active);
   [[nodiscard]] std::unique_ptr<Recorded> record(const PretrainTensors& batch, const std::vector<bool>& active);
   [[nodiscard]] Pending play(const PretrainTensors& batch, const std::vector<bool>& active);

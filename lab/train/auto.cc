@@ -27,10 +27,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Nothing is certified here: the rows have chosen the recipe. Without a target, a loss that the rows can show.
-Goal goal_for(const Common& common, const TrainFlags& flags, size_t rows) {
+Goal goal_for(const Common& common, const TrainFlags& flags, const AutoFlags& choice, size_t rows) {
   GoalFlags asked;
-  asked.speedup = flags.target_speedup;
-  asked.drop = flags.max_drop;
+  asked.speedup = choice.target_speedup;
+  if (flags.certify.max_drop) asked.drop = fmt::format("{}", *flags.certify.max_drop);
   const bool given = asked.given();
   if (!given) asked.drop = kAutoDrop;
   Goal goal = goal_of(asked);
@@ -45,7 +45,7 @@ Goal goal_for(const Common& common, const TrainFlags& flags, size_t rows) {
 }
 
 std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags& flags, const std::string& names,
-                                          const LoadedData& loaded, const ModelSpec& spec) {
+                                          const TrainJob& job) {
   std::vector<ComparedRecipe> out;
   std::vector<std::pair<std::string, std::vector<std::string>>> adapted;  // what is to be said, and of which recipes
   for (const std::string& name : comma_list(names.empty() ? kAutoRecipes : names)) {
@@ -53,16 +53,15 @@ std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags
     if (std::any_of(out.begin(), out.end(), [&](const ComparedRecipe& other) { return other.name == label; }))
       throw Error(Code::usage, fmt::format("--try: duplicate '{}'", label));
     if (name == kAuto) throw Error(Code::usage, "--try: got 'auto', want recipes");
-    TrainFlags one = flags;
-    one.recipe = name;
-    Planned plan = plan_training(common, one, find_recipe(name), loaded, spec);
-    if (!plan.adapted.empty()) {
-      auto place =
-          std::find_if(adapted.begin(), adapted.end(), [&](const auto& said) { return said.first == plan.adapted; });
-      if (place == adapted.end()) place = adapted.insert(adapted.end(), {plan.adapted, {}});
+    PlanRequest request = flags.plan;
+    request.recipe = name;
+    const TrainPlan plan = resolve_plan(find_recipe(name), request, job.model.spec(), job.loaded.data.facts());
+    if (const std::string text = data_defaults_text(plan); !text.empty()) {
+      auto place = std::find_if(adapted.begin(), adapted.end(), [&](const auto& said) { return said.first == text; });
+      if (place == adapted.end()) place = adapted.insert(adapted.end(), {text, {}});
       place->second.push_back(label);
     }
-    out.push_back({.name = label, .options = std::move(plan.options)});
+    out.push_back({.name = label, .options = options_for(common, job, plan)});
   }
   if (out.empty()) throw Error(Code::usage, "--try: got no recipe", "for example --try plain,exeunt");
   for (const auto& [text, names] : adapted)
@@ -89,7 +88,7 @@ void announce(const Common& common, bool print, RecipeComparison& comparison, co
       notice(common, text);
     }
   };
-  say(fmt::format("rows: {}", rows_text(loaded)));
+  say(fmt::format("split: {}", split_text(loaded)));
   if (!done.empty()) say(fmt::format("already trained: {}", fmt::join(done, ", ")));
   if (names.empty()) return;
   say(fmt::format("{} to train: {}; {} steps, {} texts in all, about {} on this machine", names.size(),
@@ -97,11 +96,11 @@ void announce(const Common& common, bool print, RecipeComparison& comparison, co
 }
 
 // The winner gets its promise from rows that did not choose it, where there are any.
-OrderedJson certify_winner(const Common& common, const TrainFlags& flags, const LoadedData& loaded) {
-  if (loaded.held_out_rows > 0) return certify_trained(common, flags, loaded.held_out_rows);
+OrderedJson certify_winner(const Common& common, const TrainJob& job) {
+  if (job.loaded.held_out_rows > 0) return certify_trained(common, job.certification);
   notice(common, fmt::format("next, with texts that were not used here: exeunt calibrate {0} --data FILE{1} --max-drop "
                              "1%, then exeunt serve {0}",
-                             shell_word(flags.out), flags_for(flags.columns)));
+                             shell_word(job.out), flags_for(job.certification.columns)));
   return nullptr;
 }
 
@@ -116,8 +115,8 @@ void print_compared(const RecipeComparison& comparison, const Compared& compared
                     percent(primary_of(exits.front().metrics, data.primary)),
                     percent(primary_of(exits.back().metrics, data.primary)), i == compared.winner ? "*" : ""});
   }
-  fmt::print("trained, with {} of the first and the last exit on all {} held-out rows:\n", name_of(data.primary),
-             data.eval.rows());
+  fmt::print("trained, with {} of the first and the last exit on the validation split, {} rows:\n",
+             name_of(data.primary), data.eval.rows());
   print_table({"recipe", "steps", "time", "exits", "first", "last", "kept"}, rows);
   for (const std::string& line : yardstick_lines(data.yardstick)) fmt::print("{}\n", line);
   fmt::print("\n");
@@ -136,30 +135,29 @@ void require_one_process() {
 
 }  // namespace
 
-void train_auto(const Common& common, TrainFlags flags, const AutoFlags& choice) {
-  if (flags.recipe != kAuto)
+void train_auto(const Common& common, const TrainFlags& flags, const AutoFlags& choice) {
+  if (flags.plan.recipe != kAuto)
     throw Error(Code::usage,
                 fmt::format("{}: only with --recipe auto", choice.try_recipes.empty() ? "--target-speedup" : "--try"));
   require_one_process();
-  flags.target_speedup = choice.target_speedup;
-  if (!flags.budget.empty())
-    throw Error(Code::usage, "--budget: not with --recipe auto", "--epochs gives every candidate less time");
-  if (!flags.thresholds.empty())
+  if (flags.plan.time_limit > 0)
+    throw Error(Code::usage, "--time-limit: not with --recipe auto", "--epochs gives every candidate less time");
+  if (!flags.certify.thresholds.empty())
     throw Error(Code::usage, "--thresholds: not with --recipe auto",
                 "give them to what was kept: exeunt calibrate MODEL --thresholds fit");
-  const Checkpoint base = open_base(common, flags);
-  const LoadedData loaded = load_rows(common, flags, base);
-  const Goal goal = goal_for(common, flags, loaded.data.eval.rows());
-  CompareOptions options{.out = flags.out, .goal = goal, .resume = flags.resume, .overwrite = flags.overwrite};
-  options.seed = flags.changes.recipe.value("seed", options.seed);
+  TrainJob job = open_job(common, flags);
+  if (!choice.target_speedup.empty()) job.certification.skip = true;  // the winner's policy is for that speed
+  const LoadedData& loaded = job.loaded;
+  const Goal goal = goal_for(common, flags, choice, loaded.data.eval.rows());
+  CompareOptions options{.out = job.out, .goal = goal, .resume = flags.plan.resume, .overwrite = flags.plan.overwrite};
+  options.seed = flags.plan.changes.recipe.value("seed", options.seed);
   options.notice = [&common](std::string_view text) { notice(common, text); };
-  RecipeComparison comparison(base, loaded.data, options,
-                              candidates_of(common, flags, choice.try_recipes, loaded, base.spec()));
+  RecipeComparison comparison(job.model, loaded.data, options, candidates_of(common, flags, choice.try_recipes, job));
   comparison.open();
   announce(common, flags.dry_run, comparison, loaded);
   if (flags.dry_run) {
     std::error_code ignored;
-    fs::remove(flags.out, ignored);  // where it is empty, it was made for the few steps that were timed
+    fs::remove(job.out, ignored);  // where it is empty, it was made for the few steps that were timed
     return;
   }
   if (const auto stopped = comparison.train_all()) {
@@ -170,16 +168,16 @@ void train_auto(const Common& common, TrainFlags flags, const AutoFlags& choice)
   const Compared compared = comparison.choose();
   if (common.json) {
     OrderedJson out = compared.json;
-    out["calibration"] = certify_winner(common, flags, loaded);
+    out["calibration"] = certify_winner(common, job);
     return print_json(out);
   }
   print_compared(comparison, compared, goal, loaded.data);
   const std::string& winner = comparison.candidates()[compared.winner].name;
-  fmt::print("wrote {} ({}{}); the other models are in {}\n", flags.out, winner,
+  fmt::print("wrote {} ({}{}); the other models are in {}\n", job.out, winner,
              compared.new_policy ? ", policy " + str(compared.what.best().policy) : "",
-             (fs::path(flags.out) / "candidates").string());
+             (fs::path(job.out) / "candidates").string());
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
-  (void)certify_winner(common, flags, loaded);
+  (void)certify_winner(common, job);
   const std::vector<ExitScore> exits =
       Scorer(compared.traces[compared.winner], {.metrics = loaded.data.metrics}).each_exit();
   const double last = primary_of(exits.back().metrics, loaded.data.primary);

@@ -10,6 +10,6 @@
 namespace exeunt::apps {
 
 // Throws Error; usage for another recipe than auto.
-void train_auto(const Common& common, TrainFlags flags, const AutoFlags& choice);
+void train_auto(const Common& common, const TrainFlags& flags, const AutoFlags& choice);
 
 }  // namespace exeunt::apps

@@ -13,7 +13,6 @@
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/policy/policy_file.h"
-#include "exeunt/train/estimate.h"
 #include "exeunt/train/run_files.h"
 
 namespace exeunt {
@@ -89,7 +88,7 @@ RecipeComparison::RecipeComparison(const Checkpoint& base, const TrainingData& d
     (void)layout_of(candidate.options.recipe, base_.spec(), data_.outcome);  // refuses before anything is trained
     candidate.options.out = options_.out / "candidates" / candidate.name;
     candidate.options.trace = true;
-    candidate.work = workload_of(base_, data_, candidate.options);
+    candidate.work = workload_of(static_cast<int64_t>(data_.train.rows()), candidate.options);
     candidate.configuration = candidate_configuration(candidate.options, data_, hash);
   }
 }

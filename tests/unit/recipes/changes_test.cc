@@ -122,25 +122,23 @@ TEST(RecipeFor, TakesTheAnchorThatRomeBertHasForTheTask) {
   const Recipe rome = find_recipe("romebert");
   for (const char* task : {"MNLI", "MNLI-mm", "QQP"}) EXPECT_EQ(anchor(rome, task), Anchor::last) << task;
   for (const char* task : {"RTE", ""}) EXPECT_EQ(anchor(rome, task), Anchor::early) << task;
-  Json older = recipe_json(rome);
-  older["gradient"]["anchor"] = "auto";  // as recipe.json had it before
-  EXPECT_EQ(anchor(parse_recipe(older, "older"), "QQP"), Anchor::last);
-  older["gradient"]["anchor"] = "last";
-  EXPECT_EQ(anchor(parse_recipe(older, "older"), "RTE"), Anchor::last);
-  older["gradient"]["anchor"] = {{"default", "early"}, {"RTE", "lasst"}};
-  EXPECT_THAT(error_of([&] { (void)parse_recipe(older, "older"); }).what(), testing::HasSubstr("field 'RTE'"));
+  Json other = recipe_json(rome);
+  other["gradient"]["anchor"] = "last";
+  EXPECT_EQ(anchor(parse_recipe(other, "other"), "RTE"), Anchor::last);
+  other["gradient"]["anchor"] = {{"default", "early"}, {"RTE", "lasst"}};
+  EXPECT_THAT(error_of([&] { (void)parse_recipe(other, "other"); }).what(), testing::HasSubstr("field 'RTE'"));
 }
 
-TEST(ReferencePreset, GivesWayToFlagsThatAreGiven) {
+TEST(NamedFields, AreWrittenAsSetWritesThem) {
   RecipeChanges changes;
-  changes.stage = {{"batch", 8}};
-  apply_reference_preset(changes, "RTE", false);
-  const Recipe recipe = changed_recipe("elbert", changes);
-  EXPECT_EQ(recipe.stages[0].epochs.value, 8);
-  EXPECT_EQ(recipe.stages[0].lr.value, 5e-5);
-  EXPECT_EQ(recipe.stages[0].batch, 8);
-  EXPECT_EQ(recipe.compat.adamw, AdamKind::torch);
-  EXPECT_EQ(recipe.compat.dyn_grad, LearnedGradient::fresh);
+  changes.recipe = {{"seed", 1}};
+  changes.stage = {{"batch", 4}, {"lr", 1}};
+  changes.objective = {{"temperature", 2}};
+  changes.set = {"heads.inner=32"};
+  EXPECT_THAT(named_fields(find_recipe("attach"), changes),
+              testing::UnorderedElementsAre("seed", "stages.0.batch", "stages.0.lr", "stages.1.batch", "heads.inner"))
+      << "a stage that takes no flags, and an objective without a temperature";
+  EXPECT_THAT(named_fields(find_recipe("romebert-sd"), changes), testing::Contains("stages.0.objective.temperature"));
 }
 
 TEST(TrainSettings, ThatShapeTheWeightsAreStored) {

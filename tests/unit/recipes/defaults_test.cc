@@ -2,6 +2,7 @@
 // Settings that follow from the model and the data.
 #include "exeunt/recipes/defaults.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace exeunt {
@@ -10,107 +11,89 @@ namespace {
 constexpr RunShape kWide{.hidden = 768, .layers = 12, .labels = 2};
 constexpr RunShape kThin{.hidden = 128, .layers = 6, .labels = 2, .rows = 60000};
 
-Recipe recipe_with(const std::string& name, const RecipeChanges& changes) {
-  return changed(find_recipe(name), changes, "flags");
+// The changes as flags, in the order of the list of fields: "lr 0.0005 head_lr 1".
+std::string text_of(const RecipeChanges& changes) {
+  std::string out;
+  for (const char* field : {"lr", "head_lr", "epochs", "batch", "label_smoothing"}) {
+    if (changes.stage.contains(field)) out += fmt::format("{} {:g} ", field, changes.stage[field].get<double>());
+  }
+  for (const std::string& text : changes.set) out += text + " ";
+  if (!out.empty()) out.pop_back();
+  return out;
 }
 
-TEST(AdaptToShape, GivesEveryBundledRecipeRatesAndEpochs) {
+std::string defaults(const RunShape& shape, const std::string& recipe = "exeunt", const RecipeChanges& users = {}) {
+  return text_of(defaults_for(shape, recipe, users).changes);
+}
+
+TEST(DataDefaults, GiveEveryBundledRecipeRatesAndEpochsForANarrowModel) {
   for (const std::string& recipe : recipe_names()) {
-    RecipeChanges changes;
-    EXPECT_EQ(adapt_to_shape(changes, recipe, kThin).flags, "--lr 5e-4 --head-lr 1 --epochs 8") << recipe;
-    const Json want{{"lr", 5e-4}, {"head_lr", 1}, {"epochs", 8}};
-    EXPECT_EQ(changes.stage, want);
+    EXPECT_EQ(defaults(kThin, recipe), "lr 0.0005 head_lr 1 epochs 8") << recipe;
   }
 }
 
-TEST(AdaptToShape, LeavesWiderModelsAlone) {
-  RecipeChanges changes;
-  EXPECT_EQ(adapt_to_shape(changes, "exeunt", kWide).flags, "");
-  EXPECT_TRUE(changes.stage.empty());
+TEST(DataDefaults, LeaveWiderModelsAlone) {
+  EXPECT_EQ(defaults(kWide), "");
+  EXPECT_EQ(defaults_for(kWide, "exeunt", {}).why, "");
 }
 
-TEST(AdaptToShape, KeepsEpochsThatAreNamed) {
+TEST(DataDefaults, LeaveOutFieldsThatTheUserNames) {
   RecipeChanges flag, set;
   flag.stage = {{"epochs", 2}};
-  EXPECT_EQ(adapt_to_shape(flag, "exeunt", kThin).flags, "--lr 5e-4 --head-lr 1");
-  EXPECT_EQ(flag.stage["epochs"], 2);
+  EXPECT_EQ(defaults(kThin, "exeunt", flag), "lr 0.0005 head_lr 1");
   set.set = {"stages.0.epochs=5"};
-  EXPECT_EQ(adapt_to_shape(set, "exeunt", kThin).flags, "--lr 5e-4 --head-lr 1");
-  EXPECT_FALSE(set.stage.contains("epochs")) << "a flag would stand above the recipe's field, --set comes last";
+  EXPECT_EQ(defaults(kThin, "exeunt", set), "lr 0.0005 head_lr 1");
 }
 
-TEST(AdaptToShape, ChangesNothingForAnExplicitRateOrARecipeFile) {
-  const auto stays = [](RecipeChanges changes, const std::string& recipe = "exeunt") {
-    const Json before = changes.stage;
-    EXPECT_EQ(adapt_to_shape(changes, recipe, kThin).flags, "");
-    EXPECT_EQ(changes.stage, before);
-  };
+TEST(DataDefaults, AreEmptyForAnExplicitRateOrARecipeFile) {
   for (const char* rate : {"lr", "head_lr", "layer_lr"}) {
     RecipeChanges changes;
     changes.stage = {{rate, 0.5}};
-    stays(changes);
+    EXPECT_EQ(defaults(kThin, "exeunt", changes), "") << rate;
   }
-  stays({}, "recipes/mine.json");
+  EXPECT_EQ(defaults(kThin, "recipes/mine.json"), "");
   for (const std::vector<std::string>& set : {std::vector<std::string>{"heads.pooler=own", "stages.1.lr=1e-4"},
                                               std::vector<std::string>{"stages.0.head_lr=2"}}) {
     RecipeChanges changes;
     changes.set = set;
-    stays(changes);
+    EXPECT_EQ(defaults(kThin, "exeunt", changes), "");
   }
 }
 
-TEST(AdaptToShape, DoesNotTakeTheRateOfAnObjectiveForTheModels) {
+TEST(DataDefaults, DoNotTakeTheRateOfAnObjectiveForTheModels) {
   RecipeChanges changes;
   changes.set = {"stages.0.objective.lr=0.1", "policy=full"};
-  EXPECT_NE(adapt_to_shape(changes, "elbert", kThin).flags, "");
+  EXPECT_NE(defaults(kThin, "elbert", changes), "");
 }
 
 // The table of docs/decisions/0015-defaults-follow-the-data.md.
-TEST(AdaptToShape, FollowsModelLabelsAndRows) {
-  const auto flags = [](RunShape shape, const std::string& recipe = "exeunt") {
-    RecipeChanges changes;
-    return adapt_to_shape(changes, recipe, shape).flags;
-  };
-  const std::string start = " --set heads.init=prototypes";
+TEST(DataDefaults, FollowModelLabelsAndRows) {
+  const std::string start = " heads.init=prototypes";
   for (const int layers : {6, 12}) {
-    EXPECT_EQ(flags({384, layers, 77, 300}), "--lr 1e-4 --epochs 12 --batch 8 --label-smoothing 0.1" + start);
-    EXPECT_EQ(flags({384, layers, 77, 1500}), "--lr 1e-4 --epochs 8 --label-smoothing 0.1" + start);
-    EXPECT_EQ(flags({384, layers, 77, 10000}), "--lr 1e-4 --label-smoothing 0.1" + start);
-    EXPECT_EQ(flags({384, layers, 2, 4000}), "--lr 1e-4" + start);
-    EXPECT_EQ(flags({384, layers, 2, 60000}), "");
+    EXPECT_EQ(defaults({384, layers, 77, 300}), "lr 0.0001 epochs 12 batch 8 label_smoothing 0.1" + start);
+    EXPECT_EQ(defaults({384, layers, 77, 1500}), "lr 0.0001 epochs 8 label_smoothing 0.1" + start);
+    EXPECT_EQ(defaults({384, layers, 77, 10000}), "lr 0.0001 label_smoothing 0.1" + start);
+    EXPECT_EQ(defaults({384, layers, 2, 4000}), "lr 0.0001" + start);
+    EXPECT_EQ(defaults({384, layers, 2, 60000}), "");
   }
-  EXPECT_EQ(flags({384, 6, 2, 2500, true}), "--lr 1e-4 --epochs 10");
-  EXPECT_EQ(flags({384, 12, 2, 2500, true}), "");
-  EXPECT_EQ(flags({384, 6, 2, 60000, true}), "");
-  EXPECT_EQ(flags({128, 6, 77, 300}), "--lr 1e-3 --head-lr 1 --epochs 24 --batch 8 --label-smoothing 0.1" + start);
-  EXPECT_EQ(flags({128, 6, 77, 1500}), "--lr 1e-3 --head-lr 1 --epochs 24 --label-smoothing 0.1" + start);
-  EXPECT_EQ(flags({128, 6, 77, 10000}), "--lr 1e-3 --head-lr 1 --epochs 12 --label-smoothing 0.1" + start);
-  EXPECT_EQ(flags({128, 6, 5, 2000}), "--lr 5e-4 --head-lr 1 --epochs 8" + start);
-  EXPECT_EQ(flags({128, 6, 2, 2000, true}), "--lr 5e-4 --head-lr 1 --epochs 8") << "pairs";
-  EXPECT_EQ(flags({128, 6, 0, 2000}), "--lr 5e-4 --head-lr 1 --epochs 8") << "a regression";
-  EXPECT_EQ(flags({128, 6, 5, 2000, false, Problem::multi_label}), "--lr 5e-4 --head-lr 1 --epochs 8")
-      << "several labels at once";
-  EXPECT_EQ(flags({384, 6, 5, 2000, false, Problem::multi_label}), "--lr 1e-4") << "several labels at once";
-  EXPECT_EQ(flags({128, 6, 5, 2000}, "pabee"), "--lr 5e-4 --head-lr 1 --epochs 8");
-  EXPECT_EQ(flags({128, 6, 77, 1500}, "pabee"), "--lr 5e-4 --head-lr 1 --epochs 8");
+  EXPECT_EQ(defaults({384, 6, 2, 2500, true}), "lr 0.0001 epochs 10");
+  EXPECT_EQ(defaults({384, 12, 2, 2500, true}), "");
+  EXPECT_EQ(defaults({384, 6, 2, 60000, true}), "");
+  EXPECT_EQ(defaults({128, 6, 77, 300}), "lr 0.001 head_lr 1 epochs 24 batch 8 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({128, 6, 77, 1500}), "lr 0.001 head_lr 1 epochs 24 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({128, 6, 77, 10000}), "lr 0.001 head_lr 1 epochs 12 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({128, 6, 5, 2000}), "lr 0.0005 head_lr 1 epochs 8" + start);
+  EXPECT_EQ(defaults({128, 6, 2, 2000, true}), "lr 0.0005 head_lr 1 epochs 8") << "pairs";
+  EXPECT_EQ(defaults({128, 6, 0, 2000}), "lr 0.0005 head_lr 1 epochs 8") << "a regression";
+  EXPECT_EQ(defaults({128, 6, 5, 2000, false, Problem::multi_label}), "lr 0.0005 head_lr 1 epochs 8") << "several labels at once";
+  EXPECT_EQ(defaults({384, 6, 5, 2000, false, Problem::multi_label}), "lr 0.0001") << "several labels at once";
+  EXPECT_EQ(defaults({128, 6, 5, 2000}, "pabee"), "lr 0.0005 head_lr 1 epochs 8");
+  EXPECT_EQ(defaults({128, 6, 77, 1500}, "pabee"), "lr 0.0005 head_lr 1 epochs 8");
   // What was not measured stays as the recipe has it: deeper or wider models, regressions, and the papers' recipes.
-  EXPECT_EQ(flags({384, 24, 77, 1500}), "");
-  EXPECT_EQ(flags({768, 6, 77, 1500}), "");
-  EXPECT_EQ(flags({384, 6, 0, 1500}), "");
-  EXPECT_EQ(flags({384, 6, 77, 1500}, "pabee"), "");
-}
-
-TEST(AdaptToShape, SaysWhyAndLeavesWhatIsNamed) {
-  const RunShape banking{.hidden = 384, .layers = 6, .labels = 77, .rows = 1500};
-  RecipeChanges changes, named;
-  EXPECT_EQ(adapt_to_shape(changes, "exeunt", banking).why,
-            "1500 rows with 77 labels for a small model (6 layers, hidden size 384)");
-  EXPECT_EQ(changes.stage, (Json{{"lr", 1e-4}, {"epochs", 8}, {"label_smoothing", 0.1}}));
-  EXPECT_EQ(recipe_with("exeunt", changes).heads.init, HeadInit::prototypes);
-  named.stage = {{"label_smoothing", 0.0}, {"epochs", 3}};
-  named.set = {"heads.init=normal"};
-  EXPECT_EQ(adapt_to_shape(named, "exeunt", banking).flags, "--lr 1e-4 --set heads.init=prototypes");
-  EXPECT_EQ(recipe_with("exeunt", named).heads.init, HeadInit::normal);
+  EXPECT_EQ(defaults({384, 24, 77, 1500}), "");
+  EXPECT_EQ(defaults({768, 6, 77, 1500}), "");
+  EXPECT_EQ(defaults({384, 6, 0, 1500}), "");
+  EXPECT_EQ(defaults({384, 6, 77, 1500}, "pabee"), "");
 }
 
 TEST(MaxLength, LeavesNearlyAllTextsWhole) {

@@ -89,7 +89,7 @@ class GoldenRecipe : public ::testing::TestWithParam<std::string> {
   }
 
   void expect_gradients(Stepper& stepper) const {
-    stepper.treat();
+    stepper.combine_gradients();
     for (const auto& item : network_->named_parameters()) {
       const bool wanted = set_.find("gradient." + item.key()) != nullptr;
       ASSERT_EQ(item.value().grad().defined(), wanted) << item.key();

@@ -40,8 +40,7 @@ inline Features small_features(const ModelSpec& spec, size_t rows, bool regressi
 }
 
 struct SmallRun {
-  explicit SmallRun(const std::string& name, bool regression = false)
-      : base(make_model(small_spec(), ExitLayout{})), recipe(find_recipe(name)) {
+  explicit SmallRun(const std::string& name, bool regression = false) : base(make_model(small_spec(), ExitLayout{})) {
     data.train = small_features(base.spec(), 90, regression, 1);
     data.eval = small_features(base.spec(), 40, regression, 2);
     if (regression) {
@@ -51,6 +50,10 @@ struct SmallRun {
     }
     data.metrics = default_metrics(data.outcome.problem, 2);
     data.primary = data.metrics.front();
+    PlanRequest request;
+    request.recipe = name;
+    request.as_written = true;
+    recipe = resolve_plan(find_recipe(name), request, base.spec(), data.facts()).recipe;
   }
 
   [[nodiscard]] TrainOptions options(const std::filesystem::path& out) const {

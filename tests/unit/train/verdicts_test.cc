@@ -25,13 +25,14 @@ OrderedJson scored(const std::vector<double>& accuracies) {
   return OrderedJson{{"exits", exits}};
 }
 
-TEST(Verdicts, SayThatAFitIsUnfinishedAndWhatHelps) {
+TEST(Verdicts, SayThatTrainingHasNotConvergedAndWhatHelps) {
   const auto verdicts = [](const std::vector<double>& losses) {
     return verdicts_on(OrderedJson{{"train_epoch_losses", losses}}, rows(100));
   };
-  EXPECT_THAT(verdicts({4.3, 4.0, 3.5, 3.0}),
-              ElementsAre("the fit is unfinished: the loss was still falling, from 4.3 in the first epoch to 3.5 and 3 "
-                          "in the last two; --epochs 8 trains longer"));
+  EXPECT_THAT(
+      verdicts({4.3, 4.0, 3.5, 3.0}),
+      ElementsAre("training has not converged: the loss was still falling, from 4.3 in the first epoch to 3.5 and 3 "
+                  "in the last two; --epochs 8 trains longer"));
   EXPECT_THAT(verdicts({4.3, 2.0, 1.0}), IsEmpty()) << "most of it is gone";
   EXPECT_THAT(verdicts({0.70, 0.69, 0.69}), IsEmpty()) << "it no longer falls";
   EXPECT_THAT(verdicts({0.70, 0.60, 0.65}), IsEmpty()) << "it rises";
@@ -41,16 +42,16 @@ TEST(Verdicts, SayThatAFitIsUnfinishedAndWhatHelps) {
 
 // Smoothed labels leave most of the loss where the rows are learned: 15.1, 12.3, 11.4 belongs to a model that is right
 // on 97 % of CLINC150.
-TEST(Verdicts, CallAFitFinishedWhereTheTrainingRowsAreAnsweredRight) {
+TEST(Verdicts, CallTrainingConvergedWhereTheTrainingRowsAreAnsweredRight) {
   const auto verdicts = [](const std::vector<double>& losses, double right) {
     return verdicts_on(OrderedJson{{"train_epoch_losses", losses}, {"train_accuracy", right}}, rows(100));
   };
   EXPECT_THAT(verdicts({15.1, 12.3, 11.4}, 0.97), IsEmpty());
-  EXPECT_THAT(verdicts({15.1, 12.3, 11.4}, 0.614),
-              ElementsAre("the fit is unfinished: the loss was still falling, from 15.1 in the first epoch to 12.3 and "
-                          "11.4 in the last two, and 61 % of the training rows are answered right; --epochs 6 trains "
-                          "longer"));
-  EXPECT_THAT(verdicts({4.3, 2.0, 1.0}, 0.7), ElementsAre(HasSubstr("70 % of the training rows")))
+  EXPECT_THAT(
+      verdicts({15.1, 12.3, 11.4}, 0.614),
+      ElementsAre("training has not converged: the loss was still falling, from 15.1 in the first epoch to 12.3 and "
+                  "11.4 in the last two, training accuracy 61 %; --epochs 6 trains longer"));
+  EXPECT_THAT(verdicts({4.3, 2.0, 1.0}, 0.7), ElementsAre(HasSubstr("training accuracy 70 %")))
       << "much of the loss is gone, but the rows are not learned";
   EXPECT_THAT(verdicts({0.70, 0.69, 0.69}, 0.5), IsEmpty()) << "it no longer falls";
 }

@@ -78,27 +78,28 @@ TEST(OldFlags, TakeTheirValuesAlong) {
                                    "--model_type", "bert", "--num_train_epochs", "5", "--gp"});
   EXPECT_EQ(flags.model, "m");
   EXPECT_EQ(flags.out, "o");
-  EXPECT_EQ(flags.changes.stage, (Json{{"lr", 3e-5}, {"batch", 16}, {"epochs", 5.0}}));
-  EXPECT_EQ(flags.changes.set, std::vector<std::string>{"gradient.rule=project"});
+  EXPECT_EQ(flags.plan.changes.stage, (Json{{"lr", 3e-5}, {"batch", 16}, {"epochs", 5.0}}));
+  EXPECT_EQ(flags.plan.changes.set, std::vector<std::string>{"gradient.rule=project"});
 }
 
 TEST(OldFlags, OfRunGlueGoOnWhereTheyStoppedWithoutTheirValue) {
   const std::vector<std::string> words{"--resume_from_checkpoint", "o/checkpoint-5", "--train_file", "t.csv"};
   const TrainFlags flags = parsed(words);
-  EXPECT_TRUE(flags.resume);
-  EXPECT_EQ(flags.data, "t.csv");
+  EXPECT_TRUE(flags.plan.resume);
+  EXPECT_EQ(flags.rows.data, "t.csv");
   EXPECT_EQ(with_current_training_names(words).notices[0],
             "--resume-from-checkpoint is an old name; use --resume, without a value");
-  EXPECT_TRUE(parsed({"--resume_from_checkpoint=o/checkpoint-5"}).resume);
+  EXPECT_TRUE(parsed({"--resume_from_checkpoint=o/checkpoint-5"}).plan.resume);
 }
 
 TEST(OldFlags, MayBeFollowedByTrueOrFalse) {
-  EXPECT_TRUE(parsed({"--overwrite_output_dir", "True"}).overwrite);
-  EXPECT_FALSE(parsed({"--overwrite_output_dir", "False"}).overwrite);
-  EXPECT_FALSE(parsed({"--resume_from_checkpoint", "False"}).resume);
-  EXPECT_EQ(parsed({"--fp16", "False", "--push_to_hub=true", "--do_predict", "false", "--lr", "1"}).changes.stage["lr"],
-            1);
-  EXPECT_EQ(parsed({"--fp16", "True"}).precision, "bf16");
+  EXPECT_TRUE(parsed({"--overwrite_output_dir", "True"}).plan.overwrite);
+  EXPECT_FALSE(parsed({"--overwrite_output_dir", "False"}).plan.overwrite);
+  EXPECT_FALSE(parsed({"--resume_from_checkpoint", "False"}).plan.resume);
+  EXPECT_EQ(
+      parsed({"--fp16", "False", "--push_to_hub=true", "--do_predict", "false", "--lr", "1"}).plan.changes.stage["lr"],
+      1);
+  EXPECT_EQ(parsed({"--fp16", "True"}).plan.precision, "bf16");
   EXPECT_EQ(error_of([] { (void)with_current_training_names({"--do_predict", "True"}); }).code(), Code::usage);
 }
 
@@ -111,7 +112,7 @@ TEST(TrainFlags, ComeFromTheListsOfFields) {
     if (field.flag.empty()) return;
     EXPECT_NE(app.get_option_no_throw(std::string(field.flag)), nullptr) << field.name;
   };
-  TrainSettings::fields(std::as_const(flags), expect_flag);
+  TrainSettings::fields(std::as_const(flags.plan), expect_flag);
   const Recipe recipe;
   const StageSpec stage;
   Recipe::fields(recipe, expect_flag);
@@ -119,12 +120,12 @@ TEST(TrainFlags, ComeFromTheListsOfFields) {
   ObjectiveSpec::fields(stage.objective, expect_flag);
   const TrainFlags given = parsed({"--lr", "1e-4", "--batch", "4", "--keep-best", "mean", "--temperature", "5",
                                    "--seed", "7", "--accumulation", "3", "--no-cuda-graphs", "--precision", "bf16"});
-  EXPECT_EQ(given.changes.stage, (Json{{"lr", 1e-4}, {"batch", 4}, {"keep_best", "mean"}}));
-  EXPECT_EQ(given.changes.objective, (Json{{"temperature", 5.0}}));
-  EXPECT_EQ(given.changes.recipe, (Json{{"seed", 7}}));
-  EXPECT_EQ(given.accumulation, 3);
-  EXPECT_TRUE(given.no_cuda_graphs);
-  EXPECT_EQ(given.precision, "bf16");
+  EXPECT_EQ(given.plan.changes.stage, (Json{{"lr", 1e-4}, {"batch", 4}, {"keep_best", "mean"}}));
+  EXPECT_EQ(given.plan.changes.objective, (Json{{"temperature", 5.0}}));
+  EXPECT_EQ(given.plan.changes.recipe, (Json{{"seed", 7}}));
+  EXPECT_EQ(given.plan.accumulation, 3);
+  EXPECT_TRUE(given.plan.no_cuda_graphs);
+  EXPECT_EQ(given.plan.precision, "bf16");
   for (const char* wrong : {"--batch=0", "--warmup=1.5", "--keep-best=first", "--accumulation=0", "--precision=fp8",
                             "--threads=5000", "--adam-epsilon=0", "--lr=x"}) {
     EXPECT_THROW((void)parsed({wrong}), CLI::ParseError) << wrong;

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/exeunt/calibrate_output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "apps/exeunt/data_flags.h"
+#include "apps/exeunt/output.h"
+#include "exeunt/certify/outcome_json.h"
+#include "exeunt/certify/thresholds.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
+
+namespace exeunt::apps {
+namespace {
+
+OrderedJson metrics_json(const PolicyScore& score) {
+  OrderedJson out = OrderedJson::object();
+  for (const Score& metric : score.metrics)
+    out[std::string(name_of(metric.metric))] = std::isfinite(metric.value) ? OrderedJson(metric.value) : nullptr;
+  return out;
+}
+
+OrderedJson point_json(const BudgetOutcome& outcome, const PolicyScore& score) {
+  OrderedJson out = outcome_json(outcome);
+  out["report_metrics"] = metrics_json(score);
+  return out;
+}
+
+std::string share_text(double share) {
+  return fmt::format("{:.2f}%", 100 * share);
+}
+
+std::string interval_text(const LossInterval& interval) {
+  return fmt::format("{:.2f}-{:.2f}%", 100 * interval.low, 100 * interval.high);
+}
+
+void print_outcomes(const Calibrated& done) {
+  const std::vector<BudgetOutcome>& outcomes = done.calibration.outcomes;
+  const bool report = done.data.report.rows > 0;
+  const bool repeats = std::any_of(outcomes.begin(), outcomes.end(), [](const BudgetOutcome& outcome) {
+    return outcome.report.texts != outcome.report.requests;
+  });
+  std::vector<std::string> header{"budget", "policy", "loss"};
+  if (report) header.emplace_back("95 %");
+  if (repeats) header.emplace_back("by requests");
+  header.emplace_back("fewer layers");
+  for (const Score& metric : done.scores.front().metrics) header.emplace_back(name_of(metric.metric));
+  std::vector<std::vector<std::string>> rows{{"-", "full", "0.00%"}};
+  rows.front().resize(header.size() - done.scores.front().metrics.size() - 1, "-");
+  rows.front().emplace_back("1.00x");
+  for (const BudgetOutcome& outcome : outcomes) {
+    std::vector<std::string> row{fmt::format("{:g}%", 100 * outcome.epsilon), str(outcome.policy),
+                                 share_text(outcome.report.texts)};
+    if (report) row.push_back(interval_text(*outcome.interval));
+    if (repeats) row.push_back(share_text(outcome.report.requests));
+    row.push_back(fmt::format("{:.2f}x", 1 / outcome.report_cost));
+    rows.push_back(std::move(row));
+  }
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (const Score& metric : done.scores[i].metrics) rows[i].push_back(fmt::format("{:.2f}", 100 * metric.value));
+  print_table(header, rows);
+}
+
+// Of the first budget, whose policy is the default.
+void print_groups(const Calibrated& done) {
+  const BudgetOutcome& outcome = done.calibration.outcomes.front();
+  if (outcome.groups.empty()) return;
+  std::vector<std::string> header{"group", "texts", "lost"};
+  if (outcome.interval) header.insert(header.end(), {"other texts", "loss", "95 %"});
+  std::vector<std::vector<std::string>> rows;
+  for (const GroupOutcome& group : outcome.groups) {
+    rows.push_back({group.name, fmt::format("{}", group.rows), fmt::format("{:g}", group.losses)});
+    if (!outcome.interval) continue;
+    const std::vector<std::string> report{fmt::format("{}", group.report_rows), share_text(group.report.texts),
+                                          interval_text(group.interval)};
+    rows.back().insert(rows.back().end(), report.begin(), report.end());
+  }
+  fmt::print("\neach group keeps {:g}%, too:\n", 100 * outcome.epsilon);
+  print_table(header, rows);
+}
+
+// Expected times, of the precisions that the choice was made from.
+void print_precisions(const Calibrated& done) {
+  if (done.precisions.size() < 2) return;
+  std::vector<std::string> tried;
+  for (const PrecisionTrial& trial : done.precisions) {
+    tried.push_back(std::isfinite(trial.milliseconds)
+                        ? fmt::format("{} {:.3g} ms", str(trial.setting), trial.milliseconds)
+                        : fmt::format("{} {}", str(trial.setting),
+                                      std::isfinite(trial.family.cost_fraction) ? "takes more texts to be trusted"
+                                                                                : "loses too much"));
+  }
+  fmt::print("precisions tried, with the expected time of a text: {}\n", fmt::join(tried, ", "));
+}
+
+OrderedJson precisions_json(const Calibrated& done) {
+  OrderedJson out = OrderedJson::array();
+  for (const PrecisionTrial& trial : done.precisions) {
+    out.push_back({{"precision", name_of(trial.setting.precision)},
+                   {"exceptions", trial.setting.exceptions.size()},
+                   {"changed", trial.changed},
+                   {"expected_ms", std::isfinite(trial.milliseconds) ? OrderedJson(trial.milliseconds) : nullptr}});
+  }
+  return out;
+}
+
+// What a promise is for, where it is made: texts drawn as these were, whose answers came in these shares.
+void print_limits(const Calibrated& done) {
+  constexpr size_t kShown = 3;
+  const Certificate& certificate = *done.calibration.entry.certificate;
+  const std::vector<std::string>& labels = done.data.certify.info.labels;
+  std::string shares;
+  if (certificate.answers.size() == labels.size() && !labels.empty()) {
+    std::vector<size_t> order(labels.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return certificate.answers[a] > certificate.answers[b]; });
+    std::vector<std::string> parts;
+    for (const size_t label : order) {
+      if (parts.size() == kShown) break;
+      parts.push_back(fmt::format("{} {:.1f} %", labels[label],
+                                  100.0 * static_cast<double>(certificate.answers[label]) /
+                                      static_cast<double>(std::max<size_t>(1, done.data.certify.rows))));
+    }
+    shares = fmt::format(" ({}{} of {} answers)", fmt::join(parts, ", "), labels.size() > kShown ? " …" : "",
+                         done.data.certify.rows);
+  }
+  fmt::print(
+      "it holds for texts drawn as these were (exchangeable with them), in these shares of classes{}, and for no "
+      "others\n",
+      shares);
+  constexpr double kNothing = 1.005;
+  if (done.data.certify.exits == 1) {
+    fmt::print(
+        "the model has no exit but its last layer's, so every text runs all layers; 'exeunt attach' gives it more\n");
+  } else if (1 / done.calibration.outcomes.front().report_cost < kNothing) {
+    fmt::print(
+        "this saves nothing: every text runs all layers; a larger --max-drop, more rows or a longer training may\n");
+  }
+}
+
+// Where all rows have labels, the promise may be about accuracy.
+void print_other_loss(const Calibrated& done) {
+  if (done.calibration.entry.certificate->loss != RiskLoss::disagreement || !done.data.certify.labelled()) return;
+  fmt::print("{}\n", kAccuracyOffer);
+}
+
+void print_promise(const Calibrated& done) {
+  const PolicyEntry& entry = done.calibration.entry;
+  const Certificate& certificate = *entry.certificate;
+  const std::string texts = certificate.unit == CertifiedUnit::requests
+                                ? fmt::format("{} requests of {} texts", certificate.rows, certificate.distinct)
+                                : fmt::format("{} texts", certificate.rows);
+  fmt::print("\n{} ({}, {})\n", headline(done), name_of(certificate.method), texts);
+  if (done.calibration.outcomes.size() > 1) fmt::print("all budgets hold together\n");
+  const ExitTrace& report = done.data.report;
+  if (report.rows > 0) {
+    fmt::print("loss, layers{}: measured on {} other texts; temperatures and rule chosen on {} more\n",
+               report.labelled() ? " and scores" : "", report.rows, done.data.fit.rows);
+  } else {
+    fmt::print(
+        "loss, layers{}: of the texts that certified, which looks better than fresh ones will; temperatures and "
+        "rule chosen on {} others\n",
+        done.data.certify.labelled() ? " and scores" : "", done.data.fit.rows);
+  }
+  print_limits(done);
+  print_other_loss(done);
+  fmt::print("known tries on these texts: {}\n", certificate.tries);
+  const std::vector<FamilyTrial>& trials = done.calibration.trials;
+  if (trials.size() > 1) {
+    std::vector<std::string> tried;
+    for (const FamilyTrial& trial : trials)
+      tried.push_back(fmt::format("{} {:.0f} %", trial.family, 100 * trial.cost_fraction));
+    fmt::print("rules tried, with the expected share of layers: {}\n", fmt::join(tried, ", "));
+  }
+}
+
+}  // namespace
+
+void print_calibrated(const Calibrated& done) {
+  print_outcomes(done);
+  print_groups(done);
+  print_promise(done);
+  print_precisions(done);
+  if (!done.logit_thresholds.empty())
+    fmt::print("thresholds: {}\n", thresholds_by_label(done.data.certify.info.labels, done.logit_thresholds));
+  fmt::print("wrote {}\n", done.out.string());
+}
+
+OrderedJson calibrated_json(const Calibrated& done) {
+  const CalibrationData& data = done.data;
+  const Calibration& calibration = done.calibration;
+  OrderedJson out;
+  out["out"] = done.out.string();
+  out["precision"] = calibration.entry.precision;
+  out["exits"] = calibration.entry.exits;
+  out["promise"] = promise_of(calibration.entry);
+  out["speedup"] = done.speedup ? OrderedJson(*done.speedup) : OrderedJson(nullptr);
+  if (!done.precisions.empty()) out["precisions"] = precisions_json(done);
+  out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
+  const Certificate& certificate = *calibration.entry.certificate;
+  out["unit"] = names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
+  out["distinct"] = certificate.distinct;
+  out["tries"] = certificate.tries;
+  if (data.certify.info.problem == Problem::multi_label)
+    out["thresholds"] = thresholds_json(data.certify.info.labels, done.logit_thresholds);
+  out["points"] = OrderedJson::array();
+  for (size_t i = 0; i < calibration.outcomes.size(); ++i)
+    out["points"].push_back(point_json(calibration.outcomes[i], done.scores[i + 1]));
+  out["full_depth"] = {{"report_metrics", metrics_json(done.scores.front())}};
+  out["families"] = trials_json(calibration.trials);
+  return out;
+}
+
+}  // namespace exeunt::apps
