@@ -12,7 +12,7 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(exeunt_triple ${CMAKE_SYSTEM_PROCESSOR}-linux-gnu)
 set(CMAKE_CXX_COMPILER ${exeunt_triple}-g++)
 set(CMAKE_C_COMPILER ${exeunt_triple}-gcc)
-set(CMAKE_CROSSCOMPILING_EMULATOR ${exeunt_emulator} -L /usr/${exeunt_triple})
+set(CMAKE_CROSSCOMPILING_EMULATOR ${exeunt_emulator})
 # The CMake files of fmt and Boost are among the host's libraries; only their headers are used (libraries.cmake).
 set(fmt_DIR /usr/lib/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu/cmake/fmt)
 file(GLOB Boost_DIR /usr/lib/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu/cmake/Boost-*)

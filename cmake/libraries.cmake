@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Third-party libraries, as Debian packages them. A cross build links archives of zlib and OpenSSL for its target and has
-# nothing else compiled for it.
+# Third-party libraries, as Debian packages them. A wheel and a cross build link them as archives: a wheel may
+# need glibc alone, and of the other architecture no other library is installed.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
-if(EXEUNT_PORTABLE)
-  add_link_options(-static-libstdc++ -static-libgcc)
-endif()
 if(CMAKE_CROSSCOMPILING OR EXEUNT_PORTABLE)
+  add_link_options(-static-libstdc++ -static-libgcc)
   set(OPENSSL_USE_STATIC_LIBS ON)
   set(ZLIB_USE_STATIC_LIBS ON)
   add_library(exeunt_fmt ALIAS fmt::fmt-header-only)
