@@ -19,7 +19,7 @@ class Canary {
     last_answer_ = now;
     failures_ = 0;
   }
-  // The engine failed for want of memory or of its device: the next canary runs at once, and says whether it is back.
+  // The engine ran out of memory or lost its device: the next canary runs at once, to see whether it has recovered.
   void on_failure(Clock::time_point now) noexcept {
     failures_ = std::max(failures_, 1);
     next_ = std::min(next_, now);

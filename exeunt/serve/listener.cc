@@ -34,6 +34,7 @@ using namespace std::chrono_literals;
 // responses that the client has not read, each of which has cost us. By default it would be up to 6 and 4 MiB. These
 // are enough for 2.5 MB a second from a client 50 ms away, and half of that to it.
 constexpr int kReceiveBuffer = 128 << 10, kSendBuffer = 64 << 10;
+constexpr int kBacklog = 1024;  // connections that wait to be accepted
 
 std::shared_ptr<asio::ssl::context> load_tls(const ListenerOptions& options) {
   if (options.tls_certificate.empty()) return nullptr;
@@ -186,7 +187,7 @@ void Listener::State::bind_tcp() {
   tcp->set_option(asio::socket_base::receive_buffer_size(kReceiveBuffer), error);  // connections inherit both
   tcp->set_option(asio::socket_base::send_buffer_size(kSendBuffer), error);
   tcp->bind(endpoint, error);
-  if (!error) tcp->listen(1024, error);
+  if (!error) tcp->listen(kBacklog, error);
   if (error) {
     throw Error(Code::resources,
                 fmt::format("cannot listen on {}:{}: {}", options.hostname, options.port, error.message()),
@@ -215,7 +216,7 @@ void Listener::State::bind_local() {
   const mode_t mask = ::umask(0077);  // the owner decides who may use it
   local->bind(Local::endpoint(path), error);
   ::umask(mask);
-  if (!error) local->listen(1024, error);
+  if (!error) local->listen(kBacklog, error);
   if (error) throw Error(Code::resources, fmt::format("{}: cannot listen: {}", path, error.message()));
   local->non_blocking(true);
 }
@@ -360,7 +361,7 @@ void Listener::State::stop_accepting() {
   accepting = false;
   if (local) ::unlink(options.unix_socket.c_str());
   error_code error;
-  while (!error) {
+  for (int i = 0; i <= kBacklog && !error; ++i) {  // no more than have waited: others may connect as fast as we accept
     Connection::Socket socket(io);
     if (tcp) {
       tcp->accept(socket, error);

@@ -93,7 +93,7 @@ Tensors read_tensors(const Json& inputs, const JobRules& rules) {
   return out;
 }
 
-void take_texts(const Tensors& tensors, const JobRules& rules, Job& job) {
+void read_texts(const Tensors& tensors, const JobRules& rules, Job& job) {
   if (tensors.size() != tensors.count("text") + tensors.count("text_pair") || !tensors.contains("text")) {
     throw invalid("body: field 'inputs': want text with or without text_pair, or input_ids with its mask and types");
   }
@@ -117,7 +117,7 @@ size_t real_tokens(std::span<const int64_t> mask, const Tensor& tensor) {
   return static_cast<size_t>(end - mask.begin());
 }
 
-void take_tokens(const Tensors& tensors, const JobRules& rules, Job& job) {
+void read_tokens(const Tensors& tensors, const JobRules& rules, Job& job) {
   if (tensors.contains("text") || tensors.contains("text_pair")) throw invalid("body: want texts or tokens, not both");
   const Tensor& ids = tensors.at("input_ids");
   const std::vector<int64_t> values = numbers_of(ids, rules.model.vocabulary - 1);
@@ -181,7 +181,7 @@ std::vector<std::string> parse_outputs(const Json& outputs) {
 }  // namespace
 
 Job parse_infer(const Json& body, const JobRules& rules) {
-  return reading([&] {
+  return refuse_errors([&] {
     constexpr std::array<std::string_view, 4> known = {"id", "parameters", "inputs", "outputs"};
     JsonObject fields(body, "body");
     Job job;
@@ -193,9 +193,9 @@ Job parse_infer(const Json& body, const JobRules& rules) {
       job.exit = parse_parameters(*parameters, job.unknown_fields);
     const Tensors tensors = read_tensors(fields.get("inputs"), rules);
     if (tensors.contains("input_ids")) {
-      take_tokens(tensors, rules, job);
+      read_tokens(tensors, rules, job);
     } else {
-      take_texts(tensors, rules, job);
+      read_texts(tensors, rules, job);
     }
     if (const Json* outputs = fields.find("outputs")) job.outputs = parse_outputs(*outputs);
     if (job.outputs.empty()) job.outputs = {"label", "scores", "logits", "exit_layer"};

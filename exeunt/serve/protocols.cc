@@ -63,13 +63,13 @@ void check_text(std::string_view text, std::string_view field) {
     throw Refusal(400, ErrorType::empty, fmt::format("`{}` cannot be empty", field), "send texts of at least one word");
 }
 
-void refuse_pairs(const JobRules& rules, std::string_view several) {
+void refuse_pairs(const JobRules& rules, std::string_view two_texts) {
   if (rules.model.texts != 1) return;
   throw invalid("got a pair of texts, and the model was trained on single ones",
-                fmt::format("two texts that are not a pair: {}", several));
+                fmt::format("two texts that are not a pair: {}", two_texts));
 }
 
-void take_options(JsonObject& fields, const JobRules& rules, Job& job) {
+void read_options(JsonObject& fields, const JobRules& rules, Job& job) {
   job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
   if (const Json* direction = fields.find("truncation_direction")) {
     if (*direction != "Left" && *direction != "Right") {

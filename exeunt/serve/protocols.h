@@ -44,7 +44,7 @@ using ParseJob = Job (*)(const Json& body, const JobRules& rules);
 
 // Runs `read` and turns an Error of JsonObject and the like into a 422.
 template <class Read>
-auto reading(Read&& read) {
+auto refuse_errors(Read&& read) {
   try {
     return read();
   } catch (const Refusal&) {
@@ -64,12 +64,11 @@ auto reading(Read&& read) {
 void check_batch(size_t texts, const JobRules& rules);
 // A text must not be empty: 400.
 void check_text(std::string_view text, std::string_view field);
-// A pair for a model that was trained on single texts would get an answer that means nothing: 422. `several` is how to
-// send two texts that are not a pair.
-void refuse_pairs(const JobRules& rules, std::string_view several);
+// 422 for a pair if the model was trained on single texts. `two_texts` is how to send two texts that are not a pair.
+void refuse_pairs(const JobRules& rules, std::string_view two_texts);
 // The options that the routes of text-embeddings-inference and our own share: how to cut a text that is too long, what
 // to give as scores, and "exit".
-void take_options(JsonObject& fields, const JobRules& rules, Job& job);
+void read_options(JsonObject& fields, const JobRules& rules, Job& job);
 // The texts of a batch.
 void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job);
 

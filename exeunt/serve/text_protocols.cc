@@ -35,7 +35,7 @@ JobText listed_text(const Json& list, const JobRules& rules) {
   return out;
 }
 
-void take_inputs(const Json& inputs, const JobRules& rules, Job& job) {
+void read_inputs(const Json& inputs, const JobRules& rules, Job& job) {
   if (inputs.is_string()) {
     job.texts.push_back({.text = input_text(inputs)});
   } else if (inputs.is_array() && !inputs.empty() && inputs[0].is_array()) {
@@ -77,7 +77,7 @@ Scoring scoring_named(const Json& name) {
                             glimpse(name)));
 }
 
-void take_parameters(const Json& value, Job& job) {
+void read_parameters(const Json& value, Job& job) {
   if (value.is_null()) return;
   constexpr std::array<std::string_view, 2> known = {"top_k", "function_to_apply"};
   JsonObject fields(value, "parameters");
@@ -103,20 +103,20 @@ void check_pairs(const Job& job) {
 }  // namespace
 
 Job parse_predict(const Json& body, const JobRules& rules) {
-  return reading([&] {
+  return refuse_errors([&] {
     constexpr std::array<std::string_view, 5> known = {"inputs", "truncate", "truncation_direction", "raw_scores",
                                                        "exit"};
     JsonObject fields(body, "body");
     Job job;
     job.unknown_fields = count_unknown(body, known);
-    take_inputs(fields.get("inputs"), rules, job);
-    take_options(fields, rules, job);
+    read_inputs(fields.get("inputs"), rules, job);
+    read_options(fields, rules, job);
     return job;
   });
 }
 
 Job parse_text_classification(const Json& body, const JobRules& rules) {
-  return reading([&] {
+  return refuse_errors([&] {
     constexpr std::array<std::string_view, 7> known = {"inputs",     "parameters",           "options", "truncate",
                                                        "raw_scores", "truncation_direction", "exit"};
     JsonObject fields(body, "body");
@@ -130,14 +130,14 @@ Job parse_text_classification(const Json& body, const JobRules& rules) {
     } else {
       job.texts.push_back(one_input(inputs, rules));
     }
-    take_options(fields, rules, job);
-    if (const Json* parameters = fields.find("parameters")) take_parameters(*parameters, job);
+    read_options(fields, rules, job);
+    if (const Json* parameters = fields.find("parameters")) read_parameters(*parameters, job);
     return job;
   });
 }
 
 Job parse_rerank(const Json& body, const JobRules& rules) {
-  return reading([&] {
+  return refuse_errors([&] {
     if (rules.model.outputs != 1) {
       throw Refusal(424, ErrorType::backend,
                     fmt::format("model is not a re-ranker: it has {} outputs, want 1", rules.model.outputs),
@@ -155,14 +155,14 @@ Job parse_rerank(const Json& body, const JobRules& rules) {
     check_batch(texts.size(), rules);
     add_texts(std::move(texts), "texts", job);
     check_pairs(job);
-    take_options(fields, rules, job);
+    read_options(fields, rules, job);
     job.return_text = fields.boolean_or("return_text", false);
     return job;
   });
 }
 
 Job parse_classify(const Json& body, const JobRules& rules) {
-  return reading([&] {
+  return refuse_errors([&] {
     constexpr std::array<std::string_view, 4> known = {"model", "input", "exit", "user"};
     JsonObject fields(body, "body");
     Job job;

@@ -30,7 +30,7 @@ class Server {
                    .signals = false}),
         service_({fake_model(), engine_.runner(),
                   [this](std::function<void()> work) { listener_.post(std::move(work)); }, log_},
-                 {}, {.gate = {.loopback = true}, .log_requests = false}) {
+                 {}, {.access = {.loopback = true}, .log_requests = false}) {
     service_.use_keys(ApiKeys({std::string(kKey)}));
     thread_ = std::thread([this] { (void)listener_.run(service_, log_, {}); });
   }

@@ -81,7 +81,7 @@ TEST(Framing, RejectsMalformedChunks) {
     EXPECT_EQ(framing_status(head + body), 400) << body;
     EXPECT_EQ(framing_status(head + body, {}, 1), 400) << body << " byte by byte";
   }
-  // Neither a size line nor fields behind the last chunk may go on for ever.
+  // Size lines and trailers are limited.
   EXPECT_EQ(framing_status(head + std::string(10000, '0')), 400);
   EXPECT_EQ(framing_status(head + "0\r\n" + std::string(10000, 'a')), 400);
   EXPECT_EQ(framing_status(head + "0\r\n" + std::string(10000, 'a'), {}, 7), 400);
@@ -95,7 +95,7 @@ TEST(Framing, IgnoresTrailerFields) {
   EXPECT_EQ(requests[0].field("authorization"), "");
 }
 
-// Nothing is carried from one request of a connection to the next: each may use up every limit.
+// No state is carried from one request of a connection to the next.
 TEST(Framing, ResetsLimitsForEachRequest) {
   const FramingLimits limits{.body_bytes = 5, .chunks = 3};
   const std::string trailer = "A: " + std::string(1000, 'a') + "\r\n";

@@ -53,7 +53,7 @@ class TestJobs : public FakeContext {
 const std::string kTwo = R"({"inputs":[["ab"],["c"]]})";
 const std::string kLarge = R"({"inputs":"ab","padding":")" + std::string(10'000, 'x') + "\"}";
 
-// Whatever becomes of a request, it leaves no place taken and no deadline behind, and is answered once or not at all.
+// However a request ends, its admission and deadline are released, and it is answered at most once.
 TEST(Jobs, ReleasesAdmissionHoweverRequestEnds) {
   const std::string bad_policy = R"({"inputs":"a","exit":{"policy":"entropy:0.9"}})";
   const std::string bad_layer = R"({"inputs":"a","exit":{"max_layers":0}})";
@@ -102,7 +102,7 @@ TEST(Jobs, AppliesEarlierOfTwoDeadlines) {
     EXPECT_EQ(test.statuses_, std::vector{504});
     test.engine().hold(false);
     test.expect_empty();
-    EXPECT_EQ(test.statuses_, std::vector{504});  // the engine's own end comes too late to be a second answer
+    EXPECT_EQ(test.statuses_, std::vector{504});  // the engine's late result is no second answer
   }
 }
 
@@ -135,7 +135,7 @@ TEST(Jobs, SubmitFailureFailsOnlyItsRequest) {
     test.expect_empty();
     EXPECT_EQ(test.statuses_.back(), status);
   }
-  EXPECT_EQ(calls, 3);  // texts of a request get in line together
+  EXPECT_EQ(calls, 3);  // texts of a request are submitted together
   EXPECT_THAT(test.log(), testing::HasSubstr("why=closed"));
 }
 

@@ -112,7 +112,7 @@ TEST(ListenerTest, RejectsAmbiguousHeadAndCloses) {
   RunningServer server;
   for (const SmugglingCase& c : smuggling_heads()) {
     RawClient client(server.port());
-    // What a smuggler would hide behind the head must never be answered.
+    // The request hidden behind the head must never be answered.
     client.send(c.bytes + "0\r\n\r\nGET /info HTTP/1.1\r\nHost: x\r\n\r\n");
     const auto response = client.receive();
     ASSERT_TRUE(response.has_value()) << c.name;
@@ -188,7 +188,7 @@ TEST(ListenerTest, MutatedRequestsGetNo5xx) {
     }
     RawClient client(server.port());
     client.send(bytes + "\r\n\r\n");
-    // What is still waiting for bytes is left to its timeout, except now and then.
+    // Most incomplete requests are left to their timeout.
     const auto response = client.receive(random() % 50 == 0 ? 2000 : 30);
     if (response) {
       EXPECT_LT(response->status, 500) << bytes;
@@ -261,7 +261,7 @@ TEST(ListenerTest, ClosesClientThatNeverReadsAtConnectionLimit) {
   EXPECT_EQ(response->status, 200);
 }
 
-// Nothing of the body is sent: the answer is to the head.
+// No byte of the body is sent: the response is to the head.
 TEST(ListenerTest, RejectsBodyWithoutKeyAtHead) {
   RunningServer server;
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
@@ -276,7 +276,7 @@ TEST(ListenerTest, RejectsBodyWithoutKeyAtHead) {
   EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.in_flight(); }), 0U);
 }
 
-// What clients without a key make us hold, however much they send: not the kernel's buffers, but our own memory.
+// Memory of the process for clients without a key, however much they send; without the kernel's buffers.
 TEST(ListenerTest, LimitsMemoryOfKeylessConnections) {
   constexpr size_t kConnections = 100, kMost = 16 << 10;  // bytes for each
   RunningServer server({.listener = {.head_timeout = 1h, .idle_timeout = 1h}});
@@ -296,7 +296,7 @@ TEST(ListenerTest, LimitsMemoryOfKeylessConnections) {
   }
 }
 
-// A client that is refused may go on sending for a while, and still reads why.
+// A refused client may go on sending for a while, and still reads the response.
 TEST(ListenerTest, RejectedClientReadsResponseWhileStillSending) {
   RunningServer server({.listener = {.linger_time = 1h}});
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
@@ -347,7 +347,7 @@ TEST(ListenerTest, RateLimitsRejectedClients) {
   EXPECT_LE(answered, 1 + seconds);
 }
 
-// A client that only asks for what needs a key keeps its connection, and waits as well.
+// A refused request without a body keeps its connection, and is rate-limited as well.
 TEST(ListenerTest, RateLimitsRejectedRequestsWithoutBody) {
   RunningServer server({.listener = {.refusal_burst = 1, .refusals_per_second = 10}});
   server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });

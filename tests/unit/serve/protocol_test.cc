@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies in and out, by protocol. Examples named "document" are those of the protocols' own papers.
+// Bodies in and out, by protocol. Examples named "document" are from the protocols' specifications.
 #include <map>
 
 #include "exeunt/serve/protocols.h"
@@ -239,7 +239,7 @@ TEST(Predict, DetailsListEvidenceOfEachExit) {
   EXPECT_FALSE(out[1].contains("exit"));
 }
 
-// What the playground shows beside each exit is what the policy in force looks at, whichever rule it has.
+// The playground shows at each exit what the active rule compares.
 TEST(Predict, DetailsHoldMeasureOfActiveRule) {
   Job job = parsed(parse_predict, R"({"inputs":"a","exit":{"details":true}})");
   Answer a = answer({0, 2}, {0.12F, 0.88F});
@@ -402,7 +402,7 @@ TEST(Infer, RejectsBadShapes) {
       422);
 }
 
-// Or a few bytes would ask for many times the answer.
+// Otherwise a few bytes would request a response many times as large.
 TEST(Infer, RejectsRepeatedOutput) {
   const std::string request =
       R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":["a"]}],"outputs":[{"name":"label"},{"name":")";

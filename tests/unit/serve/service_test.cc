@@ -268,7 +268,7 @@ TEST(Service, ParsesLargeBodiesOffNetworkThread) {
     return server.service().handle({.method = "POST", .path = "/predict", .body = body},
                                    [&](HttpResponse&& response) { statuses.push_back(response.status); });
   };
-  // Good or bad, nothing is known of it until the other thread has read it and the network thread has been told.
+  // Valid or not, it is answered only after another thread has parsed it and posted the result.
   for (const auto& [body, status] : {std::pair{large + "}", 200}, std::pair{large, 400}}) {
     EXPECT_NE(send(body), nullptr);
     EXPECT_TRUE(server.wait_for_post());
@@ -281,7 +281,7 @@ TEST(Service, ParsesLargeBodiesOffNetworkThread) {
   }
   EXPECT_EQ(server.service().metrics().unknown_fields, 1U);
   const int begun = server.engine().begun();
-  server.service().abandon(send(large + "}"));  // the client leaves while its body is read
+  server.service().abandon(send(large + "}"));  // the client disconnects while its body is parsed
   EXPECT_TRUE(server.until([&] { return server.service().in_flight() == 0; }));
   EXPECT_EQ(server.engine().begun(), begun);
   EXPECT_TRUE(statuses.empty());
@@ -340,7 +340,7 @@ TEST(Service, NotReadyWhileDraining) {
   EXPECT_EQ(server.get("/v2/health/ready").status, 503);
   EXPECT_EQ(server.get("/health").status, 200);
   EXPECT_EQ(server.get("/v2/health/live").status, 200);
-  EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 200);  // what still comes is answered
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 200);  // new requests are still answered
 }
 
 TEST(Service, HealthFollowsCanary) {

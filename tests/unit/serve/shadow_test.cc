@@ -43,7 +43,7 @@ class TestShadow : public FakeContext {
   TestShadow(const TestShadow&) = delete;
   TestShadow& operator=(const TestShadow&) = delete;
 
-  // A request of these texts, answered by the default policy, goes by.
+  // As if the default policy had answered a request of these texts.
   void sample(const std::vector<std::string>& texts, StopReason reason = StopReason::policy) {
     ActiveRequest request;
     request.policy = policies_.current();

@@ -233,10 +233,10 @@ TEST(LoadController, StepsUpFastAndDownSlowly) {
   EXPECT_EQ(controller.update(now, 0.9), 0);
   EXPECT_EQ(controller.update(now += 49ms, 0.9), 0);
   EXPECT_EQ(controller.update(now += 1ms, 0.9), 1);
-  EXPECT_EQ(controller.update(now += 49ms, 0.9), 1);  // the wait begins anew with every step
+  EXPECT_EQ(controller.update(now += 49ms, 0.9), 1);  // the wait restarts with every step
   EXPECT_EQ(controller.update(now += 1ms, 0.9), 2);
   EXPECT_EQ(controller.update(now += 10s, 1.0), 2);  // there is no further point
-  EXPECT_EQ(controller.update(now += 10s, 0.3), 2);  // in between it stays
+  EXPECT_EQ(controller.update(now += 10s, 0.3), 2);  // no change in between
   EXPECT_EQ(controller.update(now += 1ms, 0.05), 2);
   EXPECT_EQ(controller.update(now += 1999ms, 0.05), 2);
   EXPECT_EQ(controller.update(now += 1ms, 0.05), 1);
@@ -264,7 +264,7 @@ TEST(RefusalLimiter, AllowsBurstThenFixedRate) {
   };
   for (const int64_t wait : {0, 0, 0, 100, 200, 300}) EXPECT_EQ(waits(now), std::pair(wait, true));
   EXPECT_EQ(waits(now + 250ms), std::pair(int64_t{150}, true));  // after the slots given before
-  EXPECT_EQ(waits(now + 10s), std::pair(int64_t{0}, true));      // a quiet time gives the start back, and no more
+  EXPECT_EQ(waits(now + 10s), std::pair(int64_t{0}, true));      // an idle period restores the burst, and no more
   for (const int64_t wait : {0, 0, 100}) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
   for (int64_t wait = 200; wait <= 2000; wait += 100) EXPECT_EQ(waits(now + 10s), std::pair(wait, true));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(waits(now + 10s), std::pair(int64_t{2000}, false)) << "no slot was given";
@@ -273,7 +273,7 @@ TEST(RefusalLimiter, AllowsBurstThenFixedRate) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(free.next(now).at, now);
 }
 
-// One long piece of work does not keep the next one waiting.
+// Long work does not delay the next.
 TEST(ThreadPool, RunsWorkConcurrently) {
   std::promise<void> second_ran;
   std::promise<bool> first_ended;
@@ -291,7 +291,7 @@ TEST(Admission, ArrivingBytesDoNotBlockAdmission) {
   EXPECT_TRUE(slow->add(1000));  // alone, it is bounded by the body limit only
   ArrivingBody other(admission);
   EXPECT_FALSE(other.add(1));
-  EXPECT_EQ(admission.full(100), std::nullopt);  // `slow` can be ended
+  EXPECT_EQ(admission.full(100), std::nullopt);  // `slow` can be closed
   slow.reset();
   EXPECT_TRUE(other.add(60));
   EXPECT_EQ(admission.bytes(), 60U);
