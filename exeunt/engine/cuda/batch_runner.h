@@ -29,7 +29,6 @@ class BatchRunner final : public Results {
   BatchRunner& operator=(const BatchRunner&) = delete;
 
   [[nodiscard]] Capacity max_capacity() const noexcept { return capacities_.back(); }
-  [[nodiscard]] size_t bytes() const noexcept { return memory_.size(); }
 
   // Filling a batch.
   void clear();
@@ -54,7 +53,6 @@ class BatchRunner final : public Results {
   [[nodiscard]] const float* ramp(int text) const override;  // only where the last exit was evaluated
 
   [[nodiscard]] Stream stream() const noexcept { return stream_.get(); }
-  [[nodiscard]] const Capacity& capacity() const noexcept { return *capacity_; }  // of the batch that was started
 
  private:
   // Where the parts of a batch lie, for one size: in pinned memory and on the device alike.

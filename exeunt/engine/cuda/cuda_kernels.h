@@ -291,17 +291,6 @@ struct TakeFirstJob {
 };
 void take_first(const TakeFirstJob& job, Stream stream);
 
-// Row 0 of every text, as floats: out[slot, columns] at `stride` floats per slot.
-struct FirstRowsJob {
-  Number number = Number::fp32;
-  const void* rows = nullptr;
-  int columns = 0;
-  float* out = nullptr;
-  size_t stride = 0;
-  TextList list = {};
-  int max_texts = 0;
-};
-void keep_first_rows(const FirstRowsJob& job, Stream stream);
 // [count] numbers as floats.
 void widen(Number number, const void* from, float* to, size_t count, Stream stream);
 // [count] floats as numbers.

@@ -388,16 +388,6 @@ __global__ void take_first_rows(TakeFirstJob job) {
   }
 }
 
-template <class T>
-__global__ void first_rows(FirstRowsJob job) {
-  const int text = static_cast<int>(blockIdx.x);
-  if (text >= job.list.live->texts) return;
-  const T* row =
-      static_cast<const T*>(job.rows) + static_cast<size_t>(job.list.begin[text]) * static_cast<size_t>(job.columns);
-  float* out = job.out + static_cast<size_t>(job.list.slot[text]) * job.stride;
-  for (int c = static_cast<int>(threadIdx.x); c < job.columns; c += static_cast<int>(blockDim.x)) out[c] = wide(row[c]);
-}
-
 template <class From, class To>
 __global__ void convert(const From* from, To* to, size_t count) {
   const size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
@@ -483,12 +473,6 @@ void take_first(const TakeFirstJob& job, Stream stream) {
     take_first_rows<uint16_t><<<blocks, 128, 0, stream>>>(job);
   }
   check_launch("starting to take first rows");
-}
-
-void keep_first_rows(const FirstRowsJob& job, Stream stream) {
-  with_type(job.number,
-            [&]<class T>(T*) { first_rows<T><<<static_cast<unsigned>(job.max_texts), 256, 0, stream>>>(job); });
-  check_launch("starting to keep rows");
 }
 
 void widen(Number number, const void* from, float* to, size_t count, Stream stream) {

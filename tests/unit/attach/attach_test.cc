@@ -52,7 +52,7 @@ const AttachOptions kShort{.heads = {.epochs = 3, .batch = 8}, .threads = 1};
 
 class AttachFamilies : public testing::TestWithParam<Family> {};
 
-TEST_P(AttachFamilies, LeavesFullDepthAnswersAsTheyAreBitForBit) {
+TEST_P(AttachFamilies, KeepsFullDepthAnswersBitForBit) {
   const ModelSpec spec = small_spec(GetParam());
   const Checkpoint source = make_model(spec, one_head(spec));
   const Attached done = attached(source, kShort);
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(All, AttachFamilies,
                                          Family::distilbert, Family::electra, Family::xlm_roberta, Family::camembert,
                                          Family::modernbert, Family::deberta_v2));
 
-TEST(Attach, GivesTheSameForAnyNumberOfThreadsAndAnyMemory) {
+TEST(Attach, IsIndependentOfThreadsAndMemory) {
   const ModelSpec spec = small_spec();
   const Checkpoint source = make_model(spec, one_head(spec));
   const std::vector<float> wanted = new_weights(attached(source, kShort));
@@ -95,7 +95,7 @@ TEST(Attach, GivesTheSameForAnyNumberOfThreadsAndAnyMemory) {
   EXPECT_NE(new_weights(attached(source, options)), wanted);
 }
 
-TEST(Attach, TellsHowFarItIs) {
+TEST(Attach, ReportsProgress) {
   const ModelSpec spec = small_spec();
   const Checkpoint source = make_model(spec, one_head(spec));
   AttachOptions options = kShort;
@@ -109,7 +109,7 @@ TEST(Attach, TellsHowFarItIs) {
   EXPECT_EQ(totals, (std::map<std::string, int64_t>{{"running the model", 90}, {"training exits", 6}}));
 }
 
-TEST(Attach, AgreesWithTheLastExitMoreThanChanceWould) {
+TEST(Attach, AgreesWithLastExitAboveChance) {
   const ModelSpec spec = small_spec();
   const Checkpoint source = make_model(spec, one_head(spec));
   AttachOptions options = kShort;
@@ -136,7 +136,7 @@ TEST(Attach, AgreesWithTheLastExitMoreThanChanceWould) {
   }
 }
 
-TEST(Attach, ImitatesValuesInTheirOwnUnit) {
+TEST(Attach, DistillsRegressionInItsUnit) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = one_head(spec);
   layout.problem = Problem::regression;
@@ -152,7 +152,7 @@ TEST(Attach, ImitatesValuesInTheirOwnUnit) {
   for (size_t row = 0; row < trace.rows; ++row) EXPECT_NEAR(trace.at(row, 1)[0], trace.at(row, 2)[0], 5);
 }
 
-TEST(Attach, TakesHeadsOfAnyLayout) {
+TEST(Attach, AcceptsEveryHeadLayout) {
   const ModelSpec spec = small_spec();
   ExitLayout fc2 = one_head(spec), readers = own_exits(spec), plain = one_head(spec), ramp = own_exits(spec);
   fc2.inner = 5;
@@ -175,12 +175,12 @@ TEST(Attach, TakesHeadsOfAnyLayout) {
   }
 }
 
-TEST(Attach, RefusesABareBackbone) {
+TEST(Attach, RejectsBareBackbone) {
   const ModelSpec spec = small_spec();
   EXPECT_THROW((void)finished_model(make_model(spec, ExitLayout{})), Error);
 }
 
-TEST(Attach, StopsWhereTheAnswersAreRefused) {
+TEST(Attach, StopsWhenTeacherLogitsAreRejected) {
   const ModelSpec spec = small_spec();
   const Checkpoint source = make_model(spec, one_head(spec));
   AttachOptions options = kShort;

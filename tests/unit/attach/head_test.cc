@@ -124,7 +124,7 @@ double plain_loss(const Doubles& logits, const std::vector<float>& teacher, size
 
 class HeadTest : public testing::TestWithParam<Case> {};
 
-TEST_P(HeadTest, AgreesWithPlainLoopsAndTheirDifferences) {
+TEST_P(HeadTest, MatchesPlainLoopsAndFiniteDifferences) {
   const HeadShape shape = GetParam().shape;
   const Batch batch = random_batch(shape.hidden, {3, 1, 7, 2, 5});
   const HeadArray weights = random_weights(shape);
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, HeadTest,
                                          Case{{.hidden = 4, .width = 6, .outputs = 3, .inner = 5}},
                                          Case{{.hidden = 4, .width = 6, .outputs = 1, .inner = 3}, true}));
 
-TEST(HeadPass, GivesATextTheSameLogitsInAnyBatch) {
+TEST(HeadPass, LogitsAreIndependentOfBatch) {
   const HeadShape shape{.hidden = 12, .width = 9, .outputs = 4};
   const Batch batch = random_batch(shape.hidden, {3, 8, 1, 20, 2, 6, 4});
   const HeadArray weights = random_weights(shape);

@@ -47,7 +47,7 @@ HeadTrainer learned(const HiddenSign& texts, const Imitation& targets, const Hea
   return trainer;
 }
 
-TEST(HeadTrainer, LearnsWhatOnlyAReaderSees) {
+TEST(HeadTrainer, LearnsFromRowsOnlyTheReaderSees) {
   const HiddenSign texts;
   const Imitation targets(texts.teacher, {.outputs = 2}, 1);
   std::vector<size_t> all(HiddenSign::kTexts);
@@ -56,7 +56,7 @@ TEST(HeadTrainer, LearnsWhatOnlyAReaderSees) {
   EXPECT_EQ(trainer.validate(targets, all, texts.rows).agreement, HiddenSign::kTexts);
 }
 
-TEST(HeadTrainer, RepeatsItselfForASeedAndNotForAnother) {
+TEST(HeadTrainer, IsReproducibleForSeed) {
   const HiddenSign texts;
   const Imitation targets(texts.teacher, {.outputs = 2}, 1);
   const auto weights = [&](uint64_t seed) {
@@ -76,7 +76,7 @@ TEST(HeadTrainer, KeepsTheBestWeights) {
 }
 
 // One step of AdamW by its definition, on the first weight of the classifier's bias: no dropout, no decay there.
-TEST(HeadTrainer, StepsByTheRateWhereTheGradientIsOfOneSign) {
+TEST(HeadTrainer, StepsByLearningRateForGradientOfOneSign) {
   const HiddenSign texts;
   const Imitation targets(texts.teacher, {.outputs = 2}, 1);
   HeadTrainer trainer({.hidden = HiddenSign::kHidden, .width = 4, .outputs = 2}, choose_kernels(),

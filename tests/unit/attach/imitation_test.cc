@@ -8,7 +8,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Imitation, OfEqualLogitsLosesNothing) {
+TEST(Imitation, LossIsZeroForEqualLogits) {
   const std::vector<float> teacher{1, 2, 3, -4, 0, 2};
   const Imitation targets(teacher, {.outputs = 3}, 2);
   std::vector<float> gradient(6);
@@ -24,7 +24,7 @@ TEST(Imitation, CountsTextsWithTheSameLabel) {
   EXPECT_EQ(targets.agreement(std::vector<size_t>{1}, std::vector<float>{5, 0}), 1);
 }
 
-TEST(Imitation, IsFiniteWhereTheTeacherIsSure) {
+TEST(Imitation, LossIsFiniteForConfidentTeacher) {
   const Imitation targets(std::vector<float>{500, -500}, {.outputs = 2}, 1);
   std::vector<float> gradient(2);
   EXPECT_NEAR(targets.loss(std::vector<size_t>{0}, std::vector<float>{-80, 80}, gradient), 160, 1e-3);
@@ -33,7 +33,7 @@ TEST(Imitation, IsFiniteWhereTheTeacherIsSure) {
 }
 
 // The divergence of each label's yes or no, and its gradient by differences.
-TEST(Imitation, OfSeveralLabelsLearnsEachYesAndNo) {
+TEST(Imitation, LearnsEachLabelOfMultiLabel) {
   const std::vector<float> teacher{1, -2, 0.5F, -1, 3, 0.2F};
   const ExitLayout exits{{.problem = Problem::multi_label, .logit_thresholds = {0, 0.4F, -0.3F}}, 3};
   const double temperature = 2;
@@ -60,7 +60,7 @@ TEST(Imitation, OfSeveralLabelsLearnsEachYesAndNo) {
   EXPECT_EQ(targets.agreement(both, std::vector<float>{1, -2, 0.5F, -1, 3, -0.5F}), 1) << "one label is below its cut";
 }
 
-TEST(Imitation, FinishesValuesInTheModelsUnit) {
+TEST(Imitation, FinishScalesRegressionToModelUnit) {
   const std::vector<float> teacher{10, 14, 18};
   const Imitation targets(teacher, ExitLayout{{.problem = Problem::regression}, 1}, 1);
   const double spread = std::sqrt(32.0 / 3);
@@ -74,7 +74,7 @@ TEST(Imitation, FinishesValuesInTheModelsUnit) {
   EXPECT_NEAR(targets.loss(std::vector<size_t>{0, 2}, std::vector<float>{0, 0}, {}), 2 * 16 / (spread * spread), 1e-5);
 }
 
-TEST(Imitation, OfOneValueAloneKeepsItsUnit) {
+TEST(Imitation, KeepsUnitWhenAllTargetsAreEqual) {
   const Imitation targets(std::vector<float>{4, 4}, ExitLayout{{.problem = Problem::regression}, 1}, 1);
   EXPECT_EQ(targets.spread(), 1);
 }

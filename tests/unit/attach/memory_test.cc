@@ -53,7 +53,7 @@ class AttachMemory : public testing::Test {
   const Checkpoint model_ = make_model(spec_, one_head(spec_));
 };
 
-TEST_F(AttachMemory, StaysWithinItsLimit) {
+TEST_F(AttachMemory, StaysWithinMemoryOption) {
   constexpr size_t kTexts = 12000, kLimit = 8 * kMiB;
   const size_t rows = kTexts * kTokens * static_cast<size_t>(spec_.hidden) * 2 * static_cast<size_t>(spec_.layers - 1);
   ASSERT_GT(rows, 2 * (kLimit + kSlack)) << "or there is nothing to see";

@@ -14,7 +14,7 @@ TEST(Error, CarriesCodeMessageAndHint) {
   EXPECT_EQ(error.hint(), "free some space");
 }
 
-TEST(Error, AFailedCheckNamesWhatAndTheCallersPlace) {
+TEST(Error, FailedCheckNamesCondition) {
   EXPECT_NO_THROW(check(true, "all is well"));
   try {
     check(false, "two is three");

@@ -85,21 +85,21 @@ std::string basket_error(const std::string& text) {
   return {};
 }
 
-TEST(Fields, AreReadAndWrittenAlike) {
+TEST(Fields, RoundTrip) {
   const std::string text =
       R"({"fruit":"apple","stalks":3,"share":0.25,"weight":0.3,"ripe":true,"size":"large","note":"n","price":4,)"
       R"("days":[1,7],"seeds":[{"count":1},{"count":9}],"others":["pear","apple"],"first":{"count":0},"times":"5x"})";
   EXPECT_EQ(fields_json(read_basket(text)).dump(), text);
 }
 
-TEST(Fields, LeftOutKeepTheirDefaultsAndEmptyOnesAreNotWritten) {
+TEST(Fields, MissingKeepDefaultsAndEmptyAreOmitted) {
   const Basket basket = read_basket(R"({"note": "n", "price": null})");
   EXPECT_EQ(fields_json(basket).dump(),
             R"({"fruit":"apple","stalks":1,"share":0.5,"weight":0.3,"ripe":false,"size":"small","note":"n",)"
             R"("price":null,"first":{"count":2},"times":"1x"})");
 }
 
-TEST(Fields, ErrorsSayWhereGotAndWanted) {
+TEST(Fields, ErrorsNamePlaceGotAndWanted) {
   EXPECT_EQ(basket_error("{}"), "basket.json: field 'note' is missing");
   EXPECT_EQ(basket_error(R"({"note": "", "stalks": 4})"),
             "basket.json: field 'stalks': got 4, want a whole number from 1 to 3");
@@ -120,12 +120,12 @@ TEST(Fields, ErrorsSayWhereGotAndWanted) {
   EXPECT_EQ(basket_error(R"({"note": "", "days": [null]})"), "basket.json: field 'days' is missing");
 }
 
-TEST(Fields, MayDependOnThoseBeforeThem) {
+TEST(Fields, MayDependOnEarlierFields) {
   EXPECT_EQ(basket_error(R"({"note": "", "fruit": "pear", "stalks": 1})").substr(0, 37),
             "basket.json: unknown field 'stalks'; ");
 }
 
-TEST(Fields, OfAPartialObjectChangeWhatIsThereAndNothingElse) {
+TEST(Fields, PartialObjectChangesOnlyItsFields) {
   Basket basket{.fruit = Fruit::pear, .note = "kept", .first = {.count = 7}};
   const Json patch{{"share", 0.75}, {"first", Json::object()}};
   JsonObject object(patch, "flags", true);
@@ -137,7 +137,7 @@ TEST(Fields, OfAPartialObjectChangeWhatIsThereAndNothingElse) {
   EXPECT_EQ(basket.first.count, 7);
 }
 
-TEST(Fields, GoToTheFilesTheirBitsName) {
+TEST(Fields, AppearInFilesOfTheirBits) {
   EXPECT_FALSE(fields_json(Basket{}, 2).contains("share"));
   EXPECT_TRUE(fields_json(Basket{}, kShort).contains("share"));
   EXPECT_DOUBLE_EQ(read_fields<Basket>({{"share", 0.1}, {"note", ""}}, "x", kShort).share, 0.1);

@@ -18,7 +18,7 @@ size_t entries(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-TEST(Files, APathExistsAsAFileOrAFolder) {
+TEST(Files, PathExistsForFilesAndFolders) {
   const Scratch scratch;
   EXPECT_TRUE(path_exists(scratch.write("a", "")));
   EXPECT_TRUE(path_exists(scratch.path()));
@@ -27,7 +27,7 @@ TEST(Files, APathExistsAsAFileOrAFolder) {
   EXPECT_FALSE(path_exists(std::string(10'000, 'x')));    // and so does "name too long"
 }
 
-TEST(Files, MappingShowsTheBytes) {
+TEST(Files, MapsBytes) {
   const Scratch scratch;
   EXPECT_EQ(MappedFile::open(scratch.write("a", "hello"))->text(), "hello");
   EXPECT_EQ(MappedFile::open(scratch.write("empty", ""))->text(), "");
@@ -39,7 +39,7 @@ size_t resident_pages() {
   return resident;
 }
 
-TEST(Files, DroppedPagesLeaveMemoryAndComeBackFromTheFile) {
+TEST(Files, DroppedPagesAreReadAgain) {
   const Scratch scratch;
   const std::string text(size_t{16} << 20, 'x');
   const auto file = MappedFile::open(scratch.write("big", text));
@@ -52,7 +52,7 @@ TEST(Files, DroppedPagesLeaveMemoryAndComeBackFromTheFile) {
   drop_pages({});
 }
 
-TEST(Files, MissingAndSpecialFilesAreErrors) {
+TEST(Files, RejectsMissingAndSpecialFiles) {
   const Scratch scratch;
   EXPECT_THAT(error_of([&] { (void)MappedFile::open(scratch.path() / "none"); }).what(), HasSubstr("No such file"));
   EXPECT_THAT(error_of([&] { (void)MappedFile::open(scratch.path()); }).what(), HasSubstr("got a folder"));
@@ -60,7 +60,7 @@ TEST(Files, MissingAndSpecialFilesAreErrors) {
   EXPECT_THAT(error_of([&] { (void)read_text(scratch.write("big", "12345"), 4); }).what(), HasSubstr("at most 4"));
 }
 
-TEST(Files, AnUncommittedFileLeavesNothing) {
+TEST(Files, UncommittedFileLeavesNothing) {
   const Scratch scratch;
   const auto path = scratch.write("x", "old");
   {
@@ -74,11 +74,11 @@ TEST(Files, AnUncommittedFileLeavesNothing) {
   EXPECT_EQ(entries(scratch.path()), 1U);
 }
 
-TEST(Files, AFullDiskIsAnErrorOfResources) {
+TEST(Files, FullDiskIsResourcesError) {
   EXPECT_EQ(error_of([] { write_atomically("/proc/none/x", "a"); }).code(), Code::resources);
 }
 
-TEST(Files, AFolderAppearsWholeOrNotAtAll) {
+TEST(Files, FolderIsWrittenAtomically) {
   const Scratch scratch;
   const fs::path target = scratch.path() / "model";
   { const AtomicFolder folder(target); }
@@ -101,7 +101,7 @@ TEST(Files, AFolderAppearsWholeOrNotAtAll) {
   EXPECT_EQ(entries(scratch.path()), 1U);
 }
 
-TEST(Files, AFolderThatAppearedInTheMeantimeIsKept) {
+TEST(Files, KeepsFolderCreatedMeanwhile) {
   const Scratch scratch;
   const fs::path target = scratch.path() / "model";
   {
@@ -125,7 +125,7 @@ std::string read_through(const ReadPath& path, bool asked) {
 }
 
 // By the kernel, and by our own check where the kernel is old.
-TEST(ReadPath, AFileOfAFolderLiesInIt) {
+TEST(ReadPath, RejectsSymlinkOutsideFolder) {
   const Scratch scratch;
   const fs::path folder = scratch.path() / "model";
   fs::create_directories(folder / "assets");
@@ -155,7 +155,7 @@ TEST(ReadPath, AFileOfAFolderLiesInIt) {
   EXPECT_THAT(error_of([&] { (void)read_text(ReadPath::in(folder, "out")); }).what(), HasSubstr("leads to"));
 }
 
-TEST(ReadPath, FilesOfASnapshotLieInItsRepository) {
+TEST(ReadPath, AllowsLinksWithinSnapshotRepository) {
   const Scratch scratch;
   const fs::path repository = scratch.path() / "models--org--name", snapshot = repository / "snapshots" / "abc";
   fs::create_directories(repository / "blobs");
@@ -172,7 +172,7 @@ TEST(ReadPath, FilesOfASnapshotLieInItsRepository) {
   }
 }
 
-TEST(Files, ALogGrowsAndIsNeverWrittenThroughALink) {
+TEST(Files, AppendNeverFollowsLink) {
   const Scratch scratch;
   const fs::path log = scratch.path() / "log";
   append_text(log, "a\n");

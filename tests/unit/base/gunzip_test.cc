@@ -55,12 +55,12 @@ TEST(Gunzip, UnpacksEveryKindOfBlock) {
   EXPECT_EQ(unpacked(text_of(kStored)), "stored as it is");
 }
 
-TEST(Gunzip, UnpacksMembersBehindEachOther) {
+TEST(Gunzip, UnpacksConcatenatedMembers) {
   EXPECT_EQ(unpacked(text_of(kDynamic) + text_of(kFixed) + text_of(kStored)),
             table() + "hello hello hello hello" + "stored as it is");
 }
 
-TEST(Gunzip, GivesTheSameInPiecesOfAnySize) {
+TEST(Gunzip, IsIndependentOfPieceSize) {
   const std::string packed = text_of(kDynamic) + text_of(kFixed);
   const std::string whole = unpacked(packed);
   for (const size_t room : {1UL, 7UL, 100UL}) {
@@ -78,7 +78,7 @@ TEST(Gunzip, GivesTheSameInPiecesOfAnySize) {
   }
 }
 
-TEST(Gunzip, RefusesDamagedFiles) {
+TEST(Gunzip, RejectsDamagedFiles) {
   const std::string good = text_of(kDynamic);
   EXPECT_THAT(problem("text,label\n"), testing::HasSubstr("f.gz: got a file that is not gzip"));
   EXPECT_THAT(problem(""), testing::HasSubstr("not gzip"));

@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Half, EveryFp16ValueSurvivesARoundTrip) {
+TEST(Half, Fp16RoundTrips) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = fp16_to_float(static_cast<uint16_t>(bits));
     if (std::isnan(value)) {
@@ -20,7 +20,7 @@ TEST(Half, EveryFp16ValueSurvivesARoundTrip) {
   }
 }
 
-TEST(Half, EveryBf16ValueSurvivesARoundTrip) {
+TEST(Half, Bf16RoundTrips) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = bf16_to_float(static_cast<uint16_t>(bits));
     if (std::isnan(value)) continue;
@@ -29,7 +29,7 @@ TEST(Half, EveryBf16ValueSurvivesARoundTrip) {
 }
 
 // Rounding is to nearest, ties to even: checked against the definition by trying both neighbours.
-TEST(Half, RoundingGoesToTheNearestAndTiesToEven) {
+TEST(Half, RoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7bff; ++bits) {
     const auto low = static_cast<uint16_t>(bits), high = static_cast<uint16_t>(bits + 1);
     const float middle = (fp16_to_float(low) + fp16_to_float(high)) / 2;

@@ -10,19 +10,19 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Json, BrokenTextNamesLineAndColumn) {
+TEST(Json, ErrorsNameLineAndColumn) {
   const Error error = error_of([] { (void)parse_json("{\n  \"a\": 1,\n  oops\n}", "f.json"); });
   EXPECT_EQ(error.code(), Code::bad_file);
   EXPECT_THAT(error.what(), HasSubstr("f.json: no valid JSON at line 3 column 3"));
 }
 
-TEST(Json, ALineOfItsOwnNamesTheColumnAlone) {
+TEST(Json, LineErrorsNameColumnOnly) {
   const Error error = error_of([] { (void)parse_json_line(R"({"a": oops})", "f.jsonl:17"); });
   EXPECT_STREQ(error.what(), "f.jsonl:17: no valid JSON at column 7");
   EXPECT_EQ(parse_json_line(R"({"a": 1})", "f.jsonl:17")["a"], 1);
 }
 
-TEST(Json, DeepNestingIsRefusedQuickly) {
+TEST(Json, RejectsDeepNesting) {
   const std::string deep(1'000'000, '[');
   EXPECT_THAT(error_of([&] { (void)parse_json(deep, "f"); }).what(), HasSubstr("deeper than 64"));
   const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
@@ -36,7 +36,7 @@ std::string repeated(size_t count, const std::string& item) {
   return text + "]";
 }
 
-TEST(Json, WorkGrowsWithTheSizeNotWithItsSquare) {
+TEST(Json, ParsesInLinearTime) {
   const auto parse = [](const std::string& text) { (void)parse_json(text, "f"); };
   for (const char* item : {"{}", "[]", R"({"a":{}})", R"("s")", "1"}) {
     EXPECT_LT(growth_exponent(
@@ -52,7 +52,7 @@ TEST(Json, WorkGrowsWithTheSizeNotWithItsSquare) {
   EXPECT_LT(growth_exponent(5000, members, parse), 1.5);
 }
 
-TEST(OrderedJson, KeepsTheOrderInLinearTime) {
+TEST(OrderedJson, KeepsOrderInLinearTime) {
   EXPECT_EQ(parse_ordered_json(R"({"b":[1,{"d":null,"c":"é"}],"a":-2.5,"x":true})", "f").dump(),
             R"({"b":[1,{"d":null,"c":"é"}],"a":-2.5,"x":true})");
   EXPECT_THAT(error_of([] { (void)parse_ordered_json(R"({"b":1,"a":2,"b":3})", "f"); }).what(),
@@ -66,14 +66,14 @@ TEST(OrderedJson, KeepsTheOrderInLinearTime) {
   EXPECT_LT(growth_exponent(2000, members, [](const std::string& text) { (void)parse_ordered_json(text, "f"); }), 1.5);
 }
 
-TEST(Json, ValuesAreCounted) {
+TEST(Json, RejectsTooManyValues) {
   const std::string five = R"({"a":[1,"b",null]})";
   EXPECT_NO_THROW((void)parse_json(five, "f", {.values = 5}));
   EXPECT_STREQ(error_of([&] { (void)parse_json(five, "f", {.values = 4}); }).what(), "f: more than 4 values");
 }
 
 // Lists of lists take the most memory for their text; the 16 MiB here would take 480.
-TEST(Json, ValuesTakeBoundedMemoryBeyondTheSizeOfTheText) {
+TEST(Json, BoundsMemoryOfValues) {
   for (const char* item : {"[]", "{}", "1", R"("")"}) {
     EXPECT_THAT(error_of([&] { (void)parse_json(repeated(size_t{6} << 20, item), "f"); }).what(),
                 HasSubstr("more than 64 MiB beyond the size of the text"))
@@ -87,7 +87,7 @@ TEST(Json, ValuesTakeBoundedMemoryBeyondTheSizeOfTheText) {
 }
 
 // The parser would hold a long one several times before it could be refused.
-TEST(Json, AConfigurationHasNoLongTexts) {
+TEST(Json, RejectsLongTextsInConfiguration) {
   const Scratch scratch;
   const auto read = [&](const std::string& text) { return read_json(scratch.write("f.json", text)); };
   const std::string most(1 << 20, 'x');
@@ -101,7 +101,7 @@ TEST(Json, AConfigurationHasNoLongTexts) {
   EXPECT_NO_THROW((void)read_json(scratch.write("f.json", "\"" + most + "\""), size_t{1} << 28)) << "no configuration";
 }
 
-TEST(Json, ParsingStopsWhenNobodyWantsTheResult) {
+TEST(Json, StopsWhenAsked) {
   const std::string text = repeated(100'000, "0");
   int asked = 0;
   const auto parse = [&](int stop_at) {
@@ -114,7 +114,7 @@ TEST(Json, ParsingStopsWhenNobodyWantsTheResult) {
   EXPECT_EQ(asked, 2);
 }
 
-TEST(Json, TheDocumentIsTheOneTheLibraryBuilds) {
+TEST(Json, MatchesLibraryDocument) {
   for (const std::string text :
        {R"({"a":[1,-2,3.5e3,true,false,null,"x\u00e9",[],{},[[]],{"b":{"c":[{}]}}],"":"","d":18446744073709551615})",
         "[]", "{}", "3", "\"s\"", "null", " [ 1 , 2 ] "}) {
@@ -125,13 +125,13 @@ TEST(Json, TheDocumentIsTheOneTheLibraryBuilds) {
   }
 }
 
-TEST(Json, AKeyTwiceIsAnError) {
+TEST(Json, RejectsDuplicateKey) {
   EXPECT_THAT(error_of([] { (void)parse_json(R"({"a":{"b":1},"a":2})", "f"); }).what(),
               HasSubstr("duplicate field 'a'"));
   EXPECT_NO_THROW((void)parse_json(R"({"a":{"b":1},"b":2})", "f"));
 }
 
-TEST(Json, UnknownFieldSuggestsTheNearest) {
+TEST(Json, UnknownFieldSuggestsNearest) {
   const Json value = parse_json(R"({"layers":3,"hiden":4})", "f");
   JsonObject object(value, "f");
   EXPECT_EQ(object.integer("layers", 1, 10), 3);
@@ -141,7 +141,7 @@ TEST(Json, UnknownFieldSuggestsTheNearest) {
   EXPECT_EQ(error.hint(), "did you mean 'hidden'?");
 }
 
-TEST(Json, NumbersAreHeldToTheirRange) {
+TEST(Json, RejectsNumbersOutOfRange) {
   for (const char* text : {"-1", "11", "1.5", "1e300", "18446744073709551615", "\"3\"", "true", "[3]"}) {
     const Json value = parse_json(std::string("{\"n\":") + text + "}", "f");
     JsonObject object(value, "f");
@@ -153,7 +153,7 @@ TEST(Json, NumbersAreHeldToTheirRange) {
   EXPECT_EQ(JsonObject(value, "f").integer("n", 0, 10), 8);
 }
 
-TEST(Json, BrokenUtf8AndHugeNumbersAreErrorsNotCrashes) {
+TEST(Json, RejectsInvalidUtf8AndHugeNumbers) {
   EXPECT_EQ(error_of([] { (void)parse_json("{\"a\":\"\xFF\"}", "f"); }).code(), Code::bad_file);
   EXPECT_STREQ(error_of([] { (void)parse_json("{\"a\":1e999}", "f"); }).what(),
                "f: no valid JSON at line 1 column 10: the number is out of range");

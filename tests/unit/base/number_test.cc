@@ -10,7 +10,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Number, IsTheWholeText) {
+TEST(Number, ParsesWholeTextOnly) {
   EXPECT_EQ(number_of<int>("-3"), -3);
   EXPECT_EQ(number_of<int>("007"), 7);
   EXPECT_EQ(number_of<double>("1e-3"), 1e-3);
@@ -26,7 +26,7 @@ TEST(Number, IsTheWholeText) {
   EXPECT_EQ(number_of<int>(std::string_view("12/8").substr(0, 2)), 12) << "what lies behind the text is not read";
 }
 
-TEST(Number, MayBeHexadecimal) {
+TEST(Number, ParsesHexadecimal) {
   EXPECT_EQ(number_of<uint64_t>("fF", 16), 255U);
   EXPECT_EQ(number_of<uint64_t>("ffffffffffffffff", 16), std::numeric_limits<uint64_t>::max());
   for (const char* text : {"", "0xff", "-1", "+1", " 1", "1 ", "g", "10000000000000000"}) {
@@ -34,7 +34,7 @@ TEST(Number, MayBeHexadecimal) {
   }
 }
 
-TEST(Number, AFloatIsWrittenAsItWasMeant) {
+TEST(Number, ShortDoubleIsShortestDecimal) {
   EXPECT_EQ(short_double(0.3F), 0.3);
   EXPECT_EQ(short_double(1e-12F), 1e-12);
   EXPECT_EQ(short_double(-0.98F), -0.98);

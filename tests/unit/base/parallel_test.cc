@@ -14,7 +14,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Parallel, EveryItemIsDoneOnce) {
+TEST(Parallel, RunsEveryItemOnce) {
   for (const int threads : {0, 1, 3, 50}) {
     std::vector<std::atomic<int>> seen(1000);
     parallel_for(1000, threads, [&](int64_t i) { ++seen[static_cast<size_t>(i)]; });
@@ -23,7 +23,7 @@ TEST(Parallel, EveryItemIsDoneOnce) {
   parallel_for(0, 4, [](int64_t) { FAIL(); });
 }
 
-TEST(Parallel, ThereIsAThreadForEachProcessorThatMayBeUsed) {
+TEST(Parallel, ThreadCountFollowsAffinity) {
   cpu_set_t all;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
   EXPECT_EQ(thread_count(0), CPU_COUNT(&all));
@@ -39,7 +39,7 @@ TEST(Parallel, ThereIsAThreadForEachProcessorThatMayBeUsed) {
   });
 }
 
-TEST(Parallel, AFailureComesBackToTheCaller) {
+TEST(Parallel, RethrowsFailure) {
   std::atomic<int> done{0};
   EXPECT_THROW(parallel_for(100'000, 2,
                             [&](int64_t i) {
@@ -50,7 +50,7 @@ TEST(Parallel, AFailureComesBackToTheCaller) {
   EXPECT_LT(done, 100'000);
 }
 
-TEST(Parallel, NoItemIsBegunAfterAFailure) {
+TEST(Parallel, BeginsNoItemAfterFailure) {
   int begun = 0;
   EXPECT_THROW(parallel_for(100, 1,
                             [&](int64_t i) {
@@ -61,7 +61,7 @@ TEST(Parallel, NoItemIsBegunAfterAFailure) {
   EXPECT_EQ(begun, 11);
 }
 
-TEST(Clock, TheTimeIsInUtcAndReadable) {
+TEST(Clock, IsRfc3339InUtc) {
   const std::string now = now_rfc3339();
   ASSERT_EQ(now.size(), 20U);
   EXPECT_EQ(now[10], 'T');

@@ -10,7 +10,7 @@ std::vector<std::string> shell(const std::string& line) {
   return {"/bin/sh", "-c", line};
 }
 
-TEST(RunChild, TellsWhatAProgramPrintsAndHowItEnds) {
+TEST(RunChild, ReturnsOutputAndStatus) {
   const auto good = run_child(shell("printf 'a b\\n'; echo unseen >&2"), {.keep_output = true, .alone = true});
   ASSERT_TRUE(good);
   EXPECT_EQ(good->status, 0);
@@ -29,13 +29,13 @@ TEST(RunChild, ReadsMoreThanAPipeHolds) {
   EXPECT_EQ(much->output.size(), 300000U);
 }
 
-TEST(RunChild, GivesNothingForAProgramThatIsNotThereOrDoesNotEnd) {
+TEST(RunChild, ReturnsNothingForMissingOrHangingProgram) {
   EXPECT_FALSE(run_child({"/no/such/program"}, {.keep_output = true}));
   EXPECT_FALSE(run_child(shell("exec sleep 1000"), {.keep_output = true, .alone = true, .seconds = 1}));
   EXPECT_FALSE(run_child(shell("exec cat /dev/zero"), {.keep_output = true}));
 }
 
-TEST(RunChild, AloneHasNoInput) {
+TEST(RunChild, AloneHasNoStandardInput) {
   const auto end = run_child({"cat"}, {.keep_output = true, .alone = true});
   ASSERT_TRUE(end);
   EXPECT_EQ(end->output, "");

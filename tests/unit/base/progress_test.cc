@@ -21,7 +21,7 @@ struct Screen {
   }
 };
 
-TEST(Progress, ATerminalSeesABarWithRateAndTimeLeft) {
+TEST(Progress, TerminalShowsBarRateAndTimeLeft) {
   Screen screen;
   {
     Progress progress("trace", 200, screen.style(true));
@@ -33,7 +33,7 @@ TEST(Progress, ATerminalSeesABarWithRateAndTimeLeft) {
   EXPECT_TRUE(screen.text.ends_with("\n"));
 }
 
-TEST(Progress, ALogSeesALineEveryTenSecondsAndNoCarriageReturn) {
+TEST(Progress, LogGetsLineEveryTenSeconds) {
   Screen screen;
   {
     Progress progress("trace", 100, screen.style(false));
@@ -46,7 +46,7 @@ TEST(Progress, ALogSeesALineEveryTenSecondsAndNoCarriageReturn) {
   EXPECT_THAT(screen.text, Not(HasSubstr("\r")));
 }
 
-TEST(Progress, WithoutATotalThereIsACountAndNoBar) {
+TEST(Progress, ShowsCountWithoutTotal) {
   Screen screen;
   {
     Progress progress("predict", 0, screen.style(true));
@@ -57,13 +57,13 @@ TEST(Progress, WithoutATotalThereIsACountAndNoBar) {
   EXPECT_THAT(screen.text, Not(HasSubstr("%")));
 }
 
-TEST(Progress, AQuickJobLeavesNothingInALog) {
+TEST(Progress, QuickJobWritesNothingToLog) {
   Screen screen;
   { Progress(std::string("x"), 3, screen.style(false)).advance(3); }
   EXPECT_EQ(screen.text, "");
 }
 
-TEST(Progress, DrawingIsRareHoweverOftenItAdvances) {
+TEST(Progress, LimitsDrawingRate) {
   Screen screen;
   {
     Progress progress("x", 1'000'000, screen.style(true));
@@ -75,7 +75,7 @@ TEST(Progress, DrawingIsRareHoweverOftenItAdvances) {
   EXPECT_LT(std::count(screen.text.begin(), screen.text.end(), '\r'), 13);
 }
 
-TEST(Progress, ClocksReadLikeClocks) {
+TEST(Progress, FormatsClockText) {
   EXPECT_EQ(clock_text(0), "00:00");
   EXPECT_EQ(clock_text(205), "03:25");
   EXPECT_EQ(clock_text(3723), "1:02:03");

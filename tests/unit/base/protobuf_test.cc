@@ -36,7 +36,7 @@ TEST(Protobuf, ReadsEveryWireType) {
   EXPECT_FALSE(reader.next().has_value());
 }
 
-TEST(Protobuf, WritesWhatItReads) {
+TEST(Protobuf, RoundTrips) {
   ProtoWriter inner, writer;
   inner.bytes(1, "xyz");
   writer.integer(1, 150);
@@ -53,7 +53,7 @@ TEST(Protobuf, WritesWhatItReads) {
   EXPECT_FALSE(reader.next().has_value());
 }
 
-TEST(Protobuf, BrokenBytesAreRefusedWithTheirPlace) {
+TEST(Protobuf, RejectsBrokenBytesWithPosition) {
   EXPECT_THAT(protobuf_error("\x08\x96"s), HasSubstr("f: the protocol buffer is malformed or truncated at byte 0"));
   EXPECT_THAT(protobuf_error("\x08\x01\x12\x04xyz"s), HasSubstr("at byte 2"));
   EXPECT_THAT(protobuf_error("\x1d\x01\x02\x03"s), HasSubstr("truncated"));
@@ -64,7 +64,7 @@ TEST(Protobuf, BrokenBytesAreRefusedWithTheirPlace) {
   EXPECT_THAT(protobuf_error("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s), HasSubstr("truncated"));
 }
 
-TEST(Protobuf, AWrongWireTypeIsNamed) {
+TEST(Protobuf, NamesWrongWireType) {
   const std::string message = "\x08\x01";
   ProtoReader reader(bytes_of(message), "f");
   const auto field = reader.next();

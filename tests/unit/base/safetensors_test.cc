@@ -24,7 +24,7 @@ std::string safetensors_error(const std::string& content) {
   return error_of([&] { (void)parse_safetensors(std::as_bytes(std::span(content)), "f"); }).what();
 }
 
-TEST(Safetensors, WhatIsWrittenIsReadBack) {
+TEST(Safetensors, RoundTrips) {
   const Scratch scratch;
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
   const TensorView view{.dtype = DType::f32, .shape = {2, 3}, .strides = {}, .bytes = std::as_bytes(std::span(values))};
@@ -42,7 +42,7 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(set.find("c"), nullptr);
 }
 
-TEST(Safetensors, ALargeTransposedTensorGoesOutInPartsOfTheRightOrder) {
+TEST(Safetensors, WritesLargeTransposedTensorInOrder) {
   const int64_t rows = 1100, columns = 2003;  // 8.4 MiB: three parts, the last one short
   std::vector<float> values(static_cast<size_t>(rows * columns));
   std::iota(values.begin(), values.end(), 0.0F);
@@ -60,7 +60,7 @@ TEST(Safetensors, ALargeTransposedTensorGoesOutInPartsOfTheRightOrder) {
 }
 
 // Half of the columns of a larger matrix: its rows are neither contiguous nor one element apart.
-TEST(Safetensors, ALargeSliceGoesOutInPartsOfTheRightOrder) {
+TEST(Safetensors, WritesLargeSliceInOrder) {
   const int64_t rows = 3000, columns = 1000;  // 11.4 MiB in memory, 5.7 written: two parts
   std::vector<float> values(static_cast<size_t>(rows * columns));
   std::iota(values.begin(), values.end(), 0.0F);
@@ -83,7 +83,7 @@ TEST(Safetensors, ALargeSliceGoesOutInPartsOfTheRightOrder) {
   EXPECT_EQ(to_floats(transposed(transposed(slice))), wanted);
 }
 
-TEST(Safetensors, TheHeaderIsPaddedToTheNextMultipleOfEight) {
+TEST(Safetensors, PadsHeaderToMultipleOfEight) {
   for (size_t extra = 0; extra < 8; ++extra) {
     std::vector<size_t> sizes;
     stream_safetensors({}, {{"format", std::string(extra, 'x')}},
@@ -106,7 +106,7 @@ TEST(Safetensors, StreamsTheBytesItWrites) {
   EXPECT_EQ(streamed, read_text(scratch.path() / "x"));
 }
 
-TEST(Safetensors, AnEmptyTensorMayBeginWhereAnotherDoes) {
+TEST(Safetensors, AllowsEmptyTensorAtOffsetOfAnother) {
   const std::string content = file_of(
       R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
       4);
@@ -115,7 +115,7 @@ TEST(Safetensors, AnEmptyTensorMayBeginWhereAnotherDoes) {
   EXPECT_EQ(set.find("b")->elements(), 0);
 }
 
-TEST(Safetensors, HostileFilesAreRefusedByName) {
+TEST(Safetensors, RejectsHostileFiles) {
   EXPECT_THAT(safetensors_error("abc"), HasSubstr("want at least 8"));
   EXPECT_THAT(safetensors_error(std::string(8, '\xff')), HasSubstr("want at most"));
   EXPECT_THAT(safetensors_error(file_of("{}", 0).substr(0, 9)), HasSubstr("truncated"));
@@ -156,13 +156,13 @@ std::string empty_tensors(size_t count) {
   return file_of(header + "}", 0);
 }
 
-TEST(Safetensors, ManyTensorsTakeTimeInProportion) {
+TEST(Safetensors, ReadsManyTensorsInLinearTime) {
   const auto read = [](const std::string& file) { (void)parse_safetensors(std::as_bytes(std::span(file)), "f"); };
   EXPECT_LT(growth_exponent(1000, empty_tensors, read), 1.5);
 }
 
 // At the size limit of the header: what it holds is bounded while it is parsed.
-TEST(Safetensors, AHeaderCannotMultiplyInMemory) {
+TEST(Safetensors, BoundsMemoryOfHeader) {
   constexpr size_t kHeader = 8 << 20;
   std::string lists = R"({"x":[[])";
   while (lists.size() < kHeader - 8) lists += ",[]";

@@ -26,7 +26,7 @@ TEST(Sha256, LengthsAroundABlock) {
   EXPECT_EQ(sha256_hex(std::string(64, 'a')), "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-TEST(Sha256, PiecesGiveTheSameAsTheWhole) {
+TEST(Sha256, IsIndependentOfPieces) {
   std::mt19937 random(7);
   const std::string text(1000, 'x');
   for (int trial = 0; trial < 50; ++trial) {

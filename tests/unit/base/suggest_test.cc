@@ -10,21 +10,21 @@ namespace {
 
 const std::vector<std::string> kWords{"convert", "info", "tokenize"};
 
-TEST(Suggest, ASlipFindsItsWord) {
+TEST(Suggest, SuggestsWordForTypo) {
   EXPECT_EQ(nearest("convret", kWords), "convert");
   EXPECT_EQ(nearest("tokenise", kWords), "tokenize");
   EXPECT_EQ(suggestion("inof", kWords), "did you mean 'info'?");
   EXPECT_EQ(nearest("ab", std::vector<std::string>{"ac", "ad"}), "ac") << "the first of those that are equally near";
 }
 
-TEST(Suggest, AStrangeWordGetsTheList) {
+TEST(Suggest, ListsKnownWordsForUnknownWord) {
   EXPECT_EQ(nearest("banana", kWords), "");
   EXPECT_EQ(suggestion("banana", kWords), "known: convert, info, tokenize");
   EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kWords), "");
 }
 
 // Labels may be many, and rows with a wrong one, too.
-TEST(Suggest, LongListsAreNeitherSearchedNorShown) {
+TEST(Suggest, SkipsLongLists) {
   std::vector<std::string> many;
   for (int i = 0; i < 1000; ++i) many.push_back("word" + std::to_string(i));
   EXPECT_EQ(nearest("wird7", many), "word7");
@@ -34,12 +34,12 @@ TEST(Suggest, LongListsAreNeitherSearchedNorShown) {
   EXPECT_TRUE(suggestion("banana", many).ends_with("word99 … (1001 in all)"));
 }
 
-TEST(ShellWord, PlainWordsStayAsTheyAre) {
+TEST(ShellWord, KeepsPlainWords) {
   EXPECT_EQ(shell_word("runs/my-data_2.csv"), "runs/my-data_2.csv");
   EXPECT_EQ(shell_word("a,b"), "a,b");
 }
 
-TEST(ShellWord, BlanksAndSignsAreQuoted) {
+TEST(ShellWord, QuotesBlanksAndSpecialCharacters) {
   EXPECT_EQ(shell_word("runs/my data"), "'runs/my data'");
   EXPECT_EQ(shell_word("$(rm x);"), "'$(rm x);'");
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");

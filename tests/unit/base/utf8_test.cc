@@ -6,7 +6,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Utf8, EveryCodePointSurvivesARoundTrip) {
+TEST(Utf8, EveryCodePointRoundTrips) {
   for (char32_t c = 0; c <= 0x10FFFF; ++c) {
     if (c >= 0xD800 && c <= 0xDFFF) continue;
     std::string text;
@@ -19,7 +19,7 @@ TEST(Utf8, EveryCodePointSurvivesARoundTrip) {
 }
 
 // Unicode 15, section 3.9, table 3-8 and the cases around it: one replacement per maximal subpart.
-TEST(Utf8, BrokenPartsAreReplacedAsUnicodeRecommends) {
+TEST(Utf8, ReplacesInvalidPartsAsUnicodeRecommends) {
   const std::string r = "\xEF\xBF\xBD";
   EXPECT_EQ(replace_invalid_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"), r + r + r + r + r + r + r + r + "A");
   EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"), r + r + r + r + r + r + r + r + "A");
@@ -28,7 +28,7 @@ TEST(Utf8, BrokenPartsAreReplacedAsUnicodeRecommends) {
   EXPECT_EQ(replace_invalid_utf8("ok \xE2\x82"), "ok " + r);
 }
 
-TEST(Utf8, TheFirstBrokenByteIsFound) {
+TEST(Utf8, FindsFirstInvalidByte) {
   EXPECT_EQ(find_invalid_utf8("gr\xC3\xBC\xC3\x9F"), std::nullopt);
   EXPECT_EQ(find_invalid_utf8("abc\xFF"), 3U);
   EXPECT_EQ(find_invalid_utf8("ab\xC3"), 2U);

@@ -9,7 +9,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Version, IsThreeNumbersAndTheOneOfTheBuild) {
+TEST(Version, IsVersionOfBuild) {
   EXPECT_TRUE(std::regex_match(std::string(version()), std::regex(R"(\d+\.\d+\.\d+)")));
   EXPECT_EQ(version(), EXEUNT_EXPECTED_VERSION);
 }

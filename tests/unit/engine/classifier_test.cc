@@ -50,7 +50,7 @@ Certificate some_certificate() {
   return certificate;
 }
 
-TEST(Classifier, RunsTheModelsOwnPolicyAndSaysWhatItPromises) {
+TEST(Classifier, RunsModelPolicyAndReportsPromise) {
   const Folder folder("fp32", some_certificate());
   Classifier classifier(folder.path.string());
   EXPECT_EQ(classifier.engine().precision(), Precision::fp32);  // the file's default, whatever the processor has
@@ -61,7 +61,7 @@ TEST(Classifier, RunsTheModelsOwnPolicyAndSaysWhatItPromises) {
                                                           "the fp32 model at full depth, confidence 95 %")));
 }
 
-TEST(Classifier, PlansByTheExitRatesThatCalibrationSaw) {
+TEST(Classifier, UsesExitRatesOfCalibration) {
   Folder folder("fp32");
   PolicyEntry& entry = folder.file.entries.at(0);
   entry.policy = entry.points.front().policy = parse_policy("entropy:0.2");
@@ -69,7 +69,7 @@ TEST(Classifier, PlansByTheExitRatesThatCalibrationSaw) {
   EXPECT_EQ(Classifier(folder.path.string()).ask().policy->exit_rates, (std::vector<float>{0, 1, 0}));
 }
 
-TEST(Classifier, APolicyInWordsGoesBeforeTheModelsOwn) {
+TEST(Classifier, ExplicitPolicyOverridesModelPolicy) {
   const Folder folder("fp32");
   Classifier classifier(folder.path.string(), {.policy = "layer:1"});
   EXPECT_EQ(classifier.answer("a great film").layer, 1);
@@ -77,7 +77,7 @@ TEST(Classifier, APolicyInWordsGoesBeforeTheModelsOwn) {
   EXPECT_THAT(classifier.notices(), IsEmpty());
 }
 
-TEST(Classifier, AnotherPrecisionRunsAtFullDepthAndSaysSo) {
+TEST(Classifier, OtherPrecisionRunsAtFullDepthWithNotice) {
   const Folder folder("fp32");
   ClassifierOptions options;
   options.engine.precision = Precision::int8;
@@ -86,7 +86,7 @@ TEST(Classifier, AnotherPrecisionRunsAtFullDepthAndSaysSo) {
   EXPECT_THAT(classifier.notices(), ElementsAre(HasSubstr("no entry for int8; running at full depth")));
 }
 
-TEST(Classifier, APolicyForOtherWeightsIsNotUsedAndOneOfAnotherPrecisionMapPromisesNothing) {
+TEST(Classifier, IgnoresPolicyOfOtherWeightsAndDropsPromiseOfOtherPrecisionMap) {
   Folder folder("int8");
   write_atomically(folder.path / kPrecisionFile,
                    precision_map_text({.by_precision = {{Precision::int8, {{"layer.1.ffn2", Precision::fp32}}}}}));
@@ -110,13 +110,13 @@ TEST(Classifier, APolicyForOtherWeightsIsNotUsedAndOneOfAnotherPrecisionMapPromi
   EXPECT_THAT(error.what(), HasSubstr("made for other weights"));
 }
 
-TEST(Classifier, ABackboneWithoutHeadsIsRefused) {
+TEST(Classifier, RejectsBackboneWithoutHeads) {
   const Error error = error_of([] { Classifier(EXEUNT_TEST_DATA "/checkpoints/bert-backbone"); });
   EXPECT_EQ(error.code(), Code::bad_file);
   EXPECT_THAT(error.what(), HasSubstr("the model has no exits"));
 }
 
-TEST(Classifier, APolicyThatDoesNotFitIsRefused) {
+TEST(Classifier, RejectsPolicyThatDoesNotFitModel) {
   EXPECT_EQ(error_of([] { Classifier(kModel, {.policy = "layer:9"}); }).code(), Code::usage);
   EXPECT_EQ(error_of([] { Classifier(kModel, {.policy = "entrpy:0.1"}); }).code(), Code::usage);
 }

@@ -11,7 +11,7 @@ namespace {
 
 class EveryDevice : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(EveryDevice, AnswersAsItsTraceReplaysInAnyCompanyAndCloseToTheCpu) {
+TEST_P(EveryDevice, ReplayMatchesLiveAnswersInAnyBatchAndCpuWithinTolerance) {
   if (GetParam() == "cuda" && cuda_devices().devices.empty()) GTEST_SKIP() << cuda_devices().reason;
   DeviceSoak soak(parse_device(GetParam()), 1);
   for (int n = 0; n < 12; ++n) soak.run_case();

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Device, IsReadAndWrittenAsText) {
+TEST(Device, ParsesAndPrintsText) {
   EXPECT_EQ(parse_device("cpu"), Device{});
   EXPECT_EQ(parse_device("cuda"), (Device{.kind = Device::Kind::cuda, .index = 0}));
   EXPECT_EQ(parse_device("cuda:3"), (Device{.kind = Device::Kind::cuda, .index = 3}));
@@ -23,7 +23,7 @@ TEST(Device, IsReadAndWrittenAsText) {
   }
 }
 
-TEST(Device, TheCpusEngineIsThatOfItsKernels) {
+TEST(Device, CpuTraitsComeFromKernels) {
   EXPECT_EQ(find_device({}), Device{});
   const EngineTraits chosen = engine_traits(Device{});
   EXPECT_EQ(chosen.name, engine_name(choose_kernels()));

@@ -61,7 +61,7 @@ int64_t allocations_of(Engine& engine, const std::vector<Encoding>& texts, const
   return least;
 }
 
-TEST(EngineAllocations, DoNotGrowWithTheLayers) {
+TEST(EngineAllocations, AreIndependentOfLayers) {
   ModelSpec spec = small_spec();
   spec.layers = 20;
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));

@@ -48,7 +48,7 @@ class EngineOn : public ::testing::TestWithParam<Place> {
   std::optional<Engine> engine_;
 };
 
-TEST_P(EngineOn, SaysWhatItIs) {
+TEST_P(EngineOn, DescribesItself) {
   EXPECT_THAT(engine_->name(), StartsWith(GetParam().device + "/"));
   EXPECT_EQ(engine_->name(), engine_traits(options().device).name);
   EXPECT_GT(engine_->traits().numerics, 0);
@@ -59,7 +59,7 @@ TEST_P(EngineOn, SaysWhatItIs) {
   EXPECT_EQ(engine_->spec().layers, spec_.layers);
 }
 
-TEST_P(EngineOn, RefusesTextsAndAsksThatDoNotFit) {
+TEST_P(EngineOn, RejectsInvalidTextsAndOptions) {
   const auto refused = [&](const Encoding& text, const Ask& ask = {}) {
     return error_of([&] { (void)engine_->answer({&text, 1}, ask); });
   };
@@ -73,7 +73,7 @@ TEST_P(EngineOn, RefusesTextsAndAsksThatDoNotFit) {
   EXPECT_EQ(engine_->trace({}).rows, 0U);
 }
 
-TEST_P(EngineOn, AnswersAtTheLayerAskedForWithItsDetails) {
+TEST_P(EngineOn, AnswersAtRequestedLayerWithDetails) {
   const std::vector<Encoding> some = texts(30);
   for (int layer = 1; layer <= spec_.layers; ++layer) {
     const auto policy = engine_->bind(parse_policy("layer:" + std::to_string(layer)));
@@ -97,7 +97,7 @@ TEST_P(EngineOn, AnswersAtTheLayerAskedForWithItsDetails) {
   }
 }
 
-TEST_P(EngineOn, TakesTextsFromManyThreadsAndAnswersEachOnce) {
+TEST_P(EngineOn, AnswersEachTextOfManyThreadsOnce) {
   const std::vector<Encoding> some = texts(40);
   const std::vector<Answer> want = engine_->answer(some);
   constexpr int kThreads = 4;
@@ -122,7 +122,7 @@ TEST_P(EngineOn, TakesTextsFromManyThreadsAndAnswersEachOnce) {
   EXPECT_EQ(engine_->waiting(), 0U);
 }
 
-TEST_P(EngineOn, TakesTextsTogetherAndOneTicketCancelsAllThatWait) {
+TEST_P(EngineOn, TicketCancelsAllTextsSubmittedTogether) {
   const std::vector<Encoding> some = texts(40);
   const std::vector<Answer> want = engine_->answer(some);
   for (const bool cancels : {false, true}) {
@@ -150,7 +150,7 @@ TEST_P(EngineOn, TakesTextsTogetherAndOneTicketCancelsAllThatWait) {
   }
 }
 
-TEST_P(EngineOn, ATextThatCannotBeMadeFailsAlone) {
+TEST_P(EngineOn, FailedTokenizationFailsThatTextAlone) {
   std::promise<Answer> bad, good;
   engine_->submit([]() -> Encoding { throw Error(Code::bad_file, "no such text"); }, {},
                   [&](Answer&& answer) { bad.set_value(std::move(answer)); });
@@ -163,7 +163,7 @@ TEST_P(EngineOn, ATextThatCannotBeMadeFailsAlone) {
   EXPECT_EQ(good.get_future().get().stop_reason, StopReason::last_exit);
 }
 
-TEST_P(EngineOn, DestroyingItAnswersOrCancelsEveryText) {
+TEST_P(EngineOn, DestructorAnswersOrCancelsEveryText) {
   const std::vector<Encoding> some = texts(300);
   std::atomic<int> answered{0}, cancelled{0}, other{0};
   for (const Encoding& text : some) {
@@ -179,7 +179,7 @@ TEST_P(EngineOn, DestroyingItAnswersOrCancelsEveryText) {
   EXPECT_EQ(other, 0);
 }
 
-TEST_P(EngineOn, ADeadlineInThePastGivesNoAnswerAndACancelledTextEnds) {
+TEST_P(EngineOn, PastDeadlineGivesNoAnswerAndCancelledTextStops) {
   const std::vector<Encoding> some = texts(20);
   for (const Answer& late : engine_->answer(some, {.deadline = Clock::now() - std::chrono::seconds(1)})) {
     EXPECT_EQ(late.stop_reason, StopReason::deadline);
@@ -239,7 +239,7 @@ class LosableBackend final : public Backend {
   EngineTraits traits_{.name = "cuda/sm_90", .numerics = 7};
 };
 
-TEST(LostDevice, EveryCallSaysWhyAndTheNextOneWorksOnceItIsBack) {
+TEST(LostDevice, CallsFailWithReasonUntilDeviceIsBack) {
   const ModelSpec spec = small_spec();
   std::atomic<bool> lost{false};
   Engine engine(std::make_unique<LosableBackend>(make_model(spec, own_exits(spec)), lost));

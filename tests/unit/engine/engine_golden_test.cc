@@ -96,7 +96,7 @@ float worst(const std::vector<float>& golden, size_t texts, size_t n, const std:
 
 class EngineOnGolden : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(EngineOnGolden, AgreesAfterEveryLayerAndAtEveryExitInEveryTable) {
+TEST_P(EngineOnGolden, MatchesGoldenAtEveryLayerAndExit) {
   const std::string folder = std::string(EXEUNT_TEST_DATA "/golden/") + GetParam();
   const Checkpoint checkpoint = Checkpoint::open(folder);
   const TensorSet set = read_safetensors(folder + "/golden.safetensors");
@@ -140,7 +140,7 @@ TEST_P(EngineOnGolden, AgreesAfterEveryLayerAndAtEveryExitInEveryTable) {
 INSTANTIATE_TEST_SUITE_P(All, EngineOnGolden, ::testing::ValuesIn(golden_names()),
                          [](const auto& model) { return model.param; });
 
-TEST(EngineOnGoldenModels, ThereAreModelsAndTables) {
+TEST(EngineOnGoldenModels, ModelsAndTablesExist) {
   EXPECT_GE(golden_names().size(), 61U);
   EXPECT_FALSE(ways_here().empty());
 }

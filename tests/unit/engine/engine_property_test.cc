@@ -51,7 +51,7 @@ bool same(const Answer& a, const Answer& b) {
          a.evidence.entropy == b.evidence.entropy;
 }
 
-RC_GTEST_PROP(AnyEngine, AnswersLiveAsItsTraceReplays, ()) {
+RC_GTEST_PROP(AnyEngine, ReplayMatchesLiveAnswers, ()) {
   const ModelSpec spec = arbitrary_spec();
   Engine engine(make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U)), arbitrary_options(arbitrary_way()));
   const LiveSystem system{[&](std::span<const Encoding> texts) { return engine.trace(texts); },
@@ -68,7 +68,7 @@ RC_GTEST_PROP(AnyEngine, AnswersLiveAsItsTraceReplays, ()) {
   replay_equals_live(system, spec);
 }
 
-RC_GTEST_PROP(AnyEngine, GivesATextTheSameBitsInAnyCompanyOnAnyThreadsAndRowZeroFirstOrNot, ()) {
+RC_GTEST_PROP(AnyEngine, AnswersAreBitEqualForAnyPackThreadsAndClsFirst, ()) {
   const ModelSpec spec = arbitrary_spec();
   const Checkpoint checkpoint = make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U));
   const Way way = arbitrary_way();
@@ -95,7 +95,7 @@ RC_GTEST_PROP(AnyEngine, GivesATextTheSameBitsInAnyCompanyOnAnyThreadsAndRowZero
 }
 
 // Texts of any policies, wherever each of them leaves or is cancelled, and whenever it joined.
-RC_GTEST_PROP(AnyPack, AnswersEveryTextAsIfItWereAlone, ()) {
+RC_GTEST_PROP(AnyPack, AnswersAreIndependentOfOtherTexts, ()) {
   const ModelSpec spec = arbitrary_spec();
   const Checkpoint checkpoint = make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U));
   const Way way = arbitrary_way();
@@ -137,7 +137,7 @@ RC_GTEST_PROP(AnyPack, AnswersEveryTextAsIfItWereAlone, ()) {
   }
 }
 
-RC_GTEST_PROP(AnyEngine, IsCloseToTheReferenceInFp32, ()) {
+RC_GTEST_PROP(AnyEngine, MatchesReferenceInFp32, ()) {
   const ModelSpec spec = arbitrary_spec();
   const Checkpoint checkpoint = make_model(spec, arbitrary_exits(spec), {}, pick(0U, 1000U));
   const Kernels* table = *rc::gen::elementOf(tables_here());
@@ -156,7 +156,7 @@ RC_GTEST_PROP(AnyEngine, IsCloseToTheReferenceInFp32, ()) {
 }
 
 // A deadline or a limit only ever cuts off: what is answered is one of the text's own exits.
-RC_GTEST_PROP(AnyEngine, ADeadlineAnswersWithAnExitOfTheTrace, ()) {
+RC_GTEST_PROP(AnyEngine, DeadlineAnswersWithExitOfTrace, ()) {
   const ModelSpec spec = arbitrary_spec();
   Engine engine(make_model(spec, first_row_exits(spec), {}, pick(0U, 1000U)), arbitrary_options(arbitrary_way()));
   const std::vector<Encoding> texts = arbitrary_texts(spec, 3);

@@ -65,7 +65,7 @@ class Gate {
   bool closed_ = false, open_ = false;
 };
 
-TEST(Engine, AgreesWithTheReferenceInFp32OnEveryFamilyAndTable) {
+TEST(Engine, MatchesReferenceInFp32OnEveryFamilyAndTable) {
   for (const Kernels* table : tables_here()) {
     for (const FamilyRow& row : families()) {
       const Family family = row.spec.family;
@@ -83,7 +83,7 @@ TEST(Engine, AgreesWithTheReferenceInFp32OnEveryFamilyAndTable) {
   }
 }
 
-TEST(Engine, SaysWhatItIs) {
+TEST(Engine, DescribesItself) {
   const ModelSpec spec = small_spec();
   const Engine engine(make_model(spec, own_exits(spec)), {.threads = 3, .kernels = &kernels_named("generic")});
   EXPECT_EQ(engine.name(), "cpu/generic");
@@ -95,7 +95,7 @@ TEST(Engine, SaysWhatItIs) {
   EXPECT_THAT(engine.exits().sites, SizeIs(3));
 }
 
-TEST(Engine, RefusesABareBackboneAndAPrecisionItsKernelsLack) {
+TEST(Engine, RejectsBareBackboneAndUnsupportedPrecision) {
   const ModelSpec spec = small_spec();
   const Error bare = error_of([&] { const Engine engine(make_model(spec, {})); });
   EXPECT_EQ(bare.code(), Code::bad_file);
@@ -114,7 +114,7 @@ TEST(Engine, RefusesABareBackboneAndAPrecisionItsKernelsLack) {
   EXPECT_EQ(error_of([&] { const Engine engine(checkpoint, {.kernels = &plain}); }).code(), Code::resources);
 }
 
-TEST(Engine, RefusesWeightsThatAreNoNumbersByName) {
+TEST(Engine, RejectsNonFiniteWeightsByName) {
   const ModelSpec spec = small_spec();
   std::vector<float> weight(static_cast<size_t>(spec.hidden * spec.inner), 0.1F);
   weight[7] = NAN;
@@ -130,7 +130,7 @@ TEST(Engine, RefusesWeightsThatAreNoNumbersByName) {
               HasSubstr("'embeddings.word.weight': element 0: got inf"));
 }
 
-TEST(Engine, RefusesTextsTheModelCannotTake) {
+TEST(Engine, RejectsInvalidTexts) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   const auto refused = [&](Encoding text) {
@@ -146,7 +146,7 @@ TEST(Engine, RefusesTextsTheModelCannotTake) {
   EXPECT_THAT(error_of([&] { (void)engine.trace(std::vector{strange}); }).what(), HasSubstr("got id 30"));
 }
 
-TEST(Engine, ALazyTextThatFailsIsAnAnswerThatSaysWhy) {
+TEST(Engine, FailedTokenizationIsReportedInAnswer) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   std::vector<Answer> answers;
@@ -161,7 +161,7 @@ TEST(Engine, ALazyTextThatFailsIsAnAnswerThatSaysWhy) {
   EXPECT_THAT(answers[1].error, HasSubstr("got 30 tokens"));
 }
 
-TEST(Engine, WithoutAPolicyEveryTextAnswersAtTheLastExit) {
+TEST(Engine, AnswersAtLastExitWithoutPolicy) {
   const ModelSpec spec = small_spec();
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));
   Engine engine(checkpoint, {.precision = Precision::fp32, .threads = 2});
@@ -181,7 +181,7 @@ TEST(Engine, WithoutAPolicyEveryTextAnswersAtTheLastExit) {
   }
 }
 
-TEST(Engine, LeavesWhereThePolicySaysAndShowsEveryExitItLookedAt) {
+TEST(Engine, ExitsByPolicyAndListsEvaluatedExits) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   const Encoding text = random_text(spec, 9);
@@ -207,7 +207,7 @@ TEST(Engine, LeavesWhereThePolicySaysAndShowsEveryExitItLookedAt) {
 }
 
 // Scores and decisions have temperatures of their own: one shapes what is shown, the other what is judged.
-TEST(Engine, ScoreTemperaturesShapeTheProbabilitiesOfTheAnswerAndDecideNothing) {
+TEST(Engine, ScoreTemperatureChangesProbabilitiesOnly) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   PolicySpec policy = parse_policy("layer:3");
@@ -222,7 +222,7 @@ TEST(Engine, ScoreTemperaturesShapeTheProbabilitiesOfTheAnswerAndDecideNothing) 
 
 // `max_layers` may stop a text at an exit that the policy passes over. Its temperature still holds there, for what is
 // said of the answer as for its probabilities.
-TEST(Engine, ATemperatureHoldsWhereThePolicyDoesNotJudge) {
+TEST(Engine, TemperatureAppliesAtExitsThePolicySkips) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   PolicySpec policy = parse_policy("confidence:1");
@@ -240,7 +240,7 @@ TEST(Engine, ATemperatureHoldsWhereThePolicyDoesNotJudge) {
   EXPECT_FLOAT_EQ(answer.evidence.confidence, *std::ranges::max_element(answer.probabilities));
 }
 
-TEST(Engine, ARegressionAnswersWithAValue) {
+TEST(Engine, RegressionAnswersWithValue) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec, 1);
   layout.problem = Problem::regression;
@@ -251,7 +251,7 @@ TEST(Engine, ARegressionAnswersWithAValue) {
   EXPECT_THAT(answer.probabilities, IsEmpty());
 }
 
-TEST(Engine, MaxLayersLetsTheDeepestExitUpToThereAnswer) {
+TEST(Engine, MaxLayersAnswersAtDeepestExitAllowed) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   layout.sites.erase(layout.sites.begin());  // exits after layers 2 and 3
@@ -280,7 +280,7 @@ struct TickingClock {
   static Clock::time_point at(int look) { return Clock::time_point{} + milliseconds(look); }
 };
 
-TEST(Engine, ADeadlineGivesTheBestAnswerSoFar) {
+TEST(Engine, DeadlineGivesDeepestAnswerSoFar) {
   ModelSpec spec = small_spec();
   spec.layers = 20;
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1, .now = TickingClock::now});
@@ -304,7 +304,7 @@ TEST(Engine, ADeadlineGivesTheBestAnswerSoFar) {
 }
 
 // Who looks at the clock only behind each layer is never done before the deadline that ended the text.
-TEST(Engine, ALayerThatWouldEndBehindTheDeadlineIsNotBegun) {
+TEST(Engine, DoesNotBeginLayerThatWouldMissDeadline) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1, .now = TickingClock::now});
   TickingClock::looks = 0;
@@ -314,7 +314,7 @@ TEST(Engine, ALayerThatWouldEndBehindTheDeadlineIsNotBegun) {
   EXPECT_LT(TickingClock::looks, 5);
 }
 
-TEST(Engine, CancelledTextsAnswerSoAndOthersGoOn) {
+TEST(Engine, CancelsOneTextAndFinishesOthers) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   Gate gate(engine, random_text(spec, 3));
@@ -331,7 +331,7 @@ TEST(Engine, CancelledTextsAnswerSoAndOthersGoOn) {
 }
 
 // The text that runs cannot see that the engine's end has begun, so it waits for longer and longer.
-TEST(Engine, ItsEndCancelsWhatWaitsAndFinishesWhatRuns) {
+TEST(Engine, DestructorCancelsWaitingAndFinishesRunningTexts) {
   const ModelSpec spec = small_spec();
   std::vector<StopReason> reasons;
   for (auto wait = milliseconds(5);
@@ -355,7 +355,7 @@ TEST(Engine, ItsEndCancelsWhatWaitsAndFinishesWhatRuns) {
 }
 
 // Large enough that phases are worth sharing, and cut across panels, heads and rows.
-TEST(Engine, SplitsOneTextOverThreadsWithoutChangingABit) {
+TEST(Engine, SplitsOneTextOverThreadsBitEqual) {
   ModelSpec spec = small_spec();
   spec.hidden = spec.embedding = 96;
   spec.heads = 2;
@@ -378,18 +378,18 @@ TEST(Engine, SplitsOneTextOverThreadsWithoutChangingABit) {
   }
 }
 
-TEST(Engine, NamesHowATextEnded) {
+TEST(Engine, NamesStopReasons) {
   EXPECT_EQ(name_of(StopReason::policy), "policy");
   EXPECT_EQ(name_of(StopReason::failed), "failed");
 }
 
-TEST(Engine, APolicyThatDoesNotFitIsAnErrorOfUsage) {
+TEST(Engine, RejectsPolicyThatDoesNotFitModel) {
   const ModelSpec spec = small_spec();
   const Engine engine(make_model(spec, own_exits(spec)), {.threads = 1});
   EXPECT_EQ(error_of([&] { (void)engine.bind(parse_policy("layer:9")); }).code(), Code::usage);
 }
 
-TEST(Engine, PrecisionExceptionsChangeTheMatrixTheyName) {
+TEST(Engine, PrecisionExceptionChangesNamedMatrix) {
   const ModelSpec spec = small_spec();
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));
   const Encoding text = random_text(spec, 9);
@@ -413,7 +413,7 @@ TEST(Engine, PrecisionExceptionsChangeTheMatrixTheyName) {
   EXPECT_THAT(error.what(), HasSubstr("layer.3.ffn2"));
 }
 
-TEST(Engine, ReplayOfItsTraceIsWhatItAnswersWithDeebertsLastRampToo) {
+TEST(Engine, ReplayMatchesLiveAnswersWithLastRamp) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   layout.last_ramp = {.pooler = 3, .classifier = 3};
@@ -437,14 +437,14 @@ TEST(Engine, ReplayOfItsTraceIsWhatItAnswersWithDeebertsLastRampToo) {
   EXPECT_GT(by_final, 0);
 }
 
-TEST(FirstRow, CostsAsMuchAsABlockOfRowsAtLeast) {
+TEST(FirstRow, CostIsAtLeastOneRowBlock) {
   EXPECT_TRUE(first_rows_pay(21, 20));
   EXPECT_FALSE(first_rows_pay(20, 20));
   for (const Way& way : ways_here())
     EXPECT_GE(first_row_cost(*way.kernels, way.precision), way.kernels->row_block(way.precision)) << way.name();
 }
 
-TEST(FirstRow, KnowsTheShareThatLeavesFromCalibration) {
+TEST(FirstRow, UsesExitRatesOfCalibration) {
   BoundPolicy policy;
   policy.bound.count = 4;
   EXPECT_DOUBLE_EQ(leaving_share(policy, 0), 0.25);  // nothing known: all exits alike
@@ -459,7 +459,7 @@ TEST(FirstRow, KnowsTheShareThatLeavesFromCalibration) {
   EXPECT_DOUBLE_EQ(leaving_share(policy, 2), 0);
 }
 
-TEST(FirstRow, LearnsTheShareThatLeavesFromTheTextsThemselves) {
+TEST(FirstRow, UsesLiveExitCounts) {
   const ModelSpec spec = small_spec();
   Engine engine(make_model(spec, own_exits(spec)), {.threads = 2});
   const auto policy = engine.bind(parse_policy("patience:1"), {1, 0, 0});

@@ -50,7 +50,7 @@ class EngineOnFamily : public ::testing::TestWithParam<int> {
   [[nodiscard]] static const FamilyRow& row() { return families()[static_cast<size_t>(GetParam())]; }
 };
 
-TEST_P(EngineOnFamily, AgreesWithTheReferenceBeyondOneBlockOfAttention) {
+TEST_P(EngineOnFamily, MatchesReferenceBeyondOneAttentionBlock) {
   const ModelSpec spec = long_spec(row());
   const Checkpoint model = make_model(spec, own_exits(spec));
   const Reference reference(model);
@@ -72,7 +72,7 @@ TEST_P(EngineOnFamily, AgreesWithTheReferenceBeyondOneBlockOfAttention) {
   }
 }
 
-TEST_P(EngineOnFamily, GivesTheSameBitsForAnyThreadsCompanyAndOrderOfRows) {
+TEST_P(EngineOnFamily, IsBitEqualForAnyThreadsPackAndClsFirst) {
   const ModelSpec spec = long_spec(row());
   const Checkpoint model = make_model(spec, own_exits(spec));
   const std::vector<Encoding> texts = texts_for(spec);
@@ -100,7 +100,7 @@ TEST_P(EngineOnFamily, GivesTheSameBitsForAnyThreadsCompanyAndOrderOfRows) {
 
 // All memory that grows with a text is a thread's workspace, made for the longest one; the layers allocate nothing
 // (engine_allocation_test.cc).
-TEST_P(EngineOnFamily, NeedsMemoryInProportionToTheLongestText) {
+TEST_P(EngineOnFamily, MemoryIsLinearInLongestText) {
   std::vector<Checkpoint> models;
   for (const int tokens : {1024, 2048, 4096}) {
     ModelSpec spec = long_spec(row());
@@ -121,7 +121,7 @@ TEST_P(EngineOnFamily, NeedsMemoryInProportionToTheLongestText) {
 }
 
 // What attach learns from is what exits read: a reader with the logits of the last exit must find them in these rows.
-TEST_P(EngineOnFamily, GivesRowsAsExitsReadThem) {
+TEST_P(EngineOnFamily, RowsAreThoseExitsRead) {
   ModelSpec spec = long_spec(row());
   ExitLayout layout = own_exits(spec);
   for (ExitSite& site : layout.sites) site.pooler.reset();
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineOnFamily, ::testing::Range(0, static_cast<in
                          });
 
 // The slow definition: a window changes nothing but which keys are seen.
-TEST(Windows, AsWideAsTheTextHideNothing) {
+TEST(Windows, WindowOfTextLengthHidesNothing) {
   ModelSpec spec = long_spec(row_of(Family::modernbert));
   const Encoding text = random_text(spec, 40);
   spec.window = 39;
@@ -176,7 +176,7 @@ TEST(Windows, AsWideAsTheTextHideNothing) {
 }
 
 // As transformers computes them (scripts/golden/models.py).
-TEST(Distances, HaveTheBucketsOfTransformers) {
+TEST(Distances, BucketsMatchTransformers) {
   const Json sizes = read_json(EXEUNT_TEST_DATA "/golden/deberta_buckets.json");
   ASSERT_GE(sizes.size(), 4U);
   for (const Json& size : sizes) {
@@ -188,7 +188,7 @@ TEST(Distances, HaveTheBucketsOfTransformers) {
   }
 }
 
-TEST(Distances, HaveTheBucketsOfDeberta) {
+TEST(Distances, BucketsMatchDeberta) {
   EXPECT_EQ(log_bucket(0, 256, 512), 0);
   EXPECT_EQ(log_bucket(128, 256, 512), 128);
   EXPECT_EQ(log_bucket(129, 256, 512), 129);

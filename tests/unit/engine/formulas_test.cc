@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 
 const float kLn2 = std::log(2.0F), kLn3 = std::log(3.0F);
 
-TEST(Formulas, GeluWeighsByTheNormalDistribution) {
+TEST(Formulas, GeluMatchesNormalDistribution) {
   EXPECT_NEAR(gelu(1), 0.8413447461, 1e-7);
   EXPECT_NEAR(gelu(-1), -0.1586552539, 1e-7);
   EXPECT_NEAR(gelu(3), 2.9959503059, 1e-6);
@@ -26,7 +26,7 @@ TEST(Formulas, GeluWeighsByTheNormalDistribution) {
   EXPECT_EQ(gelu(20), 20);
 }
 
-TEST(Formulas, GeluNewIsTheFormWithTanhAndDiffers) {
+TEST(Formulas, GeluNewMatchesTanhForm) {
   EXPECT_NEAR(gelu_new(1), 0.8411919906, 1e-7);
   EXPECT_NEAR(gelu_new(-1), -0.1588080094, 1e-7);
   EXPECT_NEAR(gelu_new(3), 2.9963626078, 1e-6);
@@ -34,7 +34,7 @@ TEST(Formulas, GeluNewIsTheFormWithTanhAndDiffers) {
   EXPECT_EQ(gelu_new(0), 0);
 }
 
-TEST(Formulas, ActivateChoosesTheForm) {
+TEST(Formulas, ActivateSelectsFunction) {
   std::vector<float> a{-1, 2}, b = a, c = a;
   activate(Activation::gelu, a);
   activate(Activation::gelu_new, b);
@@ -52,7 +52,7 @@ TEST(Formulas, SigmoidIsStableAtBothEnds) {
   EXPECT_EQ(sigmoid(-1000), 0);
 }
 
-TEST(Formulas, SoftmaxOfLogarithmsIsTheirShares) {
+TEST(Formulas, SoftmaxOfLogarithmsIsNormalized) {
   std::vector<float> x{0, kLn2, kLn3};
   softmax(x);
   EXPECT_THAT(x, near({1.0F / 6, 2.0F / 6, 3.0F / 6}, 1e-7F));
@@ -69,7 +69,7 @@ TEST(Formulas, SoftmaxDoesNotOverflowOrVanish) {
   EXPECT_THAT(one, ElementsAre(1));
 }
 
-TEST(Formulas, LayerNormDividesByTheDeviationOverAllValues) {
+TEST(Formulas, LayerNormUsesPopulationVariance) {
   // mean 2.5, variance 1.25
   std::vector<float> rows{1, 2, 3, 4};
   layer_norm(rows, {.weight = {1, 1, 1, 1}, .bias = {0, 0, 0, 0}, .epsilon = 0});
@@ -82,19 +82,19 @@ TEST(Formulas, LayerNormAddsEpsilonToTheVariance) {
   EXPECT_THAT(rows, near({-0.6F, -2.0F, 7.2F, 0.6F}));
 }
 
-TEST(Formulas, LayerNormTakesEachRowByItself) {
+TEST(Formulas, LayerNormIsPerRow) {
   std::vector<float> rows{-1, 1, 100, 300, 5, 5};
   layer_norm(rows, {.weight = {1, 1}, .bias = {0, 0}, .epsilon = 1e-12F});
   EXPECT_THAT(rows, near({-1.0F, 1.0F, -1.0F, 1.0F, 0.0F, 0.0F}));
 }
 
-TEST(Formulas, AttentionWithoutPreferenceIsTheMean) {
+TEST(Formulas, UniformAttentionIsMean) {
   const std::vector<float> zero(6, 0.0F), value{1, 2, 3, 4, 8, 0};
   const auto out = attend({.query = zero, .key = zero, .value = value, .hidden = 2, .heads = 1});
   EXPECT_THAT(out, near({4, 2, 4, 2, 4, 2}));
 }
 
-TEST(Formulas, AttentionScoresAreDividedByTheRootOfTheHeadWidth) {
+TEST(Formulas, AttentionScalesByRootOfHeadWidth) {
   // Row 0 asks with √2 ln 3, so its scores are ln 3 and 0 and its weights ¾ and ¼; row 1 asks nothing.
   const std::vector<float> query{std::numbers::sqrt2_v<float> * kLn3, 0, 0, 0}, key{1, 0, 0, 0}, value{4, 0, 0, 8};
   const auto out = attend({.query = query, .key = key, .value = value, .hidden = 2, .heads = 1});
@@ -134,7 +134,7 @@ TEST(Formulas, ReaderWithZeroQueryIsTheMean) {
   EXPECT_THAT(reader_input(rows, query), near({1, -4, 3, -2}));
 }
 
-TEST(Formulas, RowsThatAreNotWholeAreOurMistake) {
+TEST(Formulas, RejectsIncompleteRows) {
   const std::vector<float> rows{1, 2, 3}, query{0, 0};
   EXPECT_THROW((void)pool_input(rows, 2, PoolInput::cls), std::logic_error);
   EXPECT_THROW((void)pool_input({}, 2, PoolInput::mean), std::logic_error);

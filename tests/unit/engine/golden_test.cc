@@ -62,7 +62,7 @@ std::vector<float> mean_of(const ReferenceOutput& out, int layer) {
 
 class GoldenModel : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(GoldenModel, AgreesAfterEveryLayerAndAtEveryExit) {
+TEST_P(GoldenModel, MatchesGoldenAtEveryLayerAndExit) {
   const std::string folder = std::string(EXEUNT_TEST_DATA "/golden/") + GetParam();
   const Reference reference(Checkpoint::open(folder));
   const TensorSet set = read_safetensors(folder + "/golden.safetensors");
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenModel, ::testing::ValuesIn(golden_names()),
                          [](const auto& model) { return model.param; });
 
 // Of several labels at once, other software's sigmoids are the scores, and they decide by any thresholds.
-TEST(GoldenModels, OfSeveralLabelsGiveThoseAboveTheirThresholds) {
+TEST(GoldenModels, MultiLabelAnswersAreLabelsAboveThresholds) {
   const std::string folder = EXEUNT_TEST_DATA "/golden/hf_bert_multi_label";
   const Checkpoint checkpoint = Checkpoint::open(folder);
   ASSERT_EQ(checkpoint.exits().problem, Problem::multi_label);

@@ -23,7 +23,7 @@ std::vector<float> random_floats(size_t count, uint32_t seed) {
   return out;
 }
 
-TEST(Linear, MultipliesByRowsOfTheWeightAndAddsTheBias) {
+TEST(Linear, MultipliesAndAddsBias) {
   const std::vector<float> weight{1, 2, 3, 4, 5, 6}, bias{10, 20};
   const Linear map(view(weight, {2, 3}), view(bias, {2}));
   EXPECT_EQ(map.inputs(), 3);
@@ -31,7 +31,7 @@ TEST(Linear, MultipliesByRowsOfTheWeightAndAddsTheBias) {
   EXPECT_THAT(map(std::vector<float>{1, 0, -1, 1, 1, 1}), ElementsAre(8, 18, 16, 35));
 }
 
-TEST(Linear, AddsInOneOrderWhateverTheSizes) {
+TEST(Linear, SumsInOneOrderForAllSizes) {
   // Bit-equal to the plain loop, for sizes around the blocks inside.
   uint32_t seed = 0;
   for (const size_t outputs : {1, 2, 31, 32, 33, 65}) {
@@ -61,7 +61,7 @@ TEST(Linear, ReadsTransposedWeights) {
   EXPECT_THAT(map(std::vector<float>{1, 0, 0}), ElementsAre(1, 4));
 }
 
-TEST(Linear, RowsThatAreNotWholeAreOurMistake) {
+TEST(Linear, RejectsIncompleteRows) {
   const std::vector<float> weight{1, 2}, bias{0};
   const Linear map(view(weight, {1, 2}), view(bias, {1}));
   EXPECT_THROW((void)map(std::vector<float>{1, 2, 3}), std::logic_error);

@@ -23,7 +23,7 @@ TEST(PrecisionMap, NamesSharedLayersByTheirGroup) {
               ElementsAre("group.0.qkv", "group.0.output", "group.0.ffn1", "group.0.ffn2"));
 }
 
-TEST(PrecisionMap, ComesBackAsItWasWritten) {
+TEST(PrecisionMap, RoundTrips) {
   const ModelSpec spec = small_spec();
   PrecisionMap map;
   map.by_precision[Precision::int8] = {
@@ -37,13 +37,13 @@ TEST(PrecisionMap, ComesBackAsItWasWritten) {
   EXPECT_THAT(map.exceptions(Precision::fp32), IsEmpty());
 }
 
-TEST(PrecisionMap, AModelWithoutTheFileHasNoExceptions) {
+TEST(PrecisionMap, MissingFileMeansNoExceptions) {
   const Scratch scratch;
   EXPECT_EQ(find_precision_map(scratch.path(), small_spec()), PrecisionMap{});
   EXPECT_EQ(find_precision_map({}, small_spec()), PrecisionMap{});
 }
 
-TEST(PrecisionMap, HasAHashOnlyWhereThereAreExceptions) {
+TEST(PrecisionMap, HashExistsOnlyWithExceptions) {
   const Exceptions one{{"layer.1.ffn2", Precision::bf16}}, other{{"layer.1.ffn2", Precision::fp32}};
   EXPECT_FALSE(precision_map_sha256({}).has_value());
   EXPECT_EQ(precision_map_sha256(one)->size(), 64U);
@@ -55,7 +55,7 @@ struct Refusal {
   std::string text, message, hint;
 };
 
-TEST(PrecisionMap, BrokenFilesAreRefusedWithTheirPlace) {
+TEST(PrecisionMap, RejectsBrokenFilesWithPosition) {
   const std::string format = R"({"format":"exeunt.precision/1",)";
   for (const Refusal& refusal : {
            Refusal{"[]", "want an object", ""},

@@ -21,7 +21,7 @@ bool close(std::span<const float> a, std::span<const float> b, float tolerance) 
                     [&](float x, float y) { return std::abs(x - y) <= tolerance; });
 }
 
-RC_GTEST_PROP(AnyModel, GivesFiniteOutputsOfTheRightSize, ()) {
+RC_GTEST_PROP(AnyModel, OutputsAreFiniteAndSized, ()) {
   const ModelSpec spec = arbitrary_spec();
   const ExitLayout layout = arbitrary_exits(spec);
   const Reference reference(make_model(spec, layout, {}, pick(0U, 1000U)));
@@ -43,7 +43,7 @@ RC_GTEST_PROP(AnyModel, GivesFiniteOutputsOfTheRightSize, ()) {
   RC_ASSERT(out.ramp.has_value() == layout.last_ramp.has_value());
 }
 
-RC_GTEST_PROP(AnyModel, RunsTheFirstLayersAlikeWhereverItStops, ()) {
+RC_GTEST_PROP(AnyModel, FirstLayersAreIndependentOfMaxLayers, ()) {
   const ModelSpec spec = arbitrary_spec();
   const Reference reference(make_model(spec, arbitrary_exits(spec), {}, pick(0U, 1000U)));
   const Encoding text = arbitrary_text(spec);
@@ -54,7 +54,7 @@ RC_GTEST_PROP(AnyModel, RunsTheFirstLayersAlikeWhereverItStops, ()) {
   for (size_t i = 0; i < part.exits.size(); ++i) RC_ASSERT(part.exits[i].logits == all.exits[i].logits);
 }
 
-RC_GTEST_PROP(AnyModel, DoesNotKnowTheOrderOfWordsWithoutPositions, ()) {
+RC_GTEST_PROP(AnyModel, IsOrderInvariantWithoutPositions, ()) {
   ModelSpec spec = arbitrary_spec();
   spec.rotary_base = 0;
   spec.window = spec.relative_buckets = 0;

@@ -43,14 +43,14 @@ LiveSystem system_of(const Reference& reference) {
           }};
 }
 
-RC_GTEST_PROP(AnyModel, AnswersLiveAsItsTraceReplays, ()) {
+RC_GTEST_PROP(AnyModel, ReplayMatchesLiveAnswers, ()) {
   const ModelSpec spec = arbitrary_spec();
   const Reference reference(make_model(spec, arbitrary_exits(spec), {}, pick(0U, 1000U)));
   replay_equals_live(system_of(reference), spec);
 }
 
 // The law can be broken: a system that answers one exit later is found out.
-TEST(ReplayEqualsLive, FindsASystemThatLeavesLate) {
+TEST(ReplayEqualsLive, DetectsSystemThatExitsLate) {
   const auto broken = rc::detail::checkTestable([] {
     ModelSpec spec = small_spec();
     const Reference reference(make_model(spec, own_exits(spec)));

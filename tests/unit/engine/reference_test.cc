@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::Pointwise;
 using ::testing::SizeIs;
 
-TEST(Reference, GivesRowsAfterEveryLayerAndOutputsOfEveryExit) {
+TEST(Reference, ReturnsRowsOfEveryLayerAndOutputsOfEveryExit) {
   const ModelSpec spec = small_spec();
   const Reference reference(make_model(spec, own_exits(spec)));
   const ReferenceOutput out = reference.run(random_text(spec, 5));
@@ -88,7 +88,7 @@ TEST(Reference, AlbertSharesOneLayerAmongAll) {
   EXPECT_EQ(a.exits[2].logits, b.exits[2].logits);
 }
 
-TEST(Reference, AlbertGroupsTakeTheirShareOfTheLayers) {
+TEST(Reference, AlbertGroupsSplitLayersEvenly) {
   ModelSpec spec = small_spec(Family::albert);
   spec.layers = 4;
   spec.groups = 2;
@@ -129,7 +129,7 @@ TEST(Reference, ReaderSitesReadRowZeroAndTheWeightedRows) {
   EXPECT_THAT(out.exits[0].pooled, SizeIs(5));
 }
 
-TEST(Reference, ExitsThatShareTheirHeadAgreeWithAHeadOfTheirOwn) {
+TEST(Reference, SharedHeadMatchesSeparateHeads) {
   const ModelSpec spec = small_spec();
   const ExitLayout own = own_exits(spec);
   ExitLayout shared = own;
@@ -149,7 +149,7 @@ TEST(Reference, ExitsThatShareTheirHeadAgreeWithAHeadOfTheirOwn) {
   EXPECT_NE(a.exits[0].logits, a.exits[2].logits);
 }
 
-TEST(Reference, WithoutAPoolerTheClassifierReadsTheRowItself) {
+TEST(Reference, ClassifierReadsRowWithoutPooler) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   for (ExitSite& site : layout.sites) site.pooler.reset();
@@ -183,7 +183,7 @@ TEST(Reference, LearningToExitIsASigmoidOverThePooledVector) {
   }
 }
 
-TEST(Reference, TheRampOfTheLastLayerStandsBesideItsFinalHead) {
+TEST(Reference, LastRampIsSeparateFromFinalHead) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   layout.last_ramp = {.pooler = 3, .classifier = 3};
@@ -195,7 +195,7 @@ TEST(Reference, TheRampOfTheLastLayerStandsBesideItsFinalHead) {
   EXPECT_NE(out.ramp->logits, out.exits[2].logits);
 }
 
-TEST(Reference, TraceIsTheRawLogitsOfAllExits) {
+TEST(Reference, TraceHoldsRawLogitsOfAllExits) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   layout.lte = true;
@@ -214,7 +214,7 @@ TEST(Reference, TraceIsTheRawLogitsOfAllExits) {
   EXPECT_EQ(trace.ramp, out.ramp->logits);
 }
 
-TEST(Reference, ABackboneWithoutHeadsGivesRowsOnly) {
+TEST(Reference, BackboneWithoutHeadsReturnsRowsOnly) {
   const ModelSpec spec = small_spec(Family::elasticbert);
   const Reference reference(make_model(spec, {}));
   const ReferenceOutput out = reference.run(random_text(spec, 3));
@@ -223,7 +223,7 @@ TEST(Reference, ABackboneWithoutHeadsGivesRowsOnly) {
   EXPECT_THAT(reference.trace(random_text(spec, 3)).logits, IsEmpty());
 }
 
-TEST(Reference, StopsAfterTheLayersAskedFor) {
+TEST(Reference, StopsAfterMaxLayers) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   layout.last_ramp = {.pooler = 3, .classifier = 3};
@@ -240,7 +240,7 @@ TEST(Reference, StopsAfterTheLayersAskedFor) {
 }
 
 // Without positions the encoder does not know an order: exchanging two words exchanges their rows and no more.
-TEST(Reference, RowsFollowTheirWordsWhenPositionsAreEqual) {
+TEST(Reference, RowsPermuteWithWordsForEqualPositions) {
   for (const Family family : {Family::bert, Family::roberta, Family::albert}) {
     const ModelSpec spec = small_spec(family);
     const size_t size = static_cast<size_t>(spec.positions) * static_cast<size_t>(spec.embedding);
@@ -300,7 +300,7 @@ TEST(Reference, HalfWeightsAreConvertedExactly) {
   EXPECT_EQ(half.run(text).rows, full.run(text).rows);
 }
 
-TEST(Reference, RefusesTextsTheModelCannotTake) {
+TEST(Reference, RejectsInvalidTexts) {
   const ModelSpec spec = small_spec(Family::roberta);
   const Reference reference(make_model(spec, own_exits(spec)));
   const auto run = [&](std::vector<int32_t> ids, std::vector<uint8_t> types) {

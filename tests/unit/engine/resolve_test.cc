@@ -53,7 +53,7 @@ struct CertifiedFolder {
   PolicyFile file = {};
 };
 
-TEST(Resolve, TheModelsOwnPolicyRunsUnderTheConditionsOfItsCertificate) {
+TEST(Resolve, RunsModelPolicyUnderItsCertificate) {
   const CertifiedFolder folder;
   const Resolved what = folder.run();
   EXPECT_EQ(str(what.policy), "entropy:0.1");
@@ -69,7 +69,7 @@ TEST(Resolve, TheModelsOwnPolicyRunsUnderTheConditionsOfItsCertificate) {
 }
 
 // A rule in words is measured and served with the same exits and temperatures.
-TEST(Resolve, APolicyInWordsTakesTheCalibratedExitsAndTemperatures) {
+TEST(Resolve, ExplicitPolicyUsesCalibratedExitsAndTemperatures) {
   const CertifiedFolder folder;
   const Resolved other = folder.run({.policy = "confidence:0.9"});
   EXPECT_EQ(other.policy.exits, (std::vector<int>{1, 3}));
@@ -86,7 +86,7 @@ TEST(Resolve, APolicyInWordsTakesTheCalibratedExitsAndTemperatures) {
   EXPECT_FALSE(fewer.certificate);
 }
 
-TEST(Resolve, EveryConditionIsCheckedAndNamed) {
+TEST(Resolve, ChecksAndNamesEveryCondition) {
   const auto promise = [](auto&& change, const RunRequest& request = {}) {
     CertifiedFolder folder;
     change(folder.entry());
@@ -113,7 +113,7 @@ TEST(Resolve, EveryConditionIsCheckedAndNamed) {
 }
 
 // A file that the user names for a model with another precision.json: its policy runs, its promise does not.
-TEST(Resolve, ANamedFileOfAnotherPrecisionMapPromisesNothing) {
+TEST(Resolve, NamedFileOfOtherPrecisionMapHasNoPromise) {
   CertifiedFolder folder;
   folder.entry().precision_map = std::string(64, 'c');
   folder.save();
@@ -123,7 +123,7 @@ TEST(Resolve, ANamedFileOfAnotherPrecisionMapPromisesNothing) {
   EXPECT_THAT(what.notices, ElementsAre(HasSubstr("promise: none (certified with precision.json cccccccccccc")));
 }
 
-TEST(Resolve, WhatAnOldCertificateDoesNotKnowIsNotCompared) {
+TEST(Resolve, SkipsConditionsMissingInOldCertificates) {
   CertifiedFolder folder;
   folder.entry().engine.clear();
   folder.entry().numerics = 0;
@@ -135,7 +135,7 @@ TEST(Resolve, WhatAnOldCertificateDoesNotKnowIsNotCompared) {
   EXPECT_TRUE(folder.run({.max_length = 64}).certificate);
 }
 
-TEST(Resolve, OtherWeightsAndPrecisionsRunAtFullDepthOrAreRefused) {
+TEST(Resolve, OtherWeightsOrPrecisionsRunAtFullDepthOrFail) {
   CertifiedFolder folder;
   const std::string named = (folder.path / "policy.json").string();
   EXPECT_TRUE(folder.run({.policy = named}).certificate);
@@ -151,7 +151,7 @@ TEST(Resolve, OtherWeightsAndPrecisionsRunAtFullDepthOrAreRefused) {
   EXPECT_THAT(error_of([&] { (void)folder.run({.policy = named}); }).what(), HasSubstr("made for other weights"));
 }
 
-TEST(Resolve, TheMaxLengthIsTheCertificatesElseTheTrainingsElse128AndWithinTheModel) {
+TEST(Resolve, MaxLengthComesFromCertificateThenTrainingThenDefault) {
   CertifiedFolder folder;
   EXPECT_EQ(folder.run({.max_length = 20}).max_length, 20);
   EXPECT_EQ(folder.run({.max_length = 1000}).max_length, 64);  // positions of the model
@@ -167,7 +167,7 @@ TEST(Resolve, TheMaxLengthIsTheCertificatesElseTheTrainingsElse128AndWithinTheMo
 }
 
 // A replay runs under the conditions of its trace.
-TEST(Resolve, AReplayIsHeldToTheSameConditions) {
+TEST(Resolve, ReplayChecksSameConditions) {
   CertifiedFolder folder;
   const Checkpoint model = Checkpoint::open(folder.path);
   TraceInfo trace;
@@ -189,7 +189,7 @@ TEST(Resolve, AReplayIsHeldToTheSameConditions) {
   EXPECT_EQ(resolve_replay(nullptr, trace, {.policy = (folder.path / "policy.json").string()}).policy, live.policy);
 }
 
-TEST(Resolve, ThePrecisionIsBf16WhereTheKernelsHaveItWithoutAPolicy) {
+TEST(Resolve, DefaultsToBf16WhereSupported) {
   const Checkpoint model = Checkpoint::open(kImported);
   EXPECT_EQ(resolve(model, {}).precision, choose_kernels().bf16 ? Precision::bf16 : Precision::fp32);
   EXPECT_EQ(resolve(model, {.precision = Precision::int8}).precision, Precision::int8);
@@ -210,7 +210,7 @@ TEST(Resolve, ThePrecisionIsBf16WhereTheKernelsHaveItWithoutAPolicy) {
 // A stand-in for a GPU's engine: what is resolved does not depend on one being there.
 const EngineTraits kGpu{.name = "cuda/sm_90", .numerics = 7, .bf16 = true, .int8 = false};
 
-TEST(Resolve, APolicyCertifiedOnTheCpuRunsOnAGpuWithoutItsPromise) {
+TEST(Resolve, CpuCertificateDoesNotHoldOnGpu) {
   CertifiedFolder folder;
   const Resolved there = folder.run({.engine = kGpu});
   EXPECT_EQ(str(there.policy), "entropy:0.1") << "still runs";
@@ -228,7 +228,7 @@ TEST(Resolve, APolicyCertifiedOnTheCpuRunsOnAGpuWithoutItsPromise) {
   EXPECT_THAT(folder.run({.engine = kGpu}).promise, HasSubstr("none (certified on cpu, not on cuda/sm_90"));
 }
 
-TEST(Resolve, EveryDeviceHasTheCertificateThatWasMadeOnIt) {
+TEST(Resolve, UsesCertificateOfDevice) {
   CertifiedFolder folder;
   PolicyEntry on_gpu = folder.entry();
   on_gpu.device = "cuda";
@@ -252,7 +252,7 @@ TEST(Resolve, EveryDeviceHasTheCertificateThatWasMadeOnIt) {
             "none (certified with version 7 of the arithmetic of cuda/sm_90, running with 8)");
 }
 
-TEST(Resolve, TheCpusProfileSaysNothingOfAGpu) {
+TEST(Resolve, IgnoresCpuProfileOnGpu) {
   const CertifiedFolder folder;
   const auto layers = static_cast<size_t>(Checkpoint::open(folder.path).spec().layers);
   ProfileEntry entry{.precision = "fp32", .isa = "sm_90", .lengths = {8}};
@@ -264,7 +264,7 @@ TEST(Resolve, TheCpusProfileSaysNothingOfAGpu) {
   EXPECT_EQ(folder.run({.precision = Precision::fp32, .engine = kGpu}).pack_rows, 0);
 }
 
-TEST(Resolve, TakesTheExceptionsOfThePrecisionItRunsIn) {
+TEST(Resolve, UsesExceptionsOfResolvedPrecision) {
   const CertifiedFolder folder;
   const Checkpoint model = Checkpoint::open(folder.path);
   EXPECT_FALSE(precision_map_of(model, "cpu/neon", "int8").has_value());
@@ -278,7 +278,7 @@ TEST(Resolve, TakesTheExceptionsOfThePrecisionItRunsIn) {
   EXPECT_FALSE(precision_map_of(model, "cpu/neon", "external").has_value());
 }
 
-TEST(Resolve, AGpuKeepsOutOfInt8WhatThePrecisionMapKeepsOutOfIt) {
+TEST(Resolve, GpuKeepsInt8ExceptionsOfPrecisionMap) {
   const CertifiedFolder folder;
   const Checkpoint model = Checkpoint::open(folder.path);
   const EngineTraits gpu{.name = "cuda/sm_90", .numerics = 1, .bf16 = true, .int8 = true};
@@ -306,7 +306,7 @@ TEST(Resolve, AGpuKeepsOutOfInt8WhatThePrecisionMapKeepsOutOfIt) {
   EXPECT_FALSE(precision_map_of(model, gpu.name, "int8").has_value());
 }
 
-TEST(Resolve, APackHasTheRowsThatWereMeasuredHereUnlessTheCallerSaysHowMany) {
+TEST(Resolve, PackRowsComeFromProfileUnlessSet) {
   const CertifiedFolder folder;
   EXPECT_EQ(folder.run().pack_rows, 0);
   const auto layers = static_cast<size_t>(Checkpoint::open(folder.path).spec().layers);

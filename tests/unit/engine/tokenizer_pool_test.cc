@@ -62,7 +62,7 @@ ModelSpec spec_of(int texts) {
   return spec;
 }
 
-TEST(TokenizerPool, HandsTextsOverInSharesAndInTheirOrder) {
+TEST(TokenizerPool, DeliversTextsInBatchesAndInOrder) {
   constexpr int kTexts = 100;
   const ModelSpec spec = spec_of(kTexts);
   Fates fates(kTexts);
@@ -89,7 +89,7 @@ TEST(TokenizerPool, HandsTextsOverInSharesAndInTheirOrder) {
   EXPECT_TRUE(fates.answers().empty());
 }
 
-TEST(TokenizerPool, EveryTextOfManyThreadsIsTakenOnce) {
+TEST(TokenizerPool, DeliversEachTextOfManyThreadsOnce) {
   constexpr int kTexts = 4000, kGivers = 4;
   const ModelSpec spec = spec_of(kTexts);
   Fates fates(kTexts);
@@ -112,7 +112,7 @@ TEST(TokenizerPool, EveryTextOfManyThreadsIsTakenOnce) {
   EXPECT_TRUE(fates.answers().empty());
 }
 
-TEST(TokenizerPool, ATextThatCannotBeMadeOrIsCancelledEndsAlone) {
+TEST(TokenizerPool, FailedOrCancelledTextEndsAlone) {
   const ModelSpec spec = spec_of(4);
   Fates fates(4);
   {
@@ -134,7 +134,7 @@ TEST(TokenizerPool, ATextThatCannotBeMadeOrIsCancelledEndsAlone) {
               ::testing::UnorderedElementsAre(HasSubstr("failed no such text"), HasSubstr("failed"), "cancelled "));
 }
 
-TEST(TokenizerPool, StoppingTakesOrCancelsEveryTextOnce) {
+TEST(TokenizerPool, StopDeliversOrCancelsEachTextOnce) {
   constexpr int kTexts = 500;
   const ModelSpec spec = spec_of(kTexts);
   Fates fates(kTexts);

@@ -19,7 +19,7 @@ Error complaint(const std::function<void(TensorSet&)>& spoil) {
   return error_of([&] { (void)Checkpoint(spec, exits, tensors, {.where = "model.safetensors"}); });
 }
 
-TEST(Checkpoint, HoldsEveryFamilyAndLayoutUnderOurNames) {
+TEST(Checkpoint, AcceptsEveryFamilyAndLayout) {
   for (const FamilyRow& row : families()) {
     const Family family = row.spec.family;
     const ModelSpec spec = tiny::spec(family);
@@ -38,7 +38,7 @@ TEST(Checkpoint, ReportsAMissingTensorByName) {
   EXPECT_STREQ(error.what(), "model.safetensors: tensor 'embeddings.norm.bias' is missing");
 }
 
-TEST(Checkpoint, SaysHowManyLayersTheWeightsHave) {
+TEST(Checkpoint, MissingLayersErrorCountsLayersOfWeights) {
   const Error error = complaint([](TensorSet& t) {
     std::erase_if(t.tensors, [](const auto& entry) { return entry.first.starts_with("layer.3."); });
   });
@@ -50,7 +50,7 @@ TEST(Checkpoint, ReportsAMisshapenTensorWithBothShapes) {
   EXPECT_STREQ(error.what(), "model.safetensors: tensor 'exits.pooler.1.weight': got shape [4, 16], want [8, 8]");
 }
 
-TEST(Checkpoint, GuessesThatTheWeightsAreOfAnotherSize) {
+TEST(Checkpoint, ShapeErrorSuggestsOtherModelSize) {
   ModelSpec base = tiny::spec(Family::bert, 1);
   base.hidden = base.embedding = 768;
   base.heads = 12;
@@ -64,18 +64,18 @@ TEST(Checkpoint, GuessesThatTheWeightsAreOfAnotherSize) {
   EXPECT_EQ(error.hint(), "the weights have hidden size 768, the configuration says 1000");
 }
 
-TEST(Checkpoint, RefusesOtherTypesThanTheThreeItKnows) {
+TEST(Checkpoint, RejectsUnsupportedTypes) {
   const Error error = complaint([](TensorSet& t) { t.tensors["layer.0.key.bias"].dtype = DType::i32; });
   EXPECT_STREQ(error.what(), "model.safetensors: tensor 'layer.0.key.bias': got I32, want F32, F16 or BF16");
 }
 
-TEST(Checkpoint, RefusesATensorThatIsNotPartOfTheModel) {
+TEST(Checkpoint, RejectsUnknownTensor) {
   const Error error = complaint([](TensorSet& t) { t.tensors["layer.0.kye.bias"] = t.tensors["layer.0.key.bias"]; });
   EXPECT_THAT(error.what(), HasSubstr("tensor 'layer.0.kye.bias' is not part of the model"));
   EXPECT_EQ(error.hint(), "did you mean 'layer.0.key.bias'?");
 }
 
-TEST(Checkpoint, RefusesHalfAPooler) {
+TEST(Checkpoint, RejectsIncompletePooler) {
   const ModelSpec spec = tiny::spec(Family::bert);
   for (const char* half : {"pooler.weight", "pooler.bias"}) {
     TensorSet tensors = tiny::tensors(spec, {});
@@ -89,7 +89,7 @@ TEST(Checkpoint, RefusesHalfAPooler) {
   EXPECT_EQ(Checkpoint(spec, {}, neither).find("pooler.weight"), nullptr);
 }
 
-TEST(Checkpoint, NamesATensorAsTheFileDoes) {
+TEST(Checkpoint, ErrorsUseTensorNamesOfFile) {
   const ModelSpec spec = tiny::spec(Family::bert);
   TensorSet tensors = tiny::tensors(spec, {});
   tensors.tensors["embeddings.norm.weight"].shape = {7};

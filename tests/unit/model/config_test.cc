@@ -47,7 +47,7 @@ TEST(Config, FillsMissingFieldsAsTransformersDoes) {
   EXPECT_FLOAT_EQ(albert.classifier_dropout, 0.1F);
 }
 
-TEST(Config, PassesOverFieldsOfNoConcern) {
+TEST(Config, IgnoresUnusedFields) {
   EXPECT_EQ(parse(R"({"model_type": "bert", "torch_dtype": "float16", "dtype": "float32", "use_cache": true,
                       "_name_or_path": "x", "classifier_dropout": null, "pad_token_id": null})")
                 .spec.hidden,
@@ -61,7 +61,7 @@ TEST(Config, ReadsTheActivationUnderAllItsNames) {
   EXPECT_EQ(parse(R"({"model_type": "bert", "hidden_act": "relu"})").spec.activation, Activation::relu);
 }
 
-TEST(Config, TellsTheFamilyOfOldFilesByTheirFields) {
+TEST(Config, InfersFamilyOfOldFiles) {
   EXPECT_EQ(parse(R"({"max_output_layers": 12})").spec.family, Family::elasticbert);
   EXPECT_EQ(parse(R"({"num_hidden_groups": 1, "hidden_size": 768, "num_attention_heads": 12})").spec.family,
             Family::albert);
@@ -84,7 +84,7 @@ TEST(Config, ReadsLabelsInTheOrderOfTheirIndices) {
   EXPECT_THAT(parse(R"({"model_type": "bert"})").heads.labels, IsEmpty());
 }
 
-TEST(Config, RefusesLabelsThatAreNoList) {
+TEST(Config, RejectsLabelsThatAreNoList) {
   for (const char* text : {R"({"model_type": "bert", "id2label": {"0": "a", "2": "b"}})",
                            R"({"model_type": "bert", "id2label": {"0": "a", "x": "b"}})",
                            R"({"model_type": "bert", "id2label": {"0": "a", "00": "b"}})",
@@ -95,7 +95,7 @@ TEST(Config, RefusesLabelsThatAreNoList) {
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "id2label": ["a"]})").what(), HasSubstr("want an object"));
 }
 
-TEST(Config, RefusesWhatWouldChangeTheArithmetic) {
+TEST(Config, RejectsUnsupportedArithmetic) {
   EXPECT_THAT(config_refusal(R"({"model_type": "gpt2"})").what(),
               HasSubstr("got 'gpt2', want one of bert, roberta, albert, elasticbert"));
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "position_embedding_type": "relative_key"})").what(),
@@ -107,7 +107,7 @@ TEST(Config, RefusesWhatWouldChangeTheArithmetic) {
   EXPECT_THAT(config_refusal(R"({"model_type": "albert", "inner_group_num": 2})").what(), HasSubstr("got 2, want 1"));
 }
 
-TEST(Config, RefusesSizesOutOfRange) {
+TEST(Config, RejectsSizesOutOfRange) {
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "hidden_size": 0})").what(),
               HasSubstr("field 'hidden_size': got 0, want a whole number from 1 to 16384"));
   EXPECT_THAT(config_refusal(R"({"model_type": "bert", "num_hidden_layers": 100000})").what(),
@@ -204,7 +204,7 @@ TEST(Config, ReadsDebertaAndModernBertAsTheyArePublished) {
   EXPECT_EQ(now.local_rotary_base, 500.0F);
 }
 
-TEST(Config, OfAShortModernBertIsReadAsItWasWritten) {
+TEST(Config, ShortModernBertRoundTrips) {
   const ModelSpec spec = parse(R"({"model_type": "modernbert", "num_hidden_layers": 2})").spec;
   EXPECT_EQ(spec.global_every, 2);  // not 3: the second layer is the last, and local
   const std::string written = json_text(exeunt_config(spec));
@@ -253,7 +253,7 @@ TEST(Config, NamesTheFieldThatAsksForSomethingUnsupported) {
   }
 }
 
-TEST(Config, WhatIsWrittenReadsAsTheSameSpec) {
+TEST(Config, SpecRoundTrips) {
   for (const FamilyRow& row : families()) {
     const Family family = row.spec.family;
     const ModelSpec spec = tiny::spec(family);
@@ -270,7 +270,7 @@ TEST(Config, WhatIsWrittenReadsAsTheSameSpec) {
   }
 }
 
-TEST(Config, OfManyLabelsIsWrittenInLinearTime) {
+TEST(Config, WritesManyLabelsInLinearTime) {
   const ModelSpec spec = tiny::spec(Family::bert);
   const auto labelled = [&](size_t count) {
     ExitLayout exits = tiny::own_heads(spec);

@@ -33,14 +33,14 @@ TEST(ElbertRule, HasOtherNamesToo) {
   EXPECT_THAT(refusal({.cnt_thres = 0}), HasSubstr("cnt_thres: got 0"));
 }
 
-TEST(ElbertRule, OfANegativeThresholdNeverLeavesByIt) {
+TEST(ElbertRule, NegativeThresholdNeverExits) {
   EXPECT_EQ(elbert_policy({.exit_thres = -1}, 2), "window:0,8,bias_1");
   EXPECT_EQ(elbert_policy({.thres_name = "entropy", .exit_thres = -0.5}, 2), "nentropy:0");
   EXPECT_EQ(elbert_policy({.thres_name = "logits", .exit_thres = -0.5}, 2), "confidence:1");
 }
 
 // What convert writes into policy.json must be readable: every rule is a policy or an error, whatever its values.
-TEST(ElbertRule, IsAPolicyOrAnError) {
+TEST(ElbertRule, ConvertsToPolicyOrError) {
   const double values[] = {-1e9, -1, -1e-9, 0, 1e-9, 0.3, 0.5, 0.50001, 1, 1.001, 2, 2.9, 1000, 1001, 1e300, NAN};
   int policies = 0;
   for (const char* name : {"bias_1", "bias_2", "bias_3", "entropy", "logits"}) {

@@ -81,7 +81,7 @@ TEST_P(RoundTrip, OwnToHuggingFaceToOwnKeepsEveryByte) {
   expect_same_folder(scratch.path() / "hf", scratch.path() / "hf2");
 }
 
-TEST_P(RoundTrip, TheWeightsHashIsThatOfTheFileWeWouldWrite) {
+TEST_P(RoundTrip, WeightsHashEqualsHashOfWrittenFile) {
   const Scratch scratch(quick_parent());
   const Checkpoint made = make(GetParam());
   (void)write_exeunt_folder(made, scratch.path() / "a");
@@ -92,7 +92,7 @@ TEST_P(RoundTrip, TheWeightsHashIsThatOfTheFileWeWouldWrite) {
 INSTANTIATE_TEST_SUITE_P(All, RoundTrip, testing::ValuesIn(cases()), [](const auto& test) { return test.param.name; });
 
 // Models that transformers and PyTorch wrote, of every system: into our folder, out to transformers, and back.
-TEST(GoldenModels, KeepEveryByteOnTheWayThroughOurFolder) {
+TEST(GoldenModels, RoundTripThroughOwnFolderBitForBit) {
   int models = 0;
   for (const auto& entry : fs::directory_iterator(EXEUNT_TEST_DATA "/golden")) {
     if (!fs::exists(entry.path() / "config.json")) continue;
@@ -120,7 +120,7 @@ void expect_contains(const fs::path& exported, const TensorSet& original) {
   }
 }
 
-TEST(HuggingFaceExport, GivesBackWhatTransformersSaved) {
+TEST(HuggingFaceExport, RoundTripsTransformersFiles) {
   for (const std::string family : {"bert", "roberta", "albert"}) {
     for (const bool head : {false, true}) {
       const Scratch scratch(quick_parent());
@@ -148,7 +148,7 @@ TEST(HuggingFaceExport, GivesBackWhatTransformersSaved) {
   }
 }
 
-TEST(HuggingFaceExport, SaysWhenTheLastExitHasNoCounterpart) {
+TEST(HuggingFaceExport, NoticesLastExitWithoutCounterpart) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
   const ExitLayout exits = tiny::readers(spec);
@@ -226,7 +226,7 @@ TEST(OwnFolder, WritesElbertsRuleAsAnUncertifiedPolicy) {
   EXPECT_NO_THROW((void)read_policy_file(scratch.path() / "own" / "policy.json"));
 }
 
-TEST(OwnFolder, RefusesAnExistingFolderUnlessToldToReplaceIt) {
+TEST(OwnFolder, RejectsExistingFolderWithoutReplace) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
   const Checkpoint checkpoint(spec, {}, tiny::tensors(spec, {}));
@@ -238,7 +238,7 @@ TEST(OwnFolder, RefusesAnExistingFolderUnlessToldToReplaceIt) {
   EXPECT_NO_THROW((void)Checkpoint::open(scratch.path() / "a", {.verify = true}));
 }
 
-TEST(OwnFolder, LeavesNothingBehindWhereItCannotWrite) {
+TEST(OwnFolder, LeavesNothingBehindOnFailure) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
   const Checkpoint checkpoint(spec, {}, tiny::tensors(spec, {}));
@@ -249,7 +249,7 @@ TEST(OwnFolder, LeavesNothingBehindWhereItCannotWrite) {
 }
 
 // A policy certified with some thresholds must not run with others: the hash that binds it has them.
-TEST(OwnFolder, OtherThresholdsAreAnotherModelForItsPolicies) {
+TEST(OwnFolder, OtherThresholdsInvalidatePolicies) {
   const Scratch scratch;
   const ModelSpec spec = tiny::spec(Family::bert);
   ExitLayout exits = tiny::own_heads(spec);

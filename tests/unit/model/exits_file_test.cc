@@ -23,7 +23,7 @@ Error exits_complaint(const std::function<void(Json&)>& spoil) {
   return error_of([&] { (void)parse_exits(value, spec, "exits.json"); });
 }
 
-TEST(ExitsFile, WhatIsWrittenIsReadBack) {
+TEST(ExitsFile, RoundTrips) {
   const ModelSpec spec = tiny::spec(Family::bert);
   for (const ExitLayout& exits :
        {ExitLayout{}, tiny::own_heads(spec), tiny::shared_pooler(spec), tiny::shared_head(spec), tiny::raw_heads(spec),
@@ -77,7 +77,7 @@ TEST(ExitsFile, ReadsAFileWrittenByHand) {
   EXPECT_EQ(exits.compat_last_ramp, LastRamp::ramp);
 }
 
-TEST(ExitsFile, RefusesUnknownFieldsWithTheNearestKnownOne) {
+TEST(ExitsFile, UnknownFieldSuggestsNearest) {
   const Error error = exits_complaint([](Json& v) { v["otuputs"] = 3; });
   EXPECT_STREQ(error.what(), "exits.json: unknown field 'otuputs'");
   EXPECT_EQ(error.hint(), "did you mean 'outputs'?");
@@ -86,7 +86,7 @@ TEST(ExitsFile, RefusesUnknownFieldsWithTheNearestKnownOne) {
   EXPECT_THAT(exits_complaint([](Json& v) { v["compat"]["x"] = 3; }).what(), HasSubstr("compat: unknown field 'x'"));
 }
 
-TEST(ExitsFile, RefusesWrongTypesAndBrokenRules) {
+TEST(ExitsFile, RejectsWrongTypesAndBrokenRules) {
   const std::pair<std::function<void(Json&)>, const char*> spoils[] = {
       {[](Json& v) { v["format"] = "exeunt.exits/2"; }, "got format 'exeunt.exits/2', want 'exeunt.exits/1'"},
       {[](Json& v) { v.erase("format"); }, "field 'format' is missing"},

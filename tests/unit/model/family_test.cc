@@ -39,7 +39,7 @@ TEST(Family, LocalLayersAndTheFirstNormFollowTheirIndex) {
   }
 }
 
-TEST(Family, TheLastRowThatFitsIsTheOneMeant) {
+TEST(Family, LastMatchingRowWins) {
   EXPECT_EQ(find_family([](const FamilyRow&) { return true; }), families().back().spec.family);
   EXPECT_EQ(find_family([](const FamilyRow&) { return false; }), std::nullopt);
 }

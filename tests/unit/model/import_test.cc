@@ -272,7 +272,7 @@ TEST(Import, ReadsBareEncodersWithAndWithoutPrefixAndPooler) {
   }
 }
 
-TEST(Import, TellsTheFamilyFromTheNamesOfOldFolders) {
+TEST(Import, InfersFamilyOfOldFolders) {
   Json config = others::config("bert");
   config.erase("model_type");
   Builder roberta;
@@ -395,7 +395,7 @@ TEST(Import, FallsBackToNumberedLabelsWithANotice) {
   EXPECT_THAT(checkpoint.notices(), Contains(HasSubstr("names 2 distinct labels, the weights have 3 outputs")));
 }
 
-TEST(Import, NamesAMissingTensorAsTheFilesSystemWould) {
+TEST(Import, MissingTensorErrorUsesNamesOfSource) {
   Builder b;
   b.bert("bert.");
   b.highways("bert.", "pooler.dense", 2);
@@ -409,7 +409,7 @@ TEST(Import, NamesAMissingTensorAsTheFilesSystemWould) {
   EXPECT_EQ(error.hint(), "the weights have 2 layers, the configuration says 4");
 }
 
-TEST(Import, RefusesHeadsThatAreNoWholeSet) {
+TEST(Import, RejectsIncompleteHeads) {
   Builder pabee;
   pabee.bert("bert.");
   pabee.linear("bert.pooler.dense", kHidden, kHidden);
@@ -447,7 +447,7 @@ TEST(Import, RefusesHeadsThatAreNoWholeSet) {
   EXPECT_THAT(import_refusal(deebert, others::config("bert")).what(), HasSubstr("classifier.weight' is missing"));
 }
 
-TEST(Import, RefusesProblemsItCannotAnswer) {
+TEST(Import, RejectsUnsupportedProblemTypes) {
   Builder b;
   b.bert("bert.");
   b.linear("bert.pooler.dense", kHidden, kHidden);
@@ -475,7 +475,7 @@ TEST(Import, ReadsProblemTypesAsTransformersNamesThem) {
   EXPECT_EQ(import(b, others::config("bert")).exits().problem, Problem::classification);
 }
 
-TEST(Import, RefusesTheSameTensorUnderTwoNames) {
+TEST(Import, RejectsTensorUnderTwoNames) {
   Builder b;
   b.bert("bert.");
   b.bert("");

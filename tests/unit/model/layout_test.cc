@@ -31,14 +31,14 @@ TEST(Layout, AcceptsEveryHeadLayout) {
   }
 }
 
-TEST(Layout, RefusesExitsThatDoNotRiseToTheLastLayer) {
+TEST(Layout, RejectsExitsNotRisingToLastLayer) {
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[1].after = 1; }), HasSubstr("want rising layers"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[0].after = 0; }), HasSubstr("want rising layers from 1"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[3].after = 5; }), HasSubstr("want it after the last layer, 4"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites.pop_back(); }), HasSubstr("the last exit is after layer 3"));
 }
 
-TEST(Layout, RefusesOutputsAndLabelsThatDisagree) {
+TEST(Layout, RejectsMismatchedOutputsAndLabels) {
   EXPECT_THAT(layout_complaint([](auto& e) { e.labels.pop_back(); }),
               HasSubstr("got 2 labels, want one for each of the 3"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.labels[1] = e.labels[0]; }), HasSubstr("duplicate label 'no'"));
@@ -59,7 +59,7 @@ TEST(Layout, RefusesOutputsAndLabelsThatDisagree) {
   EXPECT_THAT(layout_complaint([](auto& e) { e = ExitLayout{}, e.lte = true; }), HasSubstr("lte, inner or last_ramp"));
 }
 
-TEST(Layout, RefusesPartsThatDoNotFitTogether) {
+TEST(Layout, RejectsInconsistentParts) {
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[2].pooler = 7; }), HasSubstr("pooler 3 but no pooler 2"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[2].classifier = -1; }),
               HasSubstr("classifier -1 but no classifier 0"));

@@ -39,7 +39,7 @@ TEST(HubCache, FindsTheSnapshotThatMainNames) {
   EXPECT_EQ(find_in_hub_cache("org/name", cache.folder()), cache.snapshot());
 }
 
-TEST(HubCache, TakesTheOnlySnapshotWhereNoReferenceIs) {
+TEST(HubCache, UsesOnlySnapshotWithoutReference) {
   const Cache cache;
   fs::remove_all(cache.repository() / "refs");
   EXPECT_EQ(find_in_hub_cache("org/name", cache.folder()), cache.snapshot());
@@ -49,14 +49,14 @@ TEST(HubCache, TakesTheOnlySnapshotWhereNoReferenceIs) {
   EXPECT_THAT(error.hint(), HasSubstr("give the folder of the snapshot"));
 }
 
-TEST(HubCache, ReadsFilesThatAreNoLinks) {
+TEST(HubCache, ReadsPlainFiles) {
   const Cache cache;
   fs::remove(cache.snapshot() / "config.json");
   cache.scratch().write("models--org--name/snapshots/abc123/config.json", "{}");
   EXPECT_EQ(find_in_hub_cache("org/name", cache.folder()), cache.snapshot());
 }
 
-TEST(HubCache, SaysThatNothingIsDownloadedAndHowToDoIt) {
+TEST(HubCache, ErrorExplainsHowToDownload) {
   const Cache cache;
   const Error error = error_of([&] { (void)find_in_hub_cache("org/absent", cache.folder()); });
   EXPECT_EQ(error.code(), Code::bad_file);
@@ -64,7 +64,7 @@ TEST(HubCache, SaysThatNothingIsDownloadedAndHowToDoIt) {
   EXPECT_THAT(error.hint(), HasSubstr("nothing is downloaded: run 'hf download org/absent'"));
 }
 
-TEST(HubCache, RefusesLinksThatLeaveTheRepository) {
+TEST(HubCache, RejectsLinkOutsideRepository) {
   const Cache cache;
   cache.scratch().write("secret", "x");
   fs::create_symlink("../../../secret", cache.snapshot() / "vocab.txt");
@@ -77,7 +77,7 @@ TEST(HubCache, RefusesLinksThatLeaveTheRepository) {
 }
 
 // A folder from elsewhere may link to files that only its user may read.
-TEST(LocateModel, AModelFolderIsATreeOfItsOwn) {
+TEST(LocateModel, ModelFolderIsItsOwnTree) {
   const Scratch scratch;
   scratch.write("secret", "x");
   const fs::path folder = scratch.path() / "model";
@@ -104,7 +104,7 @@ TEST(LocateModel, AModelFolderIsATreeOfItsOwn) {
   EXPECT_NO_THROW((void)locate_model((scratch.path() / "mine").string()));
 }
 
-TEST(LocateModel, ASnapshotOfACacheSharesItsRepository) {
+TEST(LocateModel, SnapshotSharesRepositoryTree) {
   const Cache cache;
   EXPECT_EQ(locate_model(cache.snapshot().string()), cache.snapshot());
   cache.scratch().write("secret", "x");
@@ -113,14 +113,14 @@ TEST(LocateModel, ASnapshotOfACacheSharesItsRepository) {
               HasSubstr("outside the model folder"));
 }
 
-TEST(HubCache, RefusesAReferenceThatLeavesTheRepository) {
+TEST(HubCache, RejectsReferenceOutsideRepository) {
   const Cache cache;
   cache.scratch().write("models--org--name/refs/main", "../../x");
   EXPECT_THAT(error_of([&] { (void)find_in_hub_cache("org/name", cache.folder()); }).what(),
               HasSubstr("got '../../x', want the name of a snapshot"));
 }
 
-TEST(HubCache, TellsAnIncompleteDownload) {
+TEST(HubCache, DetectsIncompleteDownload) {
   const Cache cache;
   fs::remove(cache.repository() / "blobs" / "f00");
   EXPECT_THAT(error_of([&] { (void)find_in_hub_cache("org/name", cache.folder()); }).what(),
@@ -130,14 +130,14 @@ TEST(HubCache, TellsAnIncompleteDownload) {
               HasSubstr("snapshot abc123 is not there"));
 }
 
-TEST(HubCache, KnowsANameFromAPath) {
+TEST(HubCache, DistinguishesNameFromPath) {
   for (const char* name : {"bert-base-uncased", "org/name", "a.b/c_d-e1"}) EXPECT_TRUE(is_hub_name(name)) << name;
   for (const char* name : {"", "/", "a/b/c", "../x", "./x", "a//b", "a/..", "a--b/c", "org/", "/abs", "a b", "~/x"}) {
     EXPECT_FALSE(is_hub_name(name)) << name;
   }
 }
 
-TEST(HubCache, LooksWhereTheEnvironmentSays) {
+TEST(HubCache, HonoursEnvironmentVariables) {
   const char* home = std::getenv("HOME");
   const std::string before = home == nullptr ? "" : home;
   const auto with = [](const char* name, const char* value) {

@@ -16,14 +16,14 @@ std::string manifest_refusal(const std::string& text) {
   return error_of([&] { (void)parse_manifest(parse_json(text, "m"), "manifest.json"); }).what();
 }
 
-TEST(Manifest, WhatIsWrittenIsReadBack) {
+TEST(Manifest, RoundTrips) {
   const Manifest manifest{{"a.json", {3, sha256_hex("abc")}}};
   const Manifest again = parse_manifest(parse_json(json_text(manifest_json(manifest)), "m"), "m");
   EXPECT_EQ(again.at("a.json").bytes, 3U);
   EXPECT_EQ(again.at("a.json").sha256, sha256_hex("abc"));
 }
 
-TEST(Manifest, OfManyFilesIsWrittenInLinearTime) {
+TEST(Manifest, WritesManyFilesInLinearTime) {
   const auto files = [](size_t count) {
     Manifest manifest;
     for (size_t i = 0; i < count; ++i) manifest.emplace(fmt::format("{}", i), ManifestEntry{3, "0"});
@@ -32,7 +32,7 @@ TEST(Manifest, OfManyFilesIsWrittenInLinearTime) {
   EXPECT_LT(growth_exponent(3000, files, [](const Manifest& manifest) { (void)manifest_json(manifest); }), 1.5);
 }
 
-TEST(Manifest, RefusesWhatIsNotOne) {
+TEST(Manifest, RejectsInvalidManifest) {
   EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/9","files":{}})"), HasSubstr("want 'exeunt.manifest/1'"));
   EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":[]})"), HasSubstr("want an object"));
   EXPECT_THAT(manifest_refusal(R"({"format":"exeunt.manifest/1","files":{},"x":1})"), HasSubstr("unknown field 'x'"));
@@ -49,7 +49,7 @@ TEST(Manifest, RefusesWhatIsNotOne) {
               HasSubstr("got -1"));
 }
 
-TEST(Manifest, FindsMissingCutAndChangedFiles) {
+TEST(Manifest, DetectsMissingTruncatedAndChangedFiles) {
   const Scratch scratch;
   scratch.write("small", "abc");
   const std::string big((1 << 20) + 1, 'x');

@@ -51,7 +51,7 @@ class Memory : public testing::Test {
   Scratch scratch_;
 };
 
-TEST_F(Memory, AZipFileIsNotCopied) {
+TEST_F(Memory, ZipFileIsNotCopied) {
   using namespace pickled;
   constexpr int64_t kElements = 24 << 20;
   const std::string tensor_text =
@@ -60,7 +60,7 @@ TEST_F(Memory, AZipFileIsNotCopied) {
                                                       {.name = "a/data/0", .data = std::string(kElements * 4, 'x')}}));
 }
 
-TEST_F(Memory, HostilePicklesStayWithinTheAllowance) {
+TEST_F(Memory, HostilePicklesStayWithinLimit) {
   using pickled::legacy_file, pickled::name, pickled::pickle, pickled::tensor, pickled::text;
   expect_torch_within("tuples of one", legacy_file(pickle("](" + repeated("]\x85", 131000) + "e")));
   expect_torch_within("empty dicts in a list", legacy_file(pickle("](" + repeated("}", 262000) + "e")));
@@ -75,13 +75,13 @@ TEST_F(Memory, HostilePicklesStayWithinTheAllowance) {
   expect_torch_within("120,000 names for one tensor", legacy_file(pickle(names + "u")));
 }
 
-TEST_F(Memory, ManyZipEntriesStayWithinTheAllowance) {
+TEST_F(Memory, ManyZipEntriesStayWithinLimit) {
   std::vector<ZipPart> parts;
   for (int i = 0; i < 100000; ++i) parts.push_back({.name = "a/" + std::to_string(i), .data = "x", .flags = 0});
   expect_torch_within("100,000 entries", build_zip(parts, {.narrow_count = 0xffff}));
 }
 
-TEST_F(Memory, ATableOfLongNamesStaysWithinTheAllowance) {
+TEST_F(Memory, LongTableNamesStayWithinLimit) {
   // Keys that share all but their end with the one before: a few bytes each in the file, 160 in memory.
   std::string block = tf::varint(0) + tf::varint(0) + tf::varint(tf::header().size()) + tf::header();
   const std::string entry = tf::entry({.shape = {0}, .size = 0, .crc = masked_crc32c({})});
@@ -101,7 +101,7 @@ TEST_F(Memory, ATableOfLongNamesStaysWithinTheAllowance) {
 }
 
 // Headers of 8 MiB, as long as they may be; what is in them is read as JSON, whose values take more than their text.
-TEST_F(Memory, TheLongestSafetensorsHeadersStayWithinTheAllowance) {
+TEST_F(Memory, LongestSafetensorsHeadersStayWithinLimit) {
   constexpr size_t kHeader = (size_t{8} << 20) - 64;
   const auto file = [](std::string header) {
     header.resize(kHeader, ' ');
@@ -125,7 +125,7 @@ TEST_F(Memory, TheLongestSafetensorsHeadersStayWithinTheAllowance) {
 }
 
 // Every other file of a model folder is JSON of at most 16 MiB; whatever it holds, reading it takes no more than that.
-TEST_F(Memory, ConfigurationsOfTheLargestSizeStayWithinTheAllowance) {
+TEST_F(Memory, LargestConfigurationsStayWithinLimit) {
   const auto listed = [](const std::string& before, const std::string& item, const std::string& after) {
     std::string all = before + item;
     all.reserve(kMaxJsonFile);
@@ -242,7 +242,7 @@ uintmax_t save_wide_tensorflow(const std::filesystem::path& folder) {
   return offset;
 }
 
-TEST_F(Memory, AModelIsReadAndConvertedWithoutACopy) {
+TEST_F(Memory, ModelIsConvertedWithoutCopy) {
   const Json config = others::config(
       "bert",
       {{"hidden_size", kWide}, {"num_hidden_layers", 1}, {"num_attention_heads", 16}, {"intermediate_size", kInner}});

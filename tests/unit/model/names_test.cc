@@ -16,7 +16,7 @@ std::string tensorflow(std::string_view name) {
   return common_name(name, NameStyle::tensorflow).value_or("(dropped)");
 }
 
-TEST(Names, LosePrefixesAndOldSpellings) {
+TEST(Names, StripsPrefixesAndOldSpellings) {
   EXPECT_EQ(torch("bert.pooler.dense.weight"), "pooler.dense.weight");
   EXPECT_EQ(torch("module.roberta.embeddings.LayerNorm.gamma"), "embeddings.LayerNorm.weight");
   EXPECT_EQ(torch("elasticbert.encoder.layer.3.output.LayerNorm.beta"), "encoder.layer.3.output.LayerNorm.bias");
@@ -24,7 +24,7 @@ TEST(Names, LosePrefixesAndOldSpellings) {
   EXPECT_EQ(torch("bert.bert.x"), "bert.x");
 }
 
-TEST(Names, DropWhatIsOfNoUse) {
+TEST(Names, DropsUnusedTensors) {
   for (const char* name : {"core.encoder.layer.0.output.dense.weight", "slow_bert.pooler.dense.bias",
                            "cls.predictions.bias", "bert.embeddings.position_ids", "embeddings.position_ids",
                            "roberta.embeddings.token_type_ids", "lm_head.dense.weight", "predictions.LayerNorm.bias",
@@ -33,7 +33,7 @@ TEST(Names, DropWhatIsOfNoUse) {
   }
 }
 
-TEST(Names, TurnGooglesBertIntoPyTorchs) {
+TEST(Names, ConvertsGoogleBertNames) {
   EXPECT_EQ(tensorflow("bert/embeddings/word_embeddings"), "embeddings.word_embeddings.weight");
   EXPECT_EQ(tensorflow("bert/embeddings/LayerNorm/gamma"), "embeddings.LayerNorm.weight");
   EXPECT_EQ(tensorflow("bert/encoder/layer_11/attention/self/query/kernel"),
@@ -46,7 +46,7 @@ TEST(Names, TurnGooglesBertIntoPyTorchs) {
   EXPECT_EQ(tensorflow("output_bias"), "classifier.bias");
 }
 
-TEST(Names, TurnGooglesAlbertIntoPyTorchs) {
+TEST(Names, ConvertsGoogleAlbertNames) {
   const std::string group = "bert/encoder/transformer/group_0/inner_group_0/";
   const std::string layer = "encoder.albert_layer_groups.0.albert_layers.0.";
   EXPECT_EQ(tensorflow(group + "attention_1/self/key/kernel"), layer + "attention.key.weight");
@@ -59,13 +59,13 @@ TEST(Names, TurnGooglesAlbertIntoPyTorchs) {
             "encoder.embedding_hidden_mapping_in.weight");
 }
 
-TEST(Names, DropGooglesPretrainingHeads) {
+TEST(Names, DropsGooglePretrainingHeads) {
   for (const char* name : {"cls/predictions/output_bias", "module/cls/seq_relationship/output_weights"}) {
     EXPECT_EQ(tensorflow(name), "(dropped)") << name;
   }
 }
 
-TEST(Names, SeeKernelsTransposedWithoutCopying) {
+TEST(Names, TransposesKernelsWithoutCopy) {
   std::mt19937 random(1);
   TensorSet set;
   tiny::add_random(set, random, "bert/pooler/dense/kernel", {2, 3});
@@ -78,7 +78,7 @@ TEST(Names, SeeKernelsTransposedWithoutCopying) {
   EXPECT_EQ(source.family, Family::bert);
 }
 
-TEST(Names, GiveTheFamilyAway) {
+TEST(Names, InferFamily) {
   const auto family_of = [](const std::string& name) {
     std::mt19937 random(1);
     TensorSet set;

@@ -38,7 +38,7 @@ TEST(Open, ReadsAFolderAndAFileInIt) {
   EXPECT_EQ(Checkpoint::open(folder.string() + "/").spec().layers, 4);
 }
 
-TEST(Open, JoinsShardsByTheirIndex) {
+TEST(Open, ReadsShardsByIndex) {
   const Scratch scratch;
   others::Builder b = bare_bert();
   const fs::path folder = others::save(scratch, "m", b.set(), others::config("bert"));
@@ -99,7 +99,7 @@ TEST(Open, FindsAModelInTheHubsCache) {
   ::unsetenv("HF_HUB_CACHE");
 }
 
-TEST(Open, SaysWhatAFolderLacks) {
+TEST(Open, ErrorNamesMissingFile) {
   const Scratch scratch;
   EXPECT_THAT(open_refusal(scratch.path() / "absent").what(), HasSubstr("no such model folder"));
   EXPECT_THAT(open_refusal(scratch.path()).what(), HasSubstr("got no weights, want model.safetensors"));
@@ -128,7 +128,7 @@ TEST(Open, LeavesTensorFlowCheckpointsToTheirReader) {
   EXPECT_THAT(open_refusal(scratch.path()).hint(), HasSubstr("convert it first"));
 }
 
-TEST(Open, AsksWhichOfSeveralTensorFlowCheckpointsIsMeant) {
+TEST(Open, RejectsAmbiguousTensorFlowCheckpoints) {
   const Scratch scratch;
   scratch.write("model.ckpt-1.index", "");
   scratch.write("model.ckpt-2.index", "");
@@ -160,16 +160,16 @@ class OwnFolderDamage : public testing::Test {
   fs::path folder_ = scratch_.path() / "own";
 };
 
-TEST_F(OwnFolderDamage, IsNoticedWhenTheManifestIsGone) {
+TEST_F(OwnFolderDamage, DetectsMissingManifest) {
   fs::remove(folder_ / "manifest.json");
   EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("got our own weights without manifest.json"));
 }
 
-TEST_F(OwnFolderDamage, IsNotWhatNamingTheWeightsMeans) {
+TEST_F(OwnFolderDamage, AllowsOpeningWeightsFileByName) {
   EXPECT_EQ(Checkpoint::open(folder_ / "model.safetensors").folder(), folder_);
 }
 
-TEST_F(OwnFolderDamage, IsNoticedInEveryFile) {
+TEST_F(OwnFolderDamage, DetectsDamageInEveryFile) {
   for (const char* name : {"config.json", "exits.json", "model.safetensors"}) {
     const std::string content = read_text(folder_ / name);
     scratch_.write(std::string("own/") + name, content.substr(0, content.size() - 1));
@@ -179,12 +179,12 @@ TEST_F(OwnFolderDamage, IsNoticedInEveryFile) {
   EXPECT_NO_THROW((void)Checkpoint::open(folder_));
 }
 
-TEST_F(OwnFolderDamage, IsNoticedWhenTheManifestListsTooLittle) {
+TEST_F(OwnFolderDamage, DetectsIncompleteManifest) {
   scratch_.write("own/manifest.json", R"({"format": "exeunt.manifest/1", "files": {}})");
   EXPECT_THAT(open_refusal(folder_).what(), HasSubstr("does not list 'config.json'"));
 }
 
-TEST_F(OwnFolderDamage, IsNoticedWhenForeignWeightsTakeThePlace) {
+TEST_F(OwnFolderDamage, DetectsForeignWeights) {
   (void)export_hugging_face(Checkpoint::open(folder_), scratch_.path() / "hf");
   const std::string foreign = read_text(scratch_.path() / "hf" / "model.safetensors");
   scratch_.write("own/model.safetensors", foreign);
@@ -196,7 +196,7 @@ TEST_F(OwnFolderDamage, IsNoticedWhenForeignWeightsTakeThePlace) {
 }
 
 // Nothing is copied while opening: the tensors lie in one mapped file, in its order.
-TEST_F(OwnFolderDamage, DoesNotHappenByCopying) {
+TEST_F(OwnFolderDamage, AcceptsCopiedFolder) {
   const Checkpoint checkpoint = Checkpoint::open(folder_);
   const std::byte* low = nullptr;
   const std::byte* high = nullptr;

@@ -17,7 +17,7 @@ using std::literals::string_literals::operator""s;
 using testing::HasSubstr;
 using Kind = PickleValue::Kind;
 
-TEST(Pickle, ValuesOfEveryKindAreRead) {
+TEST(Pickle, ReadsEveryKindOfValue) {
   const std::string bytes =
       pickle(dict({text("größe"), number(-5), text("b"), "\x88", text("c"), "N", text("d"), "G" + std::string(8, '\0'),
                    text("e"), "U\2hi", text("f"), "](K\1M\2\1J\xfe\xff\xff\xff\x8a\0e"s, text("g"), "K\1\x85",
@@ -45,7 +45,7 @@ TEST(Pickle, ValuesOfEveryKindAreRead) {
   EXPECT_EQ(at(8).items.size(), 2U);
 }
 
-TEST(Pickle, TheMemoBringsValuesBack) {
+TEST(Pickle, ReadsMemo) {
   const std::string bytes = pickle("]q\5(K\7r\0\1\0\0h\5j\0\1\0\0e"s);
   const Pickle read = parse_pickle(bytes_of(bytes), "f");
   const PickleValue& list = read.top();
@@ -54,12 +54,12 @@ TEST(Pickle, TheMemoBringsValuesBack) {
   EXPECT_EQ(list.items[0], list.items[2]);
 }
 
-TEST(Pickle, AttributesOfADictAreDropped) {
+TEST(Pickle, DropsAttributesOfDict) {
   const std::string bytes = pickle(call(name("collections", "OrderedDict"), {}) + dict({text("_metadata"), "}"}) + "b");
   EXPECT_TRUE(parse_pickle(bytes_of(bytes), "f").top().items.empty());
 }
 
-TEST(Pickle, EveryOpcodeOfPythonHasItsName) {
+TEST(Pickle, NamesEveryPythonOpcode) {
   EXPECT_EQ(opcode_name(0x93), "STACK_GLOBAL");
   EXPECT_EQ(opcode_name('i'), "INST");
   EXPECT_EQ(opcode_name(0xff), "");
@@ -221,7 +221,7 @@ std::vector<Hostile> hostile_pickles(const std::string& command) {
   };
 }
 
-TEST(Pickle, HostilePicklesAreRefusedAndRunNothing) {
+TEST(Pickle, RejectsHostilePicklesWithoutExecution) {
   const Scratch scratch;
   const std::filesystem::path touched = scratch.path() / "touched";
   const auto corpus = hostile_pickles("touch " + touched.string());

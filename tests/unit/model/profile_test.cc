@@ -29,14 +29,14 @@ Error wrong(std::string_view from, std::string_view to) {
   return error;
 }
 
-TEST(Profile, PredictsASumOfItsParts) {
+TEST(Profile, PredictsSumOfParts) {
   const ProfileEntry entry = parse_entries(kEntry).entries.at(0);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 10, .asked = 1}), 1 + 3 + 0.5);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 2, .tokens = 10, .asked = 2}), 1 + 10 + 9 + 1.0);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 2, .tokens = 20, .asked = 1}), 2 + 20 + 12 + 0.5);
 }
 
-TEST(Profile, DrawsStraightLinesBetweenAndBeyondItsLengths) {
+TEST(Profile, InterpolatesAndExtrapolatesLinearly) {
   ProfileEntry entry = parse_entries(kEntry).entries.at(0);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 15, .asked = 0}), 1.5 + 4.5);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 40, .asked = 0}), 4 + 12);
@@ -52,13 +52,13 @@ TEST(Profile, DrawsStraightLinesBetweenAndBeyondItsLengths) {
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 1, .asked = 0}), 0 + 0.3) << "no time below zero";
 }
 
-TEST(Profile, WithoutLeavingTimesALayerCostsAllOfItself) {
+TEST(Profile, WithoutExitTimesLayerCostsFullTime) {
   ProfileEntry entry = parse_entries(kEntry).entries.at(0);
   entry.leave_ms.clear();
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 2, .tokens = 10, .asked = 0}), 1 + 10 + 30);
 }
 
-TEST(Profile, OneLengthScales) {
+TEST(Profile, ScalesSingleLength) {
   const ProfileEntry entry{.precision = "fp32",
                            .threads = 1,
                            .isa = "x",
@@ -70,7 +70,7 @@ TEST(Profile, OneLengthScales) {
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 20, .asked = 1}), 22);
 }
 
-TEST(Profile, TheEntryIsThatOfThePrecisionAndThreads) {
+TEST(Profile, FindsEntryOfPrecisionAndThreads) {
   Profile profile;
   for (const auto& [precision, threads] :
        std::vector<std::pair<const char*, int>>{{"fp32", 4}, {"fp32", 2}, {"bf16", 1}})
@@ -83,14 +83,14 @@ TEST(Profile, TheEntryIsThatOfThePrecisionAndThreads) {
   EXPECT_EQ(find_entry(profile, "fp32", 4)->name(), "fp32, 4 threads, avx2");
 }
 
-TEST(Profile, ComesBackFromItsText) {
+TEST(Profile, RoundTrips) {
   const Profile profile = parse_entries(kEntry);
   const std::string text = json_text(profile_json(profile));
   EXPECT_EQ(json_text(profile_json(parse_profile(parse_json(text, "again"), 2, "again"))), text);
   EXPECT_EQ(profile.device, "a CPU");
 }
 
-TEST(Profile, TheRowsOfAPackAreThoseOfItsMachine) {
+TEST(Profile, PackRowsBelongToMachine) {
   std::string text = kEntry;
   EXPECT_EQ(measured_pack_rows(parse_entries(text), "a CPU", "fp32", "avx2"), 0);
   text.insert(1, R"("pack_rows": 64, )");
@@ -103,7 +103,7 @@ TEST(Profile, TheRowsOfAPackAreThoseOfItsMachine) {
   EXPECT_THAT(wrong("{", R"({"pack_rows": 0, )").what(), HasSubstr("pack_rows"));
 }
 
-TEST(Profile, BrokenFilesAreRefused) {
+TEST(Profile, RejectsBrokenFiles) {
   EXPECT_THAT(wrong("\"fp32\"", "\"fp23\"").hint(), HasSubstr("fp32"));
   EXPECT_THAT(wrong("\"threads\": 1", "\"threads\": 0").what(), HasSubstr("threads"));
   EXPECT_THAT(wrong("[10, 20]", "[20, 10]").what(), HasSubstr("rising numbers of tokens"));

@@ -88,7 +88,7 @@ TEST(Schema, WidensPoolersBehindAReaderAndKnowsEveryPart) {
   EXPECT_THAT(map.at("exits.lte.bias").shape, ElementsAre(1));
 }
 
-TEST(Schema, NeverGivesOneAliasToTwoTensors) {
+TEST(Schema, AliasesAreUnique) {
   for (const FamilyRow& row : families()) {
     const Family family = row.spec.family;
     const ModelSpec spec = tiny::spec(family);
@@ -105,7 +105,7 @@ TEST(Schema, NeverGivesOneAliasToTwoTensors) {
   }
 }
 
-TEST(Schema, HasWhatAFamilyHasAndNothingElse) {
+TEST(Schema, HasExactlyTensorsOfFamily) {
   const auto names = [](const ModelSpec& spec, const ExitLayout& exits) {
     std::set<std::string> out;
     for (const TensorInfo& info : schema(spec, exits)) out.insert(info.name);

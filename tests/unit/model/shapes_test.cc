@@ -38,7 +38,7 @@ TEST(Shapes, HaveThePublishedNumberOfParameters) {
   }
 }
 
-TEST(Shapes, AreModelsThatAConfigurationCanSay) {
+TEST(Shapes, RoundTripThroughConfig) {
   for (const KnownShape& shape : known_shapes()) {
     const std::string written = json_text(exeunt_config(shape.spec));
     EXPECT_EQ(json_text(exeunt_config(parse_config(parse_json(written, "x"), "x").spec)), written) << shape.name;

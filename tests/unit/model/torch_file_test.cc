@@ -36,7 +36,7 @@ std::string legacy_message(const LegacyText& text) {
 }
 
 // Files by torch itself (torch-1.13 …) and by the plain script (torch-plain); scripts/golden/torch_*.py made them.
-TEST(TorchFile, FilesOfManyKindsHoldTheTensorsTheyShould) {
+TEST(TorchFile, ReadsExpectedTensors) {
   std::set<std::string> folders;
   size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(EXEUNT_TEST_DATA "/model/data")) {
@@ -53,7 +53,7 @@ TEST(TorchFile, FilesOfManyKindsHoldTheTensorsTheyShould) {
   EXPECT_GE(files, 18U);
 }
 
-TEST(TorchFile, ViewsStayViewsOfOneStorage) {
+TEST(TorchFile, KeepsViewsOfOneStorage) {
   const TensorSet set = read_torch(EXEUNT_TEST_DATA "/model/data/torch-plain/tensors.zip.bin");
   const TensorView& weight = *set.find("encoder.weight");
   EXPECT_TRUE(weight.strides.empty());
@@ -67,7 +67,7 @@ TEST(TorchFile, ViewsStayViewsOfOneStorage) {
 }
 
 // Each name costs a few bytes of the file, and as much memory as the storage when it is copied.
-TEST(TorchFile, ManyNamesOfOneStorageAreRefused) {
+TEST(TorchFile, RejectsManyNamesOfOneStorage) {
   const int64_t elements = 1 << 18;
   const std::string content(4 * elements, '\1');
   const auto file = [&](int names) {
@@ -85,13 +85,13 @@ TEST(TorchFile, ManyNamesOfOneStorageAreRefused) {
   EXPECT_THAT(file_message(many), HasSubstr("its tensors take more than 4 times"));
 }
 
-TEST(TorchFile, TheTensorsOutliveTheReader) {
+TEST(TorchFile, TensorsOutliveReader) {
   TensorSet set = read_torch(EXEUNT_TEST_DATA "/model/data/torch-plain/views.legacy.bin");
   const TensorSet kept = std::move(set);
   EXPECT_EQ(to_floats(*kept.find("right")), (std::vector<float>{16, 17, 18, 19}));
 }
 
-TEST(TorchFile, OtherFilesAreTurnedAway) {
+TEST(TorchFile, RejectsOtherFiles) {
   EXPECT_THAT(file_message(""), HasSubstr("f: no PyTorch file"));
   EXPECT_THAT(file_message("hello, world, this is text"), HasSubstr("f: no PyTorch file"));
   const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n";
@@ -102,7 +102,7 @@ TEST(TorchFile, OtherFilesAreTurnedAway) {
   EXPECT_THAT(error_of([] { (void)parse_torch_legacy(bytes_of("PK\3\4"), "f"); }).what(), HasSubstr("no PyTorch file"));
 }
 
-TEST(TorchFile, AnArchiveMustBeOneOfPyTorch) {
+TEST(TorchFile, RejectsArchiveNotFromPyTorch) {
   const auto with = [](ZipPart part) { return file_message(pickled::zip_file(good_pickle(), {std::move(part)})); };
   EXPECT_THAT(file_message(build_zip({{.name = "readme.txt", .data = "x"}})), HasSubstr("holds no data.pkl"));
   EXPECT_THAT(file_message(build_zip({{.name = "data.pkl", .data = "x"}})), HasSubstr("holds no data.pkl"));
@@ -116,7 +116,7 @@ TEST(TorchFile, AnArchiveMustBeOneOfPyTorch) {
   EXPECT_EQ(parse_torch(bytes_of(good), "f").tensors.size(), 1U);
 }
 
-TEST(TorchFile, AStateDictIsFoundOrMissed) {
+TEST(TorchFile, FindsStateDictOrFails) {
   using pickled::dict, pickled::tensor, pickled::text;
   EXPECT_THAT(zip_message("]"), HasSubstr("got a list, want a dict of tensors"));
   EXPECT_THAT(zip_message(tensor()), HasSubstr("got a tensor, want a dict of tensors"));
@@ -129,7 +129,7 @@ TEST(TorchFile, AStateDictIsFoundOrMissed) {
   EXPECT_THAT(zip_message(dict({text("w"), tensor(), text("w"), tensor()})), HasSubstr("tensor 'w': it appears twice"));
 }
 
-TEST(TorchFile, TensorsMustLieInsideTheirStorages) {
+TEST(TorchFile, RejectsTensorOutsideStorage) {
   using pickled::TensorText;
   constexpr int64_t kHuge = INT64_MAX, kHalf = int64_t{1} << 32;
   const auto message = [](const TensorText& it) { return zip_message(pickled::state_dict(pickled::tensor(it))); };
@@ -151,13 +151,13 @@ TEST(TorchFile, TensorsMustLieInsideTheirStorages) {
               HasSubstr("size: got 9 numbers, want at most 8"));
 }
 
-TEST(TorchFile, ATensorThatIsNotUsedIsCheckedToo) {
+TEST(TorchFile, ChecksUnusedTensors) {
   using pickled::dict, pickled::tensor, pickled::text;
   const std::string body = dict({text("w"), tensor(), text("note"), "](" + tensor({.offset = 99}) + "e"});
   EXPECT_THAT(zip_message(body), HasSubstr("f: a tensor that is not used: shape [2, 3]"));
 }
 
-TEST(TorchFile, StoragesMustBeWhatTheyAreSaidToBe) {
+TEST(TorchFile, RejectsMismatchedStorages) {
   using pickled::state_dict, pickled::storage, pickled::tensor, pickled::text, pickled::tuple;
   const auto message = [](const std::string& stored) { return zip_message(state_dict(tensor({.storage = stored}))); };
   EXPECT_THAT(message(storage({.elements = 7})), HasSubstr("f: storage '0': got 24 bytes, want 7 of F32"));
@@ -181,7 +181,7 @@ TEST(TorchFile, StoragesMustBeWhatTheyAreSaidToBe) {
               HasSubstr("storage '0': got it as 6 of F32 and as 3 of F64"));
 }
 
-TEST(TorchFile, CallsMustHaveTheirArguments) {
+TEST(TorchFile, RejectsCallsWithWrongArguments) {
   using pickled::call, pickled::name, pickled::number, pickled::numbers, pickled::storage, pickled::tensor;
   const auto message = [](const std::string& value) { return zip_message(pickled::state_dict(value)); };
   const std::string v1 = name("torch._utils", "_rebuild_tensor"), v2 = name("torch._utils", "_rebuild_tensor_v2");
@@ -198,7 +198,7 @@ TEST(TorchFile, CallsMustHaveTheirArguments) {
               HasSubstr("_rebuild_parameter does not get a tensor"));
 }
 
-TEST(TorchFile, TheOlderFormIsCheckedPartByPart) {
+TEST(TorchFile, ChecksLegacyFormat) {
   using pickled::dict, pickled::pickle, pickled::text;
   EXPECT_THAT(legacy_message({.version = pickle("M\xea\x03")}), HasSubstr("got version 1002, want 1001"));
   EXPECT_THAT(legacy_message({.version = pickle("N")}), HasSubstr("want 1001"));
@@ -217,7 +217,7 @@ TEST(TorchFile, TheOlderFormIsCheckedPartByPart) {
   EXPECT_THAT(file_message(pickled::legacy_file(good_pickle())), HasSubstr("stores something other than tensors"));
 }
 
-TEST(TorchFile, ViewsOfStoragesMustFit) {
+TEST(TorchFile, RejectsViewsOutsideStorage) {
   using pickled::number, pickled::text, pickled::tuple;
   const auto message = [](const std::string& view) { return file_message(pickled::legacy_file(legacy_pickle(view))); };
   EXPECT_THAT(message("]"), HasSubstr("want (key, offset, size)"));
@@ -229,7 +229,7 @@ TEST(TorchFile, ViewsOfStoragesMustFit) {
   EXPECT_THAT(message(tuple({text("v"), number(1), number(5)})), HasSubstr("does not fit in a storage of 5 elements"));
 }
 
-TEST(TorchFile, EveryCutIsAnError) {
+TEST(TorchFile, RejectsEveryTruncation) {
   for (const char* name : {"tensors.zip.bin", "tensors.legacy.bin"}) {
     const std::string file = read_text(std::string(EXEUNT_TEST_DATA "/model/data/torch-plain/") + name);
     for (size_t size = 0; size < file.size(); ++size) {

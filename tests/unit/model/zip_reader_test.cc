@@ -24,7 +24,7 @@ std::string message_with(const std::function<void(ZipPart&)>& change, const ZipS
   return zip_error(build_zip(parts, style));
 }
 
-TEST(Zip, EntriesAreFoundWhereTheyLie) {
+TEST(Zip, FindsEntries) {
   const std::vector<ZipPart> parts{{.name = "a/x", .data = "hello"},
                                    {.name = "a/empty", .data = "", .flags = 0x0800},
                                    {.name = "a/plain", .data = "no descriptor", .flags = 0},
@@ -41,7 +41,7 @@ TEST(Zip, EntriesAreFoundWhereTheyLie) {
   EXPECT_TRUE(parse_zip(bytes_of(build_zip({})), "f").empty());
 }
 
-TEST(Zip, AChecksumIsHeldUnlessItWasNeverComputed) {
+TEST(Zip, VerifiesChecksumUnlessAbsent) {
   EXPECT_THAT(message_with([](ZipPart& part) { part.crc = 5; }), HasSubstr("f: entry 'a/y': its bytes do not match"));
   const std::string without = build_zip({{.name = "a", .data = "hello", .crc = 0}});
   EXPECT_EQ(parse_zip(bytes_of(without), "f").size(), 1U);
@@ -55,7 +55,7 @@ struct Refusal {
   const char* message;
 };
 
-TEST(Zip, HostileEntriesAreRefused) {
+TEST(Zip, RejectsHostileEntries) {
   const std::vector<Refusal> refusals{
       {"compressed", [](ZipPart& p) { p.method = 8; }, "it is compressed (method 8), want it stored"},
       {"compressed, says only the entry", [](ZipPart& p) { p.local_method = 8; }, "disagree"},
@@ -95,7 +95,7 @@ TEST(Zip, HostileEntriesAreRefused) {
     EXPECT_THAT(message_with(refusal.change), HasSubstr(refusal.message)) << refusal.what;
 }
 
-TEST(Zip, OverlappingEntriesAreRefused) {
+TEST(Zip, RejectsOverlappingEntries) {
   // The second entry lies whole inside the data of the first.
   const std::string inner = build_zip({{.name = "b", .data = "inside", .flags = 0}}, {.zip64 = false});
   const std::string body = inner.substr(0, inner.find("PK\1\2"));
@@ -110,7 +110,7 @@ TEST(Zip, OverlappingEntriesAreRefused) {
               HasSubstr("f: entry 'a': it overlaps what follows at byte"));
 }
 
-TEST(Zip, BrokenDirectoriesAreRefused) {
+TEST(Zip, RejectsBrokenDirectories) {
   const std::vector<ZipPart> parts{{.name = "a", .data = "hello"}};
   const std::string good = build_zip(parts);
   EXPECT_THAT(zip_error("PK"), HasSubstr("got 2 bytes: no zip archive"));
@@ -138,7 +138,7 @@ TEST(Zip, BrokenDirectoriesAreRefused) {
   EXPECT_THAT(zip_error(long_comment), HasSubstr("directory is truncated or damaged"));
 }
 
-TEST(Zip, EveryCutIsAnError) {
+TEST(Zip, RejectsEveryTruncation) {
   const std::string good = build_zip({{.name = "a", .data = "hello"}, {.name = "b", .data = "world"}});
   for (size_t size = 0; size < good.size(); ++size)
     EXPECT_EQ(error_of([&] { (void)parse_zip(bytes_of(good).first(size), "f"); }).code(), Code::bad_file) << size;

@@ -40,7 +40,7 @@ std::string cut(const AddedTokens& added, std::string_view text, bool normalized
   return out;
 }
 
-TEST(AddedTokens, AreFoundWholeAndTheLongestWins) {
+TEST(AddedTokens, LongestMatchWins) {
   const AddedTokens added = make({token("ab"), token("abc"), token("bcd")});
   EXPECT_EQ(cut(added, "abcd abd"), "<4:abc>(d )<3:ab>(d)");
   EXPECT_EQ(cut(added, ""), "");
@@ -48,7 +48,7 @@ TEST(AddedTokens, AreFoundWholeAndTheLongestWins) {
   EXPECT_EQ(cut(added, "abab"), "<3:ab><3:ab>");
 }
 
-TEST(AddedTokens, TakeWhiteSpaceAlongWhereTold) {
+TEST(AddedTokens, StripsWhiteSpaceWhenSet) {
   AddedToken left = token("[MASK]");
   left.lstrip = true;
   EXPECT_EQ(cut(make({left}), "a  [MASK] b"), "(a)<1:  [MASK]>( b)");
@@ -59,13 +59,13 @@ TEST(AddedTokens, TakeWhiteSpaceAlongWhereTold) {
   EXPECT_EQ(cut(make({left}), " [MASK] [MASK] "), "<1: [MASK] ><1:[MASK] >");
 }
 
-TEST(AddedTokens, MayOverlapWhereOneBeginsWithTheSpaceAnotherTook) {
+TEST(AddedTokens, MayOverlapInStrippedSpace) {
   AddedToken first = token("A");
   first.rstrip = true;
   EXPECT_EQ(cut(make({first, token(" B")}), "A B"), "<3:A ><4: B>");
 }
 
-TEST(AddedTokens, OfWhiteSpaceTakeTimeInProportion) {
+TEST(AddedTokens, WhiteSpaceTokensTakeLinearTime) {
   for (const bool left : {false, true}) {
     AddedToken blank = token(" ");
     (left ? blank.lstrip : blank.rstrip) = true;
@@ -81,7 +81,7 @@ TEST(AddedTokens, OfWhiteSpaceTakeTimeInProportion) {
   }
 }
 
-TEST(AddedTokens, SingleWordsTouchNoWordCharacter) {
+TEST(AddedTokens, SingleWordMatchesBetweenNonWordCharacters) {
   AddedToken mask = token("[MASK]");
   mask.single_word = true;
   EXPECT_EQ(cut(make({mask}), "a[MASK] [MASK]é [MASK]_ [MASK]- [MASK]"),
@@ -91,14 +91,14 @@ TEST(AddedTokens, SingleWordsTouchNoWordCharacter) {
   EXPECT_EQ(cut(make({word, token("b")}), "xab b"), "(xab )<4:b>");  // no second look inside a refused match
 }
 
-TEST(AddedTokens, NormalizedOnesAreLookedForInNormalizedText) {
+TEST(AddedTokens, NormalizedTokensMatchNormalizedText) {
   const Normalizer lower{Lowercase{}};
   const AddedTokens added = make({token("Hello", true), token("RAW")}, lower);
   EXPECT_EQ(cut(added, "xhello RAW", true), "(x)<3:hello>( RAW)");
   EXPECT_EQ(cut(added, "xhello RAW", false), "(xhello )<4:RAW>");
 }
 
-TEST(AddedTokens, OfEqualPatternsTheLastCounts) {
+TEST(AddedTokens, LastOfEqualPatternsWins) {
   const Normalizer lower{Lowercase{}};
   const AddedTokens added = make({token("ZZ", true), token("zz", true)}, lower);
   EXPECT_EQ(cut(added, "zz", true), "<4:zz>");
@@ -108,13 +108,13 @@ TEST(AddedTokens, OfEqualPatternsTheLastCounts) {
   EXPECT_EQ(cut(make({token("zz", true), special}, lower), "zz", true), "<3:zz>");
 }
 
-TEST(AddedTokens, APatternThatNormalizesToNothingIsNeverFound) {
+TEST(AddedTokens, IgnoresPatternThatNormalizesToNothing) {
   const Normalizer bert{BertCleanup{}};
   const AddedTokens added = make({token("\u0301", true), token("qq", true)}, bert);
   EXPECT_EQ(cut(added, "a qq", true), "(a )<4:qq>");
 }
 
-TEST(AddedTokens, GetTheIdsOfTheVocabularyOrTheNextOnes) {
+TEST(AddedTokens, UsesVocabularyIdsOrNextFreeOnes) {
   const AddedTokens added = make({token("new"), token("a"), token(""), token("newer")});
   EXPECT_EQ(added.id("a"), 2);
   EXPECT_EQ(added.id("new"), 3);
@@ -125,7 +125,7 @@ TEST(AddedTokens, GetTheIdsOfTheVocabularyOrTheNextOnes) {
   EXPECT_EQ(added.id_limit(), 5);
 }
 
-TEST(AddedTokens, WrongIdsAndRepetitionsAreErrors) {
+TEST(AddedTokens, RejectsWrongIdsAndDuplicates) {
   AddedToken wrong = token("new");
   wrong.id = 77;
   EXPECT_THAT(error_of([&] { (void)make({wrong}); }).what(), HasSubstr("f: added token 'new': got id 77, want 3"));

@@ -60,7 +60,7 @@ std::vector<std::string> tokens(const Small& small, const ByteBpeModel& model, s
   return out;
 }
 
-TEST(ByteBpe, TheEarliestMergeGoesFirstAndTheLeftmostOfEqualOnes) {
+TEST(ByteBpe, AppliesEarliestThenLeftmostMerge) {
   const Small small({{"b", "c"}, {"a", "b"}, {"a", "a"}, {"aa", "a"}});
   EXPECT_THAT(tokens(small, small.model(), "abc"), ElementsAre("a@0-1", "bc@1-3"));
   EXPECT_THAT(tokens(small, small.model(), "ab"), ElementsAre("ab@0-2"));
@@ -68,7 +68,7 @@ TEST(ByteBpe, TheEarliestMergeGoesFirstAndTheLeftmostOfEqualOnes) {
   EXPECT_THAT(tokens(small, small.model(), ""), ElementsAre());
 }
 
-TEST(ByteBpe, ATokenThatItsOwnMergesDoNotMakeIsNotTakenWhole) {
+TEST(ByteBpe, SplitsTokenItsMergesDoNotProduce) {
   Small small({std::pair("a", "b")});
   small.add("abc");
   EXPECT_THAT(tokens(small, small.model(), "abc"), ElementsAre("ab@0-2", "c@2-3"));
@@ -76,12 +76,12 @@ TEST(ByteBpe, ATokenThatItsOwnMergesDoNotMakeIsNotTakenWhole) {
   EXPECT_THAT(tokens(small, small.model({.ignore_merges = true}), "abcab"), ElementsAre("ab@0-2", "c@2-3", "ab@3-5"));
 }
 
-TEST(ByteBpe, OfEqualMergesTheLastPlaceInTheListCounts) {
+TEST(ByteBpe, LastOfEqualMergesWins) {
   const Small small({{"a", "b"}, {"b", "c"}, {"a", "b"}});
   EXPECT_THAT(tokens(small, small.model(), "abc"), ElementsAre("a@0-1", "bc@1-3"));
 }
 
-TEST(ByteBpe, BytesWithoutATokenAreDroppedOrUnknown) {
+TEST(ByteBpe, DropsOrMarksBytesWithoutToken) {
   Small small({std::pair("a", "b")}, "xy\xC3\xA9");
   small.add("<unk>");
   const auto unknown = small.vocabulary().id("<unk>");
@@ -98,7 +98,7 @@ TEST(ByteBpe, BytesWithoutATokenAreDroppedOrUnknown) {
               ElementsAre("a@0-1", "<unk>@1-3", "b@3-4"));
 }
 
-TEST(ByteBpe, FallbackTokensAreThoseOfTheWrittenForm) {
+TEST(ByteBpe, ByteFallbackUsesWrittenForm) {
   Small small({}, "x\xC3");
   small.add("<0x78>");
   small.add("<0xC3>");
@@ -127,7 +127,7 @@ std::vector<std::string> slow(const Small& small, std::string_view word) {
   }
 }
 
-TEST(ByteBpe, ShortAndLongWordsFollowTheDefinition) {
+TEST(ByteBpe, MatchesDefinitionForShortAndLongWords) {
   std::mt19937 random(5);
   for (int round = 0; round < 60; ++round) {
     std::vector<std::pair<std::string, std::string>> pairs;
@@ -154,7 +154,7 @@ TEST(ByteBpe, ShortAndLongWordsFollowTheDefinition) {
   }
 }
 
-TEST(ByteBpe, AWordOfAMegabyteIsNoProblem) {
+TEST(ByteBpe, EncodesWordOfOneMegabyte) {
   const Small small({{"a", "a"}, {"aa", "aa"}, {"aaaa", "aaaa"}});
   ByteBpeModel::Scratch scratch;
   small.model().encode(std::string(1 << 20, 'a'), scratch);
@@ -162,7 +162,7 @@ TEST(ByteBpe, AWordOfAMegabyteIsNoProblem) {
 }
 
 // Long words keep candidates on a heap: "a b" is still on it when b has become "bc".
-TEST(ByteBpe, ACandidateThatIsOutOfDateIsDropped) {
+TEST(ByteBpe, DropsStaleCandidate) {
   const Small small({{"b", "c"}, {"a", "b"}, {"a", "bc"}});
   const ByteBpeModel model = small.model();
   EXPECT_THAT(tokens(small, model, "abcx"), ElementsAre("abc@0-3", "x@3-4"));
@@ -170,7 +170,7 @@ TEST(ByteBpe, ACandidateThatIsOutOfDateIsDropped) {
 }
 
 // Pairs whose places would all be next to each other with the golden ratio, which everyone knows.
-TEST(ByteBpe, MergesChosenToCollideTakeTimeInProportion) {
+TEST(ByteBpe, CollidingMergesTakeLinearTime) {
   const Vocabulary vocabulary = Small(std::vector<std::pair<std::string, std::string>>{}).vocabulary();
   const auto chosen = [](size_t count) {
     std::vector<BpeMerge> merges;

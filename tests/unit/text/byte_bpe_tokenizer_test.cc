@@ -31,7 +31,7 @@ TEST(ByteBpeTokenizer, ReadsRobertasFiles) {
   EXPECT_EQ(tokenizer->id("Ġhi"), 9);
 }
 
-TEST(ByteBpeTokenizer, APrefixSpaceIsPutWhereTheConfigurationSaysSo) {
+TEST(ByteBpeTokenizer, AddsPrefixSpaceWhenConfigured) {
   TokenizerConfig config;
   config.add_prefix_space = true;
   const Encoding out = make(kByteVocab, kMerges, config)->encode("hi", std::nullopt, {});
@@ -39,7 +39,7 @@ TEST(ByteBpeTokenizer, APrefixSpaceIsPutWhereTheConfigurationSaysSo) {
   EXPECT_EQ(out.offsets[1], Offset(0, 2));
 }
 
-TEST(ByteBpeTokenizer, LineEndsAndABlankEndAreNoMatter) {
+TEST(ByteBpeTokenizer, AcceptsCrLfAndFinalBlankLine) {
   EXPECT_THAT(make(kByteVocab, "#version: 0.2\r\nh i\r\n\n\n")->encode("hi", std::nullopt, {}).ids,
               ElementsAre(0, 7, 2));
   EXPECT_THAT(make(kByteVocab, "")->encode("hi", std::nullopt, {}).ids, ElementsAre(0, 4, 5, 2));
@@ -51,7 +51,7 @@ std::string files_error(std::string_view vocab, std::string_view merges, const T
   return error.what();
 }
 
-TEST(ByteBpeTokenizer, EveryDamageOfTheFilesIsRefusedByItsLine) {
+TEST(ByteBpeTokenizer, RejectsDamagedFilesByLine) {
   EXPECT_THAT(files_error("{", kMerges), HasSubstr("vocab.json: no valid JSON at line 1 column 2"));
   EXPECT_THAT(files_error("[]", kMerges), HasSubstr("vocab.json: got a list"));
   EXPECT_THAT(files_error(R"({"<s>":0,"</s>":0})", ""), HasSubstr("vocab.json: id 0 belongs to both"));
@@ -82,7 +82,7 @@ TEST(ByteBpeTokenizer, MergesAreTextsOrPairs) {
   }
 }
 
-TEST(ByteBpeTokenizer, WordsMayBeTheWholeText) {
+TEST(ByteBpeTokenizer, RejectsMergeOutsideVocabularyWithoutWordSplit) {
   const std::string json = json_of(R"("merges":["h i","i Ġ"],"dropout":null,"unk_token":null)",
                                    R"({"type":"Sequence","pretokenizers":[{"type":"ByteLevel","add_prefix_space":false,
                                        "trim_offsets":true,"use_regex":false}]})");
@@ -90,7 +90,7 @@ TEST(ByteBpeTokenizer, WordsMayBeTheWholeText) {
               HasSubstr("f: model: merges: merge 1: 'iĠ' is not in the vocabulary"));
 }
 
-TEST(ByteBpeTokenizer, EveryWrongFieldOfTheJsonIsNamed) {
+TEST(ByteBpeTokenizer, NamesEveryWrongField) {
   EXPECT_THAT(bpe_json_error(R"("merges":{})"), HasSubstr("f: model: merges: got an object"));
   EXPECT_THAT(bpe_json_error(R"("merges":[1])"), HasSubstr("merge 0: got 1, want two tokens"));
   EXPECT_THAT(bpe_json_error(R"("merges":[["h"]])"), HasSubstr("merge 0: got a list, want two tokens"));
@@ -106,7 +106,7 @@ TEST(ByteBpeTokenizer, EveryWrongFieldOfTheJsonIsNamed) {
               HasSubstr("ByteLevel alone"));
 }
 
-TEST(ByteBpeTokenizer, BrokenUtf8IsReplacedNeverACrash) {
+TEST(ByteBpeTokenizer, ReplacesInvalidUtf8) {
   const auto tokenizer = make(kByteVocab, kMerges);
   EXPECT_EQ(tokenizer->encode("hi\xC3 hi", std::nullopt, {}).ids,
             tokenizer->encode("hi\uFFFD hi", std::nullopt, {}).ids);

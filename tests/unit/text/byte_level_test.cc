@@ -25,7 +25,7 @@ std::vector<std::string> words(std::string_view text) {
   return out;
 }
 
-TEST(ByteLevel, EveryByteHasAPrintableCharacterOfItsOwn) {
+TEST(ByteLevel, MapsEveryByteToPrintableCharacter) {
   std::set<char32_t> seen;
   for (int byte = 0; byte < 256; ++byte) {
     const char32_t c = byte_character(static_cast<uint8_t>(byte));
@@ -40,7 +40,7 @@ TEST(ByteLevel, EveryByteHasAPrintableCharacterOfItsOwn) {
   EXPECT_EQ(byte_character(0xAD), 0x143U);
 }
 
-TEST(ByteLevel, TokensStandForBytes) {
+TEST(ByteLevel, ConvertsTokensToBytes) {
   EXPECT_EQ(token_bytes("Ġthe"), " the");
   EXPECT_EQ(token_bytes("Ã©"), "é");
   EXPECT_EQ(token_bytes("a b"), std::nullopt);
@@ -48,7 +48,7 @@ TEST(ByteLevel, TokensStandForBytes) {
   EXPECT_EQ(token_bytes(""), "");
 }
 
-TEST(ByteLevel, WordsTakeTheBlankBeforeThem) {
+TEST(ByteLevel, WordsIncludePrecedingBlank) {
   EXPECT_THAT(words("Hello my friend, how?"), ElementsAre("Hello", " my", " friend", ",", " how", "?"));
   EXPECT_THAT(words("a1b22 33c"), ElementsAre("a", "1", "b", "22", " 33", "c"));
   EXPECT_THAT(words("x!?y #tag"), ElementsAre("x", "!?", "y", " #", "tag"));
@@ -62,7 +62,7 @@ TEST(ByteLevel, ContractionsAreWordsUnlessABlankOrCapitalsComeBetween) {
   EXPECT_THAT(words("'sx"), ElementsAre("'s", "x"));
 }
 
-TEST(ByteLevel, RunsOfWhiteSpaceLeaveTheirLastToTheWord) {
+TEST(ByteLevel, LastBlankOfRunBelongsToNextWord) {
   EXPECT_THAT(words("a   b"), ElementsAre("a", "  ", " b"));
   EXPECT_THAT(words("a \n\nb"), ElementsAre("a", " \n", "\n", "b"));
   EXPECT_THAT(words("a  "), ElementsAre("a", "  "));

@@ -31,7 +31,7 @@ TEST(ByteTrie, FindsEveryKeyAndNothingElse) {
   }
 }
 
-TEST(ByteTrie, AWalkMeetsTheKeysThatBeginHere) {
+TEST(ByteTrie, WalkFindsKeysThatArePrefixes) {
   const std::vector<std::string_view> keys{"a", "abc", "b", "ab"};
   const ByteTrie trie(keys);
   uint32_t node = ByteTrie::kRoot;
@@ -43,7 +43,7 @@ TEST(ByteTrie, AWalkMeetsTheKeysThatBeginHere) {
   EXPECT_EQ(met, (std::vector<int32_t>{0, 3, 1}));
 }
 
-TEST(ByteTrie, LeavesOutEmptyKeysAndMayBeEmpty) {
+TEST(ByteTrie, IgnoresEmptyKeys) {
   const std::vector<std::string_view> keys{"", "a", ""};
   EXPECT_EQ(ByteTrie(keys).find(""), std::nullopt);
   EXPECT_EQ(ByteTrie(keys).find("a"), 1);

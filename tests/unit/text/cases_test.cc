@@ -22,7 +22,7 @@ std::vector<Offset> pairs_of(const std::vector<uint32_t>& flat) {
   return pairs;
 }
 
-TEST_P(Cases, GiveTheOraclesIdsTypesAndOffsets) {
+TEST_P(Cases, MatchOracle) {
   const auto tokenizer = load_tokenizer(GetParam(), SpieceReader::tokenizers);
   std::istringstream lines(read_text(GetParam() / "cases.jsonl"));
   int count = 0;

@@ -59,7 +59,7 @@ NormalizedText applied(const Charsmap& map, std::string_view text) {
   return out;
 }
 
-TEST(Charsmap, ReplacesWhatItKnows) {
+TEST(Charsmap, ReplacesKnownText) {
   const Charsmap map(map_of({{"\t", " "}, {"x", "yz"}, {"\u00BD", "1/2"}}), "f");
   EXPECT_EQ(map.find("\t"), " ");
   EXPECT_EQ(map.find("q"), std::nullopt);
@@ -67,12 +67,12 @@ TEST(Charsmap, ReplacesWhatItKnows) {
   EXPECT_TRUE(applied(map, "abc").plain());
 }
 
-TEST(Charsmap, TheShortestEntryHidesLongerOnes) {
+TEST(Charsmap, ShortestEntryWins) {
   const Charsmap map(map_of({{"a", "1"}, {"ab", "2"}}), "f");
   EXPECT_EQ(map.find("ab"), "1");
 }
 
-TEST(Charsmap, AShortClusterIsReplacedAsAWhole) {
+TEST(Charsmap, ReplacesShortClusterAsWhole) {
   const Charsmap map(map_of({{"e", "E"}}), "f");
   EXPECT_EQ(applied(map, "e\u0301e").text(), "EE");                                // the accent goes with its base
   EXPECT_EQ(applied(map, "e\u0301\u0302\u0303e").text(), "E\u0301\u0302\u0303E");  // seven bytes: one by one
@@ -119,7 +119,7 @@ TEST(Charsmap, ReadsBase64) {
   EXPECT_THAT(message("AA===="), HasSubstr("character"));
 }
 
-TEST(Charsmap, EveryDamageIsRefused) {
+TEST(Charsmap, RejectsDamagedTables) {
   const auto message = [](const std::string& bytes) {
     const Error error = error_of([&] { (void)Charsmap(bytes, "f"); });
     EXPECT_EQ(error.code(), Code::bad_file);
@@ -135,7 +135,7 @@ TEST(Charsmap, EveryDamageIsRefused) {
   EXPECT_THAT(message(join({0x100U | (1U << 10), 0x80000001U}, "é")), HasSubstr("unit 0 leads outside"));
 }
 
-TEST(Charsmap, ATrieThatLeadsOutsideItselfFindsNothing) {
+TEST(Charsmap, IgnoresTrieUnitsOutOfBounds) {
   const Charsmap map(join({1000U << 10}, ""), "f");
   EXPECT_EQ(map.find("a"), std::nullopt);
 }

@@ -44,7 +44,7 @@ struct Part {
 
 class EveryCodePoint : public testing::TestWithParam<Part> {};
 
-TEST_P(EveryCodePoint, NormalizesAsTheOracleDoes) {
+TEST_P(EveryCodePoint, NormalizesAsOracle) {
   const std::string got = digest([](const std::string& text) {
     NormalizedText normal(text, 0);
     normalize(GetParam().steps, normal);
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Text, EveryCodePoint, testing::ValuesIn(kParts), [](con
   return name;
 });
 
-TEST(EveryCodePoint, IsSplitAsTheOracleDoes) {
+TEST(EveryCodePoint, SplitsAsOracle) {
   const std::pair<const char*, WordSplit> splits[] = {{"BertPreTokenizer", WordSplit::bert},
                                                       {"Whitespace", WordSplit::whitespace},
                                                       {"WhitespaceSplit", WordSplit::whitespace_split}};
@@ -87,7 +87,7 @@ TEST(EveryCodePoint, IsSplitAsTheOracleDoes) {
   }
 }
 
-TEST(EveryCodePoint, TablesAndDigestsAreOfOneVersionOfTheOracle) {
+TEST(EveryCodePoint, TablesAndDigestsHaveSameOracleVersion) {
   EXPECT_EQ(unicode::oracle_version(), wanted()["oracle"].get<std::string>());
 }
 

@@ -6,7 +6,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Fingerprint, FollowsEveryFileTheTokenizerIsReadFrom) {
+TEST(Fingerprint, CoversEveryTokenizerFile) {
   const Scratch scratch;
   (void)scratch.write("vocab.txt", "[PAD]\n[UNK]\n");
   const std::string bare = tokenizer_sha256(scratch.path());
@@ -18,7 +18,7 @@ TEST(Fingerprint, FollowsEveryFileTheTokenizerIsReadFrom) {
   EXPECT_EQ(tokenizer_sha256(scratch.path()), cased);
 }
 
-TEST(Fingerprint, TokenizerJsonSpeaksForItself) {
+TEST(Fingerprint, UsesTokenizerJsonAlone) {
   const Scratch scratch;
   (void)scratch.write("tokenizer.json", "{}");
   const std::string alone = tokenizer_sha256(scratch.path());
@@ -28,7 +28,7 @@ TEST(Fingerprint, TokenizerJsonSpeaksForItself) {
   EXPECT_NE(tokenizer_sha256(scratch.path()), alone);
 }
 
-TEST(Fingerprint, KnowsSentencePieceByItsEnding) {
+TEST(Fingerprint, RecognizesSentencePieceByExtension) {
   const Scratch scratch;
   (void)scratch.write("30k-clean.model", "pieces");
   EXPECT_EQ(tokenizer_sha256(scratch.path()),
@@ -39,7 +39,7 @@ TEST(Fingerprint, KnowsSentencePieceByItsEnding) {
             sha256_hex("30k-clean.model\n" + sha256_hex("pieces") + "\ntokenizer_config.json\n" + config + "\n"));
 }
 
-TEST(Fingerprint, AFolderWithoutATokenizerIsAnError) {
+TEST(Fingerprint, RejectsFolderWithoutTokenizer) {
   const Scratch scratch;
   (void)scratch.write("tokenizer_config.json", "{}");
   EXPECT_EQ(error_of([&] { (void)tokenizer_sha256(scratch.path()); }).code(), Code::bad_file);

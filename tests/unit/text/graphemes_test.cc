@@ -21,7 +21,7 @@ std::vector<std::string> clusters(std::string_view text) {
   return out;
 }
 
-TEST(Graphemes, AsciiIsCutCharacterByCharacterButForCrLf) {
+TEST(Graphemes, AsciiCharactersAreClustersExceptCrLf) {
   EXPECT_THAT(clusters("ab\r\n\n\r"), ElementsAre("a", "b", "\r\n", "\n", "\r"));
 }
 

@@ -47,7 +47,7 @@ TEST(LoadTokenizer, ChoosesTheModelTypeOfTokenizerJson) {
   EXPECT_EQ(load_tokenizer(folder.path())->family(), "bpe");
 }
 
-TEST(LoadTokenizer, SaysWhatIsMissing) {
+TEST(LoadTokenizer, ErrorNamesMissingFiles) {
   const Scratch folder;
   EXPECT_THAT(error_in(folder).what(), HasSubstr("no tokenizer found"));
   EXPECT_THAT(error_in(folder).hint(), HasSubstr("want tokenizer.json, vocab.txt, spiece.model"));
@@ -57,7 +57,7 @@ TEST(LoadTokenizer, SaysWhatIsMissing) {
   EXPECT_EQ(error_in(folder).code(), Code::bad_file);
 }
 
-TEST(LoadTokenizer, TwoUnknownModelsAreOneTooMany) {
+TEST(LoadTokenizer, RejectsSeveralSpieceModels) {
   const Scratch folder;
   folder.write("a.model", "x");
   folder.write("b.model", "x");
@@ -66,7 +66,7 @@ TEST(LoadTokenizer, TwoUnknownModelsAreOneTooMany) {
   EXPECT_THAT(error_in(folder).what(), HasSubstr("30k-clean.model"));  // chosen, and found broken
 }
 
-TEST(LoadTokenizer, ATruncatedTokenizerJsonNamesThePlace) {
+TEST(LoadTokenizer, TruncatedTokenizerJsonErrorNamesPosition) {
   const Scratch folder;
   for (size_t size = 0; size < std::string_view(kJson).size(); ++size) {
     folder.write("tokenizer.json", std::string_view(kJson).substr(0, size));

@@ -30,20 +30,20 @@ TEST(Metaspace, BlanksBecomeMarksAndBeginWords) {
   EXPECT_THAT(words({}, "▁"), ElementsAre("▁:0-1"));
 }
 
-TEST(Metaspace, AMarkIsPutFirstAlwaysOrOnceOrNever) {
+TEST(Metaspace, PrependsMarkAlwaysFirstOrNever) {
   EXPECT_THAT(words({.prepend = Scheme::never}, "a b"), ElementsAre("a:0-1", "▁b:1-3"));
   EXPECT_THAT(words({.prepend = Scheme::first}, "é b"), ElementsAre("▁é:0-1", "▁b:1-3"));
   EXPECT_THAT(words({.prepend = Scheme::first}, "a b", 4), ElementsAre("a:4-5", "▁b:5-7"));
   EXPECT_THAT(words({.prepend = Scheme::always}, "a", 4), ElementsAre("▁a:4-5"));
 }
 
-TEST(Metaspace, WhiteSpaceOfAnyKindPartsWords) {
+TEST(Metaspace, SplitsAtAnyWhiteSpace) {
   EXPECT_THAT(words({.whitespace_split = true}, " a\t\u3000b▁c\n"), ElementsAre("▁a:1-2", "▁b:4-5", "▁c:5-7"));
   EXPECT_THAT(words({.whitespace_split = true, .mark = ""}, " a b"), ElementsAre("a:1-2", "b:3-4"));
   EXPECT_THAT(words({.mark = ""}, " a b"), ElementsAre(" a b:0-4"));
 }
 
-TEST(Metaspace, AWordKnowsWhereItsPartsCameFrom) {
+TEST(Metaspace, TracksOriginOfWords) {
   const NormalizedText source("xé y", 10);
   MarkedWord word;
   const Metaspace metaspace;
@@ -77,7 +77,7 @@ TEST(Metaspace, ReadsItsJsonForms) {
   EXPECT_EQ(both.mark, "▁");
 }
 
-TEST(Metaspace, OtherFormsAreRefusedByName) {
+TEST(Metaspace, RejectsOtherForms) {
   const auto message = [](const char* text) {
     return std::string(error_of([&] { (void)parse_metaspace(parse_json(text, "f"), "f"); }).what());
   };

@@ -33,14 +33,14 @@ constexpr const char* kUncased =
 constexpr const char* kCased =
     R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":false})";
 
-TEST(Normalizer, PlainTextKeepsItsPlaceWithoutATable) {
+TEST(Normalizer, PlainTextNeedsNoOriginTable) {
   const NormalizedText text = apply(kUncased, "Hello\tWORLD!", 7);
   EXPECT_EQ(text.text(), "hello world!");
   EXPECT_TRUE(text.plain());
   EXPECT_EQ(text.origin(6, 11), Offset(13, 18));
 }
 
-TEST(Normalizer, BertDropsControlsAndAccentsAndSetsIdeographsApart) {
+TEST(Normalizer, BertDropsControlsAndAccentsAndSpacesIdeographs) {
   const NormalizedText text = apply(kUncased, std::string_view("\0A\u0301中É中", 12));
   EXPECT_EQ(text.text(), "a 中 e 中 ");
   EXPECT_THAT(origins(text), ElementsAre(Offset(1, 2), Offset(3, 4), Offset(3, 4), Offset(3, 4), Offset(4, 5),
@@ -91,7 +91,7 @@ struct FormCase {
   std::vector<Offset> from;
 };
 
-TEST(Normalizer, NormalFormsFollowTheOracleInTextAndPlace) {
+TEST(Normalizer, NormalFormsMatchOracle) {
   const FormCase cases[] = {
       {"NFD", "\u00E0\u0316x", "a\u0316\u0300x", {{0, 1}, {1, 2}, {1, 2}, {2, 3}}},
       {"NFD", "\u1E69x", "s\u0323\u0307x", {{0, 1}, {0, 1}, {0, 1}, {1, 2}}},
@@ -116,7 +116,7 @@ TEST(Normalizer, NormalFormsFollowTheOracleInTextAndPlace) {
   }
 }
 
-TEST(Normalizer, ReplaceCreditsTheLastCodePoint) {
+TEST(Normalizer, ReplacementTakesOriginOfLastCodePoint) {
   const NormalizedText text = apply(R"({"type":"Replace","pattern":{"String":"ab"},"content":"xyz"})", "cabdab");
   EXPECT_EQ(text.text(), "cxyzdxyz");
   EXPECT_THAT(origins(text), ElementsAre(Offset(0, 1), Offset(2, 3), Offset(2, 3), Offset(2, 3), Offset(3, 4),
@@ -154,7 +154,7 @@ TEST(Normalizer, ASequenceRunsInOrder) {
 }
 
 // Two dozen doublings of one letter would take 16 MB, and a table of 128.
-TEST(Normalizer, ATextCannotGrowWithoutBounds) {
+TEST(Normalizer, BoundsGrowthOfText) {
   const std::string doubling = R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})";
   const auto steps = [&](int count) {
     std::string text = doubling;
@@ -182,7 +182,7 @@ TEST(Normalizer, ATextCannotGrowWithoutBounds) {
               HasSubstr("got 10000 bytes, want a non-empty text of at most 256"));
 }
 
-TEST(Normalizer, UnknownKindsAndPatternsAreNamed) {
+TEST(Normalizer, NamesUnknownKindsAndPatterns) {
   const auto message = [](const char* text) {
     return std::string(error_of([&] { (void)parse_normalizer(parse_json(text, "f"), "f"); }).what());
   };

@@ -49,7 +49,7 @@ TEST(Pipeline, CountsCodePointsNotBytes) {
 }
 
 // Each maximal part of broken UTF-8 counts as one code point, U+FFFD, which BERT drops.
-TEST(Pipeline, BrokenUtf8IsReplaced) {
+TEST(Pipeline, ReplacesInvalidUtf8) {
   const Pipeline pipeline(parts(), Vocabulary(kTokens, "f"));
   const Encoding out = encode(pipeline,
                               "\xF0\x9F\x98"
@@ -59,14 +59,14 @@ TEST(Pipeline, BrokenUtf8IsReplaced) {
   EXPECT_THAT(out.offsets, ElementsAre(Offset(0, 0), Offset(1, 2), Offset(3, 9), Offset(0, 0)));
 }
 
-TEST(Pipeline, TextThatVanishesLeavesTheSpecialTokens) {
+TEST(Pipeline, TextNormalizedToNothingKeepsSpecialTokens) {
   const Pipeline pipeline(parts(), Vocabulary(kTokens, "f"));
   EXPECT_THAT(encode(pipeline, "").ids, ElementsAre(1, 2));
   EXPECT_THAT(encode(pipeline, std::string_view("\0\0", 2)).ids, ElementsAre(1, 2));
   EXPECT_THAT(encode(pipeline, "", "").ids, ElementsAre(1, 2, 2));
 }
 
-TEST(Pipeline, KnowsTokensOfBothKinds) {
+TEST(Pipeline, FindsVocabularyAndAddedTokens) {
   const Pipeline pipeline(parts(), Vocabulary(kTokens, "f"));
   EXPECT_EQ(pipeline.id_limit(), 5);
   EXPECT_EQ(pipeline.token(4), "Yes");
@@ -77,7 +77,7 @@ TEST(Pipeline, KnowsTokensOfBothKinds) {
   EXPECT_EQ(pipeline.id("none"), std::nullopt);
 }
 
-TEST(Pipeline, SpecialTokenIdsMustExist) {
+TEST(Pipeline, RejectsUnknownSpecialTokenIds) {
   Pipeline::Parts broken = parts();
   broken.post = bert_post_processor(1, 9);
   EXPECT_THAT(error_of([&] { Pipeline(std::move(broken), Vocabulary(kTokens, "f")); }).what(),

@@ -22,7 +22,7 @@ Json parse(const char* text) {
 }
 
 // Expected lengths were read off the oracle.
-TEST(PostProcessor, TheLongerTextGivesFirst) {
+TEST(PostProcessor, TruncatesLongerTextFirst) {
   using Lengths = std::pair<size_t, size_t>;
   EXPECT_EQ(longest_first(1, 1, 3), Lengths(1, 1));
   EXPECT_EQ(longest_first(1, 1, 2), Lengths(1, 1));
@@ -70,7 +70,7 @@ TEST(PostProcessor, WithoutSpecialTokensOnlyTypesStay) {
   EXPECT_FALSE(finish(bert_post_processor(101, 102), tokens(1, 1), tokens(4, 5), {.max_length = 8}).truncated);
 }
 
-TEST(PostProcessor, NoPostProcessorMeansTheTextsAlone) {
+TEST(PostProcessor, AddsNothingWithoutPostProcessor) {
   const Encoding two = finish(parse_post_processor(Json(), "f"), tokens(1, 1), tokens(1, 5), {});
   EXPECT_THAT(two.ids, ElementsAre(1, 5));
   EXPECT_THAT(two.types, ElementsAre(0, 1));
@@ -120,7 +120,7 @@ TEST(PostProcessor, ReadsEveryKind) {
 }
 
 // Pieces and the ids in each multiply.
-TEST(PostProcessor, ATemplateIsSmall) {
+TEST(PostProcessor, BoundsTemplateSize) {
   const auto form = [](size_t pieces, size_t ids) {
     std::string list = R"({"Sequence":{"id":"A","type_id":0}})", numbers = "1";
     for (size_t i = 1; i < pieces; ++i) list += R"(,{"SpecialToken":{"id":"s","type_id":0}})";
@@ -135,7 +135,7 @@ TEST(PostProcessor, ATemplateIsSmall) {
   EXPECT_THAT(error_of([&] { (void)parse(form(2, 65)); }).what(), HasSubstr("want a list of at most 64 ids"));
 }
 
-TEST(PostProcessor, BadFormsAreErrorsThatSayWhere) {
+TEST(PostProcessor, RejectsInvalidForms) {
   const auto message = [](const char* text) {
     return std::string(error_of([&] { (void)parse_post_processor(parse(text), "f: post_processor"); }).what());
   };

@@ -19,7 +19,7 @@ namespace {
 
 const std::filesystem::path kModel = std::filesystem::path(EXEUNT_TEST_DATA) / "text/cases/unigram/spiece.model";
 
-TEST(SentencePiece, ReadsTheSamePiecesAndScores) {
+TEST(SentencePiece, PiecesAndScoresMatchLibrary) {
   sentencepiece::SentencePieceProcessor judge;
   ASSERT_TRUE(judge.Load(kModel.string()).ok());
   const SpieceModel model = parse_spiece_model(MappedFile::open(kModel)->bytes(), "f");
@@ -35,7 +35,7 @@ TEST(SentencePiece, ReadsTheSamePiecesAndScores) {
   }
 }
 
-TEST(SentencePiece, CutsWordsTheSameWay) {
+TEST(SentencePiece, SplitsWordsAsLibrary) {
   sentencepiece::SentencePieceProcessor judge;
   ASSERT_TRUE(judge.Load(kModel.string()).ok());
   const SpieceModel model = parse_spiece_model(MappedFile::open(kModel)->bytes(), "f");
@@ -62,7 +62,7 @@ TEST(SentencePiece, CutsWordsTheSameWay) {
   }
 }
 
-TEST(SentencePiece, GivesThePiecesThatOurReadingOfItGives) {
+TEST(SentencePiece, PiecesMatchLibrary) {
   const char* other = std::getenv("EXEUNT_SPIECE_MODEL");
   const std::filesystem::path path = other == nullptr ? kModel : std::filesystem::path(other);
   sentencepiece::SentencePieceProcessor judge;

@@ -53,19 +53,19 @@ TEST(SpieceModel, ReadsPiecesScoresKindsAndTheCharsmap) {
   EXPECT_EQ(model.charsmap, "map");
 }
 
-TEST(SpieceModel, WhatTheFormatLeavesOutHasItsDefaults) {
+TEST(SpieceModel, MissingFieldsHaveDefaults) {
   const SpieceModel model = parse(counted(1, counted(1, "<unk>") + "\x18\x02"s) + counted(1, counted(1, "a")));
   EXPECT_EQ(model.pieces[1].score, 0.0F);
   EXPECT_EQ(model.pieces[1].kind, Kind::normal);
   EXPECT_EQ(model.charsmap, "");
 }
 
-TEST(SpieceModel, FieldsOfLaterVersionsArePassedOver) {
+TEST(SpieceModel, IgnoresUnknownFields) {
   const std::string later = counted(4, "self test") + "\xca\x0c\x01x"s;  // field 201
   EXPECT_EQ(parse(later + piece("<unk>", 0, 2) + kTrainer).pieces.size(), 1U);
 }
 
-TEST(SpieceModel, EveryDamageIsRefusedByItsPlace) {
+TEST(SpieceModel, RejectsDamageWithPosition) {
   const std::string unknown = piece("<unk>", 0, 2);
   EXPECT_THAT(refusal(""), HasSubstr("f: the model has no pieces"));
   EXPECT_THAT(refusal(unknown.substr(0, 5)), HasSubstr("f: the protocol buffer is malformed or truncated at byte 0"));
@@ -87,14 +87,14 @@ TEST(SpieceModel, EveryDamageIsRefusedByItsPlace) {
   EXPECT_THAT(refusal(unknown + counted(3, "\x10\x01"s)), HasSubstr("f: normalizer_spec: field 2: got a varint"));
 }
 
-TEST(SpieceModel, AnotherKindOfModelIsNamed) {
+TEST(SpieceModel, NamesUnsupportedModelType) {
   const Error error = error_of([&] { (void)parse(piece("<unk>", 0, 2) + counted(2, "\x18\x02"s)); });
   EXPECT_THAT(error.what(), HasSubstr("f: got a model of type 2 (BPE), want 1 (unigram)"));
   EXPECT_THAT(error.hint(), HasSubstr("ALBERT"));
   EXPECT_THAT(refusal(piece("<unk>", 0, 2) + counted(2, "\x18\x09"s)), HasSubstr("type 9 (?)"));
 }
 
-TEST(SpieceModel, TheVocabularyBesideItMustAgree) {
+TEST(SpieceModel, RejectsMismatchedVocabulary) {
   const SpieceModel model = parse(piece("<unk>", 0, 2) + piece("a\tb", -1.23456789F) + kTrainer);
   check_spiece_vocab(model, "<unk>\t0\na\tb\t-1.23457\n", "v");
   const auto message = [&](std::string_view text) {

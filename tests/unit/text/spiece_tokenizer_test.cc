@@ -29,7 +29,7 @@ TokenizerConfig slow_settings(const std::string& name) {
   return config;
 }
 
-TEST(SpieceTokenizer, GivesTheIdsAndTypesOfTheSlowTokenizer) {
+TEST(SpieceTokenizer, MatchesSlowTokenizer) {
   std::map<std::string, std::unique_ptr<const Tokenizer>> tokenizers;
   for (const char* name : {"", "cased", "spaces"}) {
     tokenizers[name] = read_unigram_tokenizer(kSmallPieces, slow_settings(name), SpieceReader::spiece);
@@ -65,7 +65,7 @@ SpieceModel albert_pieces() {
 }
 
 // "-" does not begin a new word after it, and no comma stays behind a digit.
-TEST(SpieceTokenizer, CutsAsSentencePieceNotAsTransformersConvertsIt) {
+TEST(SpieceTokenizer, SplitsAsSentencePiece) {
   const auto spiece = make_spiece_tokenizer(albert_pieces(), {}, "f");
   const auto converted = make_unigram_tokenizer(albert_pieces(), {}, "f");
   const EncodeOptions bare{.max_length = 512, .special_tokens = false};
@@ -81,7 +81,7 @@ TEST(SpieceTokenizer, CutsAsSentencePieceNotAsTransformersConvertsIt) {
   EXPECT_THAT(spiece->encode("e0,", std::nullopt, bare).ids, ElementsAre(6, 13, 1, 12));
 }
 
-TEST(SpieceTokenizer, RefusesAModelThatFallsBackToBytesOrLacksASpecialToken) {
+TEST(SpieceTokenizer, RejectsByteFallbackAndMissingSpecialToken) {
   SpieceModel model = albert_pieces();
   model.byte_fallback = true;
   EXPECT_THAT(error_of([&] { (void)make_spiece_tokenizer(model, {}, "f"); }).what(),
@@ -102,7 +102,7 @@ class SpieceFolder : public testing::Test {
   Scratch folder_;
 };
 
-TEST_F(SpieceFolder, IsReadAsTheOriginalsDidUnlessItSaysOtherwise) {
+TEST_F(SpieceFolder, UsesSentencePieceUnlessConfigured) {
   EXPECT_TRUE(has_bare_spiece(folder_.path()));
   EXPECT_EQ(default_spiece_reader(folder_.path()), SpieceReader::spiece);
   EXPECT_EQ(says(R"({"do_lower_case": true})"), SpieceReader::spiece);
@@ -112,7 +112,7 @@ TEST_F(SpieceFolder, IsReadAsTheOriginalsDidUnlessItSaysOtherwise) {
   EXPECT_THAT(error_of([&] { (void)says(R"({"backend": "x"})"); }).what(), HasSubstr("'backend': got 'x'"));
 }
 
-TEST_F(SpieceFolder, HasAnotherHashForEachReaderAndAFlagThatWins) {
+TEST_F(SpieceFolder, HashDependsOnReader) {
   const std::string as_spiece = tokenizer_sha256(folder_.path());
   const EncodeOptions bare{.max_length = 512, .special_tokens = false};
   const auto ids = [&](std::optional<SpieceReader> reader) {

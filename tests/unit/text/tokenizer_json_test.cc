@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(TokenizerJson, ReadsTheCommonPartsAndHandsOverTheRest) {
+TEST(TokenizerJson, ReadsCommonParts) {
   const TokenizerJson json = parse_tokenizer_json(R"({"version":"1.0","truncation":{"max_length":3},"padding":{},
       "added_tokens":[{"id":0,"content":"[UNK]","special":true}],
       "normalizer":{"type":"Lowercase"},"pre_tokenizer":{"type":"BertPreTokenizer"},
@@ -25,7 +25,7 @@ TEST(TokenizerJson, ReadsTheCommonPartsAndHandsOverTheRest) {
   EXPECT_EQ(json.model["vocab"]["[UNK]"], 0);
 }
 
-TEST(TokenizerJson, OldFilesTellTheModelByItsFields) {
+TEST(TokenizerJson, InfersModelTypeOfOldFiles) {
   const auto type = [](const std::string& model) {
     return parse_tokenizer_json("{\"model\":" + model + "}", "f").model_type;
   };
@@ -34,7 +34,7 @@ TEST(TokenizerJson, OldFilesTellTheModelByItsFields) {
   EXPECT_EQ(type(R"({"vocab":[],"unk_id":0})"), "Unigram");
 }
 
-TEST(TokenizerJson, BadFilesAreErrors) {
+TEST(TokenizerJson, RejectsInvalidFiles) {
   const auto message = [](const char* text) {
     return std::string(error_of([&] { (void)parse_tokenizer_json(text, "tokenizer.json"); }).what());
   };
@@ -76,7 +76,7 @@ TEST(TokenizerConfig, ReadsFlagsAndSpecialTokensOfBothFiles) {
   EXPECT_EQ(config.added[4].content, "extra");
 }
 
-TEST(TokenizerConfig, AddedTokensTakeTimeInProportion) {
+TEST(TokenizerConfig, AddedTokensTakeLinearTime) {
   const auto folder = [](size_t tokens) {
     auto scratch = std::make_unique<Scratch>(quick_parent());
     std::string text = R"({"t":0)";
@@ -88,14 +88,14 @@ TEST(TokenizerConfig, AddedTokensTakeTimeInProportion) {
   EXPECT_LT(growth_exponent(2000, folder, read), 1.5);
 }
 
-TEST(TokenizerConfig, AFolderWithoutSuchFilesSaysNothing) {
+TEST(TokenizerConfig, MissingFilesGiveDefaults) {
   const Scratch folder;
   const TokenizerConfig config = read_tokenizer_config(folder.path());
   EXPECT_EQ(config.do_lower_case, std::nullopt);
   EXPECT_TRUE(config.added.empty());
 }
 
-TEST(TokenizerConfig, WrongTypesAreErrorsThatNameTheFile) {
+TEST(TokenizerConfig, WrongTypeErrorNamesFile) {
   const auto message = [](const char* text) {
     const Scratch folder;
     folder.write("tokenizer_config.json", text);

@@ -64,7 +64,7 @@ TEST(Unicode, RanksKeepTheOrderOfCombiningClasses) {
   EXPECT_EQ(combining_rank(0x301), combining_rank(0x302));
 }
 
-TEST(Unicode, TellsTheVersionItWasMadeFrom) {
+TEST(Unicode, ReportsOracleVersion) {
   EXPECT_FALSE(oracle_version().empty());
 }
 

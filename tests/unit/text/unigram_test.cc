@@ -29,7 +29,7 @@ std::vector<std::string> texts(const UnigramModel& model, std::string_view word)
   return out;
 }
 
-TEST(Unigram, TakesTheLargestSumOfScores) {
+TEST(Unigram, ChoosesLargestSumOfScores) {
   const UnigramModel model({{"<unk>", 0}, {"a", -1}, {"b", -1}, {"ab", -1.5}, {"bc", -0.1}, {"c", -3}, {"abc", -2}},
                            {});
   EXPECT_THAT(texts(model, "abc"), ElementsAre("a", "bc"));
@@ -38,7 +38,7 @@ TEST(Unigram, TakesTheLargestSumOfScores) {
   EXPECT_THAT(ids(model, ""), ElementsAre());
 }
 
-TEST(Unigram, OfEqualSumsTheFirstToReachAPlaceStays) {
+TEST(Unigram, KeepsFirstOfEqualSums) {
   // "abc" costs -3 as abc, as a+bc and as ab+c: the piece that began first wins.
   const UnigramModel model({{"<unk>", 0}, {"a", -1}, {"bc", -2}, {"ab", -2}, {"c", -1}, {"abc", -3}}, {});
   EXPECT_THAT(texts(model, "abc"), ElementsAre("abc"));
@@ -46,20 +46,20 @@ TEST(Unigram, OfEqualSumsTheFirstToReachAPlaceStays) {
   EXPECT_THAT(texts(without, "abc"), ElementsAre("a", "bc"));
 }
 
-TEST(Unigram, UnknownCharactersAreOneTokenOrEachTheirOwn) {
+TEST(Unigram, FusesUnknownCharactersWhenSet) {
   const UnigramModel::Vocabulary pieces{{"<unk>", 0}, {"a", -1}, {"é", -2}};
   EXPECT_THAT(texts(UnigramModel(pieces, {}), "a中文aé☃"), ElementsAre("a", "中文", "a", "é", "☃"));
   EXPECT_THAT(ids(UnigramModel(pieces, {}), "a中文a"), ElementsAre(1, 0, 1));
   EXPECT_THAT(texts(UnigramModel(pieces, {.fuse_unknown = false}), "中文a"), ElementsAre("中", "文", "a"));
 }
 
-TEST(Unigram, TheUnknownPieceItselfJoinsARunOfUnknowns) {
+TEST(Unigram, UnknownPieceFusesWithUnknownCharacters) {
   const UnigramModel model({{"<unk>", 0}, {"a", -1}}, {});
   EXPECT_THAT(ids(model, "<unk>"), ElementsAre(0));
   EXPECT_THAT(texts(model, "x<unk>y"), ElementsAre("x<unk>y"));
 }
 
-TEST(Unigram, FallsBackToBytesOnlyWhereAllAreThere) {
+TEST(Unigram, ByteFallbackNeedsAllBytes) {
   UnigramModel::Vocabulary pieces{{"<unk>", 0}, {"a", -1}, {"<0xC3>", -5}, {"<0xA9>", -5}};
   const UnigramModel model(pieces, {.byte_fallback = true});
   EXPECT_THAT(ids(model, "aé"), ElementsAre(1, 2, 3));
@@ -68,7 +68,7 @@ TEST(Unigram, FallsBackToBytesOnlyWhereAllAreThere) {
   EXPECT_THAT(ids(UnigramModel(pieces, {}), "é"), ElementsAre(0));
 }
 
-TEST(Unigram, APieceThatIsCutFurtherIsNotKeptWhole) {
+TEST(Unigram, SplitsPieceWithBetterSegmentation) {
   const UnigramModel model({{"<unk>", 0}, {"a", -1}, {"b", -1}, {"ab", -5}}, {});
   EXPECT_THAT(texts(model, "ab"), ElementsAre("a", "b"));
 }
@@ -86,7 +86,7 @@ double best_sum(const std::map<std::string, double>& scores, std::string_view wo
   return best;
 }
 
-TEST(Unigram, IsNeverBeatenByAnotherCut) {
+TEST(Unigram, FindsBestSegmentation) {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     UnigramModel::Vocabulary pieces{{"<unk>", 0}};
@@ -109,7 +109,7 @@ TEST(Unigram, IsNeverBeatenByAnotherCut) {
   }
 }
 
-TEST(Unigram, AWordOfAMegabyteIsNoProblem) {
+TEST(Unigram, EncodesWordOfOneMegabyte) {
   const UnigramModel model({{"<unk>", 0}, {"a", -1}, {"aaaaaaaa", -2}}, {});
   EXPECT_EQ(ids(model, std::string(1 << 20, 'a')).size(), size_t{1} << 17);
   EXPECT_EQ(ids(model, std::string(1 << 20, 'x')).size(), 1U);

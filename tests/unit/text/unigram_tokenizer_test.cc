@@ -29,7 +29,7 @@ std::vector<int32_t> ids(const Tokenizer& tokenizer, std::string_view text) {
 
 // Expected values: the npm package tokenizers, with the tokenizer.json of tests/system/parity/spiece.mjs for these
 // pieces.
-TEST(UnigramTokenizer, ReadsAModelAsTransformersConvertsAlberts) {
+TEST(UnigramTokenizer, ReadsAlbertAsTransformers) {
   const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
   const Encoding out = tokenizer->encode("Well-known  [MASK]", "É", {});
   EXPECT_THAT(out.ids, ElementsAre(2, 7, 5, 9, 4, 3, 6, 14, 3));
@@ -42,7 +42,7 @@ TEST(UnigramTokenizer, ReadsAModelAsTransformersConvertsAlberts) {
   EXPECT_EQ(tokenizer->id("known"), 8);
 }
 
-TEST(UnigramTokenizer, APieceOfTheUsersOwnBeginsANewTextBehindIt) {
+TEST(UnigramTokenizer, UserDefinedPieceStartsNewSegment) {
   const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
   EXPECT_THAT(ids(*tokenizer, "-known"), ElementsAre(5, 9));
   EXPECT_THAT(ids(*tokenizer, "well- known"), ElementsAre(7, 5, 9));
@@ -72,7 +72,7 @@ TEST(UnigramTokenizer, TheConfigurationKeepsCaseAndAccentsAndNamesTokens) {
   EXPECT_EQ(out.offsets.back(), Offset(1, 8));  // the mask takes the blank before it along
 }
 
-TEST(UnigramTokenizer, AModelWithoutItsSpecialTokensIsRefused) {
+TEST(UnigramTokenizer, RejectsModelWithoutSpecialTokens) {
   SpieceModel model = albert();
   model.pieces[2].text = "[cls]";
   EXPECT_THAT(error_of([&] { (void)make_unigram_tokenizer(model, {}, "f"); }).what(),
@@ -83,7 +83,7 @@ TEST(UnigramTokenizer, AModelWithoutItsSpecialTokensIsRefused) {
               HasSubstr("f: precompiled_charsmap: got 3 bytes"));
 }
 
-TEST(UnigramTokenizer, FilesAreNamedInErrors) {
+TEST(UnigramTokenizer, ErrorsNameFiles) {
   const Scratch folder;
   const auto path = folder.write("spiece.model", "\x0a\x05");
   EXPECT_THAT(error_of([&] { (void)read_unigram_tokenizer(path, {}, SpieceReader::tokenizers); }).what(),
@@ -106,7 +106,7 @@ std::string unigram_json_error(std::string_view model, std::string_view pre = "n
   return error.what();
 }
 
-TEST(UnigramTokenizer, EveryWrongFieldOfTheJsonIsNamed) {
+TEST(UnigramTokenizer, NamesEveryWrongField) {
   EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0})"), HasSubstr("vocab"));
   EXPECT_THAT(unigram_json_error(R"({"type":"Unigram","unk_id":0,"vocab":[]})"),
               HasSubstr("f: model: vocab: got a list"));
@@ -126,7 +126,7 @@ TEST(UnigramTokenizer, EveryWrongFieldOfTheJsonIsNamed) {
               HasSubstr("f: pre_tokenizer"));
 }
 
-TEST(UnigramTokenizer, BrokenUtf8IsReplacedNeverACrash) {
+TEST(UnigramTokenizer, ReplacesInvalidUtf8) {
   const auto tokenizer = make_unigram_tokenizer(albert(), {}, "f");
   EXPECT_EQ(ids(*tokenizer, "well\xFF\xC3 known\xE2\x96"), ids(*tokenizer, "well\uFFFD\uFFFD known\uFFFD"));
 }

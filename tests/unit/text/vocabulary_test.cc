@@ -25,7 +25,7 @@ TEST(Vocabulary, FindsTokensAndIdsBothWays) {
 }
 
 // Whoever makes a file knows the standard library's hash, and finds such tokens by trying.
-TEST(Vocabulary, TokensChosenToCollideTakeTimeInProportion) {
+TEST(Vocabulary, CollidingTokensTakeLinearTime) {
   const auto chosen = [](size_t count) {
     constexpr size_t kFew = 64, kBuckets = 1 << 15;  // a multiple of those of both sizes
     Pairs pairs;
@@ -39,7 +39,7 @@ TEST(Vocabulary, TokensChosenToCollideTakeTimeInProportion) {
   EXPECT_LT(growth_exponent(2000, chosen, [](const Pairs& pairs) { (void)Vocabulary(pairs, "f"); }), 1.5);
 }
 
-TEST(Vocabulary, IdsMayHaveHoles) {
+TEST(Vocabulary, AllowsGapsInIds) {
   const Vocabulary vocabulary({{"a", 0}, {"b", 9}}, "f");
   EXPECT_EQ(vocabulary.count(), 2U);
   EXPECT_EQ(vocabulary.id_limit(), 10);
@@ -47,14 +47,14 @@ TEST(Vocabulary, IdsMayHaveHoles) {
   EXPECT_TRUE(vocabulary.has(9));
 }
 
-TEST(Vocabulary, AnEmptyOneKnowsNothing) {
+TEST(Vocabulary, EmptyVocabularyFindsNothing) {
   const Vocabulary vocabulary(Pairs{}, "f");
   EXPECT_EQ(vocabulary.id("a"), std::nullopt);
   EXPECT_EQ(vocabulary.id_limit(), 0);
   EXPECT_EQ(Vocabulary().id("a"), std::nullopt);
 }
 
-TEST(Vocabulary, TwiceTheSameTokenOrIdIsAnError) {
+TEST(Vocabulary, RejectsDuplicateTokenOrId) {
   EXPECT_THAT(error_of([] {
                 Vocabulary({{"a", 0}, {"b", 0}}, "f");
               }).what(),
@@ -65,14 +65,14 @@ TEST(Vocabulary, TwiceTheSameTokenOrIdIsAnError) {
               HasSubstr("f: duplicate token 'a', with ids 0 and 1"));
 }
 
-TEST(Vocabulary, AnIdFarOutIsRefusedBeforeATableIsMadeForIt) {
+TEST(Vocabulary, RejectsHugeIdBeforeAllocation) {
   EXPECT_THAT(error_of([] { Vocabulary({{"a", INT32_MAX}}, "f"); }).what(), HasSubstr("got id 2147483647"));
   EXPECT_THAT(error_of([] { Vocabulary({{"a", -1}}, "f"); }).what(), HasSubstr("got id -1"));
   EXPECT_THAT(error_of([] { Vocabulary({{"a", 65541}}, "f"); }).what(), HasSubstr("got id 65541, want 0 to 65540"));
   EXPECT_EQ(Vocabulary({{"a", 65540}}, "f").id_limit(), 65541);
 }
 
-TEST(Vocabulary, TokenIdsInJsonAreCheckedOneByOne) {
+TEST(Vocabulary, RejectsInvalidTokenIdsInJson) {
   EXPECT_EQ(read_token_ids(parse_json(R"({"a":1,"b":0})", "f"), "f").size(), 2U);
   const auto message = [](const char* text) {
     return std::string(error_of([&] { (void)read_token_ids(parse_json(text, "f"), "f"); }).what());

@@ -19,7 +19,7 @@ std::vector<std::string> words(WordSplit split, std::string_view text) {
   return out;
 }
 
-TEST(WordSplit, BertSetsPunctuationApart) {
+TEST(WordSplit, BertSplitsAtPunctuation) {
   EXPECT_THAT(words(WordSplit::bert, "  don't  $5.00 état。ça\u3000va\t€"),
               ElementsAre("don", "'", "t", "$", "5", ".", "00", "état", "。", "ça", "va", "€"));
   EXPECT_THAT(words(WordSplit::bert, "!?"), ElementsAre("!", "?"));
@@ -40,7 +40,7 @@ TEST(WordSplit, NoneKeepsTheTextWhole) {
   EXPECT_THAT(words(WordSplit::none, " a b "), ElementsAre(" a b "));
 }
 
-TEST(WordSplit, KindsOfOtherFamiliesAreNamedInTheError) {
+TEST(WordSplit, NamesUnsupportedKinds) {
   EXPECT_EQ(parse_word_split(Json(), "f"), WordSplit::none);
   EXPECT_EQ(parse_word_split(parse_json(R"({"type":"BertPreTokenizer"})", "f"), "f"), WordSplit::bert);
   EXPECT_EQ(parse_word_split(parse_json(R"({"type":"Whitespace"})", "f"), "f"), WordSplit::whitespace);

@@ -26,7 +26,7 @@ const Pairs kWordPieces = {{"[UNK]", 0},  {"un", 1},     {"una", 2},   {"##aff",
                            {"##b", 6},    {"é", 7},      {"##é", 8},   {"##中", 9},  {"a", 10},     {"##", 11},
                            {"##x##", 12}, {"hello", 13}, {"##lo", 14}, {"hel", 15}};
 
-TEST(WordPiece, TakesTheLongestPieceFromTheLeft) {
+TEST(WordPiece, ChoosesLongestPieceFromLeft) {
   const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   EXPECT_THAT(cut(model, "unaffable"), ElementsAre("0:0-9"));  // una##ff… fails: no way back to un##aff##able
   EXPECT_THAT(cut(model, "unb"), ElementsAre("1:0-2", "6:2-3"));
@@ -36,14 +36,14 @@ TEST(WordPiece, TakesTheLongestPieceFromTheLeft) {
   EXPECT_THAT(cut(model, "éé"), ElementsAre("7:0-2", "8:2-4"));
 }
 
-TEST(WordPiece, AWordThatCannotBeCutIsUnknownAsAWhole) {
+TEST(WordPiece, WordWithoutSegmentationIsUnknown) {
   const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   EXPECT_THAT(cut(model, "q"), ElementsAre("0:0-1"));
   EXPECT_THAT(cut(model, "unq"), ElementsAre("0:0-3"));
   EXPECT_THAT(cut(model, "b"), ElementsAre("0:0-1"));  // ##b continues words only
 }
 
-TEST(WordPiece, LongWordsAreUnknownByCodePointsNotBytes) {
+TEST(WordPiece, LongWordLimitCountsCodePoints) {
   const WordPieceModel model(Vocabulary(kWordPieces, "f"), {.max_chars = 3});
   EXPECT_THAT(cut(model, "ééé"), ElementsAre("7:0-2", "8:2-4", "8:4-6"));
   EXPECT_THAT(cut(model, "éééé"), ElementsAre("0:0-8"));
@@ -52,7 +52,7 @@ TEST(WordPiece, LongWordsAreUnknownByCodePointsNotBytes) {
   EXPECT_EQ(model.whole("un"), 1);
 }
 
-TEST(WordPiece, AMillionCodePointsAreUnknownAtOnce) {
+TEST(WordPiece, HugeWordIsUnknown) {
   const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   const std::string word(1'000'000, 'a');
   EXPECT_THAT(cut(model, word), ElementsAre("0:0-1000000"));
@@ -60,7 +60,7 @@ TEST(WordPiece, AMillionCodePointsAreUnknownAtOnce) {
   EXPECT_EQ(cut(patient, word).size(), 1'000'000U);
 }
 
-TEST(WordPiece, ThePrefixItselfIsText) {
+TEST(WordPiece, PrefixInTextIsText) {
   const WordPieceModel model(Vocabulary(kWordPieces, "f"), {});
   EXPECT_THAT(cut(model, "##"), ElementsAre("11:0-2"));
   EXPECT_THAT(cut(model, "##b"), ElementsAre("6:0-3"));
@@ -74,7 +74,7 @@ TEST(WordPiece, AnEmptyPrefixMakesEveryTokenAContinuation) {
 }
 
 // Every token must be found by its key, words of the same head and tail but other lengths or middles must not.
-TEST(WordPiece, WholeWordsAreFoundByTheirBytesAlone) {
+TEST(WordPiece, FindsWholeWordsByBytes) {
   Pairs tokens = {{"[UNK]", 0}};
   for (const char c : {'x', 'y', '\0'}) {
     for (size_t size = 1; size <= 20; ++size) {

@@ -44,7 +44,7 @@ TEST(WordPieceTokenizer, ReadsVocabTxtAsBertUncased) {
   EXPECT_EQ(tokenizer->id("中"), 9);
 }
 
-TEST(WordPieceTokenizer, PairsGetTypesAndTheLongerTextGives) {
+TEST(WordPieceTokenizer, PairsGetTypesAndTruncateLongerText) {
   const auto tokenizer = from_vocab(kVocab);
   const Encoding out = tokenizer->encode("hello hello hello", "a", {.max_length = 6});
   EXPECT_THAT(out.ids, ElementsAre(2, 5, 5, 3, 10, 3));
@@ -76,7 +76,7 @@ int counted(const Tokenizer& tokenizer, const std::string& first) {
 }
 
 // Counts were read off the oracle.
-TEST(WordPieceTokenizer, TokensBehindTheLengthAreNotCountedUnlessAddedOrOfTheSameWord) {
+TEST(WordPieceTokenizer, StopsCountingTokensBeyondMaxLength) {
   const auto tokenizer = from_vocab("[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##a\n##b\n");
   const std::string a = "a ";
   const std::string mask = "[MASK]";
@@ -95,7 +95,7 @@ TEST(WordPieceTokenizer, TokensBehindTheLengthAreNotCountedUnlessAddedOrOfTheSam
   EXPECT_EQ(counted(*tokenizer, repeat(mask, 11) + "a" + repeat(mask, 4)), 12);
 }
 
-TEST(WordPieceTokenizer, SaysThatATextWasCutOnlyIfItWas) {
+TEST(WordPieceTokenizer, ReportsTruncation) {
   const auto tokenizer = from_vocab(kVocab);
   const EncodeOptions bare{.max_length = 2, .special_tokens = false};
   EXPECT_FALSE(tokenizer->encode("a a  ", std::nullopt, bare).truncated);
@@ -104,7 +104,7 @@ TEST(WordPieceTokenizer, SaysThatATextWasCutOnlyIfItWas) {
   EXPECT_FALSE(tokenizer->encode("a [MASK] ", std::nullopt, bare).truncated);
 }
 
-TEST(WordPieceTokenizer, CapitalsInTheVocabularyMeanACasedModel) {
+TEST(WordPieceTokenizer, InfersCasedModelFromVocabulary) {
   const std::string cased = std::string(kVocab) + "Hello\n";
   EXPECT_THAT(from_vocab(cased)->encode("Hello hello", std::nullopt, {}).ids, ElementsAre(2, 11, 5, 3));
   TokenizerConfig config;
@@ -128,13 +128,13 @@ TEST(WordPieceTokenizer, TheConfigurationNamesSpecialTokensAndSwitches) {
   EXPECT_EQ(tokenizer->vocabulary(), 7);
 }
 
-TEST(WordPieceTokenizer, LinesMayEndInCrAndBlanksAndLackTheLastNewline) {
+TEST(WordPieceTokenizer, AcceptsCrLfBlanksAndMissingFinalNewline) {
   const auto tokenizer = from_vocab("[UNK]\r\n[CLS] \r\n[SEP]\u3000\r\n\r\nhello");
   EXPECT_THAT(tokenizer->encode("hello", std::nullopt, {}).ids, ElementsAre(1, 4, 2));
   EXPECT_EQ(tokenizer->token(3), "");
 }
 
-TEST(WordPieceTokenizer, BrokenVocabulariesAreErrorsThatSayWhere) {
+TEST(WordPieceTokenizer, RejectsBrokenVocabularies) {
   EXPECT_THAT(message_of(""), HasSubstr("vocab.txt: got no token"));
   EXPECT_THAT(message_of("\n\n \n"), HasSubstr("got no token"));
   EXPECT_THAT(message_of("[CLS]\n[SEP]\na\n"), HasSubstr("the special token '[UNK]' is missing"));
@@ -151,12 +151,12 @@ TEST(WordPieceTokenizer, ReadsTokenizerJson) {
   EXPECT_EQ(tokenizer->vocabulary(), 10);
 }
 
-TEST(WordPieceTokenizer, WithoutAPreTokenizerTheTextIsOneWord) {
+TEST(WordPieceTokenizer, TextIsOneWordWithoutPreTokenizer) {
   const auto tokenizer = from_json(R"({"model":{"type":"WordPiece","unk_token":"?","vocab":{"?":0,"a b":1,"##!":2}}})");
   EXPECT_THAT(tokenizer->encode("a b!", std::nullopt, {}).ids, ElementsAre(1, 2));
 }
 
-TEST(WordPieceTokenizer, BadModelsAreErrorsThatSayWhere) {
+TEST(WordPieceTokenizer, RejectsInvalidModels) {
   const auto message = [](std::string_view model, std::string_view more = "") {
     return std::string(error_of([&] { (void)from_json(json_with(model, more)); }).what());
   };
@@ -178,13 +178,13 @@ TEST(WordPieceTokenizer, BadModelsAreErrorsThatSayWhere) {
               HasSubstr("special token id 7"));
 }
 
-TEST(WordPieceTokenizer, NulBytesAndBrokenUtf8AreTextLikeAnyOther) {
+TEST(WordPieceTokenizer, AcceptsNulBytesAndInvalidUtf8) {
   const auto tokenizer = from_vocab(kVocab);
   EXPECT_THAT(tokenizer->encode(std::string_view("he\0llo\0", 7), std::nullopt, {}).ids, ElementsAre(2, 5, 3));
   EXPECT_THAT(tokenizer->encode("hel\xC3lo \xED\xA0\x80", std::nullopt, {}).ids, ElementsAre(2, 5, 3));
 }
 
-TEST(WordPieceTokenizer, VeryLongTextsAndWordsPass) {
+TEST(WordPieceTokenizer, EncodesVeryLongTextsAndWords) {
   const auto tokenizer = from_vocab(kVocab);
   const std::string word(1'000'000, 'a');
   const EncodeOptions all{.max_length = 1 << 30};
@@ -197,7 +197,7 @@ TEST(WordPieceTokenizer, VeryLongTextsAndWordsPass) {
   EXPECT_THAT(tokenizer->encode(marks, std::nullopt, all).ids, ElementsAre(2, 1, 3));
 }
 
-TEST(WordPieceTokenizer, AddedTokensOfItsFolderTakeTimeInProportion) {
+TEST(WordPieceTokenizer, AddedTokensTakeLinearTime) {
   const auto config = [](size_t tokens) {
     TokenizerConfig out;
     for (size_t i = 0; i < tokens; ++i) {

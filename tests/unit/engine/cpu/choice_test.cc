@@ -22,7 +22,7 @@ class IsaVariable {
   ~IsaVariable() { unsetenv("EXEUNT_ISA"); }
 };
 
-TEST(ChooseKernels, TakesTheBestThatRunsHere) {
+TEST(ChooseKernels, ChoosesBestSupportedTable) {
   const Kernels& chosen = choose_kernels();
   EXPECT_TRUE(chosen.runs_on(cpu_features()));
   bool better = false;  // tables behind the chosen one are better
@@ -33,18 +33,18 @@ TEST(ChooseKernels, TakesTheBestThatRunsHere) {
   EXPECT_TRUE(better);
 }
 
-TEST(ChooseKernels, TakesWhatTheVariableNames) {
+TEST(ChooseKernels, HonoursEnvironmentVariable) {
   const IsaVariable variable("generic");
   EXPECT_EQ(choose_kernels().name, "generic");
 }
 
-TEST(ChooseKernels, AnEmptyVariableIsNone) {
+TEST(ChooseKernels, IgnoresEmptyEnvironmentVariable) {
   const Kernels& chosen = choose_kernels();
   const IsaVariable variable("");
   EXPECT_EQ(&choose_kernels(), &chosen);
 }
 
-TEST(ChooseKernels, SuggestsTheNearestName) {
+TEST(ChooseKernels, SuggestsNearestName) {
   const IsaVariable variable("generc");
   try {
     (void)choose_kernels();
@@ -56,7 +56,7 @@ TEST(ChooseKernels, SuggestsTheNearestName) {
   }
 }
 
-TEST(ChooseKernels, RefusesWhatTheProcessorLacks) {
+TEST(ChooseKernels, RejectsUnsupportedTable) {
   bool refused = false;
   for (const Kernels* table : all_kernels()) {
     if (table->runs_on(cpu_features()) && table->prepare()) continue;
@@ -72,7 +72,7 @@ TEST(ChooseKernels, RefusesWhatTheProcessorLacks) {
   if (!refused) GTEST_SKIP() << "this processor runs every table of this build";
 }
 
-TEST(ChooseKernels, OnlyTheGenericTableRunsOnAnUnknownProcessor) {
+TEST(ChooseKernels, OnlyGenericRunsOnUnknownProcessor) {
   for (const Kernels* table : all_kernels()) {
     EXPECT_EQ(table->runs_on(CpuFeatures{}), table->name == "generic") << table->name;
   }

@@ -22,14 +22,14 @@ TEST(CpuFeatures, NamesTheProcessor) {
   EXPECT_GE(features.threads, 1);
 }
 
-TEST(CpuFeatures, FlagNamesAreThoseThatAreSet) {
+TEST(CpuFeatures, ListsNamesOfSetFlags) {
   EXPECT_THAT(flag_names({}), IsEmpty());
   CpuFeatures features;
   features.avx2 = features.amx_int8 = features.i8mm = true;
   EXPECT_THAT(flag_names(features), ElementsAre("avx2", "amx_int8", "i8mm"));
 }
 
-TEST(CpuFeatures, AgreesWithWhatTheKernelReports) {
+TEST(CpuFeatures, MatchesKernelReport) {
   // The first "flags" (x86) or "Features" (Arm) line of /proc/cpuinfo, word by word.
   std::ifstream file("/proc/cpuinfo");
   std::set<std::string> words;

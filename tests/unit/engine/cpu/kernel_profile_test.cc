@@ -12,7 +12,7 @@
 namespace exeunt {
 namespace {
 
-TEST(KernelProfile, NotesEveryCallAndChangesNoBit) {
+TEST(KernelProfile, RecordsEveryCallWithoutChangingResults) {
   const Checkpoint model = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert");
   const Encoding text{.ids = {1, 2, 3, 4, 5}, .types = {0, 0, 0, 0, 0}, .offsets = {}, .truncated = false};
   KernelProfile profile(choose_kernels());
@@ -42,7 +42,7 @@ TEST(KernelProfile, NotesEveryCallAndChangesNoBit) {
   EXPECT_TRUE(parse_json(profile.chrome_trace(), "trace")["traceEvents"].empty());
 }
 
-TEST(KernelProfile, ASecondOneAtTheSameTimeIsOurBug) {
+TEST(KernelProfile, RejectsSecondProfileAtOnce) {
   const KernelProfile first(choose_kernels());
   EXPECT_THROW(KernelProfile{choose_kernels()}, std::logic_error);
 }
@@ -54,7 +54,7 @@ TEST(RegisterPeak, IsKnownForTheBestTable) {
     EXPECT_GT(register_peak(best.name, precision), 0);
 }
 
-TEST(RegisterPeak, AProductAboveItIsAnError) {
+TEST(RegisterPeak, RejectsProductAbovePeak) {
   EXPECT_EQ(share_of_peak(5e9, 10e9), 0.5);
   EXPECT_EQ(share_of_peak(10e9, 10e9), 1);
   EXPECT_THROW((void)share_of_peak(10.1e9, 10e9), std::logic_error);

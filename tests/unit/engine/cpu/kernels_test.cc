@@ -170,7 +170,7 @@ std::vector<ProductShape> product_shapes() {
   return shapes;
 }
 
-TEST_P(TableTest, ProductsAgreeWithPlainLoops) {
+TEST_P(TableTest, ProductMatchesPlainLoops) {
   for (const Precision precision : precisions_of(table)) {
     for (const ProductShape& shape : product_shapes()) {
       const ProductCase c = random_product(precision, shape);
@@ -184,7 +184,7 @@ TEST_P(TableTest, ProductsAgreeWithPlainLoops) {
   }
 }
 
-TEST_P(TableTest, ProductsCutIntoPartsAreTheSameBits) {
+TEST_P(TableTest, SplitProductIsBitEqual) {
   for (const Precision precision : precisions_of(table)) {
     for (const ProductShape& shape : {ProductShape{45, 70, 131}, ProductShape{33, 129, 64}, ProductShape{7, 31, 200}}) {
       const ProductCase c = random_product(precision, shape);
@@ -202,7 +202,7 @@ TEST_P(TableTest, ProductsCutIntoPartsAreTheSameBits) {
   }
 }
 
-TEST_P(TableTest, ARowAloneIsThatRowOfTheBatch) {
+TEST_P(TableTest, SingleRowIsBitEqualToRowOfBatch) {
   for (const Precision precision : precisions_of(table)) {
     const ProductShape shape{.rows = 41, .inputs = 133, .outputs = 101};
     const ProductCase c = random_product(precision, shape);
@@ -222,7 +222,7 @@ TEST_P(TableTest, ARowAloneIsThatRowOfTheBatch) {
   }
 }
 
-TEST_P(TableTest, RowsAndOutputsOfZerosGiveTheBias) {
+TEST_P(TableTest, ZeroRowsAndWeightsGiveBias) {
   for (const Precision precision : precisions_of(table)) {
     const ProductShape shape{.rows = 3, .inputs = 20, .outputs = 9};
     ProductCase c = random_product(precision, shape);
@@ -235,7 +235,7 @@ TEST_P(TableTest, RowsAndOutputsOfZerosGiveTheBias) {
   }
 }
 
-TEST_P(TableTest, SumsOfInt8AreExactAtTheirLargest) {
+TEST_P(TableTest, Int8SumsAreExactAtExtremes) {
   // Every value ±127: the largest sums there can be, and the place where narrow intermediate sums would saturate.
   const ProductShape shape{.rows = 18, .inputs = 3072, .outputs = 50};
   ProductCase c = random_product(Precision::int8, shape);
@@ -338,7 +338,7 @@ std::vector<Precision> attention_precisions(const Kernels& table) {
   return {Precision::fp32};
 }
 
-TEST_P(TableTest, AttendsAsTheReference) {
+TEST_P(TableTest, AttentionMatchesReference) {
   for (const Precision precision : attention_precisions(table)) {
     for (const int width : {8, 32, 64, 20}) {
       for (const int tokens : {1, 2, 7, 16, 17, 31, 33, 64, 65, 130}) {
@@ -356,7 +356,7 @@ TEST_P(TableTest, AttendsAsTheReference) {
   }
 }
 
-TEST_P(TableTest, AttendsOverLongTexts) {
+TEST_P(TableTest, AttentionMatchesReferenceForLongTexts) {
   for (const Precision precision : attention_precisions(table)) {
     const AttentionCase c = random_attention(precision, 512, 1, 64);
     const std::vector<float> want = expected_attention(c);
@@ -368,7 +368,7 @@ TEST_P(TableTest, AttendsOverLongTexts) {
 }
 
 // Keys beyond the window have no share at all, not a tiny one.
-TEST_P(TableTest, AttendsToNothingBeyondTheWindow) {
+TEST_P(TableTest, AttentionIgnoresKeysBeyondWindow) {
   constexpr int tokens = 97, rows = 8;
   for (const Precision precision : attention_precisions(table)) {
     for (const int window : {1, 7, 30}) {
@@ -395,7 +395,7 @@ TEST_P(TableTest, AttendsToNothingBeyondTheWindow) {
   }
 }
 
-TEST_P(TableTest, AttendsInPartsToTheSameBits) {
+TEST_P(TableTest, SplitAttentionIsBitEqual) {
   for (const Precision precision : attention_precisions(table)) {
     for (const int tokens : {1, 19, 50, 97}) {
       const AttentionCase c = random_attention(precision, tokens, 4, 32);
@@ -413,7 +413,7 @@ TEST_P(TableTest, AttendsInPartsToTheSameBits) {
   }
 }
 
-TEST_P(TableTest, AttendsIntoTheNextOperand) {
+TEST_P(TableTest, AttentionWritesNextOperand) {
   for (const Precision precision : attention_precisions(table)) {
     for (const int tokens : {1, 18, 40}) {
       const AttentionCase c = random_attention(precision, tokens, 3, 20);

@@ -46,7 +46,7 @@ EngineOptions alone_in(const Way& way) {
           .kernels = way.kernels};
 }
 
-TEST(Pack, EveryTextAnswersAsAloneWhereverOthersLeave) {
+TEST(Pack, AnswersAreIndependentOfOtherTexts) {
   for (const bool shared : {false, true}) {
     const ModelSpec spec = wide_spec(shared);
     const Checkpoint checkpoint = make_model(spec, own_exits(spec));
@@ -74,7 +74,7 @@ TEST(Pack, EveryTextAnswersAsAloneWhereverOthersLeave) {
   }
 }
 
-TEST(Pack, NewcomersJoinTextsUnderWayWhereAllLayersAreOne) {
+TEST(Pack, AdmitsTextsMidwayWhenLayersShareWeights) {
   const ModelSpec spec = wide_spec(true);
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));
   const std::vector<Encoding> texts = texts_of(spec, {20, 9, 31, 4, 16});
@@ -102,7 +102,7 @@ TEST(Pack, NewcomersJoinTextsUnderWayWhereAllLayersAreOne) {
   packs.run([](PackRun& pack) { EXPECT_FALSE(pack.admits_midway()); });
 }
 
-TEST(Pack, ATextThatIsCancelledLeavesAndTheOthersGoOn) {
+TEST(Pack, RemovesCancelledText) {
   const ModelSpec spec = wide_spec(false);
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));
   const std::vector<Encoding> texts = texts_of(spec, {20, 9, 31});
@@ -126,7 +126,7 @@ TEST(Pack, ATextThatIsCancelledLeavesAndTheOthersGoOn) {
   EXPECT_TRUE(same(got[2], want[2]));
 }
 
-TEST(Pack, TakesTextsUpToItsRowsAndOneOfAnyLength) {
+TEST(Pack, AdmitsTextsUpToPackRows) {
   const ModelSpec spec = wide_spec(false);
   Packs packs(make_model(spec, own_exits(spec)), ways_here().front(), {.pack_rows = 20});
   const std::vector<Encoding> texts = texts_of(spec, {12, 8, 9, 80});
@@ -144,7 +144,7 @@ TEST(Pack, TakesTextsUpToItsRowsAndOneOfAnyLength) {
   });
 }
 
-TEST(Pack, HasAtMostSoManyTexts) {
+TEST(Pack, AdmitsAtMostMaxPackTexts) {
   const ModelSpec spec = wide_spec(false);
   Packs packs(make_model(spec, own_exits(spec)), ways_here().front(), {});
   const Encoding text = random_text(spec, 2);
@@ -165,7 +165,7 @@ Clock::time_point at_zero() {
 }
 
 // Four layers at a millisecond a row: 20 rows need 80 milliseconds, 30 rows 120.
-TEST(Pack, NobodyJoinsWhoWouldMakeATextLate) {
+TEST(Pack, RejectsTextThatWouldMissADeadline) {
   const ModelSpec spec = wide_spec(false);
   Packs packs(make_model(spec, own_exits(spec)), ways_here().front(), {.now = at_zero});
   const std::vector<Encoding> texts = texts_of(spec, {10, 10, 20});
@@ -198,7 +198,7 @@ struct SteadyClock {
   static Clock::time_point now() { return Clock::time_point{} + milliseconds(++looks); }
 };
 
-TEST(Pack, MeasuresARowWhereTextsHaveDeadlines) {
+TEST(Pack, MeasuresRowTimeWhenTextsHaveDeadlines) {
   const ModelSpec spec = wide_spec(false);
   Packs packs(make_model(spec, own_exits(spec)), ways_here().front(), {.now = SteadyClock::now});
   const std::vector<Encoding> texts = texts_of(spec, {10, 10});
@@ -225,7 +225,7 @@ struct RowCounting {
   }
 };
 
-TEST(EnginePacks, TextsThatWaitRunTogetherAndALoneTextWaitsForNobody) {
+TEST(EnginePacks, PacksWaitingTextsAndRunsSingleTextAtOnce) {
   const ModelSpec spec = wide_spec(false);
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));
   RowCounting::inner = &kernels_named("generic");
@@ -273,7 +273,7 @@ TEST(EnginePacks, TextsThatWaitRunTogetherAndALoneTextWaitsForNobody) {
   EXPECT_EQ(RowCounting::most, 8);
 }
 
-TEST(EnginePacks, TextsThatComeTogetherRunTogetherAndEachThreadGetsItsShare) {
+TEST(EnginePacks, PacksTextsSubmittedTogetherAcrossThreads) {
   const ModelSpec spec = wide_spec(false);
   RowCounting::inner = &kernels_named("generic");
   Kernels table = *RowCounting::inner;
@@ -295,7 +295,7 @@ TEST(EnginePacks, TextsThatComeTogetherRunTogetherAndEachThreadGetsItsShare) {
   EXPECT_EQ(RowCounting::most, 40);
 }
 
-TEST(EnginePacks, TheTextsOfATraceAndTheirRowsAreThoseOfTextsAlone) {
+TEST(EnginePacks, TraceAndRowsAreBitEqualToSingleTexts) {
   const ModelSpec spec = wide_spec(false);
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));
   const std::vector<Encoding> texts = texts_of(spec, {20, 9, 31, 4, 16, 83, 2});

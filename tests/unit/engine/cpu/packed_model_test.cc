@@ -20,7 +20,7 @@ PackedModel pack(const Checkpoint& checkpoint, const PackOptions& options = {}) 
   return {checkpoint, kernels_named("generic"), options};
 }
 
-TEST(PackedModel, KeepsWhatTheModelIsAndAlignsEveryPart) {
+TEST(PackedModel, KeepsSpecAndAlignsWeights) {
   const ModelSpec spec = small_spec();
   const PackedModel model = pack(make_model(spec, own_exits(spec)));
   EXPECT_EQ(model.layers.size(), 3U);
@@ -54,7 +54,7 @@ TEST(PackedModel, KeepsAttentionAndHeadsInTheHigherPrecision) {
 }
 
 // A table of half numbers is kept as it is: half the memory, the same sums.
-TEST(PackedModel, GathersRowsOfTablesInTheirOwnType) {
+TEST(PackedModel, GathersEmbeddingRowsInCheckpointType) {
   const std::vector<float> values = {1.5F, -2.25F, 0.5F, 4, 8, -0.125F};
   std::vector<uint16_t> halves, brains;
   for (const float value : values) {
@@ -91,7 +91,7 @@ size_t resident_bytes() {
   return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-TEST(PackedModel, LeavesNothingOfAMappedFileInMemory) {
+TEST(PackedModel, ReleasesPagesOfMappedFile) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers keep memory of their own";
 #endif
@@ -116,7 +116,7 @@ TEST(PackedModel, LeavesNothingOfAMappedFileInMemory) {
   EXPECT_EQ(to_floats(checkpoint.get("layer.0.ffn1.bias")).size(), 1536U);  // it can be read again
 }
 
-TEST(PackedModel, TakesHalfTypesAndRefusesWhatIsNoNumberInThem) {
+TEST(PackedModel, ReadsHalfTypesAndRejectsNonFiniteWeights) {
   const ModelSpec spec = small_spec();
   const Checkpoint checkpoint = make_model(spec, own_exits(spec));
   const size_t whole = pack(checkpoint).bytes();

@@ -42,7 +42,7 @@ Normalization work_of(const NormCase& c, float* data, Operand next = {}) {
           .rows = c.rows};
 }
 
-TEST_P(RowsTest, NormalizesAsTheReference) {
+TEST_P(RowsTest, NormMatchesReference) {
   for (const int columns : {1, 3, 16, 37, 96, 129, 768, 1001}) {
     const NormCase c = random_norm(9, columns);
     std::vector<float> want = c.x, got = c.x;
@@ -53,7 +53,7 @@ TEST_P(RowsTest, NormalizesAsTheReference) {
   }
 }
 
-TEST_P(RowsTest, NormalizesIntoTheNextOperand) {
+TEST_P(RowsTest, NormWritesNextOperand) {
   for (const Precision precision : precisions_of(table)) {
     for (const int columns : {5, 48, 131}) {
       const NormCase c = random_norm(35, columns);
@@ -69,7 +69,7 @@ TEST_P(RowsTest, NormalizesIntoTheNextOperand) {
   }
 }
 
-TEST_P(RowsTest, NormalizesEachRowAlone) {
+TEST_P(RowsTest, NormOfRowIsIndependentOfOthers) {
   const NormCase c = random_norm(33, 133);
   std::vector<float> whole = c.x, parts = c.x;
   table.normalize(work_of(c, whole.data()));
@@ -82,7 +82,7 @@ TEST_P(RowsTest, NormalizesEachRowAlone) {
   EXPECT_EQ(bits_of(parts), bits_of(whole));
 }
 
-TEST_P(RowsTest, NormalizesRowsThatStayAsTheyAre) {
+TEST_P(RowsTest, NormKeepsSourceRows) {
   const NormCase c = random_norm(33, 133);
   std::vector<float> in_place = c.x;
   table.normalize(work_of(c, in_place.data()));
@@ -112,7 +112,7 @@ TEST_P(RowsTest, NormalizesRowsThatStayAsTheyAre) {
 
 // Rotary positions.
 
-TEST_P(RowsTest, TurnsRowsAsTheReference) {
+TEST_P(RowsTest, RotationMatchesReference) {
   for (const int width : {2, 6, 16, 20, 64, 66}) {
     const int heads = 3, positions = 9, hidden = heads * width;
     const Rotation rotation(10000, width, positions);
@@ -150,7 +150,7 @@ TEST_P(RowsTest, TurnsRowsAsTheReference) {
 
 // Distances.
 
-TEST_P(RowsTest, AddsDistancesAsPlainLoops) {
+TEST_P(RowsTest, DistancesMatchPlainLoops) {
   // Straight up to 20 to either side, then two distances share a place.
   const int farthest = 150, straight = 20, places = 2 * 90;
   std::vector<int> place_of;
@@ -190,7 +190,7 @@ TEST_P(RowsTest, AddsDistancesAsPlainLoops) {
   }
 }
 
-TEST_P(RowsTest, PacksRowsThatAreBf16Already) {
+TEST_P(RowsTest, PacksBf16Rows) {
   if (!table.bf16) GTEST_SKIP() << "a table without bf16";
   for (const int columns : {5, 32, 64, 77}) {
     const int rows = 19;
@@ -208,7 +208,7 @@ TEST_P(RowsTest, PacksRowsThatAreBf16Already) {
 
 // One row of a head.
 
-TEST_P(RowsTest, AddsUpAProductOfTwoRows) {
+TEST_P(RowsTest, DotMatchesPlainLoop) {
   for (const int n : {1, 3, 16, 37, 64, 131, 768}) {
     const std::vector<float> a = random_values(static_cast<size_t>(n), 31),
                              b = random_values(static_cast<size_t>(n), 32);
@@ -221,7 +221,7 @@ TEST_P(RowsTest, AddsUpAProductOfTwoRows) {
   }
 }
 
-TEST_P(RowsTest, TakesTheHyperbolicTangentOfEveryValue) {
+TEST_P(RowsTest, TanhMatchesLibrary) {
   std::vector<float> values = {0, -0.0F, 1e-6F, 0.5F, -0.5F, 3, -9, 44, -44, 1e4F, -1e4F};
   for (int i = -600; i <= 600; ++i) values.push_back(static_cast<float>(i) * 0.0171F);
   for (const size_t n : {size_t{1}, size_t{7}, values.size()}) {
@@ -235,7 +235,7 @@ TEST_P(RowsTest, TakesTheHyperbolicTangentOfEveryValue) {
 
 // Readers.
 
-TEST_P(RowsTest, ReadsAsTheReference) {
+TEST_P(RowsTest, ReaderMatchesReference) {
   for (const int columns : {1, 8, 37, 64, 131, 384}) {
     for (const int tokens : {1, 2, 9, 130, 512}) {
       const std::vector<float> rows = random_values(cells(tokens, columns), 21);

@@ -42,7 +42,7 @@ bool wait_for_workers(WorkerPool::Worker& worker, int workers) {
   return false;
 }
 
-TEST(WorkerPool, RunsEveryTaskOnceOnAnyNumberOfThreads) {
+TEST(WorkerPool, RunsEveryTaskOnce) {
   for (const int threads : {1, 2, 5}) {
     std::vector<std::atomic<int>> runs(200);
     {
@@ -53,7 +53,7 @@ TEST(WorkerPool, RunsEveryTaskOnceOnAnyNumberOfThreads) {
   }
 }
 
-TEST(WorkerPool, SharesEveryPartOnceAndComesBackWhenAllAreDone) {
+TEST(WorkerPool, ParallelForRunsEveryPartOnceBeforeReturning) {
   for (const int threads : {1, 2, 4}) {
     WorkerPool pool({.threads = threads, .processors = threads, .help = true});
     run_on(pool, [&](WorkerPool::Worker& worker) {
@@ -70,7 +70,7 @@ TEST(WorkerPool, SharesEveryPartOnceAndComesBackWhenAllAreDone) {
   }
 }
 
-TEST(WorkerPool, AnIdleThreadHelpsATextThatRunsAlone) {
+TEST(WorkerPool, IdleWorkerHelpsRunningTask) {
   WorkerPool pool({.threads = 2, .processors = 2, .help = true});
   run_on(pool, [&](WorkerPool::Worker& worker) {
     // One part waits until the other has begun: they meet only if two threads are at it.
@@ -102,7 +102,7 @@ bool wait_until_asleep(WorkerPool::Worker& worker) {
 }
 
 // A round of a long text begins while the other threads sleep, and outlasts the time-out of helpers that find nothing.
-TEST(WorkerPool, AThreadThatWakesUpDuringARoundTakesPartsOfIt) {
+TEST(WorkerPool, WorkerWokenDuringParallelForTakesParts) {
   WorkerPool pool({.threads = 2, .processors = 2, .help = true});
   run_on(pool, [&](WorkerPool::Worker& worker) {
     ASSERT_TRUE(wait_until_asleep(worker));
@@ -118,7 +118,7 @@ TEST(WorkerPool, AThreadThatWakesUpDuringARoundTakesPartsOfIt) {
   });
 }
 
-TEST(WorkerPool, LongWorkIsCutForThreadsThatMayStillCome) {
+TEST(WorkerPool, LongWorkIsSplitForSleepingWorkers) {
   WorkerPool pool({.threads = 3, .processors = 8, .help = true});
   run_on(pool, [&](WorkerPool::Worker& worker) {
     EXPECT_EQ(worker.max_workers(), 3);
@@ -133,7 +133,7 @@ TEST(WorkerPool, LongWorkIsCutForThreadsThatMayStillCome) {
   }
 }
 
-TEST(WorkerPool, LongWorkCallsThreadsThatSleep) {
+TEST(WorkerPool, LongWorkWakesSleepingWorkers) {
   WorkerPool pool({.threads = 2, .processors = 2, .help = true});
   run_on(pool, [&](WorkerPool::Worker& worker) {
     ASSERT_TRUE(wait_until_asleep(worker));
@@ -149,7 +149,7 @@ TEST(WorkerPool, LongWorkCallsThreadsThatSleep) {
   });
 }
 
-TEST(WorkerPool, NobodyHelpsWhereItIsSwitchedOffOrProcessorsAreShort) {
+TEST(WorkerPool, NoHelpWhenDisabledOrWithoutFreeProcessors) {
   for (const WorkerPoolOptions& options : {WorkerPoolOptions{.threads = 3, .processors = 3, .help = false},
                                            WorkerPoolOptions{.threads = 3, .processors = 1, .help = true}}) {
     WorkerPool pool(options);
@@ -164,7 +164,7 @@ TEST(WorkerPool, NobodyHelpsWhereItIsSwitchedOffOrProcessorsAreShort) {
   }
 }
 
-TEST(WorkerPool, AHelperLeavesForATaskOfItsOwn) {
+TEST(WorkerPool, HelperTakesQueuedTask) {
   WorkerPool pool({.threads = 2, .processors = 2, .help = true});
   std::atomic<bool> second{false};
   run_on(pool, [&](WorkerPool::Worker& worker) {
@@ -178,7 +178,7 @@ TEST(WorkerPool, AHelperLeavesForATaskOfItsOwn) {
   });
 }
 
-TEST(WorkerPool, CountsWhatWaits) {
+TEST(WorkerPool, CountsQueuedTasks) {
   WorkerPool pool({.threads = 1, .processors = 1, .help = true});
   run_on(pool, [&](WorkerPool::Worker&) {
     EXPECT_EQ(pool.waiting(), 0U);
@@ -190,7 +190,7 @@ TEST(WorkerPool, CountsWhatWaits) {
 
 // However long a task goes on without parts, its helpers do not wait for ever; and however often they have gone to
 // sleep, they come when they are woken.
-TEST(WorkerPool, HelpersSleepWhereThereIsNothingToDoAndComeBack) {
+TEST(WorkerPool, HelpersSleepWhenIdleAndWakeAgain) {
   for (const int threads : {2, 5}) {
     WorkerPool pool({.threads = threads, .processors = 2, .help = true});
     run_on(pool, [&](WorkerPool::Worker& worker) {
@@ -204,7 +204,7 @@ TEST(WorkerPool, HelpersSleepWhereThereIsNothingToDoAndComeBack) {
 
 // Tasks come and go, and wake one another's threads: none is lost and every part runs once, with more threads than
 // processors and more of both than this machine may have.
-TEST(WorkerPool, NoTaskAndNoPartIsLostWhileThreadsComeAndGo) {
+TEST(WorkerPool, RunsAllTasksAndPartsWhileWorkersSleepAndWake) {
   for (const int processors : {2, 16}) {
     constexpr int tasks = 200, parts = 7;
     std::atomic<int> done{0};
@@ -229,7 +229,7 @@ TEST(WorkerPool, NoTaskAndNoPartIsLostWhileThreadsComeAndGo) {
 }
 
 // More threads than processors: spinning ones would keep those with work from running.
-TEST(WorkerPool, NoMoreThreadsHelpThanThereAreProcessorsFor) {
+TEST(WorkerPool, HelpersDoNotExceedProcessors) {
   WorkerPool pool({.threads = 8, .processors = 2, .help = true});
   run_on(pool, [&](WorkerPool::Worker& worker) {
     ASSERT_TRUE(wait_for_workers(worker, 2));

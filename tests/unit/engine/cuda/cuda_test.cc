@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(Cuda, EitherHasDevicesOrSaysWhyNot) {
+TEST(Cuda, ListsDevicesOrReason) {
   const CudaDevices found = cuda_devices();
   EXPECT_EQ(found.devices.empty(), !found.reason.empty());
   EXPECT_EQ(found.runtime.empty(), !cuda_built());
@@ -23,7 +23,7 @@ TEST(Cuda, EitherHasDevicesOrSaysWhyNot) {
   }
 }
 
-TEST(Cuda, AnEngineIsNamedAfterTheDeviceOrThereIsOneErrorThatSaysWhyNot) {
+TEST(Cuda, EngineNamesDeviceOrErrorNamesReason) {
   const CudaDevices found = cuda_devices();
   const Device first = parse_device("cuda"), none = parse_device("cuda:4000");
   if (!found.devices.empty()) {

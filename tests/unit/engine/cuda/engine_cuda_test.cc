@@ -81,7 +81,7 @@ float tolerance(Precision precision) {
 
 class OnCuda : public ::testing::TestWithParam<Family> {};
 
-TEST_P(OnCuda, AgreesWithTheReferenceAfterEveryLayerAndAtEveryExit) {
+TEST_P(OnCuda, MatchesReferenceAtEveryLayerAndExit) {
   SKIP_WITHOUT_GPU();
   for (const bool wide : {false, true}) {
     const ModelSpec spec = wide ? wide_spec(GetParam()) : small_spec(GetParam());
@@ -107,7 +107,7 @@ TEST_P(OnCuda, AgreesWithTheReferenceAfterEveryLayerAndAtEveryExit) {
   }
 }
 
-TEST_P(OnCuda, ReplaysItsTraceAsItAnswersLive) {
+TEST_P(OnCuda, ReplayMatchesLiveAnswers) {
   SKIP_WITHOUT_GPU();
   const ModelSpec spec = wide_spec(GetParam());
   const Checkpoint model = make_model(spec, own_exits(spec));
@@ -162,7 +162,7 @@ PolicySpec dividing_policy(Replayer& replayer) {
   throw Error(Code::failure, "all texts are alike");
 }
 
-TEST_P(CudaInSmall, EveryWayAnswersAsItsTraceReplays) {
+TEST_P(CudaInSmall, ReplayMatchesLiveAnswersInEveryMode) {
   SKIP_WITHOUT_GPU();
   const auto& [family, precision] = GetParam();
   if (precision == Precision::int8 && !has_int8()) GTEST_SKIP() << "no int8";
@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Each, CudaInSmall,
                          });
 
 // As many inputs as are summed in four chains; with and without exits to look at on the way.
-TEST(Cuda, ATextAnswersAloneAsInCompany) {
+TEST(Cuda, AnswersAreIndependentOfBatch) {
   SKIP_WITHOUT_GPU();
   for (const Family family : {Family::bert, Family::albert}) {
     ModelSpec spec = wide_spec(family);
@@ -229,7 +229,7 @@ TEST(Cuda, ATextAnswersAloneAsInCompany) {
 
 // One set of weights for all layers: texts of several policies come from several threads, join a batch whose other
 // texts are at any depth, and answer as they do alone.
-TEST(Cuda, TextsThatJoinABatchAnswerAsAlone) {
+TEST(Cuda, ContinuousBatchAnswersAsSingleTexts) {
   SKIP_WITHOUT_GPU();
   ModelSpec spec = wide_spec(Family::albert);
   spec.layers = 12;
@@ -322,7 +322,7 @@ TEST(Cuda, RunsEveryKindOfHead) {
   }
 }
 
-TEST(Cuda, HandsOutTheRowsOfEveryLayer) {
+TEST(Cuda, ReturnsRowsOfEveryLayer) {
   SKIP_WITHOUT_GPU();
   const ModelSpec spec = small_spec();
   const Checkpoint model = make_model(spec, own_exits(spec));
@@ -346,7 +346,7 @@ TEST(Cuda, HandsOutTheRowsOfEveryLayer) {
   }
 }
 
-TEST(Cuda, HonoursMaxLayersDetailsDeadlinesAndCancelling) {
+TEST(Cuda, HonoursMaxLayersDetailsDeadlinesAndCancellation) {
   SKIP_WITHOUT_GPU();
   const ModelSpec spec = wide_spec(Family::bert);
   const Checkpoint model = make_model(spec, own_exits(spec));
@@ -377,7 +377,7 @@ TEST(Cuda, HonoursMaxLayersDetailsDeadlinesAndCancelling) {
   EXPECT_THAT(failed.error, HasSubstr("no such text"));
 }
 
-TEST(Cuda, RefusesWhatItDoesNotRun) {
+TEST(Cuda, RejectsUnsupportedModels) {
   SKIP_WITHOUT_GPU();
   const ModelSpec small = small_spec(), wide = wide_spec(Family::bert);
   const Checkpoint odd = make_model(small, own_exits(small)), model = make_model(wide, own_exits(wide));
@@ -394,7 +394,7 @@ TEST(Cuda, RefusesWhatItDoesNotRun) {
 
 class CudaOnGolden : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(CudaOnGolden, AgreesAtEveryLayerAndEveryExit) {
+TEST_P(CudaOnGolden, MatchesGoldenAtEveryLayerAndExit) {
   SKIP_WITHOUT_GPU();
   const std::string folder = std::string(EXEUNT_TEST_DATA "/golden/") + GetParam();
   const Checkpoint checkpoint = Checkpoint::open(folder);

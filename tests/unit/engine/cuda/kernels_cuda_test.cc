@@ -144,7 +144,7 @@ std::vector<float> product_of(const Sizes& sizes, int max_rows, Number number, F
   return all;
 }
 
-TEST(CudaKernels, MultipliesPlainlyAsTheFormulaSays) {
+TEST(CudaKernels, PlainProductMatchesFormula) {
   SKIP_WITHOUT_GPU();
   for (const Sizes sizes : {Sizes{1, 1, 1}, Sizes{7, 12, 20}, Sizes{70, 100, 65}, Sizes{1500, 37, 1450}}) {
     const std::vector<float> got = product_of(sizes, sizes.rows, Number::fp32, Finish::gelu, kPlainly);
@@ -154,7 +154,7 @@ TEST(CudaKernels, MultipliesPlainlyAsTheFormulaSays) {
   }
 }
 
-TEST(CudaKernels, MultipliesByTensorCoresInEveryShapeWithTheSameBits) {
+TEST(CudaKernels, TensorCoreProductIsBitEqualInEveryShape) {
   SKIP_WITHOUT_GPU();
   if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
   for (const Sizes sizes :
@@ -178,7 +178,7 @@ TEST(CudaKernels, MultipliesByTensorCoresInEveryShapeWithTheSameBits) {
   }
 }
 
-TEST(CudaKernels, SumsManyInputsInFourChainsInEveryShapeWithTheSameBits) {
+TEST(CudaKernels, FourChainSumIsBitEqualInEveryShape) {
   SKIP_WITHOUT_GPU();
   if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
   for (const Sizes sizes : {Sizes{1, 2048, 32}, Sizes{128, 3072, 768}, Sizes{70, 2200, 40}, Sizes{300, 4096, 1024}}) {
@@ -201,7 +201,7 @@ TEST(CudaKernels, SumsManyInputsInFourChainsInEveryShapeWithTheSameBits) {
   }
 }
 
-TEST(CudaKernels, PoolsByTensorCoresAsTheFormulaSays) {
+TEST(CudaKernels, TensorCorePoolerMatchesFormula) {
   SKIP_WITHOUT_GPU();
   if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
   for (const Sizes sizes : {Sizes{1, 768, 768}, Sizes{3, 128, 40}, Sizes{200, 384, 264}}) {
@@ -236,7 +236,7 @@ TEST(CudaKernels, PoolsByTensorCoresAsTheFormulaSays) {
   }
 }
 
-TEST(CudaKernels, MultipliesInt8ExactlyInEveryShape) {
+TEST(CudaKernels, Int8ProductIsExactInEveryShape) {
   SKIP_WITHOUT_GPU();
   if (!chip_of(0).hopper()) GTEST_SKIP() << "no Hopper GPU";
   for (const Sizes sizes : {Sizes{1, 16, 8}, Sizes{130, 128, 64}, Sizes{70, 768, 136}, Sizes{129, 3072, 40}}) {
@@ -344,7 +344,7 @@ std::vector<float> attention_of(const std::vector<int>& lengths, int hidden, int
   return out.values();
 }
 
-TEST(CudaKernels, AttendsWithinTextsOfAnyLength) {
+TEST(CudaKernels, AttentionStaysWithinTexts) {
   SKIP_WITHOUT_GPU();
   const std::vector<int> lengths = {1, 5, 16, 17, 63, 64, 65, 128, 200, 3};
   const int hidden = 24, heads = 2;
@@ -367,7 +367,7 @@ TEST(CudaKernels, AttendsWithinTextsOfAnyLength) {
   EXPECT_LT(relative_error(got, want), 1e-6);
 }
 
-TEST(CudaKernels, AttendsByTensorCoresAsPlainly) {
+TEST(CudaKernels, TensorCoreAttentionMatchesPlain) {
   SKIP_WITHOUT_GPU();
   const std::vector<int> lengths = {1, 5, 16, 17, 63, 64, 65, 128, 129, 200, 511, 3};
   for (const int width : {32, 64, 128}) {
@@ -378,7 +378,7 @@ TEST(CudaKernels, AttendsByTensorCoresAsPlainly) {
   }
 }
 
-TEST(CudaKernels, ATextAttendsInManyAsInFew) {
+TEST(CudaKernels, AttentionIsIndependentOfBatch) {
   SKIP_WITHOUT_GPU();
   const std::vector<int> few = {1, 5, 16, 17, 63, 64, 65, 128, 129, 200, 511, 3};
   std::vector<int> many = few;
@@ -397,7 +397,7 @@ TEST(CudaKernels, ATextAttendsInManyAsInFew) {
 }
 
 // norm(a + b) of texts of these lengths: all rows, row 0 of each, and the rows of those that stay, moved together.
-TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
+TEST(CudaKernels, FirstAndMovedRowsMatchNormOfAllRows) {
   SKIP_WITHOUT_GPU();
   const std::vector<int> lengths = {3, 70, 1, 128, 64, 9, 200};
   const std::vector<int> stay = {1, 2, 4, 6};
@@ -415,7 +415,7 @@ TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
   };
   const DeviceMemory live = live_of(before), begin = on_device(before.begin), tiles = on_device(before.tiles);
   const DeviceMemory live2 = live_of(after), begin2 = on_device(after.begin), tiles2 = on_device(after.tiles);
-  const DeviceMemory from = on_device(stay), firsts_live = device_memory(sizeof(Live), "a test");
+  const DeviceMemory from = on_device(stay), first_live = device_memory(sizeof(Live), "a test");
   const OwnStream stream;
   for (const int columns : {12, 128, 768, 1024}) {
     for (const Number number : {Number::fp32, Number::bf16}) {
@@ -438,7 +438,7 @@ TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
       job.out = first_rows.data();
       norm_first_rows({.rows = job,
                        .list = list,
-                       .first_rows = reinterpret_cast<Live*>(firsts_live.data()),
+                       .first_live = reinterpret_cast<Live*>(first_live.data()),
                        .max_texts = capacity.texts},
                       stream.get());
       job.out = moved.data();
@@ -449,7 +449,7 @@ TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
                      .capacity = capacity},
                     stream.get());
       Live counted;
-      copy_to_host(&counted, firsts_live.data(), sizeof counted, stream.get());
+      copy_to_host(&counted, first_live.data(), sizeof counted, stream.get());
       stream.wait();
       EXPECT_EQ(counted.texts, static_cast<int>(lengths.size()));
       EXPECT_EQ(counted.rows, static_cast<int>(lengths.size()));
@@ -505,7 +505,7 @@ TEST(CudaKernels, NormalizesFirstRowsAndMovedRowsAsAllRows) {
   }
 }
 
-TEST(CudaKernels, NormalizesRowsOfAnyWidth) {
+TEST(CudaKernels, NormHandlesEveryWidth) {
   SKIP_WITHOUT_GPU();
   for (const int columns : {7, 8, 12, 128, 384, 768, 1024, 2048, 4096}) {
     SCOPED_TRACE(columns);

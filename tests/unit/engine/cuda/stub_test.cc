@@ -9,14 +9,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(CudaStub, NamesTheOptionThatBuildsTheBackend) {
+TEST(CudaStub, ErrorNamesBuildOption) {
   const Error error = error_of([&] { (void)cuda_traits({}); });
   EXPECT_EQ(error.code(), Code::resources);
   EXPECT_THAT(error.what(), HasSubstr("no CUDA backend"));
   EXPECT_THAT(error.hint(), HasSubstr("-DEXEUNT_CUDA=ON"));
 }
 
-TEST(CudaStub, HasNoDevicesAndSaysWhy) {
+TEST(CudaStub, ListsNoDevicesWithReason) {
   EXPECT_FALSE(cuda_built());
   EXPECT_TRUE(cuda_devices().devices.empty());
   EXPECT_THAT(cuda_devices().reason, HasSubstr("no CUDA backend"));

@@ -17,7 +17,7 @@ std::optional<std::string> unpacked(const std::string& packed, size_t limit = 1 
   return std::string(text_of(*out));
 }
 
-TEST(Snappy, EveryKindOfStepIsUnpacked) {
+TEST(Snappy, UnpacksEveryElementKind) {
   EXPECT_EQ(unpacked("\0"s), "");
   EXPECT_EQ(unpacked("\3\x08xyz"), "xyz");
   EXPECT_EQ(unpacked("\x08\x0c"s + "abcd" + "\x01\x04"), "abcdabcd");                 // one byte of offset
@@ -30,7 +30,7 @@ TEST(Snappy, EveryKindOfStepIsUnpacked) {
   EXPECT_EQ(unpacked("\xd4\x0f\xf4\xcf\x07"s + far + "\xe1\xd0"s), far + "baaa");  // the upper bits of an offset
 }
 
-TEST(Snappy, BrokenDataAreRefused) {
+TEST(Snappy, RejectsBrokenData) {
   EXPECT_FALSE(unpacked(""));                                  // no length
   EXPECT_FALSE(unpacked("\3\x08xy"));                          // cut literal
   EXPECT_FALSE(unpacked("\2\x08xyz"));                         // more than promised

@@ -31,13 +31,13 @@ std::string message_with_entry(const std::string& entry, const std::string& name
 }
 
 // scripts/golden/tf_bundle.py wrote these from the format's description.
-TEST(TfBundle, CheckpointsHoldTheTensorsTheyShould) {
+TEST(TfBundle, ReadsExpectedTensors) {
   expect_tensors(read_tf_checkpoint(kData + "tf/model.ckpt-7"), kData + "tf/expected.json");
   expect_tensors(read_tf_checkpoint(kData + "tf-snappy/model.ckpt-best"), kData + "tf-snappy/expected.json");
   expect_tensors(read_tf_checkpoint(kData + "tf-hub/variables/variables"), kData + "tf-hub/expected.json");
 }
 
-TEST(TfBundle, ACheckpointIsFoundByAnyOfItsNames) {
+TEST(TfBundle, FindsCheckpointByAnyName) {
   for (const char* name :
        {"tf", "tf/model.ckpt-7.index", "tf/model.ckpt-7.data-00001-of-00002", "tf/model.ckpt-7.meta"})
     EXPECT_EQ(read_tf_checkpoint(kData + name).tensors.size(),
@@ -45,7 +45,7 @@ TEST(TfBundle, ACheckpointIsFoundByAnyOfItsNames) {
   EXPECT_EQ(read_tf_checkpoint(kData + "tf-hub").tensors.size(), 14U);
 }
 
-TEST(TfBundle, ACheckpointThatIsNotThereIsNamed) {
+TEST(TfBundle, MissingCheckpointIsNamed) {
   const Scratch scratch;
   const auto message = [&](const fs::path& path) {
     return std::string(error_of([&] { (void)read_tf_checkpoint(path); }).what());
@@ -63,7 +63,7 @@ TEST(TfBundle, ACheckpointThatIsNotThereIsNamed) {
   EXPECT_THAT(message(scratch.path() / "b"), HasSubstr("b.index: no TensorFlow index ends here"));
 }
 
-TEST(TfBundle, DamagedShardsAreFound) {
+TEST(TfBundle, DetectsDamagedShards) {
   const Scratch scratch;
   for (const auto& entry : fs::directory_iterator(kData + "tf")) fs::copy(entry.path(), scratch.path());
   const fs::path shard = scratch.path() / "model.ckpt-7.data-00001-of-00002";
@@ -77,7 +77,7 @@ TEST(TfBundle, DamagedShardsAreFound) {
   EXPECT_THAT(error_of([&] { (void)read_tf_checkpoint(scratch.path()); }).what(), HasSubstr("it is truncated"));
 }
 
-TEST(TfBundle, OptimizerStateIsKnownByItsName) {
+TEST(TfBundle, RecognizesOptimizerState) {
   for (const char* name :
        {"bert/pooler/dense/kernel/adam_m", "bert/pooler/dense/kernel/adam_v", "bert/pooler/dense/kernel/Adam",
         "bert/pooler/dense/kernel/Adam_1", "bert/pooler/dense/kernel/lamb_m", "bert/pooler/dense/kernel/LAMB",
@@ -90,7 +90,7 @@ TEST(TfBundle, OptimizerStateIsKnownByItsName) {
     EXPECT_FALSE(is_optimizer_slot(name)) << name;
 }
 
-TEST(TfTable, EntriesComeInOrderOverSeveralBlocks) {
+TEST(TfTable, ReadsEntriesInOrderAcrossBlocks) {
   // The second block shares prefixes: "k" + "ey2" and, after "key2", 3 of them + "3".
   const std::string second =
       "\0\4\1key2x\3\1\1"
@@ -105,7 +105,7 @@ TEST(TfTable, EntriesComeInOrderOverSeveralBlocks) {
   EXPECT_EQ(seen, "=a key1=b key2=x key3=y ");
 }
 
-TEST(TfTable, BrokenTablesAreRefused) {
+TEST(TfTable, RejectsBrokenTables) {
   const std::string good = tf::block({{"", tf::header()}});
   EXPECT_THAT(bundle_error(""s), HasSubstr("no TensorFlow index ends here"));
   EXPECT_THAT(bundle_error(std::string(100, 'x')), HasSubstr("no TensorFlow index ends here"));
@@ -129,7 +129,7 @@ TEST(TfTable, BrokenTablesAreRefused) {
   EXPECT_THAT(bundle_error(flipped), HasSubstr("f: block at byte 0: its bytes do not match their CRC"));
 }
 
-TEST(TfTable, BrokenBlocksAreRefused) {
+TEST(TfTable, RejectsBrokenBlocks) {
   const auto message = [](const std::string& block) {
     const std::string table = tf::table({.blocks = {block}});
     const auto ignore = [](std::string_view, std::span<const std::byte>) {};
@@ -154,7 +154,7 @@ TEST(TfTable, BrokenBlocksAreRefused) {
               HasSubstr("the key at byte 4 of it is not written in full"));
 }
 
-TEST(TfTable, KeysMustRise) {
+TEST(TfTable, RejectsUnsortedKeys) {
   const std::string entry = tf::entry({.shape = {0}, .size = 0});
   const auto message = [](const tf::Pairs& pairs) { return table_message({.blocks = {tf::block(pairs)}}); };
   EXPECT_THAT(message({{"", tf::header()}, {"b", entry}, {"a", entry}}), HasSubstr("key 'a' is not behind 'b'"));
@@ -165,7 +165,7 @@ TEST(TfTable, KeysMustRise) {
               HasSubstr("key 'b' is not in the block it should be in"));
 }
 
-TEST(TfBundle, HeadersAreChecked) {
+TEST(TfBundle, RejectsInvalidHeaders) {
   const auto message = [](const std::string& header) { return table_message({.blocks = {tf::block({{"", header}})}}); };
   EXPECT_THAT(table_message({.blocks = {}}), HasSubstr("the table is empty"));
   EXPECT_THAT(table_message({.blocks = {tf::block({{"w", tf::entry()}})}}), HasSubstr("the table has no header"));
@@ -178,7 +178,7 @@ TEST(TfBundle, HeadersAreChecked) {
   EXPECT_THAT(message("\x0a\xff"), HasSubstr("malformed or truncated"));
 }
 
-TEST(TfBundle, EntriesAreChecked) {
+TEST(TfBundle, RejectsInvalidEntries) {
   const auto message = [](const tf::EntryText& text) { return message_with_entry(tf::entry(text)); };
   EXPECT_THAT(message({.type = 0}), HasSubstr("f: tensor 'w': got TensorFlow type 0"));
   EXPECT_THAT(message({.type = 8}), HasSubstr("got TensorFlow type 8"));
@@ -199,7 +199,7 @@ TEST(TfBundle, EntriesAreChecked) {
   EXPECT_THAT(message_with_entry(tf::entry(), "\x01\xff"), HasSubstr("want UTF-8"));
 }
 
-TEST(TfBundle, TensorsMustNotShareBytes) {
+TEST(TfBundle, RejectsOverlappingTensors) {
   const auto message = [](const tf::EntryText& second) {
     return table_message({.blocks = {tf::block({{"", tf::header(2)}, {"v", tf::entry()}, {"w", tf::entry(second)}})}});
   };
@@ -213,7 +213,7 @@ TEST(TfBundle, TensorsMustNotShareBytes) {
   }
 }
 
-TEST(TfBundle, EveryCutAndEveryFlipOfAnIndexIsAnError) {
+TEST(TfBundle, RejectsEveryTruncationAndBitFlipOfIndex) {
   const std::string good = read_text(kData + "tf/model.ckpt-7.index");
   for (size_t size = 0; size < good.size(); ++size)
     EXPECT_EQ(error_of([&] { (void)parse_tf_index(bytes_of(good).first(size), "f"); }).code(), Code::bad_file) << size;

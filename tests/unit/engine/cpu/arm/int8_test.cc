@@ -11,7 +11,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Int8, IsTheSameWithAndWithoutDotProducts) {
+TEST(Int8, IsBitEqualWithAndWithoutDotProduct) {
   if (!cpu_features().dotprod) GTEST_SKIP() << "this processor has no sdot";
   const Kernels& table = kernel::kNeon;
   for (const ProductShape& shape : {ProductShape{21, 70, 50}, ProductShape{8, 16, 12}, ProductShape{1, 3, 2}}) {
