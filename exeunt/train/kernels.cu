@@ -198,7 +198,7 @@ __global__ void add_norm_back_rows(AddNormBack task) {
 }
 
 // sums[c] = Σ_strip partial[strip, c]: 32 columns to a block, strips shared among its warps.
-__global__ void sum_strips(const float* partial, int64_t strips, int64_t columns, float* sums) {
+__global__ void reduce_strips(const float* partial, int64_t strips, int64_t columns, float* sums) {
   __shared__ float shared[kWarps][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * 32 + lane;
@@ -214,7 +214,7 @@ __global__ void sum_strips(const float* partial, int64_t strips, int64_t columns
 }
 
 void sum_strips(const float* partial, int64_t strips, int64_t columns, float* sums, cudaStream_t stream) {
-  sum_strips<<<static_cast<unsigned>((columns + 31) / 32), 32 * kWarps, 0, stream>>>(partial, strips, columns, sums);
+  reduce_strips<<<static_cast<unsigned>((columns + 31) / 32), 32 * kWarps, 0, stream>>>(partial, strips, columns, sums);
 }
 
 __device__ float slope(Curve curve, float x) {
