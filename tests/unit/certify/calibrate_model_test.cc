@@ -157,7 +157,7 @@ TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
     head.numerics = info.numerics;
     head.max_length = info.max_length;
     head.outputs = trace.width;
-    head.labels = info.labels;
+    head.meaning = info;
     head.layers = info.layers;
     ShadowLogWriter log(path, head);
     for (size_t row = 0; row < trace.rows; ++row) {

@@ -73,7 +73,7 @@ TEST(Recipe, GivesAPolicyThatItsOwnModelCanRun) {
   spec.layers = 12;
   for (const std::string& name : recipe_names()) {
     for (const bool regression : {false, true}) {
-      Outcome outcome = kTwo;
+      OutputSpec outcome = kTwo;
       if (regression) outcome = {.problem = Problem::regression, .labels = {}, .range = std::pair{0.0, 5.0}};
       const ExitLayout layout = layout_of(shipped(name), spec, outcome);
       ExitSites sites{.layers = {}, .outputs = layout.outputs, .problem = outcome.problem, .lte = layout.lte};

@@ -44,13 +44,7 @@ class ByteTokenizer : public Tokenizer {
 };
 
 inline ModelFacts fake_model() {
-  return {.name = "fake",
-          .labels = {"even", "odd"},
-          .outputs = 2,
-          .layers = 3,
-          .exits = {1, 2, 3},
-          .max_tokens = 64,
-          .vocabulary = 256};
+  return {{.labels = {"even", "odd"}}, "fake", 2, 3, {1, 2, 3}, /*max_tokens=*/64, /*vocabulary=*/256};
 }
 
 inline std::shared_ptr<const BoundPolicy> bind_policy(const PolicySpec& spec, std::vector<float>) {

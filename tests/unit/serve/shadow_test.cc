@@ -219,7 +219,7 @@ TEST(Shadow, RejectsRegressionWithoutRange) {
   model.problem = Problem::regression;
   EXPECT_EQ(error_of([&] { (void)loss_range(nullptr, model); }).code(), Code::usage);
   EXPECT_EQ(error_of([&] { (void)loss_range(&certificate, model); }).code(), Code::usage);
-  model.range = 4;
+  model.range = {1, 5};
   EXPECT_EQ(loss_range(&certificate, model), 4);
   certificate.range = {1, 6};
   EXPECT_EQ(loss_range(&certificate, model), 5);

@@ -139,7 +139,7 @@ TEST(AttachedHeads, LearnAsTheRecipeDoes) {
                                                                {"embedding", &spec.embedding}})
     *value = sizes.at(name).get<int>();
   spec.norm_eps = sizes.at("norm_eps").get<float>();
-  const Outcome outcome{.problem = Problem::classification, .labels = {"0", "1", "2"}, .range = {}};
+  const OutputSpec outcome{.problem = Problem::classification, .labels = {"0", "1", "2"}, .range = {}};
   Network network(spec, layout_of(find_recipe("attach"), spec, outcome));
   const auto golden = [&](const std::string& name) {
     const TensorView& view = set.tensors.at(name);

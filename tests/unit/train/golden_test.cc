@@ -58,7 +58,7 @@ class GoldenRecipe : public ::testing::TestWithParam<std::string> {
     if (case_.at("anchor_last")) recipe_.gradient.anchor.value = Anchor::last;
     if (case_.contains("weight_decay")) recipe_.stages.front().weight_decay = case_.at("weight_decay");
     const ModelSpec spec = spec_of(case_.at("spec"));
-    Outcome outcome;
+    OutputSpec outcome;
     if (case_.at("regression")) {
       outcome.problem = Problem::regression;
     } else {
