@@ -132,9 +132,8 @@ std::string markdown_manual(const VerbTable& command) {
     if (option.group == kEverywhere) out += row(option);
   }
   out +=
-      "\n`exeunt --version` prints the version. With exeunt-lab installed, flags may be spelled with `_` for `-`, and "
-      "the\n"
-      "original implementations' names are accepted ([lab](lab.md)).\n";
+      "\n`exeunt --version` prints the version. With [exeunt-lab](lab.md) flags may be spelled with `_` for `-`,\n"
+      "and the original implementations' names are accepted.\n";
   out += "\n| exit status | |\n| --- | --- |\n";
   for (const ExitStatus& status : exit_statuses()) out += fmt::format("| {} | {} |\n", status.value, status.meaning);
   out += "\n| environment | |\n| --- | --- |\n";

@@ -65,7 +65,7 @@ class Loop {
     if (flags.recipe == "elasticbert") recipe_.gradient.rule = GradientRule::none;  // the peer's loss is the plain sum
     ModelSpec spec = spec_of(flags.shape);
     if (flags.no_dropout) spec.hidden_dropout = spec.attention_dropout = spec.classifier_dropout = 0;
-    const Outcome outcome{.problem = Problem::classification, .labels = {"0", "1"}, .range = {}};
+    const OutputSpec outcome{.problem = Problem::classification, .labels = {"0", "1"}, .range = {}};
     network_ = nn::Network(spec, layout_of(recipe_, spec, outcome));
     {
       const torch::NoGradGuard no_grad;

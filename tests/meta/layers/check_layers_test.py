@@ -76,12 +76,12 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/engine/cpu/a.cc': '#include "exeunt/data/a.h"\n'}, 'no arrow from engine to data')
 
     def test_nothing_includes_or_links_the_lab(self):
-        for path in ('exeunt/flows/a.cc', 'apps/exeunt/a.cc', 'apps/exeunt-train/a.cc'):
+        for path in ('exeunt/predict/a.cc', 'apps/exeunt/a.cc', 'apps/exeunt-train/a.cc'):
             self.breach({'exeunt/base/a.h': '', path: '#include "lab/papers/a.h"\n'}, 'to lab')
-        self.breach({'exeunt/flows/CMakeLists.txt': 'exeunt_library(flows SOURCES a.cc LINKS exeunt::lab_papers)\n'}, 'to lab')
+        self.breach({'exeunt/predict/CMakeLists.txt': 'exeunt_library(predict SOURCES a.cc LINKS exeunt::lab_papers)\n'}, 'to lab')
 
     def test_the_lab_includes_everything_and_torch_for_training_alone(self):
-        fine = {'exeunt/base/a.h': '', 'lab/papers/a.cc': '#include "exeunt/flows/a.h"\n#include "lab/elue/b.h"\n',
+        fine = {'exeunt/base/a.h': '', 'lab/papers/a.cc': '#include "exeunt/predict/a.h"\n#include "lab/elue/b.h"\n',
                 'lab/cli/a.cc': '#include "apps/exeunt/a.h"\n', 'lab/pretrain/a.cc': '#include <torch/torch.h>\n',
                 'lab/train/a.cc': '#include "exeunt/train/a.h"\n'}
         self.assertEqual(run(fine), (0, ''))

@@ -189,7 +189,7 @@ TEST(AttachedHeads, LearnAsTheRecipeDoes) {
       std::vector<size_t> texts;
       for (size_t i = 0; i < batch; ++i) texts.push_back(first + static_cast<size_t>(step) * batch + i);
       const std::span<const TextRows> these = std::span(given).subspan(texts.front(), batch);
-      losses[static_cast<size_t>(step)] += trainer.judge(targets, texts, these).loss / static_cast<double>(batch);
+      losses[static_cast<size_t>(step)] += trainer.validate(targets, texts, these).loss / static_cast<double>(batch);
       trainer.step(targets, texts, these);
     }
     for (const auto& [part, form] : parts) {

@@ -2,12 +2,12 @@
 // Checkpoints of TensorFlow, opened as a whole.
 #include <cstdlib>
 
-#include "exeunt/base/crc.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/weights.h"
+#include "lab/tensorflow/crc32c.h"
 #include "lab/tensorflow/tf_bundle.h"
 #include "tests/unit/lab/tensorflow/tf_builder.h"
 #include "tests/unit/model/others.h"
@@ -29,7 +29,7 @@ void save_tensorflow(const Scratch& scratch, const std::string& name, const Tens
     entries.emplace_back(
         tensor,
         tf::entry(
-            {.shape = shape, .offset = data.size(), .size = view.bytes.size(), .crc = mask_crc(crc32c(view.bytes))}));
+            {.shape = shape, .offset = data.size(), .size = view.bytes.size(), .crc = masked_crc32c(view.bytes)}));
     data.append(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
   }
   scratch.write(name + ".index", tf::table({.blocks = {tf::block(entries)}}));
