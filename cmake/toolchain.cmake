@@ -58,8 +58,8 @@ endfunction()
 # The headers a file includes (JSON, fmt, GoogleTest, CLI11, LibTorch) cost more to compile than its own code, so ten files are
 # compiled as one. Names in unnamed namespaces must therefore be unique within a folder. Sources with compiler flags of their
 # own, such as the kernels, are compiled alone. Development builds compile each file alone, so that a change rebuilds little.
-function(exeunt_join_sources target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${EXEUNT_JOINED_SOURCES} UNITY_BUILD_BATCH_SIZE 10)
+function(exeunt_unity_build target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${EXEUNT_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
 
 # exeunt_library(name SOURCES ... [LINKS ...] [PRIVATE_LINKS ...]): the library of one folder under exeunt/.
@@ -70,7 +70,7 @@ function(exeunt_library name)
   target_include_directories(exeunt_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
   target_link_libraries(exeunt_${name} PUBLIC ${LIB_LINKS} PRIVATE ${LIB_PRIVATE_LINKS})
   exeunt_strict(exeunt_${name})
-  exeunt_join_sources(exeunt_${name})
+  exeunt_unity_build(exeunt_${name})
 endfunction()
 
 # Tests that take long begin first, so that no core waits for them at the end: set_tests_properties(... COST ${EXEUNT_LONG}).
@@ -95,7 +95,7 @@ function(exeunt_test folder)
     target_compile_options(${folder}_test PRIVATE -fno-sanitize=undefined)
   endif()
   exeunt_strict(${folder}_test)
-  exeunt_join_sources(${folder}_test)
+  exeunt_unity_build(${folder}_test)
   add_test(NAME ${folder} COMMAND ${folder}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${folder} PROPERTIES TIMEOUT 1200 LABELS "unit$<$<BOOL:${TEST_THREADS}>:;threads>$<$<BOOL:${TEST_FAST}>:;fast>")
   if(TEST_FAST)

@@ -205,7 +205,7 @@ void run(const Common& common, const AttachFlags& flags) {
   if (done.problem == Problem::regression)
     fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
   fmt::print(
-      "texts: {} learned, {} chose settings, {} certified, {} measured the figures above ({} rows, {} distinct)\n",
+      "split: {} train, {} validation, {} certification, {} test ({} rows, {} distinct texts)\n",
       done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);
   fmt::print(
       "full depth in fp32 answers as before, bit for bit; times on {}, {} threads: full depth in fp32, policies in "

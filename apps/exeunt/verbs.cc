@@ -16,35 +16,15 @@ void end_group(CommandLine& line, const char* title) {
 }  // namespace
 
 void add_all_verbs(CommandLine& line) {
-  add_attach(line);
-  add_info(line);
-  add_convert(line);
-  add_export(line);
-  add_tokenize(line);
-  end_group(line, "Models");
-  add_data(line);
-  add_prepare(line);
-  add_train(line);
-  add_launch(line);
-  end_group(line, "Training");
-  add_trace(line);
-  add_eval(line);
-  add_sweep(line);
-  end_group(line, "Evaluation");
-  add_recommend(line);
-  add_calibrate(line);
-  add_policy(line);
-  add_quantize(line);
-  end_group(line, "Exit policies");
-  add_predict(line);
-  add_merge(line);
-  add_serve(line);
-  end_group(line, "Inference");
-  add_doctor(line);
-  add_bench(line);
-  add_completion(line);
-  add_help(line);
-  end_group(line, "Utilities");
+  // In the order in which a user meets them.
+  for (auto* add : {add_attach, add_train, add_calibrate, add_predict, add_serve, add_eval, add_info, add_convert,
+                    add_export, add_bench, add_policy, add_doctor})
+    add(line);
+  end_group(line, "Verbs");
+  for (auto* add : {add_data, add_trace, add_sweep, add_recommend, add_quantize, add_tokenize, add_prepare, add_launch,
+                    add_merge, add_completion, add_help})
+    add(line);
+  end_group(line, "More verbs");
 }
 
 }  // namespace exeunt::apps

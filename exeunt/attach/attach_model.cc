@@ -303,7 +303,7 @@ class Attacher {
     if (finished_.exits().problem == Problem::regression) {  // a reranker's order is that of all answers to a question
       reorder(drawn_, whole_questions_last(drawn_.texts, known, done_.parts.report, job_.texts.seed));
     }
-    if (known > 0) observer_.notice(fmt::format("{} texts are known to the model: none of them certifies", known));
+    if (known > 0) observer_.notice(fmt::format("{} texts were seen in training; excluded from certification", known));
     if (drawn_.truncated > 0) {
       observer_.notice(fmt::format(
           "{} of {} texts ({:.1f} %) were truncated to {} tokens", drawn_.truncated, drawn_.rows,

@@ -24,7 +24,7 @@ std::vector<Overlap> overlaps(std::span<ExitTrace* const> traces) {
 void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observer& observer) {
   const size_t rows = traces.front()->rows;
   if (std::any_of(traces.begin(), traces.end(), [](const ExitTrace* trace) { return trace->learned.empty(); }))
-    observer.notice("it is not known which texts the model learned: a promise tested on those would not hold");
+    observer.notice("training texts unknown: cannot rule out that the model was trained on these texts");
   const std::vector<Overlap> most = overlaps(traces);
   const auto equal = std::count(most.begin(), most.end(), Overlap::equal);
   const auto partial = std::count(most.begin(), most.end(), Overlap::partial);

@@ -7,6 +7,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+from check_layers import BUDGET  # noqa: E402
+
 CHECKER = Path(__file__).with_name('check_layers.py')
 
 
@@ -128,6 +131,11 @@ class Layers(unittest.TestCase):
     def test_a_file_of_601_lines_is_too_long(self):
         self.breach({'exeunt/text/a.cc': '\n' * 601}, '601 lines, want at most 600')
         self.breach({'exeunt/base/a.h': '', 'tests/unit/text/a_test.cc': 'x\n' * 600 + 'x'}, '601 lines')
+
+    def test_lines_beyond_the_budget_are_refused(self):
+        most = BUDGET[('exeunt', 'apps')]
+        files = {f'exeunt/base/a{i}.cc': '\n' * 600 for i in range(most // 600 + 1)}
+        self.breach(files, f'want at most {most}')
 
 
 if __name__ == '__main__':
