@@ -204,9 +204,8 @@ void run(const Common& common, const AttachFlags& flags) {
     fmt::print("order: of {} questions with {:.1f} answers each\n", order->questions, order->answers);
   if (done.problem == Problem::regression)
     fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
-  fmt::print(
-      "split: {} train, {} validation, {} certification, {} test ({} rows, {} distinct texts)\n",
-      done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);
+  fmt::print("split: {} train, {} validation, {} certification, {} test ({} rows, {} distinct texts)\n",
+             done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);
   fmt::print(
       "full depth in fp32 answers as before, bit for bit; times on {}, {} threads: full depth in fp32, policies in "
       "{}\n",

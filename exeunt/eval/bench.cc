@@ -262,7 +262,6 @@ std::shared_ptr<const BoundPolicy> leave_evenly(Engine& engine, std::span<const 
                 "with --shape, --heads every puts one after each layer");
   }
   const ExitTrace trace = engine.trace(texts);
-  const auto width = static_cast<size_t>(trace.width);
   const auto entropy = [&](size_t text, size_t exit) {
     return weigh(trace.reading(trace.at(text, static_cast<int>(exit)))).entropy;
   };

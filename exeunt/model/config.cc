@@ -155,8 +155,10 @@ bool asks_both_ways(const Json& value) {
   std::string text;
   if (value.is_string()) text = value.get<std::string>();
   if (value.is_array()) {
-    for (const Json& item : value)
-      text += (text.empty() ? "" : "|") + (item.is_string() ? item.get<std::string>() : "");
+    for (const Json& item : value) {
+      if (!text.empty()) text += '|';
+      if (item.is_string()) text += item.get<std::string>();
+    }
   }
   return text == "p2c|c2p" || text == "c2p|p2c";
 }

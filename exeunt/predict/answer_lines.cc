@@ -116,8 +116,10 @@ std::string AnswerLines::head() const {
 template <class TextOf>
 std::string AnswerLines::given(const Answer& answer, TextOf&& text_of) const {
   std::string out;
-  for (const int label : labels_of(exits_, answer.logits))
-    out += (out.empty() ? "" : "|") + text_of(static_cast<size_t>(label));
+  for (const int label : labels_of(exits_, answer.logits)) {
+    if (!out.empty()) out += '|';
+    out += text_of(static_cast<size_t>(label));
+  }
   return out;
 }
 

@@ -38,7 +38,7 @@ void check_finite(Answer& answer) {
 
 }  // namespace
 
-void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parse) {
+void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parser) {
   check_content_type(request);
   if (!parts_.canary.healthy()) throw unhealthy();
   if (parts_.context.enough_memory && !parts_.context.enough_memory()) {
@@ -53,7 +53,7 @@ void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parse) {
   set_deadline(active);
   try {
     if (const auto full = admission_.enter(active->bytes)) throw overloaded(*full);
-    if (active->bytes > kParseInline) parse_on_worker(active, std::move(request.body), parse);
+    if (active->bytes > kParseInline) parse_on_worker(active, std::move(request.body), parser);
   } catch (...) {
     (void)take_reply(*active);
     throw;
@@ -62,15 +62,15 @@ void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parse) {
   active->reply = std::move(incoming.reply);
   incoming.active = active;
   if (active->bytes <= kParseInline) {
-    this->parse(*active, request.body, parse);
+    parse(*active, request.body, parser);
     run_parsed(active);
   }
 }
 
-void Jobs::parse_on_worker(const Request& request, std::string&& body, ParseJob parse) {
+void Jobs::parse_on_worker(const Request& request, std::string&& body, ParseJob parser) {
   try {
-    parsers_.submit([this, request, parse, body = std::move(body)] {
-      this->parse(*request, body, parse);
+    parsers_.submit([this, request, parser, body = std::move(body)] {
+      parse(*request, body, parser);
       parts_.context.post_or_wait([this, request] { run_parsed(request); });
     });
   } catch (...) {
@@ -80,12 +80,12 @@ void Jobs::parse_on_worker(const Request& request, std::string&& body, ParseJob 
 }
 
 // On any thread.
-void Jobs::parse(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept {
+void Jobs::parse(ActiveRequest& request, std::string_view body, ParseJob parser) const noexcept {
   try {
     const auto stop = [&] { return request.cancelled.load(std::memory_order_relaxed); };
     if (stop()) return;
     const JobRules rules{parts_.context.model, options_.max_client_batch, options_.auto_truncate};
-    request.job = parse(parse_body(body, {.values = max_json_values(rules), .stop = stop}), rules);
+    request.job = parser(parse_body(body, {.values = max_json_values(rules), .stop = stop}), rules);
   } catch (...) {
     request.failure = std::current_exception();
   }

@@ -49,7 +49,7 @@ class Jobs {
   Jobs(Parts parts, const JobOptions& options) : parts_(std::move(parts)), options_(options) {}
 
   // Admits the request, and answers it now or later. Throws Refusal if it is not admitted.
-  void start(HttpRequest& request, Incoming& incoming, ParseJob parse);
+  void start(HttpRequest& request, Incoming& incoming, ParseJob parser);
   // The client has disconnected: cancels its texts, and nothing is answered.
   void abandon(const std::shared_ptr<ActiveRequest>& request);
 
@@ -62,8 +62,8 @@ class Jobs {
  private:
   using Request = std::shared_ptr<ActiveRequest>;
 
-  void parse_on_worker(const Request& request, std::string&& body, ParseJob parse);
-  void parse(ActiveRequest& request, std::string_view body, ParseJob parse) const noexcept;
+  void parse_on_worker(const Request& request, std::string&& body, ParseJob parser);
+  void parse(ActiveRequest& request, std::string_view body, ParseJob parser) const noexcept;
   void run_parsed(const Request& request);
   void set_deadline(const Request& request);
   void submit(const Request& request);

@@ -95,8 +95,7 @@ void write_files(const Common& common, const LabSweepFlags& flags, const Swept& 
   const bool scored = !swept.rows.front().score.metrics.empty();
   if (!flags.npy.empty() && scored) write_deebert_arrays(under(flags.npy), view_runs(swept), swept.exits);
   if (!flags.npy.empty() && !scored)
-    notice(common, fmt::format("{}: cannot write arrays of scores: the rows have no gold labels",
-                               flags.npy));
+    notice(common, fmt::format("{}: cannot write arrays of scores: the rows have no gold labels", flags.npy));
   if (!flags.stats.empty()) {
     write_elbert_stats(under(flags.stats), swept.measured->trace, swept.policies.front(),
                        replay(swept.measured->trace, swept.policies.front(), swept.measured->trace.info.last_head));

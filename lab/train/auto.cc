@@ -64,8 +64,8 @@ std::vector<ComparedRecipe> candidates_of(const Common& common, const TrainFlags
     out.push_back({.name = label, .options = options_for(common, job, plan)});
   }
   if (out.empty()) throw Error(Code::usage, "--try: got no recipe", "for example --try plain,exeunt");
-  for (const auto& [text, names] : adapted)
-    notice(common, names.size() == out.size() ? text : fmt::format("{}: {}", fmt::join(names, ", "), text));
+  for (const auto& [text, recipes] : adapted)
+    notice(common, recipes.size() == out.size() ? text : fmt::format("{}: {}", fmt::join(recipes, ", "), text));
   return out;
 }
 

@@ -49,7 +49,7 @@ HeadTrainer learned(const HiddenSign& texts, const Imitation& targets, const Hea
 
 TEST(HeadTrainer, LearnsFromRowsOnlyTheReaderSees) {
   const HiddenSign texts;
-  const Imitation targets(texts.teacher, {.outputs = 2}, 1);
+  const Imitation targets(texts.teacher, ExitLayout{{}, 2}, 1);
   std::vector<size_t> all(HiddenSign::kTexts);
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
   HeadTrainer trainer = learned(texts, targets, {.rate = 1e-2});
@@ -58,7 +58,7 @@ TEST(HeadTrainer, LearnsFromRowsOnlyTheReaderSees) {
 
 TEST(HeadTrainer, IsReproducibleForSeed) {
   const HiddenSign texts;
-  const Imitation targets(texts.teacher, {.outputs = 2}, 1);
+  const Imitation targets(texts.teacher, ExitLayout{{}, 2}, 1);
   const auto weights = [&](uint64_t seed) {
     const HeadTrainer trainer = learned(texts, targets, {.seed = seed});
     return std::vector<float>(trainer.weights().all().begin(), trainer.weights().all().end());
@@ -78,7 +78,7 @@ TEST(HeadTrainer, KeepsTheBestWeights) {
 // One step of AdamW by its definition, on the first weight of the classifier's bias: no dropout, no decay there.
 TEST(HeadTrainer, StepsByLearningRateForGradientOfOneSign) {
   const HiddenSign texts;
-  const Imitation targets(texts.teacher, {.outputs = 2}, 1);
+  const Imitation targets(texts.teacher, ExitLayout{{}, 2}, 1);
   HeadTrainer trainer({.hidden = HiddenSign::kHidden, .width = 4, .outputs = 2}, choose_kernels(),
                       {.rate = 0.01, .warmup = 0, .dropout = 0}, 1, 10);
   const std::vector<size_t> number{0};

@@ -70,7 +70,7 @@ TEST(NewRows, ADataSetThatWasLearnedIsRefused) {
 TEST(NewRows, WhatIsNotKnownIsSaid) {
   const Kept kept = keep({{}});
   EXPECT_EQ(kept.traces[0].rows, 10U);
-  EXPECT_THAT(kept.said, ElementsAre(HasSubstr("not known which texts the model learned")));
+  EXPECT_THAT(kept.said, ElementsAre(HasSubstr("training texts unknown")));
 }
 
 TEST(NewRows, SeveralModelsAreComparedOnRowsThatNoneOfThemLearned) {
