@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/exeunt-train/certify.h"
+#include "apps/exeunt-train/certify_trained.h"
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/train/run.h"

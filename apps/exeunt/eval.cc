@@ -13,17 +13,17 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/certify/new_rows.h"
 #include "exeunt/certify/shift.h"
+#include "exeunt/eval/baseline_for.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/eval/yardstick_for.h"
 
 namespace exeunt::apps {
 namespace {
 
 struct EvalFlags {
   MeasureOptions run;
-  std::string policy, exits, against, positive, yardstick;
+  std::string policy, exits, against, positive, baseline;
   bool each_exit = false, each_class = false;
 };
 
@@ -155,9 +155,9 @@ void run(const Common& common, const EvalFlags& flags) {
   const std::vector<ExitScore> exits = scorer.each_exit();
   std::vector<Metric> metrics;
   for (const Score& one : score.metrics) metrics.push_back(one.metric);
-  const std::vector<YardstickScore> yardstick = flags.yardstick.empty()
-                                                    ? std::vector<YardstickScore>{}
-                                                    : yardstick_for(flags.yardstick, flags.run, measured, metrics);
+  const std::vector<BaselineScore> baseline = flags.baseline.empty()
+                                                  ? std::vector<BaselineScore>{}
+                                                  : baseline_for(flags.baseline, flags.run, measured, metrics);
   const bool classes = measured.trace.labelled() && measured.trace.info.problem != Problem::regression;
   if (flags.each_class && !classes) throw Error(Code::usage, "--each-class needs labelled rows and a model of classes");
   if (common.json) {
@@ -167,9 +167,9 @@ void run(const Common& common, const EvalFlags& flags) {
     out["promise"] = resolved.promise;
     if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
     if (other) out["drift"] = drift_json(drift(*other, measured.trace, policy));
-    for (const YardstickScore& one : yardstick)
+    for (const BaselineScore& one : baseline)
       for (const Score& metric : one.metrics)
-        out["yardstick"][one.name][std::string(name_of(metric.metric))] = metric.value;
+        out["baseline"][one.name][std::string(name_of(metric.metric))] = metric.value;
     return print_json(out);
   }
   if (flags.each_exit) {
@@ -180,11 +180,11 @@ void run(const Common& common, const EvalFlags& flags) {
   const std::string changed = other ? drift_line(*other, measured.trace, policy) : "";
   print_score(score, measured, scoring.positive);
   if (other) fmt::print("\n{}\n", changed);
-  for (const std::string& line : yardstick_lines(yardstick)) fmt::print("{}\n", line);
+  for (const std::string& line : baseline_lines(baseline)) fmt::print("{}\n", line);
   const Metric primary = primary_metric(measured.trace);
   const std::string best = classes ? best_exit_text(exits, primary, measured.trace.rows) : std::string();
   for (const std::string& text : {best, shift_text(resolved, measured.trace),
-                                  lost_to_yardstick(yardstick, primary, primary_of(exits.back().metrics, primary))}) {
+                                  lost_to_baseline(baseline, primary, primary_of(exits.back().metrics, primary))}) {
     if (!text.empty()) notice(common, text);
   }
 }
@@ -215,7 +215,7 @@ void add_eval(CommandLine& line) {
   verb->add_flag("--each-class", flags->each_class,
                  "Also print precision, recall and F1 of each class, and the most frequent mistakes");
   verb->add_option(
-          "--yardstick", flags->yardstick,
+          "--baseline", flags->baseline,
           "Training rows as a file of yours: also score the majority class and a linear model that learn from it")
       ->type_name("FILE");
   verb->add_option("--positive", flags->positive, "The class that f1 is of")

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt/trace.h"
-
 #include <memory>
 
 #include "apps/exeunt/output.h"
+#include "apps/exeunt/trace_verb.h"
 
 namespace exeunt::apps {
 

@@ -9,7 +9,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
-#include "exeunt/recipes/resolve.h"
+#include "exeunt/recipes/train_plan.h"
 
 namespace exeunt::apps {
 

@@ -48,21 +48,21 @@ class Phases {
  public:
   explicit Phases(const Observer& observer) : observer_(observer) {}
   void advance(std::string_view what, int64_t steps, int64_t total) {
-    if (!bar_ || what != what_ || done_ >= total_) {
+    if (!bar_ || what != what_ || result_ >= total_) {
       bar_.reset();
       what_ = what;
-      done_ = 0;
+      result_ = 0;
       total_ = total;
       bar_ = std::make_unique<Progress>(what_, total, observer_.progress);
     }
-    done_ += steps;
+    result_ += steps;
     bar_->advance(steps);
   }
 
  private:
   const Observer& observer_;
   std::string what_ = {};
-  int64_t done_ = 0, total_ = 0;
+  int64_t result_ = 0, total_ = 0;
   std::unique_ptr<Progress> bar_ = {};
 };
 
@@ -248,9 +248,9 @@ PolicyScore score_of(const ExitTrace& report, const PolicySpec& policy) {
   return score;
 }
 
-class Attacher {
+class AttachFlow {
  public:
-  Attacher(const AttachJob& job, const Observer& observer)
+  AttachFlow(const AttachJob& job, const Observer& observer)
       : job_(job),
         observer_(observer),
         source_(with_thresholds(Checkpoint::open(job.model), job.thresholds)),
@@ -265,14 +265,16 @@ class Attacher {
     certify();
     measure_times();
     write();
-    done_.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
-    return std::move(done_);
+    result_.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+    return std::move(result_);
   }
 
  private:
-  [[nodiscard]] std::span<const Encoding> learned() const { return std::span(drawn_.tokens).first(done_.parts.learn); }
+  [[nodiscard]] std::span<const Encoding> learned() const {
+    return std::span(drawn_.tokens).first(result_.parts.learn);
+  }
   [[nodiscard]] std::span<const Encoding> held_out() const {
-    return std::span(drawn_.tokens).subspan(done_.parts.learn);
+    return std::span(drawn_.tokens).subspan(result_.parts.learn);
   }
 
   void draw() {
@@ -285,11 +287,11 @@ class Attacher {
     DrawOptions options = job_.texts;
     options.max_length = run.max_length;
     drawn_ = draw_texts(options, labelled ? &*labelled : nullptr, *tokenizer_, observer_);
-    done_.rows = drawn_.rows;
-    done_.blank = drawn_.blank;
-    done_.truncated = drawn_.truncated;
-    done_.distinct = drawn_.distinct;
-    done_.max_length = options.max_length;
+    result_.rows = drawn_.rows;
+    result_.blank = drawn_.blank;
+    result_.truncated = drawn_.truncated;
+    result_.distinct = drawn_.distinct;
+    result_.max_length = options.max_length;
     learned_ = learned_in(source_.folder());
     const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, drawn_) : 0;
     const double epsilon = job_.plan.budgets.front();
@@ -299,15 +301,15 @@ class Attacher {
         .epsilon = epsilon,
         .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
     const auto needed = static_cast<size_t>(rows_without_loss(test));
-    done_.parts = split_texts(drawn_.texts.size(), known, needed, epsilon, 1 - job_.plan.delta);
+    result_.parts = split_texts(drawn_.texts.size(), known, needed, epsilon, 1 - job_.plan.delta);
     if (finished_.exits().problem == Problem::regression) {  // a reranker's order is that of all answers to a question
-      reorder(drawn_, whole_questions_last(drawn_.texts, known, done_.parts.report, job_.texts.seed));
+      reorder(drawn_, whole_questions_last(drawn_.texts, known, result_.parts.report, job_.texts.seed));
     }
     if (known > 0) observer_.notice(fmt::format("{} texts were seen in training; excluded from certification", known));
     if (drawn_.truncated > 0) {
       observer_.notice(fmt::format(
           "{} of {} texts ({:.1f} %) were truncated to {} tokens", drawn_.truncated, drawn_.rows,
-          100 * static_cast<double>(drawn_.truncated) / static_cast<double>(drawn_.rows), done_.max_length));
+          100 * static_cast<double>(drawn_.truncated) / static_cast<double>(drawn_.rows), result_.max_length));
     }
     if (drawn_.crowded) {
       observer_.notice(fmt::format("{} texts were drawn instead of {}: together they take {} MiB", drawn_.texts.size(),
@@ -333,12 +335,12 @@ class Attacher {
 
   void learn() {
     Engine engine(finished_, {.precision = precision(), .exceptions = exceptions_, .threads = job_.texts.threads});
-    done_.engine = engine.name();
-    done_.threads = engine.threads();
-    done_.problem = finished_.exits().problem;
+    result_.engine = engine.name();
+    result_.threads = engine.threads();
+    result_.problem = finished_.exits().problem;
     Phases phases(observer_);
     const std::vector<AttachedExit> exits = train_exits(
-        engine, learned(), held_out().first(done_.parts.fit),
+        engine, learned(), held_out().first(result_.parts.fit),
         {.heads = heads(),
          .threads = job_.texts.threads,
          .memory = memory_for_rows(),
@@ -352,16 +354,16 @@ class Attacher {
   [[nodiscard]] Dataset held_out_rows() const {
     Dataset data;
     data.sha256 = drawn_.sha256;
-    data.problem = done_.problem;
+    data.problem = result_.problem;
     data.labels = finished_.exits().labels;
-    data.examples.assign(drawn_.texts.begin() + static_cast<ptrdiff_t>(done_.parts.learn), drawn_.texts.end());
+    data.examples.assign(drawn_.texts.begin() + static_cast<ptrdiff_t>(result_.parts.learn), drawn_.texts.end());
     for (size_t row = 0; row < data.examples.size(); ++row) data.examples[row].index = static_cast<int64_t>(row);
     return data;
   }
 
   void certify() {
     const MeasureOptions run{
-        .max_length = done_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
+        .max_length = result_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
     const TracedTexts texts(*model_, run, {held_out_rows()});
     const std::vector<size_t> all = texts.all();
     const ExitTrace trace = texts.trace({}, all, observer_);  // once in fp32, for every part and every precision
@@ -370,29 +372,29 @@ class Attacher {
       return std::pair{select_rows(trace, own),
                        PartRows{.row = {own.begin(), own.end()}, .repeats = std::vector<int>(count, 1)}};
     };
-    const AttachParts& parts = done_.parts;
+    const AttachParts& parts = result_.parts;
     std::tie(fp32_.fit, fp32_.fit_rows) = part(0, parts.fit);
     std::tie(fp32_.certify, fp32_.certify_rows) = part(parts.fit, parts.certify);
     std::tie(fp32_.report, fp32_.report_rows) = part(parts.fit + parts.certify, parts.report);
     fp32_.seed = job_.texts.seed;
     CalibrationPlan plan = job_.plan;
-    if (done_.problem == Problem::regression) choose_range(plan);
+    if (result_.problem == Problem::regression) choose_range(plan);
     const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
                                    observer_);
     CertifiedChoice certified = certifier.run(plan);
-    done_.setting = certified.setting;
-    done_.precisions = std::move(certified.trials);
-    done_.calibration = std::move(certified.calibration);
+    result_.setting = certified.setting;
+    result_.precisions = std::move(certified.trials);
+    result_.calibration = std::move(certified.calibration);
     data_ = std::move(certified.data);
-    const BudgetOutcome& first = done_.calibration.outcomes.front();
+    const BudgetOutcome& first = result_.calibration.outcomes.front();
     if (str(first.policy) == "full") {
       observer_.notice(fmt::format(
           "no exit can be used within {:g} %: every text runs all layers; more texts make better exits, and a larger "
           "--max-drop allows more",
           100 * first.epsilon));
     }
-    done_.exits = exit_reports(fp32_.report);
-    done_.full = score_of(fp32_.report, PolicySpec{});
+    result_.exits = exit_reports(fp32_.report);
+    result_.full = score_of(fp32_.report, PolicySpec{});
     remember_learned();
     say_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
   }
@@ -402,23 +404,23 @@ class Attacher {
     std::vector<LearnedRows::Row> rows;
     for (const Encoding& text : learned()) rows.emplace_back(text.ids);
     if (learned_) {
-      learned_->add(rows, done_.max_length);
+      learned_->add(rows, result_.max_length);
     } else {
-      learned_.emplace(rows, done_.max_length);
+      learned_.emplace(rows, result_.max_length);
     }
   }
 
   void choose_range(CalibrationPlan& plan) {
     if (finished_.exits().range) {
       plan.range = finished_.exits().range;
-      done_.range_from = "the model's";
+      result_.range_from = "the model's";
     } else if (plan.range) {
-      done_.range_from = "--range";
+      result_.range_from = "--range";
     } else {
       plan.range = values_range(fp32_.fit);
-      done_.range_from = fmt::format("full-depth values of {} texts", fp32_.fit.rows);
+      result_.range_from = fmt::format("full-depth values of {} texts", fp32_.fit.rows);
     }
-    done_.range = *plan.range;
+    result_.range = *plan.range;
   }
 
   void measure_times() {
@@ -426,36 +428,36 @@ class Attacher {
       return Engine(*model_,
                     {.precision = setting.precision, .exceptions = setting.exceptions, .threads = job_.texts.threads});
     };
-    const std::span<const Encoding> report = held_out().subspan(done_.parts.fit + done_.parts.certify);
+    const std::span<const Encoding> report = held_out().subspan(result_.parts.fit + result_.parts.certify);
     const std::span<const Encoding> timed = report.first(std::min(report.size(), kTimed));
     {
       Engine fp32 = engine_in({});
-      done_.full_milliseconds = time_of(fp32, timed, PolicySpec{}, {});
+      result_.full_milliseconds = time_of(fp32, timed, PolicySpec{}, {});
     }
-    Engine engine = engine_in(done_.setting);
+    Engine engine = engine_in(result_.setting);
     const std::span<const Example> examples =
-        std::span(drawn_.texts).subspan(done_.parts.learn + done_.parts.fit + done_.parts.certify);
-    for (size_t i = 0; i < done_.calibration.outcomes.size(); ++i) {
-      const BudgetOutcome& outcome = done_.calibration.outcomes[i];
+        std::span(drawn_.texts).subspan(result_.parts.learn + result_.parts.fit + result_.parts.certify);
+    for (size_t i = 0; i < result_.calibration.outcomes.size(); ++i) {
+      const BudgetOutcome& outcome = result_.calibration.outcomes[i];
       BudgetReport report_line{.outcome = outcome, .score = score_of(data_.report, outcome.policy)};
-      report_line.milliseconds = time_of(engine, timed, outcome.policy, done_.calibration.entry.points[i].exit_rates);
-      if (done_.problem == Problem::regression) {
+      report_line.milliseconds = time_of(engine, timed, outcome.policy, result_.calibration.entry.points[i].exit_rates);
+      if (result_.problem == Problem::regression) {
         const OrderKept kept =
             order_kept(examples, values_of(fp32_.report, PolicySpec{}), values_of(data_.report, outcome.policy));
         if (kept.questions > 0) report_line.order = kept;
       }
-      done_.budgets.push_back(std::move(report_line));
+      result_.budgets.push_back(std::move(report_line));
     }
   }
 
   [[nodiscard]] AttachRecord record() const {
     AttachRecord record{.weights = weights_sha256(finished_), .texts = drawn_.sha256, .rows = drawn_.rows};
-    record.learned = static_cast<int64_t>(done_.parts.learn);
-    record.chosen = static_cast<int64_t>(done_.parts.fit);
-    record.certified = static_cast<int64_t>(done_.parts.certify);
-    record.reported = static_cast<int64_t>(done_.parts.report);
-    record.max_length = done_.max_length;
-    record.engine = done_.engine;
+    record.learned = static_cast<int64_t>(result_.parts.learn);
+    record.chosen = static_cast<int64_t>(result_.parts.fit);
+    record.certified = static_cast<int64_t>(result_.parts.certify);
+    record.reported = static_cast<int64_t>(result_.parts.report);
+    record.max_length = result_.max_length;
+    record.engine = result_.engine;
     record.precision = name_of(precision());
     record.heads = heads();
     record.tool = version();
@@ -469,8 +471,8 @@ class Attacher {
       learned_->write(folder / kLearnedFile);
       write_atomically(folder / kAttachFile, record);
       PrecisionMap map = find_precision_map(source_.folder(), source_.spec());  // of the same matrices
-      if (!done_.setting.exceptions.empty()) {  // the certificate holds with these alone
-        map.by_precision[done_.setting.precision] = done_.setting.exceptions;
+      if (!result_.setting.exceptions.empty()) {  // the certificate holds with these alone
+        map.by_precision[result_.setting.precision] = result_.setting.exceptions;
       }
       if (map != PrecisionMap{}) write_atomically(folder / kPrecisionFile, precision_map_text(map));
       Measured measured;
@@ -478,7 +480,7 @@ class Attacher {
       measured.model = *model_;
       const fs::path policy = folder / "policy.json";
       const PolicyLock lock(policy);
-      keep_policy(lock, policy, measured, done_.calibration.entry);
+      keep_policy(lock, policy, measured, result_.calibration.entry);
       CardFacts facts = facts_of_folder(folder, *model_, source_.folder());
       facts.name = job_.out.filename().string();
       write_card(folder, *model_, facts);
@@ -487,7 +489,7 @@ class Attacher {
     job_.writing(true);
     (void)write_exeunt_folder(*model_, job_.out, {.replace = job_.force, .beside = beside});
     job_.writing(false);
-    done_.out = job_.out;
+    result_.out = job_.out;
   }
 
   const AttachJob& job_;
@@ -499,7 +501,7 @@ class Attacher {
   std::unique_ptr<const Checkpoint> model_ = {};
   CalibrationData fp32_ = {}, data_ = {};    // the parts in fp32, and in the precision that is certified
   std::optional<LearnedRows> learned_ = {};  // by the model; in the end, by its exits, too
-  Attached done_;
+  Attached result_;
 };
 
 }  // namespace
@@ -532,7 +534,7 @@ AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilo
 }
 
 Attached attach_model(const AttachJob& job, const Observer& observer) {
-  return Attacher(job, observer).run();
+  return AttachFlow(job, observer).run();
 }
 
 }  // namespace exeunt

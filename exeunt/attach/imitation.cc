@@ -17,7 +17,7 @@ double divergence(double p, double q) {
 // softmax(logits / T), and ln Σ exp(logits / T); or the sigmoid of each (logit - threshold) / T.
 double Imitation::tempered(std::span<const float> logits, std::span<float> out) const {
   if (meaning_.problem == Problem::multi_label) {
-    const Reading reading = meaning_.reading(logits);
+    const ExitLogits reading = meaning_.exit_logits(logits);
     for (size_t c = 0; c < logits.size(); ++c)
       out[c] =
           1 / (1 + std::exp(logit_threshold(reading, static_cast<int>(c)) / temperature_ - logits[c] / temperature_));

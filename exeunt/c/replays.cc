@@ -80,7 +80,7 @@ PolicySpec policy_of(const char* text) {
 }
 
 int label_of(const ExitTrace& trace, std::span<const float> logits) {
-  return trace.info.problem == Problem::regression ? -1 : exeunt::answer_number(trace.reading(logits));
+  return trace.info.problem == Problem::regression ? -1 : exeunt::answer_number(trace.exit_logits(logits));
 }
 
 void hand_out(const OrderedJson& value, char** json) {

@@ -67,7 +67,7 @@ size_t Grouping::group_of(const ExitTrace& part, const PartRows& rows, size_t ro
 
 bool Grouping::has(const ExitTrace& part, size_t row, int label) const {
   if (gold_) return part.gold[row * part.gold_width() + static_cast<size_t>(label)] == 1;
-  const Reading full = part.reading(part.full_depth(row));
+  const ExitLogits full = part.exit_logits(part.full_depth(row));
   return has_label(full, label);
 }
 

@@ -140,9 +140,9 @@ std::vector<float> gold_answers(const ExitTrace& trace) {
   if (trace.info.problem != Problem::multi_label) return trace.gold;
   std::vector<float> out;
   for (size_t row = 0; row < trace.rows; ++row) {
-    const Reading set{.logits = trace.gold.data() + row * trace.gold_width(),
-                      .classes = trace.width,
-                      .problem = Problem::multi_label};
+    const ExitLogits set{.logits = trace.gold.data() + row * trace.gold_width(),
+                         .classes = trace.width,
+                         .problem = Problem::multi_label};
     out.push_back(static_cast<float>(set_number(set)));  // of 1 and 0, the ones are above the threshold
   }
   return out;

@@ -44,7 +44,7 @@ Slope slope_at(const ExitTrace& trace, int exit, std::span<const int> targets, d
 Slope set_slope_at(const ExitTrace& trace, int exit, double b) {
   Slope total;
   for (size_t row = 0; row < trace.rows; ++row) {
-    const Reading own = trace.reading(trace.at(row, exit)), full = trace.reading(trace.full_depth(row));
+    const ExitLogits own = trace.exit_logits(trace.at(row, exit)), full = trace.exit_logits(trace.full_depth(row));
     for (int c = 0; c < trace.width; ++c) {
       const double d =
           static_cast<double>(own.logits[c]) - (own.logit_thresholds == nullptr ? 0.0F : own.logit_thresholds[c]);

@@ -63,17 +63,17 @@ bool ExitEvaluator::evaluate(const Exit& exit, const Ramp& ramp) {
   site_ = exit.site;
   bool leaves = false;
   if (nth < 0) {
-    evidence_ = weigh(exits_.reading(logits_, decision_temperature(ask_, exit.site), exit.lte));
+    evidence_ = compute_evidence(exits_.exit_logits(logits_, decision_temperature(ask_, exit.site), exit.lte));
   } else {
     const bool by_ramp = asks_ramp(*policy, nth);
     if (by_ramp) state_before_ = state_;
-    evidence_ = weigh(*policy, nth, {exit.logits, exit.lte}, state_.data());
+    evidence_ = compute_evidence(*policy, nth, {exit.logits, exit.lte}, state_.data());
     const float* others = nullptr;
     Evidence of_ramp;
     if (by_ramp) {  // it is in the place of the last exit: both are compared with the exit before
       state_ = state_before_;
       others = ramp();
-      of_ramp = weigh(*policy, nth, {others, exit.lte}, state_.data());
+      of_ramp = compute_evidence(*policy, nth, {others, exit.lte}, state_.data());
     }
     const Step made = step(*policy, nth, evidence_, &of_ramp, state_.data());
     leaves = made == Step::leave || made == Step::leave_by_ramp;
@@ -105,7 +105,7 @@ void ExitEvaluator::answer(Answer& out) {
   const bool scaled = ask_.policy && !ask_.policy->spec.score_temperature.empty();
   const float temperature = scaled ? ask_.policy->spec.score_temperature[site] : 1.0F;
   out.probabilities.resize(out.logits.size());
-  probabilities(exits_.reading(out.logits, temperature), out.probabilities.data());
+  probabilities(exits_.exit_logits(out.logits, temperature), out.probabilities.data());
 }
 
 Answer failed_answer(const std::exception_ptr& why) {

@@ -263,7 +263,7 @@ std::shared_ptr<const BoundPolicy> leave_evenly(Engine& engine, std::span<const 
   }
   const ExitTrace trace = engine.trace(texts);
   const auto entropy = [&](size_t text, size_t exit) {
-    return weigh(trace.reading(trace.at(text, static_cast<int>(exit)))).entropy;
+    return compute_evidence(trace.exit_logits(trace.at(text, static_cast<int>(exit)))).entropy;
   };
   PolicySpec spec = parse_policy("entropy:0");  // no text has an entropy below 0
   spec.per_exit.assign(sites.size(), 0);

@@ -125,7 +125,7 @@ std::vector<Score> Scorer::quality(std::span<const float> predicted, const Logit
 std::vector<uint8_t> Scorer::sets(const LogitsOf& logits_of) const {
   std::vector<uint8_t> out;
   for (size_t row = 0; row < trace_.rows; ++row) {
-    const Reading reading = trace_.reading(logits_of(row));
+    const ExitLogits reading = trace_.exit_logits(logits_of(row));
     for (int c = 0; c < trace_.width; ++c) out.push_back(has_label(reading, c) ? 1 : 0);
   }
   return out;
@@ -219,7 +219,7 @@ std::vector<ExitScore> Scorer::each_exit() const {
         loss += loss_of(logits, trace_.gold[row], classes);
       }
       if (classes && labelled) {
-        const Evidence evidence = weigh(trace_.reading(logits));
+        const Evidence evidence = compute_evidence(trace_.exit_logits(logits));
         bins.add(evidence.confidence, trace_.right(row, logits));
       }
     }

@@ -28,7 +28,7 @@ struct Evidence {
   float lte = 0;           // score of the learning-to-exit head: "should continue"
 };
 
-struct Reading {
+struct ExitLogits {
   const float* logits;  // [classes], raw
   int classes;
   float temperature = 1;
@@ -47,28 +47,28 @@ struct Reading {
 }
 
 // Of multi_label: the logit above which a label is given, and whether it is.
-EXEUNT_HOST_DEVICE inline float logit_threshold(const Reading& reading, int label) noexcept {
-  return reading.logit_thresholds == nullptr ? 0.0F : reading.logit_thresholds[label];
+EXEUNT_HOST_DEVICE inline float logit_threshold(const ExitLogits& exit, int label) noexcept {
+  return exit.logit_thresholds == nullptr ? 0.0F : exit.logit_thresholds[label];
 }
-EXEUNT_HOST_DEVICE inline bool has_label(const Reading& reading, int label) noexcept {
-  return reading.logits[label] > logit_threshold(reading, label);
+EXEUNT_HOST_DEVICE inline bool has_label(const ExitLogits& exit, int label) noexcept {
+  return exit.logits[label] > logit_threshold(exit, label);
 }
 
 // A number that stands for the set of labels that is given: that of equal sets is equal, and that of two others once in
 // 16 million pairs. It is small enough to be exact in a float. Losses compare sets label by label.
-EXEUNT_HOST_DEVICE inline int set_number(const Reading& reading) noexcept {
+EXEUNT_HOST_DEVICE inline int set_number(const ExitLogits& exit) noexcept {
   unsigned hash = 0x811c9dc5U;  // FNV-1a
-  for (int c = 0; c < reading.classes; ++c) hash = (hash ^ (has_label(reading, c) ? 1U : 0U)) * 0x01000193U;
+  for (int c = 0; c < exit.classes; ++c) hash = (hash ^ (has_label(exit, c) ? 1U : 0U)) * 0x01000193U;
   return static_cast<int>((hash ^ hash >> 24) & 0xffffffU);
 }
 
 // What is answered: the label with the largest logit, the lowest index among equals; of multi_label, the set's number.
 // Evidence::label without the rest.
-EXEUNT_HOST_DEVICE inline int answer_number(const Reading& reading) noexcept {
-  if (reading.problem == Problem::multi_label) return set_number(reading);
+EXEUNT_HOST_DEVICE inline int answer_number(const ExitLogits& exit) noexcept {
+  if (exit.problem == Problem::multi_label) return set_number(exit);
   int best = 0;
-  for (int c = 1; c < reading.classes; ++c)
-    if (reading.logits[c] > reading.logits[best]) best = c;
+  for (int c = 1; c < exit.classes; ++c)
+    if (exit.logits[c] > exit.logits[best]) best = c;
   return best;
 }
 
@@ -89,10 +89,10 @@ EXEUNT_HOST_DEVICE inline float divergence_term(float p, float q) noexcept {
 
 // Jensen-Shannon divergence between the exit in `memory` and this one, which then replaces it.
 // `scale` turns exp((z - peak) / T) into a probability.
-EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading, float peak, float scale) noexcept {
+EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const ExitLogits& exit, float peak, float scale) noexcept {
   float twice = 0;
-  for (int c = 0; c < reading.classes; ++c) {
-    const float p = portable::exp((reading.logits[c] - peak) / reading.temperature) * scale;
+  for (int c = 0; c < exit.classes; ++c) {
+    const float p = portable::exp((exit.logits[c] - peak) / exit.temperature) * scale;
     twice += divergence_term(memory[1 + c], p);
     memory[1 + c] = p;
   }
@@ -102,14 +102,14 @@ EXEUNT_HOST_DEVICE inline float shift_from(float* memory, const Reading& reading
 }
 
 // multi_label: sums over independent yes-or-no questions, one for each label.
-EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memory) noexcept {
+EXEUNT_HOST_DEVICE inline Evidence evidence_of_set(const ExitLogits& exit, float* memory) noexcept {
   Evidence e;
-  e.value = reading.logits[0];
-  e.lte = reading.lte;
-  e.label = set_number(reading);
+  e.value = exit.logits[0];
+  e.lte = exit.lte;
+  e.label = set_number(exit);
   float confidence = 0, purity = 1, least = 1, twice = 0;  // the logarithm of the confidence
-  for (int c = 0; c < reading.classes; ++c) {
-    const float d = (reading.logits[c] - logit_threshold(reading, c)) / reading.temperature;
+  for (int c = 0; c < exit.classes; ++c) {
+    const float d = (exit.logits[c] - logit_threshold(exit, c)) / exit.temperature;
     const float power = portable::exp(-std::fabs(d));  // of the less probable answer over the other
     const float p = 1 / (1 + power), q = power / (1 + power);
     e.entropy += portable::log1p(power) + (power > 0 ? q * std::fabs(d) : 0.0F);
@@ -124,7 +124,7 @@ EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memo
       memory[1 + c] = given;
     }
   }
-  e.nentropy = e.entropy / (static_cast<float>(reading.classes) * 0.69314718F);
+  e.nentropy = e.entropy / (static_cast<float>(exit.classes) * 0.69314718F);
   e.confidence = portable::exp(confidence);
   e.impurity = 1 - purity;
   e.least = least;
@@ -136,18 +136,18 @@ EXEUNT_HOST_DEVICE inline Evidence weigh_set(const Reading& reading, float* memo
 }
 
 // classification: one of two classes or more.
-EXEUNT_HOST_DEVICE inline Evidence weigh_class(const Reading& reading, float* memory) noexcept {
+EXEUNT_HOST_DEVICE inline Evidence evidence_of_class(const ExitLogits& exit, float* memory) noexcept {
   Evidence e;
-  e.value = reading.logits[0];
-  e.lte = reading.lte;
-  e.label = answer_number(reading);
+  e.value = exit.logits[0];
+  e.lte = exit.lte;
+  e.label = answer_number(exit);
 
-  const float peak = reading.logits[e.label];
+  const float peak = exit.logits[e.label];
   // Over all classes but the label: sum e^d, sum e^2d, sum e^d d, max d, min e^d.
   float rest = 0, squares = 0, weighted = 0, second = -INFINITY, least = 1;
-  for (int c = 0; c < reading.classes; ++c) {
+  for (int c = 0; c < exit.classes; ++c) {
     if (c == e.label) continue;
-    const float d = (reading.logits[c] - peak) / reading.temperature;  // -inf if the gap exceeds fp32
+    const float d = (exit.logits[c] - peak) / exit.temperature;  // -inf if the gap exceeds fp32
     const float power = portable::exp(d);
     rest += power;
     squares += power * power;
@@ -157,47 +157,45 @@ EXEUNT_HOST_DEVICE inline Evidence weigh_class(const Reading& reading, float* me
   }
   const float total = 1 + rest;
   e.entropy = portable::log1p(rest) - weighted / total;  // keeps its digits where p is almost 1
-  e.nentropy = e.entropy / portable::log(static_cast<float>(reading.classes));
+  e.nentropy = e.entropy / portable::log(static_cast<float>(exit.classes));
   e.impurity = (rest * (2 + rest) - squares) / (total * total);
   e.confidence = 1 / total;
   e.margin = -portable::expm1(second) / total;
   e.least = least / total;
-  e.first = portable::exp((reading.logits[0] - peak) / reading.temperature) / total;
-  if (memory != nullptr) e.shift = shift_from(memory, reading, peak, 1 / total);
+  e.first = portable::exp((exit.logits[0] - peak) / exit.temperature) / total;
+  if (memory != nullptr) e.shift = shift_from(memory, exit, peak, 1 / total);
   return e;
 }
 
 // Stable for any finite logits: every exponent is at most zero, and what underflows counts as p = 0.
 // `memory` is null if no rule needs `shift`; all zeros before the first exit.
-EXEUNT_HOST_DEVICE inline Evidence weigh(const Reading& reading, float* memory = nullptr) noexcept {
-  switch (reading.problem) {
+EXEUNT_HOST_DEVICE inline Evidence compute_evidence(const ExitLogits& exit, float* memory = nullptr) noexcept {
+  switch (exit.problem) {
     case Problem::classification:
-      return weigh_class(reading, memory);
+      return evidence_of_class(exit, memory);
     case Problem::multi_label:
-      return weigh_set(reading, memory);
+      return evidence_of_set(exit, memory);
     case Problem::regression:
       break;
   }
   Evidence e;
-  e.value = reading.logits[0];
-  e.lte = reading.lte;
+  e.value = exit.logits[0];
+  e.lte = exit.lte;
   return e;
 }
 
 // All probabilities of an exit with two classes or more, or of each label of multi_label, into out [classes].
 // Thresholds do not change them: a label is given if its probability is above its threshold.
-EXEUNT_HOST_DEVICE inline void probabilities(const Reading& reading, float* out) noexcept {
-  if (reading.problem == Problem::multi_label) {
-    for (int c = 0; c < reading.classes; ++c)
-      out[c] = 1 / (1 + portable::exp(-reading.logits[c] / reading.temperature));
+EXEUNT_HOST_DEVICE inline void probabilities(const ExitLogits& exit, float* out) noexcept {
+  if (exit.problem == Problem::multi_label) {
+    for (int c = 0; c < exit.classes; ++c) out[c] = 1 / (1 + portable::exp(-exit.logits[c] / exit.temperature));
     return;
   }
-  float peak = reading.logits[0], total = 0;
-  for (int c = 1; c < reading.classes; ++c)
-    if (reading.logits[c] > peak) peak = reading.logits[c];
-  for (int c = 0; c < reading.classes; ++c)
-    total += out[c] = portable::exp((reading.logits[c] - peak) / reading.temperature);
-  for (int c = 0; c < reading.classes; ++c) out[c] /= total;
+  float peak = exit.logits[0], total = 0;
+  for (int c = 1; c < exit.classes; ++c)
+    if (exit.logits[c] > peak) peak = exit.logits[c];
+  for (int c = 0; c < exit.classes; ++c) total += out[c] = portable::exp((exit.logits[c] - peak) / exit.temperature);
+  for (int c = 0; c < exit.classes; ++c) out[c] /= total;
 }
 
 }  // namespace exeunt

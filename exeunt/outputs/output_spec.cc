@@ -44,7 +44,7 @@ std::vector<int> labels_of(const OutputSpec& outputs, std::span<const float> log
       break;
     case Problem::multi_label:
       for (int c = 0; c < static_cast<int>(logits.size()); ++c)
-        if (has_label(outputs.reading(logits), c)) out.push_back(c);
+        if (has_label(outputs.exit_logits(logits), c)) out.push_back(c);
       break;
     case Problem::regression:
       break;
@@ -54,12 +54,12 @@ std::vector<int> labels_of(const OutputSpec& outputs, std::span<const float> log
 
 float answer_of(const OutputSpec& outputs, std::span<const float> logits) noexcept {
   if (outputs.problem == Problem::regression) return logits[0];
-  return static_cast<float>(answer_number(outputs.reading(logits)));
+  return static_cast<float>(answer_number(outputs.exit_logits(logits)));
 }
 
 bool same_answer(const OutputSpec& outputs, std::span<const float> one, std::span<const float> other) {
   if (outputs.problem != Problem::multi_label) return answer_of(outputs, one) == answer_of(outputs, other);
-  const Reading first = outputs.reading(one), second = outputs.reading(other);
+  const ExitLogits first = outputs.exit_logits(one), second = outputs.exit_logits(other);
   for (int c = 0; c < first.classes; ++c)
     if (has_label(first, c) != has_label(second, c)) return false;
   return true;

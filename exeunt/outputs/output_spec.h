@@ -30,7 +30,8 @@ struct OutputSpec {
   }
   [[nodiscard]] double range_width() const noexcept { return range ? range->second - range->first : 0; }  // 0 = unknown
   // An exit's logits as evidence is made of them. The spec must outlive it.
-  [[nodiscard]] Reading reading(std::span<const float> logits, float temperature = 1, float lte = 0) const noexcept {
+  [[nodiscard]] ExitLogits exit_logits(std::span<const float> logits, float temperature = 1,
+                                       float lte = 0) const noexcept {
     return {logits.data(), static_cast<int>(logits.size()), temperature, lte, problem, threshold_data()};
   }
   [[nodiscard]] std::string label(int index) const;  // LABEL_2 where the model has no names

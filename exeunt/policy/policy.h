@@ -113,11 +113,11 @@ struct ExitOutput {
 };
 
 // The evidence of the nth evaluated exit, for `step` with the same state.
-EXEUNT_HOST_DEVICE inline Evidence weigh(const Policy& policy, int nth, const ExitOutput& output,
-                                         float* state) noexcept {
-  const Reading reading{output.logits, policy.classes, policy.temperature[nth],
-                        output.lte,    policy.problem, policy.logit_thresholds};
-  return weigh(reading, policy.memory < 0 ? nullptr : state + policy.memory);
+EXEUNT_HOST_DEVICE inline Evidence compute_evidence(const Policy& policy, int nth, const ExitOutput& output,
+                                                    float* state) noexcept {
+  const ExitLogits reading{output.logits, policy.classes, policy.temperature[nth],
+                           output.lte,    policy.problem, policy.logit_thresholds};
+  return compute_evidence(reading, policy.memory < 0 ? nullptr : state + policy.memory);
 }
 
 }  // namespace exeunt

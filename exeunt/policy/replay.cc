@@ -63,14 +63,14 @@ void Replayer::weigh_all(const Policy& policy) {
     std::vector<float> before_last;
     for (size_t n = 0; n < count; ++n) {
       if (asks_ramp(policy, static_cast<int>(n))) before_last = memory;  // the ramp is at the last exit
-      evidence_.push_back(
-          weigh(trace_.reading(trace_.at(row, sites[n]), temperature[n], trace_.lte_at(row, sites[n])), kept));
+      evidence_.push_back(compute_evidence(
+          trace_.exit_logits(trace_.at(row, sites[n]), temperature[n], trace_.lte_at(row, sites[n])), kept));
     }
     if (!policy.ramp) continue;
     const auto width = static_cast<size_t>(trace_.width);
-    const Reading reading = trace_.reading(std::span(trace_.ramp).subspan(row * width, width), temperature[count - 1],
-                                           trace_.lte_at(row, sites[count - 1]));
-    evidence_.push_back(weigh(reading, shift ? before_last.data() : nullptr));
+    const ExitLogits reading = trace_.exit_logits(std::span(trace_.ramp).subspan(row * width, width),
+                                                  temperature[count - 1], trace_.lte_at(row, sites[count - 1]));
+    evidence_.push_back(compute_evidence(reading, shift ? before_last.data() : nullptr));
   }
   weighed_sites_ = sites;
   weighed_temperature_ = temperature;

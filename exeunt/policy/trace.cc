@@ -119,7 +119,7 @@ ExitSites ExitTrace::sites() const {
 }
 
 bool ExitTrace::right(size_t row, std::span<const float> answer) const noexcept {
-  const Reading given = reading(answer);
+  const ExitLogits given = exit_logits(answer);
   if (info.problem != Problem::multi_label) return static_cast<float>(answer_number(given)) == gold[row];
   for (int c = 0; c < width; ++c)
     if (has_label(given, c) != (gold[row * gold_width() + static_cast<size_t>(c)] == 1)) return false;

@@ -62,8 +62,9 @@ struct ExitTrace {
     return reference.empty() ? at(row, exits - 1) : std::span(reference).subspan(row * w, w);
   }
   // An exit's logits as evidence is made of them.
-  [[nodiscard]] Reading reading(std::span<const float> z, float temperature = 1, float lte_score = 0) const noexcept {
-    return info.reading(z, temperature, lte_score);
+  [[nodiscard]] ExitLogits exit_logits(std::span<const float> z, float temperature = 1,
+                                       float lte_score = 0) const noexcept {
+    return info.exit_logits(z, temperature, lte_score);
   }
   // Is the answer the gold one? The row has gold.
   [[nodiscard]] bool right(size_t row, std::span<const float> answer) const noexcept;

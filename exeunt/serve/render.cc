@@ -37,7 +37,7 @@ std::vector<float> probabilities_of(const ExitDetail& detail, const ModelFacts& 
   const bool scaled = policy != nullptr && !policy->spec.score_temperature.empty();
   const float temperature = scaled ? policy->spec.score_temperature[static_cast<size_t>(detail.exit)] : 1.0F;
   std::vector<float> out(detail.logits.size());
-  probabilities(model.reading(detail.logits, temperature), out.data());
+  probabilities(model.exit_logits(detail.logits, temperature), out.data());
   return out;
 }
 

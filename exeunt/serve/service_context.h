@@ -14,7 +14,7 @@
 #include "exeunt/engine/engine.h"
 #include "exeunt/serve/access_log.h"
 #include "exeunt/serve/job.h"
-#include "exeunt/serve/metrics.h"
+#include "exeunt/serve/server_metrics.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt::serve {

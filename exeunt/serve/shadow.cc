@@ -79,7 +79,7 @@ Shadow::Comparison Shadow::compare(const Sample& sample) const noexcept {
 }
 
 double Shadow::loss(const Evidence& early, const std::vector<float>& reference) const {
-  const Evidence full = weigh(context_.model.reading(reference));
+  const Evidence full = compute_evidence(context_.model.exit_logits(reference));
   if (context_.model.problem != Problem::regression) return full.label == early.label ? 0 : 1;
   return std::min(1.0, std::abs(static_cast<double>(full.value - early.value)) / options_.reference.range);
 }

@@ -125,7 +125,7 @@ int length_for(const TrainingSource& source, const Dataset& data, const Tokenize
   return max_length_for(text_lengths(data, tokenizer), positions);
 }
 
-// The texts of feature files are not known: for a yardstick each token is a word, and no two tokens are the same one.
+// The texts of feature files are not known: for a baseline each token is a word, and no two tokens are the same one.
 // Three bytes that are no ASCII, so that little else is shared by two of them.
 Dataset words_of(const Features& features, const OutputSpec& outcome) {
   Dataset out;
@@ -197,8 +197,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   }
   if (texts.eval.examples.empty()) return;
   data.eval = make_features(texts.eval, *tokenizer, options);
-  if (texts.train.labelled && texts.eval.labelled)
-    data.yardstick = yardstick(texts.train, texts.eval, metrics_of(data));
+  if (texts.train.labelled && texts.eval.labelled) data.baseline = baseline(texts.train, texts.eval, metrics_of(data));
 }
 
 // The feature files of --also, which must have the same labels.
@@ -241,7 +240,7 @@ LoadedData load_training(const TrainingSource& source, const Checkpoint& model, 
   data.metrics = metrics_of(data);
   data.primary = known != nullptr ? known->primary : data.metrics.front();
   if (!source.train_features.empty() && data.eval.rows() > 0)
-    data.yardstick = yardstick(words_of(data.train, data.outcome), words_of(data.eval, data.outcome), data.metrics);
+    data.baseline = baseline(words_of(data.train, data.outcome), words_of(data.eval, data.outcome), data.metrics);
   return loaded;
 }
 

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/data/baseline.h"
 #include "exeunt/data/features.h"
 #include "exeunt/data/metrics.h"
 #include "exeunt/data/user_data.h"
-#include "exeunt/data/yardstick.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/recipes/resolve.h"
+#include "exeunt/recipes/train_plan.h"
 
 namespace exeunt {
 
@@ -30,8 +30,8 @@ struct TrainingData {
   std::string task;  // name in the table of tasks; empty for the user's own data
   std::vector<Metric> metrics;
   Metric primary = Metric::accuracy;
-  std::optional<UserColumns> columns = {};     // of the user's own file, as recipe.json keeps them
-  std::vector<YardstickScore> yardstick = {};  // on the evaluation rows
+  std::optional<UserColumns> columns = {};   // of the user's own file, as recipe.json keeps them
+  std::vector<BaselineScore> baseline = {};  // on the evaluation rows
 
   bool of_pairs = false;  // each row has two texts
 

@@ -499,7 +499,7 @@ TrainResult Run::finish() {
   OrderedJson results = last_eval_;
   if (!loss_weights_.empty()) results["loss_weights"] = loss_weights_;
   evaluate_also(results);
-  for (const YardstickScore& other : data_.yardstick) {
+  for (const BaselineScore& other : data_.baseline) {
     for (const Score& score : other.metrics)
       results["baselines"][other.name][std::string(name_of(score.metric))] = score.value;
   }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exeunt/base/progress.h"
-#include "exeunt/recipes/resolve.h"
+#include "exeunt/recipes/train_plan.h"
 #include "exeunt/train/inputs.h"
 
 namespace exeunt {

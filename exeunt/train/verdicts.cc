@@ -61,9 +61,9 @@ std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingD
   return out;
 }
 
-std::string lost_to_yardstick(const OrderedJson& results, const TrainingData& data) {
+std::string lost_to_baseline(const OrderedJson& results, const TrainingData& data) {
   const auto exits = exits_of(results, data.primary);
-  return exits.empty() ? std::string() : lost_to_yardstick(data.yardstick, data.primary, exits.back().second);
+  return exits.empty() ? std::string() : lost_to_baseline(data.baseline, data.primary, exits.back().second);
 }
 
 }  // namespace exeunt

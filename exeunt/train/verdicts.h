@@ -15,6 +15,6 @@ namespace exeunt {
 [[nodiscard]] std::vector<std::string> verdicts_on(const OrderedJson& results, const TrainingData& data);
 
 // That the network loses to a linear model or a majority class, and what to do; empty where it does not.
-[[nodiscard]] std::string lost_to_yardstick(const OrderedJson& results, const TrainingData& data);
+[[nodiscard]] std::string lost_to_baseline(const OrderedJson& results, const TrainingData& data);
 
 }  // namespace exeunt

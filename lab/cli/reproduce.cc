@@ -112,16 +112,16 @@ std::vector<PolicySpec> settings_of(const Paper& paper, const ExitTrace& trace) 
   return out;
 }
 
-Reached reached_on(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
+OurScores reached_on(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
   MeasureOptions run = flags.engine;
   run.model = flags.out;
   run.data.task = task.name;
   run.data.path = flags.data;
   const Measured measured = measure(run, observer(common));
   Scorer scorer(measured.trace, scorer_options(measured));
-  Reached reached{.task = std::string(task.name), .split = "dev", .backbone = backbone_name(measured.model->spec())};
+  OurScores reached{.task = std::string(task.name), .split = "dev", .backbone = backbone_name(measured.model->spec())};
   reached.recipe = paper.recipe;
-  reached.apart = paper.apart;
+  reached.caveat = paper.caveat;
   reached.rows = static_cast<int64_t>(measured.trace.rows);
   for (ExitScore& exit : scorer.each_exit()) reached.exits.push_back({exit.layer, std::move(exit.metrics)});
   const std::vector<PolicySpec> settings = settings_of(paper, measured.trace);
@@ -175,7 +175,7 @@ void explain_columns(bool clocked) {
 }
 
 // "recipe deebert on gte-small, 3 seeds, 277 rows of dev"
-std::string trained_text(const Reached& reached) {
+std::string trained_text(const OurScores& reached) {
   std::string text = fmt::format("recipe {} on {}", reached.recipe,
                                  reached.backbone.empty() ? "an unnamed backbone" : reached.backbone);
   if (reached.cut_short) text += ", truncated";
@@ -188,7 +188,7 @@ std::string trained_text(const Reached& reached) {
   return text;
 }
 
-OrderedJson trained_json(const Reached& reached) {
+OrderedJson trained_json(const OurScores& reached) {
   OrderedJson out;
   out["recipe"] = reached.recipe;
   out["task"] = reached.task;
@@ -197,13 +197,13 @@ OrderedJson trained_json(const Reached& reached) {
   out["seeds"] = reached.seeds;
   out["train_rows"] = reached.train_rows;
   out["rows"] = reached.rows;
-  out["differs"] = reached.apart;
+  out["differs"] = reached.caveat;
   out["settings"] = reached.settings;
   return out;
 }
 
 // Every set of scores with the rows of its own: which settings a row was reached with stands above it.
-void show(const Common& common, const ReproduceFlags& flags, const Paper& paper, const std::vector<Reached>& all) {
+void show(const Common& common, const ReproduceFlags& flags, const Paper& paper, const std::vector<OurScores>& all) {
   if (common.json) {
     OrderedJson out;
     out["paper"] = std::string(paper.name);
@@ -218,7 +218,7 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
       out["stored"] = OrderedJson::array();
     }
     out["rows"] = OrderedJson::array();
-    for (const Reached& reached : all) {
+    for (const OurScores& reached : all) {
       const bool stored = reached.seeds > 0;
       for (const Comparison& row : compare(paper, reached)) {
         OrderedJson entry = comparison_json(row);
@@ -267,12 +267,12 @@ void run_reproduce(const Common& common, ReproduceFlags flags) {
   } else {
     train(common, flags, paper, task);
   }
-  std::vector<Reached> all{reached_on(common, flags, paper, task)};
+  std::vector<OurScores> all{reached_on(common, flags, paper, task)};
   if (task.name == "MNLI") {
     const Task& mismatched = find_task("MNLI-mm");
     all.push_back(find_split(mismatched, Split::dev, flags.data)
                       ? reached_on(common, flags, paper, mismatched)
-                      : Reached{.task = "MNLI-mm", .split = "dev", .backbone = all.front().backbone});
+                      : OurScores{.task = "MNLI-mm", .split = "dev", .backbone = all.front().backbone});
   }
   show(common, flags, paper, all);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt trace` with the import of arrays that other software wrote.
-#include "apps/exeunt/trace.h"
-
 #include <memory>
 
+#include "apps/exeunt/trace_verb.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/version.h"
 #include "lab/cli/verbs.h"

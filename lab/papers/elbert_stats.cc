@@ -27,7 +27,7 @@ std::array<double, 4> quantities_of(const ExitTrace& trace, size_t row, int exit
   const double gold = trace.gold[row];
   if (trace.info.problem == Problem::regression)
     return {(z[0] - gold) * (z[0] - gold), 0, z[0], z[0] == trace.gold[row] ? 1.0 : 0.0};
-  const Evidence evidence = weigh(trace.reading(z));
+  const Evidence evidence = compute_evidence(trace.exit_logits(z));
   const double peak = *std::max_element(z.begin(), z.end());
   double sum = 0;
   for (const float logit : z) sum += std::exp(logit - peak);
@@ -110,7 +110,7 @@ StageCounts stage_counts(const ExitTrace& trace, const PolicySpec& window, const
   StageCounts counts;
   for (size_t row = 0; row < trace.rows; ++row) {
     const uint8_t exit = departures.exit[row];
-    const Evidence evidence = weigh(trace.reading(trace.at(row, exit)));
+    const Evidence evidence = compute_evidence(trace.exit_logits(trace.at(row, exit)));
     const bool first = trace.info.problem != Problem::regression && evidence.nentropy < window.params[0];
     ++(first ? counts.entropy : exit + 1 == trace.exits ? counts.last : counts.window);
   }

@@ -68,12 +68,12 @@ int layers_kept(std::string_view backbone) {
   return number_of<int>(backbone.substr(dash + 1, backbone.size() - dash - 2)).value_or(0);
 }
 
-bool has_exit(const Reached& reached, int layer) {
+bool has_exit(const OurScores& reached, int layer) {
   return std::any_of(reached.exits.begin(), reached.exits.end(),
-                     [&](const Reached::Exit& exit) { return exit.layer == layer; });
+                     [&](const OurScores::Exit& exit) { return exit.layer == layer; });
 }
 
-bool is_also(const Paper& paper, const Reached& reached) {
+bool is_also(const Paper& paper, const OurScores& reached) {
   return !paper.also.empty() && reached.recipe == paper.also;
 }
 
@@ -81,9 +81,9 @@ double apart_in_speed(double one, double other) {
   return std::max(one / other, other / one);
 }
 
-const Reached::Point* nearest_in_speed(const Reached& reached, std::string_view rule, double speedup) {
-  const Reached::Point* best = nullptr;
-  for (const Reached::Point& point : reached.points) {
+const OurScores::Point* nearest_in_speed(const OurScores& reached, std::string_view rule, double speedup) {
+  const OurScores::Point* best = nullptr;
+  for (const OurScores::Point& point : reached.points) {
     if (leading_rule(point.policy) != rule) continue;
     if (best == nullptr || apart_in_speed(point.speedup, speedup) < apart_in_speed(best->speedup, speedup))
       best = &point;
@@ -91,9 +91,9 @@ const Reached::Point* nearest_in_speed(const Reached& reached, std::string_view 
   return best;
 }
 
-const Reached::Point* named(const Reached& reached, const std::string& policy) {
+const OurScores::Point* named(const OurScores& reached, const std::string& policy) {
   const auto found = std::find_if(reached.points.begin(), reached.points.end(),
-                                  [&](const Reached::Point& point) { return point.policy == policy; });
+                                  [&](const OurScores::Point& point) { return point.policy == policy; });
   return found == reached.points.end() ? nullptr : &*found;
 }
 
@@ -103,10 +103,10 @@ void take_score(const std::vector<Score>& metrics, Comparison& row) {
   if (!row.ours) row.reason = fmt::format("ours has no {} for it", name_of(row.figure->metric));
 }
 
-void take_exit(const Reached& reached, int layer, Comparison& row) {
+void take_exit(const OurScores& reached, int layer, Comparison& row) {
   const int depth = reached.exits.back().layer;
   row.setting = reached.cut_short ? fmt::format("{} layers", layer) : fmt::format("exit {}", layer);
-  for (const Reached::Exit& exit : reached.exits) {
+  for (const OurScores::Exit& exit : reached.exits) {
     if (exit.layer != layer) continue;
     row.speedup = static_cast<double>(depth) / layer;
     return take_score(exit.metrics, row);
@@ -114,7 +114,7 @@ void take_exit(const Reached& reached, int layer, Comparison& row) {
   row.reason = fmt::format("ours has no exit {}", layer);
 }
 
-void take_point(const Reached::Point& point, Comparison& row) {
+void take_point(const OurScores::Point& point, Comparison& row) {
   row.setting = point.policy;
   row.speedup = point.speedup;
   row.clock = point.clock;
@@ -122,9 +122,9 @@ void take_point(const Reached::Point& point, Comparison& row) {
 }
 
 // Another rule at the same cost would be another method, and the same rule at another cost another point of its curve.
-void take_nearest(const Reached& reached, std::string_view rule, Comparison& row) {
+void take_nearest(const OurScores& reached, std::string_view rule, Comparison& row) {
   const double wanted = *row.figure->speedup;
-  const Reached::Point* point = nearest_in_speed(reached, rule, wanted);
+  const OurScores::Point* point = nearest_in_speed(reached, rule, wanted);
   if (point == nullptr) {
     row.reason = fmt::format("no setting of {} was measured", rule);
   } else if (apart_in_speed(point->speedup, wanted) > kSameSpeed) {
@@ -135,7 +135,7 @@ void take_nearest(const Reached& reached, std::string_view rule, Comparison& row
   }
 }
 
-void take_ours(const Paper& paper, const Reached& reached, Comparison& row) {
+void take_ours(const Paper& paper, const OurScores& reached, Comparison& row) {
   const PublishedFigure& figure = *row.figure;
   if (reached.exits.empty()) {
     if (figure.exit) row.setting = fmt::format("exit {}", *figure.exit);
@@ -154,7 +154,7 @@ void take_ours(const Paper& paper, const Reached& reached, Comparison& row) {
 }
 
 // What differs besides the score.
-std::string differences(const Reached& reached, const Comparison& row) {
+std::string differences(const OurScores& reached, const Comparison& row) {
   const PublishedFigure& figure = *row.figure;
   std::vector<std::string> found;
   if (reached.backbone.empty()) {
@@ -162,7 +162,7 @@ std::string differences(const Reached& reached, const Comparison& row) {
   } else if (figure.backbone != reached.backbone) {
     found.emplace_back("another backbone");
   }
-  if (!reached.apart.empty()) found.push_back(reached.apart);
+  if (!reached.caveat.empty()) found.push_back(reached.caveat);
   if (!reached.settings.empty()) found.emplace_back("other settings");
   if (static_cast<double>(reached.train_rows) < kMostRows * static_cast<double>(reached.all_train_rows))
     found.emplace_back("ours was trained on fewer rows");
@@ -178,7 +178,7 @@ Verdict side_of(const Comparison& row) {
   return std::fabs(apart) <= row.tolerance ? Verdict::within : apart > 0 ? Verdict::above : Verdict::below;
 }
 
-void judge(const Reached& reached, Comparison& row) {
+void judge(const OurScores& reached, Comparison& row) {
   if (!row.ours) return;
   row.tolerance = tolerance_of(*row.figure, reached.rows);
   row.reason = differences(reached, row);
@@ -186,7 +186,7 @@ void judge(const Reached& reached, Comparison& row) {
 }
 
 // The paper's main backbone, whole, or truncated to as many layers as our model.
-bool is_main(const Paper& paper, const Reached& reached, const PublishedFigure& figure) {
+bool is_main(const Paper& paper, const OurScores& reached, const PublishedFigure& figure) {
   if (figure.backbone == paper.backbone) return true;
   const int kept = layers_kept(figure.backbone);
   return kept > 0 && figure.backbone == fmt::format("{}-{}l", paper.backbone, kept) && has_exit(reached, kept);
@@ -204,7 +204,7 @@ std::vector<Score> scores_in(const Json& entry) {
   return out;
 }
 
-void read_exits(JsonObject& object, Reached& reached) {
+void read_exits(JsonObject& object, OurScores& reached) {
   const Json& exits = object.get("exits");
   if (!exits.is_array() || exits.empty()) object.fail("exits", glimpse(exits), "a list of exits");
   for (const Json& entry : exits) {
@@ -215,7 +215,7 @@ void read_exits(JsonObject& object, Reached& reached) {
   }
 }
 
-void read_settings(JsonObject& object, Reached& reached) {
+void read_settings(JsonObject& object, OurScores& reached) {
   const Json* settings = object.find("settings");
   if (settings == nullptr) return;
   if (!settings->is_array()) object.fail("settings", glimpse(*settings), "a list of settings");
@@ -227,21 +227,21 @@ void read_settings(JsonObject& object, Reached& reached) {
   }
 }
 
-Reached read_one(const Json& value, const std::string& where, const Paper& paper) {
+OurScores read_one(const Json& value, const std::string& where, const Paper& paper) {
   JsonObject object(value, where);
   const std::string name = object.string("task");
   const Task* task = find_task_or_null(name);
   if (task == nullptr) object.fail("task", name, "a task of GLUE or ELUE");
   const bool elue = task->name.starts_with(kElue);
-  Reached reached{.task = std::string(elue ? task->name.substr(kElue.size()) : task->name), .split = "dev"};
+  OurScores reached{.task = std::string(elue ? task->name.substr(kElue.size()) : task->name), .split = "dev"};
   reached.recipe = object.string("recipe");
   reached.backbone = object.string_or("backbone", "");
   // The name in the published figures, if it is the paper's own.
   if (reached.backbone == paper.model.substr(paper.model.rfind('/') + 1)) reached.backbone = paper.backbone;
   reached.cut_short = object.boolean_or("cut_short", false);
-  if (elue) reached.apart = "ours is on ELUE's data";
-  if (!paper.apart.empty()) reached.apart = paper.apart;
-  if (is_also(paper, reached)) reached.apart = "all exits trained together";
+  if (elue) reached.caveat = "ours is on ELUE's data";
+  if (!paper.caveat.empty()) reached.caveat = paper.caveat;
+  if (is_also(paper, reached)) reached.caveat = "all exits trained together";
   reached.seeds = static_cast<int>(object.integer_or("seeds", 1, 1 << 20, 1));
   const SplitFile *dev = task->find(Split::dev), *train = task->find(Split::train);
   reached.rows = dev == nullptr ? 0 : dev->rows;
@@ -255,13 +255,13 @@ Reached read_one(const Json& value, const std::string& where, const Paper& paper
 }
 
 [[noreturn]] void throw_nothing_fits(const std::string& where, const Paper& paper, const std::string& task,
-                                     const std::vector<Reached>& others) {
+                                     const std::vector<OurScores>& others) {
   std::vector<std::string> recipes{std::string(paper.recipe)}, held;
   if (!paper.also.empty()) recipes.emplace_back(paper.also);
   const std::vector<std::string> with_figures = tasks_of(paper);
   for (const std::string& recipe : recipes) {
     std::set<std::string> tasks;
-    for (const Reached& other : others) {
+    for (const OurScores& other : others) {
       const bool compared = std::find(with_figures.begin(), with_figures.end(), other.task) != with_figures.end();
       if (other.recipe == recipe && compared) tasks.insert(other.task);
     }
@@ -285,7 +285,7 @@ const std::vector<Paper>& all_papers() {
        .backbone = "bert-base",
        .rule = "entropy",
        .settings = {kEntropies},
-       .apart = "ours has no gradient regularization"},
+       .caveat = "ours has no gradient regularization"},
       {"pabee", "pabee", "albert-base-v2", "albert-base", "patience", {"patience:1..11"}},
       {"elasticbert", "elasticbert-static", "fnlp/elasticbert-base", "elasticbert-base", "", {"full"}, "elasticbert"},
       {"elbert", "elbert", "albert-large-v2", "albert-large", "window", {kWindows, kStageOne}},
@@ -311,15 +311,15 @@ std::vector<std::string> tasks_of(const Paper& paper) {
   return tasks;
 }
 
-std::vector<Reached> reached_in(const Json& scores, const std::string& where, const Paper& paper,
-                                const std::string& task) {
+std::vector<OurScores> reached_in(const Json& scores, const std::string& where, const Paper& paper,
+                                  const std::string& task) {
   JsonObject object(scores, where);
   (void)object.choice("format", {"exeunt.scores/1"});
   const Json& results = object.get("results");
   if (!results.is_array()) object.fail("results", glimpse(results), "a list");
-  std::vector<Reached> out, others, mismatched;
+  std::vector<OurScores> out, others, mismatched;
   for (const Json& entry : results) {
-    Reached reached = read_one(entry, where, paper);
+    OurScores reached = read_one(entry, where, paper);
     const bool fits = reached.recipe == paper.recipe || is_also(paper, reached);
     const bool second = task == "MNLI" && reached.task == "MNLI-mm";
     (!fits || (reached.task != task && !second) ? others : second ? mismatched : out).push_back(std::move(reached));
@@ -358,7 +358,7 @@ double tolerance_of(const PublishedFigure& figure, int64_t rows) {
   return figure.reading_error + 2 * error;
 }
 
-std::vector<Comparison> compare(const Paper& paper, const Reached& reached) {
+std::vector<Comparison> compare(const Paper& paper, const OurScores& reached) {
   std::vector<Comparison> own, main;
   for (const PublishedFigure& figure : published_figures()) {
     if (!is_of(paper, figure) || figure.task != reached.task) continue;

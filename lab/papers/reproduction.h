@@ -22,7 +22,7 @@ struct Paper {
   std::string_view rule;                   // its exit rule; "" without early exits
   std::vector<std::string_view> settings;  // policies to compare with the paper's (policy/policy_grid.h)
   std::string_view also = {};              // another recipe of the paper, whose scores may answer its figures
-  std::string_view apart = {};             // what keeps this variant from being the paper's published method
+  std::string_view caveat = {};            // what keeps this variant from being the paper's published method
 };
 
 [[nodiscard]] const std::vector<Paper>& all_papers();
@@ -35,7 +35,7 @@ struct Paper {
 [[nodiscard]] std::string backbone_name(const ModelSpec& spec);
 
 // What a model of ours reaches on one split: scores of its exits, and of the settings it was measured with.
-struct Reached {
+struct OurScores {
   struct Exit {
     int layer;
     std::vector<Score> metrics;
@@ -48,7 +48,7 @@ struct Reached {
   };
   std::string task = {}, split = {}, backbone = {};
   std::string recipe = {};                     // that trained it
-  std::string apart = {};                      // what else keeps its scores from being the paper's: "ours is on …"
+  std::string caveat = {};                     // what else keeps its scores from being the paper's: "ours is on …"
   std::vector<std::string> settings = {};      // of its training that are not the paper's: "batch 32, not 8"
   int64_t rows = 0;                            // of the split
   int seeds = 0;                               // of scores from a file, which these are the means of
@@ -61,8 +61,8 @@ struct Reached {
 // Of a file of scores measured elsewhere (docs/formats.md, exeunt.scores/1), those of the paper's recipe, or of
 // Paper::also, on this task. For MNLI the mismatched set comes last, without scores if the file has none. `where`
 // opens the error messages. Throws Error: bad_file, or usage where nothing in the file fits.
-[[nodiscard]] std::vector<Reached> reached_in(const Json& scores, const std::string& where, const Paper& paper,
-                                              const std::string& task);
+[[nodiscard]] std::vector<OurScores> reached_in(const Json& scores, const std::string& where, const Paper& paper,
+                                                const std::string& task);
 
 enum class Verdict { within, above, below, not_comparable, not_measured };
 [[nodiscard]] std::string_view name_of(Verdict verdict) noexcept;
@@ -77,10 +77,10 @@ struct Comparison {
   std::string reason = {};  // why there is no verdict
 };
 
-// Figures of the paper's method for Reached::task: those of our backbone, else those of the paper's main one. A point
+// Figures of the paper's method for OurScores::task: those of our backbone, else those of the paper's main one. A point
 // with a speed is answered by the setting of the paper's own rule whose speed-up is nearest, if it is within a tenth; a
 // threshold by that threshold.
-[[nodiscard]] std::vector<Comparison> compare(const Paper& paper, const Reached& reached);
+[[nodiscard]] std::vector<Comparison> compare(const Paper& paper, const OurScores& reached);
 
 // How far two measurements of one method may differ: the figure's reading error, and two standard errors of a score on
 // that many rows (accuracy and F1 as fractions, correlations by 1 - r²).

@@ -378,7 +378,7 @@ ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
     return out;
   };
   const auto entropy_at_exit = [&](size_t row) {
-    return weigh(trace.reading(trace.at(row, departures.exit[row]))).entropy;
+    return compute_evidence(trace.exit_logits(trace.at(row, departures.exit[row]))).entropy;
   };
   std::vector<size_t> order(trace.rows);
   std::iota(order.begin(), order.end(), size_t{0});

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "apps/exeunt-train/certify.h"
+#include "apps/exeunt-train/certify_trained.h"
 #include "apps/exeunt-train/summary.h"
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/data_flags.h"
@@ -118,7 +118,7 @@ void print_compared(const RecipeComparison& comparison, const Compared& compared
   fmt::print("trained, with {} of the first and the last exit on the validation split, {} rows:\n",
              name_of(data.primary), data.eval.rows());
   print_table({"recipe", "steps", "time", "exits", "first", "last", "kept"}, rows);
-  for (const std::string& line : yardstick_lines(data.yardstick)) fmt::print("{}\n", line);
+  for (const std::string& line : baseline_lines(data.baseline)) fmt::print("{}\n", line);
   fmt::print("\n");
   print_recommendation(compared.what, compared.runs, goal, Asker::train);
 }
@@ -181,7 +181,7 @@ void train_auto(const Common& common, const TrainFlags& flags, const AutoFlags& 
   const std::vector<ExitScore> exits =
       Scorer(compared.traces[compared.winner], {.metrics = loaded.data.metrics}).each_exit();
   const double last = primary_of(exits.back().metrics, loaded.data.primary);
-  if (const std::string text = lost_to_yardstick(loaded.data.yardstick, loaded.data.primary, last); !text.empty())
+  if (const std::string text = lost_to_baseline(loaded.data.baseline, loaded.data.primary, last); !text.empty())
     notice(common, text);
 }
 

@@ -164,7 +164,7 @@ __device__ bool leaves_here(const ExitJob& job, int slot, const float* logits, f
   const int nth = policy.nth[job.site];
   if (nth < 0) return false;
   float* state = job.state + static_cast<size_t>(slot) * static_cast<size_t>(job.state_floats);
-  const Evidence evidence = weigh(policy, nth, {logits, lte}, state);
+  const Evidence evidence = compute_evidence(policy, nth, {logits, lte}, state);
   // Its last exit is where it stops, so that the ramp of the last layer is not asked here.
   return step(policy, nth, evidence, nullptr, state) == Step::leave;
 }

@@ -155,9 +155,9 @@ std::vector<Given> by_replay(const Case& what) {
     const float temperature = policy.score_temperature.empty() ? 1.0F : policy.score_temperature[exit];
     Given given{.layer = run.trace.info.layers[exit]};
     given.scores.resize(logits.size());
-    const Reading reading{logits.data(), static_cast<int>(logits.size()), temperature};
+    const ExitLogits reading{logits.data(), static_cast<int>(logits.size()), temperature};
     probabilities(reading, given.scores.data());
-    given.label = run.trace.info.labels[static_cast<size_t>(weigh(reading).label)];
+    given.label = run.trace.info.labels[static_cast<size_t>(compute_evidence(reading).label)];
     out.push_back(std::move(given));
   }
   return out;
@@ -184,7 +184,8 @@ std::string halfway(const Case& what, float temperature) {
   const Measured run = measured(what);
   std::vector<float> entropies;
   for (size_t row = 0; row < run.trace.rows; ++row)
-    entropies.push_back(weigh(Reading{run.trace.at(row, 0).data(), run.trace.width, temperature}).entropy);
+    entropies.push_back(
+        compute_evidence(ExitLogits{run.trace.at(row, 0).data(), run.trace.width, temperature}).entropy);
   std::sort(entropies.begin(), entropies.end());
   return fmt::format("entropy:{}", entropies[entropies.size() / 2]);
 }

@@ -10,7 +10,7 @@ namespace {
 
 TEST(Imitation, LossIsZeroForEqualLogits) {
   const std::vector<float> teacher{1, 2, 3, -4, 0, 2};
-  const Imitation targets(teacher, {.outputs = 3}, 2);
+  const Imitation targets(teacher, ExitLayout{{}, 3}, 2);
   std::vector<float> gradient(6);
   EXPECT_EQ(targets.texts(), 2U);
   EXPECT_NEAR(targets.loss(std::vector<size_t>{0, 1}, teacher, gradient), 0, 1e-6);
@@ -19,13 +19,13 @@ TEST(Imitation, LossIsZeroForEqualLogits) {
 }
 
 TEST(Imitation, CountsTextsWithTheSameLabel) {
-  const Imitation targets(std::vector<float>{1, 2, 3, 1}, {.outputs = 2}, 1);
+  const Imitation targets(std::vector<float>{1, 2, 3, 1}, ExitLayout{{}, 2}, 1);
   EXPECT_EQ(targets.agreement(std::vector<size_t>{0, 1}, std::vector<float>{0, 5, 0, 5}), 1);
   EXPECT_EQ(targets.agreement(std::vector<size_t>{1}, std::vector<float>{5, 0}), 1);
 }
 
 TEST(Imitation, LossIsFiniteForConfidentTeacher) {
-  const Imitation targets(std::vector<float>{500, -500}, {.outputs = 2}, 1);
+  const Imitation targets(std::vector<float>{500, -500}, ExitLayout{{}, 2}, 1);
   std::vector<float> gradient(2);
   EXPECT_NEAR(targets.loss(std::vector<size_t>{0}, std::vector<float>{-80, 80}, gradient), 160, 1e-3);
   EXPECT_NEAR(gradient[0], -1, 1e-6);

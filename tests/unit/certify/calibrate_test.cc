@@ -100,7 +100,7 @@ TEST(Candidates, OfEquivalentRulesLeaveTheSameTexts) {
         for (size_t row = 0; row < trace.rows; ++row) {
           Policy tried = policy;
           tried.exit_value[0] = tried.params[0] = params[0];
-          const Evidence e = weigh({trace.at(row, 0).data(), classes});
+          const Evidence e = compute_evidence({trace.at(row, 0).data(), classes});
           const bool leaves = step(tried, 0, e, nullptr, nullptr) == Step::leave;
           (leaves ? most : least) = leaves ? std::max(most, e.entropy) : std::min(least, e.entropy);
         }

@@ -128,7 +128,7 @@ int window_by_definition(const std::vector<float>& x, size_t width, int mode, fl
 RC_GTEST_PROP(Window, EqualsItsDefinition, ()) {
   const Logits logits = arbitrary_logits(2);
   std::vector<float> x;
-  for (const auto& z : logits) x.push_back(weigh({z.data(), 2}).first);
+  for (const auto& z : logits) x.push_back(compute_evidence({z.data(), 2}).first);
   const int width = pick(1, 8), mode = pick(0, 3);
   const float margin = arbitrary_threshold() / 4, range = arbitrary_threshold() / 2;
   const PolicySpec spec = spec_of(rule_of<WindowRule>, {0, static_cast<float>(width), static_cast<float>(mode), margin,

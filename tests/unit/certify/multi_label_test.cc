@@ -20,8 +20,8 @@
 namespace exeunt {
 namespace {
 
-Reading several(const std::vector<float>& logits, const std::vector<float>& logit_thresholds = {},
-                float temperature = 1) {
+ExitLogits several(const std::vector<float>& logits, const std::vector<float>& logit_thresholds = {},
+                   float temperature = 1) {
   return {logits.data(),        static_cast<int>(logits.size()),
           temperature,          0,
           Problem::multi_label, logit_thresholds.empty() ? nullptr : logit_thresholds.data()};
@@ -69,7 +69,7 @@ TEST(SeveralLabels, EvidenceIsThatOfTheDistributionOverSets) {
   const std::vector<float> logits{1.5F, -0.3F, 0.2F, -4};
   for (const std::vector<float>& logit_thresholds : {std::vector<float>{}, std::vector<float>{0.5F, -1, 0, 1}}) {
     for (const float temperature : {1.0F, 2.5F}) {
-      const Evidence e = weigh(several(logits, logit_thresholds, temperature));
+      const Evidence e = compute_evidence(several(logits, logit_thresholds, temperature));
       const std::vector<double> sets = all_sets(logits, logit_thresholds, temperature);
       double entropy = 0, squares = 0;
       for (const double p : sets) {
@@ -82,7 +82,7 @@ TEST(SeveralLabels, EvidenceIsThatOfTheDistributionOverSets) {
       EXPECT_NEAR(e.confidence, *std::max_element(sets.begin(), sets.end()), 1e-5);
     }
   }
-  const Evidence e = weigh(several({3, -0.2F}));
+  const Evidence e = compute_evidence(several({3, -0.2F}));
   const double p = 1 / (1 + std::exp(-0.2));
   EXPECT_NEAR(e.margin, 2 * p - 1, 1e-5) << "of the label that is least certain";
   EXPECT_NEAR(e.first, 1 / (1 + std::exp(-3.0)), 1e-6);
@@ -91,7 +91,7 @@ TEST(SeveralLabels, EvidenceIsThatOfTheDistributionOverSets) {
 
 TEST(SeveralLabels, HugeLogitsGiveNumbersNotNaN) {
   for (const std::vector<float>& logits : {std::vector<float>{3e38F, -3e38F}, {0, 0}, {500, -500}, {1e-45F, -1e-45F}}) {
-    const Evidence e = weigh(several(logits));
+    const Evidence e = compute_evidence(several(logits));
     for (const float value : {e.entropy, e.nentropy, e.impurity, e.confidence, e.margin, e.least})
       EXPECT_TRUE(std::isfinite(value) && value >= 0);
   }
@@ -100,7 +100,7 @@ TEST(SeveralLabels, HugeLogitsGiveNumbersNotNaN) {
 TEST(SeveralLabels, AThresholdDecidesWhichAreGiven) {
   const std::vector<float> logits{0.1F, 0.1F, -2};
   const std::vector<float> logit_thresholds{logit_of(0.3), logit_of(0.6), logit_of(0.05)};
-  const Reading reading = several(logits, logit_thresholds);
+  const ExitLogits reading = several(logits, logit_thresholds);
   EXPECT_TRUE(has_label(reading, 0));
   EXPECT_FALSE(has_label(reading, 1));
   EXPECT_TRUE(has_label(reading, 2));
@@ -129,11 +129,11 @@ TEST(SeveralLabels, SetsThatDifferInOneLabelHaveDifferentNumbers) {
 
 TEST(SeveralLabels, ADivergenceIsZeroWhereNothingChangedAndKnownWhereOneLabelDid) {
   std::vector<float> memory(static_cast<size_t>(memory_floats(2)), 0.0F);
-  EXPECT_TRUE(std::isinf(weigh(several({2, -1}), memory.data()).shift));
-  EXPECT_EQ(weigh(several({2, -1}), memory.data()).shift, 0);
+  EXPECT_TRUE(std::isinf(compute_evidence(several({2, -1}), memory.data()).shift));
+  EXPECT_EQ(compute_evidence(several({2, -1}), memory.data()).shift, 0);
   const double before = 1 / (1 + std::exp(1.0)), after = 1 / (1 + std::exp(-1.0)), mean = (before + after) / 2;
   const auto kl = [](double p, double q) { return p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q)); };
-  EXPECT_NEAR(weigh(several({2, 1}), memory.data()).shift, (kl(before, mean) + kl(after, mean)) / 2, 1e-5);
+  EXPECT_NEAR(compute_evidence(several({2, 1}), memory.data()).shift, (kl(before, mean) + kl(after, mean)) / 2, 1e-5);
 }
 
 TEST(SeveralLabels, ALossIsAnyLabelThatDiffers) {

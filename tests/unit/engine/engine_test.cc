@@ -217,7 +217,7 @@ TEST(Engine, ScoreTemperatureChangesProbabilitiesOnly) {
   double total = 0;
   for (const float z : answer.logits) total += std::exp(z / 4);
   for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(answer.probabilities[c], std::exp(answer.logits[c] / 4) / total, 1e-6);
-  EXPECT_EQ(answer.evidence.confidence, weigh(Reading{answer.logits.data(), 3, 0.5F}).confidence);
+  EXPECT_EQ(answer.evidence.confidence, compute_evidence(ExitLogits{answer.logits.data(), 3, 0.5F}).confidence);
 }
 
 // `max_layers` may stop a text at an exit that the policy passes over. Its temperature still holds there, for what is

@@ -128,7 +128,7 @@ TEST(GoldenModels, MultiLabelAnswersAreLabelsAboveThresholds) {
     begin += length;
     const std::vector<float>& logits = out.exits.back().logits;
     std::vector<float> got(labels);
-    probabilities(checkpoint.exits().reading(logits), got.data());
+    probabilities(checkpoint.exits().exit_logits(logits), got.data());
     for (size_t c = 0; c < labels; ++c) EXPECT_NEAR(got[c], scores[n * labels + c], 1e-6) << n;
     for (const std::vector<double>& thresholds : {std::vector<double>{0.5, 0.5, 0.5}, {0.3, 0.7, 0.45}}) {
       ExitLayout exits = checkpoint.exits();

@@ -28,7 +28,7 @@ LiveAnswer answer_live(const Reference& reference, const Encoding& text, const P
     const int after = reference.exits().sites[static_cast<size_t>(site)].after;
     const ReferenceOutput out = reference.run(text, {.keep_rows = false, .max_layers = after});
     const ReferenceExit& exit = out.exits.at(static_cast<size_t>(site));
-    const Evidence evidence = weigh(policy, nth, {exit.logits.data(), exit.lte.value_or(0)}, state.data());
+    const Evidence evidence = compute_evidence(policy, nth, {exit.logits.data(), exit.lte.value_or(0)}, state.data());
     if (step(policy, nth, evidence, nullptr, state.data()) != Step::stay) return {site, exit.logits};
   }
 }

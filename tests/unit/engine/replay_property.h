@@ -48,7 +48,8 @@ inline float arbitrary_threshold(const ExitTrace& trace, float high, float Evide
   if (pick(0, 2) == 0) return high * static_cast<float>(pick(0, 1001)) / 1000;
   const size_t row = pick<size_t>(0, trace.rows);
   const int exit = pick(0, trace.exits);
-  const Evidence met = weigh(Reading{trace.at(row, exit).data(), trace.width, 1, trace.lte_at(row, exit)});
+  const Evidence met =
+      compute_evidence(ExitLogits{trace.at(row, exit).data(), trace.width, 1, trace.lte_at(row, exit)});
   return std::clamp(met.*member, 0.0F, high);
 }
 

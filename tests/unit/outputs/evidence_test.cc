@@ -11,7 +11,7 @@ namespace {
 
 Evidence of(const std::vector<float>& logits, float temperature = 1) {
   const Problem problem = logits.size() == 1 ? Problem::regression : Problem::classification;
-  return weigh({logits.data(), static_cast<int>(logits.size()), temperature, 0, problem});
+  return compute_evidence({logits.data(), static_cast<int>(logits.size()), temperature, 0, problem});
 }
 
 TEST(Evidence, EntropyHasTheKnownValues) {
@@ -108,7 +108,9 @@ double jsd(const std::vector<double>& p, const std::vector<double>& q) {
 TEST(Evidence, ShiftIsTheJensenShannonDivergenceToTheExitBefore) {
   std::vector<float> memory(static_cast<size_t>(memory_floats(2)));
   const std::vector<float> a{std::log(4.0F), 0}, b{0, std::log(4.0F)}, sure{1e38F, -1e38F}, opposite{-1e38F, 1e38F};
-  const auto shift = [&](const std::vector<float>& z) { return weigh({z.data(), 2, 1, 0}, memory.data()).shift; };
+  const auto shift = [&](const std::vector<float>& z) {
+    return compute_evidence({z.data(), 2, 1, 0}, memory.data()).shift;
+  };
   EXPECT_EQ(shift(a), INFINITY) << "the first exit has none before it";
   EXPECT_NEAR(shift(b), jsd({0.8, 0.2}, {0.2, 0.8}), 1e-6);
   EXPECT_EQ(shift(b), 0);
@@ -119,9 +121,9 @@ TEST(Evidence, ShiftIsTheJensenShannonDivergenceToTheExitBefore) {
 TEST(Evidence, SmallShiftsKeepTheirSize) {
   std::vector<float> memory(static_cast<size_t>(memory_floats(2)));
   const std::vector<float> a{1, 0}, b{1.001F, 0};
-  (void)weigh({a.data(), 2, 1, 0}, memory.data());
+  (void)compute_evidence({a.data(), 2, 1, 0}, memory.data());
   const double p = 1 / (1 + std::exp(-1.0)), q = 1 / (1 + std::exp(-1.001));
-  EXPECT_NEAR(weigh({b.data(), 2, 1, 0}, memory.data()).shift / jsd({p, 1 - p}, {q, 1 - q}), 1, 0.01);
+  EXPECT_NEAR(compute_evidence({b.data(), 2, 1, 0}, memory.data()).shift / jsd({p, 1 - p}, {q, 1 - q}), 1, 0.01);
 }
 
 }  // namespace

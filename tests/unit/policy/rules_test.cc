@@ -23,7 +23,7 @@ TEST(Entropy, LeavesBelowTheThresholdAndNotAtIt) {
   EXPECT_EQ(walk("entropy:0.3", logits), 3);
   EXPECT_EQ(walk("entropy:0", Logits{{500, 0}, {500, 0}}), 2) << "an entropy of zero is not below zero";
   PolicySpec spec = parse_policy("entropy:0.1");
-  spec.params[0] = weigh({logits[1].data(), 2}).entropy;  // exactly the entropy of exit 2
+  spec.params[0] = compute_evidence({logits[1].data(), 2}).entropy;  // exactly the entropy of exit 2
   EXPECT_EQ(walk(bind(spec, sites_for(logits)), logits), 3);
 }
 

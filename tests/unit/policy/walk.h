@@ -30,7 +30,7 @@ inline int walk(const Policy& policy, const Logits& logits, const std::vector<fl
   for (int n = 0;; ++n) {
     const auto site = static_cast<size_t>(policy.site[n]);
     const ExitOutput output{logits[site].data(), lte.empty() ? 0.0F : lte[site]};
-    const Evidence evidence = weigh(policy, n, output, state.data());
+    const Evidence evidence = compute_evidence(policy, n, output, state.data());
     if (step(policy, n, evidence, nullptr, state.data()) != Step::stay) return policy.site[n] + 1;
   }
 }

@@ -85,7 +85,8 @@ TEST(DataDefaults, FollowModelLabelsAndRows) {
   EXPECT_EQ(defaults({128, 6, 5, 2000}), "lr 0.0005 head_lr 1 epochs 8" + start);
   EXPECT_EQ(defaults({128, 6, 2, 2000, true}), "lr 0.0005 head_lr 1 epochs 8") << "pairs";
   EXPECT_EQ(defaults({128, 6, 0, 2000}), "lr 0.0005 head_lr 1 epochs 8") << "a regression";
-  EXPECT_EQ(defaults({128, 6, 5, 2000, false, Problem::multi_label}), "lr 0.0005 head_lr 1 epochs 8") << "several labels at once";
+  EXPECT_EQ(defaults({128, 6, 5, 2000, false, Problem::multi_label}), "lr 0.0005 head_lr 1 epochs 8")
+      << "several labels at once";
   EXPECT_EQ(defaults({384, 6, 5, 2000, false, Problem::multi_label}), "lr 0.0001") << "several labels at once";
   EXPECT_EQ(defaults({128, 6, 5, 2000}, "pabee"), "lr 0.0005 head_lr 1 epochs 8");
   EXPECT_EQ(defaults({128, 6, 77, 1500}, "pabee"), "lr 0.0005 head_lr 1 epochs 8");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One value from each source, and which of them wins.
-#include "exeunt/recipes/resolve.h"
-
+#include "exeunt/recipes/train_plan.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

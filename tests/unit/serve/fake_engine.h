@@ -153,7 +153,7 @@ class FakeEngine {
     out.logits = odd ? std::vector<float>{0, 1} : std::vector<float>{1, 0};
     out.probabilities = odd ? std::vector<float>{0.25F, 0.75F} : std::vector<float>{0.75F, 0.25F};
     if (words.find("nan") != std::string::npos) out.logits[0] = std::numeric_limits<float>::quiet_NaN();
-    out.evidence = weigh(Reading{out.logits.data(), 2});
+    out.evidence = compute_evidence(ExitLogits{out.logits.data(), 2});
     for (int exit = 0; item.ask.details && exit < out.layer; ++exit) {
       out.details.push_back({.exit = exit, .layer = exit + 1, .logits = out.logits, .evidence = out.evidence});
     }

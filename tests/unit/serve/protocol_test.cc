@@ -225,7 +225,7 @@ TEST(Predict, DetailsListEvidenceOfEachExit) {
   Answer a = answer({0, 2}, {0.12F, 0.88F});
   for (int exit = 0; exit < 2; ++exit) {
     ExitDetail detail{.exit = exit, .layer = exit + 1, .logits = {0, 2}, .evidence = {}};
-    detail.evidence = weigh(Reading{detail.logits.data(), 2});
+    detail.evidence = compute_evidence(ExitLogits{detail.logits.data(), 2});
     a.details.push_back(detail);
   }
   const Json out = Json::parse(rendered(job, {a}));
@@ -246,7 +246,7 @@ TEST(Predict, DetailsHoldMeasureOfActiveRule) {
   std::vector<float> memory(3, 0);
   for (int exit = 0; exit < 2; ++exit) {
     ExitDetail detail{.exit = exit, .layer = exit + 1, .logits = {0, 2}, .evidence = {}};
-    detail.evidence = weigh(Reading{detail.logits.data(), 2}, memory.data());
+    detail.evidence = compute_evidence(ExitLogits{detail.logits.data(), 2}, memory.data());
     a.details.push_back(detail);
   }
   const Evidence& e = a.details[1].evidence;
@@ -276,7 +276,7 @@ TEST(Predict, DetailsOfSkippedExitsUseScoreTemperature) {
   full.bound = bind(full.spec, {.layers = {1, 2}, .outputs = 2});
   Answer a = answer({0, 2}, {0.12F, 0.88F});
   ExitDetail detail{.exit = 0, .layer = 1, .logits = {0, 2}, .evidence = {}};
-  detail.evidence = weigh(Reading{detail.logits.data(), 2, 2});
+  detail.evidence = compute_evidence(ExitLogits{detail.logits.data(), 2, 2});
   a.details.push_back(detail);
   const ModelFacts model = two_classes();
   const std::vector<Answer> answers{a};

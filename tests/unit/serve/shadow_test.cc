@@ -52,7 +52,7 @@ class TestShadow : public FakeContext {
       TextOutcome& outcome = request.outcomes.emplace_back();
       outcome.answer.stop_reason = reason;
       const std::vector<float> logits = text.size() % 2 == 1 ? std::vector<float>{0, 1} : std::vector<float>{1, 0};
-      outcome.answer.evidence.label = weigh(context_.model.reading(logits)).label;
+      outcome.answer.evidence.label = compute_evidence(context_.model.exit_logits(logits)).label;
       outcome.answer.evidence.value = 0.25F;
     }
     shadow_->sample(request);

@@ -66,11 +66,11 @@ TEST(Verdicts, NameTheBestExitWhereItIsNotTheLast) {
 
 TEST(Verdicts, ANetworkThatLosesToSomethingSimpleIsTold) {
   TrainingData data = rows(300);
-  data.yardstick = {{"majority class", {{Metric::accuracy, 0.5}}}, {"linear model", {{Metric::accuracy, 0.8}}}};
-  EXPECT_THAT(lost_to_yardstick(scored({0.9, 0.7}), data), HasSubstr("the linear model does better than the network"))
+  data.baseline = {{"majority class", {{Metric::accuracy, 0.5}}}, {"linear model", {{Metric::accuracy, 0.8}}}};
+  EXPECT_THAT(lost_to_baseline(scored({0.9, 0.7}), data), HasSubstr("the linear model does better than the network"))
       << "its last exit counts";
-  EXPECT_EQ(lost_to_yardstick(scored({0.4, 0.8}), data), "");
-  EXPECT_EQ(lost_to_yardstick(OrderedJson::object(), data), "") << "nothing was evaluated";
+  EXPECT_EQ(lost_to_baseline(scored({0.4, 0.8}), data), "");
+  EXPECT_EQ(lost_to_baseline(OrderedJson::object(), data), "") << "nothing was evaluated";
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ using testing::Contains;
 using testing::HasSubstr;
 
 // A model of BERT-base's shape that scores the same everywhere, measured at three settings.
-Reached reached_with(double score, std::string task = "SST-2") {
-  Reached out{.task = std::move(task), .split = "dev", .backbone = "bert-base", .rows = 872};
+OurScores reached_with(double score, std::string task = "SST-2") {
+  OurScores out{.task = std::move(task), .split = "dev", .backbone = "bert-base", .rows = 872};
   for (int layer = 1; layer <= 12; ++layer)
     out.exits.push_back({layer, {{Metric::accuracy, score}, {Metric::f1, score}, {Metric::combined_score, score}}});
   for (const double speedup : {1.0, 1.25, 2.5})
@@ -94,7 +94,7 @@ TEST(Reproduction, AnswersASpeedWithTheNearestSettingAndATestScoreWithoutAVerdic
 
 // The third party's figures for ELBERT name their thresholds of normalised entropy.
 TEST(Reproduction, AnswersAThresholdWithThatThresholdAndSaysThatTheSpeedIsAnother) {
-  Reached elbert = reached_with(0.9);
+  OurScores elbert = reached_with(0.9);
   elbert.backbone = "albert-large";
   elbert.points.push_back({"nentropy:0.2", 1.5, {{Metric::accuracy, 0.92}}});
   elbert.points.push_back({"window:0.1,8,bias_1", 5.5, {{Metric::accuracy, 0.92}}});
@@ -110,8 +110,8 @@ TEST(Reproduction, AnswersAThresholdWithThatThresholdAndSaysThatTheSpeedIsAnothe
 TEST(Reproduction, TellsTheVariantsOfAPaperApart) {
   for (const Comparison& row : compare(paper_named("deebert-sd"), reached_with(0.9)))
     EXPECT_EQ(row.figure->method, "DeeBERT+SD");
-  Reached distilled = reached_with(0.9);
-  distilled.apart = paper_named("romebert-sd").apart;
+  OurScores distilled = reached_with(0.9);
+  distilled.caveat = paper_named("romebert-sd").caveat;
   const auto rows = compare(paper_named("romebert-sd"), distilled);
   ASSERT_FALSE(rows.empty());
   for (const Comparison& row : rows) {
@@ -132,7 +132,7 @@ TEST(Reproduction, KnowsTheRuleOfEachPaper) {
 }
 
 TEST(Reproduction, ShowsThePapersOwnBackboneWhereOursIsAnother) {
-  Reached other = reached_with(0.9);
+  OurScores other = reached_with(0.9);
   other.backbone = "bert 12x384";
   const auto rows = compare(paper_named("romebert"), other);
   ASSERT_EQ(rows.size(), 12U);
@@ -143,7 +143,7 @@ TEST(Reproduction, ShowsThePapersOwnBackboneWhereOursIsAnother) {
 }
 
 TEST(Reproduction, SaysWhereNothingOfOursAnswers) {
-  Reached shallow = reached_with(0.9);
+  OurScores shallow = reached_with(0.9);
   shallow.exits.resize(3);
   const auto rows = compare(paper_named("romebert"), shallow);
   EXPECT_EQ(row_of(rows, "RomeBERT", 6)->verdict, Verdict::not_measured);
@@ -161,7 +161,7 @@ TEST(Reproduction, WidensCorrelationsByTheirOwnFormula) {
 }
 
 // A file with these entries under "results", read for a paper and a task.
-std::vector<Reached> reached(const std::string& entries, std::string_view paper, const std::string& task) {
+std::vector<OurScores> reached(const std::string& entries, std::string_view paper, const std::string& task) {
   const Json scores = parse_json(fmt::format(R"({{"format": "exeunt.scores/1", "results": [{}]}})", entries), "s.json");
   return reached_in(scores, "s.json", paper_named(paper), task);
 }

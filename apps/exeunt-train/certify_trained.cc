@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt-train/certify.h"
+#include "apps/exeunt-train/certify_trained.h"
 
 #include <cmath>
 #include <vector>

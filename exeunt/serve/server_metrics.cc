@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/metrics.h"
+#include "exeunt/serve/server_metrics.h"
 
 #include <cmath>
 #include <cstdio>

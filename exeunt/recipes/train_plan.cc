@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/recipes/resolve.h"
+#include "exeunt/recipes/train_plan.h"
 
 #include <algorithm>
 #include <map>

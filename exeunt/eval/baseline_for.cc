@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/yardstick_for.h"
+#include "exeunt/eval/baseline_for.h"
 
 #include "exeunt/base/error.h"
 
 namespace exeunt {
 
-std::vector<YardstickScore> yardstick_for(const std::string& train, const MeasureOptions& options,
-                                          const Measured& measured, const std::vector<Metric>& metrics) {
+std::vector<BaselineScore> baseline_for(const std::string& train, const MeasureOptions& options,
+                                        const Measured& measured, const std::vector<Metric>& metrics) {
   if (!measured.model || !options.trace.empty() || !measured.trace.labelled()) {
-    throw Error(Code::usage, "--yardstick: got no labelled texts to score simple models on",
+    throw Error(Code::usage, "--baseline: got no labelled texts to score simple models on",
                 "name a model, and with --data labelled texts");
   }
   Dataset data = data_for(options, *measured.model, Observer{});
@@ -16,7 +16,7 @@ std::vector<YardstickScore> yardstick_for(const std::string& train, const Measur
   UserColumns columns = options.data.columns;
   columns.labels = measured.trace.info.labels;
   columns.problem = measured.trace.info.problem;
-  return yardstick(read_user_data(train, columns), data, metrics);
+  return baseline(read_user_data(train, columns), data, metrics);
 }
 
 }  // namespace exeunt

@@ -42,29 +42,28 @@ class LinearModel {
   size_t width_ = 1;
   uint32_t buckets_ = 0;
   float centre_ = 0, scale_ = 1;  // of regression values
-  std::vector<float> rarity_;     // [buckets] ln(rows / rows with the term) + 1
+  std::vector<float> idf_;        // [buckets] ln(rows / rows with the term) + 1
   std::vector<float> weights_;    // [buckets, width], then [width] biases
 };
 
 // The label most rows have, or the mean of a regression's values. Not for multi_label.
-[[nodiscard]] float usual_answer(const Dataset& train);
+[[nodiscard]] float majority_answer(const Dataset& train);
 // The set of labels most rows have, the first among equals: [labels] 1 or 0.
-[[nodiscard]] std::vector<float> usual_set(const Dataset& train);
+[[nodiscard]] std::vector<float> majority_set(const Dataset& train);
 
-struct YardstickScore {
+struct BaselineScore {
   std::string name;  // "majority class", "majority set", "linear model"
   std::vector<Score> metrics;
 };
 
 // Both, learned from `train` and scored on `data`, whose gold has the same label order.
-[[nodiscard]] std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data,
-                                                    const std::vector<Metric>& metrics);
+[[nodiscard]] std::vector<BaselineScore> baseline(const Dataset& train, const Dataset& data,
+                                                  const std::vector<Metric>& metrics);
 
 // One for each: "linear model: accuracy 81.00, f1 80.12".
-[[nodiscard]] std::vector<std::string> yardstick_lines(const std::vector<YardstickScore>& yardstick);
+[[nodiscard]] std::vector<std::string> baseline_lines(const std::vector<BaselineScore>& baseline);
 
 // That a network which reached this score is beaten by one of them, and what to do; empty where it is not.
-[[nodiscard]] std::string lost_to_yardstick(const std::vector<YardstickScore>& yardstick, Metric metric,
-                                            double reached);
+[[nodiscard]] std::string lost_to_baseline(const std::vector<BaselineScore>& baseline, Metric metric, double reached);
 
 }  // namespace exeunt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/data/yardstick.h"
+#include "exeunt/data/baseline.h"
 
 #include <algorithm>
 #include <cmath>
@@ -104,7 +104,7 @@ LinearModel::Terms LinearModel::terms_of(const Example& example) const {
   Terms terms;
   double square = 0;
   for (const auto& [bucket, times] : counts) {
-    const double rarity = rarity_.empty() ? 1 : rarity_[bucket];
+    const double rarity = idf_.empty() ? 1 : idf_[bucket];
     const double weight = (1 + std::log(times)) * rarity;
     terms.push_back({bucket, static_cast<float>(weight)});
     square += weight * weight;
@@ -177,7 +177,7 @@ LinearModel::LinearModel(const Dataset& train) : problem_(train.problem) {
   }
   const auto rows = static_cast<double>(train.examples.size());
   for (float& value : rows_with) value = static_cast<float>(std::log((1 + rows) / (1 + value)) + 1);
-  rarity_ = std::move(rows_with);
+  idf_ = std::move(rows_with);
 
   std::vector<Terms> texts;
   for (const Example& example : train.examples) texts.push_back(terms_of(example));
@@ -209,7 +209,7 @@ std::vector<float> LinearModel::answers(const Dataset& data) const {
   return answers;
 }
 
-float usual_answer(const Dataset& train) {
+float majority_answer(const Dataset& train) {
   check(!train.examples.empty(), "rows have a usual answer");
   if (train.problem == Problem::regression) {
     double sum = 0;
@@ -221,7 +221,7 @@ float usual_answer(const Dataset& train) {
   return static_cast<float>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
-std::vector<float> usual_set(const Dataset& train) {
+std::vector<float> majority_set(const Dataset& train) {
   check(train.problem == Problem::multi_label && !train.examples.empty(), "rows have a usual set of labels");
   std::map<std::vector<int>, int64_t> counts;
   for (const Example& example : train.examples) ++counts[example.given];
@@ -234,7 +234,7 @@ std::vector<float> usual_set(const Dataset& train) {
 
 namespace {
 
-// Enough for a yardstick, and few enough to stay in memory: evenly from all of them.
+// Enough for a baseline, and few enough to stay in memory: evenly from all of them.
 Dataset some_rows(const Dataset& data) {
   constexpr size_t kMostRows = 20000;
   Dataset out = data;
@@ -244,14 +244,13 @@ Dataset some_rows(const Dataset& data) {
   return out;
 }
 
-std::vector<YardstickScore> set_yardstick(const Dataset& train, const Dataset& data,
-                                          const std::vector<Metric>& metrics) {
+std::vector<BaselineScore> set_baseline(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
   const auto decisions = [](const std::vector<float>& given) {
     std::vector<uint8_t> out;
     for (const float one : given) out.push_back(one == 1 ? 1 : 0);
     return out;
   };
-  const std::vector<uint8_t> gold = decisions(gold_of(data)), usual = decisions(usual_set(train));
+  const std::vector<uint8_t> gold = decisions(gold_of(data)), usual = decisions(majority_set(train));
   std::vector<uint8_t> always;
   for (size_t row = 0; row < data.examples.size(); ++row) always.insert(always.end(), usual.begin(), usual.end());
   const std::vector<uint8_t> learned = decisions(LinearModel(some_rows(train)).answers(data));
@@ -261,17 +260,17 @@ std::vector<YardstickScore> set_yardstick(const Dataset& train, const Dataset& d
 
 }  // namespace
 
-std::vector<YardstickScore> yardstick(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
-  if (train.problem == Problem::multi_label) return set_yardstick(train, data, metrics);
+std::vector<BaselineScore> baseline(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
+  if (train.problem == Problem::multi_label) return set_baseline(train, data, metrics);
   const std::vector<float> gold = gold_of(data);
-  const std::vector<float> usual(gold.size(), usual_answer(train));
+  const std::vector<float> usual(gold.size(), majority_answer(train));
   return {{train.problem == Problem::regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
           {"linear model", score(metrics, LinearModel(some_rows(train)).answers(data), gold)}};
 }
 
-std::vector<std::string> yardstick_lines(const std::vector<YardstickScore>& yardstick) {
+std::vector<std::string> baseline_lines(const std::vector<BaselineScore>& baseline) {
   std::vector<std::string> lines;
-  for (const YardstickScore& other : yardstick) {
+  for (const BaselineScore& other : baseline) {
     std::vector<std::string> figures;
     for (const Score& score : other.metrics)
       figures.push_back(fmt::format("{} {:.2f}", name_of(score.metric), 100 * score.value));
@@ -280,10 +279,10 @@ std::vector<std::string> yardstick_lines(const std::vector<YardstickScore>& yard
   return lines;
 }
 
-std::string lost_to_yardstick(const std::vector<YardstickScore>& yardstick, Metric metric, double reached) {
-  const YardstickScore* better = nullptr;
+std::string lost_to_baseline(const std::vector<BaselineScore>& baseline, Metric metric, double reached) {
+  const BaselineScore* better = nullptr;
   double best = reached;
-  for (const YardstickScore& other : yardstick) {
+  for (const BaselineScore& other : baseline) {
     for (const Score& score : other.metrics) {
       if (score.metric != metric || !(score.value > best)) continue;
       best = score.value;

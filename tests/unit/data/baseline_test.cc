@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/data/yardstick.h"
+#include "exeunt/data/baseline.h"
 
 #include "exeunt/data/user_data.h"
 #include "tests/fixtures/scratch.h"
@@ -26,9 +26,9 @@ std::string topics(int from, int count) {
   return out;
 }
 
-TEST(Yardstick, ALinearModelLearnsWordsAndTheirForms) {
-  const std::vector<YardstickScore> scores =
-      yardstick(table_of(topics(0, 60)), table_of(topics(60, 30)), {Metric::accuracy});
+TEST(Baseline, ALinearModelLearnsWordsAndTheirForms) {
+  const std::vector<BaselineScore> scores =
+      baseline(table_of(topics(0, 60)), table_of(topics(60, 30)), {Metric::accuracy});
   ASSERT_EQ(scores.size(), 2U);
   EXPECT_EQ(scores[0].name, "majority class");
   EXPECT_NEAR(scores[0].metrics[0].value, 1.0 / 3, 1e-12);
@@ -36,7 +36,7 @@ TEST(Yardstick, ALinearModelLearnsWordsAndTheirForms) {
   EXPECT_EQ(scores[1].metrics[0].value, 1.0);
 }
 
-TEST(Yardstick, ReadsTheSecondTextOfAPairAsAnother) {
+TEST(Baseline, ReadsTheSecondTextOfAPairAsAnother) {
   const std::string rows = "good,bad,first\nbad,good,second\nfine good,bad so,first\nvery bad,good one,second\n";
   const Dataset data = table_of(rows, true);
   std::vector<float> gold;
@@ -44,20 +44,20 @@ TEST(Yardstick, ReadsTheSecondTextOfAPairAsAnother) {
   EXPECT_EQ(LinearModel(data).answers(data), gold);
 }
 
-TEST(Yardstick, LearnsARegression) {
+TEST(Baseline, LearnsARegression) {
   std::string rows;
   for (int i = 0; i < 40; ++i)
     rows += fmt::format("word{} {},{}\n", i, i % 2 == 0 ? "high" : "low", i % 2 == 0 ? 4.5 : 1.25);
   const Dataset data = table_of(rows);
   ASSERT_EQ(data.problem, Problem::regression);
-  const std::vector<YardstickScore> scores = yardstick(data, data, {Metric::pearson});
+  const std::vector<BaselineScore> scores = baseline(data, data, {Metric::pearson});
   EXPECT_EQ(scores[0].name, "mean of the labels");
   EXPECT_GT(scores[1].metrics[0].value, 0.99);
-  EXPECT_NEAR(usual_answer(data), 2.875, 1e-6);
+  EXPECT_NEAR(majority_answer(data), 2.875, 1e-6);
 }
 
 // Two words tell two labels, each on its own.
-TEST(Yardstick, LearnsEachOfSeveralLabels) {
+TEST(Baseline, LearnsEachOfSeveralLabels) {
   UserColumns columns;
   columns.format = UserFormat::csv;
   columns.problem = Problem::multi_label;
@@ -71,8 +71,8 @@ TEST(Yardstick, LearnsEachOfSeveralLabels) {
   }
   const Dataset data = parse_user_data(rows, "f.csv", columns);
   ASSERT_EQ(data.problem, Problem::multi_label);
-  EXPECT_EQ(usual_set(data), (std::vector<float>{1, 1}));
-  const std::vector<YardstickScore> scores = yardstick(data, data, default_metrics(Problem::multi_label, 3));
+  EXPECT_EQ(majority_set(data), (std::vector<float>{1, 1}));
+  const std::vector<BaselineScore> scores = baseline(data, data, default_metrics(Problem::multi_label, 3));
   ASSERT_EQ(scores.size(), 2U);
   EXPECT_EQ(scores[0].name, "majority set");
   EXPECT_EQ(scores[0].metrics[0].metric, Metric::exact_match);
@@ -81,20 +81,20 @@ TEST(Yardstick, LearnsEachOfSeveralLabels) {
   EXPECT_EQ(scores[1].metrics[0].value, 1.0);
 }
 
-TEST(Yardstick, SaysWhoBeatsANetworkAndWhatToDo) {
-  const std::vector<YardstickScore> scores{{"majority class", {{Metric::accuracy, 0.5}, {Metric::f1, 0.0}}},
-                                           {"linear model", {{Metric::accuracy, 0.8}, {Metric::f1, 0.75}}}};
-  EXPECT_EQ(yardstick_lines(scores), (std::vector<std::string>{"majority class: accuracy 50.00, f1 0.00",
-                                                               "linear model: accuracy 80.00, f1 75.00"}));
-  EXPECT_EQ(lost_to_yardstick(scores, Metric::accuracy, 0.4),
+TEST(Baseline, SaysWhoBeatsANetworkAndWhatToDo) {
+  const std::vector<BaselineScore> scores{{"majority class", {{Metric::accuracy, 0.5}, {Metric::f1, 0.0}}},
+                                          {"linear model", {{Metric::accuracy, 0.8}, {Metric::f1, 0.75}}}};
+  EXPECT_EQ(baseline_lines(scores), (std::vector<std::string>{"majority class: accuracy 50.00, f1 0.00",
+                                                              "linear model: accuracy 80.00, f1 75.00"}));
+  EXPECT_EQ(lost_to_baseline(scores, Metric::accuracy, 0.4),
             "the linear model does better than the network, accuracy 80.00 against 40.00: train longer (--epochs) or "
             "faster (--lr), bring more rows, or start from another encoder (--model)");
-  EXPECT_EQ(lost_to_yardstick(scores, Metric::accuracy, 0.8), "");
-  EXPECT_EQ(lost_to_yardstick(scores, Metric::f1, 0.76), "");
-  EXPECT_EQ(lost_to_yardstick({}, Metric::accuracy, 0.1), "");
+  EXPECT_EQ(lost_to_baseline(scores, Metric::accuracy, 0.8), "");
+  EXPECT_EQ(lost_to_baseline(scores, Metric::f1, 0.76), "");
+  EXPECT_EQ(lost_to_baseline({}, Metric::accuracy, 0.1), "");
 }
 
-TEST(Yardstick, TheSameRowsGiveTheSameModel) {
+TEST(Baseline, TheSameRowsGiveTheSameModel) {
   const Dataset train = table_of(topics(0, 60)), test = table_of(topics(60, 60));
   EXPECT_EQ(LinearModel(train).answers(test), LinearModel(train).answers(test));
 }
