@@ -2,6 +2,7 @@
 #include "apps/exeunt-train/certify_trained.h"
 
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 #include <fmt/format.h>
@@ -96,6 +97,7 @@ OrderedJson certify_trained(const Common& common, const Certification& what) {
     const Calibrated done = calibrate_model(options, {.notice = [&](const std::string& text) { notice(common, text); },
                                                       .progress = progress_on_stderr(common.quiet)});
     if (!common.json) print_calibrated(done);
+    std::fflush(stdout);  // what comes next is said last, in a pipe, too
     notice(common, fmt::format("next: exeunt serve {}", shell_word(what.model)));
     return common.json ? calibrated_json(done) : OrderedJson(nullptr);
   } catch (const Error& error) {

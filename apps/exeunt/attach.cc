@@ -56,7 +56,7 @@ AttachJob job_of(const AttachFlags& flags) {
     for (const std::string& one : comma_list(text)) job.plan.budgets.push_back(share_of(one, "--max-drop"));
   }
   std::sort(job.plan.budgets.begin(), job.plan.budgets.end());
-  job.plan.delta = 1 - flags.confidence;
+  job.plan.delta = delta_of(flags.confidence);
   if (!flags.range.empty()) job.plan.range = value_range(flags.range, "--range");
   // Everything is written in one go at the end. An interruption before that leaves nothing; during it, it waits.
   job.writing = [](bool writing) {

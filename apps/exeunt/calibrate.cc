@@ -29,7 +29,7 @@ CalibrationPlan plan_of(const CalibrateFlags& flags) {
     for (const std::string& one : comma_list(text)) plan.budgets.push_back(share_of(one, "--max-drop"));
   }
   std::sort(plan.budgets.begin(), plan.budgets.end());
-  plan.delta = 1 - flags.confidence;
+  plan.delta = delta_of(flags.confidence);
   if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
   if (!flags.method.empty()) plan.method = method_named(flags.method);
   plan.exits = layer_list(flags.exits, "--exits");

@@ -4,6 +4,7 @@
 // alone; the report part is used for neither and measures the result.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,11 @@
 #include "exeunt/policy/policy_file.h"
 
 namespace exeunt {
+
+// 0.05 for a confidence of 0.95, whose difference to 1 is another number in binary: equal plans must be equal tries.
+[[nodiscard]] inline double delta_of(double confidence) noexcept {
+  return std::round((1 - confidence) * 1e12) / 1e12;
+}
 
 struct CalibrationPlan {
   std::vector<double> budgets = {0.01};    // largest mean loss, increasing; the first becomes the default policy

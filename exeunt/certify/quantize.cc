@@ -283,7 +283,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   out.reported = change_between(parts.report, fresh.report, policy);
   CalibrationPlan plan;
   plan.budgets = {options.budget};
-  plan.delta = 1 - options.confidence;
+  plan.delta = delta_of(options.confidence);
   plan.range = model.exits().range;
   try {
     count_try(fresh, plan, observer, true);

@@ -239,7 +239,7 @@ def command(run, flags, out):
     if not typed:
         return [str(word) for word in line]
     threads = line[line.index('--threads') + 1]
-    evaluation = [flags.bin / 'exeunt', 'eval', out, '--data', judged, '--each-exit', '--yardstick', train, '--threads', threads,
+    evaluation = [flags.bin / 'exeunt', 'eval', out, '--data', judged, '--each-exit', '--baseline', train, '--threads', threads,
                   '-q', '--json']
     steps = [shlex.join(str(word) for word in step) for step in (line, evaluation)]
     name = shlex.quote(str(out))
@@ -265,7 +265,7 @@ def keep(run, flags, out, seconds):
     if part == 'time':
         return print(f'{name_of(run)}: {found["seconds_per_step"]:.2f} s per step', flush=True)
     last = found['exits'][-1]['accuracy'] if 'exits' in found else float('nan')
-    linear = found.get('yardstick', {}).get('linear model', {}).get('accuracy', float('nan'))
+    linear = found.get('baseline', {}).get('linear model', {}).get('accuracy', float('nan'))
     print(f'{name_of(run)}: {seconds:.0f} s, {result["steps"]} steps, {100 * last:.1f} (linear {100 * linear:.1f})', flush=True)
 
 

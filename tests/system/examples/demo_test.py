@@ -24,7 +24,7 @@ class WithoutNpm(unittest.TestCase):
             (folder / "npm").chmod(0o755)
             # A copy of the programs, so that an encoder brought before is not found.
             (folder / "bin").mkdir()
-            for program in ("exeunt", "exeunt-train"):
+            for program in ("exeunt", "exeunt-train", "exeunt-lab"):
                 shutil.copy2(PROGRAM.parent / program, folder / "bin" / program)
             out = folder / "demo"
             done = subprocess.run(

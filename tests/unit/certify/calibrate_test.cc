@@ -477,5 +477,11 @@ TEST(Calibrate, PlansThatMakeNoSenseAreRefused) {
   EXPECT_THAT(refused({.exits = {1, 9}}), HasSubstr("after layer 9"));
 }
 
+TEST(DeltaOf, IsTheDecimalThatIsMeant) {
+  EXPECT_EQ(delta_of(0.95), 0.05);
+  EXPECT_EQ(delta_of(0.99), 0.01);
+  EXPECT_EQ(delta_of(0.9), CalibrationPlan{.delta = 0.1}.delta);
+}
+
 }  // namespace
 }  // namespace exeunt
