@@ -39,7 +39,7 @@ Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
                                                                                     : RiskLoss::disagreement);
   test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
   test.epsilon = goal.drop.value_or(0.01);
-  test.delta = (1 - goal.confidence) * share_of_try(1);
+  test.delta = delta_of(goal.confidence) * share_of_try(1);
   return terms;
 }
 
@@ -294,7 +294,7 @@ std::optional<Alternative> Trial::pick(const std::string& family, const std::vec
 CalibrationPlan Trial::plan_for(const std::string& family, const std::vector<int>& exits) const {
   CalibrationPlan plan;
   plan.budgets = {*terms_.goal.drop};
-  plan.delta = 1 - terms_.goal.confidence;
+  plan.delta = delta_of(terms_.goal.confidence);
   plan.loss = terms_.goal.loss;
   plan.families = {family};
   plan.exits = exits;
