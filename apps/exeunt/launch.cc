@@ -42,20 +42,20 @@ int whole(const char* text, const char* flag, int low, int high) {
 }
 
 // Where the ranks meet: a file in a folder that only this user may enter. LibTorch's servers listen on every interface.
-class MeetingFolder {
+class RendezvousFolder {
  public:
-  MeetingFolder() : path_((std::filesystem::temp_directory_path() / "exeunt-launch-XXXXXX").string()) {
+  RendezvousFolder() : path_((std::filesystem::temp_directory_path() / "exeunt-launch-XXXXXX").string()) {
     if (::mkdtemp(path_.data()) == nullptr) {
       throw Error(Code::resources, fmt::format("{}: cannot be made: {}", path_, std::strerror(errno)),
                   "set TMPDIR to a folder you may write to");
     }
   }
-  ~MeetingFolder() {
+  ~RendezvousFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  MeetingFolder(const MeetingFolder&) = delete;
-  MeetingFolder& operator=(const MeetingFolder&) = delete;
+  RendezvousFolder(const RendezvousFolder&) = delete;
+  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
   [[nodiscard]] std::string file() const { return path_ + "/ranks"; }
 
@@ -94,9 +94,9 @@ Plan read_plan(int argc, char** argv) {
   return plan;
 }
 
-[[noreturn]] void become_rank(const Plan& plan, const MeetingFolder& meeting, int rank, char* program) {
+[[noreturn]] void become_rank(const Plan& plan, const RendezvousFolder& rendezvous, int rank, char* program) {
   const auto set = [](const char* name, int value) { ::setenv(name, std::to_string(value).c_str(), 1); };
-  ::setenv("MASTER_ADDR", plan.port == 0 ? ("file://" + meeting.file()).c_str() : "127.0.0.1", 1);
+  ::setenv("MASTER_ADDR", plan.port == 0 ? ("file://" + rendezvous.file()).c_str() : "127.0.0.1", 1);
   ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);  // GPUs of one machine
   if (plan.port != 0) set("MASTER_PORT", plan.port);
   set("WORLD_SIZE", plan.processes);
@@ -123,7 +123,7 @@ int rank_of(const std::vector<pid_t>& children, pid_t child) {
 
 int launch(int argc, char** argv) {
   const Plan plan = read_plan(argc, argv);
-  const MeetingFolder meeting;
+  const RendezvousFolder rendezvous;
   struct sigaction action {};
   action.sa_handler = remember;
   ::sigaction(SIGTERM, &action, nullptr);
@@ -131,7 +131,7 @@ int launch(int argc, char** argv) {
   std::vector<pid_t> children;
   for (int rank = 0; rank < plan.processes; ++rank) {
     const pid_t child = ::fork();
-    if (child == 0) become_rank(plan, meeting, rank, argv[0]);
+    if (child == 0) become_rank(plan, rendezvous, rank, argv[0]);
     if (child < 0) throw Error(Code::resources, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)));
     children.push_back(child);
   }
