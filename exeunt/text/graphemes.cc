@@ -35,9 +35,7 @@ struct Range {
   Break kind;
 };
 
-constexpr Range kRanges[] = {
-#include "exeunt/text/grapheme_ranges.inc"
-};
+#include "grapheme_ranges.inc"  // made from grapheme_ranges.json
 
 Break break_of(char32_t c) noexcept {
   if (c >= 0x20 && c < 0x7F) return other;

@@ -8,12 +8,31 @@
 namespace exeunt::unicode {
 namespace {
 
-#include "exeunt/text/unicode_tables.inc"
+#include "unicode_tables.inc"  // made from unicode_tables.json
+
+// In the order of scripts/unicode/make_tables.js; the combining rank lies above them.
+enum PropertyBit : uint16_t {
+  kRemoved = 1 << 0,
+  kAccent = 1 << 1,
+  kPunctuation = 1 << 2,
+  kChinese = 1 << 3,
+  kSpace = 1 << 4,
+  kWord = 1 << 5,
+  kMark = 1 << 6,
+  kLetter = 1 << 7,
+  kNumber = 1 << 8,
+};
+constexpr unsigned kRankShift = 9;
+
+// Two-stage table: equal blocks of 2^shift code points are stored once; 0 behind the last block.
+template <unsigned shift>
+unsigned look_up(char32_t c, const auto& blocks, const auto& values) noexcept {
+  if ((c >> shift) >= std::size(blocks)) return 0;
+  return values[(unsigned{blocks[c >> shift]} << shift) | (c & ((1U << shift) - 1))];
+}
 
 uint16_t properties(char32_t c) noexcept {
-  if (c >= kPropertyLimit) return kPropertyRecords[0];
-  const unsigned block = kPropertyBlocks[c >> kPropertyShift];
-  return kPropertyRecords[kPropertyValues[(block << kPropertyShift) | (c & ((1U << kPropertyShift) - 1))]];
+  return kPropertyRecords[look_up<7>(c, kPropertyBlocks, kPropertyValues)];
 }
 
 // The few code points whose canonical decomposition is not the compatibility one.
@@ -59,16 +78,12 @@ uint8_t combining_rank(char32_t c) noexcept {
 
 Lower lowercase(char32_t c) noexcept {
   if (c == 0x130) return {U'i', 0x307};
-  if (c >= kLowerLimit) return {c, 0};
-  const unsigned block = kLowerBlocks[c >> kLowerShift];
-  const int32_t delta = kLowerDeltas[kLowerValues[(block << kLowerShift) | (c & ((1U << kLowerShift) - 1))]];
+  const int32_t delta = kLowerDeltas[look_up<7>(c, kLowerBlocks, kLowerValues)];
   return {static_cast<char32_t>(static_cast<int32_t>(c) + delta), 0};
 }
 
 std::u32string_view decomposition(char32_t c, bool compatibility) noexcept {
-  if (c >= kDecompositionLimit) return {};
-  const unsigned block = kDecompositionBlocks[c >> kDecompositionShift];
-  const unsigned entry = kDecompositionValues[(block << kDecompositionShift) | (c & ((1U << kDecompositionShift) - 1))];
+  const unsigned entry = look_up<6>(c, kDecompositionBlocks, kDecompositionValues);
   if (entry == 0) return {};
   const unsigned start = kDecompositionStarts[entry - 1];
   constexpr unsigned kBoth = 0x8000;
@@ -91,10 +106,6 @@ char32_t composition(char32_t a, char32_t b) noexcept {
     }
   }
   return 0;
-}
-
-std::string_view oracle_version() noexcept {
-  return kOracleVersion;
 }
 
 }  // namespace exeunt::unicode

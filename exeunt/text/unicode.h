@@ -35,7 +35,4 @@ struct Lower {
 // The code point that `a` followed by `b` composes to, or 0. Without Hangul.
 [[nodiscard]] char32_t composition(char32_t a, char32_t b) noexcept;
 
-// The version of the oracle that the tables come from.
-[[nodiscard]] std::string_view oracle_version() noexcept;
-
 }  // namespace exeunt::unicode

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
-// Makes exeunt/text/grapheme_ranges.inc: the break class of every code point, found by asking the oracle (npm package
+// Makes exeunt/text/grapheme_ranges.json: the break class of every code point, found by asking the oracle (npm package
 // tokenizers, as tests/system/parity pins it). Its only door to grapheme clusters is the precompiled normaliser, which replaces
 // a cluster below six bytes as a whole. With a map that gives one "b" for any first byte, the number of b's tells
 // whether a short cluster was one. Run `npm ci` in tests/system/parity first.
@@ -69,15 +69,10 @@ for (let c = 0; c <= 0x10ffff; ++c) {
   if (last && last.kind === kind && last.end === c - 1) last.end = c;
   else ranges.push({begin: c, end: c, kind});
 }
-const hex = (c) => '0x' + c.toString(16).toUpperCase().padStart(4, '0');
-const items = ranges.filter((r) => r.kind !== 'other').map((r) => `{${hex(r.begin)}, ${hex(r.end)}, ${r.kind}},`);
-const lines = ['// SPDX-License-Identifier: Apache-2.0', '// Made by scripts/unicode/graphemes.mjs. Do not edit.'];
-for (const item of items) {
-  const joined = `${lines.at(-1)} ${item}`;
-  if (lines.length > 2 && joined.length <= 118) lines[lines.length - 1] = joined;
-  else lines.push(item);
-}
-fs.writeFileSync(path.join(root, 'exeunt/text/grapheme_ranges.inc'), lines.join('\n') + '\n');
+const values = ranges.filter((r) => r.kind !== 'other').map((r) => [r.begin, r.end, r.kind]);
+const table = {made_by: 'scripts/unicode/graphemes.mjs', arrays: [{name: 'kRanges', type: 'Range', values}]};
+fs.writeFileSync(path.join(root, 'exeunt/text/grapheme_ranges.json'),
+                 JSON.stringify(table, null, 1).replace(/\n {4,}|\n {3}(?=\])/g, '') + '\n');
 const totals = {};
 for (const r of ranges) totals[r.kind] = (totals[r.kind] ?? 0) + r.end - r.begin + 1;
 console.log(totals);

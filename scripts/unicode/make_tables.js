@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes exeunt/text/unicode_tables.inc from the oracle's answers. The same oracle gives the same bytes.
+// Writes exeunt/text/unicode_tables.json from the oracle's answers. The same oracle gives the same bytes.
 //   npm ci --prefix tests/system/parity --ignore-scripts
 //   NODE_PATH=tests/system/parity/node_modules node scripts/unicode/make_tables.js
 'use strict';
@@ -8,27 +8,13 @@ const fs = require('fs');
 const path = require('path');
 const { probe, kLast } = require('./probe.js');
 
-// Bit of each flag in a property record; the combining rank lies above them. unicode.cc reads them by these names.
+// Bit of each flag in a property record, as PropertyBit of unicode.cc; the combining rank lies above them.
 const kFlags = ['removed', 'accent', 'punctuation', 'chinese', 'space', 'word', 'mark', 'letter', 'number'];
 
-const lines = [];
+const arrays = [];
+const array = (type, name, values) => arrays.push({ name: `k${name}`, type, values });
 
-function array(type, name, values) {
-  lines.push(`constexpr ${type} ${name}[${values.length}] = {`);
-  let line = '';
-  for (const value of values) {
-    const next = line === '' ? `${value}` : `${line},${value}`;
-    if (next.length > 118) {
-      lines.push(`${line},`);
-      line = `${value}`;
-    } else {
-      line = next;
-    }
-  }
-  lines.push(line, '};');
-}
-
-// value(c) as two tables: equal blocks of 2^shift code points are stored once. From `k...Limit` on the value is 0.
+// value(c) as two tables: equal blocks of 2^shift code points are stored once. Behind the last block the value is 0.
 function twoStage(name, shift, value) {
   const size = 1 << shift, blocks = new Map(), first = [], second = [];
   let limit = kLast + 1;
@@ -43,9 +29,8 @@ function twoStage(name, shift, value) {
     first.push(blocks.get(key));
   }
   const width = (values) => (Math.max(...values) < 256 ? 'uint8_t' : 'uint16_t');
-  lines.push(`constexpr unsigned k${name}Shift = ${shift};`, `constexpr char32_t k${name}Limit = ${first.length * size};`);
-  array(width(first), `k${name}Blocks`, first);
-  array(width(second), `k${name}Values`, second);
+  array(width(first), `${name}Blocks`, first);
+  array(width(second), `${name}Values`, second);
 }
 
 // Numbers each distinct value by first appearance.
@@ -58,11 +43,8 @@ function writeProperties({ flags, ranks }) {
   const records = interner();
   const record = (c) => kFlags.reduce((sum, flag, bit) => sum | (flags.has(flag, c) ? 1 << bit : 0), 0) |
                         ((ranks.get(c) ?? 0) << kFlags.length);
-  lines.push('enum PropertyBit : uint16_t {');
-  kFlags.forEach((flag, bit) => lines.push(`  k${flag[0].toUpperCase()}${flag.slice(1)} = 1 << ${bit},`));
-  lines.push('};', `constexpr unsigned kRankShift = ${kFlags.length};`);
   twoStage('Property', 7, (c) => records.of(record(c)));
-  array('uint16_t', 'kPropertyRecords', [...records.seen.keys()]);
+  array('uint16_t', 'PropertyRecords', [...records.seen.keys()]);
 }
 
 function writeLowercase({ lower }) {
@@ -70,7 +52,7 @@ function writeLowercase({ lower }) {
   deltas.of(0);
   const delta = (c) => (lower.has(c) ? lower.get(c)[0] - c : 0);
   twoStage('Lower', 7, (c) => deltas.of(delta(c)));
-  array('int32_t', 'kLowerDeltas', [...deltas.seen.keys()]);
+  array('int32_t', 'LowerDeltas', [...deltas.seen.keys()]);
   const long = [...lower].filter(([, to]) => to.length > 1);
   if (long.length !== 1 || long[0].join() !== '304,105,775') throw new Error('more than U+0130 grows in lower case');
 }
@@ -86,37 +68,33 @@ function writeDecompositions({ canonical, compatibility }) {
   const starts = [], data = [];
   for (const [both, full] of [...texts.seen.keys()].map((key) => key.split(':'))) {
     starts.push(data.length | (both === 'true' ? 0x8000 : 0));
-    data.push(...full.split(','));
+    data.push(...full.split(',').map(Number));
   }
   starts.push(data.length);
   if (data.length >= 0x8000) throw new Error('more decompositions than 15 bits can number');
-  lines.push('// Entry of each code point, from 1; its text is kDecompositions[start, next start). The high bit of a start',
-             '// says that the text is the canonical decomposition as well.');
+  // Entry of each code point, from 1; its text is kDecompositions[start, next start). The high bit of a start says
+  // that the text is the canonical decomposition as well.
   twoStage('Decomposition', 6, (c) => entry.get(c) ?? 0);
-  array('uint16_t', 'kDecompositionStarts', starts);
-  array('char32_t', 'kDecompositions', data);
-  lines.push('// Canonical decompositions that differ from the compatibility ones: code point, length, text.');
-  array('char32_t', 'kCanonicalOnly', odd);
+  array('uint16_t', 'DecompositionStarts', starts);
+  array('char32_t', 'Decompositions', data);
+  // Canonical decompositions that differ from the compatibility ones: code point, length, text.
+  array('char32_t', 'CanonicalOnly', odd);
 }
 
 function writeCompositions({ pairs }) {
   pairs.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  lines.push('// First, second, composed; sorted.');
-  array('char32_t', 'kCompositions', pairs.flat());
+  array('char32_t', 'Compositions', pairs.flat());  // first, second, composed; sorted
 }
 
 async function main() {
   const answers = await probe();
-  lines.push('// SPDX-License-Identifier: Apache-2.0',
-             `// Made by scripts/unicode/make_tables.js from the answers of npm's tokenizers ${answers.version}. Not to be`,
-             '// edited by hand. Included by unicode.cc alone.', '// clang-format off',
-             `constexpr char kOracleVersion[] = "${answers.version}";`);
   writeProperties(answers);
   writeLowercase(answers);
   writeDecompositions(answers);
   writeCompositions(answers);
-  const target = path.join(__dirname, '../../exeunt/text/unicode_tables.inc');
-  fs.writeFileSync(target, lines.join('\n') + '\n');
+  const target = path.join(__dirname, '../../exeunt/text/unicode_tables.json');
+  fs.writeFileSync(target, JSON.stringify({ made_by: 'scripts/unicode/make_tables.js', oracle: answers.version, arrays }, null, 1)
+    .replace(/\n {4,}|\n {3}(?=\])/g, '') + '\n');
   console.log(`${path.relative(process.cwd(), target)}: ${fs.statSync(target).size} bytes`);
 }
 

@@ -64,9 +64,5 @@ TEST(Unicode, RanksKeepTheOrderOfCombiningClasses) {
   EXPECT_EQ(combining_rank(0x301), combining_rank(0x302));
 }
 
-TEST(Unicode, ReportsOracleVersion) {
-  EXPECT_FALSE(oracle_version().empty());
-}
-
 }  // namespace
 }  // namespace exeunt::unicode
