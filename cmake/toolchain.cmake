@@ -21,12 +21,13 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_D
   $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_BINARY_DIR}=build>)
 add_link_options(-Wl,--build-id=sha1)
 
-# What is given to users checks its stack and its buffers, and its table of functions is read-only. Not in other builds,
-# where sanitizers check more.
+# What is given to users checks its stack and its buffers, its table of functions is read-only, and it carries the functions
+# that it uses, not whole files of them. Not in other builds, where sanitizers check more.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT EXEUNT_SANITIZE)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong> $<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE>
-    $<$<COMPILE_LANGUAGE:CXX>:-D_FORTIFY_SOURCE=2>)
-  add_link_options(-Wl,-z,relro,-z,now)
+    $<$<COMPILE_LANGUAGE:CXX>:-D_FORTIFY_SOURCE=2>
+    $<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections> $<$<COMPILE_LANGUAGE:CXX>:-fdata-sections>)
+  add_link_options(-Wl,-z,relro,-z,now -Wl,--gc-sections)
 endif()
 
 # Results are promised bit for bit: no contraction or reassociation by the compiler.
