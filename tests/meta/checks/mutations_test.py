@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / 'scripts' / 'mutations'
+sys.path.insert(0, str(SCRIPT.parent))
+import mutation_sites  # noqa: E402
 
 PROJECT = {
     'CMakeLists.txt': '''cmake_minimum_required(VERSION 3.25)
@@ -25,11 +27,24 @@ add_executable(two_test two.cc one.cc)
 add_test(NAME two COMMAND two_test)
 add_executable(bad_test bad.cc)
 add_test(NAME bad COMMAND bad_test)
+add_executable(base_test base.cc exeunt/base/part.cc)
+add_test(NAME base COMMAND base_test)
 ''',
     'sum.cc': 'int sum(int a, int b) { return a + b; }\nint main() { return sum(2, 3) == 5 ? 0 : 1; }\n',
     'one.cc': 'int one() { return 1; }\n',
     'two.cc': 'int one();\nint two() { return one() + one(); }\nint main() { return two() == 2 ? 0 : 1; }\n',
     'bad.cc': 'int main() { return 1; }\n',
+    'exeunt/base/part.cc': """int part(int a, int b) {
+  return a - b;
+}
+int unused(int a) {
+  return a + 1;
+}
+int three_times(int a) {
+  return a * 3;
+}
+""",
+    'base.cc': 'int part(int, int);\nint three_times(int);\nint main() { return part(5, 2) != 3 || three_times(2) != 6; }\n',
 }
 
 
@@ -44,8 +59,11 @@ class Campaign(unittest.TestCase):
         self.report = folder / 'report.json'
         self.root = folder / 'tree'
         (self.root / 'scripts').mkdir(parents=True)
-        shutil.copy(SCRIPT, self.root / 'scripts/mutations')
+        for name in ('scripts/mutations', 'scripts/mutation_sites.py', 'scripts/touched', 'tests/meta/layers/check_layers.py'):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.root / name)
         for name, text in PROJECT.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text, encoding='utf-8')
 
     def run_script(self, lists, *arguments):
@@ -129,16 +147,45 @@ class Campaign(unittest.TestCase):
             self.assertEqual(self.run_script({'a': [text]})[0], 2, text)
 
 
+    def test_a_sample_reports_the_share_caught(self):
+        status, out, verdicts = self.run_script({}, '--sample', '3', '--seed', '1')
+        self.assertEqual((status, sorted(verdicts.values())), (1, ['caught', 'caught', 'survived']), out)
+        self.assertIn('2 of 3 random errors caught: 66.7 %', out)
+        survivor = next(line for line in out.split('\n') if 'survived' in line)
+        self.assertIn('exeunt/base/part.cc:5: return a + 1;', survivor)
+        old, new = survivor.split(': ', 1)[1].split(' -> ')
+        equal = f'# nobody calls it\n@ exeunt/base/part.cc\n- {old}\n+ {new}\n'
+        _, out, verdicts = self.run_script({'equivalent': [equal]}, '--sample', '2', '--seed', '1')
+        self.assertEqual(sorted(verdicts.values()), ['caught', 'caught'], out)
+
+
+class Sites(unittest.TestCase):
+    def changes(self, text):
+        return sorted(text[:one.start] + one.new + text[one.end:] for one in mutation_sites.sites(text))
+
+    def test_operators_constants_conditions_arguments_and_statements_change(self):
+        self.assertEqual(self.changes('x = a < b;'), ['x = a <= b;'])
+        self.assertEqual(self.changes('x = a + f(b, c);'), ['x = a + f(c, b);', 'x = a - f(b, c);'])
+        self.assertEqual(self.changes('y = !p && q;'), ['y = !p || q;', 'y = p && q;'])
+        self.assertEqual(self.changes('z = 41 * 0.5F;'), ['z = 41 * 1.0F;', 'z = 41 / 0.5F;', 'z = 42 * 0.5F;'])
+        self.assertEqual(self.changes('if (f(x)) g();'), ['if (false) g();'])
+        self.assertEqual(self.changes('  sum_ = other;\n'), ['  (void)0;\n'])
+
+    def test_texts_comments_templates_and_declarations_do_not(self):
+        for text in ('// a < b', 'f("a < 1")', '#if A < 1', 'std::vector<int> a;', 'template <typename T>',
+                     'static_assert(sizeof(int) == 4);', '  int other;', '  return;', "f('1');"):
+            self.assertEqual(self.changes(text), [], text)
+
+    def test_interval_is_wilsons(self):
+        low, high = mutation_sites.interval(16, 31)
+        self.assertAlmostEqual(low, 0.3484, 4)
+        self.assertAlmostEqual(high, 0.6803, 4)
+
+
 class Lists(unittest.TestCase):
     def test_every_mutation_applies(self):
         done = subprocess.run([sys.executable, SCRIPT, '--list'], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-    def test_every_layer_has_mutations(self):
-        sys.path.insert(0, str(ROOT / 'tests' / 'meta' / 'layers'))
-        from check_layers import ARROWS  # pylint: disable=import-outside-toplevel
-        wanted = {'train' if layer == 'trainer' else layer for layer in ARROWS}
-        self.assertEqual(wanted - {path.stem for path in (ROOT / 'tests/meta/mutations').glob('*.txt')}, set())
 
 
 if __name__ == '__main__':
