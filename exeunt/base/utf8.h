@@ -2,6 +2,7 @@
 // UTF-8 in and out. Invalid input is detected, or replaced as Unicode recommends (one U+FFFD per maximal subpart).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,19 @@ struct Decoded {
 
 // The code point at the start of `text`, which must not be empty.
 [[nodiscard]] Decoded decode_utf8(std::string_view text) noexcept;
+
+// Bytes of the code point at the start of `text`, which is not empty, by its first byte alone.
+[[nodiscard]] inline size_t code_point_bytes(std::string_view text) noexcept {
+  const auto lead = static_cast<uint8_t>(text.front());
+  return std::min<size_t>(lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4, text.size());
+}
+
+// Where the last code point of `text`, which is not empty and valid UTF-8, begins.
+[[nodiscard]] inline size_t last_code_point(std::string_view text) noexcept {
+  size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xC0U) == 0x80U) --at;
+  return at;
+}
 
 void append_utf8(std::string& out, char32_t code_point);
 

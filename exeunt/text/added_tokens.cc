@@ -12,8 +12,7 @@ namespace {
 
 // The code point that ends right before byte `end`, and where it begins.
 std::pair<char32_t, size_t> code_point_before(std::string_view text, size_t end) noexcept {
-  size_t at = end - 1;
-  while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xC0U) == 0x80U) --at;
+  const size_t at = last_code_point(text.substr(0, end));
   return {decode_utf8(text.substr(at)).code_point, at};
 }
 
@@ -46,32 +45,40 @@ size_t skip_space(std::string_view text, size_t at) noexcept {
 
 }  // namespace
 
+void read_added_token(JsonObject& object, AddedToken& token) {
+  token.content = object.string("content");
+  token.single_word = object.boolean_or("single_word", false);
+  token.lstrip = object.boolean_or("lstrip", false);
+  token.rstrip = object.boolean_or("rstrip", false);
+  token.normalized = object.boolean_or("normalized", token.normalized);
+}
+
 std::vector<AddedToken> parse_added_tokens(const Json& value, const std::string& where) {
   if (!value.is_array()) throw_bad_file(where, "got {}, want a list", glimpse(value));
   std::vector<AddedToken> tokens;
   for (size_t i = 0; i < value.size(); ++i) {
     JsonObject object(value[i], fmt::format("{}[{}]", where, i));
     AddedToken token;
-    token.content = object.string("content");
     token.id = static_cast<int32_t>(object.integer("id", 0, kMaxTokenId));
     token.special = object.boolean_or("special", false);
-    token.single_word = object.boolean_or("single_word", false);
-    token.lstrip = object.boolean_or("lstrip", false);
-    token.rstrip = object.boolean_or("rstrip", false);
-    token.normalized = object.boolean_or("normalized", !token.special);
+    token.normalized = !token.special;
+    read_added_token(object, token);
     object.finish();
     tokens.push_back(std::move(token));
   }
   return tokens;
 }
 
-AddedToken* AddedTokenList::find(const std::string& content) {
-  const auto found = places_.find(content);
-  return found == places_.end() ? nullptr : &tokens_[found->second];
-}
-
 void AddedTokenList::add(AddedToken token) {
   if (places_.emplace(token.content, tokens_.size()).second) tokens_.push_back(std::move(token));
+}
+
+void AddedTokenList::put(AddedToken token) {
+  const auto found = places_.find(token.content);
+  if (found == places_.end()) return add(std::move(token));
+  AddedToken& same = tokens_[found->second];
+  if (!token.id) token.id = same.id;
+  same = std::move(token);
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocabulary, const Normalizer& normalizer,

@@ -20,14 +20,17 @@
 namespace exeunt {
 
 struct AddedToken {
-  std::string content;
-  std::optional<int32_t> id;  // as the file says; must agree with the vocabulary
-  bool single_word = false;   // matches only between non-word characters
-  bool lstrip = false;        // absorbs the white space before it
-  bool rstrip = false;        // and after it
-  bool normalized = true;     // matched in the normalised text, after normalising its content
+  std::string content = {};
+  std::optional<int32_t> id = {};  // as the file says; must agree with the vocabulary
+  bool single_word = false;        // matches only between non-word characters
+  bool lstrip = false;             // absorbs the white space before it
+  bool rstrip = false;             // and after it
+  bool normalized = true;          // matched in the normalised text, after normalising its content
   bool special = false;
 };
+
+// Reads content, single_word, lstrip, rstrip and, where there is one, normalized.
+void read_added_token(JsonObject& object, AddedToken& token);
 
 // Reads "added_tokens" of tokenizer.json.
 [[nodiscard]] std::vector<AddedToken> parse_added_tokens(const Json& value, const std::string& where);
@@ -35,8 +38,8 @@ struct AddedToken {
 // Puts the tokens of several files together, each content once.
 class AddedTokenList {
  public:
-  [[nodiscard]] AddedToken* find(const std::string& content);  // null pointer if there is none
-  void add(AddedToken token);                                  // unless one with its content is there
+  void add(AddedToken token);  // unless one with its content is there
+  void put(AddedToken token);  // in place of one with its content, whose id it has unless it has its own
   [[nodiscard]] std::vector<AddedToken> take() { return std::move(tokens_); }
 
  private:

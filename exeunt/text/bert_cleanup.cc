@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/text/bert_cleanup.h"
-
+// BERT's normalisation: clean up, put spaces around ideographs, strip accents, lower case.
 #include <algorithm>
 
 #include "exeunt/base/utf8.h"
-#include "exeunt/text/normal_forms.h"
+#include "exeunt/text/normalizer.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {
@@ -113,10 +112,10 @@ void apply(const BertCleanup& cleanup, NormalizedText& text) {
     if (!unicode::is_bert_accent(c)) stripped.append(c, origin);
   });
   text = std::move(stripped);
-  if (cleanup.lowercase) apply_lowercase(text);
+  if (cleanup.lowercase) apply(Lowercase{}, text);
 }
 
-void apply_lowercase(NormalizedText& text) {
+void apply(Lowercase, NormalizedText& text) {
   if (text.plain()) {
     clean_plain({false, false, false, true}, text);
     return;

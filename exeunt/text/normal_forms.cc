@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/text/normal_forms.h"
-
+// Unicode normal forms of a text that tracks its origin.
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "exeunt/base/utf8.h"
+#include "exeunt/text/normalizer.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {

@@ -6,9 +6,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
-#include "exeunt/text/bert_cleanup.h"
 #include "exeunt/text/charsmap.h"
-#include "exeunt/text/normal_forms.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {
@@ -84,10 +82,6 @@ void apply(const std::shared_ptr<const Charsmap>& charsmap, NormalizedText& text
   apply_charsmap(*charsmap, text, most);
 }
 
-void apply(Lowercase, NormalizedText& text) {
-  apply_lowercase(text);
-}
-
 template <class Dropped>
 void drop(const Dropped& dropped, NormalizedText& text) {
   if (text.plain()) return;  // nothing that is dropped is ASCII
@@ -137,8 +131,7 @@ void apply(const Strip& strip, NormalizedText& text) {
     begin += next.bytes;
   }
   while (strip.right && begin < end) {
-    size_t at = end - 1;
-    while (at > begin && (static_cast<uint8_t>(text.text()[at]) & 0xC0U) == 0x80U) --at;
+    const size_t at = last_code_point(text.text().substr(0, end));
     if (!unicode::is_space(decode_utf8(text.text().substr(at)).code_point)) break;
     end = at;
   }

@@ -40,6 +40,11 @@ struct ReplaceBlanks {  // DeBERTa: two or more white spaces in a row, and every
   std::string content;
 };
 
+// Steps with sources of their own.
+void apply(const BertCleanup& cleanup, NormalizedText& text);
+void apply(NormalForm form, NormalizedText& text);  // decomposes, orders the combining marks and may compose again
+void apply(Lowercase, NormalizedText& text);        // code point by code point
+
 using NormalizerStep = std::variant<BertCleanup, NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace,
                                     ReplaceBlanks, std::shared_ptr<const Charsmap>, JoinWords, StripCombining>;
 using Normalizer = std::vector<NormalizerStep>;

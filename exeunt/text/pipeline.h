@@ -104,4 +104,31 @@ class Pipeline {
   std::vector<Blanks> blanks_;  // by id; only with trim_offsets
 };
 
+// The tokenizer of a family: `words.add(text, begin, end, scratch, out)` is its model, called as Pipeline::encode says
+// with one Words::Scratch per call of encode.
+template <class Words>
+class PipelineTokenizer : public Tokenizer {
+ public:
+  PipelineTokenizer(std::string_view family, Pipeline pipeline, Words words)
+      : family_(family), pipeline_(std::move(pipeline)), words_(std::move(words)) {}
+
+  [[nodiscard]] Encoding encode(std::string_view text, std::optional<std::string_view> pair,
+                                const EncodeOptions& options) const override {
+    typename Words::Scratch scratch;
+    return pipeline_.encode(text, pair, options,
+                            [&](const NormalizedText& source, size_t begin, size_t end, Tokens& out) {
+                              words_.add(source, begin, end, scratch, out);
+                            });
+  }
+  [[nodiscard]] int vocabulary() const noexcept override { return pipeline_.id_limit(); }
+  [[nodiscard]] std::string_view family() const noexcept override { return family_; }
+  [[nodiscard]] std::string token(int32_t id) const override { return pipeline_.token(id); }
+  [[nodiscard]] std::optional<int32_t> id(std::string_view token) const override { return pipeline_.id(token); }
+
+ private:
+  std::string_view family_;
+  Pipeline pipeline_;
+  Words words_;
+};
+
 }  // namespace exeunt

@@ -148,18 +148,14 @@ PostProcessor bert_post_processor(int32_t cls, int32_t sep) {
   PostProcessor post;
   post.single = {{Piece::special, {cls}, 0}, {Piece::first, {}, 0}, {Piece::special, {sep}, 0}};
   post.pair = post.single;
-  post.pair.push_back({Piece::second, {}, 1});
-  post.pair.push_back({Piece::special, {sep}, 1});
+  post.pair.insert(post.pair.end(), {{Piece::second, {}, 1}, {Piece::special, {sep}, 1}});
   return post;
 }
 
 PostProcessor roberta_post_processor(int32_t cls, int32_t sep) {
-  PostProcessor post;
-  post.single = {{Piece::special, {cls}, 0}, {Piece::first, {}, 0}, {Piece::special, {sep}, 0}};
+  PostProcessor post = bert_post_processor(cls, sep);
   post.pair = post.single;
-  post.pair.push_back({Piece::special, {sep}, 0});
-  post.pair.push_back({Piece::second, {}, 0});
-  post.pair.push_back({Piece::special, {sep}, 0});
+  post.pair.insert(post.pair.end(), {{Piece::special, {sep}, 0}, {Piece::second, {}, 0}, {Piece::special, {sep}, 0}});
   return post;
 }
 

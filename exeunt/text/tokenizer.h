@@ -41,7 +41,7 @@ class Tokenizer {
   [[nodiscard]] virtual std::optional<int32_t> id(std::string_view token) const = 0;
 };
 
-// Who logit_thresholds texts by a spiece.model without tokenizer.json: SentencePiece, as in the original early-exit
+// Who splits texts by a spiece.model without tokenizer.json: SentencePiece, as in the original early-exit
 // systems, or what Hugging Face's tokenizers make of the file (docs/decisions/0009).
 enum class SpieceReader { spiece, tokenizers };
 [[nodiscard]] std::optional<SpieceReader> spiece_reader_named(std::string_view name) noexcept;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
@@ -24,27 +23,19 @@ std::string model_type_of(const Json& model, const std::string& where) {
 
 // One named special token of tokenizer_config.json or special_tokens_map.json: a string, or an object with flags.
 std::optional<AddedToken> read_special(const Json& value, const std::string& where) {
-  AddedToken token;
-  token.special = true;
-  token.normalized = false;
   if (value.is_null()) return std::nullopt;
+  AddedToken token{.normalized = false, .special = true};
   if (value.is_string()) {
     token.content = value.get<std::string>();
-    return token;
+  } else {
+    JsonObject object(value, where);
+    read_added_token(object, token);
   }
-  JsonObject object(value, where);
-  token.content = object.string("content");
-  token.single_word = object.boolean_or("single_word", false);
-  token.lstrip = object.boolean_or("lstrip", false);
-  token.rstrip = object.boolean_or("rstrip", false);
-  token.normalized = object.boolean_or("normalized", false);
   return token;
 }
 
 class ConfigReader {
  public:
-  explicit ConfigReader(TokenizerConfig& config) : config_(config) {}
-
   void read(const ReadPath& path) {
     const Json value = read_json(path, size_t{1} << 26);
     JsonObject object(value, path.string());
@@ -69,12 +60,12 @@ class ConfigReader {
   void read_ids(const ReadPath& path) {
     auto tokens = read_token_ids(read_json(path, size_t{1} << 26), path.string());
     std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    for (auto& [content, id] : tokens) {
-      AddedToken token;
-      token.content = std::move(content);
-      token.id = id;
-      add(std::move(token));
-    }
+    for (auto& [content, id] : tokens) added_.add({.content = std::move(content), .id = id});
+  }
+
+  [[nodiscard]] TokenizerConfig take() {
+    config_.added = added_.take();
+    return std::move(config_);
   }
 
  private:
@@ -88,7 +79,7 @@ class ConfigReader {
     if (value == nullptr || slot) return;
     const auto token = read_special(*value, fmt::format("{}: field '{}'", object.where(), name));
     slot = token->content;
-    if (value->is_object()) add(*token);
+    if (value->is_object()) added_.add(*token);
   }
 
   void read_decoder(JsonObject& object) {
@@ -106,7 +97,7 @@ class ConfigReader {
       token.id = *id;
       by_id.emplace(*id, std::move(token));
     }
-    for (auto& [id, token] : by_id) add(std::move(token));
+    for (auto& [id, token] : by_id) added_.add(std::move(token));
   }
 
   void read_additional(JsonObject& object) {
@@ -114,16 +105,13 @@ class ConfigReader {
     if (list == nullptr) return;
     if (!list->is_array()) object.fail("additional_special_tokens", glimpse(*list), "a list");
     for (const Json& value : *list) {
-      if (auto token = read_special(value, object.where() + ": additional_special_tokens")) add(std::move(*token));
+      if (auto token = read_special(value, object.where() + ": additional_special_tokens"))
+        added_.add(std::move(*token));
     }
   }
 
-  void add(AddedToken token) {
-    if (known_.insert(token.content).second) config_.added.push_back(std::move(token));
-  }
-
-  TokenizerConfig& config_;
-  std::set<std::string> known_ = {};  // contents of config_.added
+  TokenizerConfig config_ = {};
+  AddedTokenList added_ = {};
 };
 
 }  // namespace
@@ -153,14 +141,13 @@ TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& whe
 }
 
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
-  TokenizerConfig config;
-  ConfigReader reader(config);
+  ConfigReader reader;
   const auto exists = [&](const char* name) { return path_exists(folder / name); };
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     if (exists(name)) reader.read(ReadPath::in(folder, name));
   }
   if (exists("added_tokens.json")) reader.read_ids(ReadPath::in(folder, "added_tokens.json"));
-  return config;
+  return reader.take();
 }
 
 }  // namespace exeunt

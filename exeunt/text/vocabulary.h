@@ -42,6 +42,12 @@ class Vocabulary {
   size_t count_ = 0;
 };
 
+// A token of one word: bytes [begin, end) of it.
+struct WordToken {
+  int32_t id;
+  uint32_t begin, end;
+};
+
 // A JSON object of token → id, as in tokenizer.json and vocab.json.
 [[nodiscard]] std::vector<std::pair<std::string, int32_t>> read_token_ids(const Json& object, const std::string& where);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece (BERT, ElasticBERT): a word is split from the left into the longest pieces in the vocabulary.
+// WordPiece (BERT, ElasticBERT): a word is split from the left into the longest pieces in the vocabulary. And the
+// pre-tokenizers used with it, which find the words.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,28 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/json.h"
 #include "exeunt/text/byte_trie.h"
 #include "exeunt/text/vocabulary.h"
 
 namespace exeunt {
+
+enum class WordSplit {
+  bert,              // at white space; each punctuation mark is a separate word
+  whitespace,        // \w+ or [^\w\s]+
+  whitespace_split,  // at white space alone
+  none,              // the whole text is one word
+};
+
+// Reads the JSON form (null: none). A kind that WordPiece does not support is an error that names it.
+[[nodiscard]] WordSplit parse_word_split(const Json& value, const std::string& where);
+
+// The first word at or after byte `at` of `text` (valid UTF-8): its begin and end; both are the text's size if there
+// is none.
+struct WordRange {
+  size_t begin, end;
+};
+[[nodiscard]] WordRange next_word(WordSplit split, std::string_view text, size_t at) noexcept;
 
 class WordPieceModel {
  public:
@@ -22,17 +41,11 @@ class WordPieceModel {
   };
   WordPieceModel(const Vocabulary& vocabulary, const Options& options);
 
-  // Bytes [begin, end) of a word.
-  struct Piece {
-    int32_t id;
-    uint32_t begin, end;
-  };
-
   // The id of `word` if it is one token as a whole, else -1. Words above 16 bytes are handled by cut().
   [[nodiscard]] int32_t whole(std::string_view word) const noexcept;
 
   // The pieces of `word` (valid UTF-8, not empty); one unknown piece if it cannot be split.
-  void cut(std::string_view word, std::vector<Piece>& pieces) const;
+  void cut(std::string_view word, std::vector<WordToken>& pieces) const;
 
  private:
   // A short word as numbers: with its size, equal keys are equal words.
@@ -47,7 +60,7 @@ class WordPieceModel {
   };
   static Key key_of(std::string_view word) noexcept;
   [[nodiscard]] size_t slot_of(Key key, size_t size) const noexcept;
-  [[nodiscard]] bool longest(const ByteTrie& trie, std::string_view word, Piece& piece) const noexcept;
+  [[nodiscard]] bool longest(const ByteTrie& trie, std::string_view word, WordToken& piece) const noexcept;
 
   ByteTrie starts_, continuations_;  // values are indices into the two lists
   std::vector<int32_t> start_ids_, continuation_ids_;

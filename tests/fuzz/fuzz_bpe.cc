@@ -6,7 +6,6 @@
 
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/byte_bpe.h"
-#include "exeunt/text/byte_level.h"
 #include "exeunt/text/families.h"
 #include "tests/fuzz/encode.h"
 #include "tests/fuzz/fuzz.h"

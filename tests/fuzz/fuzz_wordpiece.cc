@@ -35,7 +35,7 @@ std::vector<int32_t> cut_plainly(const Vocabulary& vocabulary, std::string_view 
 }
 
 void compare(const Vocabulary& vocabulary, const WordPieceModel& model, std::string_view word) {
-  std::vector<WordPieceModel::Piece> pieces;
+  std::vector<WordToken> pieces;
   model.cut(word, pieces);
   const std::vector<int32_t> wanted = cut_plainly(vocabulary, word);
   check(pieces.size() == wanted.size(), "as many pieces as by definition");

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/utf8.h"
-#include "exeunt/text/byte_level.h"
 #include "tests/fixtures/growth.h"
 
 namespace exeunt {

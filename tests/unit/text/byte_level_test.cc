@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/text/byte_level.h"
-
 #include <set>
 #include <vector>
 
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/utf8.h"
+#include "exeunt/text/byte_bpe.h"
 
 namespace exeunt {
 namespace {

@@ -8,7 +8,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/normalizer.h"
-#include "exeunt/text/word_split.h"
+#include "exeunt/text/wordpiece.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/text/metaspace.h"
-
+#include "exeunt/text/unigram.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

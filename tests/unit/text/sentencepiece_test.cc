@@ -10,7 +10,6 @@
 #include <sentencepiece_processor.h>
 
 #include "exeunt/base/files.h"
-#include "exeunt/text/spiece_model.h"
 #include "exeunt/text/unigram.h"
 #include "tests/fixtures/scratch.h"
 

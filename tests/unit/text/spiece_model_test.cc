@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/text/spiece_model.h"
-
 #include <cstring>
 
 #include "exeunt/base/files.h"
+#include "exeunt/text/sentencepiece.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

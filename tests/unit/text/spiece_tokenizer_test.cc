@@ -7,7 +7,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/text/families.h"
-#include "exeunt/text/spiece_model.h"
+#include "exeunt/text/sentencepiece.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

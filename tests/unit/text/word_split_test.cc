@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expected words were read off the oracle.
-#include "exeunt/text/word_split.h"
-
+#include "exeunt/text/wordpiece.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

@@ -13,7 +13,7 @@ using Pairs = std::vector<std::pair<std::string, int32_t>>;
 
 // The pieces of a word as "id:begin-end".
 std::vector<std::string> cut(const WordPieceModel& model, std::string_view word) {
-  std::vector<WordPieceModel::Piece> pieces;
+  std::vector<WordToken> pieces;
   model.cut(word, pieces);
   std::vector<std::string> out;
   for (const auto& piece : pieces) {
