@@ -88,7 +88,7 @@ OrderedJson certify_trained(const Common& common, const Certification& what) {
   CalibrateOptions options{.thresholds = what.thresholds};
   options.run.model = what.model;
   options.run.threads = what.threads;
-  options.plan.budgets = {*drop};
+  options.plan.max_drops = {*drop};
   const std::string command =
       fmt::format("exeunt calibrate {} --max-drop {}{}", shell_word(what.model), percent_text(*drop),
                   what.thresholds.empty() ? "" : " --thresholds " + shell_word(what.thresholds));

@@ -51,11 +51,11 @@ AttachJob job_of(const AttachFlags& flags) {
   job.texts.columns = text_columns(flags);
   job.out = flags.out.empty() ? default_out(job.model) : flags.out;
   job.precision = precision_named(flags.precision);
-  job.plan.budgets.clear();
+  job.plan.max_drops.clear();
   for (const std::string& text : flags.budgets) {
-    for (const std::string& one : comma_list(text)) job.plan.budgets.push_back(share_of(one, "--max-drop"));
+    for (const std::string& one : comma_list(text)) job.plan.max_drops.push_back(share_of(one, "--max-drop"));
   }
-  std::sort(job.plan.budgets.begin(), job.plan.budgets.end());
+  std::sort(job.plan.max_drops.begin(), job.plan.max_drops.end());
   job.plan.delta = delta_of(flags.confidence);
   if (!flags.range.empty()) job.plan.range = value_range(flags.range, "--range");
   // Everything is written in one go at the end. An interruption before that leaves nothing; during it, it waits.
@@ -85,7 +85,7 @@ std::vector<std::string> next_commands(const Attached& done) {
 
 OrderedJson budget_json(const Attached& done, const BudgetReport& budget) {
   OrderedJson out;
-  out["epsilon"] = budget.outcome.epsilon;
+  out["max_drop"] = budget.outcome.max_drop;
   out["policy"] = str(budget.outcome.policy);
   out["average_layers"] = budget.score.cost.average_layers;
   out["speedup_ratio"] = budget.score.cost.speedup_ratio;
@@ -172,7 +172,7 @@ void print_budgets(const Attached& done) {
   if (ordered) rows.back().insert(rows.back().end(), {"100.00%", "100.00%"});
   add_metrics(done.full.metrics, rows.back());
   for (const BudgetReport& budget : done.budgets) {
-    rows.push_back({fmt::format("{:g}%", 100 * budget.outcome.epsilon), str(budget.outcome.policy),
+    rows.push_back({fmt::format("{:g}%", 100 * budget.outcome.max_drop), str(budget.outcome.policy),
                     fmt::format("{:.2f}%", 100 * budget.outcome.report.texts),
                     fmt::format("{:.2f}", budget.score.cost.average_layers),
                     fmt::format("{:.2f}x", budget.score.cost.speedup_ratio), fmt::format("{:.2f}", budget.milliseconds),

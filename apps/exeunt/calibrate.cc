@@ -24,11 +24,11 @@ struct CalibrateFlags {
 
 CalibrationPlan plan_of(const CalibrateFlags& flags) {
   CalibrationPlan plan = flags.calibrate.plan;
-  plan.budgets.clear();
+  plan.max_drops.clear();
   for (const std::string& text : flags.budgets) {
-    for (const std::string& one : comma_list(text)) plan.budgets.push_back(share_of(one, "--max-drop"));
+    for (const std::string& one : comma_list(text)) plan.max_drops.push_back(share_of(one, "--max-drop"));
   }
-  std::sort(plan.budgets.begin(), plan.budgets.end());
+  std::sort(plan.max_drops.begin(), plan.max_drops.end());
   plan.delta = delta_of(flags.confidence);
   if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
   if (!flags.method.empty()) plan.method = method_named(flags.method);

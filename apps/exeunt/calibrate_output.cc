@@ -22,7 +22,7 @@ OrderedJson metrics_json(const PolicyScore& score) {
   return out;
 }
 
-OrderedJson point_json(const BudgetOutcome& outcome, const PolicyScore& score) {
+OrderedJson point_json(const DropOutcome& outcome, const PolicyScore& score) {
   OrderedJson out = outcome_json(outcome);
   out["report_metrics"] = metrics_json(score);
   return out;
@@ -37,9 +37,9 @@ std::string interval_text(const LossInterval& interval) {
 }
 
 void print_outcomes(const Calibrated& done) {
-  const std::vector<BudgetOutcome>& outcomes = done.calibration.outcomes;
+  const std::vector<DropOutcome>& outcomes = done.calibration.outcomes;
   const bool report = done.data.report.rows > 0;
-  const bool repeats = std::any_of(outcomes.begin(), outcomes.end(), [](const BudgetOutcome& outcome) {
+  const bool repeats = std::any_of(outcomes.begin(), outcomes.end(), [](const DropOutcome& outcome) {
     return outcome.report.texts != outcome.report.requests;
   });
   std::vector<std::string> header{"budget", "policy", "loss"};
@@ -50,8 +50,8 @@ void print_outcomes(const Calibrated& done) {
   std::vector<std::vector<std::string>> rows{{"-", "full", "0.00%"}};
   rows.front().resize(header.size() - done.scores.front().metrics.size() - 1, "-");
   rows.front().emplace_back("1.00x");
-  for (const BudgetOutcome& outcome : outcomes) {
-    std::vector<std::string> row{fmt::format("{:g}%", 100 * outcome.epsilon), str(outcome.policy),
+  for (const DropOutcome& outcome : outcomes) {
+    std::vector<std::string> row{fmt::format("{:g}%", 100 * outcome.max_drop), str(outcome.policy),
                                  share_text(outcome.report.texts)};
     if (report) row.push_back(interval_text(*outcome.interval));
     if (repeats) row.push_back(share_text(outcome.report.requests));
@@ -65,7 +65,7 @@ void print_outcomes(const Calibrated& done) {
 
 // Of the first budget, whose policy is the default.
 void print_groups(const Calibrated& done) {
-  const BudgetOutcome& outcome = done.calibration.outcomes.front();
+  const DropOutcome& outcome = done.calibration.outcomes.front();
   if (outcome.groups.empty()) return;
   std::vector<std::string> header{"group", "texts", "lost"};
   if (outcome.interval) header.insert(header.end(), {"other texts", "loss", "95 %"});
@@ -77,7 +77,7 @@ void print_groups(const Calibrated& done) {
                                           interval_text(group.interval)};
     rows.back().insert(rows.back().end(), report.begin(), report.end());
   }
-  fmt::print("\neach group keeps {:g}%, too:\n", 100 * outcome.epsilon);
+  fmt::print("\neach group keeps {:g}%, too:\n", 100 * outcome.max_drop);
   print_table(header, rows);
 }
 

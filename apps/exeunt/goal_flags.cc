@@ -31,7 +31,7 @@ void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
   verb.add_option("--target-speedup", flags.speedup, "Speed-up over full depth to reach with the least loss")
       ->type_name("3x")
       ->group(kGroup);
-  verb.add_option("--max-drop", flags.drop, "Maximum loss against full depth, at the highest speed")
+  verb.add_option("--max-drop", flags.max_drop, "Maximum loss against full depth, at the highest speed")
       ->type_name("SHARE")
       ->group(kGroup);
   verb.add_option("--confidence", flags.confidence, "With --max-drop: confidence of the certificate")
@@ -48,15 +48,15 @@ void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
 }
 
 Goal goal_of(const GoalFlags& flags) {
-  if (flags.speedup.empty() == flags.drop.empty()) {
+  if (flags.speedup.empty() == flags.max_drop.empty()) {
     throw Error(Code::usage,
-                flags.drop.empty() ? "got no target, want a speed-up or a maximum loss"
-                                   : "got both --target-speedup and --max-drop, want one of them",
+                flags.max_drop.empty() ? "got no target, want a speed-up or a maximum loss"
+                                       : "got both --target-speedup and --max-drop, want one of them",
                 "--target-speedup 3x, or --max-drop 0.5%");
   }
   Goal goal;
   if (!flags.speedup.empty()) goal.speedup = ratio_of(flags.speedup);
-  if (!flags.drop.empty()) goal.drop = share_of(flags.drop, "--max-drop");
+  if (!flags.max_drop.empty()) goal.max_drop = share_of(flags.max_drop, "--max-drop");
   goal.confidence = flags.confidence;
   if (!flags.loss.empty()) goal.loss = loss_named(flags.loss);
   goal.timed = flags.by_time;

@@ -12,11 +12,11 @@
 namespace exeunt::apps {
 
 struct GoalFlags {
-  std::string speedup, drop, loss;
+  std::string speedup, max_drop, loss;
   double confidence = 0.95;
   bool by_time = false;
 
-  [[nodiscard]] bool given() const noexcept { return !speedup.empty() || !drop.empty(); }
+  [[nodiscard]] bool given() const noexcept { return !speedup.empty() || !max_drop.empty(); }
 };
 
 void add_goal_flags(CLI::App& verb, GoalFlags& flags);

@@ -42,8 +42,8 @@ constexpr std::array<Placeholder, 28> kPlaceholders{{
     {"also", "NAME=FILE"},      {"cls-first", "WHEN"},  {"data", "PATH"},           {"eval-data", "FILE"},
     {"eval-features", "FILE"},  {"exit-at", "LAYERS"},  {"exits", "LAYERS"},        {"gold", "FILE"},
     {"import", "FILE"},         {"keep-best", "WHICH"}, {"lengths", "LIST"},        {"lengths-of", "TRACE"},
-    {"max-drift", "SHARE"},     {"max-drop", "SHARE"},  {"max-loss", "SHARE"},      {"max-drop-under-load", "SHARE"},
-    {"metrics-compat", "NAME"}, {"out", "PATH"},        {"profile", "FILE"},        {"set", "FIELD=VALUE"},
+    {"max-drift", "SHARE"},     {"max-drop", "SHARE"},  {"set", "FIELD=VALUE"},     {"max-drop-under-load", "SHARE"},
+    {"metrics-compat", "NAME"}, {"out", "PATH"},        {"profile", "FILE"},        {"max-accuracy-drop", "SHARE"},
     {"shadow", "SHARE"},        {"shard", "I/N"},       {"threads", "LIST"},        {"tls-cert", "FILE"},
     {"tls-key", "FILE"},        {"to", "FORMAT"},       {"train-features", "FILE"}, {"unix-socket", "PATH"},
 }};

@@ -64,7 +64,7 @@ void show(const Common& common, const PolicyFlags& flags) {
     }
     print_pairs(rows);
     for (const PolicyPoint& point : entry.points) {
-      fmt::print("  budget {:g} %: {} at {:.0f} % of the layers\n", 100 * point.epsilon, str(point.policy),
+      fmt::print("  budget {:g} %: {} at {:.0f} % of the layers\n", 100 * point.max_drop, str(point.policy),
                  100 * point.cost_fraction);
     }
     fmt::print("\n");

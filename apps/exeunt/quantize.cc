@@ -16,7 +16,7 @@ namespace {
 
 struct QuantizeFlags {
   QuantizeOptions quantize;
-  std::string precision = "int8", max_drift = "2%", max_loss = "0.5%", budget = "1%";
+  std::string precision = "int8", max_drift = "2%", max_accuracy_drop = "0.5%", max_drop = "1%";
 };
 
 void add_row(const std::string& what, const Change& change, std::vector<std::vector<std::string>>& rows) {
@@ -37,8 +37,8 @@ void run(const Common& common, const QuantizeFlags& flags) {
   QuantizeOptions options = flags.quantize;
   options.precision = *precision_named(flags.precision);
   options.max_changed = share_of(flags.max_drift, "--max-drift");
-  options.max_drop = share_of(flags.max_loss, "--max-loss");
-  options.budget = share_of(flags.budget, "--max-drop");
+  options.max_accuracy_drop = share_of(flags.max_accuracy_drop, "--max-accuracy-drop");
+  options.max_drop = share_of(flags.max_drop, "--max-drop");
   const Quantized done = quantize_model(options, observer(common));
   const QuantizeOutcome& outcome = done.outcome;
   const std::string policy = done.calibration ? str(done.calibration->entry.policy) : "";
@@ -88,8 +88,9 @@ void add_quantize(CommandLine& line) {
       ->default_str("fp32's own");
   verb->add_option("--max-drift", flags->max_drift, "Maximum share of texts whose label or exit differs from fp32")
       ->capture_default_str();
-  verb->add_option("--max-loss", flags->max_loss, "Maximum loss of accuracy against fp32")->capture_default_str();
-  verb->add_option("--max-drop", flags->budget, "Loss budget of the certified policy, against fp32 at full depth")
+  verb->add_option("--max-accuracy-drop", flags->max_accuracy_drop, "Maximum loss of accuracy against fp32")
+      ->capture_default_str();
+  verb->add_option("--max-drop", flags->max_drop, "Loss budget of the certified policy, against fp32 at full depth")
       ->capture_default_str();
   verb->add_option("--confidence", flags->quantize.confidence, "Confidence of the certified policy")
       ->check(CLI::Range(0.5, 0.999999))

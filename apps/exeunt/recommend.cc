@@ -43,7 +43,7 @@ std::string calibrate_command(const RecommendFlags& flags, const MeasureOptions&
                               const Measured& measured) {
   std::string out = fmt::format("exeunt calibrate {}{} --max-drop {:g}% --policy {}", shell_word(where.model),
                                 flags_for(where, measured.model ? measured.trace.info.precision : ""),
-                                100 * *flags.goal.drop, best.family);
+                                100 * *flags.goal.max_drop, best.family);
   if (flags.goal_flags.confidence != GoalFlags{}.confidence)
     out += fmt::format(" --confidence {:g}", flags.goal_flags.confidence);
   if (!flags.goal_flags.loss.empty()) out += fmt::format(" --loss {}", flags.goal_flags.loss);

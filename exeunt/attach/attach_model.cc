@@ -294,14 +294,14 @@ class AttachFlow {
     result_.max_length = options.max_length;
     learned_ = learned_in(source_.folder());
     const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, drawn_) : 0;
-    const double epsilon = job_.plan.budgets.front();
+    const double max_drop = job_.plan.max_drops.front();
     const RiskTest test{
         .loss = finished_.exits().problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement,
         .method = finished_.exits().problem == Problem::regression ? RiskMethod::wsr : RiskMethod::ltt_binomial,
-        .epsilon = epsilon,
-        .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.budgets.size())};
+        .max_drop = max_drop,
+        .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.max_drops.size())};
     const auto needed = static_cast<size_t>(rows_without_loss(test));
-    result_.parts = split_texts(drawn_.texts.size(), known, needed, epsilon, 1 - job_.plan.delta);
+    result_.parts = split_texts(drawn_.texts.size(), known, needed, max_drop, 1 - job_.plan.delta);
     if (finished_.exits().problem == Problem::regression) {  // a reranker's order is that of all answers to a question
       reorder(drawn_, whole_questions_last(drawn_.texts, known, result_.parts.report, job_.texts.seed));
     }
@@ -386,12 +386,12 @@ class AttachFlow {
     result_.precisions = std::move(certified.trials);
     result_.calibration = std::move(certified.calibration);
     data_ = std::move(certified.data);
-    const BudgetOutcome& first = result_.calibration.outcomes.front();
+    const DropOutcome& first = result_.calibration.outcomes.front();
     if (str(first.policy) == "full") {
       observer_.notice(fmt::format(
           "no exit can be used within {:g} %: every text runs all layers; more texts make better exits, and a larger "
           "--max-drop allows more",
-          100 * first.epsilon));
+          100 * first.max_drop));
     }
     result_.exits = exit_reports(fp32_.report);
     result_.full = score_of(fp32_.report, PolicySpec{});
@@ -438,7 +438,7 @@ class AttachFlow {
     const std::span<const Example> examples =
         std::span(drawn_.texts).subspan(result_.parts.learn + result_.parts.fit + result_.parts.certify);
     for (size_t i = 0; i < result_.calibration.outcomes.size(); ++i) {
-      const BudgetOutcome& outcome = result_.calibration.outcomes[i];
+      const DropOutcome& outcome = result_.calibration.outcomes[i];
       BudgetReport report_line{.outcome = outcome, .score = score_of(data_.report, outcome.policy)};
       report_line.milliseconds = time_of(engine, timed, outcome.policy, result_.calibration.entry.points[i].exit_rates);
       if (result_.problem == Problem::regression) {
@@ -506,7 +506,7 @@ class AttachFlow {
 
 }  // namespace
 
-AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilon, double confidence) {
+AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_drop, double confidence) {
   const auto all = static_cast<double>(texts);
   const double wanted = kRoom * static_cast<double>(needed) / kHeldOutShares.certify;
   const double least_share = std::min(kHeldOut * all, kEnough);
@@ -529,7 +529,7 @@ AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilo
   throw Error(
       Code::failure,
       fmt::format("too few texts: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least",
-                  texts, 100 * epsilon, 100 * confidence, static_cast<size_t>(std::ceil(least))),
+                  texts, 100 * max_drop, 100 * confidence, static_cast<size_t>(std::ceil(least))),
       "bring more texts (--texts takes several files), or allow more with --max-drop");
 }
 

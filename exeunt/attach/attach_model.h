@@ -45,7 +45,7 @@ struct ExitReport {
 };
 
 struct BudgetReport {
-  BudgetOutcome outcome = {};
+  DropOutcome outcome = {};
   PolicyScore score = {};
   double milliseconds = 0;  // a text, measured
   std::optional<OrderKept> order = {};
@@ -77,7 +77,7 @@ struct Attached {
 // The parts of `texts` distinct texts, of which the model has learned `known` before, for a promise that takes at least
 // `needed` rows to certify: known texts are learned again. Throws Error (failure) that says how many texts it takes if
 // they are too few.
-[[nodiscard]] AttachParts split_texts(size_t texts, size_t known, size_t needed, double epsilon, double confidence);
+[[nodiscard]] AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_drop, double confidence);
 
 // Throws Error and then leaves nothing behind.
 [[nodiscard]] Attached attach_model(const AttachJob& job, const Observer& observer);

@@ -95,9 +95,9 @@ exeunt::CalibrationPlan plan_of(const exeunt_plan& given) {
   exeunt::CalibrationPlan plan;
   if (given.budgets > 0) {
     require(given.max_drop != nullptr, "max_drop: got a null pointer");
-    plan.budgets.assign(given.max_drop, given.max_drop + given.budgets);
-    std::sort(plan.budgets.begin(), plan.budgets.end());
-    for (const double budget : plan.budgets)
+    plan.max_drops.assign(given.max_drop, given.max_drop + given.budgets);
+    std::sort(plan.max_drops.begin(), plan.max_drops.end());
+    for (const double budget : plan.max_drops)
       require(budget > 0 && budget < 1, "max_drop: want shares above 0, below 1");
   }
   if (given.confidence != 0) {
@@ -188,7 +188,7 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
     out["exits"] = done.entry.exits;
     out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
     out["points"] = OrderedJson::array();
-    for (const exeunt::BudgetOutcome& outcome : done.outcomes) out["points"].push_back(outcome_json(outcome));
+    for (const exeunt::DropOutcome& outcome : done.outcomes) out["points"].push_back(outcome_json(outcome));
     out["families"] = trials_json(done.trials);
     out["policy_file"] = OrderedJson::parse(policy_file_text(file));
     hand_out(out, json);

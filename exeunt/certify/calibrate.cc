@@ -18,7 +18,7 @@
 namespace exeunt {
 namespace {
 
-constexpr double kLeastBudget = 1e-5;  // which already takes 300,000 examples
+constexpr double kLeastMaxDrop = 1e-5;  // which already takes 300,000 examples
 
 // The plan with its open questions answered by the model.
 struct Settled {
@@ -28,7 +28,7 @@ struct Settled {
   std::optional<std::pair<double, double>> range;
   bool requests;  // repeats count
 
-  [[nodiscard]] RiskTest test(double epsilon) const { return {loss, method, epsilon, delta}; }
+  [[nodiscard]] RiskTest test(double max_drop) const { return {loss, method, max_drop, delta}; }
 };
 
 // How often the most frequent text was asked.
@@ -41,11 +41,11 @@ int most_repeats(const CalibrationData& data) {
 
 Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   const auto refuse = [](const std::string& why) { throw Error(Code::usage, why); };
-  if (plan.budgets.empty()) refuse("no budget: say how much may be lost, as in --max-drop 1%");
-  for (size_t i = 0; i < plan.budgets.size(); ++i) {
-    if (!(plan.budgets[i] >= kLeastBudget && plan.budgets[i] < 1))
-      refuse(fmt::format("budget: got {}, want a share from {} to below 1", plan.budgets[i], kLeastBudget));
-    if (i > 0 && plan.budgets[i] <= plan.budgets[i - 1]) refuse("budgets: want increasing values");
+  if (plan.max_drops.empty()) refuse("no budget: say how much may be lost, as in --max-drop 1%");
+  for (size_t i = 0; i < plan.max_drops.size(); ++i) {
+    if (!(plan.max_drops[i] >= kLeastMaxDrop && plan.max_drops[i] < 1))
+      refuse(fmt::format("budget: got {}, want a share from {} to below 1", plan.max_drops[i], kLeastMaxDrop));
+    if (i > 0 && plan.max_drops[i] <= plan.max_drops[i - 1]) refuse("budgets: want increasing values");
   }
   if (!(plan.delta > 0 && plan.delta < 1))
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
@@ -58,7 +58,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   if (settled.method == RiskMethod::ltt_binomial && !zero_one)
     refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}'{} has others; use wsr, ltt-hb or crc",
                        name_of(settled.loss), settled.requests ? " over repeated requests" : ""));
-  settled.delta = plan.delta / static_cast<double>(plan.budgets.size());
+  settled.delta = plan.delta / static_cast<double>(plan.max_drops.size());
   if (plan.tries > 0) settled.delta *= share_of_try(plan.tries);
   settled.range = plan.range;
   if (data.fit.info.problem == Problem::regression && !settled.range) settled.range = observed_range(data.fit);
@@ -79,7 +79,7 @@ Sample sample_of(const CalibrationData& data, const Settled& settled, const Grou
 
 void refuse_too_few(const CalibrationData& data, const CalibrationPlan& plan, const Settled& settled,
                     const Grouping& grouping, const Sample& certify) {
-  const RiskTest test = settled.test(plan.budgets.front());
+  const RiskTest test = settled.test(plan.max_drops.front());
   const auto refuse_below = [&](int64_t rows, int64_t needed, const std::string& where) {
     if (rows >= needed) return;
     const double total = static_cast<double>(data.fit.rows + data.certify.rows + data.report.rows);
@@ -90,11 +90,11 @@ void refuse_too_few(const CalibrationData& data, const CalibrationPlan& plan, co
             : fmt::format("at {:.4g} %{}", 100 * (1 - plan.delta),
                           plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
     const std::string best = rows > 0 ? fmt::format(", or allow more: {} examples certify {:.3g} % at best", rows,
-                                                    100 * least_budget(test, rows, certify.weights))
+                                                    100 * least_max_drop(test, rows, certify.weights))
                                       : "";
     throw Error(Code::failure,
                 fmt::format("not enough data: certifying {:.4g} % {} takes {} examples without a loss, and {} has {}",
-                            100 * test.epsilon, certainty, needed, where, rows),
+                            100 * test.max_drop, certainty, needed, where, rows),
                 fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE){}", all, best));
   };
   const int64_t needed = rows_without_loss(test, certify.weights);
@@ -125,14 +125,14 @@ Choice choose_family(const CalibrationPlan& plan, const Settled& settled, const 
   for (const std::string& family : families) {
     std::vector<Candidate> candidates = order_candidates(family, scope, fit);
     FamilyTrial trial{.family = family, .cost_fraction = 0};
-    for (const double epsilon : plan.budgets) {
+    for (const double max_drop : plan.max_drops) {
       const auto passes = [&](const PolicySpec& policy) {
-        return would_pass(settled.test(epsilon), fit.measure(policy).losses, certify_rows, sample);
+        return would_pass(settled.test(max_drop), fit.measure(policy).losses, certify_rows, sample);
       };
       size_t last = 0;
       if (!passes(candidates.front().policy)) trial.cost_fraction = INFINITY;
       while (last + 1 < candidates.size() && passes(candidates[last + 1].policy)) ++last;
-      trial.cost_fraction += candidates[last].cost_fraction / static_cast<double>(plan.budgets.size());
+      trial.cost_fraction += candidates[last].cost_fraction / static_cast<double>(plan.max_drops.size());
       trial.expected.push_back(candidates[last].policy);
     }
     if (choice.trials.empty() || trial.cost_fraction < choice.trials.front().cost_fraction) {
@@ -237,8 +237,8 @@ SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>&
       test, settings, [&](size_t i) { return parts.certify.measure(candidates[i].policy).losses; }, parts.sample);
 }
 
-BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
-                             bool or_full_depth) {
+DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
+                         bool or_full_depth) {
   SequenceResult verdict = test_settings(test, candidates, candidates.size(), parts);
   if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
@@ -246,11 +246,11 @@ BudgetOutcome certify_budget(const RiskTest& test, const std::vector<Candidate>&
     throw Error(
         Code::failure,
         fmt::format("nothing stays within {:.4g} %: {} differs from the reference by {:.2f} % even at full depth",
-                    100 * test.epsilon, parts.data.certify.info.precision, 100 * full.texts),
+                    100 * test.max_drop, parts.data.certify.info.precision, 100 * full.texts),
         "allow more with --max-drop, keep more matrices in a higher precision, or use another precision");
   }
-  BudgetOutcome outcome;
-  outcome.epsilon = test.epsilon;
+  DropOutcome outcome;
+  outcome.max_drop = test.max_drop;
   outcome.policy = candidates[*verdict.setting].policy;
   outcome.p_value = verdict.p_value;
   const LossMeter::Measured tested = parts.certify.measure(outcome.policy);
@@ -296,17 +296,17 @@ std::vector<float> exit_rates(const ExitTrace& trace, const PolicySpec& policy, 
   return rates;
 }
 
-Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, const BudgetOutcome& first) {
+Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, const DropOutcome& first) {
   const CalibrationData& data = parts.data;
   const Settled& settled = parts.settled;
   Certificate certificate;
   certificate.loss = settled.loss;
   certificate.method = settled.method;
-  certificate.epsilon = plan.budgets.front();
+  certificate.max_drop = plan.max_drops.front();
   certificate.delta = plan.delta;
   certificate.rows = count_of(data.certify_rows, data.certify.rows, settled.requests);
   certificate.losses = first.losses;
-  certificate.budgets = static_cast<int>(plan.budgets.size());
+  certificate.budgets = static_cast<int>(plan.max_drops.size());
   certificate.fit = part_of(data.fit, count_of(data.fit_rows, data.fit.rows, settled.requests));
   certificate.certify = part_of(data.certify, certificate.rows);
   const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
@@ -338,8 +338,8 @@ bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan)
   const Grouping grouping(plan.group, data);
   Parts parts = parts_of(data, settled, grouping);
   const std::vector<Candidate> full(1);
-  return std::all_of(plan.budgets.begin(), plan.budgets.end(), [&](double epsilon) {
-    return test_settings(settled.test(epsilon), full, 1, parts).setting.has_value();
+  return std::all_of(plan.max_drops.begin(), plan.max_drops.end(), [&](double max_drop) {
+    return test_settings(settled.test(max_drop), full, 1, parts).setting.has_value();
   });
 }
 
@@ -363,8 +363,8 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
                                                 static_cast<int64_t>(data.certify.rows));
   out.trials = std::move(choice.trials);
   for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
-  for (const double epsilon : plan.budgets)
-    out.outcomes.push_back(certify_budget(settled.test(epsilon), choice.candidates, parts, plan.or_full_depth));
+  for (const double max_drop : plan.max_drops)
+    out.outcomes.push_back(certify_drop(settled.test(max_drop), choice.candidates, parts, plan.or_full_depth));
 
   const std::vector<int>& layers = data.fit.info.layers;
   const std::vector<float> ones(layers.size(), 1.0F);
@@ -377,8 +377,8 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
     out.entry.decision_temperature = scope.temperature.empty() ? ones : scope.temperature;
     out.entry.score_temperature = plan.temperatures ? score_temperatures(data.fit) : ones;
   }
-  for (const BudgetOutcome& outcome : out.outcomes) {
-    out.entry.points.push_back({rule_part(outcome.policy), outcome.epsilon, outcome.certify_cost,
+  for (const DropOutcome& outcome : out.outcomes) {
+    out.entry.points.push_back({rule_part(outcome.policy), outcome.max_drop, outcome.certify_cost,
                                 exit_rates(data.certify, outcome.policy, out.entry.exits)});
   }
   out.entry.policy = out.entry.points.front().policy;

@@ -24,7 +24,7 @@ namespace exeunt {
 }
 
 struct CalibrationPlan {
-  std::vector<double> budgets = {0.01};    // largest mean loss, increasing; the first becomes the default policy
+  std::vector<double> max_drops = {0.01};  // largest mean loss, increasing; the first becomes the default policy
   double delta = 0.05;                     // 1 - confidence, shared by all budgets and tries
   std::optional<RiskLoss> loss = {};       // default: disagreement, or abs_diff for regression
   std::optional<RiskMethod> method = {};   // default: the exact binomial for disagreement, wsr for the others
@@ -59,10 +59,10 @@ struct GroupOutcome {
   LossInterval interval = {};  // of report.texts, 95 %
 };
 
-// The result for one budget. Of the mean loss, nothing below `epsilon` is certified: the setting was found by walking
+// The result for one budget. Of the mean loss, nothing below `max_drop` is certified: the setting was found by walking
 // until a test failed, and a bound computed for where the walk ended would be too low.
-struct BudgetOutcome {
-  double epsilon = 0;
+struct DropOutcome {
+  double max_drop = 0;
   PolicySpec policy;        // complete with exits and temperatures; `full` where nothing bolder passes
   double losses = 0;        // sum over the certify part, in the certificate's unit
   double p_value = 1;       // of the test that let it pass; 0 under crc
@@ -83,7 +83,7 @@ struct FamilyTrial {
 
 struct Calibration {
   PolicyEntry entry;  // ready for policy.json but for tool and created
-  std::vector<BudgetOutcome> outcomes;
+  std::vector<DropOutcome> outcomes;
   std::vector<FamilyTrial> trials;   // the first is the one chosen
   std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever bolder
 };

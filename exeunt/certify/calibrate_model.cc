@@ -70,14 +70,14 @@ TracedTexts texts_of(const CalibrateOptions& options, const Measured& measured) 
 void say_losses(const Calibrated& done, const Observer& observer) {
   const size_t rows = done.data.report.rows > 0 ? done.data.report.rows : done.data.certify.rows;
   for (size_t i = 0; i < done.calibration.outcomes.size(); ++i) {
-    const double epsilon = done.calibration.outcomes[i].epsilon;
+    const double max_drop = done.calibration.outcomes[i].max_drop;
     for (size_t m = 0; m < done.scores[i + 1].metrics.size(); ++m) {
       const Score &full = done.scores.front().metrics[m], &early = done.scores[i + 1].metrics[m];
-      if (!loses_much(full.value, early.value, epsilon, rows)) continue;
+      if (!loses_much(full.value, early.value, max_drop, rows)) continue;
       observer.notice(
           fmt::format("{} falls from {:.2f} to {:.2f} with the policy for {:g}%, on {} texts: the promise is about {} "
                       "alone; ask for a smaller --max-drop or bring more rows",
-                      name_of(full.metric), 100 * full.value, 100 * early.value, 100 * epsilon, rows,
+                      name_of(full.metric), 100 * full.value, 100 * early.value, 100 * max_drop, rows,
                       name_of(done.calibration.entry.certificate->loss)));
     }
   }
@@ -297,7 +297,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     write_thresholds(measured.model->folder(), done.logit_thresholds);  // before the policy, likewise
   keep_policy(lock, done.out, measured, done.calibration.entry, !done.precisions.empty());
   Scorer scorer(early, scorer_options(measured));
-  for (const BudgetOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
+  for (const DropOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
   say_losses(done, observer);
   return done;
 }

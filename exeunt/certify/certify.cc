@@ -37,26 +37,26 @@ std::vector<double> unit_losses(const std::vector<double>& losses, LossRange ran
 double p_value_of(const RiskTest& test, const std::vector<double>& losses) {
   const LossRange range = range_of(test.loss);
   const auto rows = static_cast<int64_t>(losses.size());
-  const double epsilon = to_unit(test.epsilon, range);
+  const double max_drop = to_unit(test.max_drop, range);
   switch (test.method) {
     case RiskMethod::ltt_binomial:
-      return binomial_p_value(std::llround(sum_of(losses)), rows, epsilon);
+      return binomial_p_value(std::llround(sum_of(losses)), rows, max_drop);
     case RiskMethod::ltt_hb:
-      return hoeffding_bentkus_p_value(sum_of(unit_losses(losses, range)) / static_cast<double>(rows), rows, epsilon);
+      return hoeffding_bentkus_p_value(sum_of(unit_losses(losses, range)) / static_cast<double>(rows), rows, max_drop);
     default:
-      return wsr_p_value(unit_losses(losses, range), epsilon, test.delta);
+      return wsr_p_value(unit_losses(losses, range), max_drop, test.delta);
   }
 }
 
-// A test over requests is one over texts with these losses in place of l: w (l - epsilon) / most + epsilon. Their mean
-// is at most epsilon if and only if that of all requests' losses is, and they lie in the same range.
+// A test over requests is one over texts with these losses in place of l: w (l - max_drop) / most + max_drop. Their
+// mean is at most max_drop if and only if that of all requests' losses is, and they lie in the same range.
 std::vector<double> counted(const RiskTest& test, std::vector<double> losses, const Weights& weights) {
   if (weights.of.empty()) return losses;
   const LossRange range = range_of(test.loss);
   for (size_t row = 0; row < losses.size(); ++row) {
     const double weight = std::min(weights.of[row % weights.of.size()], weights.most);
     losses[row] =
-        std::clamp(weight * (losses[row] - test.epsilon) / weights.most + test.epsilon, range.low, range.high);
+        std::clamp(weight * (losses[row] - test.max_drop) / weights.most + test.max_drop, range.low, range.high);
   }
   return losses;
 }
@@ -72,7 +72,7 @@ bool passes(const RiskTest& test, const std::vector<double>& losses) {
   if (losses.empty()) return false;
   if (test.method == RiskMethod::crc) {
     const double most = range_of(test.loss).high;
-    return (sum_of(losses) + most) / (static_cast<double>(losses.size()) + 1) <= test.epsilon;
+    return (sum_of(losses) + most) / (static_cast<double>(losses.size()) + 1) <= test.max_drop;
   }
   return p_value_of(test, losses) <= test.delta;
 }
@@ -89,9 +89,9 @@ bool would_pass_alone(const RiskTest& test, const std::vector<double>& losses, i
   if (losses.empty() || rows == 0) return false;
   const LossRange range = range_of(test.loss);
   const double sum = sum_of(losses) / static_cast<double>(losses.size()) * static_cast<double>(rows);
-  if (test.method == RiskMethod::crc) return (sum + range.high) / (static_cast<double>(rows) + 1) <= test.epsilon;
+  if (test.method == RiskMethod::crc) return (sum + range.high) / (static_cast<double>(rows) + 1) <= test.max_drop;
   if (test.method == RiskMethod::ltt_binomial)
-    return binomial_p_value(static_cast<int64_t>(std::ceil(sum)), rows, test.epsilon) <= test.delta;
+    return binomial_p_value(static_cast<int64_t>(std::ceil(sum)), rows, test.max_drop) <= test.delta;
   return passes(test, repeated(losses, rows));
 }
 
@@ -99,7 +99,7 @@ SequenceResult walk(const RiskTest& test, size_t settings, const std::function<s
   SequenceResult result;
   if (test.method == RiskMethod::crc) {
     std::vector<double> now;
-    result.setting = conformal_choice(settings, test.epsilon, range_of(test.loss).high, [&](size_t i) {
+    result.setting = conformal_choice(settings, test.max_drop, range_of(test.loss).high, [&](size_t i) {
       now = losses(i);
       return std::span<const double>(now);
     });
@@ -142,7 +142,7 @@ bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t
 }
 
 int64_t rows_without_loss(const RiskTest& test, const Weights& weights) {
-  if (test.method == RiskMethod::ltt_binomial) return rows_needed(test.epsilon, test.delta);
+  if (test.method == RiskMethod::ltt_binomial) return rows_needed(test.max_drop, test.delta);
   const auto enough = [&](int64_t rows) {
     return passes(test, counted(test, std::vector<double>(static_cast<size_t>(rows), 0.0), weights));
   };
@@ -159,13 +159,13 @@ int64_t rows_without_loss(const RiskTest& test, const Weights& weights) {
   return succeeds;
 }
 
-double least_budget(const RiskTest& test, int64_t rows, const Weights& weights) {
+double least_max_drop(const RiskTest& test, int64_t rows, const Weights& weights) {
   const std::vector<double> nothing(static_cast<size_t>(rows), 0.0);
-  double low = test.epsilon, high = 1;
+  double low = test.max_drop, high = 1;
   for (int i = 0; i < 60; ++i) {
     RiskTest wider = test;
-    wider.epsilon = (low + high) / 2;
-    (passes(wider, counted(wider, nothing, weights)) ? high : low) = wider.epsilon;
+    wider.max_drop = (low + high) / 2;
+    (passes(wider, counted(wider, nothing, weights)) ? high : low) = wider.max_drop;
   }
   return high;
 }

@@ -15,7 +15,7 @@ namespace exeunt {
 struct RiskTest {
   RiskLoss loss = RiskLoss::disagreement;
   RiskMethod method = RiskMethod::ltt_binomial;
-  double epsilon = 0.01, delta = 0.05;
+  double max_drop = 0.01, delta = 0.05;
 };
 
 // How much each row counts in a test over requests. `most` is a limit that is presumed for all texts to come: without
@@ -51,7 +51,7 @@ struct SequenceResult {
 // The smallest number of rows that pass if none of them has a loss.
 [[nodiscard]] int64_t rows_without_loss(const RiskTest& test, const Weights& weights = {});
 // The smallest budget that `rows` rows without a loss certify.
-[[nodiscard]] double least_budget(const RiskTest& test, int64_t rows, const Weights& weights = {});
+[[nodiscard]] double least_max_drop(const RiskTest& test, int64_t rows, const Weights& weights = {});
 
 // A confidence interval for the mean of losses that chose nothing, valid for any number of rows: Clopper and Pearson's
 // for losses of 0 and 1, a betting interval for others.

@@ -101,7 +101,7 @@ Exceptions ModelCertifier::kept_wider(Precision precision, double most) const {
   const QuantizePlan plan{.matrices = matrix_names(model_.spec()),
                           .higher = wider,
                           .max_changed = most,
-                          .max_drop = 1,
+                          .max_accuracy_drop = 1,
                           .trials = kSearchTrials,
                           .trace =
                               [&](const Exceptions& exceptions, bool part) {

@@ -17,7 +17,7 @@ namespace {
 constexpr double kWorthwhile = 0.95;
 
 // A low precision that uses up more than this share of the budget at full depth leaves too little to exits.
-constexpr double kShareOfBudget = 0.25;
+constexpr double kShareOfMaxDrop = 0.25;
 
 class Choosing {
  public:
@@ -36,7 +36,7 @@ class Choosing {
  private:
   void attempt_with_wider_matrices() {
     const PrecisionTrial& last = out_.trials.back();
-    const double most = kShareOfBudget * plan_.calibration.budgets.front();
+    const double most = kShareOfMaxDrop * plan_.calibration.max_drops.front();
     if (!plan_.keep_wider || !last.setting.exceptions.empty() || last.changed <= most) return;
     const Exceptions exceptions = plan_.keep_wider(last.setting, fp32_.fit, most);
     if (!exceptions.empty()) attempt({last.setting.precision, exceptions});
@@ -73,9 +73,9 @@ class Choosing {
     const double share = (changed * rows + 0.5) / (rows + 1);
     const auto certify = static_cast<int64_t>(fp32_.certify.rows);
     const CalibrationPlan& plan = plan_.calibration;
-    const double delta = plan.delta / static_cast<double>(plan.budgets.size());
+    const double delta = plan.delta / static_cast<double>(plan.max_drops.size());
     return share * static_cast<double>(certify) <=
-           static_cast<double>(losses_allowed(certify, plan.budgets.front(), delta));
+           static_cast<double>(losses_allowed(certify, plan.max_drops.front(), delta));
   }
 
   const CalibrationData& fp32_;
@@ -105,7 +105,7 @@ CertifiedChoice certify_choice(const PrecisionSetting& setting, CalibrationData 
     observer.notice(
         fmt::format("{} was chosen, but even at full depth it does not keep {:g} % on the texts that certify: fp32 is "
                     "certified instead, as another try on them",
-                    str(setting), 100 * plan.budgets.front()));
+                    str(setting), 100 * plan.max_drops.front()));
     out.setting = {};
     out.data = fp32();
     plan.or_full_depth = true;

@@ -12,7 +12,7 @@
 
 namespace exeunt {
 
-// The values a loss may take. A mean loss of `epsilon` is a share of at most this.
+// The values a loss may take. A mean loss of `max_drop` is a share of at most this.
 struct LossRange {
   double low = 0, high = 1;
 };

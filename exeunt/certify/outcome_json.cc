@@ -16,10 +16,10 @@ OrderedJson interval_json(const std::optional<LossInterval>& interval) {
 
 }  // namespace
 
-OrderedJson outcome_json(const BudgetOutcome& outcome) {
+OrderedJson outcome_json(const DropOutcome& outcome) {
   OrderedJson out;
   out["policy"] = str(outcome.policy);
-  out["epsilon"] = outcome.epsilon;
+  out["max_drop"] = outcome.max_drop;
   out["losses"] = outcome.losses;
   out["p_value"] = outcome.p_value;
   out["certify_cost_fraction"] = outcome.certify_cost;

@@ -9,7 +9,7 @@
 
 namespace exeunt {
 
-[[nodiscard]] OrderedJson outcome_json(const BudgetOutcome& outcome);
+[[nodiscard]] OrderedJson outcome_json(const DropOutcome& outcome);
 [[nodiscard]] OrderedJson trials_json(const std::vector<FamilyTrial>& trials);
 
 }  // namespace exeunt

@@ -85,7 +85,7 @@ class Search {
 
  private:
   [[nodiscard]] bool fits(const Change& change) const {
-    return change.changed <= plan_.max_changed && change.drop() <= plan_.max_drop;
+    return change.changed <= plan_.max_changed && change.drop() <= plan_.max_accuracy_drop;
   }
   [[nodiscard]] bool may_try() const { return out_.trials < plan_.trials; }
 
@@ -263,7 +263,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
                          .higher = choose_kernels().bf16 ? Precision::bf16 : Precision::fp32,
                          .policy = policy,
                          .max_changed = options.max_changed,
-                         .max_drop = options.max_drop,
+                         .max_accuracy_drop = options.max_accuracy_drop,
                          .trials = options.trials,
                          .trace =
                              [&](const Exceptions& exceptions, bool part) {
@@ -282,7 +282,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   for (ExitTrace* part : {&fresh.fit, &fresh.certify, &fresh.report}) *part = traced(*part);
   out.reported = change_between(parts.report, fresh.report, policy);
   CalibrationPlan plan;
-  plan.budgets = {options.budget};
+  plan.max_drops = {options.max_drop};
   plan.delta = delta_of(options.confidence);
   plan.range = model.exits().range;
   try {
@@ -298,8 +298,9 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
     keep_policy(PolicyLock(path), path, {.trace = fresh.certify, .model = model}, out.calibration->entry);
   write_card(model.folder(), model, facts_of_folder(model.folder(), model, model.folder()));
   if (!out.outcome.within) {
-    observer.notice(fmt::format("--max-drift or --max-loss is exceeded: {:.2f} % of answers or exits still change",
-                                100 * out.outcome.chosen.changed));
+    observer.notice(
+        fmt::format("--max-drift or --max-accuracy-drop is exceeded: {:.2f} % of answers or exits still change",
+                    100 * out.outcome.chosen.changed));
   }
   return out;
 }

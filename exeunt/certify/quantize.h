@@ -34,7 +34,7 @@ struct QuantizePlan {
   std::vector<std::string> matrices = {};  // all that can be kept in another precision, as matrix_names() has them
   Precision higher = Precision::bf16;      // what the exceptions are kept in
   PolicySpec policy = {};                  // under which exits are compared
-  double max_changed = 0.02, max_drop = 0.005;
+  double max_changed = 0.02, max_accuracy_drop = 0.005;
   int trials = 64;  // maximum number of passes over the texts
   // Traces the texts with these exceptions; `few` selects a part of them, enough to rank matrices.
   std::function<ExitTrace(const Exceptions&, bool few)> trace = {};
@@ -60,9 +60,9 @@ std::filesystem::path write_exceptions(const Checkpoint& model, Precision precis
 struct QuantizeOptions {
   MeasureOptions run = {};
   Precision precision = Precision::int8;
-  std::string policy = {};                      // under which exits are compared; empty = the model's in fp32
-  double max_changed = 0.02, max_drop = 0.005;  // against fp32
-  double budget = 0.01, confidence = 0.95;      // of the certified policy, against fp32 at full depth
+  std::string policy = {};                               // under which exits are compared; empty = the model's in fp32
+  double max_changed = 0.02, max_accuracy_drop = 0.005;  // against fp32
+  double max_drop = 0.01, confidence = 0.95;             // of the certified policy, against fp32 at full depth
   int trials = 64;
   uint64_t seed = 42;
 };

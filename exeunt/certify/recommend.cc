@@ -21,7 +21,7 @@ namespace {
 
 // All exits are used unless a choice of them does clearly better on the selection rows.
 constexpr double kFasterBy = 1.02, kBetterBy = 0.002;
-constexpr double kBudgets[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3};
+constexpr double kMaxDrops[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3};
 constexpr double kWorthMentioning = 1.05;  // the speed-up from which a larger budget is named
 constexpr double kShown = 0.005;           // a speed-up that rounds to the target meets it
 
@@ -38,7 +38,7 @@ Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   test.loss = goal.loss.value_or(runs[0].trace->info.problem == Problem::regression ? RiskLoss::abs_diff
                                                                                     : RiskLoss::disagreement);
   test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
-  test.epsilon = goal.drop.value_or(0.01);
+  test.max_drop = goal.max_drop.value_or(0.01);
   test.delta = delta_of(goal.confidence) * share_of_try(1);
   return terms;
 }
@@ -103,7 +103,7 @@ void require_same_rows(std::span<const RunOnTrial> runs) {
 }
 
 void require_fit(std::span<const RunOnTrial> runs, const Goal& goal) {
-  check(!runs.empty() && goal.speedup.has_value() != goal.drop.has_value(), "one goal, at least one run");
+  check(!runs.empty() && goal.speedup.has_value() != goal.max_drop.has_value(), "one goal, at least one run");
   if (runs[0].trace->rows < kFewestRows) {
     throw Error(Code::failure,
                 fmt::format("not enough data: got {} examples, want at least {}", runs[0].trace->rows, kFewestRows),
@@ -194,7 +194,7 @@ class Trial {
   // Nothing if no setting of the family is faster than full depth and meets a drop.
   [[nodiscard]] std::optional<Alternative> attempt(const std::string& family, const std::vector<int>& exits);
   [[nodiscard]] Alternative attempt_layers();  // every text exits after the same layer
-  [[nodiscard]] std::optional<NearestBudget> nearest_budget();
+  [[nodiscard]] std::optional<NearestDrop> nearest_drop();
   // Tests what was chosen on the certify rows, as `calibrate` with this family and these exits would; the policy is
   // then the one that passed. What is missing if the rows do not suffice, else nothing.
   [[nodiscard]] std::string certify(Alternative& alternative, const CountTry& count_try);
@@ -207,9 +207,9 @@ class Trial {
   // Would a setting with its losses on the selection rows keep to the budget? With a certificate: would it pass?
   // Without: one more loss among one more row must be within it, so that few rows do not pass for many. That is
   // caution, not a guarantee, because the same rows also choose among the settings.
-  [[nodiscard]] bool within(const PolicySpec& policy, double epsilon) {
+  [[nodiscard]] bool within(const PolicySpec& policy, double max_drop) {
     RiskTest test = terms_.test;
-    test.epsilon = epsilon;
+    test.max_drop = max_drop;
     if (!terms_.certify) test.method = RiskMethod::crc;
     const auto rows = static_cast<int64_t>(terms_.certify ? data_.certify.rows : data_.fit.rows);
     return would_pass(test, choose_meter_.measure(policy).losses, rows);
@@ -271,10 +271,10 @@ Alternative Trial::full() {
 std::optional<Alternative> Trial::pick(const std::string& family, const std::vector<Candidate>& candidates) {
   const Goal& goal = terms_.goal;
   if (candidates.size() < 2) return std::nullopt;
-  if (goal.drop) {
+  if (goal.max_drop) {
     size_t last = 0;
     for (size_t i = 1; i < candidates.size(); ++i)
-      if (within(candidates[i].policy, *goal.drop)) last = i;
+      if (within(candidates[i].policy, *goal.max_drop)) last = i;
     if (last == 0) return std::nullopt;
     Alternative out = chosen(family, candidates[last].policy);
     out.meets = true;
@@ -293,7 +293,7 @@ std::optional<Alternative> Trial::pick(const std::string& family, const std::vec
 // That of `calibrate` for this family, so that its verb gives the same policy.
 CalibrationPlan Trial::plan_for(const std::string& family, const std::vector<int>& exits) const {
   CalibrationPlan plan;
-  plan.budgets = {*terms_.goal.drop};
+  plan.max_drops = {*terms_.goal.max_drop};
   plan.delta = delta_of(terms_.goal.confidence);
   plan.loss = terms_.goal.loss;
   plan.families = {family};
@@ -341,18 +341,18 @@ Alternative Trial::attempt_layers() {
   return pick("layer", candidates).value_or(full());
 }
 
-std::optional<NearestBudget> Trial::nearest_budget() {
-  std::optional<NearestBudget> nearest;
+std::optional<NearestDrop> Trial::nearest_drop() {
+  std::optional<NearestDrop> nearest;
   for (const std::string& family : families()) {
     const std::vector<Candidate> candidates = settings(family, {});
-    for (const double epsilon : kBudgets) {
-      if (epsilon <= *terms_.goal.drop || (nearest && epsilon > nearest->epsilon)) continue;
+    for (const double max_drop : kMaxDrops) {
+      if (max_drop <= *terms_.goal.max_drop || (nearest && max_drop > nearest->max_drop)) continue;
       double speedup = 1;
       for (const Candidate& candidate : candidates) {
-        if (within(candidate.policy, epsilon)) speedup = choose_reference_ / choose_cost(candidate.policy);
+        if (within(candidate.policy, max_drop)) speedup = choose_reference_ / choose_cost(candidate.policy);
       }
       if (speedup < kWorthMentioning) continue;
-      if (!nearest || epsilon < nearest->epsilon || speedup > nearest->speedup) nearest = {epsilon, speedup};
+      if (!nearest || max_drop < nearest->max_drop || speedup > nearest->speedup) nearest = {max_drop, speedup};
       break;
     }
   }
@@ -379,7 +379,7 @@ void Trial::report(Alternative& alternative) {
   alternative.loss_mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(rows);
   alternative.loss_bounds = loss_interval(terms_.test.loss, losses);
   const double short_by = terms_.goal.speedup ? *terms_.goal.speedup - kShown - alternative.speedup
-                                              : alternative.loss_mean - *terms_.goal.drop;
+                                              : alternative.loss_mean - *terms_.goal.max_drop;
   alternative.meets_fresh = short_by <= 0;
   if (!alternative.meets_fresh) alternative.missed_by = short_by + (terms_.goal.speedup ? kShown : 0);
 }
@@ -387,7 +387,7 @@ void Trial::report(Alternative& alternative) {
 // Better on the selection rows. What does not meet the goal comes after what does.
 bool better(const Goal& goal, const Alternative& one, const Alternative& other) {
   if (one.meets != other.meets) return one.meets;
-  if (goal.drop || !one.meets) return one.chosen_speedup > other.chosen_speedup;
+  if (goal.max_drop || !one.meets) return one.chosen_speedup > other.chosen_speedup;
   if (one.chosen_quality != other.chosen_quality) return one.chosen_quality > other.chosen_quality;
   return one.chosen_agreement > other.chosen_agreement;
 }
@@ -420,11 +420,12 @@ class Contest {
     try_exits(out.options);
     // If nothing early is good enough, full depth; for a speed-up, the fastest is the nearest.
     const bool any = !out.options.empty() && out.options.front().meets;
-    if (out.options.empty() || (terms_.goal.drop && !any)) out.options.insert(out.options.begin(), out.full[best_run_]);
+    if (out.options.empty() || (terms_.goal.max_drop && !any))
+      out.options.insert(out.options.begin(), out.full[best_run_]);
     // The first choice alone is certified. If it fails, no other replaces it: each would be tried on the same rows.
     Alternative& first = out.options.front();
     if (terms_.certify && any) out.uncertified = trials_[first.run].certify(first, count_try);
-    if (terms_.goal.drop && first.policy.rule == rule_of<FullRule>) out.nearest = trials_[first.run].nearest_budget();
+    if (terms_.goal.max_drop && first.policy.rule == rule_of<FullRule>) out.nearest = trials_[first.run].nearest_drop();
     for (Alternative& one : out.options) trials_[one.run].report(one);
     for (Alternative& one : out.full) trials_[one.run].report(one);
     const CalibrationData& data = trials_.front().data();
@@ -443,11 +444,11 @@ class Contest {
     for (size_t i = 1; i < full.size(); ++i)
       if (full[i].chosen_quality > full[best_run_].chosen_quality) best_run_ = i;
     for (size_t i = 0; i < full.size(); ++i) {
-      bool races = i == best_run_ || !terms_.goal.drop;
+      bool races = i == best_run_ || !terms_.goal.max_drop;
       if (!races) {
         Trial &best = trials_[best_run_], &own = trials_[i];
         const Difference below = difference_of(own.judge(), best.full_depth(), own.full_depth());
-        races = below.value <= *terms_.goal.drop + below.error;
+        races = below.value <= *terms_.goal.max_drop + below.error;
       }
       races_.push_back(races);
     }
@@ -478,8 +479,8 @@ class Contest {
       if (one && one->meets && (!best || better(terms_.goal, *one, *best))) best = std::move(one);
     }
     if (!best) return;
-    const bool worth_it = terms_.goal.drop ? best->chosen_speedup > winner.chosen_speedup * kFasterBy
-                                           : best->chosen_quality > winner.chosen_quality + kBetterBy;
+    const bool worth_it = terms_.goal.max_drop ? best->chosen_speedup > winner.chosen_speedup * kFasterBy
+                                               : best->chosen_quality > winner.chosen_quality + kBetterBy;
     if (worth_it) options.insert(options.begin(), std::move(*best));
   }
 
@@ -496,11 +497,11 @@ Recommendation recommend(std::span<const RunOnTrial> runs, const Goal& goal, uin
   require_fit(runs, goal);
   Terms terms = settle(runs, goal);
   const auto rows = static_cast<int64_t>(runs[0].trace->rows);
-  terms.certify = goal.drop && goal.certify && certify_rows_of(rows) >= rows_without_loss(terms.test);
+  terms.certify = goal.max_drop && goal.certify && certify_rows_of(rows) >= rows_without_loss(terms.test);
   Recommendation out = Contest(runs, terms, seed).go(count_try);
   const Alternative& best = out.best();
   out.loss = terms.test.loss;
-  if (goal.drop) out.rows_for_certificate = rows_for(terms.test);
+  if (goal.max_drop) out.rows_for_certificate = rows_for(terms.test);
   const bool early = best.policy.rule != rule_of<FullRule>;
   out.certified = best.calibration.has_value() && early;
   out.met = best.meets && early;

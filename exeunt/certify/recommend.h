@@ -17,14 +17,14 @@
 
 namespace exeunt {
 
-// The target: one of `speedup` and `drop`.
+// The target: one of `speedup` and `max_drop`.
 struct Goal {
-  std::optional<double> speedup = {};  // full depth over early exit, above 1: keep as much quality as possible
-  std::optional<double> drop = {};     // largest loss against full depth: be as fast as possible
-  double confidence = 0.95;            // of the certificate for a drop
-  std::optional<RiskLoss> loss = {};   // default: disagreement, or abs_diff for regression
-  bool timed = false;                  // speed in predicted milliseconds, not in layers
-  bool certify = true;                 // keep rows for a certificate, if there are enough
+  std::optional<double> speedup = {};   // full depth over early exit, above 1: keep as much quality as possible
+  std::optional<double> max_drop = {};  // largest loss against full depth: be as fast as possible
+  double confidence = 0.95;             // of the certificate for a drop
+  std::optional<RiskLoss> loss = {};    // default: disagreement, or abs_diff for regression
+  bool timed = false;                   // speed in predicted milliseconds, not in layers
+  bool certify = true;                  // keep rows for a certificate, if there are enough
 };
 
 struct RunOnTrial {
@@ -59,8 +59,8 @@ struct Alternative {
 };
 
 // What the next larger budget would gain, if nothing faster than full depth stays within the requested one.
-struct NearestBudget {
-  double epsilon = 0, speedup = 1;  // by the selection rows
+struct NearestDrop {
+  double max_drop = 0, speedup = 1;  // by the selection rows
 };
 
 struct Recommendation {
@@ -74,9 +74,9 @@ struct Recommendation {
   RiskLoss loss = RiskLoss::disagreement;
   size_t families = 0;  // tried
   size_t choose_rows = 0, certify_rows = 0, report_rows = 0;
-  int64_t rows_for_certificate = 0;           // the minimum total; 0 without a maximum drop
-  std::optional<NearestBudget> nearest = {};  // of a drop that is not met
-  double fastest = 1;                         // any policy of any run, by the selection rows
+  int64_t rows_for_certificate = 0;         // the minimum total; 0 without a maximum drop
+  std::optional<NearestDrop> nearest = {};  // of a drop that is not met
+  double fastest = 1;                       // any policy of any run, by the selection rows
   [[nodiscard]] const Alternative& best() const { return options.front(); }
 };
 

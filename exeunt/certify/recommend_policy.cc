@@ -110,7 +110,7 @@ Recommended recommend_policy(const RecommendOptions& options, const Observer& ob
   std::vector<ExitTrace*> traces;
   for (Contender& contender : done.contenders) {
     // What is certified is certified against fp32.
-    contender.options.fp32_answers = options.goal.drop.has_value() && options.goal.certify;
+    contender.options.fp32_answers = options.goal.max_drop.has_value() && options.goal.certify;
     contender.measured = measure(contender.options, observer);
     traces.push_back(&contender.measured.trace);
   }

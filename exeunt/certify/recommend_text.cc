@@ -41,7 +41,7 @@ struct Told {
     return what.loss == RiskLoss::disagreement ? "changed, 95 %" : "loss, 95 %";
   }
   [[nodiscard]] std::string goal_text() const {
-    return goal.speedup ? fmt::format("{:g}x", *goal.speedup) : fmt::format("{:g} %", 100 * *goal.drop);
+    return goal.speedup ? fmt::format("{:g}x", *goal.speedup) : fmt::format("{:g} %", 100 * *goal.max_drop);
   }
   [[nodiscard]] std::string certainty() const { return fmt::format("with confidence {:g} %", 100 * goal.confidence); }
 };
@@ -225,7 +225,7 @@ void add_help(const Told& told, std::vector<std::string>& notes) {
         "what would help: a smaller target. Exiting at the first exit, after layer {}, gives {:.2f}x, the maximum",
         told.layers_of(what.best()).front(), what.fastest));
   }
-  if (!told.goal.drop) return;
+  if (!told.goal.max_drop) return;
   if (told.asker == Asker::recommend && what.labelled && what.loss == RiskLoss::disagreement)
     notes.emplace_back(kAccuracyOffer);
   const auto rows = static_cast<int64_t>(what.choose_rows + what.certify_rows + what.report_rows);
@@ -240,7 +240,7 @@ void add_help(const Told& told, std::vector<std::string>& notes) {
   }
   if (what.met) return;
   notes.push_back(what.nearest ? fmt::format("the nearest that can be met: --max-drop {:g}%, for about {:.2f}x",
-                                             100 * what.nearest->epsilon, what.nearest->speedup)
+                                             100 * what.nearest->max_drop, what.nearest->speedup)
                                : "no budget up to 30 % would make it faster");
   notes.emplace_back(told.asker == Asker::recommend
                          ? "what would help: more texts, so that less caution is needed, or another training: 'exeunt "
@@ -309,7 +309,7 @@ OrderedJson recommendation_json(const Recommendation& recommendation, std::span<
   OrderedJson out;
   OrderedJson& asked = out["goal"];
   if (goal.speedup) asked["speedup"] = *goal.speedup;
-  if (goal.drop) asked["drop"] = *goal.drop;
+  if (goal.max_drop) asked["max_drop"] = *goal.max_drop;
   asked["counts"] = goal.timed ? "time" : "layers";
   asked["loss"] = name_of(recommendation.loss);
   asked["confidence"] = goal.confidence;
@@ -325,10 +325,10 @@ OrderedJson recommendation_json(const Recommendation& recommendation, std::span<
   out["rows"] = {{"choose", recommendation.choose_rows},
                  {"certify", recommendation.certify_rows},
                  {"report", recommendation.report_rows}};
-  if (goal.drop) out["rows_for_certificate"] = recommendation.rows_for_certificate;
+  if (goal.max_drop) out["rows_for_certificate"] = recommendation.rows_for_certificate;
   out["fastest"] = number(recommendation.fastest);
   if (recommendation.nearest) {
-    out["nearest"] = {{"drop", recommendation.nearest->epsilon}, {"speedup", recommendation.nearest->speedup}};
+    out["nearest"] = {{"max_drop", recommendation.nearest->max_drop}, {"speedup", recommendation.nearest->speedup}};
   }
   return out;
 }

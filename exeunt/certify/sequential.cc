@@ -26,11 +26,11 @@ double log_beta(double a, double b) {
 
 }  // namespace
 
-RiskAlarm::RiskAlarm(double epsilon, double alpha) : epsilon_(epsilon), alpha_(alpha) {
-  check(epsilon > 0 && epsilon < 1 && alpha > 0 && alpha < 1, "a budget and a level between 0 and 1");
+RiskAlarm::RiskAlarm(double max_drop, double alpha) : max_drop_(max_drop), alpha_(alpha) {
+  check(max_drop > 0 && max_drop < 1 && alpha > 0 && alpha < 1, "a budget and a level between 0 and 1");
   for (size_t i = 0; i < kMultiples.size(); ++i) {
-    const double mean = std::min(kMultiples[i] * epsilon, (1 + epsilon) / 2);
-    stakes_[i] = (mean - epsilon) / (epsilon * (1 - epsilon));  // for losses of 0 and 1 the likelihood ratio
+    const double mean = std::min(kMultiples[i] * max_drop, (1 + max_drop) / 2);
+    stakes_[i] = (mean - max_drop) / (max_drop * (1 - max_drop));  // for losses of 0 and 1 the likelihood ratio
   }
 }
 
@@ -39,7 +39,7 @@ void RiskAlarm::record(double loss) {
   const double share = share_of_start(time_++) / static_cast<double>(stakes_.size());
   for (size_t i = 0; i < stakes_.size(); ++i) {
     // Beyond the alarm only its having been raised counts; the bound keeps the product finite.
-    wealth_[i] = std::min((wealth_[i] + share) * (1 + stakes_[i] * (loss - epsilon_)), 1e100);
+    wealth_[i] = std::min((wealth_[i] + share) * (1 + stakes_[i] * (loss - max_drop_)), 1e100);
   }
   raised_ = raised_ || evidence() >= 1 / alpha_;
 }

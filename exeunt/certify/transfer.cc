@@ -64,12 +64,12 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   keep_new_rows(std::array{&measured.trace}, options.run.strict_new, observer);
 
   CalibrationPlan plan{
-      .budgets = {}, .delta = certificate.delta, .loss = certificate.loss, .method = certificate.method};
+      .max_drops = {}, .delta = certificate.delta, .loss = certificate.loss, .method = certificate.method};
   plan.exits = entry.exits;
   plan.unit = certificate.unit;
   plan.range = label_range(measured);
   if (certificate.range.size() == 2) plan.range = {certificate.range[0], certificate.range[1]};
-  for (const PolicyPoint& point : entry.points) plan.budgets.push_back(point.epsilon);
+  for (const PolicyPoint& point : entry.points) plan.max_drops.push_back(point.max_drop);
   plan.transfer = entry;
   CalibrateOptions grouped = options;
   grouped.group = certificate.group_by;
@@ -87,7 +87,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   keep_policy(lock, done.out, measured, done.calibration.entry);
   Scorer scorer(options.report ? done.data.report : done.data.certify, scorer_options(measured));
   done.scores.push_back(scorer.score(PolicySpec{}));
-  for (const BudgetOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
+  for (const DropOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
   return done;
 }
 

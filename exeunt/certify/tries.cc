@@ -145,7 +145,7 @@ std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) 
   const auto range = plan.range || fit.info.problem != Problem::regression ? plan.range : observed_range(fit);
   const std::string text = fmt::format(
       "{} {} budgets {} delta {} loss {} method {} families {} exits {} range {} temperatures {} unit {} group {} {}",
-      digest_of(fit), digest_of(data.certify), fmt::join(plan.budgets, ","), plan.delta,
+      digest_of(fit), digest_of(data.certify), fmt::join(plan.max_drops, ","), plan.delta,
       plan.loss ? name_of(*plan.loss) : "", plan.method ? name_of(*plan.method) : "", fmt::join(plan.families, ","),
       fmt::join(plan.exits.empty() ? fit.info.layers : plan.exits, ","),
       range ? fmt::format("{},{}", range->first, range->second) : "", plan.temperatures, static_cast<int>(plan.unit),

@@ -209,7 +209,7 @@ std::string policy_part(const CardFacts& facts) {
     if (entry.points.size() < 2) continue;
     out += "| budget | policy | layers used |\n| ---: | --- | ---: |\n";
     for (const PolicyPoint& point : entry.points) {
-      out += fmt::format("| {:g} % | `{}` | {:.0f} % |\n", 100 * point.epsilon, str(point.policy),
+      out += fmt::format("| {:g} % | `{}` | {:.0f} % |\n", 100 * point.max_drop, str(point.policy),
                          100 * point.cost_fraction);
     }
     out += "\n";

@@ -157,7 +157,7 @@ class FolderWriter {
     entry["points"] = OrderedJson::array();
     entry["certificate"] = nullptr;
     OrderedJson out;
-    out["format"] = "exeunt.policy/2";
+    out["format"] = "exeunt.policy/3";
     out["weights"] = weights;
     out["default_precision"] = "fp32";
     out["entries"] = OrderedJson::array({std::move(entry)});

@@ -72,11 +72,11 @@ struct CertifiedGroup {
   static void fields(Self& self, Visit&& visit);
 };
 
-// Files of version 1 know no conditions: they are empty, 0 or null.
+// What is not known is empty, 0 or null.
 struct Certificate {
   RiskLoss loss = RiskLoss::disagreement;
   RiskMethod method = RiskMethod::ltt_binomial;  // crc holds in expectation, the others with probability 1 - delta
-  double epsilon = 0, delta = 0;
+  double max_drop = 0, delta = 0;
   int64_t rows = 0;
   double losses = 0;  // summed over the rows, of the default policy
   int budgets = 1, families = 1;

@@ -23,7 +23,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kPolicyFormat = "exeunt.policy/2", kPolicyFormat1 = "exeunt.policy/1";
+constexpr std::string_view kPolicyFormat = "exeunt.policy/3";
 constexpr double kMostRows = double{1ULL << 40};
 constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
 
@@ -88,8 +88,8 @@ template <class Self, class Visit>
 void Certificate::fields(Self& self, Visit&& visit) {
   Guarantee guarantee{self.method};
   visit(Field{.name = "loss", .help = "What an early answer loses against full depth", .required = true}, self.loss);
-  visit(Field{.name = "epsilon", .help = "Largest mean loss", .low = 0, .high = 1, .open = true, .required = true},
-        self.epsilon);
+  visit(Field{.name = "max_drop", .help = "Largest mean loss", .low = 0, .high = 1, .open = true, .required = true},
+        self.max_drop);
   visit(Field{.name = "delta",
               .help = "1 - confidence, shared by all budgets",
               .low = 0,
@@ -141,13 +141,13 @@ void Certificate::fields(Self& self, Visit&& visit) {
 template <class Self, class Visit>
 void PolicyPoint::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "policy", .help = "Rule and parameters", .required = true}, self.policy);
-  visit(Field{.name = "epsilon",
+  visit(Field{.name = "max_drop",
               .help = "Its budget, increasing from point to point",
               .low = 0,
               .high = 1,
               .open = true,
               .required = true},
-        self.epsilon);
+        self.max_drop);
   visit(Field{.name = "cost_fraction",
               .help = "Layers run over all layers, on the certify part",
               .low = 0,
@@ -225,8 +225,8 @@ void check_points(const PolicyEntry& entry, const std::string& where) {
   for (size_t i = 0; i < entry.points.size(); ++i) {
     const PolicyPoint& point = entry.points[i];
     const std::string here = fmt::format("{}: points[{}]", where, i);
-    if (i > 0 && point.epsilon <= entry.points[i - 1].epsilon)
-      throw_bad_file(here, "field 'epsilon': got {}, want points of increasing epsilon", point.epsilon);
+    if (i > 0 && point.max_drop <= entry.points[i - 1].max_drop)
+      throw_bad_file(here, "field 'max_drop': got {}, want points of increasing max_drop", point.max_drop);
     if (point.exit_rates.empty()) continue;
     if (point.exit_rates.size() != entry.exits.size())
       throw_bad_file(here, "field 'exit_rates': got {}, want a list of {} shares, one per evaluated exit",
@@ -283,36 +283,6 @@ void check_entries(const std::vector<PolicyEntry>& entries, const std::string& w
       throw_bad_file(here, "got a second entry for device '{}', engine '{}' and precision {}, want one", entry.device,
                      entry.engine, entry.precision);
   }
-}
-
-// A file of version 1 in the form of version 2: entries were kept by precision, one temperature served for decisions
-// and scores, and the engine was known to the certificate alone. What is malformed stays so for the reader to refuse.
-Json upgraded(Json file) {
-  file["format"] = kPolicyFormat;
-  const auto found = file.find("entries");
-  if (found == file.end() || !found->is_object()) return file;
-  Json list = Json::array();
-  for (const auto& [precision, before] : found->items()) {
-    Json entry = before;
-    if (!entry.is_object()) entry = Json::object();
-    entry["device"] = "cpu";
-    entry["engine"] = "";
-    entry["numerics"] = 0;
-    entry["precision"] = precision;
-    if (const auto temperature = entry.find("temperature"); temperature != entry.end()) {
-      entry["score_temperature"] = *temperature;
-      entry["decision_temperature"] = *temperature;
-      entry.erase("temperature");
-    }
-    const auto certificate = entry.find("certificate");
-    if (certificate != entry.end() && certificate->is_object() && certificate->contains("engine")) {
-      entry["engine"] = certificate->at("engine");
-      certificate->erase("engine");
-    }
-    list.push_back(std::move(entry));
-  }
-  file["entries"] = std::move(list);
-  return file;
 }
 
 // Is the file behind `descriptor` still the one at `path`? Its previous holder may have removed it in the meantime.
@@ -383,13 +353,12 @@ const std::vector<std::string>& policy_precisions() {
 
 namespace {
 
-PolicyFile policy_file_of(Json json, const std::string& where) {
-  if (json.is_object() && json.contains("format") && json.at("format") == Json(kPolicyFormat1))
-    json = upgraded(std::move(json));
+PolicyFile policy_file_of(const Json& json, const std::string& where) {
   JsonObject object(json, where);
   const std::string format = object.string("format");
   if (format != kPolicyFormat)
-    throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kPolicyFormat);
+    throw_bad_file(where, Hint{"remove the file and certify the model again: exeunt calibrate MODEL --max-drop 1%"},
+                   "got the format '{}', want '{}'", format.substr(0, 64), kPolicyFormat);
   PolicyFile file;
   read_fields(object, file);
   require_hash(where, "weights", file.weights);

@@ -24,7 +24,7 @@ namespace exeunt {
 // One point of the trade-off, selected by its budget.
 struct PolicyPoint {
   PolicySpec policy;  // rule and parameters; exits and temperatures are the entry's
-  double epsilon = 0, cost_fraction = 1;
+  double max_drop = 0, cost_fraction = 1;
   std::vector<float> exit_rates = {};  // [evaluated exits] fraction of the certify rows that exited there; or empty
 
   template <class Self, class Visit>
@@ -40,7 +40,7 @@ struct PolicyEntry {
   std::vector<int> exits = {};
   std::vector<float> decision_temperature = {}, score_temperature = {};  // one per exit of the model
   PolicySpec policy = {};
-  std::vector<PolicyPoint> points = {};  // increasing epsilon; the first is `policy`
+  std::vector<PolicyPoint> points = {};  // increasing max_drop; the first is `policy`
   std::optional<Certificate> certificate = {};
 
   // The policy, or a point's, with this entry's temperatures, and with its exits unless it names its own.

@@ -19,7 +19,7 @@ std::string promise_of(const Certificate& certificate, std::string_view precisio
   const std::string model =
       fmt::format("the {} model at full depth",
                   certificate.reference == LossReference::fp32 ? std::string_view("fp32") : precision);
-  const double share = 100 * certificate.epsilon;
+  const double share = 100 * certificate.max_drop;
   const std::string_view answers =
       certificate.unit == CertifiedUnit::requests ? "answers to requests, repeats included," : "answers";
   std::string text;
@@ -79,7 +79,7 @@ std::optional<Certificate> certificate_for(const PolicyEntry& entry, const Polic
                                   [&](const PolicyPoint& one) { return wanted == entry.complete(one.policy); });
   if (point == entry.points.end()) return std::nullopt;
   Certificate certificate = *entry.certificate;
-  certificate.epsilon = point->epsilon;
+  certificate.max_drop = point->max_drop;
   return certificate;
 }
 

@@ -19,7 +19,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kTraceFormat = "exeunt.trace/2", kTraceFormat1 = "exeunt.trace/1";
+constexpr std::string_view kTraceFormat = "exeunt.trace/2";
 
 // Metadata by name; remembers what is read and rejects the rest.
 class Strings {
@@ -105,8 +105,9 @@ std::string labels_text(const std::vector<std::string>& labels) {
 TraceInfo read_info(const TensorSet& set, const std::string& where) {
   Strings strings(set, where + ": __metadata__");
   const std::string format = strings.take("format", true);
-  if (format != kTraceFormat && format != kTraceFormat1)
-    throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kTraceFormat);
+  if (format != kTraceFormat)
+    throw_bad_file(where, Hint{"trace the model again: exeunt trace MODEL --out FILE"},
+                   "got the format '{}', want '{}'", format.substr(0, 64), kTraceFormat);
   TraceInfo info;
   info.weights = strings.take("weights", true);
   info.tokenizer = strings.take("tokenizer", false);
@@ -128,14 +129,12 @@ TraceInfo read_info(const TensorSet& set, const std::string& where) {
   info.labels = parse_labels(strings.take("labels", true), strings.where());
   info.layers = parse_layers(strings.take("exits", true), strings.where());
   info.max_length = strings.take_number("max_length");
-  if (format == kTraceFormat) {
-    info.numerics = strings.take_number("numerics");
-    info.precision_map = strings.take_known("precision_map");
-    const std::string head = strings.take("last_head", true);
-    if (head != word_of(LastHead::final) && head != word_of(LastHead::ramp))
-      throw_bad_file(strings.where(), "last_head: got '{}', want final or ramp", head.substr(0, 64));
-    info.last_head = head == word_of(LastHead::ramp) ? LastHead::ramp : LastHead::final;
-  }
+  info.numerics = strings.take_number("numerics");
+  info.precision_map = strings.take_known("precision_map");
+  const std::string head = strings.take("last_head", true);
+  if (head != word_of(LastHead::final) && head != word_of(LastHead::ramp))
+    throw_bad_file(strings.where(), "last_head: got '{}', want final or ramp", head.substr(0, 64));
+  info.last_head = head == word_of(LastHead::ramp) ? LastHead::ramp : LastHead::final;
   strings.finish();
   return info;
 }

@@ -15,9 +15,9 @@ class PromiseWatch {
   static constexpr double kFalseAlarm = 0.001;  // the chance of ever raising one, while the promise is kept
   static constexpr double kConfidence = 0.95;   // of the bound
 
-  // `epsilon`: the certified mean loss. Without one there is nothing to alarm about, and only the bound is kept.
-  explicit PromiseWatch(std::optional<double> epsilon) : epsilon_(epsilon) {
-    if (epsilon) test_.emplace(*epsilon, kFalseAlarm);
+  // `max_drop`: the certified mean loss. Without one there is nothing to alarm about, and only the bound is kept.
+  explicit PromiseWatch(std::optional<double> max_drop) : max_drop_(max_drop) {
+    if (max_drop) test_.emplace(*max_drop, kFalseAlarm);
   }
 
   // A drawn text was compared. `loss`: 1 if the labels differ, 0 if they agree; for regression, |difference| over the
@@ -36,7 +36,7 @@ class PromiseWatch {
   }
   void mark_covered() noexcept { covered_ = true; }
 
-  [[nodiscard]] std::optional<double> epsilon() const noexcept { return epsilon_; }
+  [[nodiscard]] std::optional<double> max_drop() const noexcept { return max_drop_; }
   [[nodiscard]] uint64_t texts() const noexcept { return texts_; }  // compared
   [[nodiscard]] uint64_t disagreements() const noexcept { return disagreements_; }
   [[nodiscard]] uint64_t dropped() const noexcept { return dropped_; }
@@ -52,7 +52,7 @@ class PromiseWatch {
   [[nodiscard]] bool alarm() const noexcept { return test_ && test_->raised(); }
 
  private:
-  std::optional<double> epsilon_;
+  std::optional<double> max_drop_;
   std::optional<RiskAlarm> test_ = {};
   uint64_t texts_ = 0, disagreements_ = 0, dropped_ = 0;
   double losses_ = 0;

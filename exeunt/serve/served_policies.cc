@@ -111,13 +111,13 @@ ServedPolicies::ServedPolicies(PolicySettings settings, Bind bind)
   } else if (settings_.entry) {
     const PolicyEntry& entry = *settings_.entry;
     points_.push_back(
-        {bind_(entry.complete(), entry.exit_rates(entry.policy)), entry.certificate ? entry.certificate->epsilon : 0});
+        {bind_(entry.complete(), entry.exit_rates(entry.policy)), entry.certificate ? entry.certificate->max_drop : 0});
     offered.push_back(entry.policy);
     for (const PolicyPoint& point : entry.points) {
       offered.push_back(point.policy);
-      const bool beyond_default = point.epsilon > points_.back().epsilon;
-      if (!entry.certificate || !beyond_default || point.epsilon > settings_.max_drop_under_load) continue;
-      points_.push_back({bind_(entry.complete(point.policy), point.exit_rates), point.epsilon});
+      const bool beyond_default = point.max_drop > points_.back().max_drop;
+      if (!entry.certificate || !beyond_default || point.max_drop > settings_.max_drop_under_load) continue;
+      points_.push_back({bind_(entry.complete(point.policy), point.exit_rates), point.max_drop});
     }
   } else {
     points_.push_back({full_});
@@ -185,7 +185,7 @@ std::string ServedPolicies::promise() const {
   if (point == nullptr) return no_promise("found broken on the texts of this server");
   if (!certified()) return settings_.promise.empty() ? no_promise("not certified") : settings_.promise;
   Certificate certificate = *settings_.entry->certificate;
-  certificate.epsilon = point->epsilon;
+  certificate.max_drop = point->max_drop;
   return promise_of(certificate, settings_.entry->precision);
 }
 
@@ -193,7 +193,7 @@ std::optional<double> ServedPolicies::promised(size_t nth) const {
   if (settings_.chosen || !settings_.entry || !settings_.entry->certificate) return std::nullopt;
   const Certificate& certificate = *settings_.entry->certificate;
   if (certificate.loss == RiskLoss::zero_one_drop || certificate.method == RiskMethod::crc) return std::nullopt;
-  return points_.at(nth).epsilon;
+  return points_.at(nth).max_drop;
 }
 
 }  // namespace exeunt::serve

@@ -91,9 +91,9 @@ class ServedPolicies {
     const Point* point = active_point();
     return point == nullptr ? full_ : point->policy;
   }
-  [[nodiscard]] double epsilon() const noexcept {
+  [[nodiscard]] double max_drop() const noexcept {
     const Point* point = active_point();
-    return point == nullptr ? 0 : point->epsilon;
+    return point == nullptr ? 0 : point->max_drop;
   }
   [[nodiscard]] int level() const noexcept { return controller_.level(); }
 
@@ -124,7 +124,7 @@ class ServedPolicies {
  private:
   struct Point {
     std::shared_ptr<const BoundPolicy> policy;
-    double epsilon = 0;
+    double max_drop = 0;
     bool tightened = false;
   };
   [[nodiscard]] const Point* active_point() const noexcept;  // the point of the load level; null: full depth

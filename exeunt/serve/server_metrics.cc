@@ -104,7 +104,7 @@ void write_now(Page& page, const Metrics::Now& now) {
   page.family("threshold_effective", "gauge", "First parameter of the current default policy.");
   page.row("threshold_effective", fmt::format("policy=\"{}\"", label_value(now.policy)), now.threshold);
   page.single("certified_loss", "gauge", "Certified loss of the current default policy; 0 without a certificate.",
-              now.epsilon);
+              now.max_drop);
   page.single("load_level", "gauge", "Steps along the certified points under load.", now.level);
   write_shadows(page, now.shadows);
   page.single("processor_seconds_total", "counter", "Processor time of the server.", now.processor_seconds);

@@ -57,7 +57,7 @@ struct Metrics {
     size_t queue_texts = 0, queue_bytes = 0;
     std::string policy = {};  // the effective default
     double threshold = 0;     // its first parameter
-    double epsilon = 0;       // its certified loss; 0 without a certificate
+    double max_drop = 0;      // its certified loss; 0 without a certificate
     int level = 0;            // steps the load controller has taken
     Shadows shadows = {};
     double processor_seconds = 0;  // of the process

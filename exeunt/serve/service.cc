@@ -283,7 +283,7 @@ HttpResponse Service::metrics_page() const {
   now.policy = str(policy);
   now.threshold = static_cast<double>(policy.params[0]);
   now.level = policies_.level();
-  now.epsilon = policies_.epsilon();
+  now.max_drop = policies_.max_drop();
   now.shadows = shadow_.report();
   now.processor_seconds = processor_seconds();
   now.ready = healthy() && !draining_;
@@ -366,11 +366,11 @@ HttpResponse Service::info_page() const {
   if (const auto& entry = policies_.entry()) {
     for (const PolicyPoint& point : entry->points) {
       points.push_back(
-          {{"policy", str(point.policy)}, {"epsilon", point.epsilon}, {"cost_fraction", point.cost_fraction}});
+          {{"policy", str(point.policy)}, {"max_drop", point.max_drop}, {"cost_fraction", point.cost_fraction}});
     }
     if (entry->certificate) {
       out["certificate"] = {{"loss", name_of(entry->certificate->loss)},
-                            {"epsilon", entry->certificate->epsilon},
+                            {"max_drop", entry->certificate->max_drop},
                             {"delta", entry->certificate->delta},
                             {"rows", entry->certificate->rows},
                             {"created", entry->certificate->created}};

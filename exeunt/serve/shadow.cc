@@ -111,7 +111,7 @@ void Shadow::note_alarm(size_t point) {
   context_.log({.level = "warn",
                 .message = "a policy no longer keeps its promise on these texts",
                 .fields = {{"policy", str(policies_.point(point).spec)},
-                           {"certified", fmt::format("{:g}", *watch.epsilon())},
+                           {"certified", fmt::format("{:g}", *watch.max_drop())},
                            {"mean_loss", fmt::format("{:.4f}", watch.losses() / static_cast<double>(watch.texts()))},
                            {"texts", fmt::format("{}", watch.texts())},
                            {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
@@ -126,7 +126,7 @@ Metrics::Shadows Shadow::report() const {
   for (size_t i = 0; i < watches_.size(); ++i) {
     const PromiseWatch& watch = watches_[i];
     out.points.push_back({.policy = str(policies_.point(i).spec),
-                          .certified = watch.epsilon(),
+                          .certified = watch.max_drop(),
                           .texts = watch.texts(),
                           .disagreements = watch.disagreements(),
                           .dropped = watch.dropped(),

@@ -30,17 +30,17 @@ namespace fs = std::filesystem;
 Goal goal_for(const Common& common, const TrainFlags& flags, const AutoFlags& choice, size_t rows) {
   GoalFlags asked;
   asked.speedup = choice.target_speedup;
-  if (flags.certify.max_drop) asked.drop = fmt::format("{}", *flags.certify.max_drop);
+  if (flags.certify.max_drop) asked.max_drop = fmt::format("{}", *flags.certify.max_drop);
   const bool given = asked.given();
-  if (!given) asked.drop = kAutoDrop;
+  if (!given) asked.max_drop = kAutoDrop;
   Goal goal = goal_of(asked);
   goal.certify = false;
-  if (given || smallest_drop_shown(rows, *goal.drop) == *goal.drop) return goal;
-  goal.drop = smallest_drop_shown(rows, *goal.drop);
+  if (given || smallest_drop_shown(rows, *goal.max_drop) == *goal.max_drop) return goal;
+  goal.max_drop = smallest_drop_shown(rows, *goal.max_drop);
   notice(common,
          fmt::format("no target: comparing at a loss of at most {:g} %, the smallest that {} rows can show; set "
                      "one with --target-speedup or --max-drop",
-                     100 * *goal.drop, rows));
+                     100 * *goal.max_drop, rows));
   return goal;
 }
 

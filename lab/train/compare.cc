@@ -179,7 +179,7 @@ std::optional<std::string> RecipeComparison::train_all() {
 // leaves the recipe's own. The card describes this folder and this policy.
 bool RecipeComparison::keep(const ComparedRecipe& winner, const Recommendation& what) const {
   link_files(winner.options.out, options_.out);
-  const bool new_policy = what.met || options_.goal.drop.has_value();
+  const bool new_policy = what.met || options_.goal.max_drop.has_value();
   if (new_policy) {
     const ExitTrace trace = read_trace(options_.out / kTrace);
     PolicyFile file{.weights = trace.info.weights, .default_precision = trace.info.precision, .entries = {}};

@@ -114,7 +114,7 @@ class Calibration:
 
     policy: str  #: of the first budget, as text
     promise: str  #: in one sentence
-    points: list[dict[str, Any]]  #: for each budget: policy, epsilon, losses, and what other rows show
+    points: list[dict[str, Any]]  #: for each budget: policy, max_drop, losses, and what other rows show
     families: list[dict[str, Any]]  #: the rules tried, with the share of layers that was expected of each
     rows: dict[str, int]  #: that chose (fit), certified (certify) and measured (report)
     policy_file: str  #: as policy.json has it: rule, exits, temperatures, certificate

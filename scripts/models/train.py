@@ -327,7 +327,7 @@ def main():
                    "lengths": torch.tensor([len(p[0]) for p in pieces], dtype=torch.int32),
                    "index": torch.tensor([r[0] for r in rows], dtype=torch.int64)},
                   str(out / f"{options.name}.{split}.safetensors"),
-                  metadata={"format": "exeunt.trace/1", "weights": digest,
+                  metadata={"format": "exeunt.trace/2", "last_head": "final", "weights": digest,
                             "tokenizer": hashlib.sha256((pathlib.Path(options.backbone) / "tokenizer.json").read_bytes()).hexdigest(),
                             "data": hashlib.sha256(text.encode()).hexdigest(), "task": TASKS[task][0], "split": split,
                             "problem": "classification" if labels else "regression", "labels": json.dumps(labels or []),

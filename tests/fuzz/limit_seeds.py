@@ -67,7 +67,7 @@ def seeds():
     entry = ('{"device":"cpu","engine":"e%d","numerics":1,"precision":"fp32","exits":[1],"decision_temperature":[1],'
              '"score_temperature":[1],"policy":"entropy:0.2","points":[]}')
     entries = '[' + ','.join(entry % i for i in range(12_000)) + ']'
-    yield 'policy_file', 'entries', ('{"format":"exeunt.policy/2","weights":"' + 'a' * 64 + '","default_precision":"fp32",'
+    yield 'policy_file', 'entries', ('{"format":"exeunt.policy/3","weights":"' + 'a' * 64 + '","default_precision":"fp32",'
                                      '"entries":' + entries + '}').encode()
     tensor = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     yield 'safetensors', 'tensors', safetensors(members(49_000, tensor))

@@ -27,7 +27,7 @@ def write_trace(path, logits, lengths, name, regression):
     rows, exits, outputs = logits.shape
     gold = logits[:, -1, 0] if regression else numpy.full(rows, numpy.nan)  # values: the range is that of full depth
     digest = f'{abs(hash(name)):064x}'[:64]
-    meta = {'format': 'exeunt.trace/1', 'weights': digest, 'tokenizer': digest, 'data': digest, 'task': name, 'split': 'held',
+    meta = {'format': 'exeunt.trace/2', 'last_head': 'final', 'weights': digest, 'tokenizer': digest, 'data': digest, 'task': name, 'split': 'held',
             'problem': 'regression' if regression else 'classification', 'exits': ','.join(str(i + 1) for i in range(exits)),
             'labels': json.dumps([] if regression else [f'l{i}' for i in range(outputs)]), 'precision': 'fp32',
             'engine': 'pytorch', 'max_length': '128', 'tool': 'torch', 'created': '2026-01-01T00:00:00Z'}

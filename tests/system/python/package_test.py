@@ -233,7 +233,7 @@ class AnyFramework(unittest.TestCase):
         logits, gold = made_rows(2000)
         found = exeunt.calibrate(logits, gold, max_drop=[0.05, 0.01])
         self.assertIn('at most 1 %', found.promise)
-        self.assertEqual([point['epsilon'] for point in found.points], [0.01, 0.05])
+        self.assertEqual([point['max_drop'] for point in found.points], [0.01, 0.05])
         self.assertEqual(sum(found.rows.values()), 2000)
         replayed = exeunt.replay(logits, found)
         right = sum(int(label) == want for label, want in zip(listed(replayed.labels), gold))

@@ -226,9 +226,9 @@ TEST(SamePromise, OfACertifiedFolderAndOfOneWhoseConditionsDoNotHold) {
                     .decision_temperature = {1, 1, 1},
                     .score_temperature = {1, 1, 1},
                     .policy = parse_policy("entropy:0.2")};
-  entry.points = {{.policy = entry.policy, .epsilon = 0.02, .cost_fraction = 0.5}};
+  entry.points = {{.policy = entry.policy, .max_drop = 0.02, .cost_fraction = 0.5}};
   Certificate certificate;
-  certificate.epsilon = 0.02;
+  certificate.max_drop = 0.02;
   certificate.delta = 0.05;
   certificate.rows = 600;
   certificate.fit = certificate.certify = {.data = std::string(64, 'a'), .rows = 600};

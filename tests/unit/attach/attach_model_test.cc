@@ -66,7 +66,7 @@ class AttachModelTest : public testing::Test {
   [[nodiscard]] AttachJob job(const std::string& golden, const std::string& texts) const {
     AttachJob job{.model = model(golden), .texts = {.files = {texts}}, .out = scratch_.path() / "fast"};
     job.heads.epochs = 2;
-    job.plan.budgets = {0.1};
+    job.plan.max_drops = {0.1};
     return job;
   }
 
@@ -148,7 +148,7 @@ TEST_P(AttachGoldenTest, KeepsItsPromiseLive) {
   Classifier model(job.out.string());
   ASSERT_TRUE(model.resolved().certificate.has_value());
   EXPECT_EQ(model.resolved().certificate->rows, static_cast<int64_t>(done.parts.certify));
-  EXPECT_EQ(model.resolved().certificate->epsilon, 0.1);
+  EXPECT_EQ(model.resolved().certificate->max_drop, 0.1);
   EXPECT_EQ(model.resolved().certificate->loss,
             done.problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
   const PolicyFile policies = read_policy_file(job.out / "policy.json");
@@ -185,7 +185,7 @@ TEST_F(AttachModelTest, KeepsItsPromiseOverDrawsOfTexts) {
     job.force = true;
     job.precision = Precision::fp32;
     job.heads = {.epochs = 2, .rate = 1e-2};
-    job.plan.budgets = {0.1};
+    job.plan.max_drops = {0.1};
     job.plan.delta = 0.1;
     const Attached done = attach_model(job, silent());
     Engine engine(Checkpoint::open(job.out.string()), {.precision = Precision::fp32});
@@ -357,7 +357,7 @@ TEST_F(AttachModelTest, ReplacesNothingButModels) {
 
 TEST_F(AttachModelTest, SaysHowManyTextsAPromiseTakes) {
   AttachJob job = this->job("hf_bert_classifier", file(some_texts(200, 1)));
-  job.plan.budgets = {0.02};
+  job.plan.max_drops = {0.02};
   EXPECT_THAT([&] { (void)attach_model(job, silent()); },
               testing::Throws<Error>(testing::Property(
                   &Error::what, testing::HasSubstr("to promise 2 % with confidence 95 % takes 370 at least"))));

@@ -48,7 +48,7 @@ struct ManyTexts : SmallModel {
     CalibrateOptions out{.run = options()};
     out.run.precision.clear();
     out.run.profile = profile;
-    out.plan.budgets = {0.02};
+    out.plan.max_drops = {0.02};
     return out;
   }
 
@@ -140,7 +140,7 @@ TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
   const SmallModel model;
   CalibrateOptions options{.run = model.options()};
   options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
-  options.plan.budgets = {0.2};
+  options.plan.max_drops = {0.2};
   options.unit = CertifiedUnit::requests;
   (void)calibrate_model(options, quiet());
   MeasureOptions run = options.run;
@@ -169,7 +169,7 @@ TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
     }
   }
   CalibrateOptions again{.run = {.model = model.folder.string(), .from_server = path.string()}};
-  again.plan.budgets = {0.2};
+  again.plan.max_drops = {0.2};
   const Certificate kept = *calibrate_model(again, quiet()).calibration.entry.certificate;
   EXPECT_EQ(kept.unit, CertifiedUnit::requests);
   EXPECT_GT(kept.rows, kept.distinct) << "repeats count";
@@ -209,7 +209,7 @@ struct SeveralModel : SmallModel {
   }
   [[nodiscard]] CalibrateOptions calibrate() const {
     CalibrateOptions out{.run = {.model = folder.string(), .data = {.path = data}, .precision = "fp32"}};
-    out.plan.budgets = {0.1};
+    out.plan.max_drops = {0.1};
     return out;
   }
   [[nodiscard]] std::vector<float> stored() const { return Checkpoint::open(folder).exits().logit_thresholds; }
@@ -249,10 +249,10 @@ TEST(CalibrateModel, TakesThresholdsThatAreNamedAndWritesNoneWithoutACertificate
   const SeveralModel model;
   CalibrateOptions options = model.calibrate();
   options.thresholds = "second=0.25";
-  options.plan.budgets = {0.0001};  // takes more rows than there are
+  options.plan.max_drops = {0.0001};  // takes more rows than there are
   EXPECT_THROW((void)calibrate_model(options, quiet()), Error);
   EXPECT_TRUE(model.stored().empty());
-  options.plan.budgets = {0.1};
+  options.plan.max_drops = {0.1};
   EXPECT_THAT(calibrate_model(options, quiet()).logit_thresholds, ElementsAre(0, logit_of(0.25)));
   EXPECT_THAT(model.stored(), ElementsAre(0, logit_of(0.25)));
   options.thresholds = "0.5";
@@ -289,7 +289,7 @@ class UnlabelledRegression : public ::testing::Test {
     for (float& gold : trace_.gold) gold = NAN;
     options_.run.model = (scratch_.path() / "values.safetensors").string();
     options_.out = (scratch_.path() / "policy.json").string();
-    options_.plan.budgets = {0.1};
+    options_.plan.max_drops = {0.1};
     write_trace(options_.run.model, trace_);
   }
 
@@ -321,7 +321,7 @@ TEST_F(UnlabelledRegression, TakesTheRangeThatIsNamed) {
   EXPECT_THAT(heard_.notices, testing::Not(Contains(HasSubstr("range of the values"))));
   const SmallModel classes;
   CalibrateOptions options{.run = classes.options()};
-  options.plan.budgets = {0.2};
+  options.plan.max_drops = {0.2};
   options.range = {0, 1};
   EXPECT_EQ(error_of([&] { (void)calibrate_model(options, quiet()); }).code(), Code::usage);
 }

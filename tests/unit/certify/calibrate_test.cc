@@ -126,13 +126,13 @@ TEST(Candidates, OfAnUnknownFamilyNameTheNearest) {
 
 TEST(Calibrate, CertifiesARealModel) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
-  const Calibration result = calibrate(data, {.budgets = {0.01, 0.02, 0.05}, .delta = 0.05});
+  const Calibration result = calibrate(data, {.max_drops = {0.01, 0.02, 0.05}, .delta = 0.05});
   ASSERT_EQ(result.outcomes.size(), 3u);
   double cost = 1;
-  for (const BudgetOutcome& outcome : result.outcomes) {
+  for (const DropOutcome& outcome : result.outcomes) {
     EXPECT_LT(outcome.certify_cost, cost) << "a larger budget buys more";
     EXPECT_LE(outcome.p_value, 0.05 / 3);
-    EXPECT_LE(outcome.report.texts, outcome.epsilon);
+    EXPECT_LE(outcome.report.texts, outcome.max_drop);
     EXPECT_EQ(outcome.report.texts, outcome.report.requests) << "every text came once";
     ASSERT_TRUE(outcome.interval.has_value());
     EXPECT_LT(outcome.interval->low, outcome.report.texts);
@@ -178,11 +178,11 @@ struct Separation {
 // The promise holds only if the certify rows chose nothing: not a temperature, a family, a setting or its place.
 TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
   const Separation cases[] = {
-      {"sst2-exeunt.held", {.budgets = {0.02, 0.05}}},
-      {"mnli-exeunt.held", {.budgets = {0.05}}},
-      {"mnli-exeunt.held", {.budgets = {0.05}, .loss = RiskLoss::zero_one_drop}},
-      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::crc, .exits = {2, 4, 6, 12}}},
-      {"stsb-exeunt.dev", {.budgets = {0.05}}},  // and the range of its labels comes from the fit part
+      {"sst2-exeunt.held", {.max_drops = {0.02, 0.05}}},
+      {"mnli-exeunt.held", {.max_drops = {0.05}}},
+      {"mnli-exeunt.held", {.max_drops = {0.05}, .loss = RiskLoss::zero_one_drop}},
+      {"sst2-exeunt.held", {.max_drops = {0.02}, .method = RiskMethod::crc, .exits = {2, 4, 6, 12}}},
+      {"stsb-exeunt.dev", {.max_drops = {0.05}}},  // and the range of its labels comes from the fit part
   };
   for (const auto& [name, plan] : cases) {
     const CalibrationData data = split_for_calibration(read_trace(real_trace(name)), 42);
@@ -211,13 +211,13 @@ TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
 // What is expected of a family on the fit part is about what its certificate then comes to, whatever the loss.
 TEST(Calibrate, ExpectsAboutWhatItThenCertifies) {
   const Separation cases[] = {
-      {"sst2-exeunt.held", {.budgets = {0.02}}},
-      {"mnli-exeunt.held", {.budgets = {0.05}}},
-      {"sst2-exeunt.held", {.budgets = {0.02}, .loss = RiskLoss::zero_one_drop}},
-      {"mnli-exeunt.held", {.budgets = {0.05}, .loss = RiskLoss::zero_one_drop}},
-      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::ltt_hb}},
-      {"sst2-exeunt.held", {.budgets = {0.02}, .method = RiskMethod::crc}},
-      {"stsb-exeunt.dev", {.budgets = {0.05}, .range = {{0, 5}}}},
+      {"sst2-exeunt.held", {.max_drops = {0.02}}},
+      {"mnli-exeunt.held", {.max_drops = {0.05}}},
+      {"sst2-exeunt.held", {.max_drops = {0.02}, .loss = RiskLoss::zero_one_drop}},
+      {"mnli-exeunt.held", {.max_drops = {0.05}, .loss = RiskLoss::zero_one_drop}},
+      {"sst2-exeunt.held", {.max_drops = {0.02}, .method = RiskMethod::ltt_hb}},
+      {"sst2-exeunt.held", {.max_drops = {0.02}, .method = RiskMethod::crc}},
+      {"stsb-exeunt.dev", {.max_drops = {0.05}, .range = {{0, 5}}}},
   };
   for (auto [name, plan] : cases) {
     const CalibrationData data = split_for_calibration(read_trace(real_trace(name)), 42);
@@ -239,7 +239,7 @@ TEST(Calibrate, ServesOtherLossesAndMethods) {
     for (const RiskMethod method : {RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
       // Hoeffding's bound knows no variance: over losses from -1 to 1 it would take 10,998 rows.
       if (loss == RiskLoss::zero_one_drop && method == RiskMethod::ltt_hb) continue;
-      const Calibration result = calibrate(data, {.budgets = {0.02}, .loss = loss, .method = method});
+      const Calibration result = calibrate(data, {.max_drops = {0.02}, .loss = loss, .method = method});
       EXPECT_LT(result.outcomes[0].certify_cost, 0.95) << name_of(loss) << ' ' << name_of(method);
       EXPECT_EQ(result.entry.certificate->method, method);
       EXPECT_EQ(result.entry.certificate->loss, loss);
@@ -249,27 +249,27 @@ TEST(Calibrate, ServesOtherLossesAndMethods) {
 
 TEST(Calibrate, ServesARegression) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("stsb-exeunt.dev")), 42);
-  const Calibration result = calibrate(data, {.budgets = {0.05}, .range = {{0, 5}}});
+  const Calibration result = calibrate(data, {.max_drops = {0.05}, .range = {{0, 5}}});
   EXPECT_EQ(result.entry.certificate->loss, RiskLoss::abs_diff);
   EXPECT_EQ(result.entry.certificate->method, RiskMethod::wsr);
   EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
   EXPECT_LT(result.outcomes[0].certify_cost, 0.9);
-  EXPECT_NO_THROW((void)calibrate(data, {.budgets = {0.05}})) << "the range is then that of the gold values";
+  EXPECT_NO_THROW((void)calibrate(data, {.max_drops = {0.05}})) << "the range is then that of the gold values";
 }
 
 TEST(Calibrate, NeedsNoLabels) {
   ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   std::fill(trace.gold.begin(), trace.gold.end(), NAN);
-  const Calibration result = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  const Calibration result = calibrate(split_for_calibration(trace, 42), {.max_drops = {0.02}});
   EXPECT_LT(result.outcomes[0].certify_cost, 0.6);
 }
 
 // Exits decide by agreement with full depth, so that labels make no difference to what is certified; they do to scores.
 TEST(Calibrate, LabelsDecideNothing) {
   ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
-  const Calibration labelled = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  const Calibration labelled = calibrate(split_for_calibration(trace, 42), {.max_drops = {0.02}});
   std::fill(trace.gold.begin(), trace.gold.end(), NAN);
-  const Calibration bare = calibrate(split_for_calibration(trace, 42), {.budgets = {0.02}});
+  const Calibration bare = calibrate(split_for_calibration(trace, 42), {.max_drops = {0.02}});
   EXPECT_EQ(labelled.entry.complete().temperature, bare.entry.complete().temperature);
   EXPECT_EQ(labelled.outcomes[0].policy, bare.outcomes[0].policy);
   EXPECT_EQ(bare.entry.score_temperature, std::vector<float>(12, 1.0F)) << "nothing says how sure to look";
@@ -282,7 +282,7 @@ TEST(Calibrate, CertifiesEveryLabelOfMnli) {
     ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
     if (!gold) std::fill(trace.gold.begin(), trace.gold.end(), NAN);
     ASSERT_EQ(trace.rows, 5000U);
-    CalibrationPlan plan{.budgets = {0.05}, .tries = 1};
+    CalibrationPlan plan{.max_drops = {0.05}, .tries = 1};
     plan.group.by = "label";
     const Calibration result = calibrate(split_for_calibration(trace, 42), plan);
     EXPECT_LT(result.outcomes[0].certify_cost, 0.75) << "an early exit is certified";
@@ -303,7 +303,7 @@ TEST(Calibrate, CertifiesEveryLabelOfMnli) {
 
 TEST(Calibrate, GroupsComeFromLengthsAndColumns) {
   ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
-  CalibrationPlan plan{.budgets = {0.05}};
+  CalibrationPlan plan{.max_drops = {0.05}};
   plan.group.by = "length";
   const CalibrationData data = split_for_calibration(trace, 42);
   const Calibration lengths = calibrate(data, plan);
@@ -345,7 +345,7 @@ TEST(Calibrate, RequestsAreCertifiedOverClusters) {
   for (size_t row = 0; row < 500; ++row) rows.insert(rows.end(), 4, row);  // 500 texts come five times
   const ExitTrace all = select_rows(trace, rows);
   const CalibrationData data = split_for_calibration(all, 42);
-  CalibrationPlan plan{.budgets = {0.03}, .unit = CertifiedUnit::requests};
+  CalibrationPlan plan{.max_drops = {0.03}, .unit = CertifiedUnit::requests};
   const Calibration requests = calibrate(data, plan);
   const Certificate& certificate = *requests.entry.certificate;
   EXPECT_EQ(certificate.unit, CertifiedUnit::requests);
@@ -356,7 +356,7 @@ TEST(Calibrate, RequestsAreCertifiedOverClusters) {
   EXPECT_NE(requests.outcomes[0].report.texts, requests.outcomes[0].report.requests);
   plan.method = RiskMethod::ltt_binomial;
   EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("over repeated requests"));
-  plan = {.budgets = {0.03}};
+  plan = {.max_drops = {0.03}};
   const Calibration texts = calibrate(data, plan);
   EXPECT_EQ(texts.entry.certificate->rows, 3000);
   EXPECT_EQ(texts.entry.certificate->distinct, 3000);
@@ -367,7 +367,7 @@ TEST(Calibrate, LaterTriesGetLessOfDelta) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
   double cost = 0;
   for (const int tries : {1, 2, 5}) {
-    const Calibration one = calibrate(data, {.budgets = {0.02}, .families = {"entropy"}, .tries = tries});
+    const Calibration one = calibrate(data, {.max_drops = {0.02}, .families = {"entropy"}, .tries = tries});
     EXPECT_LE(one.outcomes[0].p_value, 0.05 * share_of_try(tries));
     EXPECT_GE(one.outcomes[0].certify_cost, cost);
     EXPECT_EQ(one.entry.certificate->tries, tries);
@@ -375,8 +375,8 @@ TEST(Calibrate, LaterTriesGetLessOfDelta) {
     cost = one.outcomes[0].certify_cost;
   }
   const CalibrationData few = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
-  EXPECT_NO_THROW((void)calibrate(few, {.budgets = {0.02}, .tries = 1}));
-  EXPECT_THAT(error_of([&] { (void)calibrate(few, {.budgets = {0.02}, .tries = 2}); }).what(),
+  EXPECT_NO_THROW((void)calibrate(few, {.max_drops = {0.02}, .tries = 1}));
+  EXPECT_THAT(error_of([&] { (void)calibrate(few, {.max_drops = {0.02}, .tries = 2}); }).what(),
               HasSubstr("at 95 % (try 2 on these texts) takes 297 examples"));
 }
 
@@ -386,7 +386,7 @@ TEST(Calibrate, TheCertificateNamesItsConditions) {
   trace.info.max_length = 48;
   trace.info.tokenizer = std::string(64, 'b');
   const CalibrationData data = split_for_calibration(trace, 7, kNoReport);
-  const Calibration result = calibrate(data, {.budgets = {0.02}});
+  const Calibration result = calibrate(data, {.max_drops = {0.02}});
   const Certificate& certificate = *result.entry.certificate;
   EXPECT_EQ(certificate.max_length, 48);
   EXPECT_EQ(certificate.tokenizer, trace.info.tokenizer);
@@ -398,7 +398,7 @@ TEST(Calibrate, TheCertificateNamesItsConditions) {
   EXPECT_NE(certificate.fit.row_hashes, certificate.certify.row_hashes);
   EXPECT_EQ(certificate.reference, LossReference::fp32) << "its own last exit";
   trace.info.precision = "int8";
-  EXPECT_EQ(calibrate(split_for_calibration(trace, 7), {.budgets = {0.02}}).entry.certificate->reference,
+  EXPECT_EQ(calibrate(split_for_calibration(trace, 7), {.max_drops = {0.02}}).entry.certificate->reference,
             LossReference::same_precision)
       << "the trace does not have the answers of fp32";
   EXPECT_FALSE(result.outcomes[0].interval.has_value()) << "no rows are left to report";
@@ -415,17 +415,17 @@ TEST(Calibrate, FullDepthItselfMayLoseAgainstTheReference) {
     trace.reference.push_back(last[flipped ? 0 : 1]);
   }
   const CalibrationData data = split_for_calibration(trace, 42);
-  const Calibration result = calibrate(data, {.budgets = {0.02}});
+  const Calibration result = calibrate(data, {.max_drops = {0.02}});
   EXPECT_EQ(result.entry.certificate->reference, LossReference::fp32);
   EXPECT_LT(result.outcomes[0].certify_cost, 0.6);
-  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.budgets = {0.003}}); }).what(), HasSubstr("even at full depth"));
-  EXPECT_EQ(try_families(data, 3000, {.budgets = {0.003}}).front().cost_fraction, INFINITY);
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.max_drops = {0.003}}); }).what(), HasSubstr("even at full depth"));
+  EXPECT_EQ(try_families(data, 3000, {.max_drops = {0.003}}).front().cost_fraction, INFINITY);
 }
 
 TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
-  const Calibration result =
-      calibrate(data, {.budgets = {0.02}, .families = {"patience"}, .exits = {2, 4, 6, 8, 12}, .temperatures = false});
+  const Calibration result = calibrate(
+      data, {.max_drops = {0.02}, .families = {"patience"}, .exits = {2, 4, 6, 8, 12}, .temperatures = false});
   EXPECT_EQ(info_of(result.entry.policy.rule).name, "patience");
   EXPECT_THAT(result.entry.exits, ElementsAre(2, 4, 6, 8, 12));
   EXPECT_EQ(result.entry.decision_temperature, std::vector<float>(12, 1.0F));
@@ -433,7 +433,7 @@ TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
 
 TEST(Calibrate, TooLittleDataSaysHowMuchWouldDo) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
-  const Error error = error_of([&] { (void)calibrate(data, {.budgets = {0.01}}); });
+  const Error error = error_of([&] { (void)calibrate(data, {.max_drops = {0.01}}); });
   EXPECT_EQ(error.code(), Code::failure);
   EXPECT_STREQ(error.what(),
                "not enough data: certifying 1 % at 95 % takes 299 examples without a loss, and the certify part has "
@@ -441,9 +441,9 @@ TEST(Calibrate, TooLittleDataSaysHowMuchWouldDo) {
   EXPECT_EQ(error.hint(),
             "provide 499 examples in total, add texts without labels (--unlabelled FILE), or allow more: 166 examples "
             "certify 1.79 % at best");
-  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.budgets = {0.005}, .method = RiskMethod::crc}); }).what(),
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.max_drops = {0.005}, .method = RiskMethod::crc}); }).what(),
               HasSubstr("0.5 % in expectation takes 199 examples"));
-  EXPECT_NO_THROW((void)calibrate(data, {.budgets = {0.05}}));
+  EXPECT_NO_THROW((void)calibrate(data, {.max_drops = {0.05}}));
 }
 
 TEST(Calibrate, WhereNothingPassesFullDepthIsTheAnswer) {
@@ -452,7 +452,7 @@ TEST(Calibrate, WhereNothingPassesFullDepthIsTheAnswer) {
   for (size_t row = 0; row < trace.rows; ++row)
     for (size_t exit = 0; exit < 2; ++exit)
       trace.logits[(row * 3 + exit) * 2] = trace.logits[(row * 3 + exit) * 2 + 1] + (row % 2 == 0 ? 5.0F : -5.0F);
-  const Calibration result = calibrate(split_for_calibration(trace, 42), {.budgets = {0.01}});
+  const Calibration result = calibrate(split_for_calibration(trace, 42), {.max_drops = {0.01}});
   EXPECT_EQ(str(result.entry.policy), "full");
   EXPECT_EQ(result.outcomes[0].certify_cost, 1);
   EXPECT_EQ(result.outcomes[0].losses, 0);
@@ -465,10 +465,10 @@ TEST(Calibrate, PlansThatMakeNoSenseAreRefused) {
     EXPECT_EQ(error.code(), Code::usage);
     return std::string(error.what());
   };
-  EXPECT_THAT(refused({.budgets = {}}), HasSubstr("no budget"));
-  EXPECT_THAT(refused({.budgets = {0}}), HasSubstr("want a share from 1e-05 to below 1"));
-  EXPECT_THAT(refused({.budgets = {1}}), HasSubstr("below 1"));
-  EXPECT_THAT(refused({.budgets = {0.02, 0.01}}), HasSubstr("increasing"));
+  EXPECT_THAT(refused({.max_drops = {}}), HasSubstr("no budget"));
+  EXPECT_THAT(refused({.max_drops = {0}}), HasSubstr("want a share from 1e-05 to below 1"));
+  EXPECT_THAT(refused({.max_drops = {1}}), HasSubstr("below 1"));
+  EXPECT_THAT(refused({.max_drops = {0.02, 0.01}}), HasSubstr("increasing"));
   EXPECT_THAT(refused({.delta = 0}), HasSubstr("confidence: got 1"));
   EXPECT_THAT(refused({.families = {"entropi"}}), HasSubstr("unknown policy family"));
   EXPECT_THAT(refused({.families = {"lte"}}), HasSubstr("no learning-to-exit head"));

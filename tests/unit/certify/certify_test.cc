@@ -125,13 +125,13 @@ TEST(Split, EqualTextsAreOneRow) {
 }
 
 TEST(Certify, RowsWithoutLossAreTheFewestThatPass) {
-  EXPECT_EQ(rows_without_loss({.epsilon = 0.01, .delta = 0.05}), 299);
-  EXPECT_EQ(rows_without_loss({.method = RiskMethod::crc, .epsilon = 0.01}), 99);
-  EXPECT_EQ(rows_without_loss({.method = RiskMethod::ltt_hb, .epsilon = 0.01, .delta = 0.05}), 299);
-  EXPECT_GT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 299);
-  EXPECT_LT(rows_without_loss({.method = RiskMethod::wsr, .epsilon = 0.01, .delta = 0.05}), 600);
-  EXPECT_LT(rows_without_loss({.loss = RiskLoss::zero_one_drop, .method = RiskMethod::wsr, .epsilon = 0.01}), 600);
-  EXPECT_NEAR(least_budget({.epsilon = 0.001, .delta = 0.05}, 299), 0.01, 1e-4);
+  EXPECT_EQ(rows_without_loss({.max_drop = 0.01, .delta = 0.05}), 299);
+  EXPECT_EQ(rows_without_loss({.method = RiskMethod::crc, .max_drop = 0.01}), 99);
+  EXPECT_EQ(rows_without_loss({.method = RiskMethod::ltt_hb, .max_drop = 0.01, .delta = 0.05}), 299);
+  EXPECT_GT(rows_without_loss({.method = RiskMethod::wsr, .max_drop = 0.01, .delta = 0.05}), 299);
+  EXPECT_LT(rows_without_loss({.method = RiskMethod::wsr, .max_drop = 0.01, .delta = 0.05}), 600);
+  EXPECT_LT(rows_without_loss({.loss = RiskLoss::zero_one_drop, .method = RiskMethod::wsr, .max_drop = 0.01}), 600);
+  EXPECT_NEAR(least_max_drop({.max_drop = 0.001, .delta = 0.05}, 299), 0.01, 1e-4);
 }
 
 TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
@@ -142,20 +142,20 @@ TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
     return out;
   };
   for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb}) {
-    const SequenceResult verdict = certify_sequence({.method = method, .epsilon = 0.01, .delta = 0.05}, 10, losses);
+    const SequenceResult verdict = certify_sequence({.method = method, .max_drop = 0.01, .delta = 0.05}, 10, losses);
     EXPECT_EQ(verdict.setting, 1u);
     EXPECT_LE(verdict.p_value, 0.05);
     EXPECT_GT(verdict.p_value, 0);
   }
-  const SequenceResult conformal = certify_sequence({.method = RiskMethod::crc, .epsilon = 0.01}, 10, losses);
+  const SequenceResult conformal = certify_sequence({.method = RiskMethod::crc, .max_drop = 0.01}, 10, losses);
   EXPECT_EQ(conformal.setting, 3u) << "(9 + 1) / 1001 is within 1 %";
   const auto bad = [&](size_t i) { return losses(i + 4); };
-  EXPECT_FALSE(certify_sequence({.epsilon = 0.01, .delta = 0.05}, 10, bad).setting) << "not even the first passes";
+  EXPECT_FALSE(certify_sequence({.max_drop = 0.01, .delta = 0.05}, 10, bad).setting) << "not even the first passes";
 }
 
 // Intersection-union: every group has to pass on its own, and the walk ends with the first that does not.
 TEST(Certify, EveryGroupHasToPass) {
-  const RiskTest test{.epsilon = 0.02, .delta = 0.05};
+  const RiskTest test{.max_drop = 0.02, .delta = 0.05};
   // Setting i loses i of the first 300 rows, and none of the others.
   const auto losses = [](size_t i) {
     std::vector<double> out(3000);
@@ -178,7 +178,7 @@ TEST(Certify, EveryGroupHasToPass) {
 
 // A test over requests: texts that come often weigh more.
 TEST(Certify, RequestsCountAsOftenAsTheyCome) {
-  const RiskTest test{.method = RiskMethod::wsr, .epsilon = 0.1, .delta = 0.05};
+  const RiskTest test{.method = RiskMethod::wsr, .max_drop = 0.1, .delta = 0.05};
   Sample sample;
   std::vector<double> rare(1000), often(1000);
   for (size_t row = 0; row < 1000; ++row) {

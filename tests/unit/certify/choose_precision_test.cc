@@ -34,7 +34,7 @@ const PrecisionSetting kBf16{Precision::bf16}, kInt8{Precision::int8};
 struct Made {
   ExitTrace fp32 = random_trace({.rows = 400, .exits = 4, .classes = 3});
   std::map<Precision, double> changes = {}, layer_ms = {{Precision::fp32, 4}};
-  CalibrationPlan calibration = {.budgets = {0.05}, .families = {"entropy"}};
+  CalibrationPlan calibration = {.max_drops = {0.05}, .families = {"entropy"}};
   std::function<Exceptions(const PrecisionSetting&, const ExitTrace&, double)> keep_wider = {};
   std::optional<double> narrow_poolers = {};  // try them in int8: how many times as long everything takes then
   size_t certify_rows = 1000;
@@ -165,8 +165,8 @@ class RefutedChoice : public ::testing::Test {
       return data;
     };
     return certify_choice(
-        kInt8, with_reference(changed), [&] { return with_reference(0); }, {.budgets = {0.05}, .families = {"entropy"}},
-        observer_);
+        kInt8, with_reference(changed), [&] { return with_reference(0); },
+        {.max_drops = {0.05}, .families = {"entropy"}}, observer_);
   }
 
   Scratch scratch_;
@@ -204,7 +204,7 @@ TEST_F(RefutedChoice, GivesWayToFullDepthWhereTheRowsAreTooFewForAnotherTry) {
 // fit part passes as seldom as any; the fastest of those that pass breaks the promise far more often.
 class CoverageOfPrecisions : public ::testing::Test {
  protected:
-  static constexpr double kDelta = 0.1, kEpsilon = 0.05;
+  static constexpr double kDelta = 0.1, kMaxDrop = 0.05;
   static constexpr int kDraws = 2000;
   static constexpr size_t kPrecisionsTried = 6;
 
@@ -216,14 +216,14 @@ class CoverageOfPrecisions : public ::testing::Test {
     static const std::vector<ExitTrace> traces = [] {
       std::vector<ExitTrace> made;
       for (uint32_t k = 0; k < kPrecisionsTried; ++k) {
-        made.push_back(disturbed(fp32(), kEpsilon + 0.003, k));
+        made.push_back(disturbed(fp32(), kMaxDrop + 0.003, k));
         set_reference(made.back(), fp32());
       }
       return made;
     }();
     return traces;
   }
-  static CalibrationPlan plan() { return {.budgets = {kEpsilon}, .delta = kDelta, .families = {"entropy"}}; }
+  static CalibrationPlan plan() { return {.max_drops = {kMaxDrop}, .delta = kDelta, .families = {"entropy"}}; }
 
   // Data with the rows of `parts` from one of the others.
   static CalibrationData in(const ExitTrace& precision, const CalibrationData& parts) {
@@ -237,7 +237,7 @@ class CoverageOfPrecisions : public ::testing::Test {
 
   static bool broken(const ExitTrace& precision, const PolicySpec& policy) {
     const std::vector<double> losses = LossMeter(precision, RiskLoss::disagreement, {}).measure(policy).losses;
-    return std::accumulate(losses.begin(), losses.end(), 0.0) > kEpsilon * static_cast<double>(losses.size());
+    return std::accumulate(losses.begin(), losses.end(), 0.0) > kMaxDrop * static_cast<double>(losses.size());
   }
 
   // Calibrated in one of the others; nothing = it failed its test.

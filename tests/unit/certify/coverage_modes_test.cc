@@ -9,15 +9,15 @@ namespace exeunt {
 namespace {
 
 constexpr int kDraws = 2000;
-constexpr double kMadeDelta = 0.05, kMadeBudget = 0.1;
+constexpr double kMadeDelta = 0.05, kMadeMaxDrop = 0.1;
 
 CalibrationPlan entropy_plan() {
-  return {.budgets = {kMadeBudget}, .delta = kMadeDelta, .families = {"entropy"}};
+  return {.max_drops = {kMadeMaxDrop}, .delta = kMadeDelta, .families = {"entropy"}};
 }
 
 std::vector<PolicySpec> policies_of(const Calibration& calibration) {
   std::vector<PolicySpec> out;
-  for (const BudgetOutcome& outcome : calibration.outcomes) out.push_back(outcome.policy);
+  for (const DropOutcome& outcome : calibration.outcomes) out.push_back(outcome.policy);
   return out;
 }
 
@@ -32,7 +32,7 @@ TEST(CoverageOfModes, OneBudgetWithAndWithoutAReport) {
         [&](uint64_t draw) {
           return policies_of(calibrate(split_for_calibration(kPlain.draw(250, draw), draw, shares), entropy_plan()));
         },
-        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeBudget; });
+        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeMaxDrop; });
     EXPECT_LE(plain.violations, allowed_of(kMadeDelta, kDraws));
     EXPECT_GT(plain.violations, 0.01) << "the budget binds";
     EXPECT_LT(plain.full_depth, 0.2);
@@ -49,7 +49,7 @@ TEST(CoverageOfModes, SeveralBudgetsShareDelta) {
   }
   const auto cover_with = [&](std::string_view name, double delta) {
     CalibrationPlan plan = entropy_plan();
-    plan.budgets = budgets;
+    plan.max_drops = budgets;
     plan.delta = delta;
     return cover_made(
         name, kDraws,
@@ -86,7 +86,7 @@ TEST(CoverageOfModes, AllTriesTogetherStayWithinDelta) {
           }
           return std::vector<PolicySpec>{fastest};
         },
-        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeBudget; });
+        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeMaxDrop; });
   };
   const MadeCoverage shared = cover_with("the best of 5 tries, each at its share of delta", true);
   EXPECT_LE(shared.violations, allowed_of(kMadeDelta, kDraws));
@@ -117,7 +117,7 @@ TEST(CoverageOfModes, EqualTextsCountOnce) {
           if (!hashes) trace.row_hash.clear();
           return policies_of(calibrate(split_for_calibration(trace, draw), plan));
         },
-        [&](const std::vector<PolicySpec>& got) { return made.risk(got[0], unit) > kMadeBudget; });
+        [&](const std::vector<PolicySpec>& got) { return made.risk(got[0], unit) > kMadeMaxDrop; });
   };
   const MadeCoverage texts = cover_with("texts, equal ones once", CertifiedUnit::texts, true);
   EXPECT_LE(texts.violations, allowed_of(kMadeDelta, kDraws));
@@ -140,7 +140,7 @@ TEST(CoverageOfModes, RequestsKeepTheirWeight) {
         [&, plan](uint64_t draw) {
           return policies_of(calibrate(split_for_calibration(made.draw(800, draw), draw), plan));
         },
-        [&](const std::vector<PolicySpec>& got) { return made.risk(got[0], CertifiedUnit::requests) > kMadeBudget; });
+        [&](const std::vector<PolicySpec>& got) { return made.risk(got[0], CertifiedUnit::requests) > kMadeMaxDrop; });
   };
   const MadeCoverage requests = cover_with("requests, by clusters of equal texts", CertifiedUnit::requests);
   EXPECT_LE(requests.violations, allowed_of(kMadeDelta, kDraws));
@@ -158,7 +158,7 @@ TEST(CoverageOfModes, EveryGroupKeepsThePromise) {
   const auto in_a_group = [&](const std::vector<PolicySpec>& got) {
     for (const int length : {10, 40})
       if (made.risk(got[0], CertifiedUnit::texts, [&](const Kind& kind) { return kind.length == length; }) >
-          kMadeBudget)
+          kMadeMaxDrop)
         return true;
     return false;
   };

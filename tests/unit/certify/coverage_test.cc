@@ -74,13 +74,13 @@ double allowed(int count = splits()) {
 }
 
 // Three families to choose from rather than all: as good a test, in half the time.
-CalibrationPlan plan_of(double epsilon, RiskMethod method) {
-  return {.budgets = {epsilon}, .delta = kDelta, .method = method, .families = {"entropy", "patience", "vote"}};
+CalibrationPlan plan_of(double max_drop, RiskMethod method) {
+  return {.max_drops = {max_drop}, .delta = kDelta, .method = method, .families = {"entropy", "patience", "vote"}};
 }
 
 // Every second exit, for the same reason.
-CalibrationPlan real_plan(double epsilon, RiskMethod method) {
-  CalibrationPlan plan = plan_of(epsilon, method);
+CalibrationPlan real_plan(double max_drop, RiskMethod method) {
+  CalibrationPlan plan = plan_of(max_drop, method);
   plan.exits = {2, 4, 6, 8, 10, 12};
   return plan;
 }
@@ -143,12 +143,13 @@ TEST(CoverageOfCalibration, OtherLossesAndTasks) {
     EXPECT_LE(coverage.violations, allowed(count)) << name;
     EXPECT_LT(coverage.mean_cost, most_cost) << name;
   };
-  holds("MNLI, all families and exits, ltt-binomial", {mnli, {.budgets = {0.05}, .delta = kDelta}, kReal, 0.05}, 0.99);
+  holds("MNLI, all families and exits, ltt-binomial", {mnli, {.max_drops = {0.05}, .delta = kDelta}, kReal, 0.05},
+        0.99);
   holds("SST-2, ltt-hb", {sst2(), real_plan(0.03, RiskMethod::ltt_hb), kReal, 0.03}, 0.8);
   CalibrationPlan drop = real_plan(0.02, RiskMethod::wsr);
   drop.loss = RiskLoss::zero_one_drop;
   holds("SST-2, drop in accuracy, wsr", {sst2(), drop, {.fit = 0.08, .certify = 0.16}, 0.02}, 0.8);
-  const CalibrationPlan number{.budgets = {0.05}, .delta = kDelta, .range = {{0, 5}}};
+  const CalibrationPlan number{.max_drops = {0.05}, .delta = kDelta, .range = {{0, 5}}};
   holds("STS-B, wsr", {stsb, number, {.fit = 0.15, .certify = 0.3}, 0.05}, 0.9);
 }
 

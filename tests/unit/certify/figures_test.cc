@@ -23,7 +23,7 @@ Figure figure_of(const std::string& name, RiskLoss loss) {
   const char* text = std::getenv("EXEUNT_DRAWS");
   const int draws = text != nullptr ? std::atoi(text) : 100;
   const ExitTrace population = read_trace(real_trace(name));
-  const CalibrationPlan plan{.budgets = {0.02}, .delta = 0.05 * 0.9, .loss = loss, .families = {"entropy"}};
+  const CalibrationPlan plan{.max_drops = {0.02}, .delta = 0.05 * 0.9, .loss = loss, .families = {"entropy"}};
   const double share = 1000.0 / static_cast<double>(population.rows);
   std::vector<double> layers(static_cast<size_t>(draws)), over(layers.size());
   parallel_for(2, 2, [&](int64_t half) {

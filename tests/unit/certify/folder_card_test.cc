@@ -18,7 +18,7 @@ class FolderCard : public testing::Test {
   FolderCard() {
     model_.keep_wider({{"layer.1.ffn2", Precision::fp32}});
     CalibrateOptions options{.run = model_.options()};
-    options.plan.budgets = {0.2};
+    options.plan.max_drops = {0.2};
     (void)calibrate_model(options, quiet());
     write_atomically(model_.folder / kCardFile, std::string(kCardMark));
   }

@@ -27,7 +27,7 @@ TEST(ModelPolicy, AStaleTraceIsNotCertifiedForTodaysPrecisionMap) {
   CalibrateOptions calibrate{.run = model.options()};
   calibrate.run.data.path.clear();
   calibrate.run.trace = stored;
-  calibrate.plan.budgets = {0.2};
+  calibrate.plan.max_drops = {0.2};
   EXPECT_NO_THROW((void)calibrate_model(calibrate, quiet()));
   const PolicyFile file = read_policy_file(model.folder / "policy.json");
   ASSERT_EQ(file.entries.size(), 1U);

@@ -162,7 +162,7 @@ TEST(SeveralLabels, ALossIsAnyLabelThatDiffers) {
 TEST(SeveralLabels, CalibrationCertifiesSets) {
   const ExitTrace trace = set_trace(3000, 4);
   const CalibrationData data = split_for_calibration(trace, 7);
-  const Calibration done = calibrate(data, {.budgets = {0.05}});
+  const Calibration done = calibrate(data, {.max_drops = {0.05}});
   ASSERT_TRUE(done.entry.certificate.has_value());
   EXPECT_TRUE(done.entry.certificate->answers.empty());
   EXPECT_LT(done.outcomes.front().report_cost, 0.95) << "something exits early";
@@ -184,7 +184,7 @@ TEST(SeveralLabels, GroupsByLabelShareTexts) {
         if (gold ? data.certify.gold[row * 4 + c] == 1 : data.certify.at(row, 3)[c] > 0) expected.push_back(row);
       EXPECT_EQ(groups[c], expected) << c;
     }
-    const Calibration done = calibrate(data, {.budgets = {0.05}, .group = by_label});
+    const Calibration done = calibrate(data, {.max_drops = {0.05}, .group = by_label});
     ASSERT_EQ(done.entry.certificate->groups.size(), 4U);
     int64_t rows = 0;
     for (const CertifiedGroup& group : done.entry.certificate->groups) {

@@ -59,7 +59,7 @@ QuantizeOutcome choose(Pretended& model, double max_changed, int trials = 64) {
                            {.matrices = model.matrices,
                             .policy = parse_policy("full"),
                             .max_changed = max_changed,
-                            .max_drop = max_changed,
+                            .max_accuracy_drop = max_changed,
                             .trials = trials,
                             .trace = [&](const Exceptions& kept, bool) { return model.trace(kept); }});
 }
@@ -111,7 +111,7 @@ TEST(Quantize, QualityIsBoundedByItself) {
                         {.matrices = model.matrices,
                          .policy = parse_policy("full"),
                          .max_changed = 0.5,
-                         .max_drop = 0.01,
+                         .max_accuracy_drop = 0.01,
                          .trials = 64,
                          .trace = [&](const Exceptions& kept, bool) { return model.trace(kept); }});
   EXPECT_NEAR(outcome.plain.drop(), 0.03, 1e-12);
@@ -173,7 +173,7 @@ TEST(Quantize, ATextThatLeavesElsewhereWithTheSameLabelHasChanged) {
         {.matrices = {"layer.0.qkv", "layer.0.output"},
          .policy = policy,
          .max_changed = 0.25,
-         .max_drop = 1,
+         .max_accuracy_drop = 1,
          .trace = [&](const Exceptions& kept, bool) { return kept.contains("layer.0.qkv") ? before : after; }});
   };
   EXPECT_TRUE(choose_under(early).exceptions.contains("layer.0.qkv"));

@@ -105,9 +105,9 @@ TEST(Recommend, SetsOfLabelsAreJudgedAsWholes) {
 // Rows that report are overwritten: the choice must stay, the figures must not.
 TEST(Recommend, ReportsOnRowsThatHadNoSay) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
-  for (const Goal& goal : {Goal{.speedup = 2.5}, Goal{.drop = 0.02}}) {
+  for (const Goal& goal : {Goal{.speedup = 2.5}, Goal{.max_drop = 0.02}}) {
     const Recommendation before = recommend_one(trace, goal);
-    const SplitShares shares = goal.drop ? SplitShares{} : SplitShares{.fit = 0.25, .certify = 0.25};
+    const SplitShares shares = goal.max_drop ? SplitShares{} : SplitShares{.fit = 0.25, .certify = 0.25};
     const ExitTrace part = split_for_calibration(trace, 42, shares).report;
     const std::set<int64_t> reporting(part.index.begin(), part.index.end());
     EXPECT_EQ(reporting.size(), before.report_rows);
@@ -160,7 +160,7 @@ TEST(Recommend, SaysWhereFreshRowsLoseMore) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
   const ExitTrace part = split_for_calibration(trace, 42, {.fit = 0.25, .certify = 0.25}).report;
   const ExitTrace bad = spoiled(trace, part.index, true);
-  const Goal goal{.drop = 0.05, .certify = false};
+  const Goal goal{.max_drop = 0.05, .certify = false};
   const Recommendation what = recommend_one(bad, goal);
   ASSERT_TRUE(what.met);
   EXPECT_FALSE(what.met_fresh);
@@ -175,7 +175,7 @@ TEST(Recommend, SaysWhereFreshRowsLoseMore) {
 
 TEST(Recommend, SaysNothingOfAMissWhereThereIsNone) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
-  const Goal goal{.drop = 0.01};
+  const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(trace, goal);
   ASSERT_LE(what.best().loss_mean, 0.01);
   EXPECT_TRUE(what.met_fresh);
@@ -187,7 +187,7 @@ TEST(Recommend, SaysNothingOfAMissWhereThereIsNone) {
 TEST(Recommend, SaysWhyWithTheFiguresOfTheRowsThatChose) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   const RunOnTrial run = trial_of(trace);
-  for (const Goal& goal : {Goal{.speedup = 3.0}, Goal{.drop = 0.02, .certify = false}}) {
+  for (const Goal& goal : {Goal{.speedup = 3.0}, Goal{.max_drop = 0.02, .certify = false}}) {
     const Recommendation what = recommend_one(trace, goal);
     const Alternative& best = what.best();
     const auto next = std::find_if(what.options.begin(), what.options.end(),
@@ -209,7 +209,7 @@ TEST(Recommend, SaysWhyWithTheFiguresOfTheRowsThatChose) {
 TEST(Recommend, AFailedCertificateLeavesFullDepth) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   const ExitTrace bad = spoiled(trace, split_for_calibration(trace, 42).certify.index, true);
-  const Goal goal{.drop = 0.01};
+  const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(bad, goal);
   EXPECT_FALSE(what.met);
   EXPECT_FALSE(what.met_fresh);
@@ -225,7 +225,7 @@ TEST(Recommend, AFailedCertificateLeavesFullDepth) {
 
 TEST(Recommend, AComparisonOfTrainingsIsNotSentToItself) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
-  const Goal goal{.drop = 0.001};
+  const Goal goal{.max_drop = 0.001};
   const Recommendation what = recommend_one(trace, goal);
   ASSERT_FALSE(what.met);
   const RunOnTrial run = trial_of(trace);
@@ -254,7 +254,7 @@ TEST(Recommend, TheReportIsNotFlatteredByTheChoice) {
 
 TEST(Recommend, ADropIsCertifiedAsCalibrateWould) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
-  const Goal goal{.drop = 0.01};
+  const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(trace, goal);
   ASSERT_TRUE(what.met);
   ASSERT_TRUE(what.certified);
@@ -284,7 +284,7 @@ TEST(Recommend, ChoosesNothingByTheCertifyRows) {
         const auto asked = std::upper_bound(evaluated.begin(), evaluated.end(), exit + 1) - evaluated.begin();
         return static_cast<double>(exit + 1) + 0.3 * static_cast<double>(asked);
       };
-      return recommend(std::span(&run, 1), {.drop = 0.01, .timed = timed}, 42);
+      return recommend(std::span(&run, 1), {.max_drop = 0.01, .timed = timed}, 42);
     };
     const Recommendation one = recommended(trace), other = recommended(bad);
     EXPECT_TRUE(one.certified);
@@ -301,7 +301,7 @@ TEST(Recommend, ChoosesNothingByTheCertifyRows) {
 // The drop in accuracy is certified where there are labels.
 TEST(Recommend, CertifiesADropInAccuracy) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
-  const Recommendation drop = recommend_one(trace, {.drop = 0.02, .loss = RiskLoss::zero_one_drop});
+  const Recommendation drop = recommend_one(trace, {.max_drop = 0.02, .loss = RiskLoss::zero_one_drop});
   ASSERT_TRUE(drop.met);
   EXPECT_TRUE(drop.certified);
   EXPECT_GT(drop.best().speedup, 3);
@@ -316,22 +316,22 @@ TEST(Recommend, CountsTheOneCertificateItTries) {
     plan.tries = 4;
     ++asked;
   };
-  const Recommendation what = recommend(std::span(&run, 1), {.drop = 0.01}, 42, fourth);
+  const Recommendation what = recommend(std::span(&run, 1), {.max_drop = 0.01}, 42, fourth);
   EXPECT_EQ(asked, 1);
   ASSERT_TRUE(what.best().calibration.has_value());
   EXPECT_EQ(what.best().calibration->entry.certificate->tries, 4);
   // What is left of delta may be too little for the rows: said, and nothing is certified.
   const auto hundredth = [&](const CalibrationData&, CalibrationPlan& plan) { plan.tries = 100; };
-  const Recommendation late = recommend(std::span(&run, 1), {.drop = 0.01}, 42, hundredth);
+  const Recommendation late = recommend(std::span(&run, 1), {.max_drop = 0.01}, 42, hundredth);
   EXPECT_FALSE(late.certified);
   EXPECT_THAT(late.uncertified, HasSubstr("try 100 on these texts"));
-  EXPECT_THAT(all_text(late, std::span(&run, 1), {.drop = 0.01}), HasSubstr("not certified: not enough data"));
+  EXPECT_THAT(all_text(late, std::span(&run, 1), {.max_drop = 0.01}), HasSubstr("not certified: not enough data"));
 }
 
 // Rows that choose a setting flatter it: nothing is said of an average.
 TEST(Recommend, PromisesNothingWithoutACertificate) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
-  const Goal goal{.drop = 0.01};
+  const Goal goal{.max_drop = 0.01};
   const RunOnTrial run = trial_of(trace);
   const std::string text = all_text(recommend_one(trace, goal), std::span(&run, 1), goal);
   EXPECT_THAT(text, HasSubstr("Nothing is guaranteed"));
@@ -341,15 +341,15 @@ TEST(Recommend, PromisesNothingWithoutACertificate) {
 TEST(Recommend, FewRowsPromiseLittle) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
   // 138 rows choose: not one loss of them would show less than 1 / 139.
-  EXPECT_FALSE(recommend_one(trace, {.drop = 0.007}).met);
-  EXPECT_TRUE(recommend_one(trace, {.drop = 0.0075}).met);
-  ASSERT_TRUE(recommend_one(trace, {.drop = 0.007}).nearest.has_value());
-  EXPECT_DOUBLE_EQ(recommend_one(trace, {.drop = 0.007}).nearest->epsilon, 0.01);
+  EXPECT_FALSE(recommend_one(trace, {.max_drop = 0.007}).met);
+  EXPECT_TRUE(recommend_one(trace, {.max_drop = 0.0075}).met);
+  ASSERT_TRUE(recommend_one(trace, {.max_drop = 0.007}).nearest.has_value());
+  EXPECT_DOUBLE_EQ(recommend_one(trace, {.max_drop = 0.007}).nearest->max_drop, 0.01);
 }
 
 TEST(Recommend, SaysHowManyRowsACertificateTakes) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
-  const Goal goal{.drop = 0.01};
+  const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(trace, goal);
   EXPECT_FALSE(what.certified);
   EXPECT_EQ(what.certify_rows, 0U);
@@ -381,12 +381,12 @@ TEST(Recommend, ADropOutOfReachNamesTheNextBudget) {
     std::copy_n(logits, 4, trace.logits.begin() + static_cast<ptrdiff_t>(4 * row));
     trace.gold[row] = row % 2 == 0 ? 0 : 1;
   }
-  const Goal goal{.drop = 0.01};
+  const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(trace, goal);
   EXPECT_FALSE(what.met);
   EXPECT_EQ(what.best().family, "full");
   ASSERT_TRUE(what.nearest.has_value());
-  EXPECT_DOUBLE_EQ(what.nearest->epsilon, 0.2) << "a tenth is lost, and 10 % could not be certified";
+  EXPECT_DOUBLE_EQ(what.nearest->max_drop, 0.2) << "a tenth is lost, and 10 % could not be certified";
   EXPECT_DOUBLE_EQ(what.nearest->speedup, 2);
   const RunOnTrial run = trial_of(trace);
   EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("--max-drop 20%, for about 2.00x"));
@@ -394,7 +394,7 @@ TEST(Recommend, ADropOutOfReachNamesTheNextBudget) {
 
 TEST(Recommend, OneExitAloneIsNoChoice) {
   const ExitTrace trace = random_trace({.rows = 400, .exits = 1, .classes = 2});
-  for (const Goal& goal : {Goal{.speedup = 2.0}, Goal{.drop = 0.05}}) {
+  for (const Goal& goal : {Goal{.speedup = 2.0}, Goal{.max_drop = 0.05}}) {
     const Recommendation what = recommend_one(trace, goal);
     EXPECT_FALSE(what.met);
     EXPECT_EQ(what.best().family, "full");
@@ -412,7 +412,7 @@ TEST(Recommend, OfSeveralRunsTheBetterAtTheSpeedIsChosen) {
   EXPECT_EQ(what.best().run, 1U);
   EXPECT_EQ(what.full.size(), 2U);
   EXPECT_THAT(all_text(what, runs, goal), HasSubstr("of readers: "));
-  const Recommendation loss = recommend(runs, {.drop = 0.02}, 42);
+  const Recommendation loss = recommend(runs, {.max_drop = 0.02}, 42);
   EXPECT_EQ(loss.best().run, 1U);
 }
 
@@ -428,9 +428,10 @@ TEST(Recommend, AFastRunThatIsWrongDoesNotWinByAgreeingWithItself) {
     }
   }
   const RunOnTrial runs[] = {trial_of(fast, "fast"), trial_of(good, "good")};
-  const Recommendation what = recommend(runs, {.drop = 0.05}, 42);
+  const Recommendation what = recommend(runs, {.max_drop = 0.05}, 42);
   EXPECT_EQ(what.best().run, 1U);
-  EXPECT_GT(recommend_one(fast, {.drop = 0.05}).best().speedup, what.best().speedup) << "alone it is the faster one";
+  EXPECT_GT(recommend_one(fast, {.max_drop = 0.05}).best().speedup, what.best().speedup)
+      << "alone it is the faster one";
 }
 
 TEST(Recommend, RefusesWhatCannotBeCompared) {
@@ -480,12 +481,12 @@ TEST(Recommend, CountsTimeWhereThatIsAsked) {
 
 TEST(Recommend, NumbersArePredictedByPatience) {
   const ExitTrace trace = read_trace(real_trace("stsb-exeunt.dev"));
-  const Recommendation what = recommend_one(trace, {.drop = 0.05});
+  const Recommendation what = recommend_one(trace, {.max_drop = 0.05});
   EXPECT_EQ(what.loss, RiskLoss::abs_diff);
   EXPECT_TRUE(what.met);
   EXPECT_EQ(what.best().family, "patience");
   const RunOnTrial run = trial_of(trace);
-  const OrderedJson json = recommendation_json(what, std::span(&run, 1), {.drop = 0.05});
+  const OrderedJson json = recommendation_json(what, std::span(&run, 1), {.max_drop = 0.05});
   EXPECT_TRUE(json["met"].get<bool>());
   EXPECT_EQ(json["use"]["policy"], str(what.best().policy));
   EXPECT_EQ(json["options"].size(), what.options.size());

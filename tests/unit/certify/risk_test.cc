@@ -62,8 +62,8 @@ TEST(Risk, BettingBoundsAreTheirDefinition) {
   for (const Json& c : golden()["wsr"]) {
     const auto losses = c["losses"].get<std::vector<double>>();
     EXPECT_NEAR(wsr_upper_bound(losses, c["delta"]), c["upper"].get<double>(), 1e-9);
-    for (const auto& [epsilon, p] : c["p"].items())
-      expect_close(wsr_p_value(losses, std::stod(epsilon), c["delta"]), p, epsilon);
+    for (const auto& [max_drop, p] : c["p"].items())
+      expect_close(wsr_p_value(losses, std::stod(max_drop), c["delta"]), p, max_drop);
   }
 }
 
@@ -73,11 +73,11 @@ TEST(Risk, OnePercentAtNinetyFiveNeeds299Rows) {
   EXPECT_GT(binomial_p_value(0, 298, 0.01), 0.05);
   EXPECT_EQ(rows_needed(0.01, 0.05, 1), 473);
   EXPECT_EQ(rows_needed(0.5, 0.5), 1);
-  for (const double epsilon : {0.001, 0.01, 0.05, 0.3})
+  for (const double max_drop : {0.001, 0.01, 0.05, 0.3})
     for (const int64_t losses : {0, 3, 20}) {
-      const int64_t rows = rows_needed(epsilon, 0.1, losses);
-      EXPECT_GE(losses_allowed(rows, epsilon, 0.1), losses);
-      EXPECT_LT(losses_allowed(rows - 1, epsilon, 0.1), losses);
+      const int64_t rows = rows_needed(max_drop, 0.1, losses);
+      EXPECT_GE(losses_allowed(rows, max_drop, 0.1), losses);
+      EXPECT_LT(losses_allowed(rows - 1, max_drop, 0.1), losses);
     }
 }
 
@@ -124,7 +124,7 @@ TEST(Risk, ConformalChoiceRemembersEachRowsWorst) {
 
 // Settings 0..19 with true risks 0.005, 0.01, …, 0.1; how often does testing pick one above the budget?
 template <class PValue>
-double violation_share(int repeats, size_t rows, double epsilon, double delta, PValue&& p_value) {
+double violation_share(int repeats, size_t rows, double max_drop, double delta, PValue&& p_value) {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> unit;
   int violations = 0;
@@ -138,43 +138,43 @@ double violation_share(int repeats, size_t rows, double epsilon, double delta, P
       for (size_t row = 0; row < rows; ++row) losses[row] = hardness[row] < risk ? 1 : 0;
       return p_value(losses);
     });
-    if (chosen && 0.005 * (static_cast<double>(*chosen) + 1) > epsilon + 1e-12) ++violations;
+    if (chosen && 0.005 * (static_cast<double>(*chosen) + 1) > max_drop + 1e-12) ++violations;
   }
   return violations / static_cast<double>(repeats);
 }
 
 TEST(Coverage, TestsKeepTheirPromise) {
-  const double delta = 0.1, epsilon = 0.05;
+  const double delta = 0.1, max_drop = 0.05;
   const int repeats = 1500;
   const double allowance = delta + 3 * std::sqrt(delta * (1 - delta) / repeats);
   const auto losses_of = [](const std::vector<double>& losses) {
     return std::accumulate(losses.begin(), losses.end(), 0.0);
   };
-  const double binomial = violation_share(repeats, 400, epsilon, delta, [&](const std::vector<double>& losses) {
-    return binomial_p_value(static_cast<int64_t>(losses_of(losses)), static_cast<int64_t>(losses.size()), epsilon);
+  const double binomial = violation_share(repeats, 400, max_drop, delta, [&](const std::vector<double>& losses) {
+    return binomial_p_value(static_cast<int64_t>(losses_of(losses)), static_cast<int64_t>(losses.size()), max_drop);
   });
   EXPECT_LE(binomial, allowance);
   EXPECT_GT(binomial, delta / 5) << "a test that never errs at the edge would be wasteful";
-  EXPECT_LE(violation_share(repeats, 400, epsilon, delta,
+  EXPECT_LE(violation_share(repeats, 400, max_drop, delta,
                             [&](const std::vector<double>& losses) {
-                              return hoeffding_bentkus_p_value(losses_of(losses) / 400, 400, epsilon);
+                              return hoeffding_bentkus_p_value(losses_of(losses) / 400, 400, max_drop);
                             }),
             allowance);
-  EXPECT_LE(violation_share(repeats / 3, 400, epsilon, delta,
-                            [&](const std::vector<double>& losses) { return wsr_p_value(losses, epsilon, delta); }),
+  EXPECT_LE(violation_share(repeats / 3, 400, max_drop, delta,
+                            [&](const std::vector<double>& losses) { return wsr_p_value(losses, max_drop, delta); }),
             delta + 3 * std::sqrt(delta * (1 - delta) / (repeats / 3)));
 }
 
 TEST(Coverage, ConformalRiskIsWithinBudgetOnAverage) {
   std::mt19937_64 random(11);
   std::uniform_real_distribution<double> unit;
-  const double epsilon = 0.05;
+  const double max_drop = 0.05;
   double sum = 0, squares = 0;
   const int repeats = 1000;
   for (int r = 0; r < repeats; ++r) {
     std::vector<double> hardness(200), losses(200);
     for (double& h : hardness) h = unit(random);
-    const auto chosen = conformal_choice(100, epsilon, 1, [&](size_t s) {
+    const auto chosen = conformal_choice(100, max_drop, 1, [&](size_t s) {
       for (size_t row = 0; row < 200; ++row) losses[row] = hardness[row] < 0.002 * (static_cast<double>(s) + 1) ? 1 : 0;
       return std::span<const double>(losses);
     });
@@ -183,8 +183,8 @@ TEST(Coverage, ConformalRiskIsWithinBudgetOnAverage) {
     squares += risk * risk;
   }
   const double mean = sum / repeats, deviation = std::sqrt((squares / repeats - mean * mean) / repeats);
-  EXPECT_LE(mean, epsilon + 2 * deviation);
-  EXPECT_GT(mean, epsilon * 0.8);
+  EXPECT_LE(mean, max_drop + 2 * deviation);
+  EXPECT_GT(mean, max_drop * 0.8);
 }
 
 TEST(Tries, AllOfThemTogetherStayWithinDelta) {

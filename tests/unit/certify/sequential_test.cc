@@ -14,7 +14,7 @@
 namespace exeunt {
 namespace {
 
-constexpr double kEpsilon = 0.02, kAlpha = 0.001;
+constexpr double kMaxDrop = 0.02, kAlpha = 0.001;
 
 // How many runs to simulate; the long form sets more.
 int simulated_runs() {
@@ -28,8 +28,8 @@ double draw(std::mt19937_64& random, double mean) {
 }
 
 TEST(RiskAlarm, SpendsTheLevelOverAllStartsAndNoMore) {
-  RiskAlarm alarm(kEpsilon, kAlpha);
-  for (int i = 0; i < 1'000'000; ++i) alarm.record(kEpsilon);  // every bet stays as it began: the shares alone add up
+  RiskAlarm alarm(kMaxDrop, kAlpha);
+  for (int i = 0; i < 1'000'000; ++i) alarm.record(kMaxDrop);  // every bet stays as it began: the shares alone add up
   EXPECT_LT(alarm.evidence(), 1);
   EXPECT_GT(alarm.evidence(), 0.8);
   EXPECT_FALSE(alarm.raised());
@@ -39,8 +39,8 @@ TEST(RiskAlarm, IsNotRaisedAtTheRiskThatWasPromised) {
   int raised = 0;
   for (int run = 0; run < simulated_runs(); ++run) {
     std::mt19937_64 random(static_cast<uint64_t>(run));
-    RiskAlarm alarm(kEpsilon, kAlpha);
-    for (int i = 0; i < 200'000 && !alarm.raised(); ++i) alarm.record(draw(random, kEpsilon));
+    RiskAlarm alarm(kMaxDrop, kAlpha);
+    for (int i = 0; i < 200'000 && !alarm.raised(); ++i) alarm.record(draw(random, kMaxDrop));
     raised += alarm.raised() ? 1 : 0;
   }
   // At most alpha by proof; three standard errors of a binomial on top.
@@ -53,9 +53,9 @@ TEST(RiskAlarm, IsNotRaisedByFractionalLossesAtTheRiskThatWasPromised) {
   int raised = 0;
   for (int run = 0; run < simulated_runs(); ++run) {
     std::mt19937_64 random(static_cast<uint64_t>(run));
-    RiskAlarm alarm(kEpsilon, kAlpha);
+    RiskAlarm alarm(kMaxDrop, kAlpha);
     for (int i = 0; i < 50'000 && !alarm.raised(); ++i)
-      alarm.record(draw(random, 0.1) * std::uniform_real_distribution<>(0, 20 * kEpsilon)(random));
+      alarm.record(draw(random, 0.1) * std::uniform_real_distribution<>(0, 20 * kMaxDrop)(random));
     raised += alarm.raised() ? 1 : 0;
   }
   const double runs = simulated_runs();
@@ -66,11 +66,11 @@ TEST(RiskAlarm, ALongGoodPastDoesNotHideAChange) {
   std::vector<int> delays;
   for (int run = 0; run < simulated_runs(); ++run) {
     std::mt19937_64 random(static_cast<uint64_t>(run));
-    RiskAlarm alarm(kEpsilon, kAlpha);
-    for (int i = 0; i < 100'000; ++i) alarm.record(draw(random, kEpsilon / 2));
+    RiskAlarm alarm(kMaxDrop, kAlpha);
+    for (int i = 0; i < 100'000; ++i) alarm.record(draw(random, kMaxDrop / 2));
     ASSERT_FALSE(alarm.raised()) << run;
     int delay = 0;
-    for (; !alarm.raised() && delay < 20'000; ++delay) alarm.record(draw(random, 2 * kEpsilon));
+    for (; !alarm.raised() && delay < 20'000; ++delay) alarm.record(draw(random, 2 * kMaxDrop));
     delays.push_back(delay);
   }
   std::nth_element(delays.begin(), delays.begin() + static_cast<int>(delays.size()) / 2, delays.end());
@@ -121,8 +121,8 @@ TEST(AnytimeUpperBound, HoldsAtAllTimesTogether) {
     double sum = 0;
     bool held = true;
     for (int i = 1; i <= 1000 && held; ++i) {
-      sum += draw(random, kEpsilon);
-      held = anytime_upper_bound(sum, i, 0.1) >= kEpsilon;
+      sum += draw(random, kMaxDrop);
+      held = anytime_upper_bound(sum, i, 0.1) >= kMaxDrop;
     }
     missed += held ? 0 : 1;
   }

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 CalibrateOptions options_for(const SmallModel& model) {
   CalibrateOptions options{.run = model.options()};
   options.run.precision = "fp32";
-  options.plan.budgets = {0.2, 0.4};
+  options.plan.max_drops = {0.2, 0.4};
   return options;
 }
 
@@ -45,7 +45,7 @@ TEST(Transfer, CertifiesOnThisEngineWhatWasCertifiedOnAnother) {
   EXPECT_EQ(here.score_temperature, before.entries[0].score_temperature);
   ASSERT_EQ(here.points.size(), 2U);
   for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(here.points[i].epsilon, before.entries[0].points[i].epsilon);
+    EXPECT_EQ(here.points[i].max_drop, before.entries[0].points[i].max_drop);
     // Nothing new is chosen: a point of the entry, or full depth where none passes on these rows.
     const PolicySpec& policy = here.points[i].policy;
     EXPECT_TRUE(policy == PolicySpec{} || policy == before.entries[0].points[0].policy ||
@@ -81,7 +81,7 @@ TEST(Transfer, TestsEveryGroupAgain) {
   const SmallModel model;
   CalibrateOptions options = options_for(model);
   options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
-  options.plan.budgets = {0.4};
+  options.plan.max_drops = {0.4};
   options.group = "length";
   (void)calibrate_model(options, quiet());
   PolicyFile file = read_policy_file(model.folder / "policy.json");

@@ -71,10 +71,10 @@ TEST(Tries, ThatNoRowsSufficeForAreNotCounted) {
   const Scratch scratch;
   const StateHome home(scratch.path());
   const CalibrationData data = split_for_calibration(random_trace({.rows = 200}), 1);
-  CalibrationPlan plan{.budgets = {0.01}};
+  CalibrationPlan plan{.max_drops = {0.01}};
   EXPECT_EQ(error_of([&] { count_try(data, plan, {}); }).code(), Code::failure);
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "exeunt" / "tries"));
-  plan.budgets = {0.05};
+  plan.max_drops = {0.05};
   count_try(data, plan, {});
   EXPECT_EQ(plan.tries, 1);
 }
@@ -84,7 +84,7 @@ TEST(Tries, OfOneTestAreOneWithAndWithoutTheReferenceInTheTrace) {
   const Scratch scratch;
   const StateHome home(scratch.path());
   ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
-  CalibrationPlan plan{.budgets = {0.05}};
+  CalibrationPlan plan{.max_drops = {0.05}};
   count_try(split_for_calibration(trace, 1), plan, {});
   set_reference(trace, trace);
   count_try(split_for_calibration(trace, 1), plan, {});
@@ -150,12 +150,12 @@ TEST(Tries, AreOfOnePlanOnOnePartOfTheRows) {
     count_try(split_for_calibration(rows, seed), plan, {});
     return plan.tries;
   };
-  const CalibrationPlan plan{.budgets = {0.05}};
+  const CalibrationPlan plan{.max_drops = {0.05}};
   EXPECT_EQ(tried(trace, 1, plan), 1);
   EXPECT_EQ(tried(trace, 1, plan), 1) << "the same test";
-  EXPECT_EQ(tried(trace, 1, {.budgets = {0.05}, .exits = {1, 2, 3}}), 1) << "all exits, named";
+  EXPECT_EQ(tried(trace, 1, {.max_drops = {0.05}, .exits = {1, 2, 3}}), 1) << "all exits, named";
   EXPECT_EQ(tried(trace, 2, plan), 2) << "another split";
-  EXPECT_EQ(tried(trace, 1, {.budgets = {0.1}}), 3) << "another plan";
+  EXPECT_EQ(tried(trace, 1, {.max_drops = {0.1}}), 3) << "another plan";
   ExitTrace other = trace;
   other.logits[0] += 1;
   for (float& logit : other.logits) logit *= 2;
@@ -169,7 +169,7 @@ TEST(Tries, OfTracesWithoutHashesGoByTheRowsOfTheirData) {
   const StateHome home(scratch.path());
   ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
   trace.info.data = "one";
-  CalibrationPlan plan{.budgets = {0.05}};
+  CalibrationPlan plan{.max_drops = {0.05}};
   count_try(split_for_calibration(trace, 1), plan, {});
   EXPECT_EQ(plan.tries, 1);
   count_try(split_for_calibration(trace, 2), plan, {});
@@ -184,7 +184,7 @@ TEST(Tries, ThatCannotBeCountedAreSaidToBeSo) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "file") << "x";
   const StateHome home(scratch.path() / "file");
-  CalibrationPlan plan{.budgets = {0.05}};
+  CalibrationPlan plan{.max_drops = {0.05}};
   std::string said;
   Observer observer;
   observer.notice = [&](const std::string& text) { said = text; };

@@ -218,8 +218,8 @@ TEST(Features, DamagedFilesAreRefusedByName) {
   tensors[2].view = view(DType::i64, index);
   EXPECT_THAT(message(tensors, info), HasSubstr("tensor 'offsets': got shape [1], want [2]"));
   auto metadata = info;
-  metadata[0].second = "exeunt.trace/1";
-  EXPECT_THAT(message(good, metadata), HasSubstr("field 'format': got 'exeunt.trace/1', want 'exeunt.features/1'"));
+  metadata[0].second = "exeunt.trace/2";
+  EXPECT_THAT(message(good, metadata), HasSubstr("field 'format': got 'exeunt.trace/2', want 'exeunt.features/1'"));
   metadata = info;
   metadata[6].second = "0";
   EXPECT_THAT(message(good, metadata), HasSubstr("field 'max_length': got 0, want a whole number from 1 to"));

@@ -28,7 +28,7 @@ struct Folder {
     entry.exits = {1, 2, 3};
     entry.decision_temperature = entry.score_temperature = {1, 1, 1};
     entry.policy = parse_policy("layer:2");
-    entry.points = {{.policy = entry.policy, .epsilon = 0.01, .cost_fraction = 0.5, .exit_rates = {0, 1, 0}}};
+    entry.points = {{.policy = entry.policy, .max_drop = 0.01, .cost_fraction = 0.5, .exit_rates = {0, 1, 0}}};
     entry.certificate = certificate;
     save();
   }
@@ -41,7 +41,7 @@ struct Folder {
 
 Certificate some_certificate() {
   Certificate certificate;
-  certificate.epsilon = 0.01;
+  certificate.max_drop = 0.01;
   certificate.delta = 0.05;
   certificate.rows = 100;
   certificate.fit = certificate.certify = {.data = std::string(64, 'a'), .rows = 100};

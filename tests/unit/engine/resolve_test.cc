@@ -33,7 +33,7 @@ struct CertifiedFolder {
                       .policy = parse_policy("entropy:0.1")};
     entry.points = {{entry.policy, 0.01, 0.5, {0.25F, 0.75F}}, {parse_policy("entropy:0.3"), 0.02, 0.4}};
     Certificate certificate;
-    certificate.epsilon = 0.01;
+    certificate.max_drop = 0.01;
     certificate.delta = 0.05;
     certificate.rows = 100;
     certificate.fit = certificate.certify = {.data = std::string(64, 'a'), .rows = 100};
@@ -79,7 +79,7 @@ TEST(Resolve, ExplicitPolicyUsesCalibratedExitsAndTemperatures) {
   EXPECT_EQ(other.promise, "none (confidence:0.9 is not one of the certified policies)");
   const Resolved point = folder.run({.policy = "entropy:0.3"});
   ASSERT_TRUE(point.certificate);
-  EXPECT_EQ(point.certificate->epsilon, 0.02);
+  EXPECT_EQ(point.certificate->max_drop, 0.02);
   EXPECT_THAT(point.promise, HasSubstr("at most 2 % of answers"));
   const Resolved fewer = folder.run({.policy = "entropy:0.3", .exits = {3}});
   EXPECT_EQ(fewer.policy.exits, (std::vector<int>{3}));

@@ -27,7 +27,7 @@ PolicyFile card_policy() {
   entry.policy = parse_policy("entropy:0.2");
   entry.points = {{parse_policy("entropy:0.2"), 0.01, 0.5}, {parse_policy("entropy:0.4"), 0.02, 0.25}};
   entry.certificate.emplace();
-  entry.certificate->epsilon = 0.01;
+  entry.certificate->max_drop = 0.01;
   entry.certificate->delta = 0.05;
   entry.certificate->rows = 2000;
   entry.certificate->fit.data = std::string(64, 'b');

@@ -214,7 +214,7 @@ TEST(OwnFolder, WritesElbertsRuleAsAnUncertifiedPolicy) {
       others::config("albert", {{"thres_name", "bias_2"}, {"exit_thres", 0.1}, {"cnt_thres", 3}, {"margin", 0.05}}));
   (void)write_exeunt_folder(Checkpoint::open(source), scratch.path() / "own");
   const Json policy = read_json(scratch.path() / "own" / "policy.json");
-  EXPECT_EQ(policy["format"], "exeunt.policy/2");
+  EXPECT_EQ(policy["format"], "exeunt.policy/3");
   EXPECT_EQ(policy["weights"], sha256_file(scratch.path() / "own" / kWeightsFile));
   const Json& entry = policy["entries"][0];
   EXPECT_EQ(entry["policy"], "window:0.1,3,bias_2,margin=0.05");

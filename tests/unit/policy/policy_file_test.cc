@@ -31,7 +31,7 @@ PolicyFile example() {
                   {parse_policy("entropy:0.4"), 0.02, 0.31}};
   entry.certificate = Certificate{.loss = RiskLoss::disagreement,
                                   .method = RiskMethod::ltt_binomial,
-                                  .epsilon = 0.01,
+                                  .max_drop = 0.01,
                                   .delta = 0.05,
                                   .rows = 2000,
                                   .losses = 7,
@@ -83,7 +83,7 @@ TEST(PolicyFile, ComesBackFromItsText) {
 
 TEST(PolicyFile, HasTheFieldsOfTheFormat) {
   const Json json = parse_json(policy_file_text(example()), "p");
-  EXPECT_EQ(json["format"], "exeunt.policy/2");
+  EXPECT_EQ(json["format"], "exeunt.policy/3");
   const Json& entry = json["entries"][0];
   EXPECT_EQ(entry["device"], "cpu");
   EXPECT_EQ(entry["engine"], "cpu/neon_bf16_i8mm");
@@ -95,7 +95,7 @@ TEST(PolicyFile, HasTheFieldsOfTheFormat) {
   EXPECT_EQ(entry["score_temperature"].dump(), "[1.0,1.5,1.0,1.0]");
   EXPECT_EQ(entry["policy"], "entropy:0.21");
   EXPECT_EQ(entry["points"][0], Json({{"policy", "entropy:0.21"},
-                                      {"epsilon", 0.01},
+                                      {"max_drop", 0.01},
                                       {"cost_fraction", 0.47},
                                       {"exit_rates", {0.5, 0.125, 0.0, 0.375}}}));
   EXPECT_FALSE(entry["points"][1].contains("exit_rates"));  // not known
@@ -106,44 +106,6 @@ TEST(PolicyFile, HasTheFieldsOfTheFormat) {
   EXPECT_EQ(entry["certificate"]["max_length"], 48);
   EXPECT_EQ(entry["certificate"]["last_head"], "ramp");
   EXPECT_EQ(entry["certificate"]["unit"], "requests");
-}
-
-// What version 1 says is kept; what it does not say stays unknown.
-TEST(PolicyFile, ReadsVersion1) {
-  const std::string text = R"({"format": "exeunt.policy/1", "weights": "HASH", "default_precision": "int8", "entries": {
-      "fp32": {"precision_map": null, "exits": [6, 12], "temperature": [1, 1.5], "policy": "full", "points": []},
-      "int8": {"precision_map": "HASH", "exits": [6, 12], "temperature": [0.5, 2], "policy": "entropy:0.21",
-        "points": [{"policy": "entropy:0.21", "epsilon": 0.01, "cost_fraction": 0.47}],
-        "certificate": {"loss": "disagreement", "epsilon": 0.01, "delta": 0.05, "guarantee": "probability",
-          "method": "ltt-binomial", "n": 2000, "losses": 7, "budgets": 1, "families": 1,
-          "fit": {"data": "HASH", "rows": 500}, "certify": {"data": "HASH", "rows": 2000},
-          "engine": "cpu/amx", "tool": "0.3.0", "created": "2026-03-01T12:34:56Z"}}}})";
-  const std::string hashed = std::regex_replace(text, std::regex("HASH"), kHash);
-  const PolicyFile file = parse_policy_file(hashed, "policy.json");
-  ASSERT_EQ(file.entries.size(), 2u);
-  EXPECT_EQ(file.entries[0].engine, "");
-  EXPECT_EQ(file.entries[0].precision, "fp32");
-  const PolicyEntry* entry = file.find("cpu/neon", "int8");
-  ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(entry->device, "cpu");
-  EXPECT_EQ(entry->engine, "cpu/amx");
-  EXPECT_EQ(entry->numerics, 0);
-  EXPECT_EQ(entry->decision_temperature, (std::vector<float>{0.5F, 2}));
-  EXPECT_EQ(entry->score_temperature, entry->decision_temperature);
-  EXPECT_EQ(entry->precision_map, kHash);
-  ASSERT_TRUE(entry->certificate);
-  EXPECT_EQ(entry->certificate->losses, 7);
-  EXPECT_EQ(entry->certificate->reference, LossReference::same_precision);
-  EXPECT_EQ(entry->certificate->max_length, 0);
-  EXPECT_FALSE(entry->certificate->last_head);
-  EXPECT_EQ(policy_file_text(parse_policy_file(policy_file_text(file), "again")), policy_file_text(file));
-  const auto error = [&](const std::string& from, const std::string& to) {
-    return std::string(
-        error_of([&] { (void)parse_policy_file(std::regex_replace(hashed, std::regex(from), to), "p"); }).what());
-  };
-  EXPECT_THAT(error("\"exits\": \\[6, 12\\], \"temperature\": \\[0.5, 2\\],", "\"exits\": [6, 12],"),
-              HasSubstr("p: entries[1]: field 'decision_temperature' is missing"));
-  EXPECT_THAT(error("\"fp32\":", "\"fp23\":"), HasSubstr("precision"));
 }
 
 TEST(PolicyFile, FindsTheEntryOfAnEngineThenOneOfNoneThenAnothers) {
@@ -208,13 +170,15 @@ Error policy_file_error(const std::string& pointer, const Json& value) {
 TEST(PolicyFile, UnknownFieldsAndNamesAreAnsweredWithTheNearest) {
   EXPECT_EQ(policy_file_error("/wieghts", 1).hint(), "did you mean 'weights'?");
   EXPECT_EQ(policy_file_error("/entries/0/polcy", 1).hint(), "did you mean 'policy'?");
-  EXPECT_EQ(policy_file_error("/entries/0/certificate/epsilom", 1).hint(), "did you mean 'epsilon'?");
+  EXPECT_EQ(policy_file_error("/entries/0/certificate/max_dorp", 1).hint(), "did you mean 'max_drop'?");
   EXPECT_EQ(policy_file_error("/entries/0/points/0/cost", 1).hint(),
-            "known: policy, epsilon, cost_fraction, exit_rates");
+            "known: policy, max_drop, cost_fraction, exit_rates");
   EXPECT_EQ(policy_file_error("/entries/0/precision", "fp23").hint(), "did you mean 'fp32'?");
   EXPECT_EQ(policy_file_error("/entries/0/policy", "entrpy:0.3").hint(), "did you mean 'entropy'?");
   EXPECT_THAT(policy_file_error("/entries/0/policy", "entrpy:0.3").what(), HasSubstr("entries[0].policy: policy"));
-  EXPECT_THAT(policy_file_error("/format", "exeunt.policy/3").what(), HasSubstr("want 'exeunt.policy/2'"));
+  const Error old = policy_file_error("/format", "exeunt.policy/1");
+  EXPECT_THAT(old.what(), HasSubstr("got the format 'exeunt.policy/1', want 'exeunt.policy/3'"));
+  EXPECT_THAT(old.hint(), HasSubstr("exeunt calibrate"));
 }
 
 TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
@@ -237,8 +201,9 @@ TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(policy_file_error("/entries/0/certificate/tokenizer", "x").what(), HasSubstr("want a sha256"));
   EXPECT_THAT(policy_file_error("/entries/0/certificate/unit", "rows").what(), HasSubstr("unit"));
   EXPECT_THAT(policy_file_error("/entries/0/points", 1).what(), HasSubstr("field 'points': got 1, want a list"));
-  EXPECT_THAT(policy_file_error("/entries/0/points/1/epsilon", 0.01).what(), HasSubstr("points of increasing epsilon"));
-  EXPECT_THAT(policy_file_error("/entries/0/points/0/epsilon", 0).what(), HasSubstr("above 0 and below 1"));
+  EXPECT_THAT(policy_file_error("/entries/0/points/1/max_drop", 0.01).what(),
+              HasSubstr("points of increasing max_drop"));
+  EXPECT_THAT(policy_file_error("/entries/0/points/0/max_drop", 0).what(), HasSubstr("above 0 and below 1"));
   EXPECT_THAT(policy_file_error("/entries/0/points/0/cost_fraction", 1.5).what(), HasSubstr("from 0 to 1"));
   EXPECT_THAT(policy_file_error("/entries/0/points/0/exit_rates", Json({0.5, 0.5})).what(),
               HasSubstr("a list of 4 shares, one per evaluated exit"));

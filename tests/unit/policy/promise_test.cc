@@ -11,7 +11,7 @@ namespace {
 
 Certificate two_percent() {
   Certificate certificate;
-  certificate.epsilon = 0.02;
+  certificate.max_drop = 0.02;
   certificate.delta = 0.05;
   return certificate;
 }
@@ -52,8 +52,8 @@ TEST(Promise, ACertificateIsOfItsPointsAndOfNothingElse) {
   entry.points = {{entry.policy, 0.02, 0.5}, {parse_policy("entropy:0.3"), 0.05, 0.4}};
   EXPECT_FALSE(certificate_for(entry, entry.policy));
   entry.certificate = two_percent();
-  EXPECT_EQ(certificate_for(entry, entry.policy)->epsilon, 0.02);
-  EXPECT_EQ(certificate_for(entry, parse_policy("entropy:0.3"))->epsilon, 0.05);
+  EXPECT_EQ(certificate_for(entry, entry.policy)->max_drop, 0.02);
+  EXPECT_EQ(certificate_for(entry, parse_policy("entropy:0.3"))->max_drop, 0.05);
   EXPECT_FALSE(certificate_for(entry, parse_policy("entropy:0.2")));
   PolicySpec other_exits = entry.policy;
   other_exits.exits = {4};

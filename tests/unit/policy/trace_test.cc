@@ -68,7 +68,7 @@ TEST(Trace, ReadsRealOnes) {
   EXPECT_EQ(trace.info.labels[2], "neutral");
   EXPECT_EQ(trace.info.task, "MNLI");
   EXPECT_EQ(trace.info.max_length, 128);
-  // Of version 1: what it does not say is not known.
+  // What the file does not say is not known.
   EXPECT_FALSE(trace.info.precision_map);
   EXPECT_EQ(trace.info.numerics, 0);
   EXPECT_TRUE(trace.reference.empty() && trace.row_hash.empty() && trace.learned.empty());
@@ -115,8 +115,9 @@ TensorView& named(Tensors& tensors, std::string_view name) {
 }
 
 TEST(Trace, WrongMetadataIsRefused) {
-  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["format"] = "exeunt.trace/3"; }).what(),
-              HasSubstr("got the format 'exeunt.trace/3', want 'exeunt.trace/2'"));
+  const Error old = spoiled([](Tensors&, Strings& s) { s["format"] = "exeunt.trace/1"; });
+  EXPECT_THAT(old.what(), HasSubstr("got the format 'exeunt.trace/1', want 'exeunt.trace/2'"));
+  EXPECT_THAT(old.hint(), HasSubstr("exeunt trace MODEL"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["last_head"] = "first"; }).what(), HasSubstr("want final or ramp"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["numerics"] = "-1"; }).what(), HasSubstr("numerics: got '-1'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s.erase("format"); }).what(), HasSubstr("missing field 'format'"));

@@ -275,7 +275,7 @@ inline PolicySettings certified(double max_drop = 0) {
                   {parse_policy("entropy:0.2"), 0.02, 0.5},
                   {parse_policy("entropy:0.4"), 0.05, 0.3}};
   entry.certificate.emplace();
-  entry.certificate->epsilon = 0.01;
+  entry.certificate->max_drop = 0.01;
   entry.certificate->delta = 0.05;
   entry.certificate->rows = 1000;
   return {.entry = entry, .chosen = {}, .allowed = {}, .max_drop_under_load = max_drop};

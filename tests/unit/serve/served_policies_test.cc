@@ -20,10 +20,10 @@ TEST(ServedPolicies, StepsAlongAllowedCertifiedPointsUnderLoad) {
   EXPECT_EQ(policies.adapt_at(false), Clock::time_point::max());  // idle, and at its default
   EXPECT_LT(policies.adapt_at(true), now);
   EXPECT_EQ(current(policies), "entropy:0.1");
-  EXPECT_EQ(policies.epsilon(), 0.01);
+  EXPECT_EQ(policies.max_drop(), 0.01);
   for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
   EXPECT_EQ(current(policies), "entropy:0.2");  // 5 % would be the next
-  EXPECT_EQ(policies.epsilon(), 0.02);
+  EXPECT_EQ(policies.max_drop(), 0.02);
   EXPECT_EQ(policies.level(), 1);
   EXPECT_EQ(policies.adapt_at(false), now + 25ms);  // it still has to come down
   for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 0.0);
@@ -50,13 +50,13 @@ TEST(ServedPolicies, ReplacesTightenedPointByNextSafer) {
   EXPECT_EQ(current(policies), "entropy:0.4");
   policies.tighten(2);
   EXPECT_EQ(current(policies), "entropy:0.2");
-  EXPECT_EQ(policies.epsilon(), 0.02);
+  EXPECT_EQ(policies.max_drop(), 0.02);
   policies.tighten(0);
   EXPECT_EQ(current(policies), "entropy:0.2");  // not tightened
   for (int i = 0; i < 200; ++i) policies.adapt(now += 25ms, 0.0);
   EXPECT_EQ(policies.level(), 0);
   EXPECT_EQ(current(policies), "full");
-  EXPECT_EQ(policies.epsilon(), 0);
+  EXPECT_EQ(policies.max_drop(), 0);
   EXPECT_FALSE(policies.certified());
   EXPECT_FALSE(policies.point_of(*policies.current()).has_value());
   EXPECT_EQ(str(policies.named("entropy:0.2")->spec), "entropy:0.2");  // clients may still ask for less

@@ -205,7 +205,7 @@ TEST(Report, SpeaksOfPublishedFiguresOnlyWhereItShowsSome) {
 TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   ReportRun certified = run_of(trace, "readers");
-  certified.certificate = Certificate{.epsilon = 0.01,
+  certified.certificate = Certificate{.max_drop = 0.01,
                                       .delta = 0.05,
                                       .rows = 3000,
                                       .fit = {},
