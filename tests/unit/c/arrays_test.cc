@@ -176,7 +176,7 @@ TEST(CReplays, CertifiesAPolicyThatReplaysFromItsFile) {
   const double budgets[] = {0.05, 0.01};
   exeunt_plan plan = EXEUNT_PLAN_INIT;
   plan.max_drop = budgets;
-  plan.max_drops = 2;
+  plan.budgets = 2;
   char* json = nullptr;
   ASSERT_EQ(exeunt_calibrate(&made.given, &plan, &json), EXEUNT_OK) << exeunt_last_error();
   const std::string text = json;
@@ -259,7 +259,7 @@ TEST(CReplays, RefusesLogitsThatAreNone) {
   const double half = 1.5;
   exeunt_plan plan = EXEUNT_PLAN_INIT;
   plan.max_drop = &half;
-  plan.max_drops = 1;
+  plan.budgets = 1;
   EXPECT_EQ(exeunt_calibrate(&made.given, &plan, &json), EXEUNT_USAGE);
   made.logits[3] = std::nanf("");
   EXPECT_EQ(exeunt_replay(&made.given, "full", nullptr, nullptr), EXEUNT_BAD_FILE);
