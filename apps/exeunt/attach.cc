@@ -232,7 +232,7 @@ void add_attach(CommandLine& line) {
       ->type_name("FILE");
   verb->add_option("--format", flags->format, "Format of the texts")
       ->default_str("by the file extension")
-      ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
+      ->check(one_of({"text", "csv", "tsv", "jsonl"}));
   verb->add_flag("--pair", flags->tab_pair, "Plain text: each line holds two texts separated by a tab");
   add_data_flags(*verb, job.labelled);
   verb->add_option("--max-drop", flags->budgets,
@@ -241,19 +241,19 @@ void add_attach(CommandLine& line) {
       ->type_name("SHARE")
       ->capture_default_str();
   verb->add_option("--confidence", flags->confidence, "Confidence of the certificate, over the draw of the texts")
-      ->check(CLI::Range(0.5, 0.999999))
+      ->check(number_in(0.5, 0.999999))
       ->capture_default_str();
   add_thresholds_flag(*verb, job.thresholds);
   verb->add_option("--range", flags->range, "Regression: least and greatest value, for the certificate")
       ->default_str("the model's, else that of its answers")
       ->type_name("LOW,HIGH");
   verb->add_option("--max-texts", job.texts.limit, "Maximum number of distinct texts, drawn at random")
-      ->check(CLI::Range(int64_t{10}, int64_t{10000000}))
+      ->check(number_in(10, 10000000))
       ->capture_default_str();
   add_length_flag(*verb, job.texts.max_length);
   add_threads_flag(*verb, job.texts.threads);
   verb->add_option("--precision", flags->precision, "Precision in which the model runs and is certified")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->check(one_of({"fp32", "bf16", "int8"}))
       ->default_str("runs in fp32; certified in the fastest that keeps the promise");
   add_field_flags(*verb, job.heads);
   verb->get_option("--lr")->default_str("0.001; 0.003 for regression and for ten labels or more");

@@ -192,7 +192,7 @@ void add_bench(CommandLine& line) {
   verb->add_option("--precision", flags->precisions, "Comma-separated: fp32, bf16, int8")
       ->default_str("the engine's choice");
   verb->add_option("--poolers", flags->poolers, "Precision of the exits' poolers: fp32, bf16 or int8")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->check(one_of({"fp32", "bf16", "int8"}))
       ->default_str("precision.json's, else bf16 where the processor has it");
   add_device_flag(*verb, flags->plan.device);
   verb->add_option("--threads", flags->threads, "Comma-separated thread counts")->capture_default_str();
@@ -201,29 +201,29 @@ void add_bench(CommandLine& line) {
       ->capture_default_str();
   verb->add_option("--pack-rows", flags->plan.pack_rows,
                    "Run waiting texts together up to this many tokens; 1 = each alone")
-      ->check(CLI::Range(1, kMaxPackRows))
+      ->check(number_in(1, kMaxPackRows))
       ->default_str("the profile's, else what suits the processor");
   verb->add_option("--exit-at", flags->exit_at, "Comma-separated layers after which texts exit")
       ->default_str("the last");
   verb->add_option("--exit-mean", flags->plan.exit_mean,
                    "Let texts exit in equal parts after each of the layers 1 to 2 N - 1, N on average")
-      ->check(CLI::Range(1, 1 << 10))
+      ->check(number_in(1, 1 << 10))
       ->type_name("N")
       ->excludes("--exit-at");
   verb->add_option("--heads", flags->heads,
                    "Exits of a known shape: last, every (read row 0) or reader (read all rows)")
-      ->check(CLI::IsMember({"last", "every", "reader"}));
+      ->check(one_of({"last", "every", "reader"}));
   verb->add_option("--cls-first", flags->cls_first, "Compute row 0 first: auto, never or always")
-      ->check(CLI::IsMember({"auto", "never", "always"}))
+      ->check(one_of({"auto", "never", "always"}))
       ->capture_default_str();
   verb->add_option("--seconds", flags->plan.seconds, "Seconds per measurement")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(number_in(0.0, 3600.0))
       ->capture_default_str();
   verb->add_option("--lengths-of", flags->lengths_of,
                    "Use the text lengths of a trace, or of a .txt file with one per line, instead of --lengths; all "
                    "of them wait at once, and times are of one text on average");
   verb->add_option("--pad-to", flags->pad_to, "With --lengths-of: pad every text to this length")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(number_in(1, 1 << 16));
   verb->add_option("--profile", flags->profile, "Write a Chrome trace of every kernel");
   add_data_flags(*verb, flags->run.data);
   add_length_flag(*verb, flags->run.max_length);

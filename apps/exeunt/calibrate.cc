@@ -70,7 +70,7 @@ void add_calibrate(CommandLine& line) {
       ->type_name("SHARE")
       ->capture_default_str();
   verb->add_option("--confidence", flags->confidence, "Confidence of the certificate, over the draw of the data")
-      ->check(CLI::Range(0.5, 0.999999))
+      ->check(number_in(0.5, 0.999999))
       ->capture_default_str();
   verb->add_option("--policy", flags->calibrate.plan.families,
                    "Exit rule to choose from (entropy, patience …); repeatable")
@@ -103,7 +103,7 @@ void add_calibrate(CommandLine& line) {
     from_server->excludes(verb->get_option(other));
   verb->add_option("--unit", flags->unit,
                    "What the promise counts: texts (equal texts once) or requests (each as often as it comes)")
-      ->check(CLI::IsMember({"texts", "requests"}))
+      ->check(one_of({"texts", "requests"}))
       ->default_str("texts; with --from-server what the model's certificate counts");
   verb->add_option("--group", flags->calibrate.group,
                    "Certify each group, too: label (without gold, the full-depth answer), length (in quarters) or a "

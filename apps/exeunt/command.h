@@ -2,6 +2,7 @@
 // What all verbs share: how they are added to the command line, and their common flags.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -49,7 +50,15 @@ struct CommandLine {
 CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string& summary,
                    const std::vector<std::string>& examples, std::function<void()> run);
 
-void add_examples(CLI::App& app, const std::vector<std::string>& examples);
+// "a, b or c"
+[[nodiscard]] std::string alternatives(const std::vector<std::string>& words);
+
+// Checks of a flag's value. Their messages are ours, "got 'x', want a or b", with a hint on a second line.
+[[nodiscard]] CLI::Validator one_of(const std::vector<std::string>& choices);
+[[nodiscard]] CLI::Validator number_in(double low, double high, bool open = false);  // open: more than `low`
+[[nodiscard]] inline CLI::Validator positive() {
+  return number_in(0, HUGE_VAL, true);
+}
 
 // One function per verb, each in its own file.
 void add_attach(CommandLine& line);

@@ -138,7 +138,7 @@ void add_data_flags(CLI::App& verb, DataSource& source) {
       ->default_str("dev")
       ->group(kDataGroup);
   add_column_flags(verb, source.columns);
-  verb.add_option("--limit", source.limit, "Use only the first N rows")->check(CLI::PositiveNumber)->group(kDataGroup);
+  verb.add_option("--limit", source.limit, "Use only the first N rows")->check(positive())->group(kDataGroup);
 }
 
 }  // namespace exeunt::apps

@@ -10,7 +10,6 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/manual.h"
-#include "apps/exeunt/option_table.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/trainer.h"
 #include "exeunt/base/version.h"
@@ -32,18 +31,20 @@ void add_variable(std::string_view name, std::string_view effect, std::vector<Fi
                  .details = {{"value", shown}, {"effect", std::string(effect)}}});
 }
 
-void add_flag_variables(const VerbTable& verb, std::vector<Finding>& out) {
-  for (const OptionRow& option : verb.options) {
-    if (option.variable.empty()) continue;
-    add_variable(option.variable, fmt::format("{} of '{}': {}", option.names.back(), verb.name, option.text), out);
+void add_flag_variables(const CLI::App& verb, std::vector<Finding>& out) {
+  for (const CLI::Option* option : options_of(verb)) {
+    if (option->get_envname().empty()) continue;
+    add_variable(option->get_envname(),
+                 fmt::format("{} of '{}': {}", flag_names(*option).back(), full_name(verb), option->get_description()),
+                 out);
   }
-  for (const VerbTable& inner : verb.verbs) add_flag_variables(inner, out);
+  for (const CLI::App* inner : verbs_of(verb)) add_flag_variables(*inner, out);
 }
 
 // Every variable that is set and read, and those that look like ours and are not read.
-std::vector<Finding> environment(const VerbTable& command) {
+std::vector<Finding> environment(const CLI::App& command) {
   std::vector<Finding> out;
-  for (const Variable& variable : variables()) add_variable(variable.name, variable.effect, out);
+  for (const auto& [name, effect] : variables()) add_variable(name, effect, out);
   add_flag_variables(command, out);
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -81,7 +82,7 @@ OrderedJson as_json(const std::vector<Finding>& findings) {
 
 void run(const Common& common, const CLI::App& app) {
   const std::vector<Finding> findings = examine_machine(find_trainer());
-  const std::vector<Finding> set = environment(describe(app));
+  const std::vector<Finding> set = environment(app);
   const bool usable = !any_of(findings, Health::broken);
   if (common.json) {
     OrderedJson out{{"version", std::string(version())}, {"commit", std::string(commit())}, {"usable", usable}};

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/exeunt/command.h"
 #include "exeunt/base/fields.h"
 
 namespace exeunt::apps {
@@ -15,21 +16,9 @@ namespace exeunt::apps {
 template <class T>
 void check_flag(CLI::Option& option, const Field& field) {
   if constexpr (std::same_as<T, std::string>) {
-    if (!field.choices.empty()) {
-      option.check(CLI::IsMember(std::vector<std::string>(field.choices.begin(), field.choices.end())));
-    }
-  } else if (field.high < INFINITY) {
-    const auto fits = [field](const std::string& text) {
-      T value{};
-      const bool in_range = CLI::detail::lexical_cast(text, value) && static_cast<double>(value) >= field.low &&
-                            static_cast<double>(value) <= field.high;
-      return in_range ? std::string() : fmt::format("Value {} not in range [{} - {}]", text, field.low, field.high);
-    };
-    option.check(CLI::Validator(fits, ""));
-  } else if (field.low == 0 && !field.open) {
-    option.check(CLI::NonNegativeNumber);
-  } else if (field.low >= 0) {
-    option.check(CLI::PositiveNumber);
+    if (!field.choices.empty()) option.check(one_of({field.choices.begin(), field.choices.end()}));
+  } else if (field.low >= 0 || field.high < INFINITY) {
+    option.check(number_in(field.low, field.high, field.open && field.high == INFINITY));
   }
 }
 

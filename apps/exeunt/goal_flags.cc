@@ -35,7 +35,7 @@ void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
       ->type_name("SHARE")
       ->group(kGroup);
   verb.add_option("--confidence", flags.confidence, "With --max-drop: confidence of the certificate")
-      ->check(CLI::Range(0.5, 0.999999))
+      ->check(number_in(0.5, 0.999999))
       ->capture_default_str()
       ->group(kGroup);
   verb.add_option(

@@ -204,7 +204,7 @@ void add_info(CommandLine& line) {
       verb->add_option("MODEL", options->model, "Model folder, or org/name in the local Hugging Face cache");
   verb->add_option("--shape", options->shape, "Known shape instead of a model, e.g. bert-base")->excludes(model);
   verb->add_option("--tokens", options->tokens, "Text length in tokens for the FLOP counts")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(number_in(1, 1 << 16))
       ->capture_default_str();
   verb->add_flag("--verify", options->open.verify, "Verify the weights against the checksums in the manifest");
 }

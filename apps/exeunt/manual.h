@@ -1,38 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of options in the forms that other programs read (Markdown, man pages, shell completion), and what the
-// command reads and returns besides: environment variables and exit statuses.
+// The manual of a verb, read from what it declared. Help, docs/cli.md, man pages and completion are all written from
+// it, so that they agree on the flags.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "apps/exeunt/option_table.h"
+#include <CLI/CLI.hpp>
 
 namespace exeunt::apps {
 
-// docs/cli.md
-[[nodiscard]] std::string markdown_manual(const VerbTable& command);
+using Entry = std::pair<std::string, std::string>;  // "-p, --port N" or a verb, and what it means
 
-// exeunt.1, and exeunt-VERB.1 of one of its verbs.
-[[nodiscard]] std::string man_page(const VerbTable& command);
-[[nodiscard]] std::string man_page(const VerbTable& command, const VerbTable& verb);
-
-[[nodiscard]] std::string bash_completion(const VerbTable& command);
-[[nodiscard]] std::string zsh_completion(const VerbTable& command);
-[[nodiscard]] std::string fish_completion(const VerbTable& command);
-
-struct Variable {
-  std::string_view name, effect;
+struct EntryGroup {
+  std::string title;
+  bool verbs = false;
+  std::vector<Entry> entries = {};
 };
 
-// Environment variables of several verbs; those of a single flag are in that flag's row.
-[[nodiscard]] std::span<const Variable> variables() noexcept;
-
-struct ExitStatus {
-  int value;
-  std::string_view meaning;
+struct Page {
+  std::string name;  // "exeunt policy show"
+  std::string summary, usage;
+  std::vector<EntryGroup> groups = {};
+  std::vector<std::string> examples = {};
 };
-[[nodiscard]] std::span<const ExitStatus> exit_statuses() noexcept;
+
+// The group of flags that every verb has.
+inline constexpr const char* kCommonOptions = "Common options";
+inline constexpr const char* kOriginals = "Flags of the original implementations";
+
+// Without those that are hidden. Arguments without a name come first.
+[[nodiscard]] std::vector<const CLI::Option*> options_of(const CLI::App& app);
+[[nodiscard]] std::vector<const CLI::App*> verbs_of(const CLI::App& app);
+// "--port", "-p"
+[[nodiscard]] std::vector<std::string> flag_names(const CLI::Option& option);
+// "exeunt policy show"
+[[nodiscard]] std::string full_name(const CLI::App& app);
+
+[[nodiscard]] Page page_of(const CLI::App& app);
+
+// Screen text of --help.
+[[nodiscard]] std::string help_text(const CLI::App& app);
+
+// The verb that asks for completion, before the words typed so far.
+inline constexpr std::string_view kComplete = "__complete";
+
+// Prints what may be typed in place of the last of `words`: one candidate per line, its meaning after a tab. Returns 1
+// where a file belongs. Throws Unknown at a verb that `app` does not have.
+int print_completions(const CLI::App& app, std::vector<std::string> words);
+
+// Environment variables of several verbs; those of a single flag are declared with that flag.
+[[nodiscard]] std::span<const std::pair<std::string_view, std::string_view>> variables() noexcept;
 
 }  // namespace exeunt::apps

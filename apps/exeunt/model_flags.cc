@@ -36,19 +36,19 @@ void add_tokenizer_flag(CLI::App& verb, std::string& reader) {
   verb.add_option("--tokenizer", reader,
                   "How to read a spiece.model without tokenizer.json: as SentencePiece does, or as Hugging Face's "
                   "tokenizers do (default as its tokenizer_config.json says, else spiece)")
-      ->check(CLI::IsMember({"spiece", "tokenizers"}));
+      ->check(one_of({"spiece", "tokenizers"}));
 }
 
 void add_length_flag(CLI::App& verb, int& max_length) {
   verb.add_option("--max-length", max_length, "Maximum tokens per text; longer texts are truncated")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(number_in(1, 1 << 16))
       ->type_name("N")
       ->default_str("the certificate's, else the training's, else 128");
 }
 
 void add_threads_flag(CLI::App& verb, int& threads) {
   verb.add_option("--threads", threads, "Threads; 0 = one per processor it may use")
-      ->check(CLI::Range(0, 4096))
+      ->check(number_in(0, 4096))
       ->type_name("N")
       ->capture_default_str();
 }
@@ -78,14 +78,14 @@ void add_trace_flags(CLI::App& verb, MeasureOptions& options) {
 
 void add_precision_flags(CLI::App& verb, MeasureOptions& options) {
   verb.add_option("--precision", options.precision, "fp32, bf16, int8, or external for imported arrays")
-      ->check(CLI::IsMember(policy_precisions()))
+      ->check(one_of(policy_precisions()))
       ->default_str("the trace's, else that of policy.json, else bf16 where the device supports it")
       ->type_name("P");
   add_device_flag(verb, options.device);
   verb.add_option_function<std::string>(
           "--engine", [&options](const std::string& name) { options.reference = name == "reference"; },
           "cpu, or reference: a plain fp32 implementation, exact and slow")
-      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->check(one_of({"cpu", "reference"}))
       ->type_name("NAME")
       ->default_str("that of --device");
 }
@@ -110,7 +110,7 @@ void add_engine_flags(CLI::App& verb, EngineOptions& options) {
   verb.add_option_function<std::string>(
           "--precision", [&options](const std::string& name) { options.precision = precision_named(name); },
           "fp32, bf16 or int8")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->check(one_of({"fp32", "bf16", "int8"}))
       ->default_str("the model's, else bf16 where the device supports it");
   add_device_flag(verb, options.device);
   add_threads_flag(verb, options.threads);

@@ -141,7 +141,7 @@ void add_policy(CommandLine& line) {
   edited->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")->default_str("all");
   edited->add_option("--precision", flags->precision, "Precision to set it for")
       ->default_str("the one the model runs in")
-      ->check(CLI::IsMember(policy_precisions()));
+      ->check(one_of(policy_precisions()));
 }
 
 }  // namespace exeunt::apps

@@ -124,7 +124,7 @@ void add_predict(CommandLine& line) {
       ->type_name("COLUMNS");
   verb->add_option("--format", flags->format, "Format of FILE")
       ->default_str("by its extension")
-      ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
+      ->check(one_of({"text", "csv", "tsv", "jsonl"}));
   verb->add_option("--text-column", flags->job.columns.text, "Text column")->capture_default_str();
   verb->add_option("--pair-column", flags->job.columns.pair, "Column of the second text");
   add_separator_flag(*verb, [&columns = flags->job.columns](char separator) {
@@ -144,7 +144,7 @@ void add_predict(CommandLine& line) {
       "--strict", flags->job.strict,
       "Refuse texts that are too long or blank instead of truncating them or leaving them without an answer");
   verb->add_option("--output-format", flags->form, "Output format: tsv, csv, jsonl (as --json), glue or elue")
-      ->check(CLI::IsMember({"tsv", "csv", "jsonl", "glue", "elue"}))
+      ->check(one_of({"tsv", "csv", "jsonl", "glue", "elue"}))
       ->default_str("by the extension of --out, else tsv");
   verb->add_option("--shard", flags->shard, "i/n: process this part of the rows; 'exeunt merge' joins them");
   verb->add_option("--out", flags->out, "Output file")->default_str("standard output");

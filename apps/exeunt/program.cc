@@ -3,25 +3,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
-#include <optional>
 #include <stdexcept>
-#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "apps/exeunt/option_table.h"
+#include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/number.h"
 #include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/unknown.h"
@@ -48,102 +43,46 @@ std::vector<std::string> verb_names(const CLI::App& app) {
   return names;
 }
 
-std::vector<std::string> flag_names(const CLI::App& app) {
+std::vector<std::string> all_flags(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    for (const std::string& name : flag_names(*option)) names.push_back(name);
   }
   return names;
 }
 
-// "exeunt convert --help" for the verb that parsing reached.
-std::string help_hint(const CLI::App& app, const CLI::App& verb) {
-  std::string name = verb.get_name();
-  for (const CLI::App* parent = verb.get_parent(); parent != nullptr; parent = parent->get_parent()) {
-    name = parent->get_name() + " " + name;
-  }
-  return fmt::format("see '{} --help'", &verb == &app ? app.get_name() : name);
-}
-
-// "0.500000" → "0.5"
-std::string short_number(std::string text) {
-  if (text.find('.') == std::string::npos) return text;
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-// The text between two others, which must occur in this order; nothing otherwise.
-std::optional<std::string> between(std::string_view text, std::string_view before, std::string_view after) {
-  const size_t begin = text.find(before);
-  if (begin == std::string_view::npos) return std::nullopt;
-  text.remove_prefix(begin + before.size());
-  const size_t end = after.empty() ? text.size() : text.rfind(after);
-  if (end == std::string_view::npos) return std::nullopt;
-  return std::string(text.substr(0, end));
-}
-
-// The two ends that a message of CLI11 names: "1 to 16" up to its version 2.3, "[1 - 16]" since 2.4.
-std::pair<std::string, std::string> ends_of(std::string_view range) {
-  const bool brackets = range.starts_with('[') && range.ends_with(']');
-  if (brackets) range = range.substr(1, range.size() - 2);
-  const std::string_view to = brackets ? " - " : " to ";
-  const size_t at = range.find(to);
-  if (at == std::string_view::npos) return {};
-  return {short_number(std::string(range.substr(0, at))), short_number(std::string(range.substr(at + to.size())))};
-}
-
-// The requirement of a CLI11 check without an upper bound; its message names the largest number there is.
-std::string open_range(const CLI::App& verb, const std::string& name) {
-  const CLI::Option* option = verb.get_option_no_throw(name);
-  const bool from_zero = option != nullptr && option->get_type_name().find("NONNEGATIVE") != std::string::npos;
-  return from_zero ? "0 or more" : "more than 0";
-}
-
-// CLI11's messages about a value, as all our other messages are: where, got, want.
-Error value_error(const CLI::App& verb, const std::string& text, const std::string& see) {
-  const std::string name = text.substr(0, text.find(": "));
-  const auto wrong = [&](const std::string& where, const std::string& got, const std::string& want) {
-    return Error(Code::usage, fmt::format("{}: got '{}', want {}", where, got, want), see);
+// Messages about a value in the form of all others: where, got, want. Our checks (one_of(), number_in()) write theirs,
+// with a hint behind a line break; those of CLI11's own checks begin with "FLAG: ", or have FLAG in a fixed place.
+Error value_error(const CLI::App& verb, const CLI::ParseError& error, const std::string& see) {
+  const std::string text = error.what();
+  const auto from = [&](std::string_view mark) {
+    return text.substr(std::min(text.find(mark) + mark.size(), text.size()));
   };
-  if (const auto known = between(text, " not in {", "}")) {
-    const std::string got = *between(text, ": ", " not in {");
-    const std::vector<std::string_view> parts = split(*known, ',');
-    const std::vector<std::string> choices(parts.begin(), parts.end());
-    const std::string near = nearest(got, choices);
-    return {Code::usage, fmt::format("{}: got '{}', want {}", name, got, alternatives(choices)),
-            near.empty() ? see : fmt::format("did you mean '{}'?", near)};
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && text.starts_with("Could not convert: ")) {
+    const std::string given = from(": "), name = given.substr(0, given.find(" = "));
+    const CLI::Option* option = verb.get_option_no_throw(name);
+    const bool whole = option != nullptr && option->get_type_name().find("INT") != std::string::npos;
+    return {Code::usage, fmt::format("{}: got '{}', want a {}number", name, from(" = "), whole ? "whole " : ""), see};
   }
-  if (const auto range = between(text, " not in range ", "")) {
-    const auto [low, high] = ends_of(*range);
-    if (low.empty()) return {Code::usage, text, see};
-    constexpr double kLargest = 1e300;  // above it nobody chose the limit
-    const bool open = number_of<double>(high).value_or(HUGE_VAL) > kLargest;
-    return wrong(name, between(text, "Value ", " not in range").value_or(""),
-                 open ? open_range(verb, name) : fmt::format("{} to {}", low, high));
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    const std::string name = text.substr(0, text.find(' '));
+    return {Code::usage, fmt::format("got both {} and {}, want one of them", name, from(" excludes ")), see};
   }
-  if (const auto option = between(text, "Could not convert: ", " = ")) {
-    return wrong(*option, *between(text, " = ", ""), "a number");
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing")) {
+    return {Code::usage, fmt::format("{}: got nothing, want a value", text.substr(0, text.find(": "))), see};
   }
-  if (const auto other = between(text, " excludes ", "")) {
-    return {Code::usage,
-            fmt::format("got both {} and {}, want one of them", between(text, "", " excludes ").value(), *other), see};
-  }
-  if (between(text, ": 1 required ", " missing")) {
-    return {Code::usage, fmt::format("{}: got nothing, want a value", name), see};
-  }
-  return {Code::usage, text, see};
+  const size_t end = text.find('\n');
+  return {Code::usage, text.substr(0, end), end == std::string::npos ? see : text.substr(end + 1)};
 }
 
 // CLI11's error as our Error: which argument, and the nearest verb or flag if there is one.
 Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const CLI::App& verb = innermost(app);
-  const std::string see = help_hint(app, verb);
+  const std::string see = fmt::format("see '{} --help'", full_name(verb));
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
       dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     const bool at_top = &verb == &app || !verb_names(verb).empty();
-    const std::vector<std::string> known_flags = flag_names(verb), known_verbs = verb_names(verb);
+    const std::vector<std::string> known_flags = all_flags(verb), known_verbs = verb_names(verb);
     const std::vector<std::string> extras = app.remaining(true);
     for (const std::string& extra : extras.empty() ? arguments : extras) {
       const std::string name = extra.substr(0, extra.find('='));
@@ -172,12 +111,12 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
       return {Code::usage, "got no verb", suggestion("", known_verbs)};
     }
   }
-  return value_error(verb, error.what(), see);
+  return value_error(verb, error, see);
 }
 
 // Prints the help of the innermost verb named on the command line. Returns the exit status.
 int print_help(const CLI::App& app) {
-  fmt::print("{}", help_text(describe(innermost(app))));
+  fmt::print("{}", help_text(innermost(app)));
   return finish_output();
 }
 
@@ -202,19 +141,23 @@ int run_program(const Program& program, const std::vector<std::string>& words) {
   CLI::App app{program.summary};
   app.name(program.name);
   app.set_help_flag("-h,--help", "Print this help");  // verbs inherit it
-  app.set_version_flag("--version", program.name + " " + std::string(version()), "Print the version");
+  app.set_version_flag("--version", program.name + " " + std::string(version()), "Print the version")
+      ->group(kCommonOptions);
   app.require_subcommand(1);
   Common common;
   std::function<void()> chosen;
   CommandLine line{app, common, chosen, program.more};
   program.add_verbs(line);
-  add_examples(app, program.examples);
+  app.footer(fmt::format("{}", fmt::join(program.examples, "\n")));
   if (words.empty()) {  // like --help, but a usage error for scripts
-    std::fputs(help_text(describe(app)).c_str(), stderr);
+    std::fputs(help_text(app).c_str(), stderr);
     return static_cast<int>(Code::usage);
   }
   try {
+    if (words.front() == kComplete) return print_completions(app, {words.begin() + 1, words.end()});
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    for (const std::string& text : program.notices) notice(common, text);
+    chosen();
   } catch (const CLI::CallForHelp&) {
     if (!app.remaining(true).empty()) become_lab(program.argv);
     return print_help(app);
@@ -224,10 +167,6 @@ int run_program(const Program& program, const std::vector<std::string>& words) {
   } catch (const CLI::ParseError& error) {
     become_lab(program.argv);
     return report(usage_error(app, words, error));
-  }
-  for (const std::string& text : program.notices) notice(common, text);
-  try {
-    chosen();
   } catch (const Unknown&) {
     become_lab(program.argv);
     throw;

@@ -82,7 +82,7 @@ void add_quantize(CommandLine& line) {
   add_text_flags(*verb, flags->quantize.run);
   add_new_rows_flag(*verb, flags->quantize.run);
   verb->add_option("--precision", flags->precision, "int8 or bf16")
-      ->check(CLI::IsMember({"int8", "bf16"}))
+      ->check(one_of({"int8", "bf16"}))
       ->capture_default_str();
   verb->add_option("--policy", flags->quantize.policy, "Exit policy under which exits are compared")
       ->default_str("fp32's own");
@@ -93,10 +93,10 @@ void add_quantize(CommandLine& line) {
   verb->add_option("--max-drop", flags->max_drop, "Loss budget of the certified policy, against fp32 at full depth")
       ->capture_default_str();
   verb->add_option("--confidence", flags->quantize.confidence, "Confidence of the certified policy")
-      ->check(CLI::Range(0.5, 0.999999))
+      ->check(number_in(0.5, 0.999999))
       ->capture_default_str();
   verb->add_option("--trials", flags->quantize.trials, "Maximum passes over the texts")
-      ->check(CLI::Range(1, 100000))
+      ->check(number_in(1, 100000))
       ->capture_default_str();
   verb->add_option("--seed", flags->quantize.seed, "Seed of the split into rows that choose, certify and report")
       ->capture_default_str();

@@ -139,7 +139,7 @@ void add_address_flags(CLI::App& verb, ServeFlags& flags) {
   constexpr const char* kGroup = "Network";
   verb.add_option("--hostname", listener.hostname, "Address to listen on")->default_str("127.0.0.1")->group(kGroup);
   verb.add_option("-p,--port", flags.port, "Port; 0 = any free one")
-      ->check(CLI::Range(0, 65535))
+      ->check(number_in(0, 65535))
       ->envname("PORT")
       ->capture_default_str()
       ->group(kGroup);
@@ -174,25 +174,25 @@ void add_limit_flags(CLI::App& verb, ServeFlags& flags) {
   };
   number("--max-concurrent-requests", jobs.admission.requests, "Concurrent requests; more get 429")
       ->envname("MAX_CONCURRENT_REQUESTS")
-      ->check(CLI::Range(1, 1 << 20));
-  number("--queue-size", jobs.admission.texts, "Texts in flight")->check(CLI::Range(1, 1 << 24));
+      ->check(number_in(1, 1 << 20));
+  number("--queue-size", jobs.admission.texts, "Texts in flight")->check(number_in(1, 1 << 24));
   number("--max-client-batch-size", jobs.max_client_batch, "Texts per request")
       ->envname("MAX_CLIENT_BATCH_SIZE")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(number_in(1, 1 << 16));
   number("--payload-limit", listener.framing.body_bytes, "Bytes per request")
       ->envname("PAYLOAD_LIMIT")
-      ->check(CLI::Range(1, 1 << 30));
-  number("--max-connections", listener.max_connections, "Concurrent connections")->check(CLI::Range(1, 1 << 20));
+      ->check(number_in(1, 1 << 30));
+  number("--max-connections", listener.max_connections, "Concurrent connections")->check(number_in(1, 1 << 20));
   number("--request-timeout", flags.request_ms, "Milliseconds until a request gets 504")
-      ->check(CLI::Range(1, 3'600'000));
+      ->check(number_in(1, 3'600'000));
   number("--header-timeout", flags.head_ms, "Milliseconds to receive a request's headers")
-      ->check(CLI::Range(1, 3'600'000));
-  number("--body-timeout", flags.body_ms, "Milliseconds to receive its body")->check(CLI::Range(1, 3'600'000));
-  number("--idle-timeout", flags.idle_ms, "Milliseconds a connection may stay idle")->check(CLI::Range(1, 3'600'000));
+      ->check(number_in(1, 3'600'000));
+  number("--body-timeout", flags.body_ms, "Milliseconds to receive its body")->check(number_in(1, 3'600'000));
+  number("--idle-timeout", flags.idle_ms, "Milliseconds a connection may stay idle")->check(number_in(1, 3'600'000));
   number("--drain-timeout", flags.drain_timeout, "Seconds to finish running requests after SIGTERM")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(number_in(0.0, 3600.0));
   number("--drain-delay", flags.drain_delay, "Seconds to keep serving before that, reporting not ready")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(number_in(0.0, 3600.0));
 }
 
 void add_policy_flags(CLI::App& verb, ServeFlags& flags) {
@@ -221,19 +221,19 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
   constexpr const char* kGroup = "Engine";
   verb.add_option("--precision", flags.precision, "fp32, bf16 or int8")
       ->default_str("the model's own")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->check(one_of({"fp32", "bf16", "int8"}))
       ->group(kGroup);
   verb.add_option("--dtype", flags.dtype, "Alias of --precision")
       ->envname("DTYPE")
-      ->check(CLI::IsMember({"float16", "float32", "bfloat16"}))
+      ->check(one_of({"float16", "float32", "bfloat16"}))
       ->group(kGroup);
   add_device_flag(verb, flags.server.engine.device)->group(kGroup);
   verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = one per processor it may use")
-      ->check(CLI::Range(0, 4096))
+      ->check(number_in(0, 4096))
       ->capture_default_str()
       ->group(kGroup);
   verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; longer texts are truncated")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(number_in(1, 1 << 16))
       ->default_str("the certificate's, else the training's, else 128")
       ->group(kGroup);
   verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.jobs.auto_truncate,
@@ -270,7 +270,7 @@ void add_serve(CommandLine& line) {
   verb->add_flag("--no-peer-log", flags->no_peer_log, "Log requests without their clients' addresses");
   verb->add_option("--metrics-compat", flags->metrics_compat,
                    "Also export the metric names of text-embeddings-inference: tei")
-      ->check(CLI::IsMember({"tei"}));
+      ->check(one_of({"tei"}));
   add_address_flags(*verb, *flags);
   add_limit_flags(*verb, *flags);
   add_policy_flags(*verb, *flags);

@@ -71,7 +71,7 @@ void add_tokenize(CommandLine& line) {
   verb->add_flag("--pair", options->pair, "Each line holds two texts separated by a tab");
   verb->add_option("--max-length", options->encode.max_length,
                    "Maximum tokens per line, special tokens included; longer lines are truncated")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(number_in(1, 1 << 20))
       ->capture_default_str();
   verb->add_flag_callback(
       "--no-special-tokens", [options] { options->encode.special_tokens = false; },

@@ -39,11 +39,9 @@ void add_data_part(CLI::App& verb, TrainDataFlags& flags) {
   verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts")->group(kGroup);
   verb.add_option("--eval-features", flags.eval_features, "The same, for evaluation")->group(kGroup);
   verb.add_option("--also", flags.also, "More features to evaluate on at the end, under this name")->group(kGroup);
-  verb.add_option("--limit", flags.limit, "Use only the first N training rows")
-      ->check(CLI::PositiveNumber)
-      ->group(kGroup);
+  verb.add_option("--limit", flags.limit, "Use only the first N training rows")->check(positive())->group(kGroup);
   verb.add_option("--max-length", flags.max_length, "Maximum tokens per text; longer texts are truncated")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(number_in(1, 1 << 16))
       ->default_str("128; for your own file more where its texts are longer")
       ->group(kGroup);
 }
@@ -55,7 +53,7 @@ void add_recipe_part(CLI::App& verb, PlanRequest& flags) {
   add_change_flags<Recipe>(verb, flags.changes.recipe, kGroup);
   verb.add_option("--set", flags.changes.set, "Any field of the recipe, e.g. heads.pooler=shared")->group(kGroup);
   verb.add_option("--preset", flags.preset, "'reference': the same settings for all recipes, for comparisons")
-      ->check(CLI::IsMember({"reference"}))
+      ->check(one_of({"reference"}))
       ->group(kGroup);
   verb.add_flag("--as-written", flags.as_written,
                 "Use the recipe's own values, without defaults for the model and the data")
@@ -75,7 +73,7 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
       "if 'make demo' has fetched it, else the bundled tiny-en)");
   verb.add_option("--out", flags.out,
                   "Folder of the run and of the trained model (default: runs/ and the data's name)");
-  verb.add_option("--layers", flags.layers, "Train only the first N layers of the model")->check(CLI::PositiveNumber);
+  verb.add_option("--layers", flags.layers, "Train only the first N layers of the model")->check(positive());
   add_read_option(verb, "--time-limit", flags.plan.time_limit, seconds_of,
                   "Time to train, e.g. 90s, 5min or 1h: fewer epochs if all of them would take longer on this machine")
       ->type_name("TIME");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "apps/exeunt/launch.h"
+#include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/program.h"
 #include "apps/exeunt/trainer.h"
@@ -62,7 +63,9 @@ int run_lab(int argc, char** argv) {
     if (words.front() == "train" || words.front() == "pretrain") start_training(argv[0], std::move(words));
     if (words.front() == "launch") return launch(argc, argv);
   }
-  const Arguments arguments = with_current_names(std::move(words));
+  const bool completes = !words.empty() && words.front() == kComplete;
+  const Arguments arguments =
+      completes ? Arguments{.words = words, .notices = {}} : with_current_names(std::move(words));
   return run_program({.name = std::filesystem::path(argv[0]).filename().string(),  // "exeunt" where that became this
                       .summary = "exeunt-lab: exeunt with the papers' flags, figures, benchmarks and formats.",
                       .add_verbs = add_lab_verbs,

@@ -27,7 +27,7 @@ void add_pretrain_verb(CommandLine& line, std::function<void(const PretrainFlags
       ->required();
   verb->add_flag("--scratch", flags->scratch, "Random weights: of the model only shape and tokenizer are used");
   const auto size = [&](const char* name, int& value, const char* help, int most) {
-    verb->add_option(name, value, help)->check(CLI::Range(1, most))->group("With --scratch (default: the model's)");
+    verb->add_option(name, value, help)->check(number_in(1, most))->group("With --scratch (default: the model's)");
   };
   size("--layers", flags->layers, "Layers", kMaxLayers);
   size("--hidden", flags->hidden, "Hidden size", kMaxHidden);

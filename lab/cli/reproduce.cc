@@ -296,7 +296,7 @@ void add_reproduce(CommandLine& line) {
   verb->add_option("--model", flags->model,
                    "Model to train from; the paper's, from the local Hugging Face cache, if omitted");
   verb->add_option("--out", flags->out, "Output folder; reproduce/PAPER-TASK if omitted")->type_name("DIR");
-  verb->add_option("--layers", flags->layers, "elasticbert: train only the first K layers")->check(CLI::PositiveNumber);
+  verb->add_option("--layers", flags->layers, "elasticbert: train only the first K layers")->check(positive());
   verb->add_option("--seed", flags->seed, "Seed; the paper's if omitted");
   verb->add_flag("--overwrite", flags->overwrite, "Train again even if --out holds a finished run");
   verb->add_option("--from", flags->from, "Compare the scores in this JSON file instead of training (docs/formats.md)")
@@ -306,7 +306,7 @@ void add_reproduce(CommandLine& line) {
       ->description("Precision of the evaluation: fp32, as in the papers, bf16 or int8")
       ->default_str("fp32");
   verb->add_option("--threads", flags->engine.threads, "Threads of the evaluation; 0 = all cores")
-      ->check(CLI::Range(0, 4096))
+      ->check(number_in(0, 4096))
       ->capture_default_str();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/cli/setting_flags.h"
 
-#include "apps/exeunt/option_table.h"
+#include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/number.h"
 #include "exeunt/policy/policy_text.h"

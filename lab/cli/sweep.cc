@@ -202,7 +202,7 @@ void add_lab_sweep(CommandLine& line) {
   verb->add_flag("--elue", flags->elue, "Compute the ELUE score against truncated models of this shape");
   verb->add_option("--extrapolate", flags->extrapolate,
                    "ELUE: beyond the baseline's costs, clamp to its ends or continue its lines: clamp or linear")
-      ->check(CLI::IsMember({"clamp", "linear"}))
+      ->check(one_of({"clamp", "linear"}))
       ->capture_default_str();
   verb->add_option("--elue-scores", flags->elue_scores,
                    "ELUE: also keep the score in this file, by task; with all six tasks it has the overall score")

@@ -17,7 +17,7 @@ void add_compat_flag(CLI::App& verb, MeasureOptions& run) {
   verb.add_option_function<std::string>(
           "--compat", [&run](const std::string&) { run.last_ramp = true; },
           "deebert-last-ramp: answer from the last layer's untrained ramp, as DeeBERT's code does")
-      ->check(CLI::IsMember({"deebert-last-ramp"}))
+      ->check(one_of({"deebert-last-ramp"}))
       ->type_name("NAME");
 }
 

@@ -4,7 +4,7 @@
 
     help_forms.py EXEUNT SOURCE reference    docs/cli.md is what the command prints
     help_forms.py EXEUNT SOURCE man          every page through groff without a warning, and through man where it is there
-    help_forms.py EXEUNT SOURCE completion   bash's script run; zsh's read and fish's run where those shells are there
+    help_forms.py EXEUNT SOURCE completion   candidates of every verb, also of exeunt-lab's; the scripts where the shells are there
 """
 import difflib, pathlib, re, shutil, subprocess, sys, tempfile
 
@@ -53,7 +53,7 @@ def check_reference():
         title = ' '.join(('exeunt', *path))
         expect(f'no section for {title}', not path or f'\n## {title}\n' in now)
         for flag in flags(text):
-            expect(f'{flag} of {title} is missing', f'{flag}`' in now or f'{flag} ' in now)
+            expect(f'{flag} of {title} is missing', re.search(flag + '[`, ]', now))
 
 
 def check_man():
@@ -85,63 +85,70 @@ def check_man():
 BASH = r'''
 source /dev/stdin <<< "$SCRIPT"
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-_exeunt
+_exeunt "$1"
 printf '%s\n' "${COMPREPLY[@]}"
 '''
+ENVIRONMENT = {'PATH': f'{EXEUNT.parent}:/usr/bin:/bin'}
+
+
+def candidates(*words, program='exeunt'):
+    """What may be typed for the last word; None where it is a file."""
+    done = run(EXEUNT.parent / program, '__complete', *words)
+    expect(f'{program} complains after {words}', done.returncode in (0, 1) and not done.stderr, done.stderr)
+    return {line.split('\t')[0] for line in done.stdout.splitlines()} if done.returncode == 0 else None
 
 
 def bash(script, *words):
-    done = run('bash', '--norc', '-c', BASH, 'bash', *words, env={'SCRIPT': script, 'PATH': '/usr/bin:/bin'})
+    done = run('bash', '--norc', '-c', BASH, 'bash', *words, env=ENVIRONMENT | {'SCRIPT': script})
     expect(f'bash complains after {words}', done.returncode == 0 and not done.stderr, done.stderr)
     return set(done.stdout.split())
 
 
+def fish(script, *words):
+    with tempfile.TemporaryDirectory() as home:
+        done = run('fish', '--no-config', '-c', f'source\ncomplete -C "{" ".join(words)}"', input=script, env=ENVIRONMENT | {'HOME': home})
+    return {line.split('\t')[0] for line in done.stdout.splitlines()}
+
+
 def check_completion():
-    script = printed('completion', 'bash')
     every = list(verbs())
     for path, text in every:
-        got = bash(script, 'exeunt', *path, '--')
+        got = candidates(*path, '--')
         expect(f'flags after {path}', got >= flags(text) and all(flag.startswith('--') for flag in got), flags(text) ^ got)
     top = {path[0] for path, _ in every if path}
+    lab = (EXEUNT.parent / 'exeunt-lab').exists()
     for words, wanted in [
-        (['exeunt', ''], top),
-        (['exeunt', 'ca'], {'calibrate'}),
-        (['exeunt', 'help', ''], top),
-        (['exeunt', 'policy', ''], {'show', 'set'}),
-        (['exeunt', 'completion', ''], {'bash', 'zsh', 'fish'}),
-        (['exeunt', 'convert', 'model', '--to', ''], {'exeunt', 'hf'}),
-        (['exeunt', 'convert', 'model', '--to', '=', 'h'], {'hf'}),
-        (['exeunt', 'convert', 'model', '--to', '='], {'exeunt', 'hf'}),
-        (['exeunt', 'train', '--recipe', 'info', '--reg'], {'--regression'}),
-        (['exeunt', 'launch', '--nproc', '2', 'train', '--reg'], {'--regression'}),
-        (['exeunt', 'convert', 'model', '--out', ''], set()),  # left to the shell: files
-        (['exeunt', 'info', '--tokens', ''], set()),
-    ]:
-        got = bash(script, *words)
-        expect(f'completion of {words}', got == wanted, f'got {sorted(got)}, want {sorted(wanted)}')
-    for shell in ('zsh', 'fish'):
-        script = printed('completion', shell)
-        for path, text in every:
-            for flag in flags(text):
-                expect(f'{shell} does not know {flag}', flag in script or f'-l {flag[2:]} ' in script)
+        ([''], top),
+        (['ca'], {'calibrate'}),
+        (['help', ''], top),
+        (['policy', ''], {'show', 'set'}),
+        (['completion', ''], {'bash', 'zsh', 'fish'}),
+        (['convert', 'model', '--to', ''], {'exeunt', 'hf'}),
+        (['convert', 'model', '--to=h'], {'--to=hf'}),
+        (['convert', 'model', '--to', '=', 'h'], {'hf'}),
+        (['convert', 'model', '--to', '='], {'exeunt', 'hf'}),
+        (['train', '--recipe', 'info', '--reg'], {'--regression'}),
+        (['launch', '--nproc', '2', 'train', '--reg'], {'--regression'}),
+        (['convert', 'model', '--out', ''], None),
+        (['convert', ''], None),
+        (['info', '--tokens', ''], set()),
+    ] + lab * [(['repr'], {'reproduce'}), (['reproduce', '--fro'], {'--from'}), (['sweep', '--elue-'], {'--elue-scores'})]:
+        got = candidates(*words)
+        expect(f'completion of {words}', got == wanted, f'got {got}, want {wanted}')
+    if lab:
+        expect("exeunt-lab's verbs", candidates('', program='exeunt-lab') > top)
+    typed = [(['exeunt', 'ca'], {'calibrate'}), (['exeunt', 'policy', 's'], {'show', 'set'}), (['exeunt', 'info', '--sh'], {'--shape'}),
+             (['exeunt', 'convert', 'm', '--to', ''], {'exeunt', 'hf'}), (['exeunt', 'launch', '--nproc', '2', 'train', '--reg'], {'--regression'})]
+    for shell, complete in ('bash', bash), ('zsh', None), ('fish', fish):
         if not shutil.which(shell):
             print(f'no {shell} here: its script was not read')
             continue
+        script = printed('completion', shell)
         done = run(shell, '-n', '/dev/stdin', input=script)
         expect(f'{shell} -n', done.returncode == 0 and not done.stderr, done.stderr)
-    if shutil.which('fish'):
-        check_fish(printed('completion', 'fish'))
-
-
-def check_fish(script):
-    with tempfile.TemporaryDirectory() as home:
-        for typed, wanted in [('exeunt ca', {'calibrate'}), ('exeunt policy s', {'show', 'set'}),
-                              ('exeunt convert m --to ', {'exeunt', 'hf'}), ('exeunt info --sh', {'--shape'}),
-                              ('exeunt launch --nproc 2 train --reg', {'--regression'})]:
-            done = run('fish', '--no-config', '-c', f'source\ncomplete -C "{typed}"', input=script,
-                       env={'PATH': '/usr/bin:/bin', 'HOME': home})
-            got = {line.split('\t')[0] for line in done.stdout.splitlines()}
-            expect(f'fish on "{typed}"', got == wanted, f'{got} {done.stderr}')
+        for words, wanted in typed if complete else ():
+            got = complete(script, *words)
+            expect(f'{shell} on {words}', got == wanted, f'got {got}, want {wanted}')
 
 
 {'reference': check_reference, 'man': check_man, 'completion': check_completion}[sys.argv[3]]()

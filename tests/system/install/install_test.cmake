@@ -49,6 +49,7 @@ endif()
 set(prefix ${scratch}/command)
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component command)
 foreach(file bin/exeunt bin/exeunt-lab share/man/man1/exeunt.1 share/man/man1/exeunt-train.1 share/bash-completion/completions/exeunt
+    share/bash-completion/completions/exeunt-lab share/fish/vendor_completions.d/exeunt-lab.fish share/man/man1/exeunt-lab.1
     share/zsh/site-functions/_exeunt share/fish/vendor_completions.d/exeunt.fish)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "not installed: ${file}")
