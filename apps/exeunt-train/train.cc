@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::atomic<bool> stop_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
 
-// SIGTERM and the first Ctrl-C save a checkpoint and end the run; a second Ctrl-C ends it at once.
 void ask_to_stop(int signal) {
   stop_asked = true;
   if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);
@@ -194,16 +194,20 @@ TrainJob open_job(const Common& common, const TrainFlags& flags) {
           .dry_run = flags.dry_run};
 }
 
+const std::atomic<bool>* stop_on_signals() {
+  std::signal(SIGTERM, ask_to_stop);
+  std::signal(SIGINT, ask_to_stop);
+  return &stop_asked;
+}
+
 TrainOptions options_for(const Common& common, const TrainJob& job, const TrainPlan& plan) {
   TrainOptions options;
   static_cast<TrainPlan&>(options) = plan;
   options.out = job.out;
   options.progress = progress_on_stderr(common.quiet);
   options.notice = [&common](std::string_view text) { notice(common, text); };
-  options.stop = &stop_asked;
+  options.stop = stop_on_signals();
   if (!job.loaded.held_out.empty()) options.beside.emplace_back(kHeldOutFile, job.loaded.held_out);
-  std::signal(SIGTERM, ask_to_stop);
-  std::signal(SIGINT, ask_to_stop);
   return options;
 }
 

@@ -2,6 +2,7 @@
 // `exeunt train`: flags become a job and a plan; the rest is exeunt/train.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct TrainJob {
 };
 // Model and folder that the flags leave open are filled in. Throws Error.
 [[nodiscard]] TrainJob open_job(const Common& common, const TrainFlags& flags);
+
+// Set by SIGTERM and the first Ctrl-C, for a run to save a checkpoint and end; a second Ctrl-C ends it at once.
+[[nodiscard]] const std::atomic<bool>* stop_on_signals();
 
 // How a plan is run. SIGTERM and the first Ctrl-C end it at the next step. `common` outlives the options.
 [[nodiscard]] TrainOptions options_for(const Common& common, const TrainJob& job, const TrainPlan& plan);

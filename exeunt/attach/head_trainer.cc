@@ -113,7 +113,7 @@ bool HeadTrainer::keep_if_best(double loss) {
 }
 
 void HeadTrainer::update() {
-  // Linear warm-up from 0, then linear decay to 0, as in train/schedule.h.
+  // Linear warm-up from 0, then linear decay to 0, as in train/stage_plan.h.
   const double all = static_cast<double>(steps_), warmup = settings_.warmup * all, k = static_cast<double>(step_);
   const double share = k < warmup ? k / std::max(1.0, warmup) : std::max(0.0, (all - k) / std::max(1.0, all - warmup));
   const double rate = settings_.rate * share;

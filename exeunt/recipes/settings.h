@@ -30,7 +30,6 @@ struct RunSettings {
   int log_every = 50, save_every = 500, keep_checkpoints = 2;
   bool resume = false, overwrite = false;
   std::string device = "auto";
-  bool no_cuda_graphs = false;
   int threads = 0;
 
   template <class Self, class Visit>
@@ -55,9 +54,6 @@ struct RunSettings {
     visit(this_start({"overwrite", "Replace an earlier run in --out", "--overwrite"}), self.overwrite);
     visit(this_start({.name = "device", .help = "Where to train", .flag = "--device", .choices = kTrainingDevices}),
           self.device);
-    visit(
-        this_start({"no_cuda_graphs", "On CUDA: launch each operation separately, for comparison", "--no-cuda-graphs"}),
-        self.no_cuda_graphs);
     visit(this_start({"threads", "CPU threads; 0 = LibTorch's default", "--threads", 0, 4096}), self.threads);
   }
 };

@@ -48,15 +48,4 @@ void AdamW::step(double schedule) {
   if (hf && any_decay) at::_foreach_mul_(parameters, keep);
 }
 
-AdamW::Numbers AdamW::count_update(AdamSlot& slot, double schedule) const {
-  const auto t = static_cast<double>(++slot.t);
-  const double rate = slot.scheduled ? slot.rate * schedule : slot.rate, keep = 1 - rate * slot.decay;
-  const double first = 1 - std::pow(options_.beta1, t), root = std::sqrt(1 - std::pow(options_.beta2, t));
-  const bool hf = options_.kind == AdamKind::hf;
-  return {.size = -rate * root / first,
-          .epsilon = hf ? options_.epsilon : options_.epsilon * root,
-          .before = hf ? 1 : keep,
-          .after = hf ? keep : 1};
-}
-
 }  // namespace exeunt::nn

@@ -35,13 +35,6 @@ class AdamW {
 
   // Updates every parameter that has a gradient; the others keep their value and have no state.
   void step(double schedule);
-  // An update of `slot` as numbers, for a kernel: with them both forms are p ← p·before + size·m/(√v + epsilon), then
-  // p·after. Counts it.
-  struct Numbers {
-    double size = 0, epsilon = 0, before = 1, after = 1;
-  };
-  [[nodiscard]] Numbers count_update(AdamSlot& slot, double schedule) const;
-  [[nodiscard]] const AdamOptions& options() const noexcept { return options_; }
   [[nodiscard]] std::vector<AdamSlot>& slots() noexcept { return slots_; }
   [[nodiscard]] const std::vector<AdamSlot>& slots() const noexcept { return slots_; }
 

@@ -5,7 +5,7 @@
 
 namespace exeunt::nn {
 
-TrainBatch host_batch(const Features& features, std::span<const size_t> rows, const BatchShape& shape) {
+TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape) {
   size_t longest = 0;
   for (const size_t row : rows) longest = std::max(longest, features.length(row));
   const auto multiple = static_cast<size_t>(shape.multiple);
@@ -35,13 +35,8 @@ TrainBatch host_batch(const Features& features, std::span<const size_t> rows, co
       gold.data_ptr<int64_t>()[n] = static_cast<int64_t>(features.gold[rows[n]]);
     }
   }
-  return {{ids, types, real}, gold};
-}
-
-TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape) {
-  const TrainBatch host = host_batch(features, rows, shape);
   const auto there = [&](const Tensor& tensor) { return tensor.to(shape.device, /*non_blocking=*/true); };
-  return {{there(host.texts.ids), there(host.texts.types), there(host.texts.real)}, there(host.gold)};
+  return {{there(ids), there(types), there(real)}, there(gold)};
 }
 
 }  // namespace exeunt::nn

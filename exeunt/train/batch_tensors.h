@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of features as tensors: padded to the longest row of the batch, or on to a multiple that few shapes share.
+// Rows of features as tensors: padded to the longest row of the batch, or on to a multiple.
 #pragma once
 
 #include <span>
@@ -8,6 +8,9 @@
 #include "exeunt/train/stepper.h"
 
 namespace exeunt::nn {
+
+// Lengths on a GPU: its attention copies a mask that is not a multiple of this.
+inline constexpr int64_t kGpuTokens = 16;
 
 struct BatchShape {
   int pad_id = 0;
@@ -18,7 +21,5 @@ struct BatchShape {
 };
 
 [[nodiscard]] TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape);
-// The same left in the host's memory, from where `shape.device` can fetch it by itself.
-[[nodiscard]] TrainBatch host_batch(const Features& features, std::span<const size_t> rows, const BatchShape& shape);
 
 }  // namespace exeunt::nn

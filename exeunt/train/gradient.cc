@@ -69,4 +69,13 @@ ProjectionReport projection_report(double across, double anchor, double secondar
   return report;
 }
 
+double clip_gradients(const std::vector<Tensor>& gradients, double most) {
+  if (gradients.empty()) return 0;
+  const torch::NoGradGuard no_grad;
+  const double norm = torch::stack(at::_foreach_norm(gradients)).norm().item<double>();
+  const double factor = most / (norm + 1e-6);
+  if (most > 0 && factor < 1) at::_foreach_mul_(gradients, factor);
+  return norm;
+}
+
 }  // namespace exeunt::nn

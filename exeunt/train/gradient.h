@@ -25,4 +25,7 @@ struct ProjectionReport {
 };
 [[nodiscard]] ProjectionReport projection_report(double across, double anchor, double secondary);
 
+// Scales all gradients so that their common norm is at most `most` (0 = no limit). Returns the norm before.
+double clip_gradients(const std::vector<torch::Tensor>& gradients, double most);
+
 }  // namespace exeunt::nn

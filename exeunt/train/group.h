@@ -3,13 +3,11 @@
 // whose error says so takes its place.
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "exeunt/base/error.h"
 #include "exeunt/train/torch.h"
 
 namespace exeunt::nn {
@@ -27,17 +25,14 @@ struct Rendezvous {
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
-  // Throws Error (failure) if another process is gone.
+  // Throws what c10d throws if another process is gone.
   virtual void all_reduce(torch::Tensor& tensor) = 0;
 };
 
 // Whether this build has them.
 [[nodiscard]] bool has_gloo() noexcept;
 [[nodiscard]] bool has_nccl() noexcept;
-// What both kinds of group say when another process is gone, and when the others cannot be reached.
-[[nodiscard]] Error lost_process(const Rendezvous& rendezvous, const std::exception& cause);
-[[nodiscard]] Error cannot_connect(const Rendezvous& rendezvous, const std::exception& cause);
-
+// Both throw Error (resources) if this build does not, and what c10d throws if the others cannot be reached.
 [[nodiscard]] std::unique_ptr<ProcessGroup> join_over_gloo(const Rendezvous& rendezvous);
 [[nodiscard]] std::unique_ptr<ProcessGroup> join_over_nccl(const Rendezvous& rendezvous);
 

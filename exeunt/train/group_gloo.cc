@@ -59,8 +59,7 @@ GlooDevice device_for(const Rendezvous& rendezvous) {
 
 class GlooGroup : public ProcessGroup {
  public:
-  explicit GlooGroup(const Rendezvous& rendezvous) : rendezvous_(rendezvous) {
-    store_ = open_store(rendezvous);
+  explicit GlooGroup(const Rendezvous& rendezvous) : store_(open_store(rendezvous)) {
     auto gloo = c10d::ProcessGroupGloo::Options::create(seconds(600));
     gloo->devices.push_back(device_for(rendezvous));
     gloo->threads = 2;
@@ -68,16 +67,11 @@ class GlooGroup : public ProcessGroup {
   }
 
   void all_reduce(torch::Tensor& tensor) override {
-    try {
-      std::vector<torch::Tensor> list{tensor};
-      group_->allreduce(list)->wait();
-    } catch (const std::exception& error) {
-      throw lost_process(rendezvous_, error);
-    }
+    std::vector<torch::Tensor> list{tensor};
+    group_->allreduce(list)->wait();
   }
 
  private:
-  Rendezvous rendezvous_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };
@@ -89,11 +83,7 @@ bool has_gloo() noexcept {
 }
 
 std::unique_ptr<ProcessGroup> join_over_gloo(const Rendezvous& rendezvous) {
-  try {
-    return std::make_unique<GlooGroup>(rendezvous);
-  } catch (const std::exception& error) {
-    throw cannot_connect(rendezvous, error);
-  }
+  return std::make_unique<GlooGroup>(rendezvous);
 }
 
 }  // namespace exeunt::nn

@@ -29,19 +29,6 @@ Tensor dropped(const Tensor& values, double rate, bool training) {
   return training && rate > 0 ? torch::dropout(values, rate, true) : values;
 }
 
-Tensor activated(Activation activation, const Tensor& values) {
-  switch (activation) {
-    case Activation::gelu:
-      return torch::gelu(values);
-    case Activation::gelu_new:
-      return torch::gelu(values, "tanh");
-    case Activation::relu:
-      return torch::relu(values);
-  }
-  check(false, "an activation has a formula");
-  return values;
-}
-
 Tensor activated(PoolerActivation activation, const Tensor& values) {
   switch (activation) {
     case PoolerActivation::tanh:
@@ -102,6 +89,19 @@ Tensor reader_input(const Tensor& rows, const Tensor& real, const Tensor& query)
 
 }  // namespace
 
+Tensor activated(Activation activation, const Tensor& values) {
+  switch (activation) {
+    case Activation::gelu:
+      return torch::gelu(values);
+    case Activation::gelu_new:
+      return torch::gelu(values, "tanh");
+    case Activation::relu:
+      return torch::relu(values);
+  }
+  check(false, "an activation has a formula");
+  return values;
+}
+
 NormImpl::NormImpl(const ModelSpec& spec, int64_t size) : epsilon_(spec.norm_eps) {
   weight_ = register_parameter("weight", torch::ones({size}));
   if (spec.norm_biases) bias_ = register_parameter("bias", torch::zeros({size}));
@@ -128,10 +128,7 @@ Tensor EmbeddingsImpl::forward(const TextBatch& batch) {
   Tensor rows = word_(batch.ids);
   if (segment_) rows = rows + segment_(batch.types);
   if (position_) {
-    const Tensor positions =
-        batch.positions.defined()
-            ? batch.positions
-            : torch::arange(batch.ids.size(1), batch.ids.options().dtype(torch::kLong)).unsqueeze(0);
+    const Tensor positions = torch::arange(batch.ids.size(1), batch.ids.options().dtype(torch::kLong)).unsqueeze(0);
     rows = rows + position_(positions + position_offset_);
   }
   rows = dropped(norm_(rows), dropout_, is_training());
@@ -238,11 +235,6 @@ Tensor HeadsImpl::input_of(const ExitSite& site, const Tensor& rows, const Tenso
   return pooled_rows(layout_.input, rows, real);
 }
 
-std::optional<Tensor> HeadsImpl::query_of(const ExitSite& site) const {
-  if (!site.reader) return std::nullopt;
-  return readers_[static_cast<size_t>(*site.reader)];
-}
-
 HeadsImpl::Output HeadsImpl::forward(const ExitSite& site, const Tensor& input) {
   Tensor pooled = input;
   if (site.pooler) {
@@ -301,13 +293,6 @@ Layer& NetworkImpl::layer(int index) {
 namespace {
 
 Tensor mask_of(const TextBatch& batch) {
-  if (batch.cuts.defined()) {  // a token sees those of its own text
-    const Tensor places = torch::arange(batch.ids.size(1), batch.cuts.options());
-    const Tensor ends = batch.cuts.narrow(0, 1, batch.cuts.size(0) - 1);
-    const Tensor text = torch::searchsorted(ends, places, /*out_int32=*/false, /*right=*/true);
-    const Tensor apart = text.unsqueeze(0).ne(text.unsqueeze(1));
-    return torch::zeros_like(apart, torch::kFloat).masked_fill(apart, kMasked).unsqueeze(0).unsqueeze(0);
-  }
   return torch::zeros_like(batch.real, torch::kFloat)
       .masked_fill(batch.real.logical_not(), kMasked)
       .unsqueeze(1)
@@ -361,117 +346,47 @@ NetworkImpl::Contexts NetworkImpl::contexts_of(const TextBatch& batch) {
   return out;
 }
 
-Tensor NetworkImpl::run_layer(int index, const Tensor& rows, const Contexts& contexts) {
-  return layer(index)(rows, spec_.is_local(index) ? contexts.local : contexts.everywhere);
+void NetworkImpl::run_layers(const TextBatch& batch, int layers, bool equilibrium, const ReadRows& read) {
+  const Contexts contexts = contexts_of(batch);
+  Tensor rows = embeddings_(batch);
+  read(0, rows);
+  for (int i = 1; i <= layers; ++i) {
+    rows = layer(i - 1)(rows, spec_.is_local(i - 1) ? contexts.local : contexts.everywhere);
+    if (equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
+    read(i, rows);
+    if (equilibrium && i < layers) rows = scale_gradient(rows, spec_.layers - i);
+  }
 }
 
-bool NetworkImpl::fits_fused(int64_t tokens) const {
-  if (!spec_.has_plain_layers()) return false;
-  const bool places = layout_.input == PoolInput::cls && !layout_.last_ramp;
-  if (!places || layout_.sites.empty()) return false;
-  if (!parameters().front().is_cuda()) return true;
-  return gpu::present() && gpu::takes_width(spec_.hidden, spec_.inner) && tokens % 8 == 0;
-}
-
-// Rows up through the layers; what each exit reads on the way, undefined where it was not asked for. Behind the last
-// exit's stands the ramp's, if there is one.
+// What each exit reads, in fp32, undefined where it was not asked for. Behind the last exit's stands the ramp's, if
+// there is one.
 std::vector<Tensor> NetworkImpl::exit_inputs(const TextBatch& batch, const ForwardOptions& options) {
   std::vector<Tensor> inputs(layout_.sites.size() + 1);
   const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
-  const Contexts contexts = contexts_of(batch);
-  const bool equilibrium = options.equilibrium && is_training();
-  Tensor rows = embeddings_(batch);
+  const auto input_of = [&](const ExitSite& site, const Tensor& rows) {
+    return heads_->input_of(site, as_read(rows), batch.real).to(torch::kFloat);
+  };
   size_t next = 0;  // exit
-  for (int i = 1; i <= last; ++i) {
-    rows = run_layer(i - 1, rows, contexts);
-    if (equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
-    if (next < layout_.sites.size() && layout_.sites[next].after == i) {
-      if (!options.only || *options.only == static_cast<int>(next)) {
-        inputs[next] = heads_->input_of(layout_.sites[next], as_read(rows), batch.real);
-      }
+  run_layers(batch, last, options.equilibrium && is_training(), [&](int layer, const Tensor& rows) {
+    if (next < layout_.sites.size() && layout_.sites[next].after == layer) {
+      const bool wanted = !options.only || *options.only == static_cast<int>(next);
+      if (wanted) inputs[next] = input_of(layout_.sites[next], rows);
       ++next;
     }
-    if (i == spec_.layers && layout_.last_ramp && !options.only) {
-      inputs.back() = heads_->input_of(ramp_site(layout_), as_read(rows), batch.real);
-    }
-    if (equilibrium && i < last) rows = scale_gradient(rows, spec_.layers - i);
-  }
-  return inputs;
-}
-
-void NetworkImpl::begin_trunk(const TextBatch& batch, const ForwardOptions& options) {
-  if (!trunk_) {
-    std::vector<std::vector<Tensor>> layers;
-    for (int i = 0; i < spec_.layers; ++i) layers.push_back(layer(i)->parameters());
-    trunk_ = std::make_unique<FusedTrunk>(spec_, std::move(layers));
-  }
-  TrunkBatch common{.cuts = batch.cuts, .longest = batch.longest};
-  common.training = is_training() && !options.frozen;
-  common.equilibrium = options.equilibrium && is_training();
-  if (!batch.cuts.defined() || !batch.ids.is_cuda()) common.mask = mask_of(batch);
-  if (batch.ids.is_cuda()) common.seed = torch::empty({1}, batch.ids.options().dtype(torch::kLong)).random_();
-  trunk_->begin(common);
-}
-
-Tensor NetworkImpl::fused_embeddings(const TextBatch& batch, const ForwardOptions& options) {
-  const Tensor rows = embeddings_(batch).to(trunk_->precision());
-  // Below the first layer equilibrium divides by the number of layers: S_0 / L.
-  return options.equilibrium && is_training() ? scale_gradient(rows, 1.0 / spec_.layers) : rows;
-}
-
-std::vector<Tensor> NetworkImpl::rows_at(const TextBatch& batch, const Tensor& places, const std::vector<bool>& wanted,
-                                         const ForwardOptions& options) {
-  std::vector<Tensor> found(static_cast<size_t>(spec_.layers));
-  const bool fused = options.fused && fits_fused(batch.ids.size(1));
-  const bool equilibrium = options.equilibrium && is_training();
-  const Contexts contexts = fused ? Contexts{} : contexts_of(batch);
-  if (fused) begin_trunk(batch, options);
-  Tensor rows = fused ? fused_embeddings(batch, options) : embeddings_(batch);
-  for (int i = 1; i <= spec_.layers; ++i) {
-    const auto place = static_cast<size_t>(i) - 1;
-    rows = fused ? trunk_->layer(rows, i - 1) : run_layer(i - 1, rows, contexts);
-    if (!fused && equilibrium) rows = scale_gradient(rows, 1.0 / (spec_.layers - i + 1));
-    if (wanted[place]) {
-      Tapped tapped =
-          fused ? tap_places(rows, places) : Tapped{rows, rows.reshape({-1, rows.size(-1)}).index_select(0, places)};
-      rows = tapped.rows;
-      found[place] = tapped.input;
-    }
-    if (!fused && equilibrium && i < spec_.layers) rows = scale_gradient(rows, spec_.layers - i);
-  }
-  return found;
-}
-
-std::vector<Tensor> NetworkImpl::fused_exit_inputs(const TextBatch& batch, const ForwardOptions& options) {
-  begin_trunk(batch, options);
-  std::vector<Tensor> inputs(layout_.sites.size() + 1);
-  const int last = options.only ? layout_.sites.at(static_cast<size_t>(*options.only)).after : spec_.layers;
-  Tensor rows = fused_embeddings(batch, options);
-  size_t next = 0;  // exit
-  for (int i = 1; i <= last; ++i) {
-    rows = trunk_->layer(rows, i - 1);
-    if (next == layout_.sites.size() || layout_.sites[next].after != i) continue;
-    if (options.frozen) {
-      inputs[next] = heads_->input_of(layout_.sites[next], rows.to(torch::kFloat), batch.real);
-    } else if (!options.only || *options.only == static_cast<int>(next)) {
-      Tapped tapped = tap(rows, batch.real, heads_->query_of(layout_.sites[next]));
-      rows = tapped.rows;
-      inputs[next] = tapped.input;
-    }
-    ++next;
-  }
+    if (layer == spec_.layers && layout_.last_ramp && !options.only) inputs.back() = input_of(ramp_site(layout_), rows);
+  });
   return inputs;
 }
 
 ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& options) {
   check(!layout_.sites.empty(), "a network without exits has no outputs");
   const size_t exits = layout_.sites.size();
-  const bool fused = options.fused && fits_fused(batch.ids.size(1));
   if (options.frozen) {
     embeddings_->eval();
     for (Layer& layer : layers_) layer->eval();
   }
-  const std::vector<Tensor> inputs = fused ? fused_exit_inputs(batch, options) : exit_inputs(batch, options);
+  const std::vector<Tensor> inputs = exit_inputs(batch, options);
+  const compat::Autocast exact(false);  // heads are small, and their logits need more than bf16's eight bits
   ExitOutputs out;
   out.logits.resize(exits);
   if (layout_.lte) out.lte.resize(exits);
@@ -491,13 +406,6 @@ ExitOutputs NetworkImpl::forward(const TextBatch& batch, const ForwardOptions& o
     }
   }
   if (inputs.back().defined()) out.ramp = heads_(ramp_site(layout_), inputs.back()).logits;
-  return out;
-}
-
-std::vector<Tensor> NetworkImpl::hidden_rows(const TextBatch& batch) {
-  const Contexts contexts = contexts_of(batch);
-  std::vector<Tensor> out{embeddings_(batch)};
-  for (int i = 0; i < spec_.layers; ++i) out.push_back(run_layer(i, out.back(), contexts));
   return out;
 }
 

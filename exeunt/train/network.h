@@ -3,29 +3,24 @@
 // Parameters carry the names of schema(), so a network and a checkpoint are two forms of one thing.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/train/fused_layer.h"
 #include "exeunt/train/torch.h"
 
 namespace exeunt::nn {
 
 using torch::Tensor;
 
-// Texts side by side, padded to the longest of them; or packed, one behind the other in one long row without padding
-// between them (pretraining).
+// Texts side by side, padded to the longest of them.
 struct TextBatch {
   Tensor ids;    // [rows, tokens] int64
   Tensor types;  // [rows, tokens] int64
   Tensor real;   // [rows, tokens] bool: no padding
-  // Packed texts alone:
-  Tensor positions = {};  // [1, tokens] int64: of each token in its text
-  Tensor cuts = {};       // [texts + 1] int32: where each text begins, and the last ends
-  int64_t longest = 0;    // tokens of a text at most
 };
 
 struct ExitOutputs {
@@ -38,8 +33,6 @@ struct ExitOutputs {
 
 struct ForwardOptions {
   bool equilibrium = false;  // gradients at every layer become the mean over the exits above it
-  // Layers as one operation each, in bf16 on a GPU. fits_fused() says where that is possible.
-  bool fused = false;
   // Alike exits are computed together, if the loss reads all of them: each then has a gradient.
   bool together = false;
   std::optional<int> only = {};  // one exit (by its place in the layout) alone; layers above it do not run
@@ -48,6 +41,8 @@ struct ForwardOptions {
   // parameters want no gradient, so none goes back through the layers.
   bool frozen = false;
 };
+
+[[nodiscard]] Tensor activated(Activation activation, const Tensor& values);
 
 // LayerNorm, whose bias a model may lack.
 class NormImpl : public torch::nn::Module {
@@ -118,8 +113,6 @@ class HeadsImpl : public torch::nn::Module {
   // Several exits at once, from their inputs; logits [exits, rows, outputs], lte [exits, rows]. All must be alike.
   [[nodiscard]] bool alike() const noexcept { return alike_; }
   [[nodiscard]] Output forward_all(const std::vector<ExitSite>& sites, const std::vector<Tensor>& inputs);
-  // The reader's query of an exit that reads row 0 and a reader or row 0 alone; nothing for other inputs.
-  [[nodiscard]] std::optional<Tensor> query_of(const ExitSite& site) const;
 
  private:
   ExitLayout layout_;
@@ -137,19 +130,14 @@ class NetworkImpl : public torch::nn::Module {
   NetworkImpl(ModelSpec spec, ExitLayout layout);
 
   [[nodiscard]] ExitOutputs forward(const TextBatch& batch, const ForwardOptions& options = {});
-  // The last layer's rows and those below, [layers + 1] of [rows, tokens, hidden]: what tests compare.
-  [[nodiscard]] std::vector<Tensor> hidden_rows(const TextBatch& batch);
-
-  // Rows at `places` [n] int64 of all texts' tokens in a row, as each of the `wanted` layers leaves them: [n, hidden];
-  // undefined for the others. Pretraining's heads read these.
-  [[nodiscard]] std::vector<Tensor> rows_at(const TextBatch& batch, const Tensor& places,
-                                            const std::vector<bool>& wanted, const ForwardOptions& options);
+  // Runs the first `layers` layers and calls `read` with the number of each (0 = the embeddings) and its rows, [rows,
+  // tokens, hidden].
+  using ReadRows = std::function<void(int, const Tensor&)>;
+  void run_layers(const TextBatch& batch, int layers, bool equilibrium, const ReadRows& read);
   [[nodiscard]] Heads& heads() noexcept { return heads_; }
 
   [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const ExitLayout& layout() const noexcept { return layout_; }
-  // Whether ForwardOptions::fused works for batches of so many tokens, where the parameters lie now.
-  [[nodiscard]] bool fits_fused(int64_t tokens) const;
 
  private:
   [[nodiscard]] Layer& layer(int index);
@@ -157,13 +145,9 @@ class NetworkImpl : public torch::nn::Module {
     LayerContext everywhere, local;
   };
   [[nodiscard]] Contexts contexts_of(const TextBatch& batch);
-  [[nodiscard]] Tensor run_layer(int index, const Tensor& rows, const Contexts& contexts);
   // Rows as exits read them: through the final norm, if there is one.
   [[nodiscard]] Tensor as_read(const Tensor& rows) { return final_norm_ ? final_norm_(rows) : rows; }
   [[nodiscard]] std::vector<Tensor> exit_inputs(const TextBatch& batch, const ForwardOptions& options);
-  void begin_trunk(const TextBatch& batch, const ForwardOptions& options);
-  [[nodiscard]] Tensor fused_embeddings(const TextBatch& batch, const ForwardOptions& options);
-  [[nodiscard]] std::vector<Tensor> fused_exit_inputs(const TextBatch& batch, const ForwardOptions& options);
 
   ModelSpec spec_;
   ExitLayout layout_;
@@ -175,7 +159,6 @@ class NetworkImpl : public torch::nn::Module {
   std::vector<Layer> layers_;
   Norm final_norm_{nullptr};
   Heads heads_{nullptr};
-  std::unique_ptr<FusedTrunk> trunk_;  // made when first used
 };
 TORCH_MODULE(Network);
 

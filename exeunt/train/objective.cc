@@ -57,8 +57,6 @@ class Alternate : public Objective {
   }
 
   [[nodiscard]] bool whole(int64_t batch) const override { return batch % 2 == 1 && !context_.lte; }
-
-  [[nodiscard]] int phase(int64_t batch) const override { return static_cast<int>(batch % 2); }
 };
 
 // ELBERT: α_i = σ(w_i) for i < L and α_L = L − Σ α_i, with w learned. A floor f keeps α_i = f + (1 − f) σ(w_i).

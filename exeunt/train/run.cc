@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// A run is put together from parts that can be read one by one: RunSetup, what it works with; RunJournal, what it
+// reports on the way; RunEvaluation, the validation split and the best weights; RunOutput, its files; and Run, the
+// stages, epochs and steps.
 #include "exeunt/train/run.h"
 
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,14 +19,10 @@
 #include "exeunt/model/manifest.h"
 #include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
-#include "exeunt/train/group.h"
 #include "exeunt/train/new_heads.h"
-#include "exeunt/train/placement.h"
-#include "exeunt/train/prototypes.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
 #include "exeunt/train/stage_plan.h"
-#include "exeunt/train/step_graphs.h"
 #include "exeunt/train/step_timer.h"
 #include "exeunt/train/torch_compat.h"
 
@@ -33,158 +32,61 @@ namespace {
 using nn::Tensor;
 using std::chrono::steady_clock;
 
-// Of the labels that are numbers; one that is not will be named when its loss is seen.
-double mean_of(const std::vector<float>& gold) {
-  double sum = 0, count = 0;
-  for (const float value : gold) {
-    if (!std::isfinite(value)) continue;
-    sum += value;
-    ++count;
-  }
-  return count > 0 ? sum / count : 0;
-}
+constexpr size_t kFitRows = 300;  // training rows that show at the end whether they were learned
 
-// A step that a GPU may still be at work on, and which one it is.
-struct Queued {
-  nn::PendingStep step;
-  nn::RunPosition at;
-  Batch rows;
-};
-constexpr size_t kFitRows = 300;   // training rows that show at the end whether they were learned
-constexpr size_t kQueueDepth = 8;  // steps in the queue, so that the GPU never waits for the host
+struct RunSetup {
+  RunSetup(const Checkpoint& base, const TrainingData& data, const TrainOptions& options);
 
-struct MeanLoss {
-  double sum = 0;
-  int64_t steps = 0;
-
-  void add(double loss) noexcept {
-    sum += loss;
-    ++steps;
-  }
-  [[nodiscard]] double value() const noexcept { return steps == 0 ? 0 : sum / static_cast<double>(steps); }
-};
-
-class Run {
- public:
-  Run(const Checkpoint& base, const TrainingData& data, const TrainOptions& options)
-      : base_(base),
-        data_(data),
-        options_(options),
-        device_(nn::choose_device(options.device, nn::World::local_rank())),
-        world_(nn::World::join(device_.is_cuda())),
-        base_sha256_(weights_sha256(base)) {
-    require_rows();
-    options_.precision = nn::precision_on(device_, options.precision);
-    nn::repeat_bit_for_bit(device_, options_.deterministic);
-    if (options_.threads > 0) torch::set_num_threads(options_.threads);
-    const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
-    const auto seed = static_cast<uint64_t>(options_.recipe.seed);
-    nn::Start start = nn::start_network(base_, layout, options_.recipe.heads.init, seed);
-    for (const std::string& line : start.notices) notice(line);
-    network_ = std::move(start.network);
-    if (start.new_heads && data_.outcome.problem == Problem::regression) {
-      nn::set_output_biases(*network_, mean_of(data_.train.gold));
-    }
-    network_->to(device_);
-    const bool prototypes = options_.recipe.heads.init == HeadInit::prototypes && !options_.resume;
-    if (prototypes && start.new_heads && data_.outcome.problem == Problem::classification) {
-      nn::start_from_prototypes(network_, data_.train);
-    }
-    for (const StageSpec& stage : options_.recipe.stages) {
-      plans_.push_back(plan_stage(stage, static_cast<int64_t>(data_.train.rows()), options_));
-      if (stage.train == Trainable::exits && layout.sites.size() == 1) plans_.back().steps = 0;  // there are none
-      total_steps_ += plans_.back().steps;
-    }
-    policy_ = native_policy(options_.recipe, layout);
-    state_.configuration = run_configuration(facts());
-  }
-
-  TrainResult go();
-
- private:
+  [[nodiscard]] bool is_rank_zero() const noexcept { return world.rank() == 0; }
   void notice(std::string_view text) const {
-    if (options_.notice && world_.rank() == 0) options_.notice(text);
+    if (options.notice && is_rank_zero()) options.notice(text);
   }
-  void require_rows() const;
-  [[nodiscard]] bool is_rank_zero() const noexcept { return world_.rank() == 0; }
   [[nodiscard]] RunFacts facts() const {
-    return {.data = data_,
-            .options = options_,
-            .plans = plans_,
-            .base = base_sha256_,
-            .device = device_.str(),
+    return {.data = data,
+            .options = options,
+            .plans = plans,
+            .base = base_sha256,
+            .device = device.str(),
             .torch = nn::compat::version(),
-            .processes = world_.size()};
+            .processes = world.size()};
+  }
+  [[nodiscard]] Checkpoint weights() const {
+    return nn::to_checkpoint(*network, {.folder = base.folder(),
+                                        .where = "trained model",
+                                        .policy = native_policy(options.recipe, network->layout())});
+  }
+  [[nodiscard]] nn::BatchShape shape() const {
+    return {.pad_id = base.spec().pad_id,
+            .problem = data.outcome.problem,
+            .device = device,
+            .multiple = device.is_cuda() ? nn::kGpuTokens : 1,
+            .most = base.spec().max_tokens()};
+  }
+  [[nodiscard]] int64_t total_steps() const {
+    return std::accumulate(plans.begin(), plans.end(), int64_t{0},
+                           [](int64_t sum, const StagePlan& plan) { return sum + plan.steps; });
   }
   // The last stage that --epochs and --lr change: what is said of the fit is said of it.
-  [[nodiscard]] size_t fitted_stage() const;
-  [[nodiscard]] Checkpoint weights() const;
-  [[nodiscard]] SavedWeights saved() const { return {weights(), recipe_text(facts()), *learned_}; }
-  [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint();
-  [[nodiscard]] LearnedRows learned(const Checkpoint* resumed) const;
-  void report_start();
-  bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
-  bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
-  [[nodiscard]] nn::BatchShape shape() const;
-  void queue_step(const Batch& rows);
-  void drain_queue(size_t left = 0);
-  void add_batch(nn::Stepper& stepper, const Batch& rows);
-  void require_finite(double loss, const Batch& rows, const nn::RunPosition& at) const;
-  bool after_step(nn::Stepper& stepper, const StageSpec& stage);
-  void log(const OrderedJson& entry);
-  void log_step(const nn::StepReport& report, const nn::RunPosition& at);
-  void evaluate(nn::Stepper& stepper, const StageSpec& stage);
-  void end_stage(nn::Stepper& stepper, const StageSpec& stage);
-  void save(nn::Stepper& stepper);
-  void evaluate_also(OrderedJson& results);
-  TrainResult finish();
+  [[nodiscard]] size_t fitted_stage() const {
+    size_t last = plans.size() - 1;
+    while (last > 0 && !options.recipe.stages[last].flags) --last;
+    return last;
+  }
+  void report_start() const;
 
-  const Checkpoint& base_;
-  const TrainingData& data_;
-  TrainOptions options_;  // with the precision that was chosen
-  torch::Device device_;
-  nn::World world_;
-  std::string base_sha256_;
-  nn::Network network_{nullptr};
-  std::vector<StagePlan> plans_;
-  int64_t total_steps_ = 0;
-  std::string policy_;
-  nn::RunState state_;
-  std::unique_ptr<nn::StepGraphs> graphs_;  // of this stage; null where steps are not recorded
-  std::deque<Queued> queued_;
-  std::optional<RunLog> log_;           // of the first process
-  std::optional<LearnedRows> learned_;  // likewise
-  std::optional<Progress> progress_;
-  std::map<std::pair<int64_t, int64_t>, MeanLoss> epoch_losses_;  // by stage and epoch, since this start
-  OrderedJson last_eval_;
-  std::vector<double> loss_weights_;  // of this stage, as last seen; empty unless they are learned
-  bool stop_early_ = false;           // early stopping of this stage
-  std::string exits_sparkline_;
-  steady_clock::time_point started_ = steady_clock::now();
-  int64_t first_step_ = 0;
+  const Checkpoint& base;
+  const TrainingData& data;
+  TrainOptions options;  // with the precision that was chosen
+  torch::Device device;
+  nn::World world;
+  std::string base_sha256;
+  nn::Network network{nullptr};
+  std::vector<StagePlan> plans;
 };
 
-size_t Run::fitted_stage() const {
-  const std::vector<StageSpec>& stages = options_.recipe.stages;
-  size_t last = stages.size() - 1;
-  while (last > 0 && !stages[last].flags) --last;
-  return last;
-}
-
-Checkpoint Run::weights() const {
-  return nn::to_checkpoint(*network_, {.folder = base_.folder(), .where = "trained model", .policy = policy_});
-}
-
-// A run that goes on has the list already, of the same rows.
-LearnedRows Run::learned(const Checkpoint* resumed) const {
-  std::optional<LearnedRows> known = resumed == nullptr ? std::nullopt : learned_in(resumed->folder());
-  return known ? *std::move(known) : learned_rows(data_.train, base_.folder());
-}
-
 // Objectives that add up over the rows of a batch mean something else when each process sees a part of them.
-void Run::require_rows() const {
-  if (world_.size() == 1) return;
-  for (const StageSpec& stage : options_.recipe.stages) {
+void require_single_process(const Recipe& recipe) {
+  for (const StageSpec& stage : recipe.stages) {
     const DistillVariant variant = stage.objective.variant;
     if (!stage.objective.distills() || (variant != DistillVariant::bidir && variant != DistillVariant::berxit))
       continue;
@@ -193,127 +95,267 @@ void Run::require_rows() const {
   }
 }
 
-std::optional<nn::LoadedState> Run::find_checkpoint() {
-  if (!options_.resume) return std::nullopt;
+RunSetup::RunSetup(const Checkpoint& base_model, const TrainingData& rows, const TrainOptions& given)
+    : base(base_model),
+      data(rows),
+      options(given),
+      device(nn::compat::choose_device(given.device, nn::World::local_rank())),
+      world(nn::World::join(device.is_cuda())),
+      base_sha256(weights_sha256(base)) {
+  if (world.size() > 1) require_single_process(options.recipe);
+  options.precision = nn::compat::precision_on(device, given.precision);
+  nn::compat::repeat_bit_for_bit(device, options.deterministic);
+  if (options.threads > 0) torch::set_num_threads(options.threads);
+  const ExitLayout layout = layout_of(options.recipe, base.spec(), data.outcome);
+  const HeadInit init = options.recipe.heads.init;
+  nn::Start start = nn::start_network(base, layout, init, static_cast<uint64_t>(options.recipe.seed));
+  for (const std::string& line : start.notices) notice(line);
+  network = std::move(start.network);
+  if (start.new_heads && data.outcome.problem == Problem::regression) nn::set_output_biases(*network, data.train.gold);
+  network->to(device);
+  if (start.new_heads && init == HeadInit::prototypes && !options.resume &&
+      data.outcome.problem == Problem::classification) {
+    nn::start_from_prototypes(network, data.train);
+  }
+  for (const StageSpec& stage : options.recipe.stages) {
+    plans.push_back(plan_stage(stage, static_cast<int64_t>(data.train.rows()), options));
+    if (stage.train == Trainable::exits && layout.sites.size() == 1) plans.back().steps = 0;  // there are none
+  }
+}
+
+void RunSetup::report_start() const {
+  if (!options.started || !is_rank_zero()) return;
+  const bool alone = world.size() == 1;  // others would wait for the one that measures
+  const nn::StepTimer timer{network, data, options, plans, world, shape()};
+  options.started({.stages = plans,
+                   .exits = network->layout(),
+                   .device = device.str(),
+                   .precision = options.precision,
+                   .torch = nn::compat::version(),
+                   .threads = torch::get_num_threads(),
+                   .processes = world.size(),
+                   .seconds = options.estimate && alone ? std::optional(timer.seconds()) : std::nullopt,
+                   .deterministic_cost = alone ? timer.deterministic_cost() : std::nullopt});
+}
+
+// log.jsonl and the progress line, both of the first process alone; and the losses of the steps.
+class RunJournal {
+ public:
+  RunJournal(const RunSetup& setup, nn::RunState& state) : setup_(setup), state_(state) {
+    ProgressStyle style = setup.options.progress;
+    if (!setup.is_rank_zero()) style.write = {};
+    if (setup.is_rank_zero()) log_.emplace(setup.options.out, state.log);
+    progress_.emplace("train", setup.total_steps(), style);
+    progress_->advance(state.position.step);
+  }
+
+  void add(const OrderedJson& entry) {
+    state_.log.push_back(entry);
+    if (log_) log_->add(entry);
+  }
+  // The step that state.position stands behind.
+  void add_step(const nn::StepReport& report);
+  void show_exits(const std::vector<double>& scores) { exits_ = " exits " + sparkline(scores); }
+  void end_progress() { progress_.reset(); }
+  // Of the fitted stage, by epoch, since this start.
+  [[nodiscard]] std::vector<double> epoch_losses() const {
+    std::vector<double> out;
+    for (const auto& [epoch, loss] : losses_) out.push_back(loss.sum / static_cast<double>(loss.steps));
+    return out;
+  }
+
+ private:
+  struct EpochLoss {
+    double sum = 0;
+    int64_t steps = 0;
+  };
+  const RunSetup& setup_;
+  nn::RunState& state_;
+  std::optional<RunLog> log_;
+  std::optional<Progress> progress_;
+  std::string exits_;  // of the progress line
+  std::map<int64_t, EpochLoss> losses_;
+};
+
+void RunJournal::add_step(const nn::StepReport& report) {
+  const nn::RunPosition& at = state_.position;
+  const TrainOptions& options = setup_.options;
+  state_.loss_sum += report.loss;
+  if (at.stage == static_cast<int64_t>(setup_.fitted_stage())) {
+    losses_[at.epoch].sum += report.loss;
+    ++losses_[at.epoch].steps;
+  }
+  progress_->advance(1, fmt::format("loss {:.4f}{}", report.loss, exits_));
+  if (options.log_every <= 0 || at.step % options.log_every != 0) return;
+  const auto batches = static_cast<double>(setup_.plans[static_cast<size_t>(at.stage)].batches);
+  OrderedJson entry;
+  entry["step"] = at.step;
+  entry["stage"] = at.stage + 1;
+  entry["epoch"] = static_cast<double>(at.epoch) + static_cast<double>(at.batch) / batches;
+  entry["loss"] = report.loss;
+  entry["learning_rate"] = report.rate;
+  entry["gradient_norm"] = report.gradient_norm;
+  if (report.last_loss) entry["last_loss"] = *report.last_loss;
+  if (report.early_loss) entry["multi_loss"] = *report.early_loss;
+  if (options.recipe.gradient.rule == GradientRule::project) {
+    entry["angle"] = report.projection.angle;
+    entry["anchor_norm"] = report.projection.anchor_norm;
+    entry["secondary_norm"] = report.projection.secondary_norm;
+    if (report.projection.secondary_norm > 0)
+      entry["norm_ratio"] = report.projection.anchor_norm / report.projection.secondary_norm;
+  }
+  add(entry);
+}
+
+class RunEvaluation {
+ public:
+  RunEvaluation(RunSetup& setup, nn::RunState& state, RunJournal& journal)
+      : setup_(setup), state_(state), journal_(journal) {}
+
+  void evaluate(nn::Stepper& stepper, const StageSpec& stage);
+  [[nodiscard]] bool stops_early(const StageSpec& stage) const {
+    return stage.early_stop && state_.best.since >= *stage.early_stop;
+  }
+  // Evaluates where the last step did not, and brings the best weights back where the stage keeps them.
+  void end_stage(nn::Stepper& stepper, const StageSpec& stage);
+  // Of the weights as they are after the last stage.
+  [[nodiscard]] OrderedJson results();
+
+ private:
+  RunSetup& setup_;
+  nn::RunState& state_;
+  RunJournal& journal_;
+  OrderedJson last_;                  // of these weights; empty if they were not evaluated
+  std::vector<double> loss_weights_;  // of the last stage; empty unless they are learned
+};
+
+void RunEvaluation::evaluate(nn::Stepper& stepper, const StageSpec& stage) {
+  const TrainingData& data = setup_.data;
+  const std::vector<ExitScore> exits = nn::score_exits(setup_.network, data.eval, data.metrics);
+  last_ = eval_entry(exits);
+  state_.evaluated = state_.position.step;
+  std::vector<double> scores;
+  double mean = 0;
+  for (const ExitScore& exit : exits) scores.push_back(primary_of(exit.metrics, data.primary));
+  for (const double score : scores) mean += score / static_cast<double>(scores.size());
+  journal_.show_exits(scores);
+  OrderedJson entry = last_;
+  const std::vector<double> weights = stepper.objective().learned_weights();
+  if (!weights.empty()) entry["loss_weights"] = weights;
+  entry["step"] = state_.position.step;
+  entry["stage"] = state_.position.stage + 1;
+  journal_.add(entry);
+  const double score = stage.keep_best == KeepBest::mean ? mean : scores.back();
+  const bool better = state_.best.offer(score, state_.position.step);
+  if (better && stage.keep_best != KeepBest::none) state_.best.keep(*setup_.network);
+}
+
+void RunEvaluation::end_stage(nn::Stepper& stepper, const StageSpec& stage) {
+  if (state_.evaluated != state_.position.step && setup_.data.eval.rows() > 0) evaluate(stepper, stage);
+  loss_weights_ = stepper.objective().learned_weights();
+  nn::BestSoFar& best = state_.best;
+  if (stage.keep_best != KeepBest::none && best.step != state_.position.step && !best.parameters.empty()) {
+    best.restore(*setup_.network);
+    setup_.notice(fmt::format("the best weights are those of step {}", best.step));
+    last_ = {};
+  }
+  best = {};
+}
+
+OrderedJson RunEvaluation::results() {
+  const TrainingData& data = setup_.data;
+  OrderedJson out = last_;
+  if (out.empty() && data.eval.rows() > 0) out = eval_entry(nn::score_exits(setup_.network, data.eval, data.metrics));
+  if (!loss_weights_.empty()) out["loss_weights"] = loss_weights_;
+  return out;
+}
+
+// What a run leaves in its folder, written by the first process.
+class RunOutput {
+ public:
+  // Makes the folder ready. No process looks for a checkpoint before that.
+  explicit RunOutput(RunSetup& setup) : setup_(setup) {
+    const TrainOptions& options = setup.options;
+    if (setup.is_rank_zero()) prepare_folder(options.out, options.resume, options.overwrite);
+    setup.world.barrier();
+  }
+
+  [[nodiscard]] std::optional<nn::LoadedState> find_checkpoint(const OrderedJson& configuration) const;
+  // Before the first step; `resumed` is the checkpoint it goes on from.
+  void begin(const OrderedJson& configuration, const Checkpoint* resumed);
+  void save(nn::RunState& state, nn::Stepper& stepper) const;
+  // The sets beside the usual one, each under its own name, and the traces where they are to be kept.
+  void evaluate_also(OrderedJson& results);
+  void finish(const nn::RunState& state, const OrderedJson& results) const;
+
+ private:
+  [[nodiscard]] SavedWeights saved() const { return {setup_.weights(), recipe_text(setup_.facts()), *learned_}; }
+
+  RunSetup& setup_;
+  std::optional<LearnedRows> learned_;  // of the first process
+};
+
+std::optional<nn::LoadedState> RunOutput::find_checkpoint(const OrderedJson& configuration) const {
+  const TrainOptions& options = setup_.options;
+  if (!options.resume) return std::nullopt;
   std::optional<nn::LoadedState> found =
-      nn::newest_checkpoint(options_.out, state_.configuration, [&](std::string_view text) { notice(text); });
+      nn::newest_checkpoint(options.out, configuration, [&](std::string_view text) { setup_.notice(text); });
   if (found) return found;
-  if (!options_.overwrite && path_exists(options_.out / kManifestFile)) {
+  if (!options.overwrite && path_exists(options.out / kManifestFile)) {
     throw Error(Code::usage,
-                fmt::format("{}: holds a finished run and no checkpoint to resume from", options_.out.string()),
+                fmt::format("{}: holds a finished run and no checkpoint to resume from", options.out.string()),
                 "add --overwrite to train it again, or choose another --out");
   }
-  notice("no checkpoint to resume from: starting at the beginning");
+  setup_.notice("no checkpoint to resume from: starting at the beginning");
   return std::nullopt;
 }
 
-void Run::report_start() {
-  if (!options_.started || !is_rank_zero()) return;
-  const bool alone = world_.size() == 1;  // others would wait for the one that measures
-  const ExitLayout layout = layout_of(options_.recipe, base_.spec(), data_.outcome);
-  const nn::StepTimer timer{network_, data_, options_, plans_, world_, shape()};
-  options_.started({.stages = plans_,
-                    .exits = layout,
-                    .device = device_.str(),
-                    .precision = options_.precision,
-                    .torch = nn::compat::version(),
-                    .threads = torch::get_num_threads(),
-                    .processes = world_.size(),
-                    .seconds = options_.estimate && alone ? std::optional(timer.seconds()) : std::nullopt,
-                    .deterministic_cost = alone ? timer.deterministic_cost() : std::nullopt});
+void RunOutput::begin(const OrderedJson& configuration, const Checkpoint* resumed) {
+  if (!setup_.is_rank_zero()) return;
+  write_settings(setup_.options.out, configuration, values_json(setup_.options));
+  if (resumed != nullptr) learned_ = learned_in(resumed->folder());  // of the same rows
+  if (!learned_) learned_ = learned_rows(setup_.data.train, setup_.base.folder());
 }
 
-TrainResult Run::go() {
-  if (is_rank_zero()) prepare_folder(options_.out, options_.resume, options_.overwrite);
-  world_.barrier();  // no process looks for a checkpoint before the folder is ready
-  std::optional<nn::LoadedState> loaded = find_checkpoint();
-  if (loaded) state_ = loaded->state;
-  if (is_rank_zero()) {
-    write_settings(options_.out, state_.configuration, values_json(options_));
-    log_.emplace(options_.out, state_.log);
-    learned_ = learned(loaded ? &loaded->weights : nullptr);
-  }
-  report_start();
-  ProgressStyle style = options_.progress;
-  if (!is_rank_zero()) style.write = {};
-  progress_.emplace("train", total_steps_, style);
-  progress_->advance(state_.position.step);
-  first_step_ = state_.position.step;
-  const auto stages = static_cast<int64_t>(options_.recipe.stages.size());
-  while (state_.position.stage < stages) {
-    const auto index = static_cast<size_t>(state_.position.stage);
-    const StageSpec& stage = options_.recipe.stages[index];
-    nn::Stepper stepper(network_, options_.recipe, stage,
-                        {.lr = plans_[index].lr,
-                         .schedule = plans_[index].schedule,
-                         .epsilon = options_.adam_epsilon,
-                         .world = &world_,
-                         .bf16 = options_.precision == "bf16"});
-    torch::manual_seed(static_cast<uint64_t>(options_.recipe.seed + world_.rank()));
-    if (loaded) nn::restore(*loaded, stepper, world_.rank());
-    loaded.reset();
-    const bool record =
-        !options_.no_cuda_graphs && device_.is_cuda() && nn::gpu::present() && options_.accumulation == 1;
-    if (record && stepper.can_record()) graphs_ = std::make_unique<nn::StepGraphs>(stepper);
-    const bool whole = run_stage(stepper, stage);
-    drain_queue();
-    graphs_.reset();
-    if (!whole) {
-      progress_.reset();
-      return {.stopped = true, .steps = state_.position.step, .results = {}};
-    }
-    end_stage(stepper, stage);
-  }
-  return finish();
+void RunOutput::save(nn::RunState& state, nn::Stepper& stepper) const {
+  const TrainOptions& options = setup_.options;
+  state.random = setup_.world.gather(nn::compat::random_state(torch::kCPU));
+  if (!setup_.is_rank_zero()) return;
+  nn::save_state(options.out / fmt::format("checkpoint-{}", state.position.step), saved(), state, stepper);
+  remove_older_checkpoints(options.out, options.keep_checkpoints);
 }
 
-// False if the run was asked to stop.
-bool Run::run_stage(nn::Stepper& stepper, const StageSpec& stage) {
-  const StagePlan& plan = plans_[static_cast<size_t>(state_.position.stage)];
-  stop_early_ = stage.early_stop && state_.best.since >= *stage.early_stop;
-  while (state_.position.stage_step < plan.steps && !stop_early_) {
-    if (!run_epoch(stepper, stage)) return false;
+void RunOutput::evaluate_also(OrderedJson& results) {
+  const TrainingData& data = setup_.data;
+  const bool keep = setup_.options.trace && setup_.is_rank_zero();
+  const nn::TraceSource source{.weights = keep ? weights_sha256(setup_.weights()) : std::string()};
+  const auto traced = [&](const Features& features) {
+    ExitTrace trace = nn::trace_network(setup_.network, features, source);
+    for (size_t row = 0; keep && row < features.rows(); ++row)
+      trace.learned.push_back(static_cast<uint8_t>(learned_->overlap(features.ids_of(row))));
+    return trace;
+  };
+  const auto write = [&](const std::string& name, const ExitTrace& trace) {
+    write_trace(setup_.options.out / fmt::format("trace-{}.safetensors", name), trace);
+  };
+  if (keep && data.eval.rows() > 0) write("eval", traced(data.eval));
+  for (const ExtraSet& set : data.also) {
+    const ExitTrace trace = traced(set.features);
+    const OrderedJson entry = eval_entry(Scorer(trace, {.metrics = data.metrics}).each_exit());
+    for (const auto& [key, value] : entry.items()) results[fmt::format("{}_{}", key, set.name)] = value;
+    if (keep) write(set.name, trace);
   }
-  return true;
 }
 
-bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
-  nn::RunPosition& at = state_.position;
-  const StagePlan& plan = plans_[static_cast<size_t>(at.stage)];
-  const std::vector<Batch> batches =
-      shuffled_batches(data_.train.offsets, {.batch = static_cast<size_t>(stage.batch),
-                                             .seed = static_cast<uint64_t>(options_.recipe.seed),
-                                             .epoch = static_cast<uint64_t>(at.epoch),
-                                             .window = static_cast<size_t>(options_.window)});
-  while (at.batch < static_cast<int64_t>(batches.size())) {
-    const Batch& rows = batches[static_cast<size_t>(at.batch)];
-    // A recording serves full batches; the short one at the end of an epoch is not worth one of its own.
-    if (graphs_ && rows.size() == static_cast<size_t>(stage.batch)) {
-      queue_step(rows);
-    } else {
-      drain_queue();
-      add_batch(stepper, rows);
-      ++at.batch;
-      // As in the originals, batches left over at the end of an epoch go into the first step of the next.
-      if (at.batch % options_.accumulation != 0) continue;
-      ++at.stage_step;
-      ++at.step;
-      log_step(stepper.step(), at);
-    }
-    if (!after_step(stepper, stage)) return false;
-    if (at.stage_step == plan.steps || stop_early_) return true;
-  }
-  at.batch = 0;
-  ++at.epoch;
-  return true;
-}
-
-nn::BatchShape Run::shape() const {
-  return {.pad_id = base_.spec().pad_id,
-          .problem = data_.outcome.problem,
-          .device = device_,
-          .multiple = device_.is_cuda() ? nn::StepGraphs::kTokens : 1,
-          .most = base_.spec().max_tokens()};
+void RunOutput::finish(const nn::RunState& state, const OrderedJson& results) const {
+  if (!setup_.is_rank_zero()) return;
+  const std::filesystem::path& out = setup_.options.out;
+  write_results(out, results);
+  for (const std::string& line : write_trained(saved(), out)) setup_.notice(line);
+  const OrderedJson summary{
+      {"global_step", state.position.step}, {"max_steps", setup_.total_steps()}, {"log_history", state.log}};
+  write_atomically(out / "trainer_state.json", json_text(summary));
+  for (const auto& [name, content] : setup_.options.beside) write_atomically(out / name, content);
 }
 
 // What LibTorch throws for want of memory, as an error that says what to lower.
@@ -327,202 +369,156 @@ nn::BatchShape Run::shape() const {
               "lower --batch and raise --accumulation, or lower --max-length");
 }
 
-void Run::queue_step(const Batch& rows) {
-  nn::RunPosition& at = state_.position;
-  try {
-    nn::PendingStep step = graphs_->run(nn::host_batch(data_.train, rows, shape()), at.batch);
-    ++at.batch;
-    ++at.stage_step;
-    ++at.step;
-    queued_.push_back({std::move(step), at, rows});
-  } catch (const c10::Error& error) {
-    rethrow_memory(error, device_, at.step + 1, rows.size());
+class Run {
+ public:
+  Run(const Checkpoint& base, const TrainingData& data, const TrainOptions& options)
+      : setup_(base, data, options), output_(setup_) {
+    state_.configuration = run_configuration(setup_.facts());
   }
-  drain_queue(kQueueDepth);
+
+  TrainResult go();
+
+ private:
+  [[nodiscard]] const StagePlan& plan() const { return setup_.plans[static_cast<size_t>(state_.position.stage)]; }
+  // These three return false if the run was asked to stop.
+  bool run_stage(nn::Stepper& stepper, const StageSpec& stage);
+  bool run_epoch(nn::Stepper& stepper, const StageSpec& stage);
+  bool after_step(nn::Stepper& stepper, const StageSpec& stage);
+  void add_batch(nn::Stepper& stepper, const Batch& rows);
+  void require_finite(double loss, const Batch& rows) const;
+  TrainResult finish();
+
+  steady_clock::time_point started_ = steady_clock::now();
+  RunSetup setup_;
+  RunOutput output_;
+  nn::RunState state_;
+  std::optional<RunJournal> journal_;
+  std::optional<RunEvaluation> evaluation_;
+  int64_t first_step_ = 0;
+};
+
+TrainResult Run::go() {
+  const TrainOptions& options = setup_.options;
+  std::optional<nn::LoadedState> loaded = output_.find_checkpoint(state_.configuration);
+  if (loaded) state_ = loaded->state;
+  first_step_ = state_.position.step;
+  output_.begin(state_.configuration, loaded ? &loaded->weights : nullptr);
+  setup_.report_start();
+  journal_.emplace(setup_, state_);
+  evaluation_.emplace(setup_, state_, *journal_);
+  const auto stages = static_cast<int64_t>(options.recipe.stages.size());
+  while (state_.position.stage < stages) {
+    const StageSpec& stage = options.recipe.stages[static_cast<size_t>(state_.position.stage)];
+    nn::Stepper stepper(setup_.network, options.recipe, stage,
+                        {.lr = plan().lr,
+                         .schedule = plan().schedule,
+                         .epsilon = options.adam_epsilon,
+                         .world = &setup_.world,
+                         .bf16 = options.precision == "bf16"});
+    torch::manual_seed(static_cast<uint64_t>(options.recipe.seed + setup_.world.rank()));
+    if (loaded) nn::restore(*loaded, stepper, setup_.world.rank());
+    loaded.reset();
+    if (!run_stage(stepper, stage)) {
+      journal_->end_progress();
+      return {.stopped = true, .steps = state_.position.step, .results = {}};
+    }
+    evaluation_->end_stage(stepper, stage);
+    state_.position = {.stage = state_.position.stage + 1, .step = state_.position.step};
+  }
+  return finish();
 }
 
-// Waits for all queued steps but the newest `left`, and logs them.
-void Run::drain_queue(size_t left) {
-  while (queued_.size() > left) {
-    const nn::StepReport report = queued_.front().step.report();
-    const Queued done = std::move(queued_.front());
-    queued_.pop_front();
-    require_finite(report.loss, done.rows, done.at);
-    log_step(report, done.at);
+bool Run::run_stage(nn::Stepper& stepper, const StageSpec& stage) {
+  while (state_.position.stage_step < plan().steps && !evaluation_->stops_early(stage)) {
+    if (!run_epoch(stepper, stage)) return false;
   }
+  return true;
+}
+
+bool Run::run_epoch(nn::Stepper& stepper, const StageSpec& stage) {
+  nn::RunPosition& at = state_.position;
+  const std::vector<Batch> batches =
+      shuffled_batches(setup_.data.train.offsets, {.batch = static_cast<size_t>(stage.batch),
+                                                   .seed = static_cast<uint64_t>(setup_.options.recipe.seed),
+                                                   .epoch = static_cast<uint64_t>(at.epoch),
+                                                   .window = static_cast<size_t>(setup_.options.window)});
+  while (at.batch < static_cast<int64_t>(batches.size())) {
+    add_batch(stepper, batches[static_cast<size_t>(at.batch)]);
+    ++at.batch;
+    // As in the originals, batches left over at the end of an epoch go into the first step of the next.
+    if (at.batch % setup_.options.accumulation != 0) continue;
+    ++at.stage_step;
+    ++at.step;
+    journal_->add_step(stepper.step());
+    if (!after_step(stepper, stage)) return false;
+    if (at.stage_step == plan().steps || evaluation_->stops_early(stage)) return true;
+  }
+  at.batch = 0;
+  ++at.epoch;
+  return true;
 }
 
 void Run::add_batch(nn::Stepper& stepper, const Batch& all) {
   // Each process takes its part of the batch; the shares make the sum of all the mean over the whole.
-  const auto rank = static_cast<size_t>(world_.rank()), size = static_cast<size_t>(world_.size());
+  const auto rank = static_cast<size_t>(setup_.world.rank()), size = static_cast<size_t>(setup_.world.size());
   const Batch rows(all.begin() + static_cast<ptrdiff_t>(rank * all.size() / size),
                    all.begin() + static_cast<ptrdiff_t>((rank + 1) * all.size() / size));
   if (rows.empty()) return;
-  const double share = static_cast<double>(rows.size()) / static_cast<double>(all.size()) / options_.accumulation;
-  nn::RunPosition at = state_.position;
+  const double share = static_cast<double>(rows.size()) / static_cast<double>(all.size()) / setup_.options.accumulation;
   try {
-    const double loss = stepper.add(nn::batch_tensors(data_.train, rows, shape()), at.batch, share);
-    ++at.batch;
-    ++at.step;
-    require_finite(loss, rows, at);
+    const nn::TrainBatch batch = nn::batch_tensors(setup_.data.train, rows, setup_.shape());
+    require_finite(stepper.add(batch, state_.position.batch, share), rows);
   } catch (const c10::Error& error) {
-    rethrow_memory(error, device_, at.step + 1, rows.size());
+    rethrow_memory(error, setup_.device, state_.position.step + 1, rows.size());
   }
 }
 
-// `at`: behind the step.
-void Run::require_finite(double loss, const Batch& rows, const nn::RunPosition& at) const {
+// Of the batch that state_.position stands before.
+void Run::require_finite(double loss, const Batch& rows) const {
   if (std::isfinite(loss)) return;
+  const nn::RunPosition& at = state_.position;
   std::vector<int64_t> index;
-  for (const size_t row : rows) index.push_back(data_.train.index[row]);
+  for (const size_t row : rows) index.push_back(setup_.data.train.index[row]);
   throw Error(Code::failure,
               fmt::format("the loss is {} at step {}: stage {}, epoch {}, batch {}, rows {} of the training data", loss,
-                          at.step, at.stage + 1, at.epoch + 1, at.batch, fmt::join(index, " ")),
+                          at.step + 1, at.stage + 1, at.epoch + 1, at.batch + 1, fmt::join(index, " ")),
               "lower the learning rate, or look at these rows; the last good checkpoint is kept");
 }
 
-void Run::log(const OrderedJson& entry) {
-  state_.log.push_back(entry);
-  if (log_) log_->add(entry);
-}
-
-// `at`: after the step.
-void Run::log_step(const nn::StepReport& report, const nn::RunPosition& at) {
-  state_.loss_sum += report.loss;
-  epoch_losses_[{at.stage, at.batch == 0 ? at.epoch - 1 : at.epoch}].add(report.loss);
-  progress_->advance(
-      1, fmt::format("loss {:.4f}{}{}", report.loss, exits_sparkline_.empty() ? "" : " exits ", exits_sparkline_));
-  if (options_.log_every <= 0 || at.step % options_.log_every != 0) return;
-  OrderedJson entry;
-  entry["step"] = at.step;
-  entry["stage"] = at.stage + 1;
-  entry["epoch"] = static_cast<double>(at.epoch) +
-                   static_cast<double>(at.batch) / static_cast<double>(plans_[static_cast<size_t>(at.stage)].batches);
-  entry["loss"] = report.loss;
-  entry["learning_rate"] = report.rate;
-  entry["gradient_norm"] = report.gradient_norm;
-  if (report.last_loss) entry["last_loss"] = *report.last_loss;
-  if (report.early_loss) entry["multi_loss"] = *report.early_loss;
-  if (options_.recipe.gradient.rule == GradientRule::project) {
-    entry["angle"] = report.projection.angle;
-    entry["anchor_norm"] = report.projection.anchor_norm;
-    entry["secondary_norm"] = report.projection.secondary_norm;
-    if (report.projection.secondary_norm > 0)
-      entry["norm_ratio"] = report.projection.anchor_norm / report.projection.secondary_norm;
-  }
-  log(entry);
-}
-
-// False if the run was asked to stop; the checkpoint is then written.
 bool Run::after_step(nn::Stepper& stepper, const StageSpec& stage) {
   const nn::RunPosition& at = state_.position;
-  if (stage.eval_every > 0 && at.stage_step % stage.eval_every == 0) evaluate(stepper, stage);
+  const TrainOptions& options = setup_.options;
+  if (stage.eval_every > 0 && at.stage_step % stage.eval_every == 0) evaluation_->evaluate(stepper, stage);
   // Whoever is asked to stop, all stop at the same step.
-  const bool asked = options_.stop != nullptr && options_.stop->load();
-  const bool stop = world_.all_reduce(asked ? 1.0 : 0.0) > 0;
-  if (stop || (options_.save_every > 0 && at.step % options_.save_every == 0)) save(stepper);
+  const bool asked = options.stop != nullptr && options.stop->load();
+  const bool stop = setup_.world.all_reduce(asked ? 1.0 : 0.0) > 0;
+  if (stop || (options.save_every > 0 && at.step % options.save_every == 0)) output_.save(state_, stepper);
   return !stop;
 }
 
-void Run::evaluate(nn::Stepper& stepper, const StageSpec& stage) {
-  drain_queue();
-  const std::vector<ExitScore> exits = nn::score_exits(network_, data_.eval, data_.metrics);
-  last_eval_ = eval_entry(exits);
-  loss_weights_ = stepper.objective().learned_weights();
-  state_.evaluated = state_.position.step;
-  std::vector<double> scores;
-  double mean = 0;
-  for (const ExitScore& exit : exits) scores.push_back(primary_of(exit.metrics, data_.primary));
-  for (const double score : scores) mean += score / static_cast<double>(scores.size());
-  exits_sparkline_ = sparkline(scores);
-  OrderedJson entry = last_eval_;
-  if (!loss_weights_.empty()) entry["loss_weights"] = loss_weights_;
-  entry["step"] = state_.position.step;
-  entry["stage"] = state_.position.stage + 1;
-  log(entry);
-  const double score = stage.keep_best == KeepBest::mean ? mean : scores.back();
-  const bool better = state_.best.offer(score, state_.position.step);
-  if (better && stage.keep_best != KeepBest::none) state_.best.keep(*network_);
-  stop_early_ = stage.early_stop && state_.best.since >= *stage.early_stop;
-}
-
-// Evaluates where the last step did not, and brings the best weights back where the stage keeps them.
-void Run::end_stage(nn::Stepper& stepper, const StageSpec& stage) {
-  if (state_.evaluated != state_.position.step && data_.eval.rows() > 0) evaluate(stepper, stage);
-  loss_weights_ = stepper.objective().learned_weights();
-  nn::BestSoFar& best = state_.best;
-  if (stage.keep_best != KeepBest::none && best.step != state_.position.step && !best.parameters.empty()) {
-    best.restore(*network_);
-    notice(fmt::format("the best weights are those of step {}", best.step));
-    last_eval_ = {};
-  }
-  best = {};
-  nn::RunPosition& at = state_.position;
-  at = {.stage = at.stage + 1, .epoch = 0, .batch = 0, .stage_step = 0, .step = at.step};
-}
-
-void Run::save(nn::Stepper& stepper) {
-  drain_queue();
-  state_.random = world_.gather(nn::compat::random_state(torch::kCPU));
-  if (!is_rank_zero()) return;
-  nn::save_state(options_.out / fmt::format("checkpoint-{}", state_.position.step), saved(), state_, stepper);
-  remove_older_checkpoints(options_.out, options_.keep_checkpoints);
-}
-
-// The sets beside the usual one, each under its own name, and the traces where they are to be kept.
-void Run::evaluate_also(OrderedJson& results) {
-  const bool keep = options_.trace && is_rank_zero();
-  const nn::TraceSource source{.weights = keep ? weights_sha256(weights()) : std::string()};
-  const auto file = [&](const std::string& name) { return options_.out / fmt::format("trace-{}.safetensors", name); };
-  const auto traced = [&](const Features& features) {
-    ExitTrace trace = nn::trace_network(network_, features, source);
-    for (size_t row = 0; keep && row < features.rows(); ++row)
-      trace.learned.push_back(static_cast<uint8_t>(learned_->overlap(features.ids_of(row))));
-    return trace;
-  };
-  if (keep && data_.eval.rows() > 0) write_trace(file("eval"), traced(data_.eval));
-  for (const ExtraSet& set : data_.also) {
-    const ExitTrace trace = traced(set.features);
-    const OrderedJson entry = eval_entry(Scorer(trace, {.metrics = data_.metrics}).each_exit());
-    for (const auto& [key, value] : entry.items()) results[fmt::format("{}_{}", key, set.name)] = value;
-    if (keep) write_trace(file(set.name), trace);
-  }
-}
-
 TrainResult Run::finish() {
-  progress_.reset();
+  journal_->end_progress();
   const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
+  const TrainingData& data = setup_.data;
   const auto steps = state_.position.step;
-  if (last_eval_.empty() && data_.eval.rows() > 0) {
-    last_eval_ = eval_entry(nn::score_exits(network_, data_.eval, data_.metrics));
-  }
-  OrderedJson results = last_eval_;
-  if (!loss_weights_.empty()) results["loss_weights"] = loss_weights_;
-  evaluate_also(results);
-  for (const BaselineScore& other : data_.baseline) {
+  OrderedJson results = evaluation_->results();
+  output_.evaluate_also(results);
+  for (const BaselineScore& other : data.baseline) {
     for (const Score& score : other.metrics)
       results["baselines"][other.name][std::string(name_of(score.metric))] = score.value;
   }
-  const StagePlan& fitted = plans_[fitted_stage()];
-  results["epoch"] = static_cast<double>(fitted.steps * options_.accumulation) / static_cast<double>(fitted.batches);
+  const StagePlan& fitted = setup_.plans[setup_.fitted_stage()];
+  results["epoch"] =
+      static_cast<double>(fitted.steps * setup_.options.accumulation) / static_cast<double>(fitted.batches);
   results["train_loss"] = steps > 0 ? state_.loss_sum / static_cast<double>(steps) : 0.0;
-  for (const auto& [epoch, loss] : epoch_losses_) {
-    if (epoch.first == static_cast<int64_t>(fitted_stage())) results["train_epoch_losses"].push_back(loss.value());
-  }
-  if (data_.outcome.problem == Problem::classification)
-    results["train_accuracy"] = nn::share_right(network_, data_.train, kFitRows);
+  if (const std::vector<double> losses = journal_->epoch_losses(); !losses.empty())
+    results["train_epoch_losses"] = losses;
+  if (data.outcome.problem == Problem::classification)
+    results["train_accuracy"] = nn::share_right(setup_.network, data.train, kFitRows);
   results["train_runtime"] = seconds;
-  results["train_samples"] = data_.train.rows();
+  results["train_samples"] = data.train.rows();
   results["train_steps_per_second"] = static_cast<double>(steps - first_step_) / seconds;
-  if (!is_rank_zero()) return {.stopped = false, .steps = steps, .results = std::move(results)};
-  write_results(options_.out, results);
-  for (const std::string& line : write_trained(saved(), options_.out)) notice(line);
-  OrderedJson summary;
-  summary["global_step"] = steps;
-  summary["max_steps"] = total_steps_;
-  summary["log_history"] = state_.log;
-  write_atomically(options_.out / "trainer_state.json", json_text(summary));
-  for (const auto& [name, content] : options_.beside) write_atomically(options_.out / name, content);
+  output_.finish(state_, results);
   return {.stopped = false, .steps = steps, .results = std::move(results)};
 }
 
@@ -541,10 +537,7 @@ bool first_process() {
 }
 
 TrainerAbout about_trainer() {
-  return {.torch = nn::compat::version(),
-          .gpus = nn::compat::has_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0,
-          .gloo = nn::has_gloo(),
-          .nccl = nn::has_nccl()};
+  return {.torch = nn::compat::version(), .gpus = nn::compat::gpus(), .gloo = nn::has_gloo(), .nccl = nn::has_nccl()};
 }
 
 }  // namespace exeunt

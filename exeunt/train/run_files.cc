@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -107,6 +108,27 @@ std::string settings_difference(const OrderedJson& stored, const OrderedJson& no
     }
   }
   return {};
+}
+
+void require_same_settings(const std::string& checkpoint, const OrderedJson& stored, const OrderedJson& now) {
+  const std::string difference = settings_difference(stored, now);
+  if (difference.empty()) return;
+  throw Error(Code::usage, fmt::format("cannot resume {}: {}", checkpoint, difference),
+              "resume with the settings and data of the first start, or choose another --out");
+}
+
+bool load_newest(const fs::path& out, const Notice& notice, const std::function<void(const fs::path&)>& load) {
+  for (const fs::path& path : checkpoints_in(out) | std::views::reverse) {
+    try {
+      load(path);
+      notice(fmt::format("resuming from {}", path.string()));
+      return true;
+    } catch (const Error& error) {
+      if (error.code() == Code::usage) throw;
+      notice(fmt::format("{} is damaged and skipped: {}", path.filename().string(), error.what()));
+    }
+  }
+  return false;
 }
 
 void remove_partial(const fs::path& out) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,13 @@ struct RunFacts {
 // The first setting in which two configurations differ, as "field: the checkpoint has X, this run Y"; empty if none. A
 // setting that is newer than the stored configuration counts there with its default.
 [[nodiscard]] std::string settings_difference(const OrderedJson& stored, const OrderedJson& now);
+
+// Throws Error (usage) if they differ.
+void require_same_settings(const std::string& checkpoint, const OrderedJson& stored, const OrderedJson& now);
+// Calls `load` for the checkpoints in `out`, the newest first, until it succeeds; damaged ones are named and skipped.
+// Whether one was loaded. Throws the usage errors of `load`.
+bool load_newest(const std::filesystem::path& out, const Notice& notice,
+                 const std::function<void(const std::filesystem::path&)>& load);
 
 // run.json: every setting of the run, from its first step on, and where the values of the recipe come from.
 inline constexpr const char* kRunFile = "run.json";

@@ -2,17 +2,14 @@
 #include "exeunt/train/run_state.h"
 
 #include <cmath>
-#include <ranges>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/ordered_json.h"
-#include "exeunt/base/safetensors.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/model/locate.h"
-#include "exeunt/train/state_tensors.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {
@@ -28,11 +25,10 @@ torch::Device device_of(Stepper& stepper) {
   return stepper.network()->parameters().front().device();
 }
 
-OrderedJson state_json(const RunState& state, Stepper& stepper) {
+OrderedJson state_json(const RunState& state, const OrderedJson& optimizer_steps) {
   OrderedJson out{{"format", kFormat}};
   out.update(fields_json(state));
-  OrderedJson& slots = out["optimizer_steps"] = OrderedJson::object();
-  for (const AdamSlot& slot : stepper.adam().slots()) slots[slot.name] = slot.t;
+  out["optimizer_steps"] = optimizer_steps;
   out["configuration"] = state.configuration;
   out["log_history"] = state.log;
   return out;
@@ -46,10 +42,7 @@ void copy_into(const TensorSet& set, const std::string& name, Tensor& into) {
 
 std::vector<std::string> write_state(const fs::path& folder, const RunState& state, Stepper& stepper) {
   StateTensors tensors;
-  for (const AdamSlot& slot : stepper.adam().slots()) {
-    tensors.add("adam.m." + slot.name, slot.m);
-    tensors.add("adam.v." + slot.name, slot.v);
-  }
+  const OrderedJson optimizer_steps = add_optimizer(stepper.adam(), tensors);
   for (const auto& item : stepper.objective().named_parameters()) {
     tensors.add("objective." + item.key(), item.value());
     tensors.add("objective.gradient." + item.key(), item.value().grad());
@@ -62,13 +55,66 @@ std::vector<std::string> write_state(const fs::path& folder, const RunState& sta
   for (size_t rank = 0; rank < state.random.size(); ++rank) {
     tensors.add(fmt::format("random.cpu.{}", rank), state.random[rank]);
   }
-  if (device_of(stepper).is_cuda()) tensors.add("random.device", compat::random_state(device_of(stepper)));
+  add_gpu_random(device_of(stepper), tensors);
   write_safetensors(folder / kTensors, tensors.list(), {{"format", kFormat}});
-  write_atomically(folder / kState, json_text(state_json(state, stepper)));
+  write_atomically(folder / kState, json_text(state_json(state, optimizer_steps)));
   return {kTensors, kState};
 }
 
 }  // namespace
+
+void StateTensors::add(const std::string& name, const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  kept_.push_back(tensor.detach().to(torch::kCPU).contiguous());
+  const Tensor& copy = kept_.back();
+  const bool bytes = copy.scalar_type() == torch::kByte;
+  check(bytes || copy.scalar_type() == torch::kFloat, "training state is fp32 or bytes");
+  const std::span raw(static_cast<const std::byte*>(copy.data_ptr()), copy.nbytes());
+  list_.push_back(
+      {name, {.dtype = bytes ? DType::u8 : DType::f32, .shape = copy.sizes().vec(), .strides = {}, .bytes = raw}});
+}
+
+Tensor tensor_of(const TensorSet& set, const std::string& name) {
+  const TensorView* view = set.find(name);
+  if (view == nullptr) return {};
+  const bool bytes = view->dtype == DType::u8;
+  Tensor out = torch::empty(view->shape, bytes ? torch::kByte : torch::kFloat);
+  if (out.numel() == 0) return out;
+  copy_raw(*view, {static_cast<std::byte*>(out.data_ptr()), out.nbytes()});
+  return out;
+}
+
+OrderedJson add_optimizer(const AdamW& adam, StateTensors& tensors) {
+  OrderedJson counts = OrderedJson::object();
+  for (const AdamSlot& slot : adam.slots()) {
+    tensors.add("adam.m." + slot.name, slot.m);
+    tensors.add("adam.v." + slot.name, slot.v);
+    counts[slot.name] = slot.t;
+  }
+  return counts;
+}
+
+void restore_optimizer(const TensorSet& tensors, const Json& counts, AdamW& adam) {
+  for (AdamSlot& slot : adam.slots()) {
+    slot.t = counts.value(slot.name, int64_t{0});
+    const auto there = [&](const char* kind) {
+      const Tensor stored = tensor_of(tensors, fmt::format("adam.{}.{}", kind, slot.name));
+      return stored.defined() ? stored.to(slot.parameter.device()) : stored;
+    };
+    slot.m = there("m");
+    slot.v = there("v");
+  }
+}
+
+void add_gpu_random(const torch::Device& device, StateTensors& tensors) {
+  if (device.is_cuda()) tensors.add("random.device", compat::random_state(device));
+}
+
+void restore_random(const TensorSet& tensors, const std::string& cpu, const torch::Device& device) {
+  compat::set_random_state(torch::kCPU, tensor_of(tensors, cpu));
+  const Tensor state = tensor_of(tensors, "random.device");
+  if (state.defined() && device.is_cuda()) compat::set_random_state(device, state);
+}
 
 void save_state(const fs::path& path, const SavedWeights& weights, const RunState& state, Stepper& stepper) {
   (void)write_exeunt_folder(weights.checkpoint, path,
@@ -104,15 +150,7 @@ LoadedState read_state(const fs::path& folder) {
 void restore(const LoadedState& loaded, Stepper& stepper, int rank) {
   const torch::NoGradGuard no_grad;
   check(load_parameters(*stepper.network(), loaded.weights).empty(), "a checkpoint has all weights of its network");
-  for (AdamSlot& slot : stepper.adam().slots()) {
-    slot.t = loaded.slots.value(slot.name, int64_t{0});
-    const auto there = [&](const char* kind) {
-      const Tensor stored = tensor_of(loaded.tensors, fmt::format("adam.{}.{}", kind, slot.name));
-      return stored.defined() ? stored.to(slot.parameter.device()) : stored;
-    };
-    slot.m = there("m");
-    slot.v = there("v");
-  }
+  restore_optimizer(loaded.tensors, loaded.slots, stepper.adam());
   for (auto& item : stepper.objective().named_parameters()) {
     copy_into(loaded.tensors, "objective." + item.key(), item.value());
     const Tensor gradient = tensor_of(loaded.tensors, "objective.gradient." + item.key());
@@ -124,31 +162,18 @@ void restore(const LoadedState& loaded, Stepper& stepper, int rank) {
     }
   }
   stepper.set_steps_done(loaded.state.position.stage_step);
-  compat::set_random_state(torch::kCPU, tensor_of(loaded.tensors, fmt::format("random.cpu.{}", rank)));
-  if (const Tensor state = tensor_of(loaded.tensors, "random.device");
-      state.defined() && device_of(stepper).is_cuda()) {
-    compat::set_random_state(device_of(stepper), state);
-  }
+  restore_random(loaded.tensors, fmt::format("random.cpu.{}", rank), device_of(stepper));
 }
 
 std::optional<LoadedState> newest_checkpoint(const fs::path& out, const OrderedJson& configuration,
                                              const Notice& notice) {
-  for (const fs::path& path : checkpoints_in(out) | std::views::reverse) {
-    try {
-      LoadedState loaded = read_state(path);
-      const std::string difference = settings_difference(loaded.state.configuration, configuration);
-      if (!difference.empty()) {
-        throw Error(Code::usage, fmt::format("cannot resume {}: {}", path.string(), difference),
-                    "resume with the settings and data of the first start, or choose another --out");
-      }
-      notice(fmt::format("resuming from {}", path.string()));
-      return loaded;
-    } catch (const Error& error) {
-      if (error.code() == Code::usage) throw;
-      notice(fmt::format("{} is damaged and skipped: {}", path.filename().string(), error.what()));
-    }
-  }
-  return std::nullopt;
+  std::optional<LoadedState> found;
+  (void)load_newest(out, notice, [&](const fs::path& path) {
+    LoadedState loaded = read_state(path);
+    require_same_settings(path.string(), loaded.state.configuration, configuration);
+    found = std::move(loaded);
+  });
+  return found;
 }
 
 bool BestSoFar::offer(double score_now, int64_t step_now) {

@@ -8,13 +8,36 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exeunt/base/fields.h"
+#include "exeunt/base/safetensors.h"
 #include "exeunt/train/inputs.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/stepper.h"
 
 namespace exeunt::nn {
+
+// Tensors of a run's state on their way to a file and back.
+// It keeps copies alive until they are written.
+class StateTensors {
+ public:
+  void add(const std::string& name, const Tensor& tensor);  // fp32 or bytes; nothing if undefined
+  [[nodiscard]] const std::vector<NamedTensor>& list() const noexcept { return list_; }
+
+ private:
+  std::vector<Tensor> kept_;
+  std::vector<NamedTensor> list_;
+};
+
+[[nodiscard]] Tensor tensor_of(const TensorSet& set, const std::string& name);  // undefined if there is none
+
+// What every kind of training keeps: AdamW's moments, whose numbers of updates are `counts` by name, and the random
+// numbers of the CPU under `cpu` and of a GPU.
+[[nodiscard]] OrderedJson add_optimizer(const AdamW& adam, StateTensors& tensors);
+void restore_optimizer(const TensorSet& tensors, const Json& counts, AdamW& adam);
+void add_gpu_random(const torch::Device& device, StateTensors& tensors);
+void restore_random(const TensorSet& tensors, const std::string& cpu, const torch::Device& device);
 
 struct RunPosition {
   int64_t stage = 0, epoch = 0;

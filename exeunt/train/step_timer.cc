@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "exeunt/data/batches.h"
-#include "exeunt/train/placement.h"
 #include "exeunt/train/stepper.h"
+#include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {
 
@@ -52,9 +52,9 @@ double StepTimer::seconds() const {
 
 std::optional<double> StepTimer::deterministic_cost() const {
   if (!options.deterministic || !shape.device.is_cuda()) return std::nullopt;
-  repeat_bit_for_bit(shape.device, false);
+  compat::repeat_bit_for_bit(shape.device, false);
   const double without = seconds();
-  repeat_bit_for_bit(shape.device, true);
+  compat::repeat_bit_for_bit(shape.device, true);
   return without > 0 ? std::optional(seconds() / without) : std::nullopt;
 }
 

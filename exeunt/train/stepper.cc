@@ -129,11 +129,9 @@ void Stepper::update_teacher() {
 
 Loss Stepper::losses(const TrainBatch& data, int64_t batch) {
   network_->train();
-  const bool fused = options_.bf16 && network_->fits_fused(data.texts.ids.size(1));
-  const compat::Autocast autocast(options_.bf16 && !fused);
+  const compat::Autocast autocast(options_.bf16);
   ExitOutputs outputs =
       network_->forward(data.texts, {.equilibrium = recipe_.gradient.rule == GradientRule::equilibrium,
-                                     .fused = fused,
                                      .together = objective_->whole(batch),
                                      .only = objective_->only(batch),
                                      .frozen = frozen_});
@@ -225,12 +223,6 @@ void Stepper::zero_grad() {
   phase_ = Phase::idle;
 }
 
-// A slow teacher and gradients that live on would be moved by a trial run, and other processes have to be waited for.
-bool Stepper::can_record() const {
-  const bool keeps = !objective_->parameters().empty() && recipe_.compat.dyn_grad == LearnedGradient::accumulate;
-  return !teacher_ && !keeps && (options_.world == nullptr || options_.world->size() == 1);
-}
-
 // Gradients of the anchor and of the other loss, each summed over micro-batches by itself.
 void Stepper::add_apart(const Loss& loss, double share) {
   const bool last = recipe_.gradient.anchor.value == Anchor::last;
@@ -292,6 +284,7 @@ void Stepper::combine_gradients() {
   other_.clear();
 }
 
+// Learned loss weights are not among them.
 std::vector<Tensor> Stepper::clipped_gradients() const {
   std::vector<Tensor> gradients;
   const bool everything = recipe_.compat.clip_scope == ClipScope::all;
@@ -300,17 +293,6 @@ std::vector<Tensor> Stepper::clipped_gradients() const {
     if (gradient.defined() && (everything || trains(item.key()))) gradients.push_back(gradient);
   }
   return gradients;
-}
-
-// Scales all gradients so that their common norm is at most the stage's. Learned loss weights are not part of it.
-double Stepper::clip() {
-  const torch::NoGradGuard no_grad;
-  const std::vector<Tensor> gradients = clipped_gradients();
-  if (gradients.empty()) return 0;
-  const double norm = torch::stack(at::_foreach_norm(gradients)).norm().item<double>();
-  const double factor = stage_.clip / (norm + 1e-6);
-  if (stage_.clip > 0 && factor < 1) at::_foreach_mul_(gradients, factor);
-  return norm;
 }
 
 StepReport Stepper::step() {
@@ -323,7 +305,7 @@ StepReport Stepper::step() {
     report.early_loss = parts[1].item<double>();
     parts_ = Tensor();
   }
-  report.gradient_norm = clip();
+  report.gradient_norm = clip_gradients(clipped_gradients(), stage_.clip);
   const double schedule = options_.schedule.at(done_);
   report.rate = options_.lr * schedule;
   if (projection_.defined()) {

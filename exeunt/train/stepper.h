@@ -10,7 +10,7 @@
 #include "exeunt/train/adamw.h"
 #include "exeunt/train/gradient.h"
 #include "exeunt/train/objective.h"
-#include "exeunt/train/schedule.h"
+#include "exeunt/train/stage_plan.h"
 #include "exeunt/train/world.h"
 
 namespace exeunt::nn {
@@ -54,19 +54,6 @@ class Stepper {
   // Applies what was added since the last step.
   StepReport step();
 
-  // Parts of step(), for steps that are recorded on a GPU.
-  [[nodiscard]] bool can_record() const;  // whether a step is the same work whenever it is done
-  [[nodiscard]] int phase(int64_t batch) const { return objective_->phase(batch); }
-  [[nodiscard]] std::vector<Tensor> clipped_gradients() const;  // those in the norm
-  [[nodiscard]] double clip_limit() const noexcept { return stage_.clip; }
-  [[nodiscard]] const Tensor& projected() const noexcept { return projection_; }  // undefined without a projection
-  // The last and the early part of the accumulated loss, [2]; undefined unless the objective distils.
-  [[nodiscard]] const Tensor& loss_parts() const noexcept { return parts_; }
-  // The rate of the next step, over `lr`, and that it was done.
-  [[nodiscard]] double schedule() const { return options_.schedule.at(done_); }
-  [[nodiscard]] double lr() const noexcept { return options_.lr; }
-  void count_step() noexcept { ++done_; }
-
   [[nodiscard]] int64_t steps_done() const noexcept { return done_; }
   void set_steps_done(int64_t done) noexcept { done_ = done; }
   [[nodiscard]] AdamW& adam() noexcept { return adam_; }
@@ -83,8 +70,8 @@ class Stepper {
   [[nodiscard]] Loss losses(const TrainBatch& data, int64_t batch);
   void add_apart(const Loss& loss, double share);
   void begin();
+  [[nodiscard]] std::vector<Tensor> clipped_gradients() const;  // those in the norm
   void all_reduce_gradients();
-  double clip();
   void update_teacher();
 
   Network network_{nullptr}, teacher_{nullptr};
@@ -97,7 +84,7 @@ class Stepper {
   std::vector<bool> projected_;         // those the projection looks at
   std::vector<Tensor> anchor_, other_;  // gradients kept apart for the projection
   Tensor projection_;                   // what the projection found, [3]
-  Tensor parts_;                        // of the loss, last and early, [2]
+  Tensor parts_;                        // of the loss, last and early, [2]; undefined unless the objective distils
   std::vector<Tensor> kept_;            // earlier gradients of learned loss weights, set aside during a step
   bool frozen_;                         // all but the exits before the last run as they do when they answer
   enum class Phase { idle, accumulating, combined } phase_ = Phase::idle;

@@ -2,10 +2,12 @@
 #include "exeunt/train/torch_compat.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <mutex>
-#include <optional>
 
 #include <ATen/autocast_mode.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/version.h>
 
 #include "exeunt/base/error.h"
@@ -50,85 +52,6 @@ torch::Tensor attend(const Attention& input) {
 #endif
 }
 
-namespace {
-
-#if TORCH_VERSION_MAJOR >= 2
-std::optional<torch::Tensor> given(const torch::Tensor& tensor) {
-  return tensor.defined() ? std::optional<torch::Tensor>(tensor) : std::nullopt;
-}
-#endif
-
-// In plain operations: scores, shares, and the backward pass through them.
-AttentionTape attend_plainly(const torch::Tensor& qkv, const torch::Tensor& mask, double dropout) {
-  check(dropout == 0, "only a GPU drops attention here");
-  const auto part = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };
-  const double scale = 1.0 / std::sqrt(static_cast<double>(qkv.size(-1)));
-  const torch::Tensor shares = torch::softmax(torch::matmul(part(0), part(1).transpose(-2, -1)) * scale + mask, -1);
-  return {torch::matmul(shares, part(2)).transpose(1, 2).contiguous(), shares, {}, {}, 0};
-}
-
-torch::Tensor attend_plainly_back(const torch::Tensor& gradient, const torch::Tensor& qkv, const AttentionTape& tape) {
-  const auto part = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };
-  const double scale = 1.0 / std::sqrt(static_cast<double>(qkv.size(-1)));
-  const torch::Tensor& shares = tape.sums;
-  const torch::Tensor out = gradient.transpose(1, 2);
-  const torch::Tensor along = torch::matmul(out, part(2).transpose(-2, -1));
-  const torch::Tensor scores = shares * (along - (shares * along).sum(-1, true)) * scale;
-  const torch::Tensor query = torch::matmul(scores, part(1)), key = torch::matmul(scores.transpose(-2, -1), part(0)),
-                      value = torch::matmul(shares.transpose(-2, -1), out);
-  return torch::stack({query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)}, 2);
-}
-
-}  // namespace
-
-torch::Tensor attention_mask(const torch::Tensor& mask, int64_t heads) {
-  return mask.is_cuda() ? mask.expand({-1, heads, mask.size(-1), -1}) : mask;
-}
-
-// The memory-efficient kernel and not cuDNN's, which is no faster here and with which two of seventy runs ended in a
-// loss that was no number.
-AttentionTape attend_forward(const torch::Tensor& qkv, const AttentionBounds& bounds, double dropout) {
-#if TORCH_VERSION_MAJOR >= 2
-  if (qkv.is_cuda()) {
-    const std::optional<torch::Tensor> cuts = given(bounds.cuts);
-    const std::optional<int64_t> longest = cuts ? std::optional<int64_t>(bounds.longest) : std::nullopt;
-    const auto found =
-        at::_efficient_attention_forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), given(bounds.mask), cuts,
-                                         cuts, longest, longest, dropout, 0, true);
-    return {std::get<0>(found), std::get<1>(found), std::get<2>(found), std::get<3>(found), dropout};
-  }
-#endif
-  return attend_plainly(qkv, bounds.mask, dropout);
-}
-
-torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor& qkv, const AttentionBounds& bounds,
-                              const AttentionTape& tape) {
-#if TORCH_VERSION_MAJOR >= 2
-  if (qkv.is_cuda()) {
-    const std::optional<torch::Tensor> cuts = given(bounds.cuts);
-    const int64_t tokens = cuts ? bounds.longest : qkv.size(1);
-    const auto found = at::_efficient_attention_backward(
-        gradient, qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), given(bounds.mask), tape.out, cuts, cuts,
-        tokens, tokens, tape.sums, tape.dropout, tape.seed, tape.offset, 0, false, std::nullopt,
-        // Parts of the keys are added in the order in which they are done, unless there is one part.
-        at::globalContext().deterministicAlgorithms() ? std::optional<int64_t>(1) : std::nullopt, std::nullopt,
-        /*shared_storage_dqdkdv=*/true);
-    // The three lie in one piece of memory, side by side for each token.
-    return std::get<0>(found).as_strided(qkv.sizes(), qkv.strides());
-  }
-#else
-  (void)bounds;
-#endif
-  return attend_plainly_back(gradient, qkv, tape);
-}
-
-torch::Tensor product_fp32(const torch::Tensor& a, const torch::Tensor& b) {
-#if TORCH_VERSION_MAJOR >= 2
-  if (a.is_cuda() && a.scalar_type() != torch::kFloat) return at::mm(a, b, torch::kFloat);
-#endif
-  return torch::mm(a, b).to(torch::kFloat);
-}
-
 Autocast::Autocast(bool on) : before_(autocast_on()) {
   if (on != before_) set_autocast(on);
 }
@@ -151,20 +74,48 @@ void set_random_state(const torch::Device& device, const torch::Tensor& state) {
   generator.set_state(state);
 }
 
-void set_deterministic(bool on) {
-  at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/false);
-#if TORCH_VERSION_MAJOR >= 2
-  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nobody reads such memory; filling takes time
-#endif
-}
-
 std::string version() {
   return std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR) + "." +
          std::to_string(TORCH_VERSION_PATCH);
 }
 
-bool has_cuda() {
-  return torch::cuda::is_available();
+int gpus() {
+  return torch::cuda::is_available() ? static_cast<int>(torch::cuda::device_count()) : 0;
+}
+
+torch::Device choose_device(const std::string& name, int rank) {
+  const int count = name == "cpu" ? 0 : gpus();
+  if (count == 0 && name != "cuda") return torch::kCPU;
+  if (count == 0) {
+    throw Error(Code::resources, "no CUDA device is available", "leave --device out to train on the CPU");
+  }
+  const torch::Device device(torch::kCUDA, static_cast<c10::DeviceIndex>(rank % count));
+  c10::impl::VirtualGuardImpl(torch::kCUDA).setDevice(device);
+#if TORCH_VERSION_MAJOR >= 2
+  // cuDNN's attention is no faster here, and with it two of seventy runs ended in a loss that was no number.
+  at::globalContext().setSDPUseCuDNN(false);
+#endif
+  return device;
+}
+
+std::string precision_on(const torch::Device& device, const std::string& setting) {
+  // The question LibTorch's interface without CUDA headers answers: compute capability 8, for the current GPU.
+  if (setting == "auto") {
+    return device.is_cuda() && at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8() ? "bf16" : "fp32";
+  }
+  if (setting == "bf16" && !device.is_cuda()) {
+    throw Error(Code::usage, "--precision bf16 needs CUDA", "train in fp32 on the CPU");
+  }
+  return setting;
+}
+
+void repeat_bit_for_bit(const torch::Device& device, bool on) {
+  if (!device.is_cuda()) return;
+  if (on) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // the user's own value counts
+  at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/false);
+#if TORCH_VERSION_MAJOR >= 2
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nobody reads such memory; filling takes time
+#endif
 }
 
 }  // namespace exeunt::nn::compat

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every difference between LibTorch 1.13 (Debian, CPU) and 2.11 (CUDA) that the rest of this folder would meet.
+// LibTorch's devices and global state, and every difference between LibTorch 1.13 (Debian, CPU) and 2.11 (CUDA) that
+// the rest of this folder would meet.
 #pragma once
 
 #include <string>
@@ -15,25 +16,6 @@ struct Attention {
   double dropout = 0;
 };
 [[nodiscard]] torch::Tensor attend(const Attention& input);
-
-// The same with a backward pass of its own, for rows as one product returns them: qkv and its gradient [rows, tokens,
-// 3, heads, d], out and its gradient [rows, tokens, heads, d].
-struct AttentionBounds {
-  torch::Tensor mask = {};  // from attention_mask(); not needed on a GPU where there are cuts
-  torch::Tensor cuts = {};  // [texts + 1] int32: where each of the texts in one long row begins, and the last ends
-  int64_t longest = 0;      // tokens of such a text at most
-};
-struct AttentionTape {
-  torch::Tensor out, sums, seed, offset;  // sums of exponentials and where the random numbers began
-  double dropout = 0;
-};
-[[nodiscard]] torch::Tensor attention_mask(const torch::Tensor& mask, int64_t heads);
-[[nodiscard]] AttentionTape attend_forward(const torch::Tensor& qkv, const AttentionBounds& bounds, double dropout);
-[[nodiscard]] torch::Tensor attend_backward(const torch::Tensor& gradient, const torch::Tensor& qkv,
-                                            const AttentionBounds& bounds, const AttentionTape& tape);
-
-// a · b with an fp32 result, whatever type both have.
-[[nodiscard]] torch::Tensor product_fp32(const torch::Tensor& a, const torch::Tensor& b);
 
 // While it lives, matrix products on CUDA run in bf16 (`on`) or in the type their inputs have (not `on`).
 class Autocast {
@@ -51,10 +33,19 @@ class Autocast {
 [[nodiscard]] torch::Tensor random_state(const torch::Device& device);
 void set_random_state(const torch::Device& device, const torch::Tensor& state);
 
-// Operations that could add in any order take one that repeats, or fail.
-void set_deterministic(bool on);
-
 [[nodiscard]] std::string version();  // "1.13.1"
-[[nodiscard]] bool has_cuda();        // built with CUDA, and a GPU answers
+[[nodiscard]] int gpus();             // that LibTorch can use; 0 without CUDA
+
+// `name` is that of the setting: auto, cpu or cuda; `rank` the number of this process on this machine, which takes the
+// GPU of that number, modulo theirs. Throws Error (resources) where there is no GPU to use.
+[[nodiscard]] torch::Device choose_device(const std::string& name, int rank);
+
+// "bf16" or "fp32", as the setting (auto, fp32, bf16) means on this device: bf16 by itself where a GPU has it. Throws
+// Error (usage) for bf16 on the CPU.
+[[nodiscard]] std::string precision_on(const torch::Device& device, const std::string& setting);
+
+// From now on the operations of a GPU repeat bit for bit, or no longer: without it, some of them add in the order in
+// which threads arrive. Before the first one, because cuBLAS reads a variable once. A CPU's always do.
+void repeat_bit_for_bit(const torch::Device& device, bool on);
 
 }  // namespace exeunt::nn::compat

@@ -8,7 +8,6 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
-#include "exeunt/train/group.h"
 
 namespace exeunt::nn {
 namespace {
@@ -40,16 +39,12 @@ int rendezvous_port() {
   return port == kLast ? port - 1 : port + 1;
 }
 
+// What c10d says goes on for lines; its beginning names the cause.
+std::string beginning(const std::exception& cause) {
+  return std::string(cause.what()).substr(0, 120);
+}
+
 }  // namespace
-
-struct World::Group {
-  std::unique_ptr<ProcessGroup> processes;
-};
-
-World::World() = default;
-World::~World() = default;
-World::World(World&&) noexcept = default;
-World& World::operator=(World&&) noexcept = default;
 
 bool World::is_first_rank() {
   const std::string size = variable({"WORLD_SIZE", "SLURM_NTASKS"});
@@ -70,14 +65,27 @@ World World::join(bool on_gpus) {
   world.rank_ = number(variable({"RANK", "SLURM_PROCID"}), "RANK", 0, world.size_ - 1);
   const std::string host = variable({"MASTER_ADDR", "SLURM_LAUNCH_NODE_IPADDR"});
   if (host.empty()) throw Error(Code::usage, "MASTER_ADDR is not set", "start several processes with 'exeunt launch'");
-  world.group_ = std::make_unique<Group>();
   const Rendezvous rendezvous{.host = host, .port = rendezvous_port(), .rank = world.rank_, .size = world.size_};
-  world.group_->processes = on_gpus ? join_over_nccl(rendezvous) : join_over_gloo(rendezvous);
+  try {
+    world.group_ = on_gpus ? join_over_nccl(rendezvous) : join_over_gloo(rendezvous);
+  } catch (const Error&) {  // built without it
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(Code::resources,
+                fmt::format("rank {} cannot reach the other ranks at {}:{}: {}", rendezvous.rank, rendezvous.host,
+                            rendezvous.port, beginning(error)),
+                "check that all ranks were started and the port is free");
+  }
   return world;
 }
 
 void World::reduce(Tensor& tensor) const {
-  group_->processes->all_reduce(tensor);
+  try {
+    group_->all_reduce(tensor);
+  } catch (const std::exception& error) {
+    throw Error(Code::failure, fmt::format("rank {} of {} lost another process: {}", rank_, size_, beginning(error)),
+                "start again with --resume: the last checkpoint is intact");
+  }
 }
 
 // One flat tensor goes over the wire, preceded by a mask of who has what.

@@ -6,17 +6,13 @@
 #include <memory>
 #include <vector>
 
-#include "exeunt/train/torch.h"
+#include "exeunt/train/group.h"
 
 namespace exeunt::nn {
 
+// This process alone, or those it has joined.
 class World {
  public:
-  World();  // this process alone
-  ~World();
-  World(World&&) noexcept;
-  World& operator=(World&&) noexcept;
-
   // Joins the processes that the environment names: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets
   // them, or Slurm's variables; through Gloo, or NCCL where they train on GPUs. Without these this process is alone.
   // Throws Error.
@@ -39,11 +35,10 @@ class World {
   [[nodiscard]] std::vector<torch::Tensor> gather(const torch::Tensor& tensor) const;
 
  private:
-  struct Group;
   void reduce(torch::Tensor& tensor) const;
 
   int rank_ = 0, size_ = 1;
-  std::unique_ptr<Group> group_;
+  std::unique_ptr<ProcessGroup> group_;
 };
 
 }  // namespace exeunt::nn

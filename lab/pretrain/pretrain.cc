@@ -3,9 +3,7 @@
 
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <optional>
-#include <ranges>
 
 #include <fmt/format.h>
 
@@ -14,11 +12,9 @@
 #include "exeunt/base/ordered_json.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/family.h"
-#include "exeunt/model/locate.h"
 #include "exeunt/train/new_heads.h"
-#include "exeunt/train/placement.h"
 #include "exeunt/train/run_files.h"
-#include "exeunt/train/state_tensors.h"
+#include "exeunt/train/run_state.h"
 #include "exeunt/train/torch_compat.h"
 #include "lab/pretrain/pretrain_stepper.h"
 
@@ -34,7 +30,6 @@ constexpr const char* kStateFile = "pretraining_state.json";
 constexpr const char* kStateTensors = "pretraining_state.safetensors";
 constexpr const char* kStateFormat = "exeunt.pretraining/1";
 constexpr size_t kMaxState = size_t{1} << 30;
-constexpr size_t kStepsAhead = 4;    // in the queue, so that the GPU never waits for the host
 constexpr int64_t kEvalRows = 2048;  // of the held-out documents
 
 // Sums of losses by exit since the last line of the log, as many as there were.
@@ -70,11 +65,6 @@ class Pretraining {
   PretrainResult go();
 
  private:
-  struct Queued {
-    nn::PretrainStepper::Pending step;
-    int64_t number, tokens;  // after it
-  };
-
   void notice(std::string_view text) const {
     if (options_.notice) options_.notice(text);
   }
@@ -82,13 +72,13 @@ class Pretraining {
   void load_heads();
   [[nodiscard]] OrderedJson configuration() const;
   [[nodiscard]] std::span<const int64_t> rows_of(int64_t step);
-  void begin_step();
-  void drain_queue(size_t left);
+  [[nodiscard]] nn::PretrainTensors batch_of(const std::vector<PackedRow>& rows, std::span<const int64_t> which,
+                                             uint64_t epoch);
+  void step();
   void log(const OrderedJson& entry);
-  void log_step(const nn::PretrainReport& report, int64_t number, int64_t tokens);
+  void log_step(const nn::PretrainReport& report);
   [[nodiscard]] OrderedJson evaluate();
   void save();
-  bool resume();
   void restore(const fs::path& folder);
   [[nodiscard]] PretrainResult finish();
 
@@ -101,7 +91,6 @@ class Pretraining {
   int64_t per_epoch_ = 0, steps_ = 0;
   nn::PretrainNetwork network_{nullptr};
   std::optional<nn::PretrainStepper> stepper_;
-  std::deque<Queued> queued_;
   std::vector<int64_t> order_;  // of the rows in epoch `epoch_`
   int64_t epoch_ = -1;
   int64_t tokens_ = 0;  // seen, without padding
@@ -118,12 +107,12 @@ Pretraining::Pretraining(const Checkpoint& base, const Corpus& corpus, const Pre
       corpus_(corpus),
       options_(options),
       spec_(options.scratch.value_or(base.spec())),
-      device_(nn::choose_device(options.device, 0)),
+      device_(nn::compat::choose_device(options.device, 0)),
       rows_(hold_out_documents(corpus, pack_rows(corpus, options.shape), options.hold_out)),
       token_sums_(static_cast<size_t>(spec_.layers)),
       order_sums_(static_cast<size_t>(spec_.layers)) {
-  options_.precision = nn::precision_on(device_, options.precision);
-  nn::repeat_bit_for_bit(device_, options_.deterministic);
+  options_.precision = nn::compat::precision_on(device_, options.precision);
+  nn::compat::repeat_bit_for_bit(device_, options_.deterministic);
   if (options_.groups > spec_.layers) {
     throw Error(Code::usage,
                 fmt::format("--groups: got {}, want at most {}, one for each layer", options_.groups, spec_.layers));
@@ -145,10 +134,12 @@ void Pretraining::make_network() {
   const auto seed = static_cast<uint64_t>(options_.seed);
   const ExitLayout layout = nn::pretrain_layout(spec_);
   nn::TokenHead head(spec_);
-  nn::draw_weights(*head, seed);
+  torch::manual_seed(seed);
+  nn::draw_weights(*head);
   if (options_.scratch) {
     nn::Network network(spec_, layout);
-    nn::draw_weights(*network, seed);
+    torch::manual_seed(seed);
+    nn::draw_weights(*network);
     network_ = nn::PretrainNetwork(network, head);
   } else {
     nn::Start start = nn::start_network(base_, layout, HeadInit::copy_pooler, seed);
@@ -165,8 +156,7 @@ void Pretraining::make_network() {
                                  .schedule = {.steps = steps_, .warmup = options_.warmup * static_cast<double>(steps_)},
                                  .groups = options_.groups,
                                  .equilibrium = !options_.no_equilibrium,
-                                 .bf16 = options_.precision == "bf16",
-                                 .record = device_.is_cuda() && nn::gpu::present() && !options_.no_cuda_graphs});
+                                 .bf16 = options_.precision == "bf16"});
 }
 
 // The heads of an earlier pretraining, where the base has them; other backbones begin with new ones.
@@ -209,30 +199,25 @@ std::span<const int64_t> Pretraining::rows_of(int64_t step) {
   return std::span<const int64_t>(order_).subspan(static_cast<size_t>(step % per_epoch_) * batch, batch);
 }
 
-void Pretraining::begin_step() {
-  const int64_t step = stepper_->steps_done();
-  const std::span<const int64_t> which = rows_of(step);
-  const Draw draw{.seed = static_cast<uint64_t>(options_.seed), .epoch = static_cast<uint64_t>(epoch_)};
-  const PretrainBatch batch = make_pretrain_batch(corpus_, rows_.train, which, options_.shape, draw);
-  for (const uint8_t real : batch.real) tokens_ += real;
-  queued_.push_back({stepper_->step(nn::pretrain_tensors(batch, options_.shape,
-                                                         {.pinned = device_.is_cuda(), .packed = stepper_->packs()})),
-                     step + 1, tokens_});
-  drain_queue(device_.is_cuda() ? kStepsAhead : 0);
+// Counts the tokens, without padding.
+nn::PretrainTensors Pretraining::batch_of(const std::vector<PackedRow>& rows, std::span<const int64_t> which,
+                                          uint64_t epoch) {
+  const PretrainBatch batch = make_pretrain_batch(corpus_, rows, which, options_.shape,
+                                                  {.seed = static_cast<uint64_t>(options_.seed), .epoch = epoch});
+  if (&rows == &rows_.train) {
+    for (const uint8_t real : batch.real) tokens_ += real;
+  }
+  return nn::pretrain_tensors(batch, options_.shape, device_);
 }
 
-// Waits for all queued steps but the newest `left`, and logs them.
-void Pretraining::drain_queue(size_t left) {
-  while (queued_.size() > left) {
-    Queued done = std::move(queued_.front());
-    queued_.pop_front();
-    const nn::PretrainReport report = done.step.report();
-    if (!std::isfinite(report.loss())) {
-      throw Error(Code::failure, fmt::format("the loss is {} at step {}", report.loss(), done.number),
-                  "lower the learning rate; the last good checkpoint is kept");
-    }
-    log_step(report, done.number, done.tokens);
+void Pretraining::step() {
+  const std::span<const int64_t> which = rows_of(stepper_->steps_done());
+  const nn::PretrainReport report = stepper_->step(batch_of(rows_.train, which, static_cast<uint64_t>(epoch_)));
+  if (!std::isfinite(report.loss())) {
+    throw Error(Code::failure, fmt::format("the loss is {} at step {}", report.loss(), stepper_->steps_done()),
+                "lower the learning rate; the last good checkpoint is kept");
   }
+  log_step(report);
 }
 
 void Pretraining::log(const OrderedJson& entry) {
@@ -240,7 +225,8 @@ void Pretraining::log(const OrderedJson& entry) {
   if (log_) log_->add(entry);
 }
 
-void Pretraining::log_step(const nn::PretrainReport& report, int64_t number, int64_t tokens) {
+void Pretraining::log_step(const nn::PretrainReport& report) {
+  const int64_t number = stepper_->steps_done();
   token_sums_.add(report.tokens);
   order_sums_.add(report.order);
   progress_->advance(1, fmt::format("loss {:.4f}", report.tokens.back().value_or(0)));
@@ -250,21 +236,20 @@ void Pretraining::log_step(const nn::PretrainReport& report, int64_t number, int
   OrderedJson entry;
   entry["step"] = number;
   entry["epoch"] = static_cast<double>(number) / static_cast<double>(per_epoch_);
-  entry["tokens"] = tokens;
+  entry["tokens"] = tokens_;
   entry["loss"] = report.loss();
   entry["token_losses"] = token_sums_.take();
   entry["order_losses"] = order_sums_.take();
   entry["learning_rate"] = report.rate;
   entry["gradient_norm"] = report.gradient_norm;
-  entry["tokens_per_second"] = static_cast<double>(tokens - logged_tokens_) / std::max(seconds, 1e-9);
+  entry["tokens_per_second"] = static_cast<double>(tokens_ - logged_tokens_) / std::max(seconds, 1e-9);
   logged_at_ = now;
-  logged_tokens_ = tokens;
+  logged_tokens_ = tokens_;
   log(entry);
 }
 
 // Losses of every exit on the held-out documents, always with the same tokens hidden. Empty without such documents.
 OrderedJson Pretraining::evaluate() {
-  drain_queue(0);
   OrderedJson entry;
   const auto count = std::min(static_cast<int64_t>(rows_.held_out.size()), kEvalRows);
   if (count == 0) return entry;
@@ -272,11 +257,7 @@ OrderedJson Pretraining::evaluate() {
   for (int64_t first = 0; first < count; first += options_.batch) {
     std::vector<int64_t> which;
     for (int64_t row = first; row < std::min<int64_t>(first + options_.batch, count); ++row) which.push_back(row);
-    const PretrainBatch batch =
-        make_pretrain_batch(corpus_, rows_.held_out, which, options_.shape,
-                            {.seed = static_cast<uint64_t>(options_.seed), .epoch = UINT64_MAX});
-    sums += stepper_->evaluate(nn::pretrain_tensors(batch, options_.shape, {.packed = stepper_->packs()})) *
-            static_cast<double>(which.size());
+    sums += stepper_->evaluate(batch_of(rows_.held_out, which, UINT64_MAX)) * static_cast<double>(which.size());
   }
   sums /= static_cast<double>(count);
   const auto list = [&](int64_t part) {
@@ -292,23 +273,17 @@ OrderedJson Pretraining::evaluate() {
 }
 
 void Pretraining::save() {
-  drain_queue(0);
   const fs::path path = options_.out / fmt::format("checkpoint-{}", stepper_->steps_done());
   const Checkpoint weights = nn::to_checkpoint(*network_->network(), {.folder = base_.folder(), .where = "checkpoint"});
   (void)write_exeunt_folder(
       weights, path, {.replace = true, .beside = [&](const fs::path& folder) {
                         nn::StateTensors tensors;
-                        OrderedJson counts = OrderedJson::object();
-                        for (const nn::AdamSlot& slot : stepper_->adam().slots()) {
-                          tensors.add("adam.m." + slot.name, slot.m);
-                          tensors.add("adam.v." + slot.name, slot.v);
-                          counts[slot.name] = slot.t;
-                        }
+                        const OrderedJson counts = nn::add_optimizer(stepper_->adam(), tensors);
                         for (const auto& item : network_->head()->named_parameters()) {
                           tensors.add("mlm." + item.key(), item.value());
                         }
                         tensors.add("random.cpu", nn::compat::random_state(torch::kCPU));
-                        if (device_.is_cuda()) tensors.add("random.device", nn::compat::random_state(device_));
+                        nn::add_gpu_random(device_, tensors);
                         write_safetensors(folder / kStateTensors, tensors.list(), {{"format", kStateFormat}});
                         const OrderedJson state{
                             {"format", kStateFormat},    {"step", stepper_->steps_done()},   {"tokens", tokens_},
@@ -328,52 +303,25 @@ void Pretraining::restore(const fs::path& folder) {
   for (const char* name : {"step", "tokens", "optimizer_steps", "configuration", "log_history"}) (void)fields.get(name);
   // Once more, now that it is known to be sound, in the order it was written: logs are continued, not reordered.
   const OrderedJson state = read_ordered_json(ReadPath::in(folder, kStateFile), kMaxState);
-  const std::string difference = settings_difference(state.at("configuration"), configuration());
-  if (!difference.empty()) {
-    throw Error(Code::usage, fmt::format("cannot resume {}: {}", folder.string(), difference),
-                "resume with the settings and corpus of the first start, or choose another --out");
-  }
+  require_same_settings(folder.string(), state.at("configuration"), configuration());
   const TensorSet set = read_safetensors(ReadPath::in(folder, kStateTensors));
   const torch::NoGradGuard no_grad;
   check(nn::load_parameters(*network_->network(), weights).empty(), "a checkpoint has all weights of its network");
   for (auto& item : network_->head()->named_parameters()) item.value().copy_(nn::tensor_of(set, "mlm." + item.key()));
-  for (nn::AdamSlot& slot : stepper_->adam().slots()) {
-    slot.t = state.at("optimizer_steps").value(slot.name, int64_t{0});
-    const auto there = [&](const char* kind) {
-      const Tensor stored = nn::tensor_of(set, fmt::format("adam.{}.{}", kind, slot.name));
-      return stored.defined() ? stored.to(device_) : stored;
-    };
-    slot.m = there("m");
-    slot.v = there("v");
-  }
-  nn::compat::set_random_state(torch::kCPU, nn::tensor_of(set, "random.cpu"));
-  if (const Tensor random = nn::tensor_of(set, "random.device"); random.defined() && device_.is_cuda()) {
-    nn::compat::set_random_state(device_, random);
-  }
+  nn::restore_optimizer(set, fields.get("optimizer_steps"), stepper_->adam());
+  nn::restore_random(set, "random.cpu", device_);
   stepper_->set_steps_done(state.at("step").get<int64_t>());
   tokens_ = state.at("tokens").get<int64_t>();
   entries_ = state.at("log_history");
 }
 
-// From the newest intact checkpoint, if there is one.
-bool Pretraining::resume() {
-  for (const fs::path& path : checkpoints_in(options_.out) | std::views::reverse) {
-    try {
-      restore(path);
-      notice(fmt::format("resuming from {}", path.string()));
-      return true;
-    } catch (const Error& error) {
-      if (error.code() == Code::usage) throw;
-      notice(fmt::format("{} is damaged and skipped: {}", path.filename().string(), error.what()));
-    }
-  }
-  return false;
-}
-
 PretrainResult Pretraining::go() {
   prepare_folder(options_.out, options_.resume, options_.overwrite);
   torch::manual_seed(static_cast<uint64_t>(options_.seed));
-  if (options_.resume) (void)resume();
+  if (options_.resume) {
+    (void)load_newest(
+        options_.out, [&](std::string_view text) { notice(text); }, [&](const fs::path& path) { restore(path); });
+  }
   write_settings(options_.out, configuration());
   log_.emplace(options_.out, entries_);
   notice(fmt::format("{} tokens in {} documents: {} rows to train on, {} held out; {} steps of {} rows, {} on {}",
@@ -384,7 +332,7 @@ PretrainResult Pretraining::go() {
   started_ = logged_at_ = steady_clock::now();
   first_tokens_ = logged_tokens_ = tokens_;
   while (stepper_->steps_done() < steps_) {
-    begin_step();
+    step();
     const int64_t done = stepper_->steps_done();
     if (options_.eval_every > 0 && done % options_.eval_every == 0 && done < steps_) {
       if (const OrderedJson entry = evaluate(); !entry.empty()) log(entry);
@@ -399,7 +347,6 @@ PretrainResult Pretraining::go() {
 }
 
 PretrainResult Pretraining::finish() {
-  drain_queue(0);
   progress_.reset();
   const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
   OrderedJson results = evaluate();

@@ -16,7 +16,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr double kWeightDeviation = 0.02;
 constexpr int64_t kWords = 64;
 constexpr double kNoShare = -10000.0;
 
@@ -24,6 +23,7 @@ constexpr double kNoShare = -10000.0;
 struct TokenLossFunction : torch::autograd::Function<TokenLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& table, const Tensor& bias,
                         const Tensor& gold, const Tensor& weight, int64_t groups) {
+    const compat::Autocast exact(false);  // autocast would make the softmax fp32, twice the memory
     const auto type = x.is_cuda() ? torch::kBFloat16 : torch::kFloat;
     // Rows of a multiple of 64 words: others would make every product several times slower. The words added get no
     // share.
@@ -49,19 +49,21 @@ struct TokenLossFunction : torch::autograd::Function<TokenLossFunction> {
     const Tensor x = torch::mm(shares, matrix).to(torch::kFloat) * counts;
     const Tensor weighted = (narrow * counts).to(narrow.scalar_type());
     const int64_t words = context->saved_data["words"].toInt();
-    const Tensor table = compat::product_fp32(shares.t(), weighted).narrow(0, 0, words);
-    const Tensor bias =
-        compat::product_fp32(shares.t(), counts.to(shares.scalar_type())).squeeze(1).narrow(0, 0, words);
+    const auto product = [&](const Tensor& b) {
+      return torch::mm(shares.t(), b).to(torch::kFloat).narrow(0, 0, words);
+    };
+    const Tensor table = product(weighted), bias = product(counts.to(shares.scalar_type())).squeeze(1);
     return {x, table, bias, Tensor(), Tensor(), Tensor()};
   }
 };
 
 template <class T>
-Tensor host_tensor(const std::vector<T>& values, torch::ScalarType type, at::IntArrayRef sides, bool pinned) {
-  Tensor out = torch::empty(sides, torch::TensorOptions(type).pinned_memory(pinned));
+Tensor tensor_from(const std::vector<T>& values, at::IntArrayRef sides, const torch::Device& device) {
+  const auto type = c10::CppTypeToScalarType<T>::value;
+  Tensor out = torch::empty(sides, torch::TensorOptions(type).pinned_memory(device.is_cuda()));
   check(out.numel() == static_cast<int64_t>(values.size()), "a batch has the size of its shape");
   std::copy(values.begin(), values.end(), static_cast<T*>(out.data_ptr()));
-  return out;
+  return out.to(device, /*non_blocking=*/true);
 }
 
 std::vector<float> divided(std::vector<float> weights) {
@@ -71,118 +73,21 @@ std::vector<float> divided(std::vector<float> weights) {
   return weights;
 }
 
-PretrainTensors padded_tensors(const PretrainBatch& batch, const PretrainShape& shape, bool pinned) {
-  const int64_t rows = batch.rows, slots = rows * shape.slots();
-  std::vector<int64_t> places;
-  places.reserve(static_cast<size_t>(rows + slots));
-  for (int64_t row = 0; row < rows; ++row) places.push_back(row * shape.tokens);
-  places.insert(places.end(), batch.places.begin(), batch.places.end());
-  const Tensor real = host_tensor(batch.real, torch::kByte, {rows, shape.tokens}, false);
-  Tensor shown = torch::empty({rows, shape.tokens}, torch::TensorOptions(torch::kBool).pinned_memory(pinned));
-  shown.copy_(real);
-  PretrainTensors out;
-  out.texts = {host_tensor(batch.ids, torch::kLong, {rows, shape.tokens}, pinned),
-               host_tensor(batch.types, torch::kLong, {rows, shape.tokens}, pinned), shown};
-  out.places = host_tensor(places, torch::kLong, {rows + slots}, pinned);
-  out.gold = host_tensor(batch.gold, torch::kLong, {slots}, pinned);
-  out.weight = host_tensor(divided(batch.weight), torch::kFloat, {slots}, pinned);
-  return out;
-}
-
-constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
-
-// Tokens of several texts, one text behind the other.
-struct PackedTokens {
-  std::vector<int64_t> ids, types, positions;
-  std::vector<int32_t> cuts{0};
-
-  [[nodiscard]] int64_t size() const noexcept { return static_cast<int64_t>(ids.size()); }
-  void add(int64_t id, int64_t type, int64_t position) {
-    ids.push_back(id);
-    types.push_back(type);
-    positions.push_back(position);
-  }
-  void end_text() { cuts.push_back(static_cast<int32_t>(ids.size())); }
-};
-
-PretrainTensors packed_tensors(const PretrainBatch& batch, const PretrainShape& shape, bool pinned) {
-  PackedTokens texts;
-  for (int64_t row = 0; row < batch.rows; ++row) {
-    const auto first = static_cast<size_t>(row * shape.tokens);
-    for (size_t t = 0; t < static_cast<size_t>(shape.tokens) && batch.real[first + t] != 0; ++t) {
-      texts.add(batch.ids[first + t], batch.types[first + t], static_cast<int64_t>(t));
-    }
-    texts.end_text();
-  }
-  std::vector<int64_t> places(texts.cuts.begin(), texts.cuts.end() - 1), gold;  // first the texts' first tokens
-  std::vector<float> weight;
-  for (size_t slot = 0; slot < batch.places.size(); ++slot) {
-    if (batch.weight[slot] == 0) continue;
-    const int64_t row = batch.places[slot] / shape.tokens;
-    places.push_back(texts.cuts[static_cast<size_t>(row)] + batch.places[slot] % shape.tokens);
-    gold.push_back(batch.gold[slot]);
-    weight.push_back(batch.weight[slot]);
-  }
-  // The padding: always as many texts, none of them empty and none longer than the others may be.
-  const int64_t used = texts.size(), paddings = rounded_up(kPackedTokens, shape.tokens - 1) / (shape.tokens - 1);
-  int64_t left = rounded_up(used + paddings, kPackedTokens) - used;
-  for (int64_t padding = paddings; padding > 0; --padding) {
-    const int64_t length = left / padding;
-    for (int64_t t = 0; t < length; ++t) texts.add(shape.pad, 0, t);
-    texts.end_text();
-    left -= length;
-  }
-  const int64_t tokens = texts.size(), predictions = rounded_up(static_cast<int64_t>(gold.size()), kPackedPredictions);
-  places.resize(static_cast<size_t>(batch.rows + predictions), used);
-  gold.resize(static_cast<size_t>(predictions), 0);
-  weight.resize(static_cast<size_t>(predictions), 0);
-
-  Tensor real = torch::zeros({1, tokens}, torch::TensorOptions(torch::kBool).pinned_memory(pinned));
-  real.narrow(1, 0, used).fill_(true);
-  PretrainTensors out;
-  out.texts = {.ids = host_tensor(texts.ids, torch::kLong, {1, tokens}, pinned),
-               .types = host_tensor(texts.types, torch::kLong, {1, tokens}, pinned),
-               .real = real,
-               .positions = host_tensor(texts.positions, torch::kLong, {1, tokens}, pinned),
-               .cuts = host_tensor(texts.cuts, torch::kInt, {static_cast<int64_t>(texts.cuts.size())}, pinned),
-               .longest = shape.tokens};
-  out.places = host_tensor(places, torch::kLong, {batch.rows + predictions}, pinned);
-  out.gold = host_tensor(gold, torch::kLong, {predictions}, pinned);
-  out.weight = host_tensor(divided(weight), torch::kFloat, {predictions}, pinned);
-  return out;
-}
-
-std::vector<Tensor*> parts_of(PretrainTensors& batch) {
-  std::vector<Tensor*> out;
-  for (Tensor* part :
-       {&batch.texts.ids, &batch.texts.types, &batch.texts.real, &batch.texts.positions, &batch.texts.cuts,
-        &batch.places, &batch.gold, &batch.weight, &batch.order, &batch.order_weight}) {
-    if (part->defined()) out.push_back(part);
-  }
-  return out;
-}
-
 }  // namespace
 
-PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape, const PretrainPlace& place) {
-  const bool pinned = place.pinned;
-  PretrainTensors out = place.packed ? packed_tensors(batch, shape, pinned) : padded_tensors(batch, shape, pinned);
-  out.order = host_tensor(batch.order, torch::kLong, {batch.rows}, pinned);
-  out.order_weight = host_tensor(divided(batch.order_weight), torch::kFloat, {batch.rows}, pinned);
-  return out;
-}
-
-PretrainTensors moved(PretrainTensors batch, const torch::Device& device) {
-  for (Tensor* part : parts_of(batch)) *part = part->to(device, /*non_blocking=*/true);
-  return batch;
-}
-
-void copy_batch(PretrainTensors& to, PretrainTensors from) {
-  const std::vector<Tensor*> parts = parts_of(to), values = parts_of(from);
-  check(parts.size() == values.size(), "batches of one kind have the same parts");
-  for (size_t i = 0; i < parts.size(); ++i) parts[i]->copy_(*values[i], /*non_blocking=*/true);
+PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape, const torch::Device& device) {
+  const int64_t rows = batch.rows, slots = rows * shape.slots();
+  std::vector<int64_t> places;
+  for (int64_t row = 0; row < rows; ++row) places.push_back(row * shape.tokens);
+  places.insert(places.end(), batch.places.begin(), batch.places.end());
+  return {.texts = {.ids = tensor_from(batch.ids, {rows, shape.tokens}, device),
+                    .types = tensor_from(batch.types, {rows, shape.tokens}, device),
+                    .real = tensor_from(batch.real, {rows, shape.tokens}, device).to(torch::kBool)},
+          .places = tensor_from(places, {rows + slots}, device),
+          .gold = tensor_from(batch.gold, {slots}, device),
+          .weight = tensor_from(divided(batch.weight), {slots}, device),
+          .order = tensor_from(batch.order, {rows}, device),
+          .order_weight = tensor_from(divided(batch.order_weight), {rows}, device)};
 }
 
 TokenHeadImpl::TokenHeadImpl(const ModelSpec& spec) : activation_(spec.activation) {
@@ -193,12 +98,7 @@ TokenHeadImpl::TokenHeadImpl(const ModelSpec& spec) : activation_(spec.activatio
 }
 
 Tensor TokenHeadImpl::transformed(const Tensor& rows) {
-  const auto type = rows.scalar_type();  // of the fused layers: bf16 on a GPU
-  const Tensor wide = torch::linear(rows, dense_->weight.to(type), dense_->bias.to(type)).to(torch::kFloat);
-  const Tensor active = activation_ == Activation::relu
-                            ? torch::relu(wide)
-                            : torch::gelu(wide, activation_ == Activation::gelu ? "none" : "tanh");
-  return norm_(active);
+  return norm_(activated(activation_, dense_(rows).to(torch::kFloat)));
 }
 
 Tensor token_losses(const TokenLossInput& input) {
@@ -220,21 +120,23 @@ PretrainNetworkImpl::PretrainNetworkImpl(Network network, TokenHead head) {
   table_ = network_->named_parameters()["embeddings.word.weight"];
 }
 
-Tensor PretrainNetworkImpl::losses(const PretrainTensors& batch, const std::vector<bool>& active,
-                                   const Options& options) {
-  const std::vector<Tensor> found = network_->rows_at(batch.texts, batch.places, active,
-                                                      {.equilibrium = options.equilibrium, .fused = options.fused});
+Tensor PretrainNetworkImpl::losses(const PretrainTensors& batch, const std::vector<bool>& active, bool equilibrium) {
   const int64_t rows = batch.order.size(0), predictions = batch.gold.size(0);
   std::vector<Tensor> hidden, first;
   std::vector<ExitSite> sites;
-  for (size_t i = 0; i < active.size(); ++i) {
-    if (!active[i]) continue;
-    hidden.push_back(found[i].narrow(0, rows, predictions));
-    first.push_back(found[i].narrow(0, 0, rows).to(torch::kFloat));
-    sites.push_back(network_->layout().sites[i]);
-  }
+  network_->run_layers(batch.texts, network_->spec().layers, equilibrium, [&](int layer, const Tensor& all) {
+    if (layer == 0 || !active[static_cast<size_t>(layer) - 1]) return;
+    const Tensor found = all.reshape({-1, all.size(-1)}).index_select(0, batch.places);
+    hidden.push_back(found.narrow(0, rows, predictions));
+    first.push_back(found.narrow(0, 0, rows));
+    sites.push_back(network_->layout().sites[static_cast<size_t>(layer) - 1]);
+  });
   const auto exits = static_cast<int64_t>(sites.size());
-  const Tensor log_p = torch::log_softmax(network_->heads()->forward_all(sites, first).logits, -1);
+  const auto order_logits = [&] {
+    const compat::Autocast exact(false);
+    return network_->heads()->forward_all(sites, first).logits;
+  };
+  const Tensor log_p = torch::log_softmax(order_logits(), -1);
   const Tensor right = log_p.gather(2, batch.order.view({1, rows, 1}).expand({exits, rows, 1})).squeeze(2);
   const Tensor tokens = token_losses({.x = head_->transformed(torch::cat(hidden)),
                                       .table = table_,
@@ -249,21 +151,6 @@ std::vector<bool> active_exits(int layers, int groups, int64_t step) {
   std::vector<bool> active(static_cast<size_t>(layers));
   for (int i = 0; i < layers; ++i) active[static_cast<size_t>(i)] = i % groups == step % groups || i + 1 == layers;
   return active;
-}
-
-void draw_weights(torch::nn::Module& module, uint64_t seed) {
-  const torch::NoGradGuard no_grad;
-  torch::manual_seed(seed);
-  for (auto& item : module.named_parameters()) {
-    const std::string& name = item.key();
-    if (name.ends_with("norm.weight")) {
-      item.value().fill_(1);
-    } else if (name.ends_with("bias")) {
-      item.value().zero_();
-    } else {
-      item.value().normal_(0.0, kWeightDeviation);
-    }
-  }
 }
 
 Checkpoint pretrained_backbone(const NetworkImpl& network, Origin origin) {

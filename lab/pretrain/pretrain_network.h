@@ -17,18 +17,9 @@ struct PretrainTensors {
   Tensor gold, weight;         // [predictions]
   Tensor order, order_weight;  // [rows]
 };
-// Packed batches leave out all padding but what rounds their size up to a multiple, so that few sizes occur: the tokens
-// behind the last text are texts of padding, and the last predictions count nothing.
-inline constexpr int64_t kPackedTokens = 1024, kPackedPredictions = 256;
-struct PretrainPlace {
-  bool pinned = false, packed = false;
-};
-// In the host's memory.
+// On `device`.
 [[nodiscard]] PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape& shape,
-                                               const PretrainPlace& place);
-[[nodiscard]] PretrainTensors moved(PretrainTensors batch, const torch::Device& device);
-// Into tensors of the same sizes, without waiting.
-void copy_batch(PretrainTensors& to, PretrainTensors from);
+                                               const torch::Device& device = torch::kCPU);
 
 // norm(act(dense x)), then one row of the word table for each token: BERT's head, tied to the embeddings.
 class TokenHeadImpl : public torch::nn::Module {
@@ -62,11 +53,8 @@ class PretrainNetworkImpl : public torch::nn::Module {
  public:
   PretrainNetworkImpl(Network network, TokenHead head);
 
-  struct Options {
-    bool equilibrium = true, fused = false;
-  };
   // Both losses of each exit in `active` [exits]: [2, number of active ones], tokens first.
-  [[nodiscard]] Tensor losses(const PretrainTensors& batch, const std::vector<bool>& active, const Options& options);
+  [[nodiscard]] Tensor losses(const PretrainTensors& batch, const std::vector<bool>& active, bool equilibrium);
 
   [[nodiscard]] Network& network() noexcept { return network_; }
   [[nodiscard]] TokenHead& head() noexcept { return head_; }
@@ -80,9 +68,6 @@ TORCH_MODULE(PretrainNetwork);
 
 // Exits of a group: every `groups`-th, and the last (ElasticBERT's grouped training).
 [[nodiscard]] std::vector<bool> active_exits(int layers, int groups, int64_t step);
-
-// All weights anew: N(0, 0.02), biases 0, norms 1.
-void draw_weights(torch::nn::Module& module, uint64_t seed);
 
 // What pretraining leaves: the backbone with a pooler after every layer (BERT's shape, which is ElasticBERT's) or with
 // the last one's (the other families), without heads.

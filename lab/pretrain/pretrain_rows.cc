@@ -7,41 +7,26 @@
 #include <utility>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/random.h"
 
 namespace exeunt {
 namespace {
 
-// SplitMix64: a stream of its own for every (seed, epoch, row).
-class RowRandom {
- public:
-  RowRandom(const Draw& draw, uint64_t row) : state_(mixed(mixed(mixed(draw.seed) ^ draw.epoch) ^ row)) {}
-
-  uint64_t next() noexcept {
-    state_ += 0x9E3779B97F4A7C15U;
-    return mixed(state_);
-  }
-  // Below `limit`; the bias of the remainder is below 2^-40 for every limit in use.
-  int64_t below(int64_t limit) noexcept { return static_cast<int64_t>(next() % static_cast<uint64_t>(limit)); }
-
- private:
-  static uint64_t mixed(uint64_t z) noexcept {
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
-  }
-  uint64_t state_;
-};
+// A stream for every (seed, epoch, row).
+SplitMix64 random_of(const Draw& draw, uint64_t row) {
+  return SplitMix64(mix_bits(mix_bits(mix_bits(draw.seed) ^ draw.epoch) ^ row));
+}
 
 constexpr uint64_t kOrderOfRows = UINT64_MAX;  // a row number that no row has
 
-int predictions(const PretrainShape& shape, int64_t tokens) {
+size_t predictions(const PretrainShape& shape, size_t tokens) {
   const auto wanted = static_cast<int64_t>(std::llround(shape.mask_share * static_cast<double>(tokens)));
-  return static_cast<int>(std::clamp<int64_t>(wanted, 1, shape.slots()));
+  return static_cast<size_t>(std::clamp<int64_t>(wanted, 1, shape.slots()));
 }
 
-int64_t any_token(const PretrainShape& shape, RowRandom& random) {
+int64_t any_token(const PretrainShape& shape, SplitMix64& random) {
   for (;;) {
-    const int64_t id = random.below(shape.vocab);
+    const auto id = static_cast<int64_t>(random.below(static_cast<size_t>(shape.vocab)));
     if (id != shape.cls && id != shape.sep && id != shape.mask && id != shape.pad && id != shape.unknown) return id;
   }
 }
@@ -61,22 +46,20 @@ class RowWriter {
   void second_segment() { type_ = std::min(1, shape_.segments - 1); }
 
   // Hides some of the ordinary tokens: a random choice of them, by a partial shuffle.
-  void hide(RowRandom& random) {
-    const auto count = static_cast<int64_t>(ordinary_.size());
-    const int wanted = static_cast<int>(std::min<int64_t>(predictions(shape_, count), count));
-    for (int slot = 0; slot < wanted; ++slot) {
-      std::swap(ordinary_[static_cast<size_t>(slot)],
-                ordinary_[static_cast<size_t>(slot + random.below(count - slot))]);
+  void hide(SplitMix64& random) {
+    const size_t count = ordinary_.size(), wanted = std::min(predictions(shape_, count), count);
+    for (size_t slot = 0; slot < wanted; ++slot) {
+      std::swap(ordinary_[slot], ordinary_[slot + random.below(count - slot)]);
     }
-    std::sort(ordinary_.begin(), ordinary_.begin() + wanted);
-    for (int slot = 0; slot < wanted; ++slot) {
-      const int64_t at = ordinary_[static_cast<size_t>(slot)];
-      const auto into = static_cast<size_t>(row_ * shape_.slots() + slot);
+    std::sort(ordinary_.begin(), ordinary_.begin() + static_cast<ptrdiff_t>(wanted));
+    for (size_t slot = 0; slot < wanted; ++slot) {
+      const int64_t at = ordinary_[slot];
+      const size_t into = static_cast<size_t>(row_ * shape_.slots()) + slot;
       int64_t& id = batch_.ids[static_cast<size_t>(at)];
       batch_.places[into] = at;
       batch_.gold[into] = id;
       batch_.weight[into] = 1;
-      const int64_t fate = random.below(10);
+      const size_t fate = random.below(10);
       if (fate < 8) {
         id = shape_.mask;
       } else if (fate == 8) {
@@ -152,14 +135,14 @@ PretrainBatch make_pretrain_batch(const Corpus& corpus, const std::vector<Packed
   batch.weight.assign(slots, 0);
   for (size_t n = 0; n < which.size(); ++n) {
     const PackedRow& row = packed[static_cast<size_t>(which[n])];
-    RowRandom random(draw, static_cast<uint64_t>(which[n]));
+    SplitMix64 random = random_of(draw, static_cast<uint64_t>(which[n]));
     RowWriter writer(shape, static_cast<int64_t>(n), batch);
     const int64_t sentences = row.last - row.first;
     writer.special(shape.cls);
     if (sentences == 1) {
       writer.sentences(corpus.ids_of(row.first, row.last));
     } else {
-      const int64_t cut = row.first + 1 + random.below(sentences - 1);
+      const int64_t cut = row.first + 1 + static_cast<int64_t>(random.below(static_cast<size_t>(sentences - 1)));
       const bool swapped = random.below(2) == 1;
       batch.order[n] = swapped ? 1 : 0;
       batch.order_weight[n] = 1;
@@ -177,10 +160,8 @@ PretrainBatch make_pretrain_batch(const Corpus& corpus, const std::vector<Packed
 std::vector<int64_t> shuffled_rows(int64_t rows, const Draw& draw) {
   std::vector<int64_t> out(static_cast<size_t>(rows));
   std::iota(out.begin(), out.end(), int64_t{0});
-  RowRandom random(draw, kOrderOfRows);
-  for (int64_t i = rows; i > 1; --i) {
-    std::swap(out[static_cast<size_t>(i - 1)], out[static_cast<size_t>(random.below(i))]);
-  }
+  SplitMix64 random = random_of(draw, kOrderOfRows);
+  shuffle(out, random);
   return out;
 }
 

@@ -116,12 +116,8 @@ void RecipeComparison::open() {
                                       [&, &wanted = name](const ComparedRecipe& one) { return one.name == wanted; });
       if (known == candidates_.end()) continue;
       JsonObject fields(entry, fmt::format("{}: candidates.{}", path.string(), name));
-      const std::string difference =
-          settings_difference(OrderedJson(fields.get("configuration")), known->configuration);
-      if (!difference.empty()) {
-        throw Error(Code::usage, fmt::format("cannot resume {}: {}: {}", path.string(), name, difference),
-                    "resume with the settings and data of the first start, or choose another --out");
-      }
+      require_same_settings(fmt::format("{}: {}", path.string(), name), OrderedJson(fields.get("configuration")),
+                            known->configuration);
       known->seconds = fields.number("seconds");
       known->done = path_exists(known->options.out / kManifestFile) && path_exists(known->options.out / kTrace);
     }

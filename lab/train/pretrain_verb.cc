@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/train/pretrain_verb.h"
 
-#include <atomic>
-#include <csignal>
-
+#include "apps/exeunt-train/train.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/train/run_files.h"
@@ -12,14 +10,6 @@
 
 namespace exeunt::apps {
 namespace {
-
-std::atomic<bool> pretraining_stops{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void end_pretraining(int signal) {
-  pretraining_stops = true;
-  std::signal(signal, SIG_DFL);  // the second one ends the program at once
-}
 
 // The model's shape with what the flags change in it.
 ModelSpec reshaped(ModelSpec spec, const PretrainFlags& flags) {
@@ -52,11 +42,9 @@ void run_pretrain(const Common& common, const PretrainFlags& flags) {
   options.shape = shape_for(*tokenizer, options.scratch.value_or(model.spec()), flags);
   options.progress = progress_on_stderr(common.quiet);
   options.notice = [&](std::string_view text) { notice(common, text); };
-  options.stop = &pretraining_stops;
   const Corpus corpus = read_corpus({flags.data.begin(), flags.data.end()}, *tokenizer,
                                     {.most = options.shape.room(), .threads = flags.threads});
-  std::signal(SIGTERM, end_pretraining);
-  std::signal(SIGINT, end_pretraining);
+  options.stop = stop_on_signals();
   const PretrainResult result = pretrain(model, corpus, options);
   if (common.json) return print_json(result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results);
   if (result.stopped) {

@@ -4,7 +4,6 @@
 //   train_step --shape bert-base --batch 32 --lengths lengths.txt
 // Prints one JSON object.
 #include <chrono>
-#include <deque>
 #include <fstream>
 #include <map>
 #include <random>
@@ -15,7 +14,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/data/batches.h"
 #include "exeunt/train/batch_tensors.h"
-#include "exeunt/train/step_graphs.h"
+#include "exeunt/train/stepper.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt {
@@ -27,7 +26,7 @@ struct Flags {
   std::string shape = "bert-base", lengths, recipe = "elasticbert", device = "cuda";
   int64_t batch = 32, tokens = 128;
   double seconds = 5;
-  bool no_graphs = false, fp32 = false, losses = false, no_dropout = false;
+  bool fp32 = false, losses = false, no_dropout = false;
 };
 
 ModelSpec spec_of(const std::string& shape) {
@@ -78,7 +77,6 @@ class Loop {
     stepper_ = std::make_unique<nn::Stepper>(
         network_, recipe_, recipe_.stages.front(),
         nn::StepperOptions{.lr = 2e-5, .schedule = {.steps = 1000000}, .bf16 = !flags.fp32 && device_.is_cuda()});
-    if (!flags.no_graphs && nn::gpu::present()) graphs_ = std::make_unique<nn::StepGraphs>(*stepper_);
     for (Batch& batch :
          shuffled_batches(features_.offsets, {.batch = static_cast<size_t>(flags.batch), .window = 50})) {
       if (batch.size() == static_cast<size_t>(flags.batch)) batches_.push_back(std::move(batch));
@@ -87,56 +85,35 @@ class Loop {
 
   void step() {
     const Batch& rows = batches_[next_ % batches_.size()];
-    const nn::BatchShape shape{.device = device_, .multiple = nn::StepGraphs::kTokens, .most = 512};
-    const auto number = static_cast<int64_t>(next_++);
-    if (!graphs_) {
-      (void)stepper_->add(nn::batch_tensors(features_, rows, shape), number, 1.0);
-      return report(stepper_->step());
-    }
-    queue_.push_back(graphs_->run(nn::host_batch(features_, rows, shape), number));
-    if (queue_.size() > 8) settle_one();
-  }
-
-  void finish() {
-    while (!queue_.empty()) settle_one();
+    const nn::BatchShape shape{.device = device_, .multiple = nn::kGpuTokens, .most = 512};
+    (void)stepper_->add(nn::batch_tensors(features_, rows, shape), static_cast<int64_t>(next_++), 1.0);
+    const nn::StepReport report = stepper_->step();
+    if (flags_.losses) fmt::print(stderr, "{:.5f} {:.4f}\n", report.loss, report.gradient_norm);
   }
 
   [[nodiscard]] size_t batches() const { return batches_.size(); }
 
  private:
-  void settle_one() {
-    report(queue_.front().report());
-    queue_.pop_front();
-  }
-
-  void report(const nn::StepReport& report) const {
-    if (flags_.losses) fmt::print(stderr, "{:.5f} {:.4f}\n", report.loss, report.gradient_norm);
-  }
-
   Flags flags_;
   Features features_;
   Recipe recipe_;
   nn::Network network_{nullptr};
   torch::Device device_ = torch::kCPU;
   std::unique_ptr<nn::Stepper> stepper_;
-  std::unique_ptr<nn::StepGraphs> graphs_;
   std::vector<Batch> batches_;
-  std::deque<nn::PendingStep> queue_;
   size_t next_ = 0;
 };
 
 void measure(const Flags& flags) {
   Loop loop(flags);
-  // Each shape is captured when it first occurs; that is not timed.
+  // LibTorch takes its memory for a shape when it first occurs; that is not timed.
   for (size_t i = 0; i < std::min<size_t>(loop.batches(), flags.lengths.empty() ? 10 : 600); ++i) loop.step();
-  loop.finish();
   std::vector<double> rates;
   for (int turn = 0; turn < 3; ++turn) {
     const auto start = steady_clock::now();
     const auto since = [&] { return std::chrono::duration<double>(steady_clock::now() - start).count(); };
     int64_t done = 0;
     for (; since() < flags.seconds / 3; ++done) loop.step();
-    loop.finish();
     rates.push_back(static_cast<double>(done * flags.batch) / since());
   }
   OrderedJson out;
@@ -146,7 +123,6 @@ void measure(const Flags& flags) {
   out["recipe"] = flags.recipe;
   out["batch"] = flags.batch;
   out["tokens"] = flags.lengths.empty() ? OrderedJson(flags.tokens) : OrderedJson("real");
-  out["graphs"] = !flags.no_graphs;
   out["samples_per_second"] = *std::max_element(rates.begin(), rates.end());
   out["all"] = rates;
   fmt::print("{}\n", out.dump());
@@ -165,7 +141,6 @@ int main(int count, char** arguments) {
   app.add_option("--lengths", flags.lengths);
   app.add_option("--seconds", flags.seconds);
   app.add_option("--device", flags.device);
-  app.add_flag("--no-cuda-graphs", flags.no_graphs);
   app.add_flag("--fp32", flags.fp32);
   app.add_flag("--no-dropout", flags.no_dropout);
   app.add_flag("--losses", flags.losses, "Print each step's loss and norm to stderr");

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/train/schedule.h"
+#include "exeunt/train/stage_plan.h"
 
 namespace exeunt::nn {
 namespace {

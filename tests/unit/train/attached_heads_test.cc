@@ -155,7 +155,7 @@ TEST(AttachedHeads, LearnAsTheRecipeDoes) {
   const TextBatch all = golden_batch(set, spec.pad_id);
   const auto lengths = golden_values<int32_t>(set, "lengths");
   const size_t batch = lengths.size() / 10, first = batch * static_cast<size_t>(steps);
-  const std::vector<Tensor> rows = network->hidden_rows(all);
+  const std::vector<Tensor> rows = hidden_rows(network, all);
   const Tensor teacher = network->forward(all).logits.back().contiguous();
   const Imitation targets({teacher.data_ptr<float>(), static_cast<size_t>(teacher.numel())}, {.outputs = 3},
                           settings.temperature);

@@ -26,6 +26,13 @@ inline TextBatch batch_of(const std::vector<Encoding>& texts, int pad) {
   return batch;
 }
 
+// The embeddings' rows and those of every layer, [layers + 1] of [rows, tokens, hidden].
+inline std::vector<Tensor> hidden_rows(Network& network, const TextBatch& batch) {
+  std::vector<Tensor> out;
+  network->run_layers(batch, network->spec().layers, false, [&](int, const Tensor& rows) { out.push_back(rows); });
+  return out;
+}
+
 template <class T>
 std::vector<T> golden_values(const TensorSet& set, const std::string& name) {
   const TensorView& view = set.tensors.at(name);

@@ -8,7 +8,6 @@
 
 #include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
-#include "exeunt/train/prototypes.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 

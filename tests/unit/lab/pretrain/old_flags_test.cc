@@ -119,12 +119,12 @@ TEST(TrainFlags, ComeFromTheListsOfFields) {
   StageSpec::fields(stage, expect_flag);
   ObjectiveSpec::fields(stage.objective, expect_flag);
   const TrainFlags given = parsed({"--lr", "1e-4", "--batch", "4", "--keep-best", "mean", "--temperature", "5",
-                                   "--seed", "7", "--accumulation", "3", "--no-cuda-graphs", "--precision", "bf16"});
+                                   "--seed", "7", "--accumulation", "3", "--deterministic", "--precision", "bf16"});
   EXPECT_EQ(given.plan.changes.stage, (Json{{"lr", 1e-4}, {"batch", 4}, {"keep_best", "mean"}}));
   EXPECT_EQ(given.plan.changes.objective, (Json{{"temperature", 5.0}}));
   EXPECT_EQ(given.plan.changes.recipe, (Json{{"seed", 7}}));
   EXPECT_EQ(given.plan.accumulation, 3);
-  EXPECT_TRUE(given.plan.no_cuda_graphs);
+  EXPECT_TRUE(given.plan.deterministic);
   EXPECT_EQ(given.plan.precision, "bf16");
   for (const char* wrong : {"--batch=0", "--warmup=1.5", "--keep-best=first", "--accumulation=0", "--precision=fp8",
                             "--threads=5000", "--adam-epsilon=0", "--lr=x"}) {
